@@ -1,0 +1,127 @@
+"""Hugging Face folders: `config.json` with `model.safetensors`, its shards, or `pytorch_model.bin`."""
+
+import json
+import os
+import re
+
+from bert_tf import torch_pickle, vocabulary
+from bert_tf.checkpoints import Checkpoint
+from bert_tf.config import BertConfig
+from bert_tf.errors import UserError
+from bert_tf.weights import expand, translated
+
+LAYER = "encoder.layer.{i}."
+# Ours -> theirs, without the "bert." that models with a head put before the encoder's names.
+NAMES = {
+    "encoder/embeddings/token_table": "embeddings.word_embeddings.weight",
+    "encoder/embeddings/position_table": "embeddings.position_embeddings.weight",
+    "encoder/embeddings/segment_table": "embeddings.token_type_embeddings.weight",
+    "encoder/embeddings/norm/gamma": "embeddings.LayerNorm.weight",
+    "encoder/embeddings/norm/beta": "embeddings.LayerNorm.bias",
+    "encoder/layers/{i}/attention/query_key_value/kernel": tuple(
+        LAYER + f"attention.self.{part}.weight" for part in ("query", "key", "value")
+    ),
+    "encoder/layers/{i}/attention/query_key_value/bias": tuple(
+        LAYER + f"attention.self.{part}.bias" for part in ("query", "key", "value")
+    ),
+    "encoder/layers/{i}/attention/project_out/kernel": LAYER + "attention.output.dense.weight",
+    "encoder/layers/{i}/attention/project_out/bias": LAYER + "attention.output.dense.bias",
+    "encoder/layers/{i}/attention_norm/gamma": LAYER + "attention.output.LayerNorm.weight",
+    "encoder/layers/{i}/attention_norm/beta": LAYER + "attention.output.LayerNorm.bias",
+    "encoder/layers/{i}/feed_forward/expand/kernel": LAYER + "intermediate.dense.weight",
+    "encoder/layers/{i}/feed_forward/expand/bias": LAYER + "intermediate.dense.bias",
+    "encoder/layers/{i}/feed_forward/contract/kernel": LAYER + "output.dense.weight",
+    "encoder/layers/{i}/feed_forward/contract/bias": LAYER + "output.dense.bias",
+    "encoder/layers/{i}/feed_forward_norm/gamma": LAYER + "output.LayerNorm.weight",
+    "encoder/layers/{i}/feed_forward_norm/beta": LAYER + "output.LayerNorm.bias",
+    "encoder/pooler/kernel": "pooler.dense.weight",
+    "encoder/pooler/bias": "pooler.dense.bias",
+    "masked_lm/transform/kernel": "cls.predictions.transform.dense.weight",
+    "masked_lm/transform/bias": "cls.predictions.transform.dense.bias",
+    "masked_lm/norm/gamma": "cls.predictions.transform.LayerNorm.weight",
+    "masked_lm/norm/beta": "cls.predictions.transform.LayerNorm.bias",
+    "masked_lm/output_bias": "cls.predictions.bias",
+    "next_sentence/kernel": "cls.seq_relationship.weight",
+    "next_sentence/bias": "cls.seq_relationship.bias",
+}
+WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
+# Repeats of tied weights, and a constant: nothing is lost when they are left out.
+REDUNDANT = re.compile(r"cls\.predictions\.decoder\.(weight|bias)|embeddings\.position_ids")
+
+
+def recognises(path):
+    """A folder with config.json and weights."""
+    return os.path.isfile(os.path.join(path, "config.json")) and _weight_file(path) is not None
+
+
+def read(path):
+    """Reads the folder; "gelu" means the exact error function here."""
+    config = _read_config(os.path.join(path, "config.json"))
+    arrays = {_without_prefix(name): array for name, array in _read_arrays(path).items()}
+    arrays = {name: array for name, array in arrays.items() if not REDUNDANT.fullmatch(name)}
+    table = expand(NAMES, config.num_hidden_layers)
+    weights, used = translated(table, arrays, _is_transposed)
+    weights.update((name, array) for name, array in arrays.items() if name not in used)
+    vocab_file = os.path.join(path, "vocab.txt")
+    return Checkpoint(
+        config=config,
+        weights=weights,
+        vocabulary=vocabulary.read(vocab_file) if os.path.exists(vocab_file) else None,
+        lower_case=_json_or_empty(os.path.join(path, "tokenizer_config.json")).get("do_lower_case"),
+    )
+
+
+def _weight_file(path):
+    return next((name for name in WEIGHT_FILES if os.path.isfile(os.path.join(path, name))), None)
+
+
+def _read_config(path):
+    values = _json_or_empty(path)
+    if values.get("model_type", "bert") != "bert":
+        raise UserError(f"{path} describes a model of type {values['model_type']!r}; expected 'bert'.")
+    if values.get("position_embedding_type", "absolute") != "absolute":
+        raise UserError(f"{path} asks for {values['position_embedding_type']!r} positions; expected 'absolute'.")
+    return BertConfig.from_dict(values, gelu="gelu_erf")
+
+
+def _json_or_empty(path):
+    if not os.path.exists(path):
+        return {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except ValueError as error:
+        raise UserError(f"{path} is not valid JSON ({error}): fetch it again.") from None
+
+
+def _read_arrays(path):
+    name = _weight_file(path)
+    if name == "pytorch_model.bin":
+        return torch_pickle.read(os.path.join(path, name))
+    shards = {name}
+    if name.endswith(".index.json"):
+        shards = set(_json_or_empty(os.path.join(path, name))["weight_map"].values())
+    arrays = {}
+    for shard in sorted(shards):
+        arrays.update(_read_safetensors(os.path.join(path, shard)))
+    return arrays
+
+
+def _read_safetensors(path):
+    from safetensors import SafetensorError, numpy
+
+    try:
+        return numpy.load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path} cannot be read as safetensors ({error}): it may be cut short; fetch it again.") from None
+
+
+def _without_prefix(name):
+    """Old files say gamma and beta where newer ones say weight and bias."""
+    name = name.removeprefix("bert.")
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+
+
+def _is_transposed(name):
+    """Linear layers are stored [out, in]; embeddings as ours."""
+    return name.endswith(".weight") and "LayerNorm" not in name and "embeddings" not in name

@@ -1,0 +1,167 @@
+"""BertConfig: the frozen dataclass that *is* `bert_config.json`, and the sizes the original published."""
+
+import dataclasses
+import json
+import logging
+import os
+
+from bert_tf.errors import UserError
+
+# Layers / hidden size of the 24 small models and of base and large (google-research/bert README); heads are hidden / 64, intermediate is 4 * hidden.
+SIZES = {
+    "tiny": (2, 128),
+    "mini": (4, 256),
+    "small": (4, 512),
+    "medium": (8, 512),
+    "base": (12, 768),
+    "large": (24, 1024),
+}
+ACTIVATIONS = ("gelu_erf", "gelu_tanh", "relu")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BertConfig:
+    """The shape of a BERT, under the names of `bert_config.json` (google-research/bert `modeling.py: BertConfig`).
+
+    `hidden_act` is explicit where the files are not: "gelu" means the tanh approximation in the original's code and
+    the exact error function in Hugging Face's, so it is "gelu_tanh" or "gelu_erf" here and readers translate.
+    """
+
+    vocab_size: int
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: str = "gelu_tanh"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2  # the original's code says 16 by default; every released checkpoint says 2
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-12
+
+    def __post_init__(self):
+        for name in ("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings"):
+            self._expect(name, isinstance(getattr(self, name), int) and getattr(self, name) > 0, "a whole number above 0")
+        self._expect("num_hidden_layers", isinstance(self.num_hidden_layers, int) and self.num_hidden_layers >= 0, "0 or more")
+        self._expect("type_vocab_size", isinstance(self.type_vocab_size, int) and self.type_vocab_size > 0, "1 or more")
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            self._expect(name, 0 <= getattr(self, name) < 1, "from 0 up to but not 1")
+        self._expect("hidden_act", self.hidden_act in ACTIVATIONS, f"one of {', '.join(ACTIVATIONS)}")
+        if self.hidden_size % self.num_attention_heads:
+            raise UserError(
+                f"hidden_size {self.hidden_size} cannot be shared out among {self.num_attention_heads} attention heads: "
+                "choose num_attention_heads that divides it."
+            )
+
+    def _expect(self, name, holds, expected):
+        if not holds:
+            raise UserError(f"{name} is {getattr(self, name)!r} in the BERT configuration; expected {expected}.")
+
+    @property
+    def head_size(self):
+        """Width of one attention head."""
+        return self.hidden_size // self.num_attention_heads
+
+    @classmethod
+    def of_size(cls, size, **changes):
+        """The configuration of a published size: "tiny", "mini", "small", "medium", "base" or "large"."""
+        if size not in SIZES:
+            raise UserError(f"There is no model size {size!r}. Known: {', '.join(SIZES)}.")
+        layers, hidden = SIZES[size]
+        shape = {"num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": hidden // 64}
+        return cls(**{**shape, "intermediate_size": 4 * hidden, **changes})
+
+    @classmethod
+    def from_dict(cls, values, *, gelu="gelu_tanh"):
+        """Reads the content of a `bert_config.json`; unknown keys are logged and dropped.
+
+        `gelu` says what "hidden_act": "gelu" means in that file: "gelu_tanh" (the original's code, the default) or
+        "gelu_erf" (Hugging Face).
+        """
+        known = {field.name for field in dataclasses.fields(cls)}
+        values = dict(values)
+        unknown = sorted(set(values) - known)
+        if unknown:
+            logging.getLogger("bert_tf").debug("Not used from the BERT configuration: %s", ", ".join(unknown))
+        act = values.get("hidden_act", "gelu")
+        translated = {"gelu": gelu, "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}.get(act, act)
+        values["hidden_act"] = translated
+        if "vocab_size" not in values:
+            raise UserError("The BERT configuration has no vocab_size; it is the number of lines of vocab.txt.")
+        return cls(**{name: value for name, value in values.items() if name in known})
+
+    @classmethod
+    def from_json_file(cls, path, *, gelu="gelu_tanh"):
+        """Reads a `bert_config.json`; see `from_dict`."""
+        try:
+            with open(path, encoding="utf-8") as file:
+                values = json.load(file)
+        except FileNotFoundError:
+            raise UserError(f"There is no BERT configuration file {path}.") from None
+        except (ValueError, IsADirectoryError) as error:
+            raise UserError(f"{path} is not a BERT configuration: expected a JSON object ({error}).") from None
+        if not isinstance(values, dict):
+            raise UserError(f"{path} is not a BERT configuration: expected a JSON object, found a {type(values).__name__}.")
+        return cls.from_dict(values, gelu=gelu)
+
+    def to_dict(self):
+        """The fields as a plain dictionary."""
+        return dataclasses.asdict(self)
+
+    def write(self, path):
+        """Writes `bert_config.json`, beside and then renamed."""
+        beside = f"{path}.partial"
+        with open(beside, "w", encoding="utf-8") as file:
+            json.dump(self.to_dict(), file, indent=2)
+            file.write("\n")
+        os.replace(beside, path)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How a model is trained; the defaults are those of google-research/bert `run_pretraining.py`."""
+
+    train_batch_size: int = 32  # global: of all replicas and micro-batches together
+    eval_batch_size: int = 8
+    learning_rate: float = 5e-5
+    num_train_steps: int = 100000
+    num_warmup_steps: int = 10000
+    num_accumulation_steps: int = 1
+    optimizer: str = "adamw"
+    continuous_schedule: bool = False
+    weight_decay: float = 0.01
+    save_checkpoints_steps: int = 1000
+    max_eval_steps: int = 100
+    random_seed: int = 12345
+    precision: str = "auto"
+    jit_compile: str = "auto"
+
+    def __post_init__(self):
+        positive = "train_batch_size eval_batch_size num_train_steps num_accumulation_steps save_checkpoints_steps"
+        for name in (*positive.split(), "max_eval_steps"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} is {getattr(self, name)}; expected a whole number above 0.")
+        if self.learning_rate < 0 or self.num_warmup_steps < 0 or self.weight_decay < 0:
+            raise UserError("learning_rate, num_warmup_steps and weight_decay cannot be negative.")
+        if self.train_batch_size % self.num_accumulation_steps:
+            raise UserError(
+                f"train_batch_size {self.train_batch_size} cannot be cut into {self.num_accumulation_steps} equal "
+                "micro-batches: choose num_accumulation_steps that divides it."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MaskingConfig:
+    """How tokens are hidden (google-research/bert `create_pretraining_data.py`)."""
+
+    masked_lm_prob: float = 0.15
+    max_predictions_per_seq: int = 20
+    do_whole_word_mask: bool = False
+    static_masking: bool = False  # True: a record is masked alike in every epoch, as in the original's files
+
+    def __post_init__(self):
+        if not 0 < self.masked_lm_prob < 1:
+            raise UserError(f"masked_lm_prob is {self.masked_lm_prob}; expected a share above 0 and below 1.")
+        if self.max_predictions_per_seq < 1:
+            raise UserError(f"max_predictions_per_seq is {self.max_predictions_per_seq}; expected 1 or more.")

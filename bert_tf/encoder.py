@@ -1,0 +1,63 @@
+"""BertEncoder: ids to the tokens of every layer, and pooled.
+
+B rows, T slots in a row, N = B * T, D hidden size, H heads, L layers.
+"""
+
+import keras
+import tensorflow as tf
+
+from bert_tf.layers import ConfiguredLayer, Embeddings, Layout, TransformerLayer
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class BertEncoder(ConfiguredLayer):
+    """BERT without a head (Devlin et al. 2018, section 3; google-research/bert `modeling.py: BertModel`)."""
+
+    def __init__(self, config, **options):
+        super().__init__(config, **options)
+        self.embeddings = Embeddings(self.config, dtype=self.dtype_policy)
+        self.layers = [
+            TransformerLayer(self.config, number, dtype=self.dtype_policy)
+            for number in range(self.config.num_hidden_layers)
+        ]
+        self.pooler = self.new_dense(self.config.hidden_size, self.config.hidden_size, "tanh")
+        self.built = True
+
+    @property
+    def token_table(self):
+        """The word embeddings [V, D], in the precision of the computation; the masked-LM head shares them."""
+        return tf.cast(self.embeddings.token_table.value, self.compute_dtype)
+
+    def layout(self, inputs, seed=None):
+        """Says how the texts of `inputs` lie in their rows."""
+        known = {"heads": self.config.num_attention_heads, "dtype": self.compute_dtype, "seed": seed}
+        if "text_numbers" in inputs:
+            return Layout.packed(inputs["text_numbers"], **known)
+        token_ids = inputs["token_ids"]
+        slots = token_ids.shape[1] if token_ids.shape[1] is not None else tf.shape(token_ids)[1]
+        return Layout.padded(inputs["lengths"], slots, **known)
+
+    def call(self, inputs, seed=None, return_hidden_states=False, return_attention=False):
+        """Encodes rows of texts.
+
+        inputs: int32 `token_ids`, `segment_ids` [B, T], and either `lengths` [B] (one text a row) or `text_numbers`
+            and `positions` [B, T] (several texts a row).
+        seed: int32 [2], the seed of this pass's dropout; None: no dropout.
+
+        Returns a dictionary: "tokens" [B, T, D], "pooled" [B, D] and on request "hidden_states", a tuple of L + 1
+        [B, T, D] (the first: the embeddings), and "attention_probabilities", a tuple of L [B, H, T, T].
+        """
+        layout = self.layout(inputs, seed)
+        x = self.embeddings(inputs["token_ids"], inputs["segment_ids"], inputs.get("positions"), layout=layout)  # [N, D]
+        hidden_states, attention = [x], []
+        for layer in self.layers:
+            x, probabilities = layer(x, layout=layout)
+            hidden_states.append(x)
+            attention.append(probabilities)
+        tokens = layout.as_rows(x)  # [B, T, D]
+        outputs = {"tokens": tokens, "pooled": self.pooler(tokens[:, 0])}
+        if return_hidden_states:
+            outputs["hidden_states"] = tuple(layout.as_rows(state) for state in hidden_states)
+        if return_attention:
+            outputs["attention_probabilities"] = tuple(attention)
+        return outputs

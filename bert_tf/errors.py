@@ -1,0 +1,19 @@
+"""Mistakes that one sentence explains: what was given, what was expected, what to do."""
+
+
+class UserError(ValueError):
+    """A mistake in flags, files or data. Scripts print its sentence and exit with code 2, without a traceback."""
+
+    exit_code = 2
+
+
+class TrainingError(UserError):
+    """Training cannot go on (the loss is not a number, memory ran out). What was saved before it is kept."""
+
+    exit_code = 1
+
+
+class Interrupted(UserError):
+    """Work was asked to stop (SIGTERM, Ctrl-C) and its state is saved; the exit code is a shell's for SIGTERM."""
+
+    exit_code = 143

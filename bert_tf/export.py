@@ -1,0 +1,84 @@
+"""Task + model + tokenizer -> a SavedModel on raw strings, checked against the live model.
+
+It loads with `tf.saved_model.load` after `import tensorflow_text`, and in TensorFlow Serving and C, without this package.
+"""
+
+import json
+import os
+import shutil
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import weights
+from bert_tf.errors import UserError
+
+TOLERANCES = {"float32": 1e-4, "bfloat16": 0.1, "float16": 2e-2}  # of the live model's precision; the export is float32
+
+
+def export(task, model, tokenizer, folder, *, examples, about=None):
+    """Writes the SavedModel of a trained model whole or not at all.
+
+    examples: {signature: {input: list of strings}} to compare the export with the live model on; UserError if they
+        differ, and nothing is written.
+    about: plain data for `about.json` beside the graph: task, configuration, versions.
+    """
+    twin = task.model(model.config)  # float32 and on one device, whatever the training was
+    weights.assign(twin, {name: v.value.numpy() for name, v in weights.named(model).items()})
+    beside = f"{folder}.partial"
+    shutil.rmtree(beside, ignore_errors=True)
+    _save(_Serving(twin, task.serve(twin, tokenizer)), beside, {"task": task.name, **(about or {})})
+    live = task.serve(model, tokenizer)
+    try:
+        _compare(beside, live, examples, TOLERANCES[model.dtype_policy.compute_dtype])
+    except UserError:
+        shutil.rmtree(beside)
+        raise
+    _replace(beside, folder)
+
+
+class _Serving(tf.Module):
+    """Raw variables and functions. The Keras model is only in the closures: as an attribute it breaks the C++ loader."""
+
+    def __init__(self, model, signatures):
+        super().__init__()
+        self.weights = [variable.value for variable in model.variables]
+        self.signatures = dict(signatures)
+
+
+def _save(serving, folder, about):
+    tf.saved_model.save(serving, folder, signatures=serving.signatures)
+    with open(os.path.join(folder, "about.json"), "w", encoding="utf-8") as file:
+        json.dump(about, file, indent=2, ensure_ascii=False)
+
+
+def _compare(folder, live, examples, tolerance):
+    reloaded = tf.saved_model.load(folder)
+    for name, inputs in examples.items():
+        inputs = {key: tf.constant(value) for key, value in inputs.items()}
+        expected, given = live[name](**inputs), reloaded.signatures[name](**inputs)
+        for key in expected:
+            difference = _difference(expected[key].numpy(), given[key].numpy())
+            if not difference <= tolerance:
+                raise UserError(
+                    f"The export answers otherwise than the model: output {key!r} of {name!r} differs by {difference:.2g}, "
+                    f"expected at most {tolerance:.2g}. Nothing was written to {folder.removesuffix('.partial')}."
+                )
+
+
+def _difference(expected, given):
+    """Largest difference of numbers. Strings are the order of numbers, which a small difference may turn round."""
+    if expected.shape != given.shape:
+        return np.inf
+    if expected.dtype.kind not in "fiu":
+        return 0.0
+    return float(np.max(np.abs(expected.astype(np.float64) - given), initial=0.0))
+
+
+def _replace(beside, folder):
+    old = f"{folder}.old"
+    shutil.rmtree(old, ignore_errors=True)
+    if os.path.exists(folder):
+        os.rename(folder, old)
+    os.rename(beside, folder)
+    shutil.rmtree(old, ignore_errors=True)

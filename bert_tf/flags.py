@@ -1,0 +1,101 @@
+"""A dataclass to absl flags and back, and the frame of every script: its errors are one line and an exit code.
+
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Size:
+        width: int = flag(4, "Width in metres.")
+
+    flags.define(Size)                   # --width=4
+    flags.run(main)                      # main() calls flags.read(Size)
+"""
+
+import dataclasses
+import logging
+import os
+import sys
+
+from absl import app
+from absl import flags as absl_flags
+
+from bert_tf.errors import UserError
+
+absl_flags.disclaim_key_flags()  # flags defined here belong to the script that asks for them, so --help shows them
+
+DEFINERS = {
+    bool: absl_flags.DEFINE_bool,
+    int: absl_flags.DEFINE_integer,
+    float: absl_flags.DEFINE_float,
+    str: absl_flags.DEFINE_string,
+}
+
+
+def flag(default, help, choices=None):
+    """A dataclass field with the help of its flag; `choices` are the values it may have."""
+    return dataclasses.field(default=default, metadata={"help": help, "choices": choices})
+
+
+def define(kind, **defaults):
+    """Defines a flag for each field of a dataclass that has help; `defaults` replace the dataclass' own."""
+    for field in dataclasses.fields(kind):
+        if "help" not in field.metadata:
+            continue
+        default = defaults.get(field.name, field.default)
+        if field.metadata.get("choices"):
+            absl_flags.DEFINE_enum(field.name, default, field.metadata["choices"], field.metadata["help"])
+        else:
+            DEFINERS[field.type](field.name, default, field.metadata["help"])
+
+
+def read(kind, instead=None, **values):
+    """The dataclass with the values of the flags; `values` for fields without flags.
+
+    `instead` {name: value} are defaults for flags that were not given.
+    """
+    instead = instead or {}
+    for field in dataclasses.fields(kind):
+        if "help" in field.metadata and field.name not in values:
+            given = absl_flags.FLAGS[field.name]
+            values[field.name] = given.value if given.present else instead.get(field.name, given.value)
+    return kind(**values)
+
+
+def part(kind, options):
+    """Those of the options that are fields of another dataclass, as that dataclass."""
+    return kind(**{field.name: getattr(options, field.name) for field in dataclasses.fields(kind)})
+
+
+def given(name):
+    """Whether the flag was given on the command line."""
+    return absl_flags.FLAGS[name].present > 0
+
+
+def run(main):
+    """Parses the flags and calls `main()`; the user's mistakes end as one line on standard error and exit code 2."""
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    logging.getLogger("bert_tf").setLevel(logging.INFO)
+    app.run(lambda _: _guarded(main), flags_parser=_parsed)
+
+
+def _guarded(main):
+    try:
+        main()
+    except UserError as error:
+        _fail(error, error.exit_code)
+    except KeyboardInterrupt:
+        _fail("interrupted; the same command goes on where it stopped.", 130)
+    except MemoryError:
+        _fail("memory ran out: lower train_batch_size or raise num_accumulation_steps.", 1)
+
+
+def _parsed(arguments):
+    try:
+        rest = absl_flags.FLAGS(arguments)
+    except absl_flags.Error as error:
+        _fail(f"{error} Try --help.", 2)
+    if len(rest) > 1:
+        _fail(f"{rest[1]!r} is no flag: flags begin with -- and have their value behind =. Try --help.", 2)
+    return rest
+
+
+def _fail(message, code):
+    print(f"{os.path.basename(sys.argv[0])}: {message}", file=sys.stderr, flush=True)
+    sys.exit(code)

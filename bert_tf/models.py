@@ -1,0 +1,80 @@
+"""Encoder plus head.
+
+B rows, T slots in a row, D hidden size, V vocabulary, P masked positions.
+"""
+
+import keras
+import tensorflow as tf
+
+from bert_tf.config import BertConfig
+from bert_tf.encoder import BertEncoder
+from bert_tf.layers import ConfiguredLayer, dense
+
+
+class MaskedLmHead(ConfiguredLayer):
+    """Guesses the hidden tokens from their places (google-research/bert `run_pretraining.py: get_masked_lm_output`)."""
+
+    def __init__(self, config, **options):
+        super().__init__(config, **options)
+        width = self.config.hidden_size
+        self.transform = self.new_dense(width, width, self.config.hidden_act)
+        self.norm = self.new_norm()
+        self.output_bias = self.add_weight(name="output_bias", shape=(self.config.vocab_size,), initializer="zeros")
+        self.built = True
+
+    def call(self, tokens, positions, token_table):  # [B, T, D], [B, P], [V, D] -> float32 [B, P, V]
+        hidden = tf.gather(tokens, positions, batch_dims=1)  # [B, P, D]
+        x = self.norm(self.transform(tf.reshape(hidden, [-1, self.config.hidden_size])))  # [B * P, D]
+        logits = tf.matmul(x, token_table, transpose_b=True)  # [B * P, V]
+        logits = tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias.value, tf.float32))
+        return tf.reshape(logits, [-1, positions.shape[1] or tf.shape(positions)[1], self.config.vocab_size])
+
+
+class LogitsHead(ConfiguredLayer):
+    """One dense layer on a vector, its numbers in float32."""
+
+    def __init__(self, config, size, **options):
+        super().__init__(config, **options)
+        self.kernel = self.add_weight(
+            name="kernel", shape=(self.config.hidden_size, size), initializer=self.initializer()
+        )
+        self.bias = self.add_weight(name="bias", shape=(size,), initializer="zeros")
+        self.built = True
+
+    def call(self, x):  # [B, D] -> float32 [B, size]
+        return tf.cast(dense(x, self.kernel.value, self.bias.value), tf.float32)
+
+
+class BertModel(keras.Model):
+    """An encoder with a head: rebuilt from plain data, so that `.keras` files need no code beside this package."""
+
+    def __init__(self, config, **options):
+        super().__init__(**options)
+        self.config = config if isinstance(config, BertConfig) else BertConfig(**config)
+        self.encoder = BertEncoder(self.config, dtype=self.dtype_policy)
+
+    def get_config(self):
+        return {"name": self.name, "dtype": self.dtype_policy.name, "config": self.config.to_dict()}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Pretrainer(BertModel):
+    """BERT with its two pre-training heads: masked LM (tied to the word embeddings) and next sentence prediction."""
+
+    def __init__(self, config, **options):
+        super().__init__(config, **options)
+        self.masked_lm = MaskedLmHead(self.config, dtype=self.dtype_policy)
+        self.next_sentence = LogitsHead(self.config, 2, dtype=self.dtype_policy)
+        self.built = True
+
+    def call(self, inputs, seed=None):
+        """inputs: those of BertEncoder and `masked_lm_positions` [B, P].
+
+        Returns float32 "masked_lm_logits" [B, P, V] and "next_sentence_logits" [B, 2] (0: is next, 1: random).
+        """
+        encoded = self.encoder(inputs, seed=seed)
+        table = self.encoder.token_table
+        return {
+            "masked_lm_logits": self.masked_lm(encoded["tokens"], inputs["masked_lm_positions"], table),
+            "next_sentence_logits": self.next_sentence(encoded["pooled"]),
+        }

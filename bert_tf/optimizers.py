@@ -1,0 +1,120 @@
+"""BERT's optimizer and its kin, on plain variables: warm-up and decay, clipping, AdamWeightDecay, LAMB."""
+
+import re
+
+import tensorflow as tf
+
+from bert_tf.errors import UserError
+
+NO_DECAY = re.compile(r"norm/|bias")  # the original's "LayerNorm|layer_norm|bias", in our names
+FUSED = "query_key_value/kernel"  # three matrices side by side; LAMB treats each by itself, as the original would
+
+
+def linear_schedule(learning_rate, num_train_steps, num_warmup_steps=0, *, continuous=False):
+    """The learning rate of a step (counted from 0), as a function of a float tensor.
+
+    The original's (google-research/bert `optimization.py`): decay is linear from step 0 to `num_train_steps`, and
+    warm-up replaces it while step < `num_warmup_steps`, so that the rate falls by a jump where warm-up ends.
+    `continuous=True` decays from the end of warm-up instead: no jump, and the requested rate is reached.
+    """
+
+    def rate(step):
+        step = tf.cast(step, tf.float32)
+        start = num_warmup_steps if continuous else 0
+        left = (num_train_steps - step) / max(num_train_steps - start, 1)
+        decayed = learning_rate * tf.clip_by_value(left, 0.0, 1.0)
+        warming = learning_rate * step / max(num_warmup_steps, 1)
+        return tf.where(step < num_warmup_steps, warming, decayed)
+
+    return rate
+
+
+class AdamWeightDecay(tf.Module):
+    """The original's Adam: no bias correction unless asked for, epsilon outside the root, decoupled weight decay.
+
+    `variables` is {canonical name: tf.Variable}; weight decay leaves out LayerNorm and biases, by name. Gradients are
+    clipped together, by their global norm. Slots start at 0; `step` counts the updates.
+    """
+
+    def __init__(
+        self, variables, schedule, *, weight_decay=0.01, bias_correction=False, clip_norm=1.0, beta_1=0.9, beta_2=0.999
+    ):
+        super().__init__()
+        self.targets, self.schedule, self.weight_decay = dict(variables), schedule, weight_decay
+        self.bias_correction, self.clip_norm, self.betas = bias_correction, clip_norm, (beta_1, beta_2)
+        self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
+        self.m = [tf.Variable(tf.zeros(v.shape), trainable=False) for v in self.targets.values()]
+        self.v = [tf.Variable(tf.zeros(v.shape), trainable=False) for v in self.targets.values()]
+
+    def state(self):
+        """What a checkpoint must hold."""
+        return {"step": self.step, "m": self.m, "v": self.v}
+
+    def learning_rate(self):
+        """The rate of the update to come."""
+        return self.schedule(self.step)
+
+    def apply(self, gradients):
+        """Updates every variable by its (true, global) gradient; returns the gradients' norm before clipping.
+
+        If the norm is not finite nothing is changed but the count of steps.
+        """
+        norm = tf.linalg.global_norm(gradients)
+        finite = tf.math.is_finite(norm)
+        scale = self.clip_norm / tf.maximum(norm, self.clip_norm)
+        rate = self.learning_rate()
+        for (name, weight), gradient, m, v in zip(self.targets.items(), gradients, self.m, self.v, strict=True):
+            self._update(name, weight, gradient * scale, m, v, rate, finite)
+        self.step.assign_add(1)
+        return norm
+
+    def _update(self, name, weight, gradient, m, v, rate, finite):
+        beta_1, beta_2 = self.betas
+        new_m = beta_1 * m + (1 - beta_1) * gradient
+        new_v = beta_2 * v + (1 - beta_2) * tf.square(gradient)
+        update = self._corrected(new_m, beta_1) / (tf.sqrt(self._corrected(new_v, beta_2)) + 1e-6)
+        if self.weight_decay and not NO_DECAY.search(name):
+            update += self.weight_decay * weight
+        update *= rate * self.trust_ratio(name, weight, update)
+        m.assign(tf.where(finite, new_m, m))
+        v.assign(tf.where(finite, new_v, v))
+        weight.assign(tf.where(finite, weight - update, weight))
+
+    def _corrected(self, moment, beta):
+        if not self.bias_correction:
+            return moment
+        return moment / (1 - tf.pow(tf.constant(beta, tf.float32), tf.cast(self.step + 1, tf.float32)))
+
+    def trust_ratio(self, name, weight, update):
+        """What the update of one weight is multiplied by, beside the rate."""
+        return 1.0
+
+
+class Lamb(AdamWeightDecay):
+    """LAMB (You et al. 2019): each layer's update is scaled to the norm of its weights, for large batches."""
+
+    def __init__(self, variables, schedule, *, bias_correction=True, **options):
+        super().__init__(variables, schedule, bias_correction=bias_correction, **options)
+
+    def trust_ratio(self, name, weight, update):
+        if NO_DECAY.search(name):  # as in the authors' code: the same exclusions as for weight decay
+            return 1.0
+        parts = 3 if name.endswith(FUSED) else 1
+        shape = [weight.shape[0], parts, -1] if len(weight.shape) == 2 else [1, 1, -1]
+        lengths = [tf.norm(tf.reshape(x, shape), axis=[0, 2], keepdims=True) for x in (weight, update)]  # [1, parts, 1]
+        ratio = tf.where((lengths[0] > 0) & (lengths[1] > 0), lengths[0] / lengths[1], 1.0)
+        return tf.reshape(tf.broadcast_to(ratio, tf.shape(tf.reshape(weight, shape))), weight.shape)
+
+
+OPTIMIZERS = {
+    "adamw": lambda *args, **options: AdamWeightDecay(*args, bias_correction=False, **options),
+    "adamw_corrected": lambda *args, **options: AdamWeightDecay(*args, bias_correction=True, **options),
+    "lamb": Lamb,
+}
+
+
+def create(name, variables, schedule, **options):
+    """The optimizer of that name: "adamw" (the original's), "adamw_corrected" (with bias correction) or "lamb"."""
+    if name not in OPTIMIZERS:
+        raise UserError(f"There is no optimizer {name!r}. Known: {', '.join(OPTIMIZERS)}.")
+    return OPTIMIZERS[name](variables, schedule, **options)

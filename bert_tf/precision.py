@@ -1,0 +1,33 @@
+"""From a flag to a Keras dtype policy: which numbers this machine computes fastest with."""
+
+import tensorflow as tf
+
+from bert_tf.errors import UserError
+
+POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+
+
+def policy(precision="auto"):
+    """The name of the dtype policy; "auto" is bfloat16 where the hardware multiplies it, else float32.
+
+    Weights, LayerNorm, softmax and losses are float32 in any case.
+    """
+    if precision == "auto":
+        precision = "bfloat16" if _has_bfloat16() else "float32"
+    if precision not in POLICIES:
+        raise UserError(f"There is no precision {precision!r}. Known: auto, {', '.join(POLICIES)}.")
+    return POLICIES[precision]
+
+
+def _has_bfloat16():
+    if tf.config.list_physical_devices("TPU"):
+        return True
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:  # Ampere and later
+        capabilities = [tf.config.experimental.get_device_details(gpu).get("compute_capability") for gpu in gpus]
+        return all(capability is not None and capability >= (8, 0) for capability in capabilities)
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return "amx_bf16" in file.read()
+    except OSError:
+        return False

@@ -1,0 +1,169 @@
+"""What a run leaves behind: run.json, metrics.jsonl, TensorBoard events, checkpoints/, eval_results.json, report.html."""
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+import time
+
+from bert_tf.errors import UserError
+
+PACKAGES = ("bert-tf", "tensorflow", "tensorflow-text", "keras", "numpy", "tokenizers", "sentencex")
+
+
+class RunFolder:
+    """A folder that explains itself. Only the chief of several workers writes into it."""
+
+    def __init__(self, path, *, writes=True):
+        self.path, self.writes = path, writes
+        self.run = {}
+        self.events = None
+
+    def file(self, *parts):
+        """The path of something in the folder."""
+        return os.path.join(self.path, *parts)
+
+    @property
+    def checkpoints(self):
+        return self.file("checkpoints")
+
+    def open(self, *, name, flags, decisive):
+        """Begins a run, or goes on with one of the same configuration.
+
+        `decisive` are the flags that must not change between the two: UserError names those that did.
+        """
+        before = read_json(self.file("run.json")) or {}
+        recorded = before.get("decisive", {})
+        changed = [f"{key}: {recorded[key]!r} there, {decisive.get(key)!r} now" for key in recorded if recorded[key] != decisive.get(key)]
+        if changed:
+            raise UserError(
+                f"{self.path} holds a run of another configuration ({'; '.join(changed)}). "
+                "Choose another output_dir, or the same flags to go on with it."
+            )
+        if self.writes:
+            os.makedirs(self.path, exist_ok=True)
+        self.run = {
+            "name": name,
+            "command": [os.path.basename(sys.argv[0]), *sys.argv[1:]],
+            "flags": flags,
+            "decisive": decisive,
+            "versions": _versions(),
+            "machine": _machine(),
+            "started": before.get("started") or _now(),
+            "finished": None,
+            "phases": before.get("phases", {}),
+        }
+        self.update()
+
+    def update(self, **values):
+        """Writes run.json with some values changed."""
+        self.run.update(values)
+        self.write_json("run.json", self.run)
+
+    def finish(self):
+        """Notes in run.json that the run came to its end."""
+        self.update(finished=_now())
+
+    def phase(self, name):
+        """A context that adds the seconds it took to run.json; the phases of several starts are added up."""
+        return _Phase(self, name)
+
+    def write_json(self, name, value):
+        """Writes a file of the folder whole or not at all."""
+        if not self.writes:
+            return
+        path = self.file(name)
+        with open(f"{path}.partial", "w", encoding="utf-8") as file:
+            json.dump(value, file, indent=2, ensure_ascii=False)
+            file.write("\n")
+        os.replace(f"{path}.partial", path)
+
+    def log(self, step, values):
+        """Adds a line to metrics.jsonl and to the TensorBoard events."""
+        if not self.writes:
+            return
+        with open(self.file("metrics.jsonl"), "a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": step, **{name: _json_number(value) for name, value in values.items()}}) + "\n")
+        self._log_events(step, values)
+
+    def _log_events(self, step, values):
+        import tensorflow as tf
+
+        if self.events is None:
+            self.events = tf.summary.create_file_writer(self.file("events"))
+        with self.events.as_default(step=step):
+            for name, value in values.items():
+                tf.summary.scalar(name, value)
+        self.events.flush()
+
+    def forget_metrics_after(self, step):
+        """Drops lines of steps that a resumed run will do again, and a line that was cut off."""
+        path = self.file("metrics.jsonl")
+        if not self.writes or not os.path.exists(path):
+            return
+        kept = []
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                try:
+                    if json.loads(line)["step"] <= step:
+                        kept.append(line)
+                except ValueError:
+                    continue
+        with open(f"{path}.partial", "w", encoding="utf-8") as file:
+            file.writelines(kept)
+        os.replace(f"{path}.partial", path)
+
+
+class _Phase:
+    def __init__(self, folder, name):
+        self.folder, self.name = folder, name
+
+    def __enter__(self):
+        self.start = time.monotonic()
+
+    def __exit__(self, *_):
+        phases = self.folder.run["phases"]
+        phases[self.name] = round(phases.get(self.name, 0) + time.monotonic() - self.start, 2)
+        self.folder.update(phases=phases)
+
+
+def read_json(path):
+    """The content of a JSON file, or None where there is none that can be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError):
+        return None
+
+
+def _json_number(value):
+    """NaN and infinities are not JSON."""
+    value = float(value)
+    return value if value - value == 0 else None
+
+
+def _now():
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def _versions():
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def _machine():
+    import psutil
+
+    return {
+        "system": platform.platform(),
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+    }

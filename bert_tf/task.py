@@ -1,0 +1,39 @@
+"""The Task dataclass, and nothing else: what training, evaluation and export need to know of a task."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Objective:
+    """A measure that training makes small: its mean over the global batch, times `factor`.
+
+    The mean is the sum of values * weights over all replicas and micro-batches, divided by the sum of weights over
+    all of them plus `epsilon`.
+    """
+
+    factor: float = 1.0
+    epsilon: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Task:
+    """A task as a value: functions and numbers, no state. B rows of a batch.
+
+    model(config, dtype): makes the Keras model.
+    train_batches(batch_size, seed): an endless dataset of batches, dictionaries of tensors with static shapes [B, ...].
+    eval_batches(batch_size): one pass over the held-out examples, the last batch filled with rows of weight 0.
+    weights(batch): {measure: weights} for each measure of `objectives`, from the batch alone.
+    measures(outputs, batch): {measure: (values, weights)}, pairs of float32 tensors of one shape; losses and scores.
+    objectives: {measure: Objective}, which measures the loss is made of.
+    serve(model, tokenizer, ...): the signatures of the export, {name: tf.function on strings}.
+    """
+
+    name: str
+    model: Callable
+    train_batches: Callable
+    eval_batches: Callable
+    weights: Callable
+    measures: Callable
+    objectives: Mapping[str, Objective]
+    serve: Callable

@@ -1,0 +1,227 @@
+"""Pre-training on raw text: masked LM and next sentence prediction (Devlin et al. 2018, section 3.1).
+
+B rows of a batch, T slots in a row, V vocabulary, P masked positions, M [MASK]s in the texts of a request, K answers for each.
+"""
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import models, pipeline
+from bert_tf.masking import hide
+from bert_tf.task import Objective, Task
+
+MASK = "[MASK]"
+ANSWERS = 10  # pieces returned for each [MASK] by the export
+EVAL_SEED = 1  # the masks of held-out text are the same in every evaluation of every run
+MASKED_LM_EPSILON = 1e-5  # the original adds it to the sum of weights
+
+
+def losses_of(outputs, batch):
+    """{measure: values} of the two losses: negative log-likelihoods, masked LM [B, P] and next sentence [B]."""
+    cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits
+    return {
+        "masked_lm_loss": cross_entropy(batch["masked_lm_ids"], outputs["masked_lm_logits"]),
+        "next_sentence_loss": cross_entropy(batch["next_sentence_labels"], outputs["next_sentence_logits"]),
+    }
+
+
+def weights_of(batch):
+    """{measure: weights}: 1 for a masked position or a pair, 0 where a row or a place is filled up."""
+    return {
+        "masked_lm_loss": batch["masked_lm_weights"],
+        "next_sentence_loss": batch["next_sentence_weights"],
+    }
+
+
+def measures_of(outputs, batch):
+    """Both losses and both accuracies, as (values, weights)."""
+    values, weights = losses_of(outputs, batch), weights_of(batch)
+    measures = {name: (values[name], weights[name]) for name in values}
+    guesses = {"masked_lm": "masked_lm_ids", "next_sentence": "next_sentence_labels"}
+    for name, labels in guesses.items():
+        right = tf.equal(tf.argmax(outputs[f"{name}_logits"], -1, tf.int32), batch[labels])
+        measures[f"{name}_accuracy"] = (tf.cast(right, tf.float32), weights[f"{name}_loss"])
+    return measures
+
+
+def objectives(next_sentence_weight=1.0):
+    """What pre-training minimises: masked LM plus next sentence; with weight 0 the latter is not learned at all."""
+    terms = {"masked_lm_loss": Objective(epsilon=MASKED_LM_EPSILON)}
+    if next_sentence_weight:
+        terms["next_sentence_loss"] = Objective(factor=next_sentence_weight)
+    return terms
+
+
+def task(records, tokenizer, masking, *, next_sentence_weight=1.0):
+    """The task, on the records that `bert_tf.records.prepare` made, with masks drawn as `masking` says.
+
+    records: the manifest of the folder; masking: a MaskingConfig; next_sentence_weight 0 trains masked LM only.
+    """
+    goals = objectives(next_sentence_weight)
+    stream = functools.partial(batches, tokenizer=tokenizer, masking=masking, slots=records["wanted"]["max_seq_length"])
+    return Task(
+        name="pretraining/mlm_nsp" if next_sentence_weight else "pretraining/mlm",
+        model=models.Pretrainer,
+        train_batches=lambda size, seed: stream(records["train_files"], size, seed=seed, training=True),
+        eval_batches=lambda size: stream(records["eval_files"], size, seed=EVAL_SEED, training=False),
+        weights=lambda batch: {name: weights for name, weights in weights_of(batch).items() if name in goals},
+        measures=lambda outputs, batch: _asked_for(measures_of(outputs, batch), goals),
+        objectives=goals,
+        serve=fill_mask,
+    )
+
+
+def batches(files, size, *, tokenizer, masking, slots, seed, training):
+    """Batches of masked pairs [size, slots]; for training endless, in a new order and under new masks every epoch.
+
+    With static masking a record is masked alike in every epoch, as the original's files were; so it is for evaluation.
+    """
+    if training:
+        dataset = pipeline.shuffled(pipeline.read_records(files, seed=seed), seed=seed + 1).repeat()
+    else:
+        dataset = pipeline.read_records(files)
+    dataset = pipeline.batched(pipeline.with_seeds(dataset, seed=seed + 2), size, pad_rows=not training)
+    fixed = masking.static_masking or not training
+
+    def masked(records, seeds):
+        pairs = pipeline.parse_pairs(records, slots)
+        own = pipeline.record_seeds(pairs.pop("record_ids"), seed=seed)
+        seeds = own if fixed else seeds
+        return {**pairs, **_hidden(pairs["token_ids"], seeds, tokenizer, masking)}
+
+    return dataset.map(masked, num_parallel_calls=2, deterministic=True).prefetch(2)
+
+
+def _hidden(token_ids, seeds, tokenizer, masking):
+    return hide(
+        token_ids,
+        seeds,
+        cls_id=tokenizer.cls_id,
+        sep_id=tokenizer.sep_id,
+        pad_id=tokenizer.pad_id,
+        mask_id=tokenizer.mask_id,
+        vocab_size=tokenizer.size,
+        is_continuation=tokenizer.is_continuation,
+        masked_lm_prob=masking.masked_lm_prob,
+        max_predictions_per_seq=masking.max_predictions_per_seq,
+        whole_word=masking.do_whole_word_mask,
+    )
+
+
+def _asked_for(measures, goals):
+    known = tuple(name.removesuffix("_loss") for name in goals)
+    return {name: measure for name, measure in measures.items() if name.startswith(known)}
+
+
+def unigram_loss(token_counts, batches):
+    """Mean negative log-likelihood of the masked tokens of `batches` under the frequencies of the training text.
+
+    token_counts: [V], how often each piece occurs in it; every piece counts as seen once more. It is what a model
+    reaches that knows the vocabulary and nothing of the context.
+    """
+    counts = np.asarray(token_counts, np.float64) + 1
+    surprise = np.log(counts.sum()) - np.log(counts)  # [V]
+    summed = weight = 0.0
+    for batch in batches:
+        weights = batch["masked_lm_weights"].numpy()
+        summed += float((surprise[batch["masked_lm_ids"].numpy()] * weights).sum())
+        weight += float(weights.sum())
+    return summed / max(weight, 1.0)
+
+
+def fill_mask(model, tokenizer):
+    """The signature of the export: texts with [MASK] in them -> the likeliest pieces for each, with scores.
+
+    text: string [B]. Returns "pieces" string [B, M, K] and "scores" float32 [B, M, K], probabilities, best first; for
+    a text with fewer than M masks the rest is "" and 0. A text that is too long is cut around its first [MASK].
+    """
+    room = model.config.max_position_embeddings - 2
+    best = min(ANSWERS, model.config.vocab_size)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def serving_default(text):
+        ids = _around_first_mask(_ids_with_masks(tokenizer, text), tokenizer.mask_id, room)
+        inputs = _framed(ids, tokenizer)
+        is_mask = tf.equal(inputs["token_ids"], tokenizer.mask_id)  # [B, T]
+        places = tf.ragged.boolean_mask(tf.broadcast_to(tf.range(tf.shape(is_mask)[1]), tf.shape(is_mask)), is_mask)
+        known = tf.sequence_mask(places.row_lengths(), dtype=tf.float32)[:, :, None]  # [B, M, 1]
+        outputs = model({**inputs, "masked_lm_positions": places.to_tensor()})
+        scores, best_ids = tf.math.top_k(tf.nn.softmax(outputs["masked_lm_logits"]), best)  # [B, M, K]
+        pieces = tf.where(known > 0, tokenizer.pieces(best_ids), "")
+        return {"pieces": pieces, "scores": scores * known}
+
+    return {"serving_default": serving_default}
+
+
+def _ids_with_masks(tokenizer, texts):  # string [B] -> ragged int32 [B, pieces]
+    """Pieces of the texts, with the id of [MASK] where they say "[MASK]"; the tokenizer itself would split that up."""
+    parts = tf.strings.split(texts, MASK)  # ragged [B, parts]
+    ids = tokenizer(parts.values)  # ragged [all parts, pieces]
+    masks = tf.fill([ids.nrows(), 1], tf.constant(tokenizer.mask_id, tf.int32))
+    ids = tf.concat([ids, masks], 1).with_row_splits_dtype(tf.int64)
+    together = tf.RaggedTensor.from_row_splits(ids, parts.row_splits, validate=False).merge_dims(1, 2)
+    return together[:, :-1]  # the last part is followed by no mask
+
+
+def _around_first_mask(ids, mask_id, room):
+    """Keeps at most `room` pieces of each text, with its first mask in the middle where both sides are too long."""
+    is_mask = tf.equal(ids.to_tensor(default_value=-1, shape=[None, None]), mask_id)
+    is_mask = tf.pad(is_mask, [[0, 0], [0, 1]])  # argmax of no column fails
+    first = tf.argmax(is_mask, -1, tf.int32)
+    lengths = tf.cast(ids.row_lengths(), tf.int32)
+    start = tf.clip_by_value(first - room // 2, 0, tf.maximum(lengths - room, 0))  # [B]
+    place = tf.ragged.range(lengths)
+    begin = tf.gather(start, place.value_rowids())
+    kept = (place.values >= begin) & (place.values < begin + room)
+    return tf.ragged.boolean_mask(ids, place.with_values(kept))
+
+
+def _framed(ids, tokenizer):  # ragged [B, pieces] -> model inputs [B, T]
+    ends = [tf.fill([ids.nrows(), 1], tf.constant(end, tf.int32)) for end in (tokenizer.cls_id, tokenizer.sep_id)]
+    framed = tf.concat([ends[0], ids, ends[1]], 1)
+    token_ids = framed.to_tensor(default_value=tokenizer.pad_id)
+    return {
+        "token_ids": token_ids,
+        "segment_ids": tf.zeros_like(token_ids),
+        "lengths": tf.cast(framed.row_lengths(), tf.int32),
+    }
+
+
+def held_out_examples(task, model, tokenizer, count=8):
+    """What the model puts in the place of masks in held-out text, for people to look at.
+
+    Returns a list of {"before", "truth", "after", "answers": [{"piece", "score"}, ...]}, one for each of `count` rows.
+    """
+    batch = next(iter(task.eval_batches(count)))
+    scores = tf.nn.softmax(model(batch)["masked_lm_logits"])  # [B, P, V]
+    best, ids = tf.math.top_k(scores, 5)  # [B, P, 5]
+    rows = {name: batch[name].numpy() for name in ("token_ids", "masked_lm_positions", "masked_lm_ids", "lengths")}
+    examples = []
+    for row in np.flatnonzero(rows["lengths"]):
+        used = np.flatnonzero(batch["masked_lm_weights"][row])
+        place = used[len(used) // 2]
+        token_ids = rows["token_ids"][row].copy()
+        token_ids[rows["masked_lm_positions"][row][used]] = rows["masked_lm_ids"][row][used]
+        position = rows["masked_lm_positions"][row][place]
+        before, after = tokenizer.detokenize([token_ids[:position], token_ids[position + 1 : rows["lengths"][row]]])
+        answers = zip(tokenizer.pieces(ids[row, place]).numpy(), best[row, place].numpy(), strict=True)
+        examples.append(
+            {
+                "before": before,
+                "truth": tokenizer.vocabulary[token_ids[position]],
+                "after": after,
+                "answers": [{"piece": piece.decode(), "score": float(score)} for piece, score in answers],
+            }
+        )
+    return examples
+
+
+def masked_sentences(examples, count=3):
+    """The first few held-out examples as texts with one [MASK], without the special pieces."""
+    texts = [f"{example['before']} {MASK} {example['after']}" for example in examples[:count]]
+    return [text.replace("[CLS]", "").replace("[SEP]", "").strip() for text in texts]
+
+
+TASKS = {"pretraining/mlm_nsp": task, "pretraining/mlm": functools.partial(task, next_sentence_weight=0.0)}

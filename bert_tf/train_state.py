@@ -1,0 +1,83 @@
+"""The state of a training run on disk: saved whole, restored from the last one that is whole."""
+
+import glob
+import logging
+import os
+import re
+import shutil
+import tempfile
+
+import tensorflow as tf
+
+from bert_tf.errors import TrainingError, UserError
+
+KEPT = 3
+
+
+class TrainState:
+    """Weights, optimizer, step and data position as one `tf.train.Checkpoint` in `folder`, saved by step.
+
+    `parts` is {name: variables, dictionaries of them, or an iterator}. A process that is not the chief must take part in
+    saving but must not write into the run folder: it writes into a folder of its own, which is thrown away.
+    """
+
+    def __init__(self, folder, parts, *, writes=True):
+        self.folder = folder
+        self.checkpoint = tf.train.Checkpoint(**parts)
+        self.scratch = None if writes else tempfile.mkdtemp()
+        self.manager = tf.train.CheckpointManager(self.checkpoint, self.scratch or folder, max_to_keep=KEPT)
+
+    def save(self, step):
+        """Saves under the number of the step; what was saved before stays if that fails."""
+        try:
+            self.manager.save(checkpoint_number=step)
+        except tf.errors.OpError as error:
+            for partial in glob.glob(os.path.join(self.folder, f"ckpt-{step}[._]*")):
+                shutil.rmtree(partial) if os.path.isdir(partial) else os.remove(partial)
+            raise TrainingError(
+                f"The checkpoint of step {step} could not be written to {self.folder} ({error.message.strip()}). "
+                f"Kept: {', '.join(map(os.path.basename, saved(self.folder))) or 'none'}. "
+                "Make room and start the same command again."
+            ) from None
+
+    def restore(self):
+        """Restores the newest whole checkpoint and returns its step; 0 if there is none.
+
+        Raises UserError if there are some and none can be read.
+        """
+        paths = saved(self.folder)
+        for path in paths:
+            try:
+                self.checkpoint.restore(path).assert_consumed()
+            except (tf.errors.OpError, AssertionError, ValueError) as error:
+                reason = str(getattr(error, "message", error)).strip().splitlines()[0]
+                logging.getLogger("bert_tf").warning("Passed over the damaged checkpoint %s (%s).", path, reason)
+            else:
+                return step_of(path)
+        if paths:
+            raise UserError(f"None of the checkpoints in {self.folder} can be read: remove the folder to start anew.")
+        return 0
+
+    def close(self):
+        """Throws away the folder of a process that is not the chief."""
+        if self.scratch:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def load_weights(variables, folder):
+    """Puts the weights of the newest checkpoint in `folder` into {name: variable}; the rest of it is left aside."""
+    paths = saved(folder)
+    if not paths:
+        raise UserError(f"There is no checkpoint in {folder}: train first (do_train).")
+    tf.train.Checkpoint(weights=variables).restore(paths[0]).expect_partial().assert_existing_objects_matched()
+
+
+def saved(folder):
+    """Prefixes of the checkpoints in a folder, newest first; TensorFlow writes the index last."""
+    paths = [path.removesuffix(".index") for path in glob.glob(os.path.join(folder, "ckpt-*.index"))]
+    return sorted((path for path in paths if re.fullmatch(r"ckpt-\d+", os.path.basename(path))), key=step_of, reverse=True)
+
+
+def step_of(path):
+    """The step in the name of a checkpoint."""
+    return int(path.rpartition("-")[2])

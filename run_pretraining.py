@@ -1,0 +1,182 @@
+"""Pre-trains BERT on raw text: vocabulary, records, training, evaluation, SavedModel.
+
+With no flag it does all of it on the manual of Python, in a few minutes; with --input_file on your own text.
+"""
+
+import dataclasses
+import os
+
+from bert_tf import flags, preparation, records, report
+from bert_tf.config import SIZES, MaskingConfig, TrainConfig
+from bert_tf.flags import flag
+from bert_tf.quiet import start_tensorflow
+from bert_tf.run_folder import RunFolder
+
+# What stands for the original's defaults when there is no --input_file: a small model, a few minutes on two cores.
+DEMONSTRATION = {
+    "model_size": "mini",
+    "vocab_size": 4000,
+    "max_seq_length": 64,
+    "max_predictions_per_seq": 10,
+    "train_batch_size": 32,
+    "eval_batch_size": 32,
+    "learning_rate": 1e-3,
+    "num_train_steps": 600,
+    "num_warmup_steps": 60,
+    "save_checkpoints_steps": 200,
+}
+DEMONSTRATION_SENTENCES = (
+    "The [MASK] statement is used to raise an exception.",
+    "A function definition is an executable [MASK].",
+    "If the expression is not given, the [MASK] is None.",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Flags:
+    input_file: str = flag("", "Text to learn from: files, folders, globs (.txt, .txt.gz, .jsonl), with commas. Without: Python's manual.")
+    output_dir: str = flag("runs/pretraining", "Folder of the run.")
+    eval_file: str = flag("", "Held-out text, as input_file. Without: 5% of the documents of input_file.")
+    text_layout: str = flag("auto", "How .txt files are laid out: one sentence, one paragraph a line, hard-wrapped lines, a document a file.", ("auto", "sentences", "paragraphs", "wrapped", "files"))
+    text_field: str = flag("text", "Field of .jsonl files that holds the text.")
+    language: str = flag("auto", "Language for splitting sentences, such as en, de, zh.")
+    bert_config_file: str = flag("", "bert_config.json of the model; instead of model_size.")
+    model_size: str = flag("base", "Size of the model.", tuple(SIZES))
+    vocab_file: str = flag("", "vocab.txt; without it (and init_checkpoint) one is learned from the text.")
+    vocab_size: int = flag(30522, "Size of the vocabulary to learn.")
+    do_lower_case: bool = flag(True, "Lower-case and strip accents (uncased model).")
+    init_checkpoint: str = flag("", "Checkpoint to go on from: a Hugging Face folder or a run folder of this script.")
+    max_seq_length: int = flag(128, "Pieces in a row, [CLS] and [SEP] included.")
+    max_predictions_per_seq: int = flag(20, "Most masked pieces in a row.")
+    masked_lm_prob: float = flag(0.15, "Share of pieces that is masked.")
+    do_whole_word_mask: bool = flag(False, "Mask all pieces of a word together.")
+    static_masking: bool = flag(False, "Mask a row alike in every epoch, as the original's files do.")
+    short_seq_prob: float = flag(0.1, "Share of rows that are made shorter.")
+    dupe_factor: int = flag(10, "Passes over the text, each with other pairs.")
+    next_sentence_weight: float = flag(1.0, "Weight of the next sentence loss; 0: masked LM only, rows of one segment.")
+    random_seed: int = flag(12345, "Seed of everything random.")
+    num_workers: int = flag(os.cpu_count() or 1, "Processes that make records; the records do not depend on it.")
+    prepare_only: bool = flag(False, "Write vocabulary and records, then stop.")
+    do_train: bool = flag(True, "Train.")
+    do_eval: bool = flag(True, "Evaluate on held-out text.")
+    do_export: bool = flag(True, "Export a SavedModel that fills masks in strings.")
+    train_batch_size: int = flag(32, "Rows in a step, of all replicas and micro-batches together.")
+    eval_batch_size: int = flag(8, "Rows in a batch of evaluation.")
+    max_eval_steps: int = flag(100, "Most batches in an evaluation.")
+    learning_rate: float = flag(5e-5, "Learning rate at the start of the decay.")
+    num_train_steps: int = flag(100000, "Steps of training.")
+    num_warmup_steps: int = flag(10000, "Steps in which the learning rate rises.")
+    num_accumulation_steps: int = flag(1, "Micro-batches whose gradients make a step; less memory, same result.")
+    optimizer: str = flag("adamw", "adamw: the original's; adamw_corrected: with bias correction; lamb: for large batches.", ("adamw", "adamw_corrected", "lamb"))
+    weight_decay: float = flag(0.01, "Decay of weights; not of LayerNorm and biases.")
+    continuous_schedule: bool = flag(False, "Decay from the end of warm-up, without the original's jump there.")
+    save_checkpoints_steps: int = flag(1000, "Save and evaluate after so many steps.")
+    precision: str = flag("auto", "Numbers to compute with; auto: bfloat16 where the hardware has it.", ("auto", "float32", "bfloat16", "float16"))
+    jit_compile: str = flag("auto", "Compile forward and backward pass with XLA; auto: on GPUs.", ("auto", "true", "false"))
+    distribution_strategy: str = flag("auto", "Where to train.", ("auto", "one_device", "mirrored", "multi_worker", "tpu"))
+    num_logical_devices: int = flag(1, "Cut the CPU into so many devices, to rehearse replicas.")
+    tpu_name: str = flag("", "Name or address of the TPU.")
+
+
+# What may differ between two starts of one run, as it does not decide what is learned.
+FREE_FLAGS = frozenset(
+    "output_dir num_workers prepare_only do_train do_eval do_export eval_batch_size max_eval_steps num_train_steps "
+    "save_checkpoints_steps distribution_strategy num_logical_devices tpu_name jit_compile".split()
+)
+
+
+def main():
+    demonstration = not flags.given("input_file")
+    options = flags.read(Flags, instead=DEMONSTRATION if demonstration else {})
+    train_config, masking = flags.part(TrainConfig, options), flags.part(MaskingConfig, options)
+    plan = preparation.plan(options, lower_case_given=flags.given("do_lower_case"))
+    folder = RunFolder(options.output_dir, writes=preparation.worker_number() == 0)
+    asked = dataclasses.asdict(options)
+    decisive = {name: value for name, value in asked.items() if name not in FREE_FLAGS}
+    folder.open(name="pretraining", flags=asked, decisive=decisive)
+    with folder.phase("prepare"):
+        if folder.writes:
+            config, manifest = preparation.prepare(plan, options, folder)
+        else:
+            config, manifest = preparation.wait_for_first_worker(folder)
+    print(records.describe(manifest["statistics"]), flush=True)
+    if options.prepare_only:
+        print(f"The records are in {folder.file('records')}.")
+        return
+    learn(options, dataclasses.replace(plan, config=config), train_config, masking, manifest, folder)
+    if folder.writes:
+        folder.finish()
+        print(f"All of it is in {folder.path}; look at {report.write_report(folder.path)}.")
+
+
+def learn(options, plan, train_config, masking, manifest, folder):
+    """Trains, evaluates, exports: what comes after the text."""
+    start_tensorflow()
+    import keras
+
+    from bert_tf import distribute, precision, tasks, train_state, weights
+    from bert_tf.text import Tokenizer
+    from bert_tf.train import Evaluator, train
+
+    strategy = distribute.create_strategy(
+        options.distribution_strategy, num_logical_devices=options.num_logical_devices, tpu_name=options.tpu_name
+    )
+    tokenizer = Tokenizer.from_file(folder.file("vocab.txt"), plan.lower_case)
+    task = tasks.get("pretraining/mlm_nsp")(
+        manifest, tokenizer, masking, next_sentence_weight=options.next_sentence_weight
+    )
+    keras.utils.set_random_seed(options.random_seed)
+    with strategy.scope():
+        model = task.model(plan.config, dtype=precision.policy(options.precision))
+        if plan.weights:
+            print(weights.assign(model, plan.weights))
+    folder.update(config=plan.config.to_dict(), parameters=model.count_params())
+    print(f"Training {model.count_params():,} parameters", flush=True)
+    if options.do_train:
+        with folder.phase("train"):
+            train(task, model, train_config, strategy, folder)
+    elif not plan.weights:
+        train_state.load_weights(weights.variables(model), folder.checkpoints)
+    if options.do_eval:
+        with folder.phase("evaluate"):
+            conclude(Evaluator(task, model, train_config, strategy)(), task, train_config, folder)
+    if options.do_export and folder.writes:
+        with folder.phase("export"):
+            show(task, model, tokenizer, folder)
+
+
+def conclude(results, task, train_config, folder):
+    """Prints and writes what was reached on held-out text, beside what frequencies alone reach."""
+    from bert_tf.tasks.pretraining import unigram_loss
+
+    held_out = task.eval_batches(train_config.eval_batch_size).take(train_config.max_eval_steps)
+    results["unigram_masked_lm_loss"] = unigram_loss(records.token_counts(folder.file("records")), held_out)
+    folder.write_json("eval_results.json", results)
+    print("On held-out text:")
+    for name, value in results.items():
+        print(f"  {name:26} {value:.4f}")
+
+
+def show(task, model, tokenizer, folder):
+    """Exports the model, lets the export fill masks, and keeps examples for the report."""
+    import tensorflow as tf
+
+    from bert_tf.export import export
+    from bert_tf.tasks.pretraining import held_out_examples, masked_sentences
+
+    held_out = held_out_examples(task, model, tokenizer)
+    sentences = masked_sentences(held_out) if folder.run["flags"]["input_file"] else list(DEMONSTRATION_SENTENCES)
+    export(task, model, tokenizer, folder.file("export"), examples={"serving_default": {"text": sentences}})
+    answers = tf.saved_model.load(folder.file("export")).signatures["serving_default"](text=tf.constant(sentences))
+    filled = []
+    print("The export fills masks:")
+    for sentence, pieces, scores in zip(sentences, answers["pieces"].numpy(), answers["scores"].numpy(), strict=True):
+        best = [{"piece": p.decode(), "score": float(s)} for p, s in zip(pieces[0][:5], scores[0][:5], strict=True)]
+        filled.append({"text": sentence, "answers": best})
+        print(f"  {sentence}  ->  " + ", ".join(f"{b['piece']} {b['score']:.0%}" for b in best[:3]))
+    folder.write_json("examples.json", {"fill_mask": filled, "held_out": held_out})
+
+
+if __name__ == "__main__":
+    flags.define(Flags)
+    flags.run(main)
