@@ -24,12 +24,14 @@ SENTENCES_PER_LINE = 1.5  # below: one sentence a line (1.2 in the original's sa
 
 
 def language_of(sample):
-    """Tells "zh" or "ja" where at least CJK_SHARE of the characters are Chinese (with kana: Japanese), else "en"."""
-    letters = sum(character.isalpha() for character in sample)
-    kana = len(JAPANESE.findall(sample))
-    if not letters or (len(CHINESE.findall(sample)) + kana) / letters < CJK_SHARE:
+    """Tells "zh" or "ja" where at least CJK_SHARE of the signs are Chinese (with kana: Japanese), else "en"."""
+    if sample.isascii():
         return "en"
-    return "ja" if kana / letters > 0.1 else "zh"
+    size = len(sample) - sample.count(" ") - sample.count("\n")
+    kana = len(JAPANESE.findall(sample))
+    if len(CHINESE.findall(sample)) + kana < CJK_SHARE * max(1, size):
+        return "en"
+    return "ja" if kana > 0.1 * size else "zh"
 
 
 def layout_of(sample, language="en"):

@@ -15,8 +15,8 @@ ORDER, KIND, REPLACEMENT = range(3)  # streams of random bits; counters of diffe
 def random_bits(seeds, stream, counters):
     """64 random bits for each seed, stream and counter: uint64 of the broadcast shape.
 
-    seeds: int64 or uint64; stream: a small int; counters: int32 or int64 below 2 ** 32. Two rounds of splitmix64
-    (Steele et al. 2014): the seed is hashed first, so that neighbouring seeds have nothing in common.
+    seeds: int64 or uint64 (or one int); stream: a small int; counters: int32 or int64 below 2 ** 32. Two rounds of
+    splitmix64 (Steele et al. 2014): the seed is hashed first, so that neighbouring seeds have nothing in common.
     """
     counters = tf.cast(counters, tf.uint64) + tf.constant((stream << 32) + 1, tf.uint64)
     return _mixed(_mixed(_bits(seeds) + _constant(0x9E3779B97F4A7C15)) + counters * _constant(0x9E3779B97F4A7C15))
@@ -51,8 +51,7 @@ def hide(
     lengths = tf.math.count_nonzero(token_ids != pad_id, 1, dtype=tf.int32)  # [B]
     wanted = number_to_hide(lengths, masked_lm_prob, max_predictions_per_seq)
     group = _groups(token_ids, candidate, is_continuation if whole_word else None)  # [B, T]
-    chosen = _chosen_groups(group, candidate, seeds, wanted)  # [B, T], by group
-    hidden = tf.gather(chosen, tf.maximum(group, 0), batch_dims=1) & candidate  # [B, T], by slot
+    hidden = _hidden(group, candidate, seeds, wanted)  # [B, T]
     positions, weights = _places(hidden, max_predictions_per_seq)  # [B, P]
     here = weights > 0
     labels = tf.where(here, tf.gather(token_ids, positions, batch_dims=1), 0)
@@ -107,15 +106,16 @@ def _groups(token_ids, candidate, is_continuation):
     return tf.cumsum(tf.cast(starts, tf.int32), 1) - 1
 
 
-def _chosen_groups(group, candidate, seeds, wanted):
-    """Goes through the groups in random order -> bool [B, T], whether group g of each text is hidden."""
+def _hidden(group, candidate, seeds, wanted):
+    """Goes through the groups in random order -> bool [B, T], which slots are hidden."""
     batch, slots = tf.shape(group)[0], group.shape[1]
     flat = tf.where(candidate, group + slots * tf.range(batch)[:, None], -1)  # negative: counted nowhere
     sizes = tf.math.unsorted_segment_sum(tf.ones_like(flat), flat, batch * slots)
     sizes = tf.reshape(sizes, [batch, slots])  # [B, G]
     order = _random_order(seeds, sizes)  # [B, G]
     taken = take_in_order(tf.gather(sizes, order, batch_dims=1), wanted)
-    return tf.scatter_nd(_with_rows(order), taken, [batch, slots])
+    chosen = tf.scatter_nd(_with_rows(order), taken, [batch, slots])  # [B, G]
+    return tf.gather(chosen, tf.maximum(group, 0), batch_dims=1) & candidate
 
 
 def _random_order(seeds, sizes):
@@ -150,7 +150,7 @@ def _with_rows(columns):
 
 
 def _bits(seeds):
-    seeds = tf.convert_to_tensor(seeds)
+    seeds = tf.constant(seeds, tf.int64) if isinstance(seeds, int) else tf.convert_to_tensor(seeds)
     return seeds if seeds.dtype == tf.uint64 else tf.bitcast(tf.cast(seeds, tf.int64), tf.uint64)
 
 

@@ -57,14 +57,15 @@ class AdamWeightDecay(tf.Module):
     def apply(self, gradients):
         """Updates every variable by its (true, global) gradient; returns the gradients' norm before clipping.
 
-        If the norm is not finite nothing is changed but the count of steps.
+        A variable whose gradient is None is left alone. If the norm is not finite only the step is counted.
         """
-        norm = tf.linalg.global_norm(gradients)
+        norm = tf.linalg.global_norm([gradient for gradient in gradients if gradient is not None])
         finite = tf.math.is_finite(norm)
         scale = self.clip_norm / tf.maximum(norm, self.clip_norm)
         rate = self.learning_rate()
         for (name, weight), gradient, m, v in zip(self.targets.items(), gradients, self.m, self.v, strict=True):
-            self._update(name, weight, gradient * scale, m, v, rate, finite)
+            if gradient is not None:
+                self._update(name, weight, gradient * scale, m, v, rate, finite)
         self.step.assign_add(1)
         return norm
 

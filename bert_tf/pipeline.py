@@ -4,6 +4,8 @@ B rows of a batch, T = max_seq_length slots. All randomness comes from a seed th
 can be saved and restored by `tf.train.Checkpoint` and then goes on bit for bit.
 """
 
+import functools
+
 import tensorflow as tf
 
 from bert_tf.masking import random_bits
@@ -13,18 +15,21 @@ SEEDS = 7  # a stream of random bits of its own, see bert_tf.masking
 
 
 def read_records(files, *, seed=None, forever=False):
-    """TFRecord files -> dataset of serialized records (string scalars).
+    """TFRecord files (or .gz, but all of a kind) -> dataset of serialized records (string scalars).
 
     seed: None reads the files one after the other; a number reads them in a new order each epoch, several in turns.
-    forever: starts again at the end, for training.
+    forever: starts again at the end, for training. The order is that of the first iterator; make the dataset anew for
+    another iterator that shall give the same.
     """
+    compression = "GZIP" if files[0].endswith(".gz") else None
     dataset = tf.data.Dataset.from_tensor_slices(tf.constant(list(files)))
     if seed is None:
-        dataset = tf.data.TFRecordDataset(dataset)
+        dataset = tf.data.TFRecordDataset(dataset, compression)
     else:
         dataset = dataset.shuffle(len(files), seed=seed, reshuffle_each_iteration=True)
         at_once = min(FILES_AT_ONCE, len(files))
-        dataset = dataset.interleave(tf.data.TFRecordDataset, cycle_length=at_once, num_parallel_calls=1)
+        read = functools.partial(tf.data.TFRecordDataset, compression_type=compression)
+        dataset = dataset.interleave(read, cycle_length=at_once, num_parallel_calls=1)
     return dataset.repeat() if forever else dataset
 
 

@@ -45,6 +45,7 @@ class RecordOptions:
     random_seed: int = 12345
     nsp: bool = True  # False: one segment a record, no next-sentence prediction
     eval_fraction: float = 0.05  # of the documents, when no eval_file is given; 0: no evaluation records
+    compress: bool = False  # .tfrecord.gz shards: 0.4 to 0.6 of the size, written at 0.6 of the speed
     text_layout: str = "auto"
     text_field: str = "text"
     language: str = "auto"
@@ -223,6 +224,7 @@ def _documents(sources, report):
 
 def _jobs(folder, options, ready):
     """Stage 2 as a list of Jobs, {split: [Job]}."""
+    ending = "tfrecord.gz" if options.compress else "tfrecord"
     hash_bits = max(0, (ready["sentences"] // REMEMBERED_SENTENCES).bit_length())
     same = {name: getattr(options, name) for name in ("lower_case", "max_seq_length", "short_seq_prob", "nsp")}
     jobs = {}
@@ -230,7 +232,7 @@ def _jobs(folder, options, ready):
         jobs[split] = [
             Job(
                 bucket=str(bucket_path(folder / WORK, split, bucket)),
-                shard=str(folder / f"{split}-{bucket:05d}-of-{count:05d}.tfrecord"),
+                shard=str(folder / f"{split}-{bucket:05d}-of-{count:05d}.{ending}"),
                 statistics=str(folder / WORK / f"{split}-{bucket:05d}.json"),
                 number=bucket + (ready["buckets"]["train"] if split == "eval" else 0),
                 vocab_file=str(options.vocab_file),

@@ -15,6 +15,7 @@ import numpy as np
 
 from bert_tf import pairs
 from bert_tf.buckets import read_bucket
+from bert_tf.quiet import start_tensorflow
 
 BATCH_CHARACTERS = 1_000_000  # of text tokenized at once
 UINT = np.uint64
@@ -43,10 +44,10 @@ def start_worker():
     import multiprocessing
 
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     parent = multiprocessing.parent_process()
     if parent is not None:  # a killed parent would leave its workers waiting for ever
         threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+    start_tensorflow()
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -55,9 +56,9 @@ def start_worker():
 
 def write_shard(job):
     """Job -> the shard and, last, its statistics file; both appear whole or not at all. Returns the statistics."""
-    documents, statistics, counts, hashes = _tokenized(job)
+    documents, statistics, counts, hashes = tokenized(job)
     rows = instances(documents, job)
-    statistics |= _write_records(documents, rows, job)
+    statistics |= write_records(documents, rows, job)
     beside = Path(job.statistics)
     for name, array in ((".counts.npy", counts), (".hashes.npy", hashes)):
         with replacing(beside.with_suffix(name)) as temporary, open(temporary, "wb") as file:
@@ -68,7 +69,7 @@ def write_shard(job):
 
 
 class replacing:
-    """Gives a name to write to, beside `path` or in `folder`; on success that file takes the place of `path` at once."""
+    """Gives a name to write to, beside `path` or in `folder`; on success that file takes the place of `path`."""
 
     def __init__(self, path, folder=None):
         self.path = str(path)
@@ -109,7 +110,7 @@ def _tokenizer(vocab_file, lower_case):
     return tokenizer, tf.function(tokenizer, input_signature=[tf.TensorSpec([None], tf.string)])
 
 
-def _tokenized(job):
+def tokenized(job):
     """The bucket -> FlatDocuments, statistics, int64 [V] counts of the ids, uint64 hashes of (some) sentences."""
     tokenizer, tokenize = _tokenizer(job.vocab_file, job.lower_case)
     counts = np.zeros(tokenizer.size, np.int64)
@@ -176,7 +177,7 @@ def _mixed(x):
     return x ^ (x >> UINT(31))
 
 
-def _write_records(documents, rows, job):
+def write_records(documents, rows, job):
     """Writes one tf.train.Example per instance; returns what the manifest says about the shard."""
     import tensorflow as tf
 
@@ -184,7 +185,7 @@ def _write_records(documents, rows, job):
     ids, cls, sep = documents.ids, [tokenizer.cls_id], [tokenizer.sep_id]
     total = 0
     with replacing(job.shard, os.path.dirname(job.statistics)) as temporary:
-        with tf.io.TFRecordWriter(temporary) as writer:
+        with tf.io.TFRecordWriter(temporary, options="GZIP" if job.shard.endswith(".gz") else None) as writer:
             for place, (start, end, second, second_end, random_next) in enumerate(rows.tolist()):
                 token_ids = cls + ids[start:end].tolist() + sep
                 second_start = len(token_ids)

@@ -1,7 +1,6 @@
 """Strings to ids and back: the original BERT tokenizer as TensorFlow ops, and pack(): [CLS] a [SEP] b [SEP].
 
-B texts, N pieces in the whole batch (flat), L = max_seq_length slots, V vocabulary. "Normal" is the normalized text;
-`row` is the text of a piece. A "word" is what lies between spaces and punctuation.
+B texts, L = max_seq_length slots, V vocabulary. A "word" is what lies between spaces and punctuation.
 
 Two stock tensorflow-text kernels do the work, driven by the data of `bert_tf.normalizer`. Four things do not fit into
 a table of characters; each is dealt with where it occurs:
@@ -12,7 +11,6 @@ a table of characters; each is dealt with where it occurs:
   order of combining marks      NFD reorders them; it matters only to marks that are not Mn, none of which is in a BERT
                                 vocabulary (their word is [UNK] in any order)     -> refused if one ever is
 """
-
 
 import numpy as np
 import tensorflow as tf

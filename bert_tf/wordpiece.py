@@ -4,7 +4,6 @@ B texts, N pieces in the whole batch (flat), W bytes of a model. "Normal" is the
 piece; a place is a byte of the original text unless it is called normal.
 """
 
-import functools
 import unicodedata
 
 import numpy as np
@@ -28,6 +27,11 @@ HARD_STRINGS = (  # one for each rule that the data, the patterns or the retry h
 )
 
 
+def _in_one_call(function):
+    """Makes a function one node of each graph, traced once: a tf.data iterator sets every node up anew."""
+    return tf.function(function, autograph=False, reduce_retracing=True, experimental_attributes={"_noinline": True})
+
+
 class Automaton:
     """The original tokenizer as two automata. See `bert_tf.text.Tokenizer`, its public face."""
 
@@ -40,6 +44,7 @@ class Automaton:
             self._model = tf.constant(narrow)  # uint8 [W]
             self._wordpiece = tf_text.FastWordpieceTokenizer(model_buffer=self._model, token_out_type=tf.int32)
             self._wide = where[:, None], values
+            self._long_words = _in_one_call(self._long_words_redone)
             self._sigma = final_sigma_pattern() if lower_case else None
             self._check_against_the_original(vocabulary, lower_case)
 
@@ -57,7 +62,7 @@ class Automaton:
             tf.gather(origin.values, base + place) for place in (normal_starts, normal_ends, normal_ends - 1)
         )
         inside = tf.equal(ends, last)  # [N], the piece ends inside what its last character became
-        ends = when_any(inside, functools.partial(_ends_of_characters, texts, row, last, inside, ends), ends)
+        ends = _when_any(inside, _ends_of_characters, (texts, row, last, inside, ends), ends)
         if in_characters:
             starts, ends = _in_characters(texts, row, starts, ends)
         return ids, ids.with_values(starts), ids.with_values(ends)
@@ -70,8 +75,7 @@ class Automaton:
         ids, starts, ends = self._wordpiece.tokenize_with_offsets(normal)
         pieces = ids.row_splits, ids.values, starts.values, ends.values
         too_long = ends.values - starts.values > MAX_CHARACTERS  # in bytes; only a word that became [UNK] can be
-        redone = functools.partial(self._long_words_redone, normal, too_long, *pieces)
-        splits, ids, starts, ends = when_any(too_long, redone, pieces)
+        splits, ids, starts, ends = _when_any(too_long, self._long_words, (normal, too_long, *pieces), pieces)
         if texts.shape[0] is not None:
             splits = tf.ensure_shape(splits, [texts.shape[0] + 1])
         return tf.RaggedTensor.from_row_splits(ids, splits, validate=False), starts, ends
@@ -119,11 +123,10 @@ class Automaton:
                 )
 
 
-def when_any(flags, rare, otherwise):
-    """`rare()` if any flag is set. In a graph one call node keeps it small: each tf.data iterator sets it up anew."""
-    if not tf.executing_eagerly():
-        rare = tf.function(rare, autograph=False, experimental_attributes={"_noinline": True})
-    return tf.cond(tf.reduce_any(flags), rare, lambda: otherwise)
+def _when_any(flags, rare, arguments, otherwise):
+    """`rare(*arguments)` if any flag is set. Eagerly without its graph, which costs more than a few texts."""
+    function = rare.python_function if tf.executing_eagerly() else rare
+    return tf.cond(tf.reduce_any(flags), lambda: function(*arguments), lambda: otherwise)
 
 
 def _refuse_what_cannot_be_exact(vocabulary, lost, lower_case):
@@ -171,13 +174,16 @@ def _with_final_sigma(texts, pattern):
     """
     here = tf.strings.regex_full_match(texts, r"\C*Σ\C*")  # \C: any byte, so that a text that is not UTF-8 counts too
 
-    def lowered():
-        finals = tf.strings.regex_replace(tf.boolean_mask(texts, here), pattern, r"\1ς\2")
-        return tf.tensor_scatter_nd_update(texts, tf.where(here), finals)
-
-    return when_any(here, lowered, texts)
+    return _when_any(here, _lowered, (texts, here, pattern), texts)
 
 
+@_in_one_call
+def _lowered(texts, here, pattern):
+    finals = tf.strings.regex_replace(tf.boolean_mask(texts, here), pattern, r"\1ς\2")
+    return tf.tensor_scatter_nd_update(texts, tf.where(here), finals)
+
+
+@_in_one_call
 def _ends_of_characters(texts, row, last, inside, ends):
     """For the pieces `inside`: the end of the character that starts at `last`, by its first byte. int64 [N]."""
     text_bytes, base = _flat_bytes(texts)
@@ -190,15 +196,18 @@ def _ends_of_characters(texts, row, last, inside, ends):
 def _in_characters(texts, row, *places):
     """Places in bytes -> places in characters, int64 [N] each: how many bytes before it start a character."""
 
-    def counted():
-        text_bytes, base = _flat_bytes(texts)
-        is_first = (text_bytes < 0x80) | (text_bytes > 0xBF)  # the others are inner bytes
-        before = tf.cumsum(tf.cast(is_first, tf.int64), exclusive=True)
-        base = tf.gather(base, row)  # [N]
-        zero = tf.gather(before, base)
-        return [tf.gather(before, base + place) - zero for place in places]
+    longer = tf.strings.length(texts, "UTF8_CHAR") < tf.strings.length(texts)  # [B]
+    return _when_any(longer, _characters_counted, (texts, row, *places), list(places))
 
-    return when_any(tf.strings.length(texts, "UTF8_CHAR") < tf.strings.length(texts), counted, list(places))
+
+@_in_one_call
+def _characters_counted(texts, row, *places):
+    text_bytes, base = _flat_bytes(texts)
+    is_first = (text_bytes < 0x80) | (text_bytes > 0xBF)  # the others are inner bytes
+    before = tf.cumsum(tf.cast(is_first, tf.int64), exclusive=True)
+    base = tf.gather(base, row)  # [N]
+    zero = tf.gather(before, base)
+    return [tf.gather(before, base + place) - zero for place in places]
 
 
 def _substrings(texts, row, starts, ends):

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from bert_tf import buckets, shards, workers
 from bert_tf.errors import UserError
+from bert_tf.pipeline import read_records
 from bert_tf.records import RecordOptions, describe, open_records, prepare
 
 WORDS = ["rain", "gold", "star", "he", "left", "rose", "cold", "fire", "pool", "road", "##s", "##ed", ".", "!", ","]
@@ -115,6 +116,14 @@ def test_any_number_of_workers_writes_the_same_bytes(tmp_path, vocab_file, text,
     manifest = prepare(tmp_path / "two", options(vocab_file), input_file=text, num_workers=2)
     assert len(manifest["train_files"]) > 3
     assert shard_bytes(tmp_path / "here") == shard_bytes(tmp_path / "two")
+
+
+def test_compressed_shards_hold_the_same_records(tmp_path, vocab_file, text):
+    plain = prepare(tmp_path / "plain", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+    packed = options(vocab_file, compress=True)
+    packed = prepare(tmp_path / "packed", packed, input_file=text, num_workers=IN_THIS_PROCESS)
+    assert packed["train_files"][0].endswith(".tfrecord.gz")
+    assert list(read_records(packed["train_files"])) == list(read_records(plain["train_files"]))
 
 
 def test_another_seed_writes_other_records(tmp_path, vocab_file, text):

@@ -1,4 +1,4 @@
-"""The tokenizer and pack against literals and against the plain-Python oracle, eagerly and inside Dataset.map."""
+"""The tokenizer against literals and against the plain-Python oracle, eagerly and inside Dataset.map."""
 
 import shutil
 import subprocess
@@ -11,42 +11,11 @@ import oracle_tokenizer as oracle
 import pytest
 import tensorflow as tf
 from c_loader import run_in_c
+from tokenizer_cases import HARD_STRINGS, VOCABULARY, both_ways, words
 
 from bert_tf.errors import UserError
 from bert_tf.text import Tokenizer, pack
 from bert_tf.vocabulary import SPECIAL_PIECES
-
-WORDS = (
-    "the quick brown fox jump ##s ##ed over lazy dog ran ##es mask don t st ##raße ß ##ß ﬁ ##nd naive cafe istanbul "
-    "ο ##δ ##ος ##ο ##σ ##ς α ##σ ##α ##ς 我 爱 豈 你 ᄒ ##ᅡ ##ᆫ x ##x я ##я [ ] , . ! ' $ - ， 😀 e Straße İ ᆫ 한 cls"
-).split()
-LETTERS = [c for letter in "abcdefghijklmnopqrstuvwxyz" for c in (letter, f"##{letter}")]
-VOCABULARY = list(dict.fromkeys([*SPECIAL_PIECES, *WORDS, *LETTERS]))
-
-HARD_STRINGS = [
-    "Straße ﬁnd ＡＢ， naïve cafe\u0301 İstanbul",
-    "ΟΔΟΣ ΟΔΟΣ. Σ ΑΣΣ ΑΣ\u00adΑ Α\u0301Σ\u0301",
-    "a\0b a\ufffdb a\x07b soft\u00adhyphen zero\u200bwidth \ufeffbom",
-    "a\u00a0b a\u3000b a\u2003b a\u2028b a\u2029b a\u0085b a\u180eb",
-    "我爱BERT 豈更 ひらがな 한국어 한 \U00020000\U0002f800",
-    "[MASK] [CLS] ## ##a -- ... don't can't $5.00 + 3 = 8 ~ ^ ` | < >",
-    "😀👩\u200d👧 🇩🇪 ❤\ufe0f नमस्ते สวัสดี שָׁלוֹם مَرْحَبًا x² ½ ① ™",
-    *(letter * count for letter in "aяáß我" for count in (100, 101, 200, 201)),
-    "over " + "я" * 150 + " " + "a" * 201 + " fox" + "é" * 200 + "!",
-    *("", " ", "\n\t\r", "\u0301", "\u0301a", "a\u0327\u0301"),
-]
-
-
-def eagerly(function, *texts):
-    return function(*(tf.constant(part, tf.string) for part in texts))
-
-
-def inside_a_dataset(function, *texts):
-    dataset = tf.data.Dataset.from_tensors(tuple(tf.constant(part, tf.string) for part in texts))
-    return next(iter(dataset.map(function)))
-
-
-both_ways = pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +26,6 @@ def uncased():
 @pytest.fixture(scope="module")
 def cased():
     return Tokenizer(VOCABULARY, lower_case=False)
-
-
-def words(tokenizer, ids):
-    """Rows of ids -> one string of pieces per row."""
-    rows = ids.to_list() if isinstance(ids, tf.RaggedTensor) else ids.numpy().tolist()
-    return [" ".join(tokenizer.vocabulary[i] for i in row) for row in rows]
 
 
 # ---- Literals ----
@@ -256,79 +219,11 @@ def test_a_piece_ends_with_the_character_that_became_it(character, piece, size):
     assert (starts.to_list()[1], ends.to_list()[1]) == ([0, 1, 1 + size], [1, 1 + size, 2 + size])
 
 
-# ---- pack ----
-
-
-@both_ways
-@pytest.mark.parametrize(
-    ("first", "second", "size", "expected"),
-    [
-        ("the fox", "ran", 8, "[CLS] the fox [SEP] ran [SEP] [PAD] [PAD]"),
-        ("the quick fox", "fox", 6, "[CLS] the quick [SEP] fox [SEP]"),
-        ("fox", "the quick fox", 6, "[CLS] fox [SEP] the quick [SEP]"),
-        ("the quick fox", "over lazy dog", 8, "[CLS] the quick fox [SEP] over lazy [SEP]"),
-        ("the quick fox", "over lazy dog", 7, "[CLS] the quick [SEP] over lazy [SEP]"),
-        ("the quick fox", "over lazy dog", 4, "[CLS] the [SEP] [SEP]"),
-        ("", "dog", 5, "[CLS] [SEP] dog [SEP] [PAD]"),
-        ("", "", 5, "[CLS] [SEP] [SEP] [PAD] [PAD]"),
-    ],
-)
-def test_pack_trims_the_longer_segment_first(run, uncased, first, second, size, expected):
-    packed = run(lambda a, b: pack(uncased, [a, b], size), [first], [second])
-    assert words(uncased, packed["token_ids"]) == [expected]
-    assert packed["token_ids"].shape[-1] == packed["segment_ids"].shape[-1] == size
-
-
-def test_pack_numbers_the_segments_and_counts_the_slots_in_use(uncased):
-    packed = pack(uncased, [["the fox", ""], ["ran", "dog"]], 8)
-    assert packed["segment_ids"].numpy().tolist() == [[0, 0, 0, 0, 1, 1, 0, 0], [0, 0, 1, 1, 0, 0, 0, 0]]
-    assert packed["lengths"].numpy().tolist() == [6, 4]
-    assert {value.dtype for value in packed.values()} == {tf.int32}
-
-
-@both_ways
-def test_pack_cuts_a_single_segment_at_its_end(run, uncased):
-    packed = run(lambda texts: pack(uncased, [texts], 4), ["the quick brown fox", "dog"])
-    assert words(uncased, packed["token_ids"]) == ["[CLS] the quick [SEP]", "[CLS] dog [SEP] [PAD]"]
-    assert packed["lengths"].numpy().tolist() == [4, 3]
-
-
-def test_pack_takes_ids_as_well_as_strings(uncased):
-    packed = pack(uncased, [uncased(["the fox"]), tf.ragged.constant([[0, 1]], tf.int64)], 7)
-    assert words(uncased, packed["token_ids"]) == ["[CLS] the fox [SEP] [PAD] [UNK] [SEP]"]
-
-
-def test_pack_of_no_texts_has_no_rows(uncased):
-    assert pack(uncased, [[], []], 6)["token_ids"].shape == (0, 6)
-
-
-def test_pack_keeps_what_popping_one_piece_at_a_time_keeps(uncased):
-    lengths = [(a, b) for a in range(9) for b in range(9)]
-    segments = [tf.ragged.constant([[9] * pair[i] for pair in lengths], tf.int32) for i in (0, 1)]
-    for room in (1, 2, 5, 6):
-        segment_ids = pack(uncased, segments, room + 3)["segment_ids"].numpy()
-        for row, (first, second) in zip(segment_ids, lengths, strict=True):
-            while first + second > room:
-                first, second = (first - 1, second) if first > second else (first, second - 1)
-            assert row.tolist() == [0] * (first + 2) + [1] * (second + 1) + [0] * (room - first - second)
-
-
-def test_pack_has_a_static_shape_in_a_dataset(uncased):
-    dataset = tf.data.Dataset.from_tensor_slices(["fox", "dog"]).batch(2, drop_remainder=True)
-    spec = dataset.map(lambda texts: pack(uncased, [texts], 5)).element_spec
-    assert spec["token_ids"].shape == spec["segment_ids"].shape == (2, 5)
-
-
-# ---- Mistakes ----
-
-
 @pytest.mark.parametrize(
     ("mistake", "message"),
     [
         (lambda tokenizer: tokenizer("the fox"), "put it into a list"),
         (lambda tokenizer: tokenizer.with_offsets(["fox"], unit="word"), "unit='word'"),
-        (lambda tokenizer: pack(tokenizer, [["fox"], ["dog"]], 3), "max_seq_length=3"),
-        (lambda tokenizer: pack(tokenizer, [], 8), "0 segments"),
         (lambda tokenizer: Tokenizer(["[PAD]", "[UNK]", "fox"]), r"no \[CLS\], \[SEP\], \[MASK\]"),
         (lambda tokenizer: Tokenizer([*SPECIAL_PIECES, "x" * 201]), "201 bytes"),
     ],
@@ -342,9 +237,6 @@ def test_a_kernel_that_disagrees_with_the_original_is_refused(monkeypatch):
     monkeypatch.setattr("bert_tf.wordpiece.final_sigma_pattern", lambda: "(no)Σ(match)")
     with pytest.raises(RuntimeError, match="tensorflow-text .* cuts"):
         Tokenizer([*SPECIAL_PIECES, "ο", "##δ", "##ο", "##σ", "##ς"])
-
-
-# ---- Graphs ----
 
 
 def test_a_tokenizer_built_inside_a_trace_works_there_and_outside():

@@ -1,0 +1,144 @@
+"""How fast text becomes pre-training records, and how much memory all processes take together.
+
+    python benchmarks/records.py --input_file=texts/ --vocab_file=vocab.txt --num_workers=2
+
+Two measurements. "whole": `records.prepare` in processes of its own, as run_pretraining.py calls it; memory is the sum
+of the PSS (shared pages counted once) of the parent and all workers, sampled three times a second. "one core": one
+bucket of the input in this process, each step by itself, one thread.
+"""
+
+import argparse
+import multiprocessing
+import os
+import pathlib
+import sys
+import tempfile
+import time
+
+import psutil
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from bert_tf import buckets, corpus, records, shards  # noqa: E402
+
+
+def main():
+    flags = _flags()
+    rows = [("what", "figure")]
+    with tempfile.TemporaryDirectory(dir=flags.folder) as folder:
+        rows += whole(flags, os.path.join(folder, "whole"))
+        rows += one_core(flags, folder)
+    for name, figure in rows:
+        print(f"| {name:<48} | {figure:>14} |")
+        if name == "what":
+            print(f"|{'-' * 50}|{'-' * 16}|")
+
+
+def _flags():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--input_file", required=True, help="files, folders or globs, as run_pretraining.py takes them")
+    parser.add_argument("--vocab_file", required=True)
+    parser.add_argument("--num_workers", type=int, default=os.cpu_count())
+    parser.add_argument("--dupe_factor", type=int, default=5)
+    parser.add_argument("--max_seq_length", type=int, default=128)
+    parser.add_argument("--folder", default=None, help="where to write; by default the folder for temporary files")
+    return parser.parse_args()
+
+
+def _options(flags):
+    same = {name: getattr(flags, name) for name in ("vocab_file", "dupe_factor", "max_seq_length")}
+    return records.RecordOptions(**same)
+
+
+def _prepare(flags, folder):
+    records.prepare(folder, _options(flags), input_file=flags.input_file, num_workers=flags.num_workers)
+
+
+def whole(flags, folder):
+    """Rows of the table about records.prepare from beginning to end."""
+    started = time.monotonic()
+    child = multiprocessing.get_context("spawn").Process(target=_prepare, args=(flags, folder))
+    child.start()
+    peak = 0
+    while child.is_alive():
+        peak = max(peak, _pss(child.pid))
+        time.sleep(0.3)
+    seconds = time.monotonic() - started
+    if child.exitcode:
+        raise SystemExit("records.prepare failed, see above.")
+    statistics = records.open_records(folder)["statistics"]
+    instances = sum(statistics[split]["instances"] for split in statistics)
+    size = sum(corpus.text_size(source) for source in corpus.find_sources(flags.input_file))
+    return [
+        ("input, MB", f"{size / 1e6:,.1f}"),
+        (f"whole, {flags.num_workers} workers: seconds", f"{seconds:,.1f}"),
+        ("whole: input MB/s", f"{size / 1e6 / seconds:,.2f}"),
+        ("whole: instances", f"{instances:,}"),
+        ("whole: instances/s", f"{instances / seconds:,.0f}"),
+        ("whole: peak memory of all processes, MB", f"{peak / 1e6:,.0f}"),
+    ]
+
+
+def _pss(pid):
+    """Bytes of a process and all below it, shared pages divided among those who share them."""
+    total = 0
+    try:
+        processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return 0
+    for process in processes:
+        try:
+            total += process.memory_full_info().pss
+        except psutil.Error:  # it ended just now
+            continue
+    return total
+
+
+def one_core(flags, folder):
+    """Rows of the table about the steps of one worker."""
+    shards.start_worker()
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    bucket, size = _one_bucket(flags, folder)
+    options = _options(flags)
+    job = shards.Job(
+        bucket=bucket,
+        shard=os.path.join(folder, "one.tfrecord"),
+        statistics=os.path.join(folder, "one.json"),
+        number=0,
+        passes=options.dupe_factor,
+        hash_bits=0,
+        **{name: getattr(options, name) for name in ("vocab_file", "lower_case", "max_seq_length", "short_seq_prob")},
+        **{name: getattr(options, name) for name in ("random_seed", "nsp")},
+    )
+    shards.tokenized(job)  # builds the tokenizer
+    times = [time.monotonic()]
+    documents, *_ = shards.tokenized(job)
+    times.append(time.monotonic())
+    rows = shards.instances(documents, job)
+    times.append(time.monotonic())
+    shards.write_records(documents, rows, job)
+    times.append(time.monotonic())
+    tokenize, pair, write = (after - before for before, after in zip(times, times[1:], strict=False))
+    return [
+        ("one core: reading buckets and tokenizing, MB/s", f"{size / 1e6 / tokenize:,.1f}"),
+        ("one core: pairing, instances/s", f"{len(rows) / pair:,.0f}"),
+        ("one core: writing, instances/s", f"{len(rows) / write:,.0f}"),
+        ("one core: pairing and writing, instances/s", f"{len(rows) / (pair + write):,.0f}"),
+    ]
+
+
+def _one_bucket(flags, folder):
+    """Up to one bucket of the input -> its path and bytes."""
+    writer = buckets.BucketWriter(folder, "train", 1, 0)
+    sources = corpus.find_sources(flags.input_file)
+    size = 0
+    for number, document in enumerate(d for source in sources for d in corpus.read_documents(source)):
+        writer.add(number, document)
+        size += sum(len(sentence.encode()) for sentence in document)
+        if size >= buckets.BUCKET_BYTES:
+            break
+    writer.close()
+    return str(writer.paths[0]), size
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""One training step: the oracle's gradient, the same on replicas and with micro-batches."""
+
+import dataclasses
+
+import numpy as np
+import oracle
+import oracle_optimizer
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf import distribute, weights
+from bert_tf.config import TrainConfig
+from bert_tf.errors import UserError
+from bert_tf.learner import Learner, LossScale, means_of
+
+CONFIG = TrainConfig(train_batch_size=4, learning_rate=0.05, num_train_steps=100, num_warmup_steps=0)
+
+
+def learner(config=CONFIG, replicas=1, model_config=tiny.CONFIG, task=None, **options):
+    strategy = distribute.create_strategy("auto", num_logical_devices=replicas)
+    with strategy.scope():
+        model = tiny.pretrainer(model_config, **options)[0]
+        return Learner(task or tiny.task(), model, config, strategy)
+
+
+def values_of(learner):
+    return {name: variable.numpy() for name, variable in weights.variables(learner.model).items()}
+
+
+def run(learner, steps, seeds=range(100)):
+    return [learner.step(tiny.tensors(tiny.batch(seed=seed))) for seed, _ in zip(seeds, range(steps), strict=False)]
+
+
+def test_three_steps_equal_the_oracle_in_losses_norms_and_weights():
+    ours = learner()
+    arrays = {name: value.astype(np.float64) for name, value in values_of(ours).items()}
+    state = oracle_optimizer.new_state(arrays)
+    for number in range(3):
+        batch = tiny.batch(seed=number)
+        losses, gradients = oracle.gradients(arrays, tiny.CONFIG, batch, batch)
+        clipped, norm = oracle_optimizer.clip(gradients, 1.0)
+        rate = oracle_optimizer.learning_rate(number, peak=0.05, num_train_steps=100, num_warmup_steps=0)
+        arrays, state = oracle_optimizer.adam_weight_decay(arrays, clipped, state, learning_rate=rate)
+        result = ours.step(tiny.tensors(batch))
+        means = means_of(ours.task, {name: value.numpy() for name, value in result["measures"].items()})
+        for name in ("masked_lm_loss", "next_sentence_loss", "loss"):
+            assert means[name] == pytest.approx(losses[name], rel=1e-5), f"{name} of step {number}"
+        assert float(result["gradient_norm"]) == pytest.approx(norm, rel=1e-5)
+        assert float(result["learning_rate"]) == pytest.approx(rate)
+    for name, value in values_of(ours).items():
+        np.testing.assert_allclose(value, arrays[name], atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("replicas, parts", [(2, 1), (1, 2), (1, 4), (2, 2)])
+def test_twenty_steps_on_replicas_and_in_micro_batches_equal_one_device(replicas, parts):
+    gentle = dataclasses.replace(CONFIG, learning_rate=1e-3)
+    one, many = learner(gentle), learner(dataclasses.replace(gentle, num_accumulation_steps=parts), replicas)
+    for seed in range(20):
+        expected, given = run(one, 1, [seed])[0], run(many, 1, [seed])[0]
+        for name, value in expected["measures"].items():
+            np.testing.assert_allclose(given["measures"][name], value, rtol=1e-5)
+        assert float(given["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=1e-5)
+    for name, value in values_of(one).items():
+        difference = np.abs(values_of(many)[name] - value)
+        if name.endswith("query_key_value/bias"):
+            difference[16:32] = 0  # softmax does not see the key's bias: its gradient is rounding, its update chance
+        assert difference.max() < 1e-5, name
+
+
+def test_dropout_differs_between_replicas_micro_batches_and_steps():
+    config = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.5)
+    row = {name: np.repeat(value[:1], 4, 0) for name, value in tiny.batch().items()}  # four equal rows
+    losses = {}
+    for name, replicas, parts in (("one", 1, 1), ("replicas", 2, 1), ("parts", 1, 2)):
+        still = dataclasses.replace(CONFIG, learning_rate=0.0, num_accumulation_steps=parts)
+        ours = learner(still, replicas, config)
+        losses[name] = [float(ours.step(tiny.tensors(row))["measures"]["masked_lm_loss"][0]) for _ in range(2)]
+    assert losses["one"][0] != losses["one"][1]
+    halves = learner(dataclasses.replace(CONFIG, train_batch_size=2, learning_rate=0.0), 1, config)
+    half = float(halves.step(tiny.tensors({k: v[:2] for k, v in row.items()}))["measures"]["masked_lm_loss"][0])
+    for name in ("replicas", "parts"):
+        assert losses[name][0] != pytest.approx(2 * half, rel=1e-4), f"{name} with equal masks would be twice one half"
+
+
+def test_without_next_sentence_prediction_its_weights_stay_as_they_are():
+    ours = learner(task=tiny.task(next_sentence_weight=0.0))
+    before = values_of(ours)
+    run(ours, 2)
+    after = values_of(ours)
+    for name in ("encoder/pooler/kernel", "next_sentence/kernel", "next_sentence/bias"):
+        np.testing.assert_array_equal(after[name], before[name])
+    assert np.abs(after["masked_lm/output_bias"] - before["masked_lm/output_bias"]).max() > 0
+
+
+@pytest.mark.parametrize("replicas, parts", [(2, 3), (1, 3)])
+def test_a_batch_that_cannot_be_shared_out_is_refused(replicas, parts):
+    with pytest.raises(UserError, match="cannot be"):
+        learner(dataclasses.replace(CONFIG, train_batch_size=4, num_accumulation_steps=parts), replicas)
+
+
+def test_the_whole_step_compiles_under_xla_with_static_shapes_only():
+    ours = learner(dataclasses.replace(CONFIG, num_accumulation_steps=2))
+    batch = tiny.tensors(tiny.batch())
+    compiled = tf.function(ours._on_replica, jit_compile=True)
+    code = compiled.experimental_get_compiler_ir(batch)(stage="hlo")
+    assert "ENTRY" in code and "<=" not in code, "a dynamic dimension is written <=N"
+
+
+def test_a_compiled_step_equals_a_plain_one():
+    plain, compiled = learner(), learner(dataclasses.replace(CONFIG, jit_compile="true"))
+    for expected, given in zip(run(plain, 3), run(compiled, 3), strict=True):
+        assert float(given["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=1e-4)
+
+
+def test_mixed_precision_keeps_float32_weights_and_learns_alike():
+    gentle = dataclasses.replace(CONFIG, learning_rate=1e-3)
+    exact, mixed = learner(gentle), learner(gentle, dtype="mixed_bfloat16")
+    for expected, given in zip(run(exact, 5), run(mixed, 5), strict=True):
+        for name in ("masked_lm_loss", "next_sentence_loss"):
+            values = [result["measures"][name].numpy() for result in (expected, given)]
+            assert values[1] == pytest.approx(values[0], rel=0.1, abs=0.02)
+    assert {value.dtype.name for value in values_of(mixed).values()} == {"float32"}
+
+
+def test_the_float16_loss_scale_leaves_the_gradient_alone_and_halves_at_an_overflow():
+    exact, mixed = learner(), learner(dtype="mixed_float16")
+    expected, given = run(exact, 1)[0], run(mixed, 1)[0]
+    assert float(given["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=0.02)
+    scale = LossScale(enabled=True)
+    scale.update(tf.constant(np.inf))
+    assert float(scale.factor) == 2.0**14 and int(scale.good_steps) == 0
+    scale.update(tf.constant(1.0))
+    assert float(scale.factor) == 2.0**14 and int(scale.good_steps) == 1

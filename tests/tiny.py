@@ -1,0 +1,81 @@
+"""A BERT of a few numbers, random weights for it, and batches: what the tests of models and training share."""
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import models, weights
+from bert_tf.config import BertConfig
+from bert_tf.task import Task
+from bert_tf.tasks import pretraining
+
+CONFIG = BertConfig(
+    vocab_size=30,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=24,
+    max_position_embeddings=12,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
+
+
+def random_weights(model, seed=0):
+    """{canonical name: float32 array}: large enough that every part of the model matters."""
+    rng = np.random.default_rng(seed)
+    arrays = {}
+    for name, variable in weights.named(model).items():
+        values = rng.normal(0, 0.3, variable.shape) + (1 if name.endswith("gamma") else 0)
+        arrays[name] = values.astype(np.float32)
+    return arrays
+
+
+def pretrainer(config=CONFIG, seed=0, **options):
+    """A Pretrainer with random weights, and the weights."""
+    model = models.Pretrainer(config, **options)
+    arrays = random_weights(model, seed)
+    weights.assign(model, arrays)
+    return model, arrays
+
+
+def batch(rows=4, seed=0, slots=12, places=3):
+    """A batch of masked pairs with rows of different length and different numbers of masks, as NumPy arrays."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(5, slots + 1, rows)
+    used = rng.integers(1, places + 1, rows)
+    return {
+        "token_ids": rng.integers(1, 30, (rows, slots)) * (np.arange(slots) < lengths[:, None]),
+        "segment_ids": ((np.arange(slots) >= 3) & (np.arange(slots) < lengths[:, None])).astype(int),
+        "lengths": lengths,
+        "masked_lm_positions": np.sort(rng.integers(1, 5, (rows, places)), -1),
+        "masked_lm_ids": rng.integers(1, 30, (rows, places)),
+        "masked_lm_weights": (np.arange(places) < used[:, None]).astype(np.float32),
+        "next_sentence_labels": rng.integers(0, 2, rows),
+        "next_sentence_weights": np.ones(rows, np.float32),
+    }
+
+
+def tensors(batch):
+    """The batch as the tensors that a pipeline gives: float32 and int32."""
+    return {
+        name: tf.constant(values, tf.float32 if values.dtype.kind == "f" else tf.int32)
+        for name, values in batch.items()
+    }
+
+
+def task(batches=None, next_sentence_weight=1.0):
+    """The pre-training task over the given batches (by default twelve different ones of four rows), over and over."""
+    batches = batches or [batch(seed=seed) for seed in range(12)]
+    stacked = {name: np.stack([tensors(b)[name].numpy() for b in batches]) for name in batches[0]}
+    dataset = tf.data.Dataset.from_tensor_slices(stacked)
+    goals = pretraining.objectives(next_sentence_weight)
+    return Task(
+        name="tiny",
+        model=models.Pretrainer,
+        train_batches=lambda size, seed: dataset.shuffle(len(batches), seed=seed).repeat(),
+        eval_batches=lambda size: dataset,
+        weights=pretraining.weights_of,
+        measures=pretraining.measures_of,
+        objectives=goals,
+        serve=pretraining.fill_mask,
+    )
