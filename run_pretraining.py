@@ -34,10 +34,16 @@ DEMONSTRATION_SENTENCES = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Flags:
-    input_file: str = flag("", "Text to learn from: files, folders, globs (.txt, .txt.gz, .jsonl), with commas. Without: Python's manual.")
+    input_file: str = flag(
+        "", "Text to learn from: files, folders, globs (.txt, .txt.gz, .jsonl), with commas. Without: Python's manual."
+    )
     output_dir: str = flag("runs/pretraining", "Folder of the run.")
     eval_file: str = flag("", "Held-out text, as input_file. Without: 5% of the documents of input_file.")
-    text_layout: str = flag("auto", "How .txt files are laid out: one sentence, one paragraph a line, hard-wrapped lines, a document a file.", ("auto", "sentences", "paragraphs", "wrapped", "files"))
+    text_layout: str = flag(
+        "auto",
+        "How .txt files are laid out: one sentence, one paragraph a line, hard-wrapped lines, a document a file.",
+        ("auto", "sentences", "paragraphs", "wrapped", "files"),
+    )
     text_field: str = flag("text", "Field of .jsonl files that holds the text.")
     language: str = flag("auto", "Language for splitting sentences, such as en, de, zh.")
     bert_config_file: str = flag("", "bert_config.json of the model; instead of model_size.")
@@ -67,13 +73,25 @@ class Flags:
     num_train_steps: int = flag(100000, "Steps of training.")
     num_warmup_steps: int = flag(10000, "Steps in which the learning rate rises.")
     num_accumulation_steps: int = flag(1, "Micro-batches whose gradients make a step; less memory, same result.")
-    optimizer: str = flag("adamw", "adamw: the original's; adamw_corrected: with bias correction; lamb: for large batches.", ("adamw", "adamw_corrected", "lamb"))
+    optimizer: str = flag(
+        "adamw",
+        "adamw: the original's; adamw_corrected: with bias correction; lamb: for large batches.",
+        ("adamw", "adamw_corrected", "lamb"),
+    )
     weight_decay: float = flag(0.01, "Decay of weights; not of LayerNorm and biases.")
     continuous_schedule: bool = flag(False, "Decay from the end of warm-up, without the original's jump there.")
     save_checkpoints_steps: int = flag(1000, "Save and evaluate after so many steps.")
-    precision: str = flag("auto", "Numbers to compute with; auto: bfloat16 where the hardware has it.", ("auto", "float32", "bfloat16", "float16"))
-    jit_compile: str = flag("auto", "Compile forward and backward pass with XLA; auto: on GPUs.", ("auto", "true", "false"))
-    distribution_strategy: str = flag("auto", "Where to train.", ("auto", "one_device", "mirrored", "multi_worker", "tpu"))
+    precision: str = flag(
+        "auto",
+        "Numbers to compute with; auto: bfloat16 where the hardware has it.",
+        ("auto", "float32", "bfloat16", "float16"),
+    )
+    jit_compile: str = flag(
+        "auto", "Compile forward and backward pass with XLA; auto: on GPUs.", ("auto", "true", "false")
+    )
+    distribution_strategy: str = flag(
+        "auto", "Where to train.", ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+    )
     num_logical_devices: int = flag(1, "Cut the CPU into so many devices, to rehearse replicas.")
     tpu_name: str = flag("", "Name or address of the TPU.")
 

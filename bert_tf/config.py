@@ -41,9 +41,19 @@ class BertConfig:
     layer_norm_eps: float = 1e-12
 
     def __post_init__(self):
-        for name in ("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "max_position_embeddings"):
-            self._expect(name, isinstance(getattr(self, name), int) and getattr(self, name) > 0, "a whole number above 0")
-        self._expect("num_hidden_layers", isinstance(self.num_hidden_layers, int) and self.num_hidden_layers >= 0, "0 or more")
+        for name in (
+            "vocab_size",
+            "hidden_size",
+            "num_attention_heads",
+            "intermediate_size",
+            "max_position_embeddings",
+        ):
+            self._expect(
+                name, isinstance(getattr(self, name), int) and getattr(self, name) > 0, "a whole number above 0"
+            )
+        self._expect(
+            "num_hidden_layers", isinstance(self.num_hidden_layers, int) and self.num_hidden_layers >= 0, "0 or more"
+        )
         self._expect("type_vocab_size", isinstance(self.type_vocab_size, int) and self.type_vocab_size > 0, "1 or more")
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             self._expect(name, 0 <= getattr(self, name) < 1, "from 0 up to but not 1")
@@ -102,7 +112,9 @@ class BertConfig:
         except (ValueError, IsADirectoryError) as error:
             raise UserError(f"{path} is not a BERT configuration: expected a JSON object ({error}).") from None
         if not isinstance(values, dict):
-            raise UserError(f"{path} is not a BERT configuration: expected a JSON object, found a {type(values).__name__}.")
+            raise UserError(
+                f"{path} is not a BERT configuration: expected a JSON object, found a {type(values).__name__}."
+            )
         return cls.from_dict(values, gelu=gelu)
 
     def to_dict(self):

@@ -2,7 +2,7 @@
 
 No TensorFlow here. A *document* is a list of sentences (str); a *source* is one input file and how it is to be read.
 Nothing is read whole: a line of a gigabyte passes in pieces, a document above MAX_DOCUMENT characters is cut at the
-end of a sentence into several. How a text file is laid out is decided by `bert_tf.layout`.
+end of a sentence into several. How a text file is laid out is decided by `bert_tf.text_layout`.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ import zlib
 from pathlib import Path
 
 from bert_tf.errors import UserError
-from bert_tf.layout import PIECE, language_of, layout_of, sentences_of
+from bert_tf.text_layout import PIECE, language_of, layout_of, sentences_of
 
 MAX_DOCUMENT = 1_000_000  # characters; keeps memory bounded whatever the files hold
 MAX_JSON_LINE = 64 * 1024 * 1024  # characters; json needs its line whole

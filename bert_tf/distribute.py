@@ -30,7 +30,9 @@ def create_strategy(kind="auto", *, num_logical_devices=1, tpu_name=""):
     if kind == "multi_worker":
         return _multi_worker()
     devices = _devices(num_logical_devices)
-    return tf.distribute.OneDeviceStrategy(devices[0]) if kind == "one_device" else tf.distribute.MirroredStrategy(devices)
+    return (
+        tf.distribute.OneDeviceStrategy(devices[0]) if kind == "one_device" else tf.distribute.MirroredStrategy(devices)
+    )
 
 
 def _best_kind(num_logical_devices):
@@ -49,7 +51,9 @@ def _devices(num_logical_devices):
                 tf.config.set_logical_device_configuration(device, parts)
     names = [f"{kind}:{number}" for number in range(len(tf.config.list_logical_devices(kind)))]
     if len(names) < num_logical_devices:
-        raise UserError(f"num_logical_devices={num_logical_devices} was asked for when {len(names)} were already set up.")
+        raise UserError(
+            f"num_logical_devices={num_logical_devices} was asked for when {len(names)} were already set up."
+        )
     return names if kind == "GPU" else names[:num_logical_devices]
 
 

@@ -48,7 +48,9 @@ class BertEncoder(ConfiguredLayer):
         [B, T, D] (the first: the embeddings), and "attention_probabilities", a tuple of L [B, H, T, T].
         """
         layout = self.layout(inputs, seed)
-        x = self.embeddings(inputs["token_ids"], inputs["segment_ids"], inputs.get("positions"), layout=layout)  # [N, D]
+        x = self.embeddings(
+            inputs["token_ids"], inputs["segment_ids"], inputs.get("positions"), layout=layout
+        )  # [N, D]
         hidden_states, attention = [x], []
         for layer in self.layers:
             x, probabilities = layer(x, layout=layout)

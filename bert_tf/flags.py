@@ -1,11 +1,11 @@
 """A dataclass to absl flags and back, and the frame of every script: its errors are one line and an exit code.
 
-    @dataclasses.dataclass(frozen=True, kw_only=True)
-    class Size:
-        width: int = flag(4, "Width in metres.")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Size:
+    width: int = flag(4, "Width in metres.")
 
-    flags.define(Size)                   # --width=4
-    flags.run(main)                      # main() calls flags.read(Size)
+flags.define(Size)                   # --width=4
+flags.run(main)                      # main() calls flags.read(Size)
 """
 
 import dataclasses

@@ -29,9 +29,7 @@ class Learner:
         schedule = optimizers.linear_schedule(
             config.learning_rate, config.num_train_steps, config.num_warmup_steps, continuous=config.continuous_schedule
         )
-        self.optimizer = optimizers.create(
-            config.optimizer, self.variables, schedule, weight_decay=config.weight_decay
-        )
+        self.optimizer = optimizers.create(config.optimizer, self.variables, schedule, weight_decay=config.weight_decay)
         self.scale = LossScale(enabled=model.dtype_policy.compute_dtype == "float16")
         self._step = tf.function(self._on_replicas)
         if compiles(config.jit_compile):

@@ -134,9 +134,7 @@ def prepare(plan, options, folder):
 
 def _learned(plan, options):
     texts = itertools.chain.from_iterable(_documents(options))
-    return vocabulary.learn(
-        _at_most(texts, VOCABULARY_TEXT), plan.config.vocab_size, lower_case=plan.lower_case
-    )
+    return vocabulary.learn(_at_most(texts, VOCABULARY_TEXT), plan.config.vocab_size, lower_case=plan.lower_case)
 
 
 def _documents(options):
@@ -169,6 +167,8 @@ def wait_for_first_worker(folder, seconds=3600):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if os.path.exists(folder.file("records", records.MANIFEST)):
-            return BertConfig.from_json_file(folder.file("bert_config.json")), records.open_records(folder.file("records"))
+            return BertConfig.from_json_file(folder.file("bert_config.json")), records.open_records(
+                folder.file("records")
+            )
         time.sleep(0.5)
     raise UserError(f"The first worker has not made records in {folder.path} within {seconds} seconds.")

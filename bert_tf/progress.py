@@ -20,7 +20,14 @@ def progress(name, total=None):
 @contextlib.contextmanager
 def _bar(name, total):
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "eta"]
     columns += [TimeRemainingColumn(), TextColumn("{task.fields[text]}")]

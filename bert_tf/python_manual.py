@@ -8,7 +8,7 @@ has it, so that a held-out document is not training text.
 
 import re
 
-from bert_tf.layout import split
+from bert_tf.text_layout import split
 
 HEADING_LINE = re.compile(r"^\s*([*=\-^~\"#+])\1{2,}\s*$")
 BULLET = re.compile(r"^\s*(?:[*\-+•]|\d+\.|\[\d+\])\s+")

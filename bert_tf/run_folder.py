@@ -36,7 +36,11 @@ class RunFolder:
         """
         before = read_json(self.file("run.json")) or {}
         recorded = before.get("decisive", {})
-        changed = [f"{key}: {recorded[key]!r} there, {decisive.get(key)!r} now" for key in recorded if recorded[key] != decisive.get(key)]
+        changed = [
+            f"{key}: {recorded[key]!r} there, {decisive.get(key)!r} now"
+            for key in recorded
+            if recorded[key] != decisive.get(key)
+        ]
         if changed:
             raise UserError(
                 f"{self.path} holds a run of another configuration ({'; '.join(changed)}). "
@@ -85,7 +89,9 @@ class RunFolder:
         if not self.writes:
             return
         with open(self.file("metrics.jsonl"), "a", encoding="utf-8") as file:
-            file.write(json.dumps({"step": step, **{name: _json_number(value) for name, value in values.items()}}) + "\n")
+            file.write(
+                json.dumps({"step": step, **{name: _json_number(value) for name, value in values.items()}}) + "\n"
+            )
         self._log_events(step, values)
 
     def _log_events(self, step, values):

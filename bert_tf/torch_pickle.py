@@ -38,7 +38,9 @@ def read(path):
     try:
         content, storages = _read_zip(path) if zipfile.is_zipfile(path) else _read_old(path)
         if not isinstance(content, dict):
-            raise UserError(f"{path} holds a {type(content).__name__}; expected a dictionary of tensors (a state dict).")
+            raise UserError(
+                f"{path} holds a {type(content).__name__}; expected a dictionary of tensors (a state dict)."
+            )
         return {name: value.array(storages) for name, value in content.items() if isinstance(value, _Tensor)}
     except UserError:
         raise

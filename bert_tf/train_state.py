@@ -75,7 +75,9 @@ def load_weights(variables, folder):
 def saved(folder):
     """Prefixes of the checkpoints in a folder, newest first; TensorFlow writes the index last."""
     paths = [path.removesuffix(".index") for path in glob.glob(os.path.join(folder, "ckpt-*.index"))]
-    return sorted((path for path in paths if re.fullmatch(r"ckpt-\d+", os.path.basename(path))), key=step_of, reverse=True)
+    return sorted(
+        (path for path in paths if re.fullmatch(r"ckpt-\d+", os.path.basename(path))), key=step_of, reverse=True
+    )
 
 
 def step_of(path):

@@ -15,7 +15,7 @@ SCRIPTS = sorted(ROOT.glob("run_*.py"))
 # Where each module of bert_tf stands; tasks, checkpoints and commands are open: a new file in them stands there too.
 SIDES = {
     "ground": "__init__ config errors progress quiet",
-    "text": "characters normalizer double_array wordpiece text vocabulary layout python_manual corpus buckets pairs "
+    "text": "characters normalizer double_array wordpiece text vocabulary text_layout python_manual corpus buckets pairs "
     "shards workers statistics records masking pipeline",
     "model": "layers encoder models weights",
     "means": "optimizers distribute precision",
@@ -43,7 +43,7 @@ MAY_IMPORT = {
 OPEN_OR_LATER = {"commands"}  # may be absent
 # Modules that flags are checked with, that worker processes load, or that only read files.
 NO_TENSORFLOW = (
-    "config errors progress characters vocabulary layout python_manual corpus buckets pairs statistics records "
+    "config errors progress characters vocabulary text_layout python_manual corpus buckets pairs statistics records "
     "workers curves report flags preparation run_folder task"
 ).split()
 VAGUE = {"utils", "util", "helpers", "helper", "misc", "base", "common"}

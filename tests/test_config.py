@@ -8,7 +8,9 @@ from bert_tf.errors import UserError
 
 def test_a_config_file_of_the_original_is_read_with_the_tanh_gelu_and_unknown_keys_dropped(tmp_path):
     path = tmp_path / "bert_config.json"
-    path.write_text(json.dumps({"vocab_size": 7, "hidden_size": 8, "num_attention_heads": 2, "hidden_act": "gelu", "new": 1}))
+    path.write_text(
+        json.dumps({"vocab_size": 7, "hidden_size": 8, "num_attention_heads": 2, "hidden_act": "gelu", "new": 1})
+    )
     config = BertConfig.from_json_file(path)
     assert (config.vocab_size, config.hidden_size, config.head_size, config.hidden_act) == (7, 8, 4, "gelu_tanh")
 

@@ -9,8 +9,8 @@ import pytest
 from bert_tf import corpus
 from bert_tf.corpus import documents_of, find_sources, read_documents
 from bert_tf.errors import UserError
-from bert_tf.layout import layout_of, sentences_of
 from bert_tf.python_manual import python_manual
+from bert_tf.text_layout import layout_of, sentences_of
 
 SENTENCES = "The rain had ceased.\nHe rose early.\n\nGold, surely!\nIt glittered in the pool; he stopped.\n"
 PARAGRAPHS = (

@@ -52,7 +52,11 @@ def test_packed_texts_give_what_each_gives_alone():
     )["tokens"][0]
     for text, place in ((first, slice(0, 4)), (second, slice(4, 7))):
         alone = model.encoder(
-            {"token_ids": tf.constant([text]), "segment_ids": tf.zeros([1, len(text)], tf.int32), "lengths": tf.constant([len(text)])}
+            {
+                "token_ids": tf.constant([text]),
+                "segment_ids": tf.zeros([1, len(text)], tf.int32),
+                "lengths": tf.constant([len(text)]),
+            }
         )["tokens"][0]
         np.testing.assert_allclose(packed[place], alone, atol=1e-5)
 
@@ -68,7 +72,9 @@ def test_padding_changes_nothing():
 
 
 def test_dropout_follows_its_seed_and_there_is_none_without():
-    model, _ = tiny.pretrainer(dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5))
+    model, _ = tiny.pretrainer(
+        dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
+    )
     batch = tiny.tensors(tiny.batch())
     logits = [model(batch, seed=seed)["next_sentence_logits"].numpy() for seed in ([1, 2], [1, 2], [1, 3], None, None)]
     np.testing.assert_array_equal(logits[0], logits[1])
@@ -80,7 +86,9 @@ def test_dropout_keeps_the_mean_and_layers_drop_different_places():
     config = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.25, hidden_size=64, num_attention_heads=4)
     model, _ = tiny.pretrainer(config)
     layer = model.encoder.layers[0]
-    layout = model.encoder.layout({"token_ids": tf.zeros([40, 12], tf.int32), "lengths": tf.fill([40], 12)}, seed=[3, 4])
+    layout = model.encoder.layout(
+        {"token_ids": tf.zeros([40, 12], tf.int32), "lengths": tf.fill([40], 12)}, seed=[3, 4]
+    )
     ones = tf.ones([480, 64])
     first, second = layer.attention_dropout(ones, layout=layout), layer.feed_forward_dropout(ones, layout=layout)
     assert abs(float(tf.reduce_mean(first)) - 1) < 0.02

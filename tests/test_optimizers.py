@@ -49,9 +49,7 @@ def test_the_schedule_equals_the_oracle_at_every_step(continuous):
     schedule = optimizers.linear_schedule(2.0, 10, 4, continuous=continuous)
     given = [float(schedule(tf.constant(step))) for step in range(11)]
     expected = [
-        oracle_optimizer.learning_rate(
-            step, peak=2.0, num_train_steps=10, num_warmup_steps=4, continuous=continuous
-        )
+        oracle_optimizer.learning_rate(step, peak=2.0, num_train_steps=10, num_warmup_steps=4, continuous=continuous)
         for step in range(11)
     ]
     assert given == pytest.approx(expected)

@@ -113,7 +113,9 @@ def _read_safetensors(path):
     try:
         return numpy.load_file(path)
     except (SafetensorError, OSError) as error:
-        raise UserError(f"{path} cannot be read as safetensors ({error}): it may be cut short; fetch it again.") from None
+        raise UserError(
+            f"{path} cannot be read as safetensors ({error}): it may be cut short; fetch it again."
+        ) from None
 
 
 def _without_prefix(name):
