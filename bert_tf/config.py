@@ -7,7 +7,7 @@ import os
 
 from bert_tf.errors import UserError
 
-# Layers / hidden size of the 24 small models and of base and large (google-research/bert README); heads are hidden / 64, intermediate is 4 * hidden.
+# Layers and hidden size of the models that were published with a name (google-research/bert README).
 SIZES = {
     "tiny": (2, 128),
     "mini": (4, 256),
@@ -60,8 +60,8 @@ class BertConfig:
         self._expect("hidden_act", self.hidden_act in ACTIVATIONS, f"one of {', '.join(ACTIVATIONS)}")
         if self.hidden_size % self.num_attention_heads:
             raise UserError(
-                f"hidden_size {self.hidden_size} cannot be shared out among {self.num_attention_heads} attention heads: "
-                "choose num_attention_heads that divides it."
+                f"hidden_size {self.hidden_size} cannot be shared out among {self.num_attention_heads} attention "
+                "heads: choose num_attention_heads that divides it."
             )
 
     def _expect(self, name, holds, expected):

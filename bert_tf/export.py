@@ -1,6 +1,6 @@
 """Task + model + tokenizer -> a SavedModel on raw strings, checked against the live model.
 
-It loads with `tf.saved_model.load` after `import tensorflow_text`, and in TensorFlow Serving and C, without this package.
+It loads without this package: with `tf.saved_model.load` after `import tensorflow_text`, in TensorFlow Serving, in C.
 """
 
 import json
@@ -38,7 +38,7 @@ def export(task, model, tokenizer, folder, *, examples, about=None):
 
 
 class _Serving(tf.Module):
-    """Raw variables and functions. The Keras model is only in the closures: as an attribute it breaks the C++ loader."""
+    """Raw variables and functions; the Keras model is in the closures only: as an attribute it breaks the C++ loader."""
 
     def __init__(self, model, signatures):
         super().__init__()
@@ -61,8 +61,8 @@ def _compare(folder, live, examples, tolerance):
             difference = _difference(expected[key].numpy(), given[key].numpy())
             if not difference <= tolerance:
                 raise UserError(
-                    f"The export answers otherwise than the model: output {key!r} of {name!r} differs by {difference:.2g}, "
-                    f"expected at most {tolerance:.2g}. Nothing was written to {folder.removesuffix('.partial')}."
+                    f"The export answers otherwise than the model: output {key!r} of {name!r} differs by "
+                    f"{difference:.2g}, expected at most {tolerance:.2g}. Nothing was written to {folder.removesuffix('.partial')}."
                 )
 
 

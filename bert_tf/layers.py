@@ -1,6 +1,6 @@
 """The blocks of BERT.
 
-B rows, T slots in a row, N = B * T, D hidden size, H heads, K size of one head, F intermediate size, V vocabulary, P masked positions.
+B rows, T slots in a row, N = B * T, D hidden size, H heads, K size of one head, V vocabulary.
 Activations are two-dimensional [N, D]: a matrix product, its bias and its activation are then one kernel on a CPU.
 """
 
@@ -38,7 +38,7 @@ class Layout:
 
     @classmethod
     def packed(cls, text_numbers, *, heads, dtype, seed=None):
-        """Several texts a row: `text_numbers` [B, T] is 1, 2, ... by text and 0 on padding; texts do not see each other."""
+        """Several texts a row, that do not see each other: `text_numbers` [B, T], 1, 2, ... by text, 0 on padding."""
         other = text_numbers[:, None, :, None] != text_numbers[:, None, None, :]  # [B, 1, T, T]
         mask = tf.cast(other, dtype) * tf.cast(HIDDEN, dtype)
         return cls(rows=_size(text_numbers, 0), slots=_size(text_numbers, 1), heads=heads, mask=mask, seed=seed)
@@ -135,7 +135,7 @@ class LayerNorm(ConfiguredLayer):
 
 
 class Dropout(keras.layers.Layer):
-    """Stateless: what is dropped depends on the pass's seed and on the layer's number alone, so there is nothing to save."""
+    """Stateless: what is dropped depends on the pass's seed and the layer's number alone; there is nothing to save."""
 
     def __init__(self, rate, number, **options):
         super().__init__(**options)

@@ -46,8 +46,8 @@ def plan(options, *, lower_case_given):
     if checkpoint and checkpoint.lower_case is not None:
         if lower_case_given and checkpoint.lower_case != lower_case:
             raise UserError(
-                f"do_lower_case is {lower_case}, but {options.init_checkpoint} was trained with {checkpoint.lower_case}: "
-                "leave the flag out."
+                f"do_lower_case is {lower_case}, but {options.init_checkpoint} was trained with "
+                f"{checkpoint.lower_case}: leave the flag out."
             )
         lower_case = checkpoint.lower_case
     known = checkpoint.vocabulary if checkpoint else None
@@ -83,8 +83,8 @@ def _config(options, checkpoint):
 def _check_lengths(options, config):
     if options.max_seq_length > config.max_position_embeddings:
         raise UserError(
-            f"max_seq_length is {options.max_seq_length}, but the model has {config.max_position_embeddings} positions: "
-            "choose a shorter length, or a configuration with more max_position_embeddings."
+            f"max_seq_length is {options.max_seq_length}, but the model has {config.max_position_embeddings} "
+            "positions: choose a shorter length, or a configuration with more max_position_embeddings."
         )
     if options.max_predictions_per_seq >= options.max_seq_length:
         raise UserError(

@@ -1,4 +1,4 @@
-"""What a run leaves behind: run.json, metrics.jsonl, TensorBoard events, checkpoints/, eval_results.json, report.html."""
+"""What a run leaves behind: run.json, metrics.jsonl, TensorBoard events, checkpoints/, results and a report."""
 
 import datetime
 import importlib.metadata

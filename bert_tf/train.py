@@ -118,8 +118,8 @@ class _Log:
                 kept = sorted(os.listdir(self.folder.checkpoints)) if os.path.isdir(self.folder.checkpoints) else []
                 last = [name.removesuffix(".index") for name in kept if name.endswith(".index")]
                 raise TrainingError(
-                    f"The loss or its gradient is not a number in step {step}. Kept: {', '.join(last) or 'no checkpoint'}. "
-                    "Lower learning_rate, lengthen num_warmup_steps, or use precision=float32."
+                    f"The loss or its gradient is not a number in step {step}. Kept: "
+                    f"{', '.join(last) or 'no checkpoint'}. Lower learning_rate, lengthen num_warmup_steps, or use precision=float32."
                 )
 
 

@@ -17,8 +17,8 @@ KEPT = 3
 class TrainState:
     """Weights, optimizer, step and data position as one `tf.train.Checkpoint` in `folder`, saved by step.
 
-    `parts` is {name: variables, dictionaries of them, or an iterator}. A process that is not the chief must take part in
-    saving but must not write into the run folder: it writes into a folder of its own, which is thrown away.
+    `parts` is {name: variables, dictionaries of them, or an iterator}. A process that is not the chief must take part
+    in saving but must not write into the run folder: it writes into a folder of its own, which is thrown away.
     """
 
     def __init__(self, folder, parts, *, writes=True):

@@ -38,7 +38,7 @@ def _walk(thing, path, found):
 
 
 def expand(names, num_hidden_layers):
-    """Writes a name table out: {ours: theirs} with "{i}" for the layer becomes {ours: (theirs, ...)} for every layer."""
+    """Writes a name table out: {ours: theirs} with "{i}" for a layer becomes {ours: (theirs, ...)} for every layer."""
     table = {}
     for ours, theirs in names.items():
         theirs = (theirs,) if isinstance(theirs, str) else theirs

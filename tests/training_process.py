@@ -1,6 +1,6 @@
 """Trains a tiny model in a process of its own: what is killed, stopped, or one of several workers in the tests.
 
-    python training_process.py FOLDER [--replicas 2] [--steps 12] [--kill-at 6] [--strategy multi_worker] [--dropout 0.1]
+    python training_process.py FOLDER [--replicas 2] [--steps 12] [--kill-at 6] [--strategy multi_worker]
 
 Prints a hash of the final weights. `--kill-at N` ends the process by SIGKILL right after step N; `--stop-at N` sends it
 SIGTERM there; `--nan-at N` makes the loss of step N infinite.

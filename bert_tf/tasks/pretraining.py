@@ -1,6 +1,6 @@
 """Pre-training on raw text: masked LM and next sentence prediction (Devlin et al. 2018, section 3.1).
 
-B rows of a batch, T slots in a row, V vocabulary, P masked positions, M [MASK]s in the texts of a request, K answers for each.
+B rows, T slots in a row, V vocabulary, P masked positions, M [MASK]s in the texts of a request, K answers for each.
 """
 
 import functools
