@@ -38,7 +38,7 @@ def export(task, model, tokenizer, folder, *, examples, about=None):
 
 
 class _Serving(tf.Module):
-    """Raw variables and functions; the Keras model is in the closures only: as an attribute it breaks the C++ loader."""
+    """Raw variables and functions; the Keras model is in the closures only: an attribute breaks the C++ loader."""
 
     def __init__(self, model, signatures):
         super().__init__()
@@ -62,7 +62,8 @@ def _compare(folder, live, examples, tolerance):
             if not difference <= tolerance:
                 raise UserError(
                     f"The export answers otherwise than the model: output {key!r} of {name!r} differs by "
-                    f"{difference:.2g}, expected at most {tolerance:.2g}. Nothing was written to {folder.removesuffix('.partial')}."
+                    f"{difference:.2g}, expected at most {tolerance:.2g}. "
+                    f"Nothing was written to {folder.removesuffix('.partial')}."
                 )
 
 

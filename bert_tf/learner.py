@@ -22,7 +22,8 @@ class Learner:
         if config.train_batch_size % slices:
             raise UserError(
                 f"train_batch_size {config.train_batch_size} cannot be shared out among "
-                f"{strategy.num_replicas_in_sync} replicas with {config.num_accumulation_steps} micro-batches each: choose a multiple of {slices}."
+                f"{strategy.num_replicas_in_sync} replicas with {config.num_accumulation_steps} micro-batches "
+                f"each: choose a multiple of {slices}."
             )
         self.task, self.model, self.config, self.strategy = task, model, config, strategy
         self.variables = weights.variables(model)

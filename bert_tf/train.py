@@ -119,7 +119,8 @@ class _Log:
                 last = [name.removesuffix(".index") for name in kept if name.endswith(".index")]
                 raise TrainingError(
                     f"The loss or its gradient is not a number in step {step}. Kept: "
-                    f"{', '.join(last) or 'no checkpoint'}. Lower learning_rate, lengthen num_warmup_steps, or use precision=float32."
+                    f"{', '.join(last) or 'no checkpoint'}. Lower learning_rate, "
+                    "lengthen num_warmup_steps, or use precision=float32."
                 )
 
 
