@@ -43,11 +43,11 @@ class _Serving(tf.Module):
     def __init__(self, model, signatures):
         super().__init__()
         self.weights = [variable.value for variable in model.variables]
-        self.signatures = dict(signatures)
+        self.functions = dict(signatures)
 
 
 def _save(serving, folder, about):
-    tf.saved_model.save(serving, folder, signatures=serving.signatures)
+    tf.saved_model.save(serving, folder, signatures=serving.functions)
     with open(os.path.join(folder, "about.json"), "w", encoding="utf-8") as file:
         json.dump(about, file, indent=2, ensure_ascii=False)
 

@@ -15,6 +15,7 @@ import sys
 
 from absl import app
 from absl import flags as absl_flags
+from absl import logging as absl_logging
 
 from bert_tf.errors import UserError
 
@@ -70,9 +71,17 @@ def given(name):
 
 def run(main):
     """Parses the flags and calls `main()`; the user's mistakes end as one line on standard error and exit code 2."""
-    logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    logging.getLogger("bert_tf").setLevel(logging.INFO)
+    _log_plainly()
     app.run(lambda _: _guarded(main), flags_parser=_parsed)
+
+
+def _log_plainly():
+    """Our own remarks as bare lines; of the libraries' only errors."""
+    log = logging.getLogger("bert_tf")
+    log.addHandler(logging.StreamHandler())
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    absl_logging.set_verbosity(absl_logging.ERROR)
 
 
 def _guarded(main):

@@ -5,7 +5,6 @@ Kernels are [in, out]; `query_key_value` holds the columns of query, then key, t
 """
 
 import dataclasses
-import logging
 
 import keras
 import numpy as np
@@ -95,7 +94,6 @@ def assign(model, arrays):
     )
     if not report.loaded:
         raise UserError(f"None of the {len(arrays)} weights of the checkpoint belongs to this model.")
-    logging.getLogger("bert_tf").info("%s", report)
     return report
 
 
