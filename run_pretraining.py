@@ -8,6 +8,7 @@ import os
 
 from bert_tf import flags, preparation, records, report
 from bert_tf.config import SIZES, MaskingConfig, TrainConfig
+from bert_tf.errors import UserError
 from bert_tf.flags import flag
 from bert_tf.quiet import start_tensorflow
 from bert_tf.run_folder import RunFolder
@@ -101,6 +102,11 @@ FREE_FLAGS = frozenset(
     "output_dir num_workers prepare_only do_train do_eval do_export eval_batch_size max_eval_steps num_train_steps "
     "save_checkpoints_steps distribution_strategy num_logical_devices tpu_name jit_compile".split()
 )
+# Of the others, those that decide the vocabulary and the records: all that counts before the first checkpoint.
+TEXT_FLAGS = frozenset(
+    "input_file eval_file text_layout text_field language vocab_file vocab_size do_lower_case init_checkpoint "
+    "max_seq_length short_seq_prob dupe_factor random_seed".split()
+)
 
 
 def main():
@@ -109,22 +115,52 @@ def main():
     train_config, masking = flags.part(TrainConfig, options), flags.part(MaskingConfig, options)
     plan = preparation.plan(options, lower_case_given=flags.given("do_lower_case"))
     folder = RunFolder(options.output_dir, writes=preparation.worker_number() == 0)
-    asked = dataclasses.asdict(options)
-    decisive = {name: value for name, value in asked.items() if name not in FREE_FLAGS}
-    folder.open(name="pretraining", flags=asked, decisive=decisive)
+    open_folder(folder, options)
     with folder.phase("prepare"):
         if folder.writes:
             config, manifest = preparation.prepare(plan, options, folder)
         else:
             config, manifest = preparation.wait_for_first_worker(folder)
     print(records.describe(manifest["statistics"]), flush=True)
+    for warning in manifest["warnings"]:
+        print(f"Warning: {warning}", flush=True)
     if options.prepare_only:
         print(f"The records are in {folder.file('records')}.")
+        return
+    if is_finished(folder, options):
+        print(f"Nothing is left to do: this run is finished. All of it is in {folder.path}.")
         return
     learn(options, dataclasses.replace(plan, config=config), train_config, masking, manifest, folder)
     if folder.writes:
         folder.finish()
         print(f"All of it is in {folder.path}; look at {report.write_report(folder.path)}.")
+
+
+def open_folder(folder, options):
+    """Begins or goes on with the run; raises UserError for flags that do not go with what is there."""
+    if not (options.do_train or options.prepare_only or options.init_checkpoint or folder.has_checkpoint()):
+        raise UserError(f"There is no checkpoint in {folder.path}: train first, or give init_checkpoint.")
+    asked = dataclasses.asdict(options)
+    decisive = {name: value for name, value in asked.items() if name not in FREE_FLAGS}
+    if not folder.has_checkpoint():
+        there = os.path.exists(folder.file("vocab.txt"))
+        compared = {name: value for name, value in decisive.items() if there and name in TEXT_FLAGS}
+    else:
+        compared = decisive
+    folder.open(name="pretraining", flags=asked, decisive=decisive, compared=compared)
+
+
+def is_finished(folder, options):
+    """Whether the same command came to its end before and all it made is there."""
+    made = [
+        ("report.html",),
+        ("eval_results.json",) * options.do_eval,
+        ("export", "saved_model.pb") * options.do_export,
+    ]
+    there = all(os.path.exists(folder.file(*names)) for names in made)
+    finished = folder.run["finished"] and there and (folder.has_checkpoint() or not options.do_train)
+    folder.update(finished=folder.run["finished"] if finished else None)
+    return finished
 
 
 def learn(options, plan, train_config, masking, manifest, folder):
@@ -153,7 +189,7 @@ def learn(options, plan, train_config, masking, manifest, folder):
     if options.do_train:
         with folder.phase("train"):
             train(task, model, train_config, strategy, folder)
-    elif not plan.weights:
+    elif folder.has_checkpoint():
         train_state.load_weights(weights.variables(model), folder.checkpoints)
     if options.do_eval:
         with folder.phase("evaluate"):
@@ -170,6 +206,7 @@ def conclude(results, task, train_config, folder):
     held_out = task.eval_batches(train_config.eval_batch_size).take(train_config.max_eval_steps)
     results["unigram_masked_lm_loss"] = unigram_loss(records.token_counts(folder.file("records")), held_out)
     folder.write_json("eval_results.json", results)
+    folder.log(train_config.num_train_steps, {f"eval_{name}": value for name, value in results.items()})
     print("On held-out text:")
     for name, value in results.items():
         print(f"  {name:26} {value:.4f}")

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import logging
+import math
 import os
 
 from bert_tf.errors import UserError
@@ -154,8 +155,9 @@ class TrainConfig:
         for name in (*positive.split(), "max_eval_steps"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}; expected a whole number above 0.")
-        if self.learning_rate < 0 or self.num_warmup_steps < 0 or self.weight_decay < 0:
-            raise UserError("learning_rate, num_warmup_steps and weight_decay cannot be negative.")
+        for name in ("learning_rate", "num_warmup_steps", "weight_decay"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise UserError(f"{name} is {getattr(self, name)}; expected 0 or more.")
         if self.train_batch_size % self.num_accumulation_steps:
             raise UserError(
                 f"train_batch_size {self.train_batch_size} cannot be cut into {self.num_accumulation_steps} equal "

@@ -13,6 +13,7 @@ import tensorflow as tf
 from bert_tf.errors import UserError
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+TF_CONFIG_EXAMPLE = '{"cluster": {"worker": ["host1:port", "host2:port"]}, "task": {"type": "worker", "index": 0}}'
 
 
 def create_strategy(kind="auto", *, num_logical_devices=1, tpu_name=""):
@@ -23,6 +24,8 @@ def create_strategy(kind="auto", *, num_logical_devices=1, tpu_name=""):
     """
     if kind not in STRATEGIES:
         raise UserError(f"There is no distribution strategy {kind!r}. Known: {', '.join(STRATEGIES)}.")
+    if num_logical_devices < 1:
+        raise UserError(f"num_logical_devices={num_logical_devices} was given; expected 1 or more.")
     if kind == "auto":
         kind = _best_kind(num_logical_devices)
     if kind == "tpu":
@@ -36,7 +39,7 @@ def create_strategy(kind="auto", *, num_logical_devices=1, tpu_name=""):
 
 
 def _best_kind(num_logical_devices):
-    if len(json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {}).get("worker", ())) > 1:
+    if _number_of_workers() > 1:
         return "multi_worker"
     several = num_logical_devices > 1 or len(tf.config.list_physical_devices("GPU")) > 1
     return "mirrored" if several else "one_device"
@@ -57,11 +60,23 @@ def _devices(num_logical_devices):
     return names if kind == "GPU" else names[:num_logical_devices]
 
 
+def _number_of_workers():
+    """How many workers TF_CONFIG names; 0 without it."""
+    given = os.environ.get("TF_CONFIG") or "{}"
+    try:
+        workers = json.loads(given).get("cluster", {}).get("worker", [])
+        if isinstance(workers, list):
+            return len(workers)
+    except (ValueError, AttributeError):  # no JSON, or no objects in it
+        pass
+    raise UserError(f"TF_CONFIG is {given!r}; expected JSON such as {TF_CONFIG_EXAMPLE}.")
+
+
 def _multi_worker():
-    if not os.environ.get("TF_CONFIG"):
+    if not _number_of_workers():
         raise UserError(
-            "distribution_strategy=multi_worker needs TF_CONFIG in the environment, for instance "
-            '{"cluster": {"worker": ["host1:port", "host2:port"]}, "task": {"type": "worker", "index": 0}}.'
+            "distribution_strategy=multi_worker needs TF_CONFIG in the environment with the workers of the cluster, "
+            f"for instance {TF_CONFIG_EXAMPLE}."
         )
     options = tf.distribute.experimental.CommunicationOptions(
         implementation=tf.distribute.experimental.CommunicationImplementation.AUTO
@@ -88,10 +103,16 @@ def is_chief(strategy):
 
 
 def share_out(strategy, batch):
-    """Gives each replica its slice of every tensor [B, ...]; B must be a multiple of the number of replicas."""
+    """Gives each replica its slice of every tensor [B, ...].
+
+    Raises UserError where B is no multiple of the number of replicas: no row is ever left out.
+    """
     replicas = strategy.num_replicas_in_sync
     if replicas == 1:
         return batch
+    rows = tf.nest.flatten(batch)[0].shape[0]
+    if rows % replicas:
+        raise UserError(f"{rows} rows cannot be shared out among {replicas} replicas: choose a multiple of {replicas}.")
 
     def slice_of(context):
         def cut(tensor):

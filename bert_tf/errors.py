@@ -1,5 +1,13 @@
 """Mistakes that one sentence explains: what was given, what was expected, what to do."""
 
+import re
+
+
+def reason_of(error):
+    """The first line of what an error says, without the names of nodes and operations that TensorFlow puts around."""
+    said = str(getattr(error, "message", error)).strip() or type(error).__name__
+    return re.sub(r"^({{.*?}}\s*)+|\s*\[Op:.*", "", said.splitlines()[0])[:300]
+
 
 class UserError(ValueError):
     """A mistake in flags, files or data. Scripts print its sentence and exit with code 2, without a traceback."""

@@ -27,14 +27,14 @@ def export(task, model, tokenizer, folder, *, examples, about=None):
     weights.assign(twin, {name: v.value.numpy() for name, v in weights.named(model).items()})
     beside = f"{folder}.partial"
     shutil.rmtree(beside, ignore_errors=True)
-    _save(_Serving(twin, task.serve(twin, tokenizer)), beside, {"task": task.name, **(about or {})})
-    live = task.serve(model, tokenizer)
     try:
+        _save(_Serving(twin, task.serve(twin, tokenizer)), beside, {"task": task.name, **(about or {})})
+        live = task.serve(model, tokenizer)
         _compare(beside, live, examples, TOLERANCES[model.dtype_policy.compute_dtype])
-    except UserError:
-        shutil.rmtree(beside)
+        _replace(beside, folder)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
         raise
-    _replace(beside, folder)
 
 
 class _Serving(tf.Module):

@@ -8,9 +8,13 @@ flags.define(Size)                   # --width=4
 flags.run(main)                      # main() calls flags.read(Size)
 """
 
+import contextlib
 import dataclasses
+import errno
 import logging
 import os
+import re
+import signal
 import sys
 
 from absl import app
@@ -27,6 +31,7 @@ DEFINERS = {
     float: absl_flags.DEFINE_float,
     str: absl_flags.DEFINE_string,
 }
+FULL = (errno.ENOSPC, errno.EDQUOT)  # of a disk, of somebody's share of it
 
 
 def flag(default, help, choices=None):
@@ -71,6 +76,8 @@ def given(name):
 
 def run(main):
     """Parses the flags and calls `main()`; the user's mistakes end as one line on standard error and exit code 2."""
+    with contextlib.suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGTERM, _terminated)
     _log_plainly()
     app.run(lambda _: _guarded(main), flags_parser=_parsed)
 
@@ -84,25 +91,54 @@ def _log_plainly():
     absl_logging.set_verbosity(absl_logging.ERROR)
 
 
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM; like Ctrl-C it passes through `except Exception`."""
+
+
+def _terminated(*_):
+    raise _Terminated
+
+
 def _guarded(main):
     try:
         main()
     except UserError as error:
         _fail(error, error.exit_code)
+    except _Terminated:
+        _fail("stopped by SIGTERM; the same command goes on where it stopped.", 143)
     except KeyboardInterrupt:
         _fail("interrupted; the same command goes on where it stopped.", 130)
     except MemoryError:
         _fail("memory ran out: lower train_batch_size or raise num_accumulation_steps.", 1)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        _fail(
+            f"no room on the disk ({error.filename or error.strerror}): make room and start the same command again.", 1
+        )
 
 
 def _parsed(arguments):
     try:
         rest = absl_flags.FLAGS(arguments)
     except absl_flags.Error as error:
-        _fail(f"{error} Try --help.", 2)
+        _fail(f"{_readable(str(error))} Try --help.", 2)
     if len(rest) > 1:
         _fail(f"{rest[1]!r} is no flag: flags begin with -- and have their value behind =. Try --help.", 2)
     return rest
+
+
+def _readable(error):
+    """What absl says about a wrong flag, in our words where its own are Python's."""
+    match = re.match(r"flag --(\w+)=(.*?): ", error, re.DOTALL)
+    if not match:
+        return error if error.endswith(".") else f"{error.rstrip(' ?')}{'?' if error.endswith('?') else '.'}"
+    name, value = match.groups()
+    known = absl_flags.FLAGS[name]
+    choices = getattr(known.parser, "enum_values", None)
+    kinds = {"bool": "true or false", "int": "a whole number", "float": "a number"}
+    expected = f"one of {', '.join(choices)}" if choices else kinds.get(known.flag_type(), "another value")
+    return f"--{name}={value} was given; expected {expected}."
 
 
 def _fail(message, code):

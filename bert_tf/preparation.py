@@ -4,17 +4,20 @@
 """
 
 import dataclasses
+import glob
 import itertools
 import json
 import logging
+import math
 import os
 import time
 
-from bert_tf import corpus, records, vocabulary
+from bert_tf import corpus, memory, records, vocabulary
 from bert_tf.config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.progress import progress
 from bert_tf.python_manual import python_manual
+from bert_tf.quiet import start_tensorflow
 
 VOCABULARY_TEXT = 100_000_000  # characters that a vocabulary is learned from at most; more hardly changes it
 log = logging.getLogger("bert_tf")
@@ -35,11 +38,10 @@ def plan(options, *, lower_case_given):
 
     Raises UserError for everything that can be known to be wrong before the work begins.
     """
-    for patterns in (options.input_file, options.eval_file):
-        if patterns:
-            corpus.find_sources(
-                patterns, text_layout=options.text_layout, language=options.language, text_field=options.text_field
-            )
+    _check_numbers(options)
+    for name in ("input_file", "eval_file"):
+        if getattr(options, name):
+            _expect_text(name, options)
     checkpoint = _checkpoint(options)
     config = _config(options, checkpoint)
     lower_case = options.do_lower_case
@@ -59,15 +61,21 @@ def plan(options, *, lower_case_given):
     if known:
         config = dataclasses.replace(config, vocab_size=len(known))
     _check_lengths(options, config)
+    if options.do_train and not options.prepare_only:
+        memory.check(config, options, processes=number_of_workers())
     return Plan(
         config=config, vocabulary=known, lower_case=lower_case, weights=checkpoint.weights if checkpoint else None
     )
 
 
 def _checkpoint(options):
-    if not options.init_checkpoint:
+    path = options.init_checkpoint
+    if not path:
         return None
-    from bert_tf import checkpoints  # brings TensorFlow along
+    if os.path.isabs(path) and not glob.glob(f"{glob.escape(path)}*"):
+        raise UserError(f"There is no checkpoint {path}: give the folder, or the path up to .index or .ckpt, of one.")
+    start_tensorflow()
+    from bert_tf import checkpoints
 
     return checkpoints.read(options.init_checkpoint)
 
@@ -78,6 +86,43 @@ def _config(options, checkpoint):
     if checkpoint:
         return checkpoint.config
     return BertConfig.of_size(options.model_size, vocab_size=options.vocab_size)
+
+
+def _check_numbers(options):
+    """Raises UserError for a number that no run could work with."""
+    record_options(options, "")
+    for name, right, expected in (
+        ("next_sentence_weight", 0 <= options.next_sentence_weight < math.inf, "0 or more"),
+        ("num_workers", options.num_workers >= 1, "1 or more"),
+        ("num_logical_devices", options.num_logical_devices >= 1, "1 or more"),
+        ("vocab_size", options.vocab_size > len(vocabulary.SPECIAL_PIECES), "more than the five special pieces"),
+    ):
+        if not right:
+            raise UserError(f"{name} is {getattr(options, name)}; expected {expected}.")
+    workers = number_of_workers()
+    if options.distribution_strategy == "multi_worker" and not os.environ.get("TF_CONFIG"):
+        raise UserError(
+            "distribution_strategy=multi_worker needs TF_CONFIG in the environment, for instance "
+            '{"cluster": {"worker": ["host1:port", "host2:port"]}, "task": {"type": "worker", "index": 0}}.'
+        )
+    slices = max(options.num_logical_devices, workers) * options.num_accumulation_steps
+    if options.train_batch_size % slices:
+        raise UserError(
+            f"train_batch_size {options.train_batch_size} cannot be shared out among {slices} replicas and "
+            f"micro-batches: choose a multiple of {slices}."
+        )
+
+
+def _expect_text(name, options):
+    """Raises UserError unless a flag names files of which at least one holds text."""
+    if not any(next(corpus.read_documents(source), None) for source in _sources(getattr(options, name), options)):
+        raise UserError(f"{name}={getattr(options, name)} holds no text at all; give files with sentences in them.")
+
+
+def _sources(patterns, options):
+    return corpus.find_sources(
+        patterns, text_layout=options.text_layout, language=options.language, text_field=options.text_field
+    )
 
 
 def _check_lengths(options, config):
@@ -106,30 +151,28 @@ def prepare(plan, options, folder):
         vocabulary.write(vocab_file, _learned(plan, options))
     config = dataclasses.replace(plan.config, vocab_size=len(vocabulary.read(vocab_file)))
     config.write(folder.file("bert_config.json"))
-    with open(folder.file("tokenizer_config.json"), "w", encoding="utf-8") as file:
-        json.dump({"do_lower_case": plan.lower_case}, file)
-    choice = records.RecordOptions(
-        vocab_file=vocab_file,
-        lower_case=plan.lower_case,
-        max_seq_length=options.max_seq_length,
-        short_seq_prob=options.short_seq_prob,
-        dupe_factor=options.dupe_factor,
-        random_seed=options.random_seed,
-        nsp=bool(options.next_sentence_weight),
-        text_layout=options.text_layout,
-        text_field=options.text_field,
-        language=options.language,
-    )
+    folder.write_json("tokenizer_config.json", {"do_lower_case": plan.lower_case})
     with progress("records") as report:
         made = records.prepare(
             folder.file("records"),
-            choice,
+            record_options(options, vocab_file, lower_case=plan.lower_case),
             input_file=options.input_file,
             eval_file=options.eval_file,
             num_workers=options.num_workers,
             progress=report,
         )
     return config, made
+
+
+def record_options(options, vocab_file, lower_case=True):
+    """The flags that decide the bytes of the records; UserError for a value that cannot be."""
+    same = "max_seq_length short_seq_prob dupe_factor random_seed text_layout text_field language".split()
+    return records.RecordOptions(
+        vocab_file=vocab_file,
+        lower_case=lower_case,
+        nsp=bool(options.next_sentence_weight),
+        **{name: getattr(options, name) for name in same},
+    )
 
 
 def _learned(plan, options):
@@ -141,10 +184,7 @@ def _documents(options):
     if not options.input_file:
         yield from python_manual()
         return
-    sources = corpus.find_sources(
-        options.input_file, text_layout=options.text_layout, language=options.language, text_field=options.text_field
-    )
-    for source in sources:
+    for source in _sources(options.input_file, options):
         yield from corpus.read_documents(source)
 
 
@@ -158,8 +198,21 @@ def _at_most(texts, characters):
 
 def worker_number():
     """The number of this process among several workers (TF_CONFIG), 0 if it is alone."""
-    task = json.loads(os.environ.get("TF_CONFIG") or "{}").get("task", {})
+    task = _tf_config().get("task", {})
     return 0 if task.get("type") == "chief" else int(task.get("index", 0))
+
+
+def number_of_workers():
+    """How many processes TF_CONFIG names; 1 without it. UserError where it is not what TensorFlow expects."""
+    cluster = _tf_config().get("cluster", {})
+    return max(1, sum(len(cluster.get(kind, ())) for kind in ("chief", "worker")))
+
+
+def _tf_config():
+    try:
+        return dict(json.loads(os.environ.get("TF_CONFIG") or "{}"))
+    except (ValueError, TypeError):
+        raise UserError(f"TF_CONFIG is {os.environ['TF_CONFIG']!r}; expected a JSON object.") from None
 
 
 def wait_for_first_worker(folder, seconds=3600):

@@ -30,6 +30,7 @@ from bert_tf.workers import write_missing
 __all__ = ["RecordOptions", "describe", "open_records", "prepare"]
 
 MANIFEST, OPTIONS, WORK, COUNTS = "manifest.json", "options.json", "work", "token_counts.npy"
+MAX_SEED = 2_000_000_000  # TensorFlow takes 32 bits, and some seeds are made from this one by adding to it
 REMEMBERED_SENTENCES = 4_000_000  # hashes of 8 bytes for counting doubles; of a larger corpus a sample
 
 
@@ -55,7 +56,7 @@ class RecordOptions:
             ("max_seq_length", self.max_seq_length >= (5 if self.nsp else 4), "at least 5 (4 without nsp)"),
             ("short_seq_prob", 0 <= self.short_seq_prob <= 1, "a probability from 0 to 1"),
             ("dupe_factor", self.dupe_factor >= 1, "at least 1"),
-            ("random_seed", self.random_seed >= 0, "0 or more"),
+            ("random_seed", 0 <= self.random_seed <= MAX_SEED, f"from 0 to {MAX_SEED:,}"),
             ("eval_fraction", 0 <= self.eval_fraction < 1, "from 0 to less than 1"),
         ):
             if not right:

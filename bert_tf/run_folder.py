@@ -1,11 +1,13 @@
 """What a run leaves behind: run.json, metrics.jsonl, TensorBoard events, checkpoints/, results and a report."""
 
 import datetime
+import glob
 import importlib.metadata
 import json
 import os
 import platform
 import sys
+import tempfile
 import time
 
 from bert_tf.errors import UserError
@@ -29,25 +31,18 @@ class RunFolder:
     def checkpoints(self):
         return self.file("checkpoints")
 
-    def open(self, *, name, flags, decisive):
+    def open(self, *, name, flags, decisive, compared=None):
         """Begins a run, or goes on with one of the same configuration.
 
-        `decisive` are the flags that must not change between the two: UserError names those that did.
+        `decisive` are the flags that decide what is learned. `compared`, by default all of these, must be as they were
+        at the earlier start: UserError names those that are not. It is also raised where the folder cannot be written
+        to, and where another process is at work in it.
         """
         before = read_json(self.file("run.json")) or {}
-        recorded = before.get("decisive", {})
-        changed = [
-            f"{key}: {recorded[key]!r} there, {decisive.get(key)!r} now"
-            for key in recorded
-            if recorded[key] != decisive.get(key)
-        ]
-        if changed:
-            raise UserError(
-                f"{self.path} holds a run of another configuration ({'; '.join(changed)}). "
-                "Choose another output_dir, or the same flags to go on with it."
-            )
+        self._check_same(before.get("decisive", {}), decisive if compared is None else compared)
         if self.writes:
-            os.makedirs(self.path, exist_ok=True)
+            self._make()
+            self._lock()
         self.run = {
             "name": name,
             "command": [os.path.basename(sys.argv[0]), *sys.argv[1:]],
@@ -55,11 +50,55 @@ class RunFolder:
             "decisive": decisive,
             "versions": _versions(),
             "machine": _machine(),
+            "process": os.getpid(),
             "started": before.get("started") or _now(),
-            "finished": None,
+            "finished": before.get("finished") if before.get("flags") == flags else None,
             "phases": before.get("phases", {}),
         }
         self.update()
+
+    def _check_same(self, recorded, decisive):
+        changed = [
+            f"{key}: {recorded[key]!r} there, {decisive[key]!r} now"
+            for key in recorded
+            if key in decisive and recorded[key] != decisive[key]
+        ]
+        if changed:
+            raise UserError(
+                f"{self.path} holds a run of another configuration ({'; '.join(changed)}). "
+                "Choose another output_dir, or the same flags to go on with it."
+            )
+
+    def _make(self):
+        try:
+            os.makedirs(self.path, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.path):
+                pass  # now it is known that files can be made here
+        except OSError as error:
+            raise UserError(
+                f"The folder {self.path} cannot be written to ({error.strerror}): choose another output_dir."
+            ) from None
+
+    def _lock(self):
+        """Holds the folder until this process ends, however it ends; where a file system has no locks, does nothing."""
+        try:
+            import fcntl
+        except ImportError:  # not on Windows
+            return
+        self._held = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            process = (read_json(self.file("run.json")) or {}).get("process", "unknown")
+            raise UserError(
+                f"Another process ({process}) is at work in {self.path}: wait for its end, or choose another folder."
+            ) from None
+        except OSError:
+            return
+
+    def has_checkpoint(self):
+        """Whether there is anything in the folder to go on from."""
+        return bool(glob.glob(os.path.join(glob.escape(self.checkpoints), "ckpt-*.index")))
 
     def update(self, **values):
         """Writes run.json with some values changed."""
@@ -110,12 +149,12 @@ class RunFolder:
         if not self.writes or not os.path.exists(path):
             return
         kept = []
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             for line in file:
                 try:
                     if json.loads(line)["step"] <= step:
-                        kept.append(line)
-                except ValueError:
+                        kept.append(line.rstrip("\n") + "\n")  # the last may have been cut off before its end
+                except (ValueError, KeyError, TypeError):
                     continue
         with open(f"{path}.partial", "w", encoding="utf-8") as file:
             file.writelines(kept)

@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import json
 import os
+import signal
 import threading
 from pathlib import Path
 
@@ -43,6 +44,7 @@ def start_worker():
     """Prepares a fresh worker process: one thread, no accelerator, and an end when the parent ends."""
     import multiprocessing
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the parent says what it means
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     parent = multiprocessing.parent_process()
     if parent is not None:  # a killed parent would leave its workers waiting for ever

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.distribute import barrier, is_chief, on_first_replica, share_out, total
-from bert_tf.errors import Interrupted, TrainingError
+from bert_tf.errors import Interrupted, TrainingError, UserError, reason_of
 from bert_tf.learner import Learner, means_of
 from bert_tf.progress import progress
 from bert_tf.train_state import TrainState
@@ -35,7 +35,7 @@ def train(task, model, config, strategy, folder):
     with _stop_requested() as stop, progress("training", config.num_train_steps) as report:
         report(first)
         for step in range(first + 1, config.num_train_steps + 1):
-            log.add(step, _step(learner, next(batches), step))
+            log.add(step, _step(learner, batches, step))
             save = stop or step % config.save_checkpoints_steps == 0 or step == config.num_train_steps
             if save or step % log_every == 0:
                 report(step, log.write(step, expect_finite=not learner.scale.enabled))
@@ -61,10 +61,14 @@ class Evaluator:
     def __call__(self):
         """{measure: mean} over at most `max_eval_steps` batches, and the "loss"."""
         sums = collections.defaultdict(lambda: np.zeros(2))
-        for batch in self.task.eval_batches(self.rows).take(self.most):
+        batches = iter(self.task.eval_batches(self.rows).take(self.most))
+        while True:
+            with readable():
+                batch = next(batches, None)
+            if batch is None:
+                return means_of(self.task, sums)
             for name, value in self._sums(share_out(self.strategy, batch)).items():
                 sums[name] += value.numpy()
-        return means_of(self.task, sums)
 
     def _on_replicas(self, batch):
         return on_first_replica(self.strategy, self.strategy.run(self._on_replica, args=(batch,)))
@@ -74,14 +78,28 @@ class Evaluator:
         return total({name: tf.stack([tf.reduce_sum(v * w), tf.reduce_sum(w)]) for name, (v, w) in measures.items()})
 
 
-def _step(learner, batch, step):
+def _step(learner, batches, step):
     try:
+        with readable():
+            batch = next(batches)
         return learner.step(batch)
     except (tf.errors.ResourceExhaustedError, MemoryError) as error:
         raise TrainingError(
             f"Memory ran out in step {step} with train_batch_size {learner.config.train_batch_size} "
-            f"({str(error).splitlines()[0][:120]}). Raise num_accumulation_steps (the result stays the same), "
+            f"({reason_of(error)}). Raise num_accumulation_steps (the result stays the same), "
             "or lower train_batch_size or max_seq_length."
+        ) from None
+
+
+@contextlib.contextmanager
+def readable():
+    """Turns records that are damaged into a UserError; for what takes batches."""
+    try:
+        yield
+    except (tf.errors.DataLossError, tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
+        raise UserError(
+            f"The records cannot be read ({reason_of(error)}): "
+            "remove the folder of the records and start the same command again."
         ) from None
 
 
@@ -119,8 +137,8 @@ class _Log:
                 last = [name.removesuffix(".index") for name in kept if name.endswith(".index")]
                 raise TrainingError(
                     f"The loss or its gradient is not a number in step {step}. Kept: "
-                    f"{', '.join(last) or 'no checkpoint'}. Lower learning_rate, "
-                    "lengthen num_warmup_steps, or use precision=float32."
+                    f"{', '.join(last) or 'no checkpoint'}. Start again in another output_dir with a lower "
+                    "learning_rate, more num_warmup_steps, or precision=float32."
                 )
 
 

@@ -9,7 +9,7 @@ import tempfile
 
 import tensorflow as tf
 
-from bert_tf.errors import TrainingError, UserError
+from bert_tf.errors import TrainingError, UserError, reason_of
 
 KEPT = 3
 
@@ -35,7 +35,7 @@ class TrainState:
             for partial in glob.glob(os.path.join(self.folder, f"ckpt-{step}[._]*")):
                 shutil.rmtree(partial) if os.path.isdir(partial) else os.remove(partial)
             raise TrainingError(
-                f"The checkpoint of step {step} could not be written to {self.folder} ({error.message.strip()}). "
+                f"The checkpoint of step {step} could not be written to {self.folder} ({reason_of(error)}). "
                 f"Kept: {', '.join(map(os.path.basename, saved(self.folder))) or 'none'}. "
                 "Make room and start the same command again."
             ) from None
@@ -50,7 +50,7 @@ class TrainState:
             try:
                 self.checkpoint.restore(path).assert_consumed()
             except Exception as error:  # a damaged file raises anything from DataLossError to IndexError
-                reason = str(getattr(error, "message", error)).strip().splitlines()[0]
+                reason = reason_of(error)
                 logging.getLogger("bert_tf").warning("Passed over the damaged checkpoint %s (%s).", path, reason)
             else:
                 return step_of(path)

@@ -11,6 +11,8 @@ import numpy as np
 
 from bert_tf.errors import UserError
 
+PRE_TRAINED = ("encoder/", "masked_lm/", "next_sentence/")  # where another shape means another model, not another task
+
 
 def named(model):
     """{canonical name: keras.Variable} of a layer or model, in the order in which attributes were made."""
@@ -63,43 +65,84 @@ def translated(table, arrays, is_transposed):
     return weights, used
 
 
+def translated_back(table, weights, is_transposed):
+    """The reverse of `translated`: {canonical name: array} as {their name: float32 array}.
+
+    Returns the arrays and the set of our names that have a place in the table.
+    """
+    arrays, used = {}, set()
+    for ours, theirs in table.items():
+        if ours not in weights:
+            continue
+        parts = np.split(np.asarray(weights[ours], np.float32), len(theirs), -1)
+        for name, part in zip(theirs, parts, strict=True):
+            arrays[name] = np.ascontiguousarray(part.T if is_transposed(name) else part)
+        used.add(ours)
+    return arrays, used
+
+
 @dataclasses.dataclass(frozen=True)
 class LoadReport:
-    """What became of every weight: names that were loaded, that the model has and the file has not, and the reverse."""
+    """What became of every weight.
+
+    Names that are loaded, that the model has and the file has not (fresh), and the reverse (unused); `refused` are
+    (name, shape in the file, shape in the model) where these differ.
+    """
 
     loaded: list
     fresh: list
     unused: list
+    refused: list = dataclasses.field(default_factory=list)
 
     def __str__(self):
-        lines = [f"{len(self.loaded)} weights loaded, {len(self.fresh)} fresh, {len(self.unused)} unused"]
+        counts = {"fresh": len(self.fresh), "unused": len(self.unused), "refused": len(self.refused)}
+        lines = [", ".join([f"{len(self.loaded)} weights loaded", *(f"{n} {kind}" for kind, n in counts.items())])]
         lines += [f"  fresh   {name}" for name in self.fresh] + [f"  unused  {name}" for name in self.unused]
+        lines += [
+            f"  refused {name}: {given} in the checkpoint, {expected} in the model"
+            for name, given, expected in self.refused
+        ]
         return "\n".join(lines)
+
+
+def compared(model, arrays):
+    """The LoadReport of {canonical name: array} and a model, without assigning anything."""
+    variables = named(model)
+    shapes = {
+        name: (tuple(array.shape), tuple(variables[name].shape)) for name, array in arrays.items() if name in variables
+    }
+    return LoadReport(
+        loaded=[name for name in variables if name in shapes and shapes[name][0] == shapes[name][1]],
+        fresh=[name for name in variables if name not in arrays],
+        unused=[name for name in arrays if name not in variables],
+        refused=[(name, given, expected) for name, (given, expected) in shapes.items() if given != expected],
+    )
 
 
 def assign(model, arrays):
     """Puts {canonical name: array} into the model and returns a LoadReport.
 
-    Raises UserError, before anything is assigned, where a shape does not fit.
+    Raises UserError, before anything is assigned, where a shape of the encoder or of a pre-training head does not fit.
+    A head of a task that does not fit (another number of labels) is refused in the report and stays fresh.
     """
-    variables = named(model)
-    for name in variables.keys() & arrays.keys():
-        _expect_shape(name, tuple(variables[name].shape), tuple(arrays[name].shape))
-    for name in variables.keys() & arrays.keys():
-        variables[name].assign(arrays[name])
-    report = LoadReport(
-        loaded=[name for name in variables if name in arrays],
-        fresh=[name for name in variables if name not in arrays],
-        unused=[name for name in arrays if name not in variables],
-    )
+    report = compared(model, arrays)
+    expect_no_refusal(report)
     if not report.loaded:
         raise UserError(f"None of the {len(arrays)} weights of the checkpoint belongs to this model.")
+    variables = named(model)
+    for name in report.loaded:
+        variables[name].assign(arrays[name])
     return report
 
 
-def _expect_shape(name, expected, given):
-    if expected == given:
-        return
+def expect_no_refusal(report):
+    """Raises UserError, with both numbers, if a weight was refused that is no head of a task."""
+    for name, given, expected in report.refused:
+        if name.startswith(PRE_TRAINED):
+            _refuse(name, expected, given)
+
+
+def _refuse(name, expected, given):
     if name.endswith(("token_table", "output_bias")):
         raise UserError(
             f"The checkpoint has a vocabulary of {given[0]} pieces and the model one of {expected[0]} ({name}): "

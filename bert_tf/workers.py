@@ -57,5 +57,9 @@ def _results(jobs, num_workers):
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
             raise UserError(f"Writing {shard} failed ({reason}); finished shards are kept.") from error
+        except BaseException:  # Ctrl-C does not wait for the shards that are being written
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)

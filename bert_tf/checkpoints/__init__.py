@@ -1,11 +1,22 @@
-"""Checkpoint formats, one file each: `recognises(path)`, `read(path)`. A new file here is a new format."""
+"""Checkpoint formats, one file each: `recognises(path)`, `read(path)`, `write(checkpoint, folder)`.
+
+A new file here is a new format; docs/adding_a_checkpoint_format.md says what it holds.
+"""
 
 import dataclasses
+import glob
 import importlib
+import os
 import pkgutil
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import UserError
+from bert_tf.quiet import start_tensorflow
+
+HUB = "hf://"
+# What a format may read from a model hub; weights for torch only if there are no others, as they are the same again.
+HUB_FILES = ["*.json", "vocab.txt", "model*.safetensors", "*.weights.h5", "assets/tokenizer/*", "bert_model.ckpt.*"]
+HUB_FILES_OF_TORCH = ["pytorch_model.bin"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -18,19 +29,66 @@ class Checkpoint:
     lower_case: bool | None = None
 
 
+def names():
+    """The names of the formats, without loading them."""
+    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+
+
 def formats():
-    """{name: module} of every format in this folder."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return {name: importlib.import_module(f"{__name__}.{name}") for name in names}
+    """{name: module} of every format in this folder; loads TensorFlow."""
+    start_tensorflow()
+    return {name: importlib.import_module(f"{__name__}.{name}") for name in names()}
 
 
 def read(path):
-    """Reads a checkpoint in whatever format it is.
+    """Reads a checkpoint in whatever format it is: a folder, a prefix of files, "hf://owner/name", a KerasHub name.
 
     Raises UserError where no format recognises the path or the files in it are damaged.
     """
+    if path.startswith(HUB):
+        return _read_from_hub(path)
+    # A wrong path is answered before TensorFlow is loaded; names of presets have no folder.
+    is_there = os.sep not in path or "://" in path or glob.glob(f"{glob.escape(path)}*")
+    module = _format_of(path) if is_there else None
+    if module is None:
+        raise UserError(f"No checkpoint format recognises {path}. Known: {', '.join(names())}.")
+    return module.read(path)
+
+
+def write(checkpoint, folder, format_name):
+    """Writes a checkpoint as a new folder in the format of that name, whole or not at all.
+
+    Returns the names of weights that have no place in the format. Raises UserError where it cannot be written.
+    """
     known = formats()
-    for module in known.values():
-        if module.recognises(path):
-            return module.read(path)
-    raise UserError(f"No checkpoint format recognises {path}. Known: {', '.join(known)}.")
+    if format_name not in known:
+        raise UserError(f"There is no checkpoint format {format_name!r}. Known: {', '.join(known)}.")
+    return known[format_name].write(checkpoint, folder)
+
+
+def _format_of(path):
+    return next((module for module in formats().values() if module.recognises(path)), None)
+
+
+def _read_from_hub(path):
+    """Through huggingface_hub's own download and cache, HF_HOME and HF_HUB_OFFLINE included."""
+    folder = _downloaded(path, HUB_FILES)
+    module = _format_of(folder)
+    if module is None:
+        folder = _downloaded(path, HUB_FILES_OF_TORCH)
+        module = _format_of(folder)
+    if module is None:
+        raise UserError(f"No checkpoint format recognises the files of {path}. Known: {', '.join(names())}.")
+    return module.read(folder)
+
+
+def _downloaded(path, patterns):
+    import huggingface_hub
+
+    try:
+        return huggingface_hub.snapshot_download(path.removeprefix(HUB), allow_patterns=patterns)
+    except Exception as error:  # of the network, the hub or the cache
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UserError(
+            f"{path} could not be fetched ({reason}): expected hf://owner/name and a network or a filled cache."
+        ) from None

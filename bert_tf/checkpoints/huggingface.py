@@ -1,14 +1,22 @@
 """Hugging Face folders: `config.json` with `model.safetensors`, its shards, or `pytorch_model.bin`."""
 
-import json
 import os
 import re
 
-from bert_tf import torch_pickle, vocabulary
+from bert_tf import torch_pickle
+from bert_tf.checkpoint_files import (
+    read_json,
+    read_safetensors,
+    read_text_side,
+    whole_folder,
+    write_json,
+    write_safetensors,
+    write_text_side,
+)
 from bert_tf.checkpoints import Checkpoint
 from bert_tf.config import BertConfig
 from bert_tf.errors import UserError
-from bert_tf.weights import expand, translated
+from bert_tf.weights import expand, translated, translated_back
 
 LAYER = "encoder.layer.{i}."
 # Ours -> theirs, without the "bert." that models with a head put before the encoder's names.
@@ -47,6 +55,14 @@ NAMES = {
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 # Repeats of tied weights, and a constant: nothing is lost when they are left out.
 REDUNDANT = re.compile(r"cls\.predictions\.decoder\.(weight|bias)|embeddings\.position_ids")
+ACTIVATIONS = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}  # "gelu" is the exact error function here
+# The class of transformers that has these heads of ours; the encoder alone has no prefix before its names.
+ARCHITECTURES = {
+    ("masked_lm", "next_sentence"): "BertForPreTraining",
+    ("masked_lm",): "BertForMaskedLM",
+    ("next_sentence",): "BertForNextSentencePrediction",
+    (): "BertModel",
+}
 
 
 def recognises(path):
@@ -62,13 +78,28 @@ def read(path):
     table = expand(NAMES, config.num_hidden_layers)
     weights, used = translated(table, arrays, _is_transposed)
     weights.update((name, array) for name, array in arrays.items() if name not in used)
-    vocab_file = os.path.join(path, "vocab.txt")
-    return Checkpoint(
-        config=config,
-        weights=weights,
-        vocabulary=vocabulary.read(vocab_file) if os.path.exists(vocab_file) else None,
-        lower_case=_json_or_empty(os.path.join(path, "tokenizer_config.json")).get("do_lower_case"),
-    )
+    vocabulary, lower_case = read_text_side(path)
+    return Checkpoint(config=config, weights=weights, vocabulary=vocabulary, lower_case=lower_case)
+
+
+def write(checkpoint, folder):
+    """Writes `config.json`, `model.safetensors`, `vocab.txt`, `tokenizer_config.json` as a new folder.
+
+    `transformers` loads it with the class it names. Returns the names of weights that have no place in the format.
+    """
+    config = checkpoint.config
+    arrays, used = translated_back(expand(NAMES, config.num_hidden_layers), checkpoint.weights, _is_transposed)
+    heads = tuple(sorted({name.split("/")[0] for name in used} - {"encoder"}))
+    prefix = "bert." if heads else ""
+    arrays = {name if name.startswith("cls.") else prefix + name: array for name, array in arrays.items()}
+    values = {"architectures": [ARCHITECTURES[heads]], "model_type": "bert", **config.to_dict()}
+    values["hidden_act"] = ACTIVATIONS.get(config.hidden_act, config.hidden_act)
+    with whole_folder(folder) as beside:
+        write_json(os.path.join(beside, "config.json"), values)
+        write_safetensors(os.path.join(beside, "model.safetensors"), arrays, maker="pt")
+        length = config.max_position_embeddings
+        write_text_side(beside, checkpoint, tokenizer_class="BertTokenizer", model_max_length=length)
+    return sorted(checkpoint.weights.keys() - used)
 
 
 def _weight_file(path):
@@ -76,22 +107,12 @@ def _weight_file(path):
 
 
 def _read_config(path):
-    values = _json_or_empty(path)
+    values = read_json(path)
     if values.get("model_type", "bert") != "bert":
         raise UserError(f"{path} describes a model of type {values['model_type']!r}; expected 'bert'.")
     if values.get("position_embedding_type", "absolute") != "absolute":
         raise UserError(f"{path} asks for {values['position_embedding_type']!r} positions; expected 'absolute'.")
     return BertConfig.from_dict(values, gelu="gelu_erf")
-
-
-def _json_or_empty(path):
-    if not os.path.exists(path):
-        return {}
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except ValueError as error:
-        raise UserError(f"{path} is not valid JSON ({error}): fetch it again.") from None
 
 
 def _read_arrays(path):
@@ -100,22 +121,20 @@ def _read_arrays(path):
         return torch_pickle.read(os.path.join(path, name))
     shards = {name}
     if name.endswith(".index.json"):
-        shards = set(_json_or_empty(os.path.join(path, name))["weight_map"].values())
+        shards = set(_weight_map(os.path.join(path, name)).values())
     arrays = {}
     for shard in sorted(shards):
-        arrays.update(_read_safetensors(os.path.join(path, shard)))
+        arrays.update(read_safetensors(os.path.join(path, shard)))
     return arrays
 
 
-def _read_safetensors(path):
-    from safetensors import SafetensorError, numpy
-
-    try:
-        return numpy.load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise UserError(
-            f"{path} cannot be read as safetensors ({error}): it may be cut short; fetch it again."
-        ) from None
+def _weight_map(path):
+    """{name of a weight: file}, of files beside the index only."""
+    files = read_json(path).get("weight_map")
+    is_map = isinstance(files, dict) and all(isinstance(name, str) for name in files.values())
+    if not is_map or any(os.path.basename(name) != name for name in files.values()):
+        raise UserError(f"{path} has no weight_map of names to files beside it: fetch it again.")
+    return files
 
 
 def _without_prefix(name):

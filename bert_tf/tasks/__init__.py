@@ -14,11 +14,15 @@ def get(name):
     family, _, member = name.partition("/")
     module = family if "." in family else f"{__name__}.{family}"
     try:
-        table = importlib.import_module(module).TASKS
+        if family.startswith("."):
+            raise ModuleNotFoundError(name=module)  # to Python it would be a relative import
+        table = getattr(importlib.import_module(module), "TASKS", None)
     except ModuleNotFoundError as error:
-        if error.name not in (module, family.partition(".")[0]):
+        if not f"{module}.".startswith(f"{error.name}."):  # something the family itself imports
             raise
         raise UserError(f"There is no task {name!r}. Known: {', '.join(known())}.") from None
+    if table is None:
+        raise UserError(f"{module} has no table TASKS; a family of tasks ends in one, {{name: function}}.")
     key = name if name in table else member
     if key not in table:
         raise UserError(f"There is no task {name!r}. Known: {', '.join(table)}.")

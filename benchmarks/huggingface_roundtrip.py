@@ -1,0 +1,177 @@
+"""Does `transformers` load what we write, and do we load what it writes? Compares weights and outputs both ways.
+
+    python benchmarks/huggingface_roundtrip.py [--checkpoint=FOLDER] [--torch_python=PYTHON]
+
+Writes the checkpoint (by default a small random BERT with a random vocabulary) as a Hugging Face folder. PYTHON, which
+has torch and transformers and need not have TensorFlow, loads it, answers, and saves it its own way; we read that.
+Prints a table and ends with exit code 1 if something is missing, differs or misses its tolerance.
+
+B texts, T slots of a text, D hidden size, V vocabulary.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+TOLERANCE = 1e-4  # float32 on both sides, the logits being of size 10
+TEXTS = ("The quick brown fox, caffè latte!", "naïve Ωmega 中文 jumps", "")
+ROWS, SLOTS = 3, 24
+
+
+def new_checkpoint(hidden_act):
+    """A random BERT, its numbers large enough that every part of it matters."""
+    from bert_tf import weights
+    from bert_tf.checkpoints import Checkpoint
+    from bert_tf.config import BertConfig
+    from bert_tf.models import Pretrainer
+    from bert_tf.vocabulary import SPECIAL_PIECES
+
+    letters = [chr(code) for code in range(33, 127) if not 65 <= code <= 90]
+    vocabulary = [*SPECIAL_PIECES, *letters, *(f"##{letter}" for letter in letters), "quick", "fox", "##x"]
+    vocabulary = list(dict.fromkeys(vocabulary))
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=64,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=128,
+        max_position_embeddings=48,
+        hidden_act=hidden_act,
+        layer_norm_eps=1e-12,
+    )
+    rng = np.random.default_rng(0)
+    arrays = {
+        name: (rng.normal(0, 0.2, variable.shape) + name.endswith("gamma")).astype(np.float32)
+        for name, variable in weights.named(Pretrainer(config)).items()
+    }
+    return Checkpoint(config=config, weights=arrays, vocabulary=vocabulary, lower_case=True)
+
+
+def inputs_for(config):
+    """Random texts of different lengths: ids, segments [B, T] and lengths [B]."""
+    rng = np.random.default_rng(1)
+    lengths = np.array([SLOTS, SLOTS // 2, 3])
+    used = np.arange(SLOTS) < lengths[:, None]  # [B, T]
+    token_ids = rng.integers(5, config.vocab_size, (ROWS, SLOTS)) * used
+    return {"token_ids": token_ids, "segment_ids": ((np.arange(SLOTS) > 8) & used).astype(int), "lengths": lengths}
+
+
+def our_outputs(checkpoint, inputs):
+    """Our model's answers under the names of transformers, and our tokenizer's ids of TEXTS."""
+    import tensorflow as tf
+
+    from bert_tf import weights
+    from bert_tf.models import Pretrainer
+    from bert_tf.text import Tokenizer, pack
+
+    model = Pretrainer(checkpoint.config)
+    weights.assign(model, checkpoint.weights)
+    tensors = {name: tf.constant(values, tf.int32) for name, values in inputs.items()}
+    places = tf.tile(tf.range(SLOTS)[None], [ROWS, 1])  # [B, T]
+    outputs = model({**tensors, "masked_lm_positions": places})
+    found = {
+        "prediction_logits": outputs["masked_lm_logits"].numpy(),  # [B, T, V]
+        "seq_relationship_logits": outputs["next_sentence_logits"].numpy(),  # [B, 2]
+        "last_hidden_state": model.encoder(tensors)["tokens"].numpy(),  # [B, T, D]
+    }
+    if checkpoint.vocabulary and checkpoint.lower_case is not None:
+        tokenizer = Tokenizer(checkpoint.vocabulary, lower_case=checkpoint.lower_case)
+        packed = pack(tokenizer, [tf.constant(TEXTS)], checkpoint.config.max_position_embeddings)
+        for number, length in enumerate(packed["lengths"].numpy()):
+            found[f"ids_{number}"] = packed["token_ids"].numpy()[number, :length]
+    return found
+
+
+def answer_with_torch(folder):
+    """Runs in the Python that has torch: loads `folder`/written, answers `folder`/inputs.npz, saves `folder`/saved."""
+    import torch
+    import transformers
+
+    written, inputs = os.path.join(folder, "written"), np.load(os.path.join(folder, "inputs.npz"))
+    model, info = transformers.BertForPreTraining.from_pretrained(written, output_loading_info=True)
+    model.eval()
+    tensors = {
+        "input_ids": torch.tensor(inputs["token_ids"]),
+        "token_type_ids": torch.tensor(inputs["segment_ids"]),
+        "attention_mask": torch.tensor((np.arange(SLOTS) < inputs["lengths"][:, None]).astype(np.int64)),
+    }
+    with torch.no_grad():
+        outputs = model(**tensors, output_hidden_states=True)
+    found = {name: outputs[name].numpy() for name in ("prediction_logits", "seq_relationship_logits")}
+    found["last_hidden_state"] = outputs.hidden_states[-1].numpy()
+    if os.path.exists(os.path.join(written, "vocab.txt")):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(written)
+        found.update({f"ids_{number}": np.array(tokenizer(text)["input_ids"]) for number, text in enumerate(TEXTS)})
+    np.savez(os.path.join(folder, "answers.npz"), **found)
+    model.save_pretrained(os.path.join(folder, "saved"))
+    keys = {name: sorted(map(str, info[name])) for name in ("missing_keys", "unexpected_keys", "mismatched_keys")}
+    versions = {"transformers": transformers.__version__, "torch": torch.__version__}
+    pathlib.Path(folder, "info.json").write_text(json.dumps({**keys, **versions}), encoding="utf-8")
+
+
+def compare(checkpoint, torch_python):
+    """Yields (what, difference, tolerance) of one checkpoint, written and read back both ways."""
+    from bert_tf import checkpoints
+
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoints.write(checkpoint, os.path.join(folder, "written"), "huggingface")
+        inputs = inputs_for(checkpoint.config)
+        np.savez(os.path.join(folder, "inputs.npz"), **inputs)
+        subprocess.run([torch_python, __file__, f"--answer={folder}"], check=True)
+        info = json.loads(pathlib.Path(folder, "info.json").read_text(encoding="utf-8"))
+        print(f"transformers {info['transformers']}, torch {info['torch']}, {checkpoint.config.hidden_act}")
+        for name in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+            yield f"{name} {' '.join(info[name])}".strip(), len(info[name]), 0
+        theirs, used = np.load(os.path.join(folder, "answers.npz")), inputs["lengths"]
+        for name, ours in our_outputs(checkpoint, inputs).items():
+            yield name, difference(ours, theirs[name], used), 0 if name.startswith("ids") else TOLERANCE
+        saved = checkpoints.read(os.path.join(folder, "saved"))
+        yield "weights lost by its save_pretrained", len(checkpoint.weights.keys() ^ saved.weights.keys()), 0
+        changed = sum(not np.array_equal(saved.weights[name], array) for name, array in checkpoint.weights.items())
+        yield "weights changed by its save_pretrained", changed, 0
+        yield "configuration changed by it", int(saved.config != checkpoint.config), 0
+
+
+def difference(ours, theirs, lengths):
+    """The largest difference where there are tokens; infinite between different shapes."""
+    if ours.shape != theirs.shape:
+        return np.inf
+    if ours.ndim == 3:
+        is_token = np.arange(SLOTS) < lengths[:, None]  # [B, T]
+        ours, theirs = ours[is_token], theirs[is_token]
+    return float(np.abs(np.asarray(ours, np.float64) - theirs).max(initial=0))
+
+
+def main():
+    """Prints the table; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--checkpoint", help="checkpoint with both pre-training heads, in any format")
+    parser.add_argument("--torch_python", default=sys.executable, help="Python with torch and transformers")
+    parser.add_argument("--answer", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.answer:
+        answer_with_torch(arguments.answer)
+        return 0
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+    from bert_tf.quiet import start_tensorflow
+
+    start_tensorflow()
+    from bert_tf import checkpoints
+
+    given = [checkpoints.read(arguments.checkpoint)] if arguments.checkpoint else None
+    all_right = True
+    for checkpoint in given or [new_checkpoint(act) for act in ("gelu_erf", "gelu_tanh", "relu")]:
+        for what, found, tolerance in compare(checkpoint, arguments.torch_python):
+            all_right &= bool(found <= tolerance)
+            print(f"  {what:40} {found:10.2g}  {'ok' if found <= tolerance else 'MISS'}", flush=True)
+    return 0 if all_right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

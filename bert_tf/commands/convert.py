@@ -1,0 +1,63 @@
+"""Rewrites a checkpoint in another format, with its configuration and vocabulary.
+
+  bert-tf convert uncased_L-12_H-768_A-12 bert-base --format=huggingface
+  bert-tf convert runs/pretraining my-bert --format=google_tf
+
+FROM is a folder, the prefix of a TF1 checkpoint, hf://owner/name or the name of a KerasHub preset; its format is found
+out. TO is a new folder, which appears whole or not at all. GELU, LayerNorm epsilon and casing are translated.
+"""
+
+import dataclasses
+
+from bert_tf import checkpoint_files, checkpoints, vocabulary
+from bert_tf.errors import UserError
+
+
+def add_arguments(parser):
+    parser.add_argument("source", metavar="FROM", help="checkpoint to read")
+    parser.add_argument("target", metavar="TO", help="folder to write")
+    parser.add_argument("--format", required=True, choices=checkpoints.names(), help="format of TO")
+    parser.add_argument("--vocab_file", help="vocab.txt of a checkpoint that has none beside it")
+    parser.add_argument(
+        "--do_lower_case", choices=("true", "false"), help="casing of a checkpoint that does not say it"
+    )
+
+
+def run(arguments):
+    checkpoint_files.expect_free(arguments.target)
+    checkpoint = completed(checkpoints.read(arguments.source), arguments)
+    from bert_tf import weights
+    from bert_tf.models import Pretrainer
+
+    report = weights.compared(Pretrainer(checkpoint.config), checkpoint.weights)
+    weights.expect_no_refusal(report)
+    print(f"{arguments.source}: {report}", flush=True)
+    left_out = checkpoints.write(checkpoint, arguments.target, arguments.format)
+    for name in left_out:
+        print(f"  left out {name}, which has no place in the format {arguments.format}")
+    print(f"Wrote {len(checkpoint.weights) - len(left_out)} weights to {arguments.target} as {arguments.format}.")
+    if checkpoint.vocabulary is None:
+        print(f"Without a vocabulary, as {arguments.source} has none: --vocab_file gives it.")
+    if checkpoint.lower_case is None:
+        print(f"Without a word on casing, as {arguments.source} says none: --do_lower_case says it.")
+
+
+def completed(checkpoint, arguments):
+    """The checkpoint with the vocabulary and casing that were given; UserError where they contradict it."""
+    if arguments.vocab_file:
+        checkpoint = dataclasses.replace(checkpoint, vocabulary=vocabulary.read(arguments.vocab_file))
+    if arguments.do_lower_case:
+        lower_case = arguments.do_lower_case == "true"
+        if checkpoint.lower_case not in (None, lower_case):
+            raise UserError(
+                f"--do_lower_case={arguments.do_lower_case} was given, but {arguments.source} is "
+                f"{'un' * checkpoint.lower_case}cased: leave the flag out."
+            )
+        checkpoint = dataclasses.replace(checkpoint, lower_case=lower_case)
+    pieces, expected = checkpoint.vocabulary, checkpoint.config.vocab_size
+    if pieces is not None and len(pieces) != expected:
+        raise UserError(
+            f"The vocabulary of {arguments.source} has {len(pieces)} pieces where its model expects {expected}: "
+            "give the vocab.txt that belongs to it as --vocab_file."
+        )
+    return checkpoint

@@ -1,0 +1,251 @@
+"""The SavedModel of a model trained on two replicas: the answers of the oracle, without this package and in C too.
+
+The vocabulary has 30 pieces and the model room for 12, [CLS] and [SEP] included.
+"""
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import c_loader
+import numpy as np
+import oracle
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf import distribute, weights
+from bert_tf import export as exporting
+from bert_tf.config import TrainConfig
+from bert_tf.errors import UserError
+from bert_tf.export import export
+from bert_tf.learner import Learner
+from bert_tf.tasks import pretraining
+from bert_tf.text import Tokenizer
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
+TEXTS = ["the [MASK] ran.", "no mask", "", "[MASK] and [MASK]", "Foxes [MASK] THE\tOLD mat é [MASK]"]
+EXAMPLES = {"serving_default": {"text": TEXTS}}
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer(SPECIAL + WORDS)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A model after one step on two replicas."""
+    strategy = distribute.create_strategy("mirrored", num_logical_devices=2)
+    config = TrainConfig(train_batch_size=4, learning_rate=0.01, num_train_steps=10, num_warmup_steps=0)
+    with strategy.scope():
+        model, before = tiny.pretrainer()
+        learner = Learner(tiny.task(), model, config, strategy)
+    learner.step(tiny.tensors(tiny.batch()))
+    assert not np.array_equal(weights.named(model)["encoder/pooler/kernel"].value, before["encoder/pooler/kernel"])
+    return model
+
+
+@pytest.fixture(scope="module")
+def live(trained):
+    """The same weights on one device: the model and {name: array}."""
+    model = tiny.pretrainer()[0]
+    arrays = {name: variable.value.numpy() for name, variable in weights.named(trained).items()}
+    weights.assign(model, arrays)
+    return model, arrays
+
+
+@pytest.fixture(scope="module")
+def fill(live, tokenizer):
+    """The live signature: list of texts -> (pieces, scores) as NumPy arrays."""
+    function = pretraining.fill_mask(live[0], tokenizer)["serving_default"]
+    return lambda texts: [value.numpy() for value in tf.nest.flatten(function(tf.constant(texts, tf.string)))]
+
+
+@pytest.fixture(scope="module")
+def exported(trained, tokenizer, tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("exported") / "export")
+    export(tiny.task(), trained, tokenizer, folder, examples=EXAMPLES, about={"version": "1"})
+    return folder
+
+
+def expected_answers(arrays, text):
+    """What stands at each "[MASK]" of pieces that are given as words: [M, 10] pieces and scores, by the oracle."""
+    vocabulary = SPECIAL + WORDS
+    ids = [vocabulary.index(piece) for piece in f"[CLS] {text} [SEP]".split()]
+    masks = [place for place, number in enumerate(ids) if number == vocabulary.index("[MASK]")]
+    inputs = {
+        "token_ids": [ids],
+        "segment_ids": [[0] * len(ids)],
+        "lengths": [len(ids)],
+        "masked_lm_positions": [masks],
+    }
+    arrays_of = {name: np.array(values) for name, values in inputs.items()}
+    scores = oracle.softmax(oracle.pretraining_logits(arrays, tiny.CONFIG, arrays_of)["masked_lm_logits"][0])
+    best = np.argsort(-scores, axis=-1)[:, :10]
+    return [[vocabulary[i].encode() for i in row] for row in best], np.take_along_axis(scores, best, -1)
+
+
+@pytest.mark.parametrize(
+    "text, seen",
+    [
+        ("the [MASK] ran.", "the [MASK] ran ."),
+        ("[MASK] ran", "[MASK] ran"),
+        ("The fox\n[MASK]", "the fox [MASK]"),
+        ("[MASK]", "[MASK]"),
+        ("[MASK][MASK] sat on,[MASK]!", "[MASK] [MASK] sat on , [MASK] !"),
+        ("foxs [mask] zebra [MASK]", "fox ##s [UNK] [UNK] [UNK] [UNK] [MASK]"),
+        ("the [SEP] [MASK]", "the [UNK] [UNK] [UNK] [MASK]"),
+    ],
+)
+def test_masks_are_filled_as_the_oracle_fills_them(live, fill, text, seen):
+    pieces, scores = fill([text])
+    expected_pieces, expected_scores = expected_answers(live[1], seen)
+    assert pieces[0].tolist() == expected_pieces
+    np.testing.assert_allclose(scores[0], expected_scores, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "text, seen",
+    [
+        ("a " * 5 + "[MASK]" + " the" * 4, "a a a a a [MASK] the the the the"),  # 10 pieces: as many as there is room
+        ("a " * 30 + "[MASK]" + " the" * 30, "a a a a a [MASK] the the the the"),
+        ("a a [MASK]" + " the" * 30, "a a [MASK] the the the the the the the"),
+        ("a " * 30 + "[MASK] the", "a a a a a a a a [MASK] the"),
+        ("[MASK] " * 30, "[MASK] " * 10),
+        ("a [MASK]" + " the" * 30 + " [MASK]", "a [MASK] the the the the the the the the"),
+    ],
+)
+def test_a_text_that_is_too_long_is_cut_around_its_first_mask(live, fill, text, seen):
+    pieces, scores = fill([text])
+    expected_pieces, expected_scores = expected_answers(live[1], seen)
+    np.testing.assert_allclose(scores[0], expected_scores, atol=1e-5)
+    assert len(pieces[0]) == len(expected_pieces)
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["the fox"], ["the fox", "", "sat " * 40]])
+def test_where_there_is_no_mask_there_is_no_answer(fill, texts):
+    pieces, scores = fill(texts)
+    assert pieces.shape == scores.shape == (len(texts), 0, 10)
+
+
+def test_a_text_with_fewer_masks_than_another_is_filled_up_with_empty_answers(fill):
+    pieces, scores = fill(["[MASK] [MASK]", "the [MASK]", ""])
+    assert pieces.shape == (3, 2, 10)
+    empty = pieces[1, 1].tolist() + pieces[2].ravel().tolist()
+    assert empty == [b""] * 30 and scores[1, 1].tolist() == [0.0] * 10 and not scores[2].any()
+    assert b"" not in pieces[1, 0].tolist() and (np.diff(scores[1, 0]) <= 0).all()
+
+
+def test_a_text_is_answered_alike_alone_and_among_others(fill):
+    together = fill(TEXTS)[1]
+    for text, row in zip(TEXTS, together, strict=True):
+        alone = fill([text])[1][0]
+        np.testing.assert_allclose(row[: len(alone)], alone, atol=1e-6)
+        assert not row[len(alone) :].any()
+
+
+def test_a_fresh_process_without_this_package_answers_the_same(exported, fill, tmp_path):
+    program = (
+        "import json, sys, tensorflow as tf, tensorflow_text\n"
+        "signature = tf.saved_model.load(sys.argv[1]).signatures['serving_default']\n"
+        "answers = signature(text=tf.constant(json.loads(sys.argv[2])))\n"
+        "pieces = [[[p.decode() for p in mask] for mask in text] for text in answers['pieces'].numpy()]\n"
+        "assert not [name for name in sys.modules if name.split('.')[0] == 'bert_tf']\n"
+        "print(json.dumps([pieces, answers['scores'].numpy().tolist()]))\n"
+    )
+    command = [sys.executable, "-c", program, exported, json.dumps(TEXTS)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    pieces, scores = json.loads(done.stdout)
+    expected_pieces, expected_scores = fill(TEXTS)
+    np.testing.assert_array_equal(np.char.encode(np.array(pieces), "utf-8"), expected_pieces.astype(bytes))
+    np.testing.assert_allclose(scores, expected_scores, atol=1e-5)
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="the C program is compiled with gcc, which is missing")
+def test_a_program_without_python_answers_the_same(exported, fill):
+    given = c_loader.run_in_c(exported, {"text": TEXTS}, ["pieces", "scores"])
+    pieces, scores = fill(TEXTS)
+    assert given["pieces"] == [[[piece.decode() for piece in mask] for mask in text] for text in pieces]
+    np.testing.assert_allclose(np.array(given["scores"], float), scores, atol=1e-5)
+
+
+def test_the_export_says_what_it_is_and_holds_each_weight_once_and_alone(exported, live):
+    with open(os.path.join(exported, "about.json"), encoding="utf-8") as file:
+        assert json.load(file) == {"task": "tiny", "version": "1"}
+    prefix = os.path.join(exported, "variables", "variables")
+    shapes = [shape for name, shape in tf.train.list_variables(prefix) if "CHECKPOINTABLE_OBJECT_GRAPH" not in name]
+    assert sorted(shapes) == sorted(list(array.shape) for array in live[1].values())
+    weights_size = sum(array.nbytes for array in live[1].values())
+    assert weights_size <= os.path.getsize(f"{prefix}.data-00000-of-00001") < weights_size + 8_000
+
+
+def test_a_model_of_mixed_precision_is_exported_in_float32(tokenizer, tmp_path):
+    model, arrays = tiny.pretrainer(dtype="mixed_bfloat16")
+    folder = str(tmp_path / "export")
+    export(tiny.task(), model, tokenizer, folder, examples=EXAMPLES)
+    signature = tf.saved_model.load(folder).signatures["serving_default"]
+    graph = signature.graph.as_graph_def()
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    assert not [node.name for node in nodes for kind in node.attr.values() if kind.type == tf.bfloat16.as_datatype_enum]
+    scores = signature(text=tf.constant(["the [MASK] ran"]))["scores"].numpy()
+    np.testing.assert_allclose(scores[0], expected_answers(arrays, "the [MASK] ran")[1], atol=1e-5)
+
+
+def spoiled_by(name, factor):
+    """`weights.assign` that spoils an array on its way into the exported model."""
+
+    def assign(model, arrays):
+        return weights.assign(model, {**arrays, name: arrays[name] * np.float32(factor)})
+
+    return assign
+
+
+@pytest.mark.parametrize("factor, difference", [(1.5, r"[\d.]+"), (np.nan, "nan")])
+def test_an_export_that_answers_otherwise_is_refused_and_nothing_is_written(
+    live, tokenizer, tmp_path, monkeypatch, factor, difference
+):
+    spoiled = type("spoiled", (), {"named": weights.named, "assign": spoiled_by("encoder/pooler/bias", factor)})
+    monkeypatch.setattr(exporting, "weights", spoiled)
+    task = dataclasses.replace(tiny.task(), serve=quick_signatures)
+    with pytest.raises(UserError, match=f"output 'sum' of 'serving_default' differs by {difference}, expected") as no:
+        export(task, live[0], tokenizer, str(tmp_path / "export"), examples=EXAMPLES)
+    assert f"Nothing was written to {tmp_path / 'export'}." in str(no.value)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("moment", ["_save", "_compare", "_replace"])
+def test_an_interrupted_export_leaves_the_old_one_and_the_next_replaces_it(
+    live, tokenizer, tmp_path, monkeypatch, moment
+):
+    folder = tmp_path / "export"
+    folder.mkdir()
+    (folder / "saved_model.pb").write_text("the old one")
+    task = dataclasses.replace(tiny.task(), serve=quick_signatures)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(exporting, moment, interrupted)
+        export(task, live[0], tokenizer, str(folder), examples={})
+    assert (folder / "saved_model.pb").read_text() == "the old one" and os.listdir(tmp_path) == ["export"]
+    export(task, live[0], tokenizer, str(folder), examples={})
+    assert os.listdir(tmp_path) == ["export"]
+    assert "about.json" in os.listdir(folder)
+
+
+def quick_signatures(model, tokenizer):
+    """A signature that is traced in no time and depends on one weight."""
+    bias = weights.named(model)["encoder/pooler/bias"].value
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def count(text):
+        return {"count": tf.strings.length(text), "sum": tf.reduce_sum(tf.abs(bias))}
+
+    return {"serving_default": count}
