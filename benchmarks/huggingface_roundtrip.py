@@ -108,6 +108,7 @@ def answer_with_torch(folder):
     if os.path.exists(os.path.join(written, "vocab.txt")):
         tokenizer = transformers.AutoTokenizer.from_pretrained(written)
         found.update({f"ids_{number}": np.array(tokenizer(text)["input_ids"]) for number, text in enumerate(TEXTS)})
+        tokenizer.save_pretrained(os.path.join(folder, "saved"))
     np.savez(os.path.join(folder, "answers.npz"), **found)
     model.save_pretrained(os.path.join(folder, "saved"))
     keys = {name: sorted(map(str, info[name])) for name in ("missing_keys", "unexpected_keys", "mismatched_keys")}
@@ -136,6 +137,9 @@ def compare(checkpoint, torch_python):
         changed = sum(not np.array_equal(saved.weights[name], array) for name, array in checkpoint.weights.items())
         yield "weights changed by its save_pretrained", changed, 0
         yield "configuration changed by it", int(saved.config != checkpoint.config), 0
+        yield "vocabulary changed by it", int(saved.vocabulary != checkpoint.vocabulary), 0
+        if checkpoint.lower_case is not None:  # else it writes its own default
+            yield "casing changed by it", int(saved.lower_case != checkpoint.lower_case), 0
 
 
 def difference(ours, theirs, lengths):

@@ -1,6 +1,7 @@
 """What several checkpoint formats are made of: JSON, safetensors, TensorFlow's files, vocab.txt; and whole folders."""
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -33,10 +34,16 @@ def whole_folder(folder):
         shutil.rmtree(beside, ignore_errors=True)
         if isinstance(error, OSError):
             raise UserError(
-                f"{folder} could not be written ({error.strerror or error}); nothing was left there. "
+                f"{folder} could not be written ({_reason(error)}); nothing was left there. "
                 "Make room or choose a place that can be written to."
             ) from None
         raise
+
+
+def _reason(error):
+    """The reason alone: libraries tell long stories around it."""
+    full = os.strerror(errno.ENOSPC)
+    return full if full in str(error) else error.strerror or (str(error).splitlines() or ["unknown"])[0]
 
 
 def read_json(path):

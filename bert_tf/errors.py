@@ -22,6 +22,8 @@ class TrainingError(UserError):
 
 
 class Interrupted(UserError):
-    """Work was asked to stop (SIGTERM, Ctrl-C) and its state is saved; the exit code is a shell's for SIGTERM."""
+    """Work was asked to stop (SIGTERM, Ctrl-C) and its state is saved; the exit code is a shell's for the signal."""
 
-    exit_code = 143
+    def __init__(self, message, signal_number=15):
+        super().__init__(message)
+        self.exit_code = 128 + signal_number

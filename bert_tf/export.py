@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import weights
-from bert_tf.errors import UserError
+from bert_tf.errors import TrainingError, UserError, reason_of
 
 TOLERANCES = {"float32": 1e-4, "bfloat16": 0.1, "float16": 2e-2}  # of the live model's precision; the export is float32
 
@@ -32,9 +32,13 @@ def export(task, model, tokenizer, folder, *, examples, about=None):
         live = task.serve(model, tokenizer)
         _compare(beside, live, examples, TOLERANCES[model.dtype_policy.compute_dtype])
         _replace(beside, folder)
-    except BaseException:
+    except (tf.errors.OpError, OSError) as error:
+        raise TrainingError(
+            f"The export could not be written to {folder} ({reason_of(error)}): make room, or see that it can be "
+            "written to, and start the same command again."
+        ) from None
+    finally:
         shutil.rmtree(beside, ignore_errors=True)
-        raise
 
 
 class _Serving(tf.Module):

@@ -44,7 +44,9 @@ def train(task, model, config, strategy, folder):
             if save:
                 state.save(step)
             if stop and step < config.num_train_steps:
-                raise Interrupted(f"Stopped after step {step}, which is saved; the same command goes on from there.")
+                raise Interrupted(
+                    f"Stopped after step {step}, which is saved; the same command goes on from there.", stop[0]
+                )
     barrier(strategy)
     state.close()
 

@@ -7,10 +7,13 @@ import concurrent.futures
 import json
 import multiprocessing
 import os
+import shutil
 from pathlib import Path
 
 from bert_tf.errors import UserError
 from bert_tf.shards import start_worker, write_shard
+
+FULL = 1_000_000  # bytes; with so few left that is why writing failed
 
 
 def write_missing(jobs, num_workers, report):
@@ -55,7 +58,8 @@ def _results(jobs, num_workers):
         except UserError:
             raise
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
+            full = shutil.disk_usage(os.path.dirname(shard)).free < FULL
+            reason = f"{'no room on the disk' if full else type(error).__name__}: {error}"
             raise UserError(f"Writing {shard} failed ({reason}); finished shards are kept.") from error
         except BaseException:  # Ctrl-C does not wait for the shards that are being written
             for process in multiprocessing.active_children():

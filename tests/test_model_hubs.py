@@ -1,6 +1,7 @@
 """What comes from and goes to other libraries and their hubs: KerasHub presets, its names, hf:// handles."""
 
 import dataclasses
+import json
 import shutil
 import sys
 
@@ -147,6 +148,21 @@ def test_weights_for_torch_are_fetched_only_if_there_are_no_others(tmp_path, mon
     monkeypatch.setattr("huggingface_hub.snapshot_download", fetched)
     assert checkpoints.read("hf://me/bert").config == tiny.CONFIG
     assert asked == [False, True]
+
+
+def test_vocabulary_and_casing_are_found_in_tokenizer_json_too(tmp_path):
+    bare = dataclasses.replace(checkpoint(), vocabulary=None, lower_case=None)
+    checkpoints.write(bare, str(tmp_path / "model"), "huggingface")
+    vocabulary = {piece: number for number, piece in enumerate(PIECES)}
+    values = {"model": {"type": "WordPiece", "vocab": vocabulary}, "normalizer": {"type": "BertNormalizer"}}
+    values["normalizer"]["lowercase"] = False
+    (tmp_path / "model" / "tokenizer.json").write_text(json.dumps(values))
+    found = checkpoints.read(str(tmp_path / "model"))
+    assert (found.vocabulary, found.lower_case) == (PIECES, False)
+    vocabulary["z"] = 40
+    (tmp_path / "model" / "tokenizer.json").write_text(json.dumps(values))
+    with pytest.raises(UserError, match="tokenizer.json are not 0 to 30, each once"):
+        checkpoints.read(str(tmp_path / "model"))
 
 
 def test_a_handle_that_cannot_be_fetched_is_one_sentence(monkeypatch):

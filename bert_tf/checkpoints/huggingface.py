@@ -16,6 +16,7 @@ from bert_tf.checkpoint_files import (
 from bert_tf.checkpoints import Checkpoint
 from bert_tf.config import BertConfig
 from bert_tf.errors import UserError
+from bert_tf.vocabulary import check_special_pieces
 from bert_tf.weights import expand, translated, translated_back
 
 LAYER = "encoder.layer.{i}."
@@ -78,7 +79,7 @@ def read(path):
     table = expand(NAMES, config.num_hidden_layers)
     weights, used = translated(table, arrays, _is_transposed)
     weights.update((name, array) for name, array in arrays.items() if name not in used)
-    vocabulary, lower_case = read_text_side(path)
+    vocabulary, lower_case = _text_side(path)
     return Checkpoint(config=config, weights=weights, vocabulary=vocabulary, lower_case=lower_case)
 
 
@@ -92,7 +93,11 @@ def write(checkpoint, folder):
     heads = tuple(sorted({name.split("/")[0] for name in used} - {"encoder"}))
     prefix = "bert." if heads else ""
     arrays = {name if name.startswith("cls.") else prefix + name: array for name, array in arrays.items()}
-    values = {"architectures": [ARCHITECTURES[heads]], "model_type": "bert", **config.to_dict()}
+    values = {
+        "architectures": [ARCHITECTURES.get(heads, "BertForPreTraining")],
+        "model_type": "bert",
+        **config.to_dict(),
+    }
     values["hidden_act"] = ACTIVATIONS.get(config.hidden_act, config.hidden_act)
     with whole_folder(folder) as beside:
         write_json(os.path.join(beside, "config.json"), values)
@@ -100,6 +105,24 @@ def write(checkpoint, folder):
         length = config.max_position_embeddings
         write_text_side(beside, checkpoint, tokenizer_class="BertTokenizer", model_max_length=length)
     return sorted(checkpoint.weights.keys() - used)
+
+
+def _text_side(path):
+    """As `read_text_side`, and from `tokenizer.json`, which is all that newer versions of transformers write."""
+    vocabulary, lower_case = read_text_side(path)
+    file = os.path.join(path, "tokenizer.json")
+    if not os.path.isfile(file) or None not in (vocabulary, lower_case):
+        return vocabulary, lower_case
+    values = read_json(file)
+    model, normalizer = values.get("model") or {}, values.get("normalizer") or {}
+    if vocabulary is None and model.get("type") == "WordPiece":
+        vocabulary = sorted(model["vocab"], key=model["vocab"].get)
+        check_special_pieces(vocabulary, file)
+        if sorted(model["vocab"].values()) != list(range(len(vocabulary))):
+            raise UserError(f"The ids in {file} are not 0 to {len(vocabulary) - 1}, each once: give its vocab.txt.")
+    if lower_case is None and normalizer.get("type") == "BertNormalizer":
+        lower_case = normalizer.get("lowercase")
+    return vocabulary, lower_case
 
 
 def _weight_file(path):
