@@ -15,16 +15,16 @@ from bert_tf.run_folder import RunFolder
 
 # What stands for the original's defaults when there is no --input_file: a small model, a few minutes on two cores.
 DEMONSTRATION = {
-    "model_size": "mini",
-    "vocab_size": 4000,
-    "max_seq_length": 64,
-    "max_predictions_per_seq": 10,
-    "train_batch_size": 32,
+    "model_size": "tiny",
+    "vocab_size": 1500,
+    "max_seq_length": 48,
+    "max_predictions_per_seq": 8,
+    "train_batch_size": 64,
     "eval_batch_size": 32,
     "learning_rate": 1e-3,
-    "num_train_steps": 600,
-    "num_warmup_steps": 60,
-    "save_checkpoints_steps": 200,
+    "num_train_steps": 1000,
+    "num_warmup_steps": 100,
+    "save_checkpoints_steps": 250,
 }
 DEMONSTRATION_SENTENCES = (
     "The [MASK] statement is used to raise an exception.",

@@ -14,7 +14,7 @@ SCRIPTS = sorted(ROOT.glob("run_*.py"))
 
 # Where each module of bert_tf stands; tasks, checkpoints and commands are open: a new file in them stands there too.
 SIDES = {
-    "ground": "__init__ config errors progress quiet",
+    "ground": "__init__ config errors memory progress quiet",
     "text": "characters normalizer double_array wordpiece text vocabulary text_layout python_manual corpus buckets "
     "pairs shards workers statistics records masking pipeline",
     "model": "layers encoder models weights",
@@ -42,8 +42,8 @@ MAY_IMPORT = {
 }
 # Modules that flags are checked with, that worker processes load, or that only read files.
 NO_TENSORFLOW = (
-    "config errors progress characters vocabulary text_layout python_manual corpus buckets pairs statistics records "
-    "workers curves report flags preparation run_folder task "
+    "config errors memory progress characters vocabulary text_layout python_manual corpus buckets pairs statistics "
+    "records workers curves report flags preparation run_folder task "
     "checkpoints checkpoint_files commands commands.convert"
 ).split()
 VAGUE = {"utils", "util", "helpers", "helper", "misc", "base", "common"}
