@@ -7,6 +7,7 @@ import dataclasses
 import os
 
 from bert_tf import flags, preparation, records, report
+from bert_tf.cluster import worker_number
 from bert_tf.config import SIZES, MaskingConfig, TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.flags import flag
@@ -17,14 +18,14 @@ from bert_tf.run_folder import RunFolder
 DEMONSTRATION = {
     "model_size": "tiny",
     "vocab_size": 1500,
-    "max_seq_length": 48,
-    "max_predictions_per_seq": 8,
+    "max_seq_length": 32,
+    "max_predictions_per_seq": 6,
     "train_batch_size": 64,
     "eval_batch_size": 32,
     "learning_rate": 1e-3,
-    "num_train_steps": 1000,
-    "num_warmup_steps": 100,
-    "save_checkpoints_steps": 250,
+    "num_train_steps": 1200,
+    "num_warmup_steps": 120,
+    "save_checkpoints_steps": 300,
 }
 DEMONSTRATION_SENTENCES = (
     "The [MASK] statement is used to raise an exception.",
@@ -114,7 +115,7 @@ def main():
     options = flags.read(Flags, instead=DEMONSTRATION if demonstration else {})
     train_config, masking = flags.part(TrainConfig, options), flags.part(MaskingConfig, options)
     plan = preparation.plan(options, lower_case_given=flags.given("do_lower_case"))
-    folder = RunFolder(options.output_dir, writes=preparation.worker_number() == 0)
+    folder = RunFolder(options.output_dir, writes=worker_number() == 0)
     open_folder(folder, options)
     with folder.phase("prepare"):
         if folder.writes:
@@ -138,11 +139,11 @@ def main():
 
 def open_folder(folder, options):
     """Begins or goes on with the run; raises UserError for flags that do not go with what is there."""
-    if not (options.do_train or options.prepare_only or options.init_checkpoint or folder.has_checkpoint()):
+    if not (options.do_train or options.prepare_only or options.init_checkpoint or folder.last_step()):
         raise UserError(f"There is no checkpoint in {folder.path}: train first, or give init_checkpoint.")
     asked = dataclasses.asdict(options)
     decisive = {name: value for name, value in asked.items() if name not in FREE_FLAGS}
-    if not folder.has_checkpoint():
+    if not folder.last_step():
         there = os.path.exists(folder.file("vocab.txt"))
         compared = {name: value for name, value in decisive.items() if there and name in TEXT_FLAGS}
     else:
@@ -158,7 +159,8 @@ def is_finished(folder, options):
         ("export", "saved_model.pb") * options.do_export,
     ]
     there = all(os.path.exists(folder.file(*names)) for names in made)
-    finished = folder.run["finished"] and there and (folder.has_checkpoint() or not options.do_train)
+    trained = folder.last_step() >= options.num_train_steps or not options.do_train
+    finished = folder.run["finished"] and there and trained
     folder.update(finished=folder.run["finished"] if finished else None)
     return finished
 
@@ -189,7 +191,7 @@ def learn(options, plan, train_config, masking, manifest, folder):
     if options.do_train:
         with folder.phase("train"):
             train(task, model, train_config, strategy, folder)
-    elif folder.has_checkpoint():
+    elif folder.last_step():
         train_state.load_weights(weights.variables(model), folder.checkpoints)
     if options.do_eval:
         with folder.phase("evaluate"):

@@ -5,15 +5,13 @@ number of replicas, and one plain iterator can be saved in a checkpoint (a distr
 """
 
 import contextlib
-import json
-import os
 
 import tensorflow as tf
 
+from bert_tf.cluster import expect_workers, number_of_workers
 from bert_tf.errors import UserError
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
-TF_CONFIG_EXAMPLE = '{"cluster": {"worker": ["host1:port", "host2:port"]}, "task": {"type": "worker", "index": 0}}'
 
 
 def create_strategy(kind="auto", *, num_logical_devices=1, tpu_name=""):
@@ -39,7 +37,7 @@ def create_strategy(kind="auto", *, num_logical_devices=1, tpu_name=""):
 
 
 def _best_kind(num_logical_devices):
-    if _number_of_workers() > 1:
+    if number_of_workers() > 1:
         return "multi_worker"
     several = num_logical_devices > 1 or len(tf.config.list_physical_devices("GPU")) > 1
     return "mirrored" if several else "one_device"
@@ -60,24 +58,8 @@ def _devices(num_logical_devices):
     return names if kind == "GPU" else names[:num_logical_devices]
 
 
-def _number_of_workers():
-    """How many workers TF_CONFIG names; 0 without it."""
-    given = os.environ.get("TF_CONFIG") or "{}"
-    try:
-        workers = json.loads(given).get("cluster", {}).get("worker", [])
-        if isinstance(workers, list):
-            return len(workers)
-    except (ValueError, AttributeError):  # no JSON, or no objects in it
-        pass
-    raise UserError(f"TF_CONFIG is {given!r}; expected JSON such as {TF_CONFIG_EXAMPLE}.")
-
-
 def _multi_worker():
-    if not _number_of_workers():
-        raise UserError(
-            "distribution_strategy=multi_worker needs TF_CONFIG in the environment with the workers of the cluster, "
-            f"for instance {TF_CONFIG_EXAMPLE}."
-        )
+    expect_workers()
     options = tf.distribute.experimental.CommunicationOptions(
         implementation=tf.distribute.experimental.CommunicationImplementation.AUTO
     )
@@ -89,7 +71,7 @@ def _tpu(tpu_name):
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu_name)
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
-    except (ValueError, RuntimeError, tf.errors.OpError) as error:
+    except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
         raise UserError(f"No TPU could be reached under the name {tpu_name!r} ({error}).") from None
     return tf.distribute.TPUStrategy(resolver)
 

@@ -111,11 +111,12 @@ def _guarded(main):
     except MemoryError:
         _fail("memory ran out: lower train_batch_size or raise num_accumulation_steps.", 1)
     except OSError as error:
-        if error.errno not in FULL:
+        where = error.filename or "a file"
+        if error.errno in FULL:
+            _fail(f"no room on the disk ({where}): make room and start the same command again.", 1)
+        if not isinstance(error, PermissionError | FileNotFoundError | NotADirectoryError | IsADirectoryError):
             raise
-        _fail(
-            f"no room on the disk ({error.filename or error.strerror}): make room and start the same command again.", 1
-        )
+        _fail(f"{where} cannot be used ({error.strerror}): give a path that can be read and written.", 2)
 
 
 def _parsed(arguments):

@@ -6,13 +6,13 @@
 import dataclasses
 import glob
 import itertools
-import json
 import logging
 import math
 import os
 import time
 
 from bert_tf import corpus, memory, records, vocabulary
+from bert_tf.cluster import expect_workers, number_of_workers
 from bert_tf.config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.progress import progress
@@ -62,7 +62,7 @@ def plan(options, *, lower_case_given):
         config = dataclasses.replace(config, vocab_size=len(known))
     _check_lengths(options, config)
     if options.do_train and not options.prepare_only:
-        memory.check(config, options, processes=number_of_workers())
+        memory.check(config, options, processes=max(1, number_of_workers()))
     return Plan(
         config=config, vocabulary=known, lower_case=lower_case, weights=checkpoint.weights if checkpoint else None
     )
@@ -99,13 +99,9 @@ def _check_numbers(options):
     ):
         if not right:
             raise UserError(f"{name} is {getattr(options, name)}; expected {expected}.")
-    workers = number_of_workers()
-    if options.distribution_strategy == "multi_worker" and not os.environ.get("TF_CONFIG"):
-        raise UserError(
-            "distribution_strategy=multi_worker needs TF_CONFIG in the environment, for instance "
-            '{"cluster": {"worker": ["host1:port", "host2:port"]}, "task": {"type": "worker", "index": 0}}.'
-        )
-    slices = max(options.num_logical_devices, workers) * options.num_accumulation_steps
+    if options.distribution_strategy == "multi_worker":
+        expect_workers()
+    slices = max(options.num_logical_devices, number_of_workers()) * options.num_accumulation_steps
     if options.train_batch_size % slices:
         raise UserError(
             f"train_batch_size {options.train_batch_size} cannot be shared out among {slices} replicas and "
@@ -196,32 +192,12 @@ def _at_most(texts, characters):
         yield text
 
 
-def worker_number():
-    """The number of this process among several workers (TF_CONFIG), 0 if it is alone."""
-    task = _tf_config().get("task", {})
-    return 0 if task.get("type") == "chief" else int(task.get("index", 0))
-
-
-def number_of_workers():
-    """How many processes TF_CONFIG names; 1 without it. UserError where it is not what TensorFlow expects."""
-    cluster = _tf_config().get("cluster", {})
-    return max(1, sum(len(cluster.get(kind, ())) for kind in ("chief", "worker")))
-
-
-def _tf_config():
-    try:
-        return dict(json.loads(os.environ.get("TF_CONFIG") or "{}"))
-    except (ValueError, TypeError):
-        raise UserError(f"TF_CONFIG is {os.environ['TF_CONFIG']!r}; expected a JSON object.") from None
-
-
 def wait_for_first_worker(folder, seconds=3600):
     """Returns the configuration and the records that the first of several workers makes in a folder they share."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if os.path.exists(folder.file("records", records.MANIFEST)):
-            return BertConfig.from_json_file(folder.file("bert_config.json")), records.open_records(
-                folder.file("records")
-            )
+            config = BertConfig.from_json_file(folder.file("bert_config.json"))
+            return config, records.open_records(folder.file("records"))
         time.sleep(0.5)
     raise UserError(f"The first worker has not made records in {folder.path} within {seconds} seconds.")

@@ -96,9 +96,10 @@ class RunFolder:
         except OSError:
             return
 
-    def has_checkpoint(self):
-        """Whether there is anything in the folder to go on from."""
-        return bool(glob.glob(os.path.join(glob.escape(self.checkpoints), "ckpt-*.index")))
+    def last_step(self):
+        """The step of the newest checkpoint to go on from; 0 if there is none."""
+        paths = glob.glob(os.path.join(glob.escape(self.checkpoints), "ckpt-*.index"))
+        return max((int(step) for path in paths if (step := path[:-6].rpartition("-")[2]).isdigit()), default=0)
 
     def update(self, **values):
         """Writes run.json with some values changed."""

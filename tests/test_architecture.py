@@ -14,7 +14,7 @@ SCRIPTS = sorted(ROOT.glob("run_*.py"))
 
 # Where each module of bert_tf stands; tasks, checkpoints and commands are open: a new file in them stands there too.
 SIDES = {
-    "ground": "__init__ config errors memory progress quiet",
+    "ground": "__init__ cluster config errors memory progress quiet",
     "text": "characters normalizer double_array wordpiece text vocabulary text_layout python_manual corpus buckets "
     "pairs shards workers statistics records masking pipeline",
     "model": "layers encoder models weights",

@@ -45,6 +45,7 @@ def read(path):
 
     Raises UserError where no format recognises the path or the files in it are damaged.
     """
+    path = os.fspath(path)
     if path.startswith(HUB):
         return _read_from_hub(path)
     # A wrong path is answered before TensorFlow is loaded; names of presets have no folder.
