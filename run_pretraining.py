@@ -17,15 +17,16 @@ from bert_tf.run_folder import RunFolder
 # What stands for the original's defaults when there is no --input_file: a small model, a few minutes on two cores.
 DEMONSTRATION = {
     "model_size": "tiny",
+    "dropout_prob": 0.0,  # in so few steps it only slows the learning
     "vocab_size": 1500,
     "max_seq_length": 32,
     "max_predictions_per_seq": 6,
     "train_batch_size": 64,
     "eval_batch_size": 32,
     "learning_rate": 1e-3,
-    "num_train_steps": 1200,
-    "num_warmup_steps": 120,
-    "save_checkpoints_steps": 300,
+    "num_train_steps": 1400,
+    "num_warmup_steps": 140,
+    "save_checkpoints_steps": 350,
 }
 DEMONSTRATION_SENTENCES = (
     "The [MASK] statement is used to raise an exception.",
@@ -50,6 +51,7 @@ class Flags:
     language: str = flag("auto", "Language for splitting sentences, such as en, de, zh.")
     bert_config_file: str = flag("", "bert_config.json of the model; instead of model_size.")
     model_size: str = flag("base", "Size of the model.", tuple(SIZES))
+    dropout_prob: float = flag(0.1, "Dropout of hidden states and of attention; a configuration file has its own.")
     vocab_file: str = flag("", "vocab.txt; without it (and init_checkpoint) one is learned from the text.")
     vocab_size: int = flag(30522, "Size of the vocabulary to learn.")
     do_lower_case: bool = flag(True, "Lower-case and strip accents (uncased model).")

@@ -85,7 +85,8 @@ def _config(options, checkpoint):
         return BertConfig.from_json_file(options.bert_config_file)
     if checkpoint:
         return checkpoint.config
-    return BertConfig.of_size(options.model_size, vocab_size=options.vocab_size)
+    dropout = {name: options.dropout_prob for name in ("hidden_dropout_prob", "attention_probs_dropout_prob")}
+    return BertConfig.of_size(options.model_size, vocab_size=options.vocab_size, **dropout)
 
 
 def _check_numbers(options):
