@@ -55,7 +55,7 @@ class Flags:
     vocab_file: str = flag("", "vocab.txt; without it (and init_checkpoint) one is learned from the text.")
     vocab_size: int = flag(30522, "Size of the vocabulary to learn.")
     do_lower_case: bool = flag(True, "Lower-case and strip accents (uncased model).")
-    init_checkpoint: str = flag("", "Checkpoint to go on from: a Hugging Face folder or a run folder of this script.")
+    init_checkpoint: str = flag("", "Checkpoint to go on from, in any format, or a run folder.")
     max_seq_length: int = flag(128, "Pieces in a row, [CLS] and [SEP] included.")
     max_predictions_per_seq: int = flag(20, "Most masked pieces in a row.")
     masked_lm_prob: float = flag(0.15, "Share of pieces that is masked.")

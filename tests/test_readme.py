@@ -37,13 +37,17 @@ def folder(tmp_path_factory):
 def test_the_commands_of_the_shell_run_in_their_order(folder):
     lines = [line for block in blocks("bash") for line in block.splitlines()]
     known = [line for line in lines if line.startswith("python run_pretraining.py")]
-    assert [line for line in lines if line not in known] == ["pip install -e .", 'pip install -e ".[dev]" && pytest']
+    convert = "bert-tf convert runs/mine exported/ --format=huggingface"
+    others = ["pip install -e .", convert, 'pip install -e ".[dev]" && pytest']
+    assert [line for line in lines if line not in known] == others
     assert len(known) == 2
     for line in known:
         arguments = line.split()[2:]
         result = run([sys.executable, str(ROOT / "run_pretraining.py"), *arguments, *SHORTER], folder)
         assert result.returncode == 0, result.stderr
         assert "Traceback" not in result.stderr and "The export fills masks" in result.stdout
+    result = run([sys.executable, "-m", "bert_tf.commands", *convert.split()[1:]], folder)
+    assert result.returncode == 0 and (folder / "exported/model.safetensors").exists(), result.stderr
     assert (folder / "runs/pretraining/report.html").exists() and (folder / "runs/mine/export").exists()
 
 
@@ -69,7 +73,7 @@ def test_every_flag_in_readme_exists():
     from run_pretraining import Flags
 
     names = {name.removeprefix("no") for name in re.findall(r"--(\w+)", README)}
-    assert names - {"help"} <= set(Flags.__dataclass_fields__), "a flag that is not there"
+    assert names - {"help", "format"} <= set(Flags.__dataclass_fields__), "a flag that is not there"
 
 
 def test_links_lead_somewhere():
