@@ -4,19 +4,13 @@ python run_classifier.py --task_name=MRPC --data_dir=glue/MRPC --init_checkpoint
 """
 
 import dataclasses
-import os
-import sys
 
-from bert_tf import flags, preparation, report, starting_point, vocabulary
-from bert_tf.config import SIZES, TrainConfig
+from bert_tf import fine_tuning, flags, preparation, report, starting_point
+from bert_tf.config import SIZES
 from bert_tf.errors import UserError
 from bert_tf.flags import flag
 from bert_tf.quiet import start_tensorflow
 from bert_tf.run_folder import RunFolder, read_json
-
-SMALL_DATA = (
-    10_000  # examples up to which bias correction makes fine-tuning stable (Mosbach et al. 2020, Zhang et al. 2020)
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,17 +83,17 @@ def main():
     options = flags.read(Flags)
     check(options)
     folder = RunFolder(options.output_dir, writes=preparation.worker_number() == 0)
-    options = with_what_was_trained(options, folder)
+    options = fine_tuning.with_what_was_trained(options, folder)
     start = starting_point.find(options, lower_case_given=flags.given("do_lower_case"))
     start_tensorflow()
-    task, tokenizer = make_task(options, start, folder)
+    task, tokenizer = fine_tuning.make_task(options, start, folder)
     splits = wanted_splits(options, task)
     for split in splits:
         task.source(split)  # the user's mistakes in files come before anything is written
-    steps = number_of_steps(options, task)
+    steps = fine_tuning.number_of_steps(options, task)
     open_folder(folder, options)
     start = dataclasses.replace(start, config=dataclasses.replace(start.config, vocab_size=tokenizer.size))
-    write_text_side(folder, start, tokenizer, task)
+    fine_tuning.write_text_side(folder, start, tokenizer, task)
     learn(options, start, task, tokenizer, steps, folder)
     if folder.writes:
         folder.finish()
@@ -118,59 +112,7 @@ def check(options):
             raise UserError(f"{name} is {getattr(options, name)}; expected {expected}.")
     if not options.task_name:
         raise UserError("Say what to learn: task_name=MRPC, swag, table ... and data_dir, the folder with its files.")
-    train_config(options, 1, 1)
-
-
-def train_config(options, examples, steps):
-    """The TrainConfig of so many examples and steps."""
-    optimizer = options.optimizer
-    if optimizer == "auto":
-        optimizer = "adamw_corrected" if examples < SMALL_DATA else "adamw"
-    computed = {
-        "num_train_steps": steps,
-        "num_warmup_steps": int(steps * options.warmup_proportion),
-        "optimizer": optimizer,
-        "max_eval_steps": sys.maxsize,
-    }
-    names = [field.name for field in dataclasses.fields(TrainConfig)]
-    return TrainConfig(**{name: computed[name] if name in computed else getattr(options, name) for name in names})
-
-
-def with_what_was_trained(options, folder):
-    """Without training: the model of the run folder unless another is given, and the labels it was trained with."""
-    if options.do_train:
-        return options
-    if not options.init_checkpoint:
-        if not folder.has_checkpoint():
-            raise UserError(f"There is no checkpoint in {folder.path}: train first, or give init_checkpoint.")
-        options = dataclasses.replace(options, init_checkpoint=folder.path)
-    described = read_json(os.path.join(options.init_checkpoint, "task.json")) or {}
-    return dataclasses.replace(options, labels=options.labels or ",".join(described.get("labels", [])))
-
-
-def make_task(options, start, folder):
-    """The task of that name and its tokenizer; GLUE's tasks go by their own names too, in any case."""
-    from bert_tf import tasks
-    from bert_tf.text import Tokenizer
-
-    made = []
-
-    def tokenizer_for(texts):
-        pieces = start.vocabulary
-        if pieces is None and folder.has_checkpoint():
-            pieces = vocabulary.read(folder.file("vocab.txt"))
-        if pieces is None:
-            print(f"Learning a vocabulary of {options.vocab_size:,} pieces", flush=True)
-            pieces = vocabulary.learn(texts(), options.vocab_size, lower_case=start.lower_case)
-        made.append(Tokenizer(pieces, start.lower_case))
-        return made[0]
-
-    name, known = options.task_name, tasks.known()
-    name = next((each for each in (name, name.lower(), f"glue/{name.lower()}") if each in known), name)
-    task = tasks.get(name)(options, tokenizer_for)
-    if not hasattr(task, "goal"):
-        raise UserError(f"{name} is no task for this script; expected one on sentences or pairs.")
-    return task, made[0]
+    fine_tuning.train_config(options, 1, 1)
 
 
 def wanted_splits(options, task):
@@ -179,32 +121,15 @@ def wanted_splits(options, task):
     return ["train"] * options.do_train + evaluated + list(task.test_splits) * options.do_predict
 
 
-def number_of_steps(options, task):
-    """Steps of training: as in the original, examples / batch size * epochs; 0 without training."""
-    if not options.do_train:
-        return 0
-    if not task.source("train").is_known:
-        raise UserError("The training data have no labels; give a table with a column of them.")
-    return max(1, int(len(task.source("train").texts) / options.train_batch_size * options.num_train_epochs))
-
-
 def open_folder(folder, options):
     """Begins or goes on with the run; raises UserError for flags that do not go with what is there."""
     asked = dataclasses.asdict(options)
     decisive = {name: value for name, value in asked.items() if name not in FREE_FLAGS}
-    compared = decisive if options.do_train else {name: decisive[name] for name in MODEL_FLAGS}
-    folder.open(
-        name=options.task_name, flags=asked, decisive=decisive, compared=compared if folder.has_checkpoint() else {}
-    )
-
-
-def write_text_side(folder, start, tokenizer, task):
-    """What makes the run folder a checkpoint that can be read: vocabulary, configuration, casing, labels."""
-    if folder.writes:
-        vocabulary.write(folder.file("vocab.txt"), tokenizer.vocabulary)
-        start.config.write(folder.file("bert_config.json"))
-    folder.write_json("tokenizer_config.json", {"do_lower_case": start.lower_case})
-    folder.write_json("task.json", {"task": task.name, "labels": list(task.goal.labels)})
+    compared = decisive if folder.has_checkpoint() else {}
+    if not options.do_train and folder.has_checkpoint():  # what was trained stays as it was
+        compared = {name: decisive[name] for name in MODEL_FLAGS}
+        decisive = (read_json(folder.file("run.json")) or {}).get("decisive", decisive)
+    folder.open(name=options.task_name, flags=asked, decisive=decisive, compared=compared)
 
 
 def learn(options, start, task, tokenizer, steps, folder):
@@ -218,11 +143,11 @@ def learn(options, start, task, tokenizer, steps, folder):
         options.distribution_strategy, num_logical_devices=options.num_logical_devices, tpu_name=options.tpu_name
     )
     examples = len(task.source("train").texts) if options.do_train else 0
-    config = train_config(options, examples, max(1, steps))
+    config = fine_tuning.train_config(options, examples, max(1, steps))
     keras.utils.set_random_seed(options.random_seed)
     with strategy.scope():
         model = task.model(start.config, dtype=precision.policy(options.precision))
-    assign_weights(model, start, options, folder)
+    fine_tuning.assign_weights(model, start, options)
     folder.update(config=start.config.to_dict(), parameters=model.count_params())
     if options.do_train:
         print(f"Training on {examples:,} examples, {steps:,} steps, {config.optimizer}", flush=True)
@@ -238,24 +163,6 @@ def learn(options, start, task, tokenizer, steps, folder):
     if options.do_export and folder.writes:
         with folder.phase("export"):
             show(options, task, model, tokenizer, folder)
-
-
-def assign_weights(model, start, options, folder):
-    """The weights of the starting point, or without training all of a trained model's."""
-    from bert_tf import train_state, weights
-
-    if not start.weights:
-        return
-    if not options.do_train and options.init_checkpoint != folder.path and folder.has_checkpoint():
-        train_state.load_weights(weights.variables(model), folder.checkpoints)
-        return
-    found = weights.assign(model, start.weights)
-    print(found, flush=True)
-    if not options.do_train and (found.fresh or found.refused):
-        raise UserError(
-            f"{options.init_checkpoint} holds no head that fits this task ({str(found).splitlines()[1].strip()}): "
-            "train first, or give a model that was trained on it."
-        )
 
 
 def evaluate(task, evaluator, steps, folder):

@@ -89,7 +89,7 @@ def _fields(path, lines, kind):
             row = next(reader, None)
         except csv.Error as error:
             raise UserError(
-                f"{path} is not CSV at line {reader.line_num} ({error}): a text with quotes is quoted, and they are doubled."
+                f"{path} is not CSV at line {reader.line_num} ({error}): quote a text that has quotes, and double them."
             ) from None
         if row is None:
             return

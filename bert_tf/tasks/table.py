@@ -4,7 +4,6 @@ from bert_tf import classification, examples, tables
 from bert_tf.errors import UserError
 from bert_tf.goals import Classes, Labels, Number, as_text, parted
 
-LABEL_TYPES = ("class", "several", "number")
 FLAGS = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
 
 
@@ -55,7 +54,9 @@ def _path(options, split):
 def _goal(options, training):
     if options.label_type == "number":
         return Number()
-    labels = [label.strip() for label in options.labels.split(",") if label.strip()]
+    labels = options.labels  # a list of those that a model was trained with, or the flag
+    if isinstance(labels, str):
+        labels = [label.strip() for label in labels.split(",") if label.strip()]
     if options.label_type == "several":
         separator = options.label_separator
         return Labels(labels or _found(part for e in training() for part in parted(e.label, separator)), separator)
