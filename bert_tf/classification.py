@@ -55,7 +55,10 @@ def task(name, splits, goal, tokenizer, *, max_seq_length, texts=1, scores=(), c
         measures=functools.partial(measures_of, goal=goal),
         objectives={goal.measure: Objective()},
         serve=functools.partial(serve, goal=goal, max_seq_length=max_seq_length, texts=texts),
-        answers=lambda outputs, batch: {**goal.answers(outputs), "row_numbers": batch["row_numbers"]},
+        answers=lambda outputs, batch: {
+            **goal.answers(outputs),
+            "row_numbers": tf.cast(batch["row_numbers"], tf.float32),
+        },
         scores=lambda answers, split: scored(goal, scores or goal.scores, answers, source(split)),
         goal=goal,
         source=source,

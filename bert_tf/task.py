@@ -31,7 +31,7 @@ class Task:
     eval_splits: {prefix: split} of the splits whose truth is known; the names of its scores begin with the prefix.
 
     Of a task with scores that are no means over examples (F1, correlations), or with predictions:
-    answers(outputs, batch): {name: tensor [B, ...]}, among them "row_numbers": 1, 2, ... in the split's order, 0 for a
+    answers(outputs, batch): {name: float32 [B, ...]}, among them "row_numbers": 1, 2, ... in the split's order, 0 for a
         row that only fills the batch.
     scores(answers, split): {score: number} of the answers for a whole split, arrays without such rows.
     """

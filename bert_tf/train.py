@@ -100,8 +100,8 @@ class Evaluator:
     def _on_replica(self, batch):
         outputs = self.model(batch)
         measures = self.task.measures(outputs, batch)
-        sums = total({name: tf.stack([tf.reduce_sum(v * w), tf.reduce_sum(w)]) for name, (v, w) in measures.items()})
-        return sums, gathered(self.task.answers(outputs, batch)) if self.task.answers else {}
+        sums = {name: tf.stack([tf.reduce_sum(v * w), tf.reduce_sum(w)]) for name, (v, w) in measures.items()}
+        return total(sums), gathered(self.task.answers(outputs, batch)) if self.task.answers else {}
 
 
 def _step(learner, batches, step):

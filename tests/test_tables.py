@@ -24,7 +24,11 @@ def written(tmp_path):
         ("no_end.tsv", "x\ty\n1\ttwo", [(2, {"x": "1", "y": "two"})]),
         ("mark.tsv", "\ufeffx\ty\n\ufeff1\ttwo\n", [(2, {"x": "\ufeff1", "y": "two"})]),
         ("quotes.tsv", 'x\ty\n"a\tb"c\n"\t"\n', [(2, {"x": '"a', "y": 'b"c'}), (3, {"x": '"', "y": '"'})]),
-        ("signs.tsv", "x\n1\x08\x12\x85\u2028\u200b\x0b\x0c2\n3\n", [(2, {"x": "1\x08\x12\x85\u2028\u200b\x0b\x0c2"}), (3, {"x": "3"})]),
+        (
+            "signs.tsv",
+            "x\n1\x08\x12\x85\u2028\u200b\x0b\x0c2\n3\n",
+            [(2, {"x": "1\x08\x12\x85\u2028\u200b\x0b\x0c2"}), (3, {"x": "3"})],
+        ),
         ("empty_field.tsv", "x\ty\n\t\n", [(2, {"x": "", "y": ""})]),
         ("a.csv", 'x,y\n"a, ""b""\nc",2\nd,3\n', [(3, {"x": 'a, "b"\nc', "y": "2"}), (4, {"x": "d", "y": "3"})]),
         ("a.CSV", "x\r\na\r\n\r\n", [(2, {"x": "a"})]),
