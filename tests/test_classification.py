@@ -115,8 +115,14 @@ def test_forty_steps_learn_what_the_texts_show(kind):
 
 @pytest.fixture(scope="module")
 def strategies():
-    """On one device and on two. One mirrored strategy for all tests: a second would reuse the keys of its messages."""
-    return [distribute.create_strategy("one_device"), distribute.create_strategy("mirrored", num_logical_devices=2)]
+    """One device, and two whose messages have keys of their own.
+
+    Mirrored strategies of one process have the same keys, and TensorFlow keeps the shapes that it saw under a key.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tf.distribute.MirroredStrategy, "_collective_key_base", 1000)
+        mirrored = distribute.create_strategy("mirrored", num_logical_devices=2)
+    return [distribute.create_strategy("one_device"), mirrored]
 
 
 @pytest.mark.parametrize("kind", ["pair", "number"])
