@@ -117,6 +117,12 @@ def total(values):
     return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, values)
 
 
+def gathered(values):
+    """Lays the rows of tensors [B, ...] on all replicas one after another; inside `strategy.run`."""
+    context = tf.distribute.get_replica_context()
+    return values if context.num_replicas_in_sync == 1 else context.all_gather(values, axis=0)
+
+
 def replica_number():
     """The number of this replica among all, as an int32 tensor; inside `strategy.run`."""
     return tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.int32)

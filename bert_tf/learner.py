@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_tf import optimizers, weights
 from bert_tf.distribute import on_first_replica, replica_number, share_out, total
+from bert_tf.encoder import trimmed
 from bert_tf.errors import UserError
 
 FLOAT16_SCALE = 2.0**15  # first loss scale; halved at an overflow, doubled after this many steps without one
@@ -32,6 +33,7 @@ class Learner:
         )
         self.optimizer = optimizers.create(config.optimizer, self.variables, schedule, weight_decay=config.weight_decay)
         self.scale = LossScale(enabled=model.dtype_policy.compute_dtype == "float16")
+        self.static = compiles(config.jit_compile) or isinstance(strategy, tf.distribute.TPUStrategy)
         self._step = tf.function(self._on_replicas)
         if compiles(config.jit_compile):
             self._forward_backward = tf.function(self._forward_backward, jit_compile=True)
@@ -92,6 +94,7 @@ class Learner:
 
     def _forward_backward(self, batch, sums, seed):
         """Measures as [sum, sum of weights], and dense gradients (None where the loss does not depend on a weight)."""
+        batch = batch if self.static else trimmed(batch)
         with tf.GradientTape() as tape:
             measures = self.task.measures(self.model(batch, seed=seed), batch)
             measures = {name: tf.stack([tf.reduce_sum(v * w), tf.reduce_sum(w)]) for name, (v, w) in measures.items()}

@@ -1,6 +1,6 @@
 """Encoder plus head.
 
-B rows, T slots in a row, D hidden size, V vocabulary, P masked positions.
+B rows, T slots in a row, D hidden size, V vocabulary, P masked positions, C choices.
 """
 
 import keras
@@ -8,7 +8,9 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.encoder import BertEncoder
-from bert_tf.layers import ConfiguredLayer, dense
+from bert_tf.layers import ConfiguredLayer, Dropout, dense
+
+HEAD_DROPOUT = 0.1  # before the head of a task; the original's number, whatever the configuration says of the encoder
 
 
 class MaskedLmHead(ConfiguredLayer):
@@ -78,3 +80,62 @@ class Pretrainer(BertModel):
             "masked_lm_logits": self.masked_lm(encoded["tokens"], inputs["masked_lm_positions"], table),
             "next_sentence_logits": self.next_sentence(encoded["pooled"]),
         }
+
+
+class PooledModel(BertModel):
+    """BERT with one dense layer on its pooled vector (google-research/bert `run_classifier.py: create_model`)."""
+
+    def __init__(self, config, size, **options):
+        super().__init__(config, **options)
+        after_layers = 1 + 3 * self.config.num_hidden_layers  # the number of its dropout, see layers.TransformerLayer
+        self.dropout = Dropout(HEAD_DROPOUT, after_layers, dtype=self.dtype_policy)
+        self.classifier = LogitsHead(self.config, size, dtype=self.dtype_policy)
+        self.built = True
+
+    def logits(self, inputs, seed=None):  # those of BertEncoder -> float32 [B, size]
+        pooled = self.encoder(inputs, seed=seed)["pooled"]  # [B, D]
+        return self.classifier(self.dropout(pooled, layout=self.encoder.layout(inputs, seed)))
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Classifier(PooledModel):
+    """Sorts texts, or pairs of them, into `size` classes; or says of each of `size` labels whether it holds."""
+
+    def call(self, inputs, seed=None):
+        """inputs: those of BertEncoder. Returns float32 "logits" [B, size]."""
+        return {"logits": self.logits(inputs, seed)}
+
+    def get_config(self):
+        return {**super().get_config(), "size": self.classifier.bias.shape[0]}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Regressor(PooledModel):
+    """Gives texts, or pairs of them, a number."""
+
+    def __init__(self, config, **options):
+        super().__init__(config, 1, **options)
+
+    def call(self, inputs, seed=None):
+        """inputs: those of BertEncoder. Returns float32 "values" [B], not squashed."""
+        return {"values": self.logits(inputs, seed)[:, 0]}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class MultipleChoice(PooledModel):
+    """Chooses among texts that are encoded each by itself (Devlin et al. 2018, section 4.4)."""
+
+    def __init__(self, config, **options):
+        super().__init__(config, 1, **options)
+
+    def call(self, inputs, seed=None):
+        """inputs: int32 `token_ids`, `segment_ids` [B, C, T], `lengths` [B, C]. Returns float32 "logits" [B, C]."""
+        lengths = inputs["lengths"]
+        flat = {name: tf.reshape(inputs[name], [-1, _last(inputs[name])]) for name in ("token_ids", "segment_ids")}
+        logits = self.logits({**flat, "lengths": tf.reshape(lengths, [-1])}, seed)  # [B * C, 1]
+        return {"logits": tf.reshape(logits, [-1, _last(lengths)])}
+
+
+def _last(tensor):
+    """The last dimension, static where it is known."""
+    return tensor.shape[-1] or tf.shape(tensor)[-1]

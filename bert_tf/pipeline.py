@@ -38,6 +38,28 @@ def shuffled(dataset, *, seed, buffer=10_000):
     return dataset.shuffle(buffer, seed=seed, reshuffle_each_iteration=True)
 
 
+def row_numbers(count, size, *, seed=None):
+    """Which of `count` examples make each batch: dataset of int64 [size].
+
+    seed: a number gives an endless dataset, every example once an epoch, each epoch in a new order; a batch may hold
+    the end of one epoch and the beginning of the next. Nothing is kept in a buffer: its whole state is a number.
+    None gives one pass in order, with `count` itself where the last batch has no more examples.
+    """
+    places = tf.range(size, dtype=tf.int64)
+    if seed is None:
+        starts = tf.data.Dataset.range(0, count, size)
+        return starts.map(lambda start: tf.minimum(start + places, count))
+
+    def shuffled_places(start):
+        epochs, inside = (start + places) // count, (start + places) % count
+        own = tf.fill([size], tf.constant(seed, tf.int64))
+        seeds = tf.stack([epochs, own, own], -1)  # [size, 3]
+        # The op itself, as tf.random.experimental.index_shuffle takes no seed for each index.
+        return tf.raw_ops.RandomIndexShuffle(index=inside, seed=seeds, max_index=[count - 1] * size)
+
+    return tf.data.Dataset.range(0, tf.int64.max - size, size).map(shuffled_places)
+
+
 def with_seeds(dataset, *, seed):
     """dataset of elements -> dataset of (element, seed int64 scalar): another seed for each element.
 

@@ -4,37 +4,23 @@
 """
 
 import dataclasses
-import glob
 import itertools
-import logging
 import math
 import os
 import time
 
-from bert_tf import corpus, memory, records, vocabulary
+from bert_tf import corpus, memory, records, starting_point, vocabulary
 from bert_tf.cluster import expect_workers, number_of_workers
 from bert_tf.config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.progress import progress
 from bert_tf.python_manual import python_manual
-from bert_tf.quiet import start_tensorflow
 
 VOCABULARY_TEXT = 100_000_000  # characters that a vocabulary is learned from at most; more hardly changes it
-log = logging.getLogger("bert_tf")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What the flags come to, found without writing anything. `vocabulary` None: to be learned from the text."""
-
-    config: BertConfig
-    vocabulary: list | None
-    lower_case: bool
-    weights: dict | None = None
 
 
 def plan(options, *, lower_case_given):
-    """Checks the flags against the files they name; returns a Plan.
+    """Checks the flags against the files they name; returns a StartingPoint.
 
     Raises UserError for everything that can be known to be wrong before the work begins.
     """
@@ -42,51 +28,15 @@ def plan(options, *, lower_case_given):
     for name in ("input_file", "eval_file"):
         if getattr(options, name):
             _expect_text(name, options)
-    checkpoint = _checkpoint(options)
-    config = _config(options, checkpoint)
-    lower_case = options.do_lower_case
-    if checkpoint and checkpoint.lower_case is not None:
-        if lower_case_given and checkpoint.lower_case != lower_case:
-            raise UserError(
-                f"do_lower_case is {lower_case}, but {options.init_checkpoint} was trained with "
-                f"{checkpoint.lower_case}: leave the flag out."
-            )
-        lower_case = checkpoint.lower_case
-    known = checkpoint.vocabulary if checkpoint else None
-    if options.vocab_file:
-        expected = config.vocab_size if options.bert_config_file or checkpoint else None
-        known = vocabulary.read(options.vocab_file, expected)
-    if checkpoint and known is None:
-        raise UserError(f"{options.init_checkpoint} has no vocab.txt beside it: give its vocabulary as vocab_file.")
-    if known:
-        config = dataclasses.replace(config, vocab_size=len(known))
-    _check_lengths(options, config)
+    start = starting_point.find(options, lower_case_given=lower_case_given)
+    if options.max_predictions_per_seq >= options.max_seq_length:
+        raise UserError(
+            f"max_predictions_per_seq is {options.max_predictions_per_seq}; expected fewer than the "
+            f"{options.max_seq_length} pieces of max_seq_length."
+        )
     if options.do_train and not options.prepare_only:
-        memory.check(config, options, processes=max(1, number_of_workers()))
-    return Plan(
-        config=config, vocabulary=known, lower_case=lower_case, weights=checkpoint.weights if checkpoint else None
-    )
-
-
-def _checkpoint(options):
-    path = options.init_checkpoint
-    if not path:
-        return None
-    if os.path.isabs(path) and not glob.glob(f"{glob.escape(path)}*"):
-        raise UserError(f"There is no checkpoint {path}: give the folder, or the path up to .index or .ckpt, of one.")
-    start_tensorflow()
-    from bert_tf import checkpoints
-
-    return checkpoints.read(options.init_checkpoint)
-
-
-def _config(options, checkpoint):
-    if options.bert_config_file:
-        return BertConfig.from_json_file(options.bert_config_file)
-    if checkpoint:
-        return checkpoint.config
-    dropout = {name: options.dropout_prob for name in ("hidden_dropout_prob", "attention_probs_dropout_prob")}
-    return BertConfig.of_size(options.model_size, vocab_size=options.vocab_size, **dropout)
+        memory.check(start.config, options, processes=max(1, number_of_workers()))
+    return start
 
 
 def _check_numbers(options):
@@ -120,19 +70,6 @@ def _sources(patterns, options):
     return corpus.find_sources(
         patterns, text_layout=options.text_layout, language=options.language, text_field=options.text_field
     )
-
-
-def _check_lengths(options, config):
-    if options.max_seq_length > config.max_position_embeddings:
-        raise UserError(
-            f"max_seq_length is {options.max_seq_length}, but the model has {config.max_position_embeddings} "
-            "positions: choose a shorter length, or a configuration with more max_position_embeddings."
-        )
-    if options.max_predictions_per_seq >= options.max_seq_length:
-        raise UserError(
-            f"max_predictions_per_seq is {options.max_predictions_per_seq}; expected fewer than the "
-            f"{options.max_seq_length} pieces of max_seq_length."
-        )
 
 
 def prepare(plan, options, folder):

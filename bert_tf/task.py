@@ -22,11 +22,18 @@ class Task:
 
     model(config, dtype): makes the Keras model.
     train_batches(batch_size, seed): an endless dataset of batches, dictionaries of tensors with static shapes [B, ...].
-    eval_batches(batch_size): one pass over the held-out examples, the last batch filled with rows of weight 0.
+    eval_batches(batch_size, split): one pass over a split, the last batch filled with rows of weight 0; by default over
+        the first of `eval_splits`.
     weights(batch): {measure: weights} for each measure of `objectives`, from the batch alone.
     measures(outputs, batch): {measure: (values, weights)}, pairs of float32 tensors of one shape; losses and scores.
     objectives: {measure: Objective}, which measures the loss is made of.
     serve(model, tokenizer, ...): the signatures of the export, {name: tf.function on strings}.
+    eval_splits: {prefix: split} of the splits whose truth is known; the names of its scores begin with the prefix.
+
+    Of a task with scores that are no means over examples (F1, correlations), or with predictions:
+    answers(outputs, batch): {name: float32 [B, ...]}, among them "row_numbers": 1, 2, ... in the split's order, 0 for a
+        row that only fills the batch.
+    scores(answers, split): {score: number} of the answers for a whole split, arrays without such rows.
     """
 
     name: str
@@ -37,3 +44,6 @@ class Task:
     measures: Callable
     objectives: Mapping[str, Objective]
     serve: Callable
+    eval_splits: Mapping[str, str] = dataclasses.field(default_factory=lambda: {"": "eval"})
+    answers: Callable | None = None
+    scores: Callable | None = None

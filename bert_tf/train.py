@@ -10,7 +10,8 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.distribute import barrier, is_chief, on_first_replica, share_out, total
+from bert_tf.distribute import barrier, gathered, is_chief, on_first_replica, share_out, total
+from bert_tf.encoder import trimmed
 from bert_tf.errors import Interrupted, TrainingError, UserError, reason_of
 from bert_tf.learner import Learner, means_of
 from bert_tf.progress import progress
@@ -52,32 +53,57 @@ def train(task, model, config, strategy, folder):
 
 
 class Evaluator:
-    """Means of a task's measures over held-out examples; traced once, called as often as one likes."""
+    """What a model reaches on held-out examples, and what it answers; traced once, called as often as one likes."""
 
     def __init__(self, task, model, config, strategy):
         self.task, self.model, self.strategy = task, model, strategy
         self.rows = math.ceil(config.eval_batch_size / strategy.num_replicas_in_sync) * strategy.num_replicas_in_sync
         self.most = config.max_eval_steps
-        self._sums = tf.function(self._on_replicas)
+        self.answers = {}
+        self._pass = tf.function(self._on_replicas)
 
     def __call__(self):
-        """{measure: mean} over at most `max_eval_steps` batches, and the "loss"."""
-        sums = collections.defaultdict(lambda: np.zeros(2))
-        batches = iter(self.task.eval_batches(self.rows).take(self.most))
+        """{name: number}: means of the measures, "loss" and scores of every evaluation split.
+
+        Over at most `max_eval_steps` batches of each; the answers stay in `answers`, {split: {name: array}}.
+        """
+        results = {}
+        for prefix, split in self.task.eval_splits.items():
+            sums, answers = self.over(split, self.most)
+            self.answers[split] = answers
+            found = means_of(self.task, sums)
+            if self.task.scores:
+                found |= self.task.scores(answers, split)
+            results |= {f"{prefix}{name}": value for name, value in found.items()}
+        return results
+
+    def over(self, split, most=-1):
+        """One pass over a split, or over at most `most` batches of it.
+
+        Returns {measure: [sum, sum of weights]} and the task's {answer: array [n, ...]} of n examples.
+        """
+        sums, kept = collections.defaultdict(lambda: np.zeros(2)), collections.defaultdict(list)
+        batches = iter(self.task.eval_batches(self.rows, split).take(most))
         while True:
             with readable():
                 batch = next(batches, None)
             if batch is None:
-                return means_of(self.task, sums)
-            for name, value in self._sums(share_out(self.strategy, batch)).items():
+                return sums, {name: np.concatenate(parts) for name, parts in kept.items()}
+            measures, answers = self._pass(share_out(self.strategy, batch))
+            for name, value in measures.items():
                 sums[name] += value.numpy()
+            for name, value in answers.items():
+                kept[name].append(value.numpy()[answers["row_numbers"].numpy() > 0])
 
     def _on_replicas(self, batch):
         return on_first_replica(self.strategy, self.strategy.run(self._on_replica, args=(batch,)))
 
     def _on_replica(self, batch):
-        measures = self.task.measures(self.model(batch), batch)
-        return total({name: tf.stack([tf.reduce_sum(v * w), tf.reduce_sum(w)]) for name, (v, w) in measures.items()})
+        batch = batch if isinstance(self.strategy, tf.distribute.TPUStrategy) else trimmed(batch)
+        outputs = self.model(batch)
+        measures = self.task.measures(outputs, batch)
+        sums = {name: tf.stack([tf.reduce_sum(v * w), tf.reduce_sum(w)]) for name, (v, w) in measures.items()}
+        return total(sums), gathered(self.task.answers(outputs, batch)) if self.task.answers else {}
 
 
 def _step(learner, batches, step):

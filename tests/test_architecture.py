@@ -16,15 +16,15 @@ SCRIPTS = sorted(ROOT.glob("run_*.py"))
 SIDES = {
     "ground": "__init__ cluster config errors memory progress quiet",
     "text": "characters normalizer double_array wordpiece text vocabulary text_layout python_manual corpus buckets "
-    "pairs shards workers statistics records masking pipeline",
+    "pairs shards workers statistics records masking pipeline tables examples",
     "model": "layers encoder models weights",
-    "means": "optimizers distribute precision",
+    "means": "optimizers distribute precision metrics",
     "task": "task",
     "formats": "torch_pickle checkpoint_files checkpoints",
-    "tasks": "tasks",
+    "tasks": "goals classification predictions tasks",
     "loop": "learner train train_state run_folder export",
     "report": "curves report",
-    "edge": "flags preparation commands",
+    "edge": "flags preparation starting_point fine_tuning commands",
 }
 SIDE_OF = {module: side for side, modules in SIDES.items() for module in modules.split()}
 # What each side may import, beside itself.
@@ -43,7 +43,8 @@ MAY_IMPORT = {
 # Modules that flags are checked with, that worker processes load, or that only read files.
 NO_TENSORFLOW = (
     "config errors memory progress characters vocabulary text_layout python_manual corpus buckets pairs statistics "
-    "records workers curves report flags preparation run_folder task "
+    "records workers curves report flags preparation starting_point fine_tuning run_folder task tables "
+    "examples metrics predictions "
     "checkpoints checkpoint_files commands commands.convert"
 ).split()
 VAGUE = {"utils", "util", "helpers", "helper", "misc", "base", "common"}

@@ -73,6 +73,7 @@ def test_the_formats_are_the_files_of_the_folder():
 @pytest.mark.parametrize("name", [name for name, module in checkpoints.formats().items() if hasattr(module, "NAMES")])
 def test_a_table_covers_every_weight_of_a_real_model_and_no_name_twice(name):
     model, arrays = tiny.pretrainer()
+    arrays = arrays | tiny.random_weights(models.Classifier(CONFIG, 3))
     table = weights.expand(checkpoints.formats()[name].NAMES, model.config.num_hidden_layers)
     assert table.keys() == arrays.keys()
     theirs = [part for parts in table.values() for part in parts]
@@ -204,16 +205,8 @@ def test_a_run_folder_is_read_at_its_newest_whole_checkpoint(tmp_path):
     np.testing.assert_array_equal(bias, arrays["encoder/pooler/bias"])
 
 
-class Classifier(models.BertModel):
-    """An encoder with the head of a task of three labels."""
-
-    def __init__(self):
-        super().__init__(CONFIG)
-        self.classifier = models.LogitsHead(CONFIG, 3)
-
-
 def test_the_head_of_a_task_with_other_labels_is_refused_in_the_report_and_stays_fresh():
-    model, arrays = Classifier(), dict(checkpoint().weights)
+    model, arrays = models.Classifier(CONFIG, 3), dict(checkpoint().weights)
     before = model.classifier.kernel.numpy()
     report = weights.assign(model, {**arrays, "classifier/kernel": np.ones((16, 2), np.float32)})
     assert report.refused == [("classifier/kernel", (16, 2), (16, 3))] and report.fresh == ["classifier/bias"]
@@ -288,3 +281,11 @@ def test_an_interrupted_write_leaves_nothing_and_its_remains_do_no_harm(tmp_path
     with checkpoint_files.whole_folder(tmp_path / "new") as beside:
         pathlib.Path(beside, "whole").write_text("whole")
     assert os.listdir(tmp_path) == ["new"] and os.listdir(tmp_path / "new") == ["whole"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_head_of_a_task_survives_every_format(name, tmp_path):
+    arrays = tiny.random_weights(models.Classifier(CONFIG, 3))
+    assert checkpoints.write(Checkpoint(config=CONFIG, weights=arrays), str(tmp_path / "model"), name) == []
+    found = checkpoints.read(str(tmp_path / "model")).weights
+    assert {ours: found[ours].tolist() for ours in arrays} == {ours: array.tolist() for ours, array in arrays.items()}

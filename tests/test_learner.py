@@ -100,7 +100,7 @@ def test_a_batch_that_cannot_be_shared_out_is_refused(replicas, parts):
 
 
 def test_the_whole_step_compiles_under_xla_with_static_shapes_only():
-    ours = learner(dataclasses.replace(CONFIG, num_accumulation_steps=2))
+    ours = learner(dataclasses.replace(CONFIG, num_accumulation_steps=2, jit_compile="true"))
     batch = tiny.tensors(tiny.batch())
     compiled = tf.function(ours._on_replica, jit_compile=True)
     code = compiled.experimental_get_compiler_ir(batch)(stage="hlo")

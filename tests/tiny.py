@@ -73,7 +73,7 @@ def task(batches=None, next_sentence_weight=1.0):
         name="tiny",
         model=models.Pretrainer,
         train_batches=lambda size, seed: dataset.shuffle(len(batches), seed=seed).repeat(),
-        eval_batches=lambda size: dataset,
+        eval_batches=lambda size, split=None: dataset,
         weights=pretraining.weights_of,
         measures=pretraining.measures_of,
         objectives=goals,

@@ -45,6 +45,8 @@ NAMES = {
     "masked_lm/output_bias": "cls/predictions/output_bias",
     "next_sentence/kernel": "cls/seq_relationship/output_weights",
     "next_sentence/bias": "cls/seq_relationship/output_bias",
+    "classifier/kernel": "output_weights",  # as run_classifier.py names them, at the top
+    "classifier/bias": "output_bias",
 }
 PREFIX = "bert_model.ckpt"
 # State of optimizers and counters: never weights of a model.

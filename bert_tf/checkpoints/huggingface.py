@@ -52,6 +52,8 @@ NAMES = {
     "masked_lm/output_bias": "cls.predictions.bias",
     "next_sentence/kernel": "cls.seq_relationship.weight",
     "next_sentence/bias": "cls.seq_relationship.bias",
+    "classifier/kernel": "classifier.weight",
+    "classifier/bias": "classifier.bias",
 }
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 # Repeats of tied weights, and a constant: nothing is lost when they are left out.
@@ -62,6 +64,7 @@ ARCHITECTURES = {
     ("masked_lm", "next_sentence"): "BertForPreTraining",
     ("masked_lm",): "BertForMaskedLM",
     ("next_sentence",): "BertForNextSentencePrediction",
+    ("classifier",): "BertForSequenceClassification",
     (): "BertModel",
 }
 
@@ -92,13 +95,17 @@ def write(checkpoint, folder):
     arrays, used = translated_back(expand(NAMES, config.num_hidden_layers), checkpoint.weights, _is_transposed)
     heads = tuple(sorted({name.split("/")[0] for name in used} - {"encoder"}))
     prefix = "bert." if heads else ""
-    arrays = {name if name.startswith("cls.") else prefix + name: array for name, array in arrays.items()}
+    arrays = {
+        name if name.startswith(("cls.", "classifier.")) else prefix + name: array for name, array in arrays.items()
+    }
     values = {
         "architectures": [ARCHITECTURES.get(heads, "BertForPreTraining")],
         "model_type": "bert",
         **config.to_dict(),
     }
     values["hidden_act"] = ACTIVATIONS.get(config.hidden_act, config.hidden_act)
+    if "classifier.bias" in arrays:  # transformers makes the head as large as this list
+        values["id2label"] = {str(i): f"LABEL_{i}" for i in range(len(arrays["classifier.bias"]))}
     with whole_folder(folder) as beside:
         write_json(os.path.join(beside, "config.json"), values)
         write_safetensors(os.path.join(beside, "model.safetensors"), arrays, maker="pt")

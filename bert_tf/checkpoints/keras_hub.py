@@ -1,7 +1,8 @@
 """KerasHub presets of `keras_hub.models.BertBackbone`: folders, "bert_base_en_uncased", "kaggle://...".
 
 KerasHub itself reads, fetches and writes them, so the package must be there: `pip install "bert-tf[keras_hub]"`.
-D hidden size, H heads, K size of one head. KerasHub has no next sentence head: it lies beside, in heads.safetensors.
+D hidden size, H heads, K size of one head. The next sentence head, which
+KerasHub has not, and the head of a task lie beside, in heads.safetensors.
 """
 
 import dataclasses
@@ -59,6 +60,8 @@ NAMES = {
     "masked_lm/output_bias": "mlm_head/output_bias",
     "next_sentence/kernel": "next_sentence/kernel",  # in heads.safetensors
     "next_sentence/bias": "next_sentence/bias",
+    "classifier/kernel": "classifier/kernel",
+    "classifier/bias": "classifier/bias",
 }
 HEADS, EPSILON = "heads.safetensors", 1e-12
 NAME = re.compile(r"kaggle://.*|[a-z0-9]+(_[a-z0-9.]+)+")  # what may be a preset of a model hub

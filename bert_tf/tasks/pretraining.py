@@ -65,7 +65,7 @@ def task(records, tokenizer, masking, *, next_sentence_weight=1.0):
         name="pretraining/mlm_nsp" if next_sentence_weight else "pretraining/mlm",
         model=models.Pretrainer,
         train_batches=lambda size, seed: stream(records["train_files"], size, seed=seed, training=True),
-        eval_batches=lambda size: stream(records["eval_files"], size, seed=EVAL_SEED, training=False),
+        eval_batches=lambda size, split="eval": stream(records[f"{split}_files"], size, seed=EVAL_SEED, training=False),
         weights=lambda batch: {name: weights for name, weights in weights_of(batch).items() if name in goals},
         measures=lambda outputs, batch: _asked_for(measures_of(outputs, batch), goals),
         objectives=goals,

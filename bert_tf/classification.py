@@ -1,0 +1,194 @@
+"""Examples and a goal -> a Task: what all tasks on whole texts share, whatever their files look like.
+
+B rows of a batch, T = max_seq_length slots, F texts of an example, C classes or choices, n examples of a split.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import metrics, pipeline
+from bert_tf.encoder import trimmed
+from bert_tf.errors import UserError
+from bert_tf.goals import Choice, Classes, Number
+from bert_tf.task import Objective, Task
+
+INPUTS = ("text_a", "text_b")  # names of texts in the export, those of the original's InputExample
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextTask(Task):
+    """A Task about whole texts, and what only its script asks for.
+
+    goal: see bert_tf.goals. source(split): the Split, read once.
+    test_splits: splits to predict. submissions: {split: name of the file that a leaderboard takes}.
+    """
+
+    goal: Classes | Number
+    source: Callable
+    test_splits: tuple = ("test",)
+    submissions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+def task(name, splits, goal, tokenizer, *, max_seq_length, texts=1, scores=(), class_weights="none", **fields):
+    """The task of answering `goal` (see bert_tf.goals) about examples.
+
+    splits: {split: function that reads its examples}, called when first needed; "train" is trained on.
+    texts: how many texts an example has, 1 or 2. scores: names in metrics.SCORES; by default those of the goal.
+    class_weights: "balanced" lets every class count alike in the training loss, "none" every example.
+    fields: of TextTask, where they are other than: evaluate "dev", predict "test", nothing to submit.
+    """
+
+    @functools.cache
+    def source(split):
+        return Split(splits[split](), goal, balanced=split == "train" and class_weights == "balanced")
+
+    stream = functools.partial(batches, goal=goal, tokenizer=tokenizer, max_seq_length=max_seq_length)
+    return TextTask(
+        name=name,
+        model=goal.model,
+        train_batches=lambda size, seed: stream(source("train"), size, seed=seed),
+        eval_batches=lambda size, split="dev": stream(source(split), size),
+        weights=lambda batch: {goal.measure: batch["row_weights"]},
+        measures=functools.partial(measures_of, goal=goal),
+        objectives={goal.measure: Objective()},
+        serve=functools.partial(serve, goal=goal, max_seq_length=max_seq_length, texts=texts),
+        answers=lambda outputs, batch: {
+            **goal.answers(outputs),
+            "row_numbers": tf.cast(batch["row_numbers"], tf.float32),
+        },
+        scores=lambda answers, split: scored(goal, scores or goal.scores, answers, source(split)),
+        goal=goal,
+        source=source,
+        **{"eval_splits": {"": "dev"}, **fields},
+    )
+
+
+class Split:
+    """The examples of a split, and as arrays their texts (string [n, F]), truth [n, ...] and loss weights float32 [n].
+
+    `is_known` says whether they have labels; without them the weights are 0. UserError where only some have.
+    """
+
+    def __init__(self, examples, goal, *, balanced=False):
+        missing = [example for example in examples if example.label in goal.missing]
+        if missing and len(missing) < len(examples):
+            raise UserError(f"There is no label in {missing[0].place}, but in other rows: give every row one, or none.")
+        self.examples, self.is_known = examples, not missing
+        self.texts = np.array([example.texts for example in examples], object)
+        self.truth = goal.truth(examples) if self.is_known else goal.unknown(len(examples))
+        self.weights = np.full(len(examples), float(self.is_known), np.float32)
+        if balanced:
+            self.weights = goal.weights(self.truth)
+
+
+def batches(split, size, *, goal, tokenizer, max_seq_length, seed=None):
+    """Batches of a Split: inputs of the goal's model, "truth" [B, ...], "row_weights" and "row_numbers" [B].
+
+    With a seed endless, in a new order every epoch; without one a pass in order, whose last batch is filled up with
+    rows of number and weight 0. Every tensor has a static first dimension. The state of an iterator is one number.
+    """
+    count = len(split.texts)
+    # An empty row behind the last, for what fills the last batch.
+    texts = tf.constant(np.concatenate([split.texts, np.full_like(split.texts[:1], "")]))  # string [n + 1, F]
+    truth = tf.constant(np.concatenate([split.truth, np.zeros_like(split.truth[:1])]))
+    weights = tf.constant(np.append(split.weights, np.float32(0)))
+
+    def made(rows):
+        numbers = tf.where(rows < count, rows + 1, 0)
+        return {
+            **goal.inputs(tokenizer, tf.gather(texts, rows), max_seq_length),
+            "truth": tf.gather(truth, rows),
+            "row_weights": tf.gather(weights, rows),
+            "row_numbers": tf.cast(numbers, tf.int32),
+        }
+
+    dataset = pipeline.row_numbers(count, size, seed=seed).map(made, num_parallel_calls=2, deterministic=True)
+    return dataset.map(lambda batch: _with_static_rows(batch, size)).prefetch(2)
+
+
+def _with_static_rows(batch, size):
+    return {name: tf.ensure_shape(x, [size, *x.shape[1:]]) for name, x in batch.items()}
+
+
+def measures_of(outputs, batch, *, goal):
+    """The loss, and accuracy where a guess is right or wrong; the latter never weighted by class."""
+    measures = {goal.measure: (goal.loss(outputs, batch["truth"]), batch["row_weights"])}
+    right = goal.right(outputs, batch["truth"])
+    if right is not None:
+        measures["accuracy"] = (right, tf.cast(batch["row_weights"] > 0, tf.float32))
+    return measures
+
+
+def scored(goal, names, answers, split):
+    """{score: number} of the answers to the first examples of a split, as many as there are answers."""
+    truth, guesses = split.truth[: len(answers["row_numbers"])], goal.guesses(answers)
+    return {name: metrics.SCORES[name](truth, guesses) for name in names}
+
+
+def details(goal, answers, split):
+    """What was taken for what: {"per_class", "confusion"} (see bert_tf.metrics); {} for numbers and choices."""
+    if not goal.labels or isinstance(goal, Choice):
+        return {}
+    truth, guesses = split.truth[: len(answers["row_numbers"])], goal.guesses(answers)
+    found = {"per_class": metrics.per_class(truth, guesses, goal.labels)}
+    if truth.ndim == 1:
+        found["confusion"] = metrics.confusion(truth, guesses, len(goal.labels))
+    return found
+
+
+def serve(model, tokenizer, *, goal, max_seq_length, texts):
+    """The signatures of the export: texts -> what the goal answers, and the name of the "label", string [B].
+
+    serving_default: string [B] each of `text_a` and, for pairs, `text_b`; of a choice `text_a` and `choices` [B, C].
+    tf_example: `examples`, string [B], each a serialized tf.Example with these as features.
+    """
+    shapes = (
+        {"text_a": [], "choices": [len(goal.labels)]} if isinstance(goal, Choice) else dict.fromkeys(INPUTS[:texts], [])
+    )
+
+    def answered(*given):  # string [B] or [B, C] each
+        columns = [text if len(text.shape) == 2 else text[:, None] for text in given]
+        inputs = goal.inputs(tokenizer, tf.concat(columns, 1), max_seq_length)
+        answers = goal.answers(model(trimmed(inputs)))
+        return {**answers, **goal.served(answers)}
+
+    specs = [tf.TensorSpec([None, *shape], tf.string, name) for name, shape in shapes.items()]
+    if len(specs) == 1:
+        serving_default = tf.function(lambda text_a: answered(text_a), input_signature=specs)
+    elif isinstance(goal, Choice):
+        serving_default = tf.function(lambda text_a, choices: answered(text_a, choices), input_signature=specs)
+    else:
+        serving_default = tf.function(lambda text_a, text_b: answered(text_a, text_b), input_signature=specs)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+    def tf_example(examples):
+        features = {name: tf.io.FixedLenFeature(shape, tf.string) for name, shape in shapes.items()}
+        parsed = tf.io.parse_example(examples, features)
+        return answered(*(parsed[name] for name in shapes))
+
+    return {"serving_default": serving_default, "tf_example": tf_example}
+
+
+def serving_examples(goal, split, most=8):
+    """{signature: {input: values}} of the first texts of a split, to compare an export with the live model on."""
+    texts = split.texts[:most]
+    columns = [
+        texts[:, 0].tolist(),
+        texts[:, 1:].tolist() if isinstance(goal, Choice) else texts[:, 1:2].ravel().tolist(),
+    ]
+    names = ("text_a", "choices") if isinstance(goal, Choice) else INPUTS
+    given = {name: values for name, values in zip(names, columns, strict=True) if values}
+    rows = [{name: values[row] for name, values in given.items()} for row in range(len(texts))]
+    return {"serving_default": given, "tf_example": {"examples": [_serialized(row) for row in rows]}}
+
+
+def _serialized(row):
+    features = {}
+    for name, value in row.items():
+        texts = [text.encode() for text in ([value] if isinstance(value, str) else value)]
+        features[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=texts))
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()

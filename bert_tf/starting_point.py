@@ -1,0 +1,87 @@
+"""What a run begins with: a configuration, a vocabulary, casing and weights, from flags and from beside a checkpoint.
+
+`options` are the flags of any of the scripts.
+"""
+
+import dataclasses
+import glob
+import os
+
+from bert_tf import vocabulary
+from bert_tf.config import BertConfig
+from bert_tf.errors import UserError
+from bert_tf.quiet import start_tensorflow
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StartingPoint:
+    """What the flags come to, found without writing anything.
+
+    vocabulary: the pieces; None: to be learned. weights: {canonical name: array}; None: to be drawn.
+    """
+
+    config: BertConfig
+    vocabulary: list | None
+    lower_case: bool
+    weights: dict | None = None
+
+
+def find(options, *, lower_case_given):
+    """Reads `init_checkpoint`, `bert_config_file` and `vocab_file`; what no flag says is taken from the checkpoint.
+
+    Raises UserError where there is no such file, or where they do not go together: another casing than the
+    checkpoint's, a vocabulary of another size than the model's, a max_seq_length beyond its positions.
+    """
+    checkpoint = _checkpoint(options.init_checkpoint)
+    config = _config(options, checkpoint)
+    known = checkpoint.vocabulary if checkpoint else None
+    if options.vocab_file:
+        known = vocabulary.read(
+            options.vocab_file, config.vocab_size if options.bert_config_file or checkpoint else None
+        )
+    if checkpoint and known is None:
+        raise UserError(f"{options.init_checkpoint} has no vocab.txt beside it: give its vocabulary as vocab_file.")
+    if known:
+        config = dataclasses.replace(config, vocab_size=len(known))
+    if options.max_seq_length > config.max_position_embeddings:
+        raise UserError(
+            f"max_seq_length is {options.max_seq_length}, but the model has {config.max_position_embeddings} "
+            "positions: choose a shorter length, or a configuration with more max_position_embeddings."
+        )
+    return StartingPoint(
+        config=config,
+        vocabulary=known,
+        lower_case=_lower_case(options, checkpoint, lower_case_given),
+        weights=checkpoint.weights if checkpoint else None,
+    )
+
+
+def _checkpoint(path):
+    if not path:
+        return None
+    if os.path.isabs(path) and not glob.glob(f"{glob.escape(path)}*"):
+        raise UserError(f"There is no checkpoint {path}: give the folder, or the path up to .index or .ckpt, of one.")
+    start_tensorflow()
+    from bert_tf import checkpoints
+
+    return checkpoints.read(path)
+
+
+def _config(options, checkpoint):
+    if options.bert_config_file:
+        return BertConfig.from_json_file(options.bert_config_file)
+    if checkpoint:
+        return checkpoint.config
+    dropout = {name: options.dropout_prob for name in ("hidden_dropout_prob", "attention_probs_dropout_prob")}
+    return BertConfig.of_size(options.model_size, vocab_size=options.vocab_size, **dropout)
+
+
+def _lower_case(options, checkpoint, given):
+    if checkpoint is None or checkpoint.lower_case is None:
+        return options.do_lower_case
+    if given and checkpoint.lower_case != options.do_lower_case:
+        raise UserError(
+            f"do_lower_case is {options.do_lower_case}, but {options.init_checkpoint} was trained with "
+            f"{checkpoint.lower_case}: leave the flag out."
+        )
+    return checkpoint.lower_case

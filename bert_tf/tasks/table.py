@@ -1,0 +1,73 @@
+"""The user's own table: CSV, TSV or JSONL files with one or two columns of text and one of labels."""
+
+from bert_tf import classification, examples, tables
+from bert_tf.errors import UserError
+from bert_tf.goals import Classes, Labels, Number, as_text, parted
+
+FLAGS = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
+
+
+def task(options, tokenizer_for):
+    """Sorts the texts of `text_columns` (one or two) by `label_column`; see bert_tf.tasks for the arguments.
+
+    options: data_dir with train, dev and test as .csv, .tsv or .jsonl, or train_file, eval_file and predict_file;
+        label_type "class" (one of several), "several" (any number of labels, parted by label_separator) or "number";
+        labels, with commas: their order, else they are found in the training data and sorted.
+    The file to predict may be without the label column.
+    """
+    columns = [name.strip() for name in options.text_columns.split(",") if name.strip()]
+    if len(columns) not in (1, 2) or not options.label_column:
+        raise UserError(
+            "Name the columns of the table: text_columns=TEXT or text_columns=FIRST,SECOND and label_column."
+        )
+    splits = {split: lambda split=split: _examples(options, split, columns) for split in FLAGS}
+    return classification.task(
+        "table",
+        splits,
+        _goal(options, splits["train"]),
+        tokenizer_for(lambda: (text for example in splits["train"]() for text in example.texts)),
+        max_seq_length=options.max_seq_length,
+        texts=len(columns),
+        class_weights=options.class_weights,
+    )
+
+
+def _examples(options, split, columns):
+    path = _path(options, split)
+    label = options.label_column
+    if split == "test" and label not in tables.column_names(path):
+        label = None
+    return examples.read(path, texts=columns, label=label)
+
+
+def _path(options, split):
+    given = getattr(options, FLAGS[split])
+    path = given or (tables.find(options.data_dir, split) if options.data_dir else None)
+    if path is None:
+        raise UserError(
+            f"There is no {split}.csv, {split}.tsv or {split}.jsonl in data_dir={options.data_dir!r}: give the table "
+            f"as {FLAGS[split]}."
+        )
+    return path
+
+
+def _goal(options, training):
+    if options.label_type == "number":
+        return Number()
+    labels = options.labels  # a list of those that a model was trained with, or the flag
+    if isinstance(labels, str):
+        labels = [label.strip() for label in labels.split(",") if label.strip()]
+    if options.label_type == "several":
+        separator = options.label_separator
+        return Labels(labels or _found(part for e in training() for part in parted(e.label, separator)), separator)
+    return Classes(labels or _found(as_text(example.label) for example in training()))
+
+
+def _found(labels):
+    """The labels there are, numbers by size and before words."""
+    return sorted(
+        set(labels) - {None, ""}, key=lambda label: (not label.isdigit(), int(label) if label.isdigit() else 0, label)
+    )
+
+
+TASKS = {"table": task}

@@ -1,0 +1,80 @@
+"""run_classifier.py as its user meets it: training from scratch on a table, predicting with what it left, mistakes."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TINY = {
+    "task_name": "table", "text_columns": "text", "label_column": "kind", "model_size": "tiny", "vocab_size": 60,
+    "max_seq_length": 12, "train_batch_size": 4, "num_train_epochs": 2, "precision": "float32",
+}  # fmt: skip
+
+
+def script(**flags):
+    """Runs the script; returns its exit code, standard output and the lines of standard error."""
+    command = [sys.executable, str(ROOT / "run_classifier.py"), *(f"--{name}={value}" for name, value in flags.items())]
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CONFIG": ""}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    return done.returncode, done.stdout, done.stderr.splitlines()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of the table, the run folder and what the script said."""
+    folder = tmp_path_factory.mktemp("classifier")
+    animals = ["cat", "dog"]
+    rows = [f"the {animals[i % 2]} sat on mat number {i},{animals[i % 2]}\n" for i in range(12)]
+    (folder / "train.csv").write_text("text,kind\n" + "".join(rows))
+    (folder / "dev.csv").write_text("text,kind\n" + "".join(rows[:5]))
+    (folder / "new.tsv").write_text('text\nthe "cat sat\n')
+    code, said, complaints = script(**TINY, data_dir=folder, output_dir=folder / "run")
+    assert code == 0, complaints
+    return folder, folder / "run", said
+
+
+def test_a_run_leaves_results_and_a_checkpoint_that_can_be_read(trained):
+    _, run, said = trained
+    assert "Training on 12 examples, 6 steps, adamw_corrected" in said and "of 3" in said
+    results = json.loads((run / "eval_results.json").read_text())
+    assert set(results) == {"loss", "cross_entropy", "accuracy", "macro_f1"}
+    assert json.loads((run / "task.json").read_text()) == {"task": "table", "labels": ["cat", "dog"]}
+    assert json.loads((run / "export" / "about.json").read_text())["labels"] == ["cat", "dog"]
+    assert {"vocab.txt", "bert_config.json", "report.html", "eval_details.json"} <= {
+        path.name for path in run.iterdir()
+    }
+
+
+def test_what_was_trained_predicts_a_file_without_labels_and_knows_its_labels(trained):
+    folder, run, _ = trained
+    flags = {**TINY, "do_train": False, "do_eval": False, "do_export": False, "do_predict": True}
+    code, said, complaints = script(**flags, predict_file=folder / "new.tsv", output_dir=run)
+    assert code == 0, complaints
+    assert "0 fresh, 0 unused, 0 refused" in said
+    (row,) = [json.loads(line) for line in (run / "predictions.jsonl").read_text().splitlines()]
+    assert row["text_a"] == 'the "cat sat' and row["label"] in ("cat", "dog")
+    assert sum(row["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+
+
+MISTAKES = {
+    "nothing to learn": ({"task_name": ""}, "Say what to learn"),
+    "unknown task": ({"task_name": "mrcp"}, "There is no task 'mrcp' to fine-tune on. Known: glue/cola"),
+    "a pre-training task": ({"task_name": "pretraining/mlm"}, "There is no task 'pretraining/mlm' to fine-tune on"),
+    "nothing trained": ({"do_train": False}, "train first, or give init_checkpoint"),
+    "no epochs": ({"num_train_epochs": 0}, "num_train_epochs is 0.0; expected more than 0"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_and_leaves_nothing(mistake, tmp_path):
+    flags, expected = MISTAKES[mistake]
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n")
+    code, _, complaints = script(**{**TINY, "vocab_file": vocabulary, "output_dir": tmp_path / "run", **flags})
+    assert (code, len(complaints)) == (2, 1)
+    assert expected in complaints[0]
+    assert sorted(tmp_path.iterdir()) == [vocabulary]
