@@ -1,0 +1,93 @@
+"""Fine-tunes a BERT with Hugging Face transformers and torch, as glue_reproduction.py asks; needs no bert_tf.
+
+    python transformers_glue.py --checkpoint=FOLDER --data=FOLDER --size=2 --epochs=3 --seed=1 --output=FILE
+
+FOLDER of the data holds train.jsonl and dev.jsonl, {"texts": [...], "label": number} a line. size 1: a regression.
+The recipe: AdamW with bias correction, weight decay 0.01 but of LayerNorm and biases, a tenth of the steps of warm-up,
+then linear decay, clipping at 1, rows padded to the longest of their batch. Writes logits on dev and seconds as JSON.
+"""
+
+import argparse
+import json
+import pathlib
+import time
+
+import torch
+import transformers
+
+MAX_LENGTH, BATCH, RATE, WARM_UP = 128, 32, 5e-5, 0.1
+
+
+def read(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def inputs_of(tokenizer, rows):
+    texts = list(zip(*(row["texts"] for row in rows), strict=True))
+    return tokenizer(*map(list, texts), truncation=True, max_length=MAX_LENGTH, padding=True, return_tensors="pt")
+
+
+def optimizer_of(model):
+    """AdamW as in the original's groups: no decay of LayerNorm and biases."""
+    groups = {True: [], False: []}
+    for name, parameter in model.named_parameters():
+        groups["bias" in name or "LayerNorm" in name].append(parameter)
+    return torch.optim.AdamW(
+        [{"params": groups[False], "weight_decay": 0.01}, {"params": groups[True], "weight_decay": 0.0}],
+        lr=RATE,
+        eps=1e-6,
+    )
+
+
+def train(model, tokenizer, rows, *, epochs, size, seed):
+    steps = max(1, int(len(rows) / BATCH * epochs))
+    optimizer = optimizer_of(model)
+    schedule = transformers.get_linear_schedule_with_warmup(optimizer, int(steps * WARM_UP), steps)
+    order = torch.Generator().manual_seed(seed)
+    model.train()
+    queue = []
+    for step in range(steps):
+        while len(queue) < BATCH:
+            queue += torch.randperm(len(rows), generator=order).tolist()
+        batch, queue = [rows[number] for number in queue[:BATCH]], queue[BATCH:]
+        labels = torch.tensor([row["label"] for row in batch], dtype=torch.float32 if size == 1 else torch.long)
+        loss = model(**inputs_of(tokenizer, batch), labels=labels).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+        if step % 50 == 0:
+            print(f"step {step}/{steps} loss {loss.item():.3f}", flush=True)
+
+
+def predict(model, tokenizer, rows):
+    model.eval()
+    logits = []
+    with torch.no_grad():
+        for first in range(0, len(rows), BATCH):
+            logits += model(**inputs_of(tokenizer, rows[first : first + BATCH])).logits.tolist()
+    return logits
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("checkpoint", "data", "output"):
+        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
+    parser.add_argument("--size", type=int, required=True)
+    parser.add_argument("--epochs", type=float, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    given = parser.parse_args()
+    transformers.set_seed(given.seed)
+    torch.set_num_threads(2)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(given.checkpoint)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(given.checkpoint, num_labels=given.size)
+    start = time.monotonic()
+    train(model, tokenizer, read(given.data / "train.jsonl"), epochs=given.epochs, size=given.size, seed=given.seed)
+    seconds = time.monotonic() - start
+    logits = predict(model, tokenizer, read(given.data / "dev.jsonl"))
+    given.output.write_text(json.dumps({"logits": logits, "seconds": seconds}))
+
+
+if __name__ == "__main__":
+    main()
