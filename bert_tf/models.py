@@ -136,6 +136,23 @@ class MultipleChoice(PooledModel):
         return {"logits": tf.reshape(logits, [-1, _last(lengths)])}
 
 
+@keras.saving.register_keras_serializable("bert_tf")
+class SpanFinder(BertModel):
+    """Scores every token as the start and as the end of an answer (google-research/bert `run_squad.py`)."""
+
+    def __init__(self, config, **options):
+        super().__init__(config, **options)
+        self.span = LogitsHead(self.config, 2, dtype=self.dtype_policy)
+        self.built = True
+
+    def call(self, inputs, seed=None):
+        """inputs: those of BertEncoder. Returns float32 "start_logits" and "end_logits" [B, T]."""
+        tokens = self.encoder(inputs, seed=seed)["tokens"]  # [B, T, D]
+        logits = self.span(tf.reshape(tokens, [-1, self.config.hidden_size]))  # [B * T, 2]
+        logits = tf.reshape(logits, [-1, _last(inputs["token_ids"]), 2])
+        return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
+
+
 def _last(tensor):
     """The last dimension, static where it is known."""
     return tensor.shape[-1] or tf.shape(tensor)[-1]

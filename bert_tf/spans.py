@@ -1,6 +1,6 @@
 """From scores of starts and ends to answers: legal spans, the best of all windows, their texts.
 
-B rows, T slots, n = n_best_size, W windows, Q questions, M candidates that a question has.
+B rows, T slots, n = n_best_size, W windows, Q questions, M candidates of a window.
 """
 
 import dataclasses
@@ -24,14 +24,14 @@ class Search:
     threshold: float = 0.0
 
     def candidates(self, start_logits, end_logits, rows):
-        """The best starts with the best ends of each window.
+        """The best spans of each window: of its best starts with its best ends.
 
         start_logits, end_logits: float32 [B, T]. rows: "lengths" [B], "starts", "ends", "is_best" [B, T] of
-        `windows.Windows`, with as many slots.
-        Returns float32 "start_scores", "end_scores" and int32 "starts", "ends" (characters), all [B, n * n] with
-        scores of IMPOSSIBLE where a span is not legal: outside of the context, ends before it starts, longer than
-        max_answer_length pieces, begins where another window shows more of the context. "null_scores" float32 [B, 2]:
-        those of [CLS] as start and end.
+        `question_windows.QuestionWindows`, with as many slots.
+        Returns, best first, float32 "start_scores", "end_scores" and int32 "starts", "ends" (characters), all [B, M]
+        with scores of IMPOSSIBLE where there is no other legal span. Not legal is what is outside of the context, ends
+        before it starts, is longer than max_answer_length pieces, or begins where another window shows more of the
+        context. "null_scores" float32 [B, 2]: those of [CLS] as start and end.
         """
         slots = tf.range(tf.shape(start_logits)[1])[None, :]
         unused = slots >= rows["lengths"][:, None]
@@ -55,13 +55,16 @@ class Search:
             return tf.reshape(tf.broadcast_to(tf.expand_dims(x, axis), shape), flat)
 
         legal = tf.reshape(legal, flat)
-        return {
+        found = {
             "start_scores": tf.where(legal, spread(start_scores, 2), IMPOSSIBLE),
             "end_scores": tf.where(legal, spread(end_scores, 1), IMPOSSIBLE),
             "starts": tf.where(legal, spread(starts, 2), 0),
             "ends": tf.where(legal, spread(ends, 1), 0),
-            "null_scores": tf.stack([start_logits[:, 0], end_logits[:, 0]], -1),
         }
+        most = min(self.n_best_size**2, SPARE * self.n_best_size)
+        order = tf.math.top_k(found["start_scores"] + found["end_scores"], most).indices
+        found = {name: tf.gather(x, order, batch_dims=1) for name, x in found.items()}
+        return {**found, "null_scores": tf.stack([start_logits[:, 0], end_logits[:, 0]], -1)}
 
     def answers(self, candidates, owners, contexts):
         """The answers to questions from the candidates of all their windows.
@@ -97,7 +100,7 @@ class Search:
         return tf.gather(scores, place)
 
     def _different(self, candidates, contexts):
-        """The n best candidates [Q, M] whose texts differ."""
+        """The n best candidates [Q, ...] whose texts differ."""
         totals = candidates["start_scores"] + candidates["end_scores"]
         width = SPARE * self.n_best_size
         totals = tf.pad(totals, [[0, 0], [0, width]], constant_values=2 * IMPOSSIBLE)
@@ -105,16 +108,13 @@ class Search:
         legal = totals > IMPOSSIBLE / 2
         places = tf.where(legal, places, 0)
         found = {name: tf.gather(x, places, batch_dims=1) for name, x in candidates.items()}  # [Q, width]
-        texts = tf.strings.substr(
-            tf.repeat(contexts[:, None], width, 1), found["starts"], found["ends"] - found["starts"], unit="UTF8_CHAR"
-        )
+        sizes = found["ends"] - found["starts"]
+        texts = tf.strings.substr(contexts[:, None], found["starts"], sizes, unit="UTF8_CHAR")  # [Q, width]
         texts = tf.where(legal, texts, "")
         earlier = tf.linalg.band_part(tf.ones([width, width], tf.int32), -1, 0) - tf.eye(width, dtype=tf.int32)
         same = tf.cast(tf.equal(texts[:, :, None], texts[:, None, :]), tf.int32) * earlier
         new = legal & tf.equal(tf.reduce_max(same, -1), 0)
-        order = tf.argsort(tf.cast(~new, tf.int32), stable=True)[
-            :, : self.n_best_size
-        ]  # new ones first, else as before
+        order = tf.argsort(tf.cast(~new, tf.int32), stable=True)[:, : self.n_best_size]  # new ones first
         new = tf.gather(new, order, batch_dims=1)
         chosen = {name: tf.gather(x, order, batch_dims=1) for name, x in {**found, "texts": texts}.items()}
         return _only(new, chosen)

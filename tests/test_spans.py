@@ -5,13 +5,13 @@ import oracle_squad
 import pytest
 import tensorflow as tf
 
+from bert_tf.question_windows import QuestionWindows
 from bert_tf.spans import Search
 from bert_tf.text import Tokenizer
-from bert_tf.windows import Windows
 
 LETTERS = "abcdefg"
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS])
-WINDOWS = Windows(14, 4, 3)
+WINDOWS = QuestionWindows(14, 4, 3)
 
 
 def scored(seed, contexts):

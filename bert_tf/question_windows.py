@@ -13,7 +13,7 @@ from bert_tf.text import pack
 
 
 @dataclasses.dataclass(frozen=True)
-class Windows:
+class QuestionWindows:
     """How contexts are cut: windows of as many pieces as fit beside the question, each begins `doc_stride` later.
 
     A question has at most `max_query_length` pieces; what is above is cut off. UserError where that leaves no room.

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import UserError
+from bert_tf.question_windows import QuestionWindows
 from bert_tf.text import Tokenizer
-from bert_tf.windows import Windows
 
 LETTERS = [chr(code) for code in range(97, 123)]
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{c}" for c in LETTERS), "é"])
@@ -32,7 +32,7 @@ def test_windows_are_those_of_the_original(run, stride, query):
     questions = [random_text(rng, words) for words in (1, 3, 0, 6, 2, 4)]
     contexts = [random_text(rng, words) for words in (0, 1, 5, 12, 30, 17)]
     sizes = {"max_seq_length": 16, "doc_stride": stride, "max_query_length": query}
-    rows = run(lambda q, c: Windows(**sizes).all_rows(TOKENIZER, q, c), questions, contexts)
+    rows = run(lambda q, c: QuestionWindows(**sizes).all_rows(TOKENIZER, q, c), questions, contexts)
     rows = {name: x.numpy() for name, x in rows.items()}
     row = 0
     for owner, (question, context) in enumerate(zip(questions, contexts, strict=True)):
@@ -55,7 +55,7 @@ def test_windows_are_those_of_the_original(run, stride, query):
 @pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
 def test_places_are_characters_of_the_context(run):
     context = "éa 😀 b\u0301c, é"
-    rows = run(lambda q, c: Windows(12, 4, 1).all_rows(TOKENIZER, q, c), ["x"], [context])
+    rows = run(lambda q, c: QuestionWindows(12, 4, 1).all_rows(TOKENIZER, q, c), ["x"], [context])
     starts, ends = rows["starts"][0].numpy(), rows["ends"][0].numpy()
     cut = [context[a:b] for a, b in zip(starts, ends, strict=True) if a >= 0]
     assert cut == ["é", "a", "😀", "b\u0301", "c", ",", "é"]
@@ -64,7 +64,7 @@ def test_places_are_characters_of_the_context(run):
 
 @pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
 def test_one_window_of_each_question_equals_its_place_among_all(run):
-    windows, questions, contexts = Windows(12, 3, 4), ["a b", "c"], ["a b c d e f g h i j k l m", "z y x"]
+    windows, questions, contexts = QuestionWindows(12, 3, 4), ["a b", "c"], ["a b c d e f g h i j k l m", "z y x"]
     everything = windows.all_rows(TOKENIZER, tf.constant(questions), tf.constant(contexts))
 
     def some(q, c, numbers):
@@ -77,7 +77,7 @@ def test_one_window_of_each_question_equals_its_place_among_all(run):
 
 
 def slots_of(context, answer, window=0, **sizes):
-    windows = Windows(**{"max_seq_length": 12, "doc_stride": 3, "max_query_length": 2, **sizes})
+    windows = QuestionWindows(**{"max_seq_length": 12, "doc_stride": 3, "max_query_length": 2, **sizes})
     pieces = windows.pieces(TOKENIZER, tf.constant(["q r"]), tf.constant([context]))
     numbers = tf.constant([window])
     rows = windows.rows(TOKENIZER, pieces, numbers)
@@ -110,4 +110,4 @@ def test_an_answer_is_the_pieces_that_share_a_character_with_it(context, answer,
 )
 def test_windows_without_room_are_refused(sizes, complaint):
     with pytest.raises(UserError, match=complaint):
-        Windows(*sizes)
+        QuestionWindows(*sizes)

@@ -1,0 +1,300 @@
+"""Questions -> a Task: finding the answer to a question in a text of any length.
+
+B rows of a batch (each a window of a question's context), T slots, Q questions, W windows of a split, M candidates.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import models, pipeline, squad_scores
+from bert_tf.encoder import trimmed
+from bert_tf.question_windows import QuestionWindows
+from bert_tf.questions import place_of
+from bert_tf.spans import IMPOSSIBLE, Search
+from bert_tf.task import Objective, Task
+
+AT_ONCE = 256  # questions that are tokenized, or answered, together outside of batches
+WINDOWS_AT_ONCE = 16  # of the export: memory does not depend on the length of a context
+CANDIDATES = ("start_scores", "end_scores", "starts", "ends", "null_scores")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuestionTask(Task):
+    """A Task about questions, and what only its script asks for.
+
+    source(split): the Split, read once. windows, search: how contexts are cut and what may be an answer.
+    """
+
+    source: Callable
+    windows: QuestionWindows
+    search: Search
+    tokenizer: object
+
+
+def task(name, splits, tokenizer, *, windows, search):
+    """The task of answering questions.
+
+    splits: {split: function that reads its questions}, called when first needed; "train" is trained on.
+    """
+
+    @functools.cache
+    def source(split):
+        return Split(splits[split](), tokenizer, windows)
+
+    stream = functools.partial(batches, tokenizer=tokenizer, windows=windows)
+    return QuestionTask(
+        name=name,
+        model=models.SpanFinder,
+        train_batches=lambda size, seed: stream(source("train").training(), size, seed=seed),
+        eval_batches=lambda size, split="dev": stream(source(split), size),
+        weights=lambda batch: {"span_loss": batch["row_weights"]},
+        measures=measures_of,
+        objectives={"span_loss": Objective()},
+        serve=functools.partial(serve, windows=windows, search=search),
+        eval_splits={"": "dev"},
+        answers=functools.partial(kept_answers, search=search),
+        scores=lambda answers, split: scored(answered(source(split), answers, search), source(split), search),
+        source=source,
+        windows=windows,
+        search=search,
+        tokenizer=tokenizer,
+    )
+
+
+class Split:
+    """Questions with their windows in a row: window w is number `numbers[w]` of question `owners[w]`, int32 [W].
+
+    answer_starts, answer_ends: characters of the first answer of each question that stands in its context, int32 [Q];
+    0 and 0 where there is none. `is_known` [Q] says whether the truth is known and can be learned.
+    """
+
+    def __init__(self, questions, tokenizer, windows):
+        self.questions = list(questions)
+        self.texts = np.array([q.question for q in self.questions], object)
+        self.contexts, self.context_numbers = _numbered([q.context for q in self.questions])
+        counts = self._counts(tokenizer, windows)
+        self.owners = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+        firsts = np.cumsum(counts) - counts
+        self.numbers = (np.arange(len(self.owners)) - firsts[self.owners]).astype(np.int32)
+        places = [next(filter(None, (place_of(q, answer) for answer in q.answers)), (0, 0)) for q in self.questions]
+        self.answer_starts, self.answer_ends = np.array(places, np.int32).reshape(-1, 2).T
+        lost = np.array([bool(q.answers) for q in self.questions]) & (self.answer_ends == 0)
+        self.lost = [q for q, is_lost in zip(self.questions, lost, strict=True) if is_lost]
+        self.is_known = np.array([q.is_answerable is not None for q in self.questions]) & ~lost
+        self.rows = np.arange(len(self.owners), dtype=np.int64)  # the windows that batches are made of
+
+    def training(self):
+        """The same with the windows only that can be learned from."""
+        other = object.__new__(Split)
+        other.__dict__ |= self.__dict__
+        other.rows = np.flatnonzero(self.is_known[self.owners])
+        return other
+
+    def _counts(self, tokenizer, windows):
+        """How many windows each question has, int32 [Q]."""
+        count = tf.function(lambda q, c: windows.counts(windows.pieces(tokenizer, q, c)), reduce_retracing=True)
+        found = [np.zeros(0, np.int32)]
+        for first in range(0, len(self.texts), AT_ONCE):
+            contexts = self.contexts[self.context_numbers[first : first + AT_ONCE]]
+            found.append(count(tf.constant(self.texts[first : first + AT_ONCE]), tf.constant(contexts)).numpy())
+        return np.concatenate(found)
+
+
+def _numbered(values):
+    """The different values in an array, and for each value its number there: contexts are kept once."""
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
+    return np.array(list(numbers), object), np.array([numbers[value] for value in values], np.int32)
+
+
+def batches(split, size, *, tokenizer, windows, seed=None):
+    """Batches of windows: inputs of the model, "start_slots", "end_slots" [B], the truth (0: [CLS]), "row_weights" and
+    "row_numbers" [B].
+
+    With a seed endless, in a new order every epoch; without one a pass in order, whose last batch is filled up with
+    rows of number and weight 0, and with "starts", "ends", "is_best" [B, T] of `QuestionWindows.rows`. All shapes are
+    static. The state of an iterator is one number.
+    """
+    count = len(split.rows)
+    rows = tf.constant(np.append(split.rows, 0))
+    columns = {name: tf.constant(getattr(split, name)) for name in ("owners", "numbers")}
+    of_question = ("texts", "context_numbers", "answer_starts", "answer_ends")
+    columns |= {name: tf.constant(getattr(split, name)) for name in of_question}
+    contexts, is_known = tf.constant(split.contexts), tf.constant(split.is_known.astype(np.float32))
+
+    def made(places):
+        window = tf.gather(rows, places)
+        owner, number = tf.gather(columns["owners"], window), tf.gather(columns["numbers"], window)
+        text, context, start, end = (tf.gather(columns[name], owner) for name in of_question)
+        pieces = windows.pieces(tokenizer, text, tf.gather(contexts, context))
+        made = windows.rows(tokenizer, pieces, number)
+        start_slots, end_slots = windows.targets(pieces, made, number, start, end)
+        is_row = places < count
+        if seed is not None:
+            made = {name: made[name] for name in ("token_ids", "segment_ids", "lengths")}
+        return {
+            **made,
+            "start_slots": start_slots,
+            "end_slots": end_slots,
+            "row_weights": tf.gather(is_known, owner) * tf.cast(is_row, tf.float32),
+            "row_numbers": tf.cast(tf.where(is_row, places + 1, 0), tf.int32),
+        }
+
+    dataset = pipeline.row_numbers(count, size, seed=seed).map(made, num_parallel_calls=2, deterministic=True)
+    return dataset.map(lambda batch: _with_static_rows(batch, size)).prefetch(2)
+
+
+def _with_static_rows(batch, size):
+    return {name: tf.ensure_shape(x, [size, *x.shape[1:]]) for name, x in batch.items()}
+
+
+def measures_of(outputs, batch):
+    """The loss: the mean of the cross entropies of start and end over the slots in use; and how often both are right.
+
+    The original counts the slots of padding too; here they are none, so that the length of rows does not matter.
+    """
+    start_logits, end_logits = (_in_use(outputs[name], batch["lengths"]) for name in ("start_logits", "end_logits"))
+    losses = [
+        tf.nn.sparse_softmax_cross_entropy_with_logits(batch[f"{side}_slots"], logits)
+        for side, logits in (("start", start_logits), ("end", end_logits))
+    ]
+    right = tf.equal(tf.argmax(start_logits, -1, tf.int32), batch["start_slots"])
+    right &= tf.equal(tf.argmax(end_logits, -1, tf.int32), batch["end_slots"])
+    return {
+        "span_loss": ((losses[0] + losses[1]) / 2, batch["row_weights"]),
+        "window_accuracy": (tf.cast(right, tf.float32), batch["row_weights"]),
+    }
+
+
+def _in_use(logits, lengths):
+    return tf.where(tf.range(tf.shape(logits)[1])[None, :] < lengths[:, None], logits, IMPOSSIBLE)
+
+
+def kept_answers(outputs, batch, *, search):
+    """The candidates of each window (see Search.candidates) and its "row_numbers", all float32: enough for characters
+    of a context below 16 million."""
+    found = search.candidates(outputs["start_logits"], outputs["end_logits"], _trimmed_rows(batch, outputs))
+    return {name: tf.cast(x, tf.float32) for name, x in {**found, "row_numbers": batch["row_numbers"]}.items()}
+
+
+def _trimmed_rows(rows, outputs):
+    """The rows of a batch with as many slots as the outputs have."""
+    slots = tf.shape(outputs["start_logits"])[1]
+    return {name: x[:, :slots] if name in ("starts", "ends", "is_best") else x for name, x in rows.items()}
+
+
+def answered(split, answers, search):
+    """What is answered to each question of a split, as far as there are answers of its windows: list of dictionaries.
+
+    "answers": n best, {"text", "start", "end", "probability", "start_logit", "end_logit"}; "answer": the one to give;
+    "null_odds": null score minus the best other, None without has_null.
+    """
+    count = len(answers["row_numbers"])
+    complete = int(split.owners[count]) if count < len(split.owners) else len(split.questions)
+    best = tf.function(lambda found, owners, contexts: _with_choice(search, found, owners, contexts))
+    firsts = np.searchsorted(split.owners, np.arange(len(split.questions) + 1))
+    told = []
+    for first in range(0, complete, AT_ONCE):
+        last = min(first + AT_ONCE, complete)
+        part = slice(firsts[first], firsts[last])
+        found = {name: tf.constant(answers[name][part]) for name in CANDIDATES}
+        found |= {name: tf.cast(found[name], tf.int32) for name in ("starts", "ends")}
+        contexts = tf.constant(split.contexts[split.context_numbers[first:last]])
+        result = best(found, tf.constant(split.owners[part] - first), contexts)
+        result = {name: x.numpy() for name, x in result.items()}
+        told += [_told(result, row, search.has_null) for row in range(last - first)]
+    return told
+
+
+def _with_choice(search, found, owners, contexts):
+    answers = search.answers(found, owners, contexts)
+    return {**answers, "chosen": search.chosen(answers)}
+
+
+def _told(result, row, has_null):
+    there = np.flatnonzero(result["probabilities"][row] > 0)
+    listed = [
+        {
+            "text": result["texts"][row, place].decode("utf-8", "replace"),
+            "start": int(result["starts"][row, place]),
+            "end": int(result["ends"][row, place]),
+            "probability": float(result["probabilities"][row, place]),
+            "start_logit": float(result["start_scores"][row, place]),
+            "end_logit": float(result["end_scores"][row, place]),
+        }
+        for place in there
+    ]
+    chosen = int(result["chosen"][row])
+    best = next((one for one, place in zip(listed, there, strict=True) if place == chosen), None)
+    nothing = {"text": "", "start": 0, "end": 0, "probability": 0.0}
+    odds = float(result["score_differences"][row]) if has_null else None
+    return {"answers": listed, "answer": best or nothing, "null_odds": odds}
+
+
+def scored(told, split, search):
+    """The official scores of what was answered to the first questions of a split; of 2.0 with the best thresholds.
+
+    The thresholds are found on what is answered if there must be an answer.
+    """
+    questions = split.questions[: len(told)]
+    given = {q.id: one["answer"]["text"] for q, one in zip(questions, told, strict=True)}
+    if not search.has_null:
+        return squad_scores.evaluate(questions, given)
+    found = squad_scores.evaluate_with_null(questions, given)
+    odds = {q.id: one["null_odds"] for q, one in zip(questions, told, strict=True)}
+    forced = {q.id: best_other(one)["text"] for q, one in zip(questions, told, strict=True)}
+    best = squad_scores.evaluate_with_null(questions, forced, odds)
+    return found | {name: value for name, value in best.items() if name.startswith("best_")}
+
+
+def best_other(one):
+    """The best answer to a question that is one; an empty one where there is none."""
+    return next((answer for answer in one["answers"] if answer["text"]), {"text": "", "start": 0, "end": 0})
+
+
+def serve(model, tokenizer, *, windows, search):
+    """serving_default(question string [Q], context string [Q]) -> the answer, its place, and the n best.
+
+    "answer" string [Q], "start" and "end" int32 [Q] in characters of the context: the answer is exactly that slice;
+    "score" float32 [Q], its probability among the n best; "null_score" float32 [Q], the sum of the scores of [CLS].
+    "answers", "starts", "ends", "probabilities" [Q, n] (n + 1 with "no answer"), best first.
+    """
+
+    @tf.function(
+        input_signature=[tf.TensorSpec([None], tf.string, name) for name in ("question", "context")], autograph=False
+    )
+    def serving_default(question, context):
+        rows = windows.all_rows(tokenizer, question, context)
+        found = _in_parts(lambda part: _candidates(model, search, part), rows)
+        answers = search.answers(found, rows["owners"], context)
+        chosen = search.chosen(answers)
+        names = {"answer": "texts", "start": "starts", "end": "ends", "score": "probabilities"}
+        one = {name: tf.gather(answers[theirs], chosen, batch_dims=1) for name, theirs in names.items()}
+        lists = {"answers": answers["texts"], **{name: answers[name] for name in ("starts", "ends", "probabilities")}}
+        return {**one, **lists, "null_score": answers["null_scores"]}
+
+    return {"serving_default": serving_default}
+
+
+def _candidates(model, search, rows):
+    outputs = model(trimmed(rows))
+    return search.candidates(outputs["start_logits"], outputs["end_logits"], _trimmed_rows(rows, outputs))
+
+
+def _in_parts(function, rows):
+    """A function of rows, on some of them at a time; the results joined."""
+    count = tf.size(rows["owners"])
+    parts = -(-count // WINDOWS_AT_ONCE)
+    dtypes = dict.fromkeys(CANDIDATES, tf.float32) | {"starts": tf.int32, "ends": tf.int32}
+    arrays = {name: tf.TensorArray(dtypes[name], parts, infer_shape=False) for name in CANDIDATES}
+
+    def step(number, arrays):
+        first = number * WINDOWS_AT_ONCE
+        found = function({name: x[first : first + WINDOWS_AT_ONCE] for name, x in rows.items()})
+        return number + 1, {name: array.write(number, found[name]) for name, array in arrays.items()}
+
+    _, arrays = tf.while_loop(lambda number, _: number < parts, step, (0, arrays), parallel_iterations=1)
+    return {name: array.concat() for name, array in arrays.items()}
