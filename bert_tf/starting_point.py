@@ -11,6 +11,9 @@ from bert_tf import vocabulary
 from bert_tf.config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.quiet import start_tensorflow
+from bert_tf.run_folder import RunFolder
+
+PRETRAINING = "runs/pretraining"  # where run_pretraining.py leaves its run if no flag says otherwise
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,6 +27,20 @@ class StartingPoint:
     vocabulary: list | None
     lower_case: bool
     weights: dict | None = None
+
+
+def demonstration(settings):
+    """The settings of a demonstration of fine-tuning, and what it starts from; says so.
+
+    That is the encoder which run_pretraining.py left in its folder; without one it is from scratch, in another folder,
+    so that both can be compared.
+    """
+    print("No flag says what to learn: a demonstration on Python's manual. Which part of it is a passage from?")
+    if RunFolder(PRETRAINING).last_step() and os.path.exists(os.path.join(PRETRAINING, "vocab.txt")):
+        print(f"It starts from the encoder in {PRETRAINING}.", flush=True)
+        return {**settings, "init_checkpoint": PRETRAINING}
+    print(f"It starts from scratch, as {PRETRAINING} holds no encoder: run_pretraining.py makes one.", flush=True)
+    return {**settings, "output_dir": "runs/classifier_from_scratch"}
 
 
 def find(options, *, lower_case_given):
