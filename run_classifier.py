@@ -131,7 +131,7 @@ def main():
         task.source(split)  # the user's mistakes in files come before anything is written
     for split in wanted_splits(options, task):
         print(*task.described(split), sep="\n", flush=True)
-    fine_tuning.expect_head(options, start, task)
+    start = fine_tuning.with_head(options, start, task)
     fine_tuning.expect_room(max(runs.values(), key=lambda each: each.train_batch_size), start, task)
     start = dataclasses.replace(start, config=dataclasses.replace(start.config, vocab_size=tokenizer.size))
     parts = start, task, tokenizer, create_strategy(options)
@@ -157,6 +157,7 @@ def run(options, folder, start, task, tokenizer, strategy):
     """One run, in its folder."""
     steps = fine_tuning.number_of_steps(options, task)
     open_folder(folder, options)
+    folder.update(text_statistics={split: task.statistics(split) for split in wanted_splits(options, task)})
     fine_tuning.write_text_side(folder, start, tokenizer, task)
     learn(options, start, task, tokenizer, steps, folder, strategy)
 

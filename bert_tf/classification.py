@@ -14,7 +14,7 @@ from bert_tf import metrics, pipeline
 from bert_tf.encoder import trimmed
 from bert_tf.errors import UserError
 from bert_tf.goals import Choice, Classes, Number
-from bert_tf.splits import Split, described
+from bert_tf.splits import Split, described, statistics
 from bert_tf.task import Objective, Task
 from bert_tf.windows import Windows
 
@@ -25,13 +25,15 @@ INPUTS = ("text_a", "text_b")  # names of texts in the export, those of the orig
 class TextTask(Task):
     """A Task about whole texts, and what only its script asks for.
 
-    goal: see bert_tf.goals. source(split): the Split, read once. described(split): sentences on it for people.
+    goal: see bert_tf.goals. source(split): the Split, read once. described(split): sentences on it for people;
+    statistics(split): numbers for the report.
     test_splits: splits to predict. submissions: {split: name of the file that a leaderboard takes}.
     """
 
     goal: Classes | Number
     source: Callable
     described: Callable
+    statistics: Callable
     test_splits: tuple = ("test",)
     submissions: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -65,6 +67,8 @@ def task(
 
     @functools.cache
     def source(split):
+        if split not in splits:
+            raise UserError(f"{name} has no {split} data: give a trained model as init_checkpoint, and do_train=false.")
         return Split(splits[split](), goal, balanced=split == "train" and class_weights == "balanced")
 
     # MNLI: matched_accuracy
@@ -87,6 +91,7 @@ def task(
         goal=goal,
         source=source,
         described=lambda split: described(split, source(split), goal, tokenizer, **rows),
+        statistics=lambda split: statistics(source(split), goal, tokenizer, max_seq_length=max_seq_length),
         **{"eval_splits": {"": "dev"}, "criterion": criterion, **fields},
     )
 

@@ -6,6 +6,7 @@
 import dataclasses
 import logging
 import os
+import re
 import sys
 import textwrap
 
@@ -13,11 +14,11 @@ from bert_tf import memory, sweep, vocabulary
 from bert_tf.cluster import number_of_workers
 from bert_tf.config import FineTuningConfig, expect_layers
 from bert_tf.errors import UserError
-from bert_tf.run_folder import read_json
 
 # Examples below which the corrected optimizer is the default: fine-tuning on few fails now and then without it
 # (Mosbach et al. 2020; Zhang et al. 2020).
 FEW_EXAMPLES = 10_000
+UNNAMED = re.compile(r"label_\d+")  # what Hugging Face calls labels without a name
 log = logging.getLogger("bert_tf")
 
 
@@ -29,8 +30,9 @@ def with_what_was_trained(options, folder):
         options = dataclasses.replace(options, init_checkpoint=folder.path)
     if not options.init_checkpoint:
         raise UserError(f"There is no checkpoint in {folder.path}: train first, or give init_checkpoint.")
-    described = read_json(os.path.join(options.init_checkpoint, "task.json")) or {}
-    return dataclasses.replace(options, labels=options.labels or described.get("labels", ""))
+    from bert_tf import checkpoints
+
+    return dataclasses.replace(options, labels=options.labels or checkpoints.labels(options.init_checkpoint) or "")
 
 
 def is_trained(folder):
@@ -91,17 +93,34 @@ def expect_room(options, start, task):
         memory.check(start.config, options, processes=max(1, number_of_workers()), rows_an_example=rows)
 
 
-def expect_head(options, start, task):
-    """Without training: raises UserError if the weights have no head for the task, before anything is written."""
-    if options.do_train or not start.weights:
-        return
-    kernel = start.weights.get("classifier/kernel")
-    expected = (start.config.hidden_size, task.goal.size)
-    if kernel is None or kernel.shape != expected:
-        found = "it has no classifier/kernel" if kernel is None else f"its head is {kernel.shape}, expected {expected}"
-        raise UserError(
-            f"{options.init_checkpoint} was not trained on this task ({found}): train first, or give a model that was."
+def with_head(options, start, task):
+    """The starting point with the columns of its head in the order of the task's labels, by their names.
+
+    Raises UserError, before anything is written, where no training follows and the head is none for the task: there is
+    none, it has another size, or its labels have other names. LABEL_0, LABEL_1, ... are no names: their order counts.
+    """
+    kernel = (start.weights or {}).get("classifier/kernel")
+    if kernel is not None and kernel.shape == (start.config.hidden_size, task.goal.size):
+        theirs, ours = (
+            [str(label).casefold() for label in labels] for labels in (start.labels or (), task.goal.labels)
         )
+        if not theirs or theirs == ours or all(UNNAMED.fullmatch(label) for label in theirs):
+            return start
+        if sorted(theirs) == sorted(ours):
+            order = [theirs.index(label) for label in ours]
+            named = ("classifier/kernel", "classifier/bias")
+            reordered = {name: start.weights[name][..., order] for name in named}
+            return dataclasses.replace(start, weights=start.weights | reordered, labels=list(task.goal.labels))
+        found = f"it tells {', '.join(start.labels)} apart, not {', '.join(task.goal.labels)}"
+    elif kernel is None:
+        found = "it has no classifier/kernel"
+    else:
+        found = f"its head is {kernel.shape}, expected {(start.config.hidden_size, task.goal.size)}"
+    if options.do_train or not start.weights:
+        return start
+    raise UserError(
+        f"{options.init_checkpoint} was not trained on this task ({found}): train first, or give a model that was."
+    )
 
 
 def number_of_steps(options, task):
@@ -163,7 +182,7 @@ def write_text_side(folder, start, tokenizer, task):
         vocabulary.write(folder.file("vocab.txt"), tokenizer.vocabulary)
         start.config.write(folder.file("bert_config.json"))
     folder.write_json("tokenizer_config.json", {"do_lower_case": start.lower_case})
-    folder.write_json("task.json", {"task": task.name, "labels": list(task.goal.labels)})
+    folder.write_json("task.json", {"task": task.name, "labels": list(task.goal.labels), "kind": task.goal.kind})
 
 
 def assign_weights(model, start, options):

@@ -21,6 +21,7 @@ from bert_tf.windows import pack_windows
 class Classes:
     """One of several classes; `labels` are their names, in the order of the logits."""
 
+    kind = "class"  # what a checkpoint says of its head
     measure, scores = "cross_entropy", ("accuracy", "macro_f1")
     missing = (None, "")  # what a label column says where there is no label
 
@@ -88,6 +89,7 @@ class Classes:
 class Labels(Classes):
     """Any number of several labels: each holds or does not, by itself. A cell has them with `separator` in between."""
 
+    kind = "several"
     measure, scores = "binary_cross_entropy", ("micro_f1", "macro_f1", "accuracy")
     missing = (None,)
     threshold = 0.5  # of the probability from which a label holds
@@ -142,7 +144,7 @@ class Labels(Classes):
 class Number:
     """A number, learned by squared error and not squashed; GLUE's STS-B from 0 to 5."""
 
-    size = 1
+    kind, size = "number", 1
     measure, scores, labels = "squared_error", ("pearson", "spearman", "mean_squared_error"), ()
     missing = Classes.missing
     model = models.Regressor
@@ -193,6 +195,7 @@ class Choice(Classes):
     Rows [CLS] first [SEP] choice [SEP] are encoded each by itself (Devlin et al. 2018, section 4.4).
     """
 
+    kind = "choice"
     scores = ("accuracy",)
 
     def __init__(self, count):

@@ -121,66 +121,50 @@ def _hard(row):
 
 
 def sweep(values):
-    """{"varied", "scores", "rows", "criterion", "best", "collapsed"} of sweep.json; None without rows.
+    """What the page shows of sweep.json, as bert_tf.sweep writes it; None where it holds no runs.
 
-    A row is {"settings", "runs", "cells", "collapsed", "is_best"}, a cell (mean, sd, mean without collapsed runs).
+    {"varied": names, "scores": names, "rows", "criterion", "best": name of a run, "collapsed": how many}. A row is
+    {"settings", "runs", "cells", "collapsed": names, "is_best"}, a cell (mean, sd, mean without collapsed runs).
     """
-    if isinstance(values, dict) and "combinations" in values:
-        values = _by_rows(values)
-    rows = [row for row in values.get("rows") or [] if isinstance(row, dict)] if isinstance(values, dict) else []
-    if not rows:
+    combinations = values.get("combinations") if isinstance(values, dict) else None
+    combinations = [each for each in combinations or [] if isinstance(each, dict)]
+    if not combinations:
         return None
-    best = values.get("best") if isinstance(values.get("best"), dict) else {}
-    scores = list(dict.fromkeys(name for row in rows for name, _ in _items(row.get("scores"))))
-    criterion = values.get("criterion")
-    scores.sort(key=lambda name: name != criterion)  # the one that decides comes first
-    ready = []
-    for row in rows:
-        found, settings = dict(_items(row.get("scores"))), row.get("settings") or {}
-        cells = [
-            tuple(found.get(name, {}).get(key) for key in ("mean", "sd", "mean_without_collapsed")) for name in scores
-        ]
-        is_best = bool(best) and best.get("settings") == settings
-        collapsed = [str(name) for name in row.get("collapsed") or []]
-        ready.append(
-            {"settings": settings, "runs": row.get("runs"), "cells": cells, "collapsed": collapsed, "is_best": is_best}
-        )
-    varied = [name for name in values.get("varied") or [] if any(name in row["settings"] for row in ready)]
-    return {
-        "varied": varied,
-        "scores": scores,
-        "rows": ready,
-        "criterion": criterion,
-        "best": best.get("run"),
-        "collapsed": sum(len(row["collapsed"]) for row in ready),
-    }
-
-
-def _by_rows(values):
-    """What bert_tf.sweep writes, {"runs", "combinations", "best_combination", "best_run"}, as `sweep` draws it."""
-    rows = []
-    for each in values["combinations"] if isinstance(values["combinations"], list) else []:
-        if not isinstance(each, dict):
-            continue
-        settings = {name: value for name, value in each.items() if name not in COUNTS}
-        sound = dict(_items(each.get("scores_without_collapsed")))
-        scores = {
-            name: {**score, "mean_without_collapsed": sound.get(name, {}).get("mean")}
-            for name, score in _items(each.get("scores"))
+    settings = [{name: value for name, value in each.items() if name not in COUNTS} for each in combinations]
+    scores = list(dict.fromkeys(name for each in combinations for name, _ in _items(each.get("scores"))))
+    scores.sort(key=lambda name: name != values.get("criterion"))  # the one that decides comes first
+    rows = [
+        {
+            "settings": own,
+            "runs": each.get("runs"),
+            "cells": _cells(each, scores),
+            "collapsed": _collapsed(values.get("runs"), own),
+            "is_best": number == values.get("best_combination"),
         }
-        collapsed = [
-            name
-            for name, run in _items(values.get("runs"))
-            if run.get("collapsed") and all(run.get(key) == value for key, value in settings.items())
-        ]
-        rows.append({"settings": settings, "runs": each.get("runs"), "collapsed": collapsed, "scores": scores})
-    names = dict.fromkeys(name for row in rows for name in row["settings"])
-    varied = [name for name in names if len({str(row["settings"].get(name)) for row in rows}) > 1]
-    number = values.get("best_combination")
-    best = rows[number]["settings"] if isinstance(number, int) and 0 <= number < len(rows) else None
+        for number, (own, each) in enumerate(zip(settings, combinations, strict=True))
+    ]
+    names = dict.fromkeys(name for own in settings for name in own)
     return {
-        "varied": varied,
+        "varied": [name for name in names if len({str(own.get(name)) for own in settings}) > 1],
+        "scores": scores,
         "rows": rows,
         "criterion": values.get("criterion"),
-        "best": {"settings": best, "run": values.get("best_run")},
+        "best": values.get("best_run"),
+        "collapsed": sum(len(row["collapsed"]) for row in rows),
     }
+
+
+def _cells(combination, scores):
+    found, sound = (dict(_items(combination.get(name))) for name in ("scores", "scores_without_collapsed"))
+    return [
+        (*(found.get(name, {}).get(key) for key in ("mean", "sd")), sound.get(name, {}).get("mean")) for name in scores
+    ]
+
+
+def _collapsed(runs, settings):
+    """The names of the collapsed runs of a combination."""
+    return [
+        name
+        for name, run in _items(runs)
+        if run.get("collapsed") and all(run.get(key) == value for key, value in settings.items())
+    ]

@@ -29,13 +29,31 @@ class Split:
         self.weights = np.full(len(examples), float(self.is_known), np.float32)
         if balanced:
             self.weights = goal.weights(self.truth)
+        self.pieces = None
+
+    def piece_counts(self, goal, tokenizer):
+        """How many pieces the texts of a row have, int32 [n, F]; of a choice, the first text and the longest choice."""
+        if self.pieces is None:
+            counts = piece_counts(tokenizer, self.texts)
+            self.pieces = np.stack([counts[:, 0], counts[:, 1:].max(1)], 1) if isinstance(goal, Choice) else counts
+        return self.pieces
+
+
+def statistics(split, goal, tokenizer, *, max_seq_length):
+    """How long the texts of a Split are, in pieces with [CLS] and [SEP], as {name: number} for the report."""
+    counts = split.piece_counts(goal, tokenizer)
+    sizes = counts.sum(1) + 1 + counts.shape[1]  # [n]
+    return {
+        "examples": len(sizes),
+        "mean_length": round(float(sizes.mean()), 1),
+        "longest": int(sizes.max()),
+        f"longer_than_{max_seq_length}": int((sizes > max_seq_length).sum()),
+    }
 
 
 def described(name, split, goal, tokenizer, *, max_seq_length, windows=None):
     """What there is, and warnings: a list of sentences on a Split, for people."""
-    counts = piece_counts(tokenizer, split.texts)  # [n, F]
-    if isinstance(goal, Choice):  # rows are the first text with each choice
-        counts = np.stack([counts[:, 0], counts[:, 1:].max(1)], 1)
+    counts = split.piece_counts(goal, tokenizer)
     said = [f"{len(split.texts):,} examples", describe(counts, max_seq_length, windows)]
     has_classes = split.is_known and isinstance(goal, Classes) and not isinstance(goal, Choice)
     shares = dict(zip(goal.labels, _counts(split.truth, goal) / len(split.texts), strict=True)) if has_classes else {}

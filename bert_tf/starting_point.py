@@ -20,13 +20,15 @@ PRETRAINING = "runs/pretraining"  # where run_pretraining.py leaves its run if n
 class StartingPoint:
     """What the flags come to, found without writing anything.
 
-    vocabulary: the pieces; None: to be learned. weights: {canonical name: array}; None: to be drawn.
+    vocabulary: the pieces; None: to be learned. weights: {canonical name: array}; None: to be drawn. labels: what the
+    head of a fine-tuned checkpoint sorts into; None: it does not say.
     """
 
     config: BertConfig
     vocabulary: list | None
     lower_case: bool
     weights: dict | None = None
+    labels: list | None = None
 
 
 def demonstration(settings):
@@ -70,6 +72,7 @@ def find(options, *, lower_case_given):
         vocabulary=known,
         lower_case=_lower_case(options, checkpoint, lower_case_given),
         weights=checkpoint.weights if checkpoint else None,
+        labels=checkpoint.labels if checkpoint else None,
     )
 
 

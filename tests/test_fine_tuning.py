@@ -149,6 +149,44 @@ def test_without_training_another_head_is_refused(without, expected):
     assert caught.value.exit_code == 2
 
 
+def headed(labels, size=2):
+    arrays = {
+        "classifier/kernel": np.arange(16.0 * size).reshape(16, size),
+        "classifier/bias": np.arange(float(size)),
+    }
+    return StartingPoint(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays, labels=labels)
+
+
+YES_NO = types.SimpleNamespace(goal=Classes(["no", "yes"]))
+
+
+def test_a_head_whose_labels_stand_in_another_order_is_put_into_ours():
+    start = fine_tuning.with_head(options(do_train=False), headed(["YES", "no"]), YES_NO)
+    assert start.weights["classifier/bias"].tolist() == [1, 0]
+    assert start.weights["classifier/kernel"][0].tolist() == [1, 0]
+    assert start.labels == ["no", "yes"]
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], None, ["LABEL_0", "LABEL_1"]])
+def test_a_head_without_other_names_is_taken_as_it_is(labels):
+    start = headed(labels)
+    assert fine_tuning.with_head(options(do_train=False), start, YES_NO) is start
+
+
+@pytest.mark.parametrize(
+    "start, complaint",
+    [
+        (headed(["cat", "dog"]), "it tells cat, dog apart, not no, yes"),
+        (headed(["a", "b", "c"], 3), r"its head is \(16, 3\), expected \(16, 2\)"),
+        (dataclasses.replace(headed(None), weights={"encoder/x": np.zeros(1)}), "it has no classifier/kernel"),
+    ],
+)
+def test_a_head_of_another_task_is_refused_unless_it_is_trained(start, complaint):
+    with pytest.raises(UserError, match=complaint):
+        fine_tuning.with_head(options(do_train=False), start, YES_NO)
+    assert fine_tuning.with_head(options(), start, YES_NO) is start
+
+
 def test_memory_is_asked_for_before_the_work_and_choices_and_frozen_layers_count(monkeypatch):
     monkeypatch.setattr(memory, "ACCELERATORS", ())
     monkeypatch.setattr(memory, "of_machine", lambda: (2**34, 2**34))

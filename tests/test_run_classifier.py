@@ -46,7 +46,7 @@ def test_a_run_leaves_results_and_a_checkpoint_that_can_be_read(trained):
     assert about["training"]["optimizer"] == "adamw_corrected"
     results = json.loads((run / "eval_results.json").read_text())
     assert set(results) == {"loss", "cross_entropy", "accuracy", "macro_f1"}
-    assert json.loads((run / "task.json").read_text()) == {"task": "table", "labels": ["cat", "dog"]}
+    assert json.loads((run / "task.json").read_text()) == {"task": "table", "labels": ["cat", "dog"], "kind": "class"}
     assert json.loads((run / "export" / "about.json").read_text())["labels"] == ["cat", "dog"]
     assert {"vocab.txt", "bert_config.json", "report.html", "eval_details.json"} <= {
         path.name for path in run.iterdir()

@@ -61,26 +61,28 @@ def test_of_very_many_classes_the_worst_are_shown():
 
 
 SWEEP = {
-    "varied": ["learning_rate"],
-    "rows": [
+    "criterion": "accuracy",
+    "runs": {
+        "seed=7,learning_rate=5e-05": {"learning_rate": 5e-05, "train_batch_size": 32, "collapsed": "all are the same"},
+        "seed=9,learning_rate=3e-05": {"learning_rate": 3e-05, "train_batch_size": 32, "collapsed": None},
+    },
+    "combinations": [
         {
-            "settings": {"learning_rate": 5e-05},
-            "runs": 3,
-            "collapsed": ["seed=7,learning_rate=5e-05"],
-            "scores": {
-                "loss": {"mean": 0.5, "sd": 0.01, "mean_without_collapsed": 0.4},
-                "accuracy": {"mean": 0.6, "sd": 0.1, "mean_without_collapsed": 0.7},
-            },
+            "learning_rate": 5e-05,
+            "train_batch_size": 32,
+            **{"runs": 3, "collapsed": 1, "failed": 0},
+            "scores": {"loss": {"mean": 0.5, "sd": 0.01}, "accuracy": {"mean": 0.6, "sd": 0.1}},
+            "scores_without_collapsed": {"loss": {"mean": 0.4, "sd": None}, "accuracy": {"mean": 0.7, "sd": None}},
         },
         {
-            "settings": {"learning_rate": 3e-05},
-            "runs": 3,
-            "collapsed": [],
-            "scores": {"accuracy": {"mean": 0.65, "sd": 0.02, "mean_without_collapsed": 0.65}},
+            "learning_rate": 3e-05,
+            "train_batch_size": 32,
+            **{"runs": 3, "collapsed": 0, "failed": 0},
+            "scores": {"accuracy": {"mean": 0.65, "sd": 0.02}},
         },
     ],
-    "best": {"settings": {"learning_rate": 3e-05}, "run": "seed=9,learning_rate=3e-05"},
-    "criterion": "accuracy",
+    "best_combination": 1,
+    "best_run": "seed=9,learning_rate=3e-05",
 }
 
 
@@ -94,26 +96,6 @@ def test_a_sweep_is_a_table_with_means_deviations_and_collapsed_runs(tmp_path):
     ) in text
 
 
-def test_a_sweep_as_run_classifier_writes_it_is_the_same_table(tmp_path):
-    def statistics(mean, sd=None):
-        return {"mean": mean, "sd": sd}
-
-    runs = {
-        "seed=7,learning_rate=5e-05": {"learning_rate": 5e-05, "train_batch_size": 32, "collapsed": "all are the same"},
-        "seed=9,learning_rate=3e-05": {"learning_rate": 3e-05, "train_batch_size": 32, "collapsed": None},
-    }
-    first = {"learning_rate": 5e-05, "train_batch_size": 32, "runs": 3, "collapsed": 1, "failed": 0}
-    first["scores"] = {"loss": statistics(0.5, 0.01), "accuracy": statistics(0.6, 0.1)}
-    first["scores_without_collapsed"] = {"loss": statistics(0.4), "accuracy": statistics(0.7)}
-    second = {"learning_rate": 3e-05, "train_batch_size": 32, "runs": 3, "collapsed": 0, "failed": 0}
-    second["scores"] = {"accuracy": statistics(0.65, 0.02)}
-    written = {"criterion": "accuracy", "runs": runs, "combinations": [first, second], "best_combination": 1}
-    written["best_run"] = "seed=9,learning_rate=3e-05"
-    assert scoreboard.sweep(written)["rows"][0]["cells"] == scoreboard.sweep(SWEEP)["rows"][0]["cells"]
-    text = as_read(page_of(tmp_path, sweep=written))
-    assert as_read(page_of(tmp_path, sweep=SWEEP)) == text and "3e-05 ★ 3 0.65 ± 0.02" in text
-
-
 def test_a_sweep_has_a_page_without_run_json_too(tmp_path):
     (tmp_path / "sweep.json").write_text(json.dumps(SWEEP))
     write_report(tmp_path)
@@ -123,11 +105,11 @@ def test_a_sweep_has_a_page_without_run_json_too(tmp_path):
 @pytest.mark.parametrize(
     "files",
     [
-        {"eval_details": [1], "sweep": {"rows": [3]}},
-        {"eval_details": {"dev": 3, "test": {}}, "sweep": {"rows": [{"settings": {}}], "best": 4}},
+        {"eval_details": [1], "sweep": {"combinations": [3]}},
+        {"eval_details": {"dev": 3, "test": {}}, "sweep": {"combinations": [{"runs": {}}], "best_run": 4}},
         {"eval_details": {"dev": {"per_class": [{"label": None}], "confusion": [[1, 2]], "hardest": [{}, 4]}}},
         {"sweep": {"combinations": [4, {"scores": 3}], "runs": [], "best_combination": 7}},
-        {"sweep": {"varied": ["x"], "rows": [{"scores": {"a": {"mean": None}}, "collapsed": None}]}},
+        {"sweep": {"combinations": [{"scores": {"a": {"mean": None}}, "collapsed": None}], "runs": 3}},
     ],
 )
 def test_files_that_are_not_as_expected_do_not_stop_a_report(tmp_path, files):
