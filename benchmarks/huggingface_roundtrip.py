@@ -2,11 +2,12 @@
 
     python benchmarks/huggingface_roundtrip.py [--checkpoint=FOLDER] [--torch_python=PYTHON]
 
-Writes the checkpoint (by default a small random BERT with a random vocabulary) as a Hugging Face folder. PYTHON, which
-has torch and transformers and need not have TensorFlow, loads it, answers, and saves it its own way; we read that.
-Prints a table and ends with exit code 1 if something is missing, differs or misses its tolerance.
+Writes the checkpoint (by default small random BERTs with a random vocabulary: with the pre-training heads, and with
+each kind of head for whole texts) as a Hugging Face folder. PYTHON, which has torch and transformers and need not have
+TensorFlow, loads it, answers, and saves it its own way; we read that. Prints a table and ends with exit code 1 if
+something is missing, differs or misses its tolerance.
 
-B texts, T slots of a text, D hidden size, V vocabulary.
+B texts, T slots of a text, D hidden size, V vocabulary, C classes or choices.
 """
 
 import argparse
@@ -22,14 +23,24 @@ import numpy as np
 TOLERANCE = 1e-4  # float32 on both sides, the logits being of size 10
 TEXTS = ("The quick brown fox, caffè latte!", "naïve Ωmega 中文 jumps", "")
 ROWS, SLOTS = 3, 24
+LABELS = {"class": ["no", "maybe", "y\u00e9s"], "several": ["red", "blue"]}
+KINDS = (None, "class", "several", "number", "choice")  # of heads; None are those of pre-training
 
 
-def new_checkpoint(hidden_act):
+def model_for(config, kind, labels):
+    """Our model with a head of that kind."""
+    from bert_tf import models
+
+    if kind in ("class", "several"):
+        return models.Classifier(config, len(labels))
+    return {None: models.Pretrainer, "number": models.Regressor, "choice": models.MultipleChoice}[kind](config)
+
+
+def new_checkpoint(hidden_act, kind=None):
     """A random BERT, its numbers large enough that every part of it matters."""
     from bert_tf import weights
     from bert_tf.checkpoints import Checkpoint
     from bert_tf.config import BertConfig
-    from bert_tf.models import Pretrainer
     from bert_tf.vocabulary import SPECIAL_PIECES
 
     letters = [chr(code) for code in range(33, 127) if not 65 <= code <= 90]
@@ -48,9 +59,10 @@ def new_checkpoint(hidden_act):
     rng = np.random.default_rng(0)
     arrays = {
         name: (rng.normal(0, 0.2, variable.shape) + name.endswith("gamma")).astype(np.float32)
-        for name, variable in weights.named(Pretrainer(config)).items()
+        for name, variable in weights.named(model_for(config, kind, LABELS.get(kind))).items()
     }
-    return Checkpoint(config=config, weights=arrays, vocabulary=vocabulary, lower_case=True)
+    text_side = {"vocabulary": vocabulary, "lower_case": True}
+    return Checkpoint(config=config, weights=arrays, **text_side, labels=LABELS.get(kind), kind=kind)
 
 
 def inputs_for(config):
@@ -67,19 +79,21 @@ def our_outputs(checkpoint, inputs):
     import tensorflow as tf
 
     from bert_tf import weights
-    from bert_tf.models import Pretrainer
     from bert_tf.text import Tokenizer, pack
 
-    model = Pretrainer(checkpoint.config)
+    model = model_for(checkpoint.config, checkpoint.kind, checkpoint.labels)
     weights.assign(model, checkpoint.weights)
     tensors = {name: tf.constant(values, tf.int32) for name, values in inputs.items()}
-    places = tf.tile(tf.range(SLOTS)[None], [ROWS, 1])  # [B, T]
-    outputs = model({**tensors, "masked_lm_positions": places})
-    found = {
-        "prediction_logits": outputs["masked_lm_logits"].numpy(),  # [B, T, V]
-        "seq_relationship_logits": outputs["next_sentence_logits"].numpy(),  # [B, 2]
-        "last_hidden_state": model.encoder(tensors)["tokens"].numpy(),  # [B, T, D]
-    }
+    found = {"last_hidden_state": model.encoder(tensors)["tokens"].numpy()}  # [B, T, D]
+    if checkpoint.kind is None:
+        places = tf.tile(tf.range(SLOTS)[None], [ROWS, 1])  # [B, T]
+        outputs = model({**tensors, "masked_lm_positions": places})
+        found["prediction_logits"] = outputs["masked_lm_logits"].numpy()  # [B, T, V]
+        found["seq_relationship_logits"] = outputs["next_sentence_logits"].numpy()  # [B, 2]
+    elif checkpoint.kind == "choice":  # the texts are choices of one example: [1, C]
+        found["logits"] = model({name: tensor[None] for name, tensor in tensors.items()})["logits"].numpy()
+    else:  # [B, C], of a number [B, 1]
+        found["logits"] = np.reshape(next(iter(model(tensors).values())), [ROWS, -1])
     if checkpoint.vocabulary and checkpoint.lower_case is not None:
         tokenizer = Tokenizer(checkpoint.vocabulary, lower_case=checkpoint.lower_case)
         packed = pack(tokenizer, [tf.constant(TEXTS)], checkpoint.config.max_position_embeddings)
@@ -94,16 +108,20 @@ def answer_with_torch(folder):
     import transformers
 
     written, inputs = os.path.join(folder, "written"), np.load(os.path.join(folder, "inputs.npz"))
-    model, info = transformers.BertForPreTraining.from_pretrained(written, output_loading_info=True)
+    settings = transformers.AutoConfig.from_pretrained(written)
+    kind = getattr(transformers, settings.architectures[0])
+    model, info = kind.from_pretrained(written, output_loading_info=True)
     model.eval()
     tensors = {
         "input_ids": torch.tensor(inputs["token_ids"]),
         "token_type_ids": torch.tensor(inputs["segment_ids"]),
         "attention_mask": torch.tensor((np.arange(SLOTS) < inputs["lengths"][:, None]).astype(np.int64)),
     }
+    is_choice = kind is transformers.BertForMultipleChoice
+    tensors = {name: tensor[None] if is_choice else tensor for name, tensor in tensors.items()}
     with torch.no_grad():
         outputs = model(**tensors, output_hidden_states=True)
-    found = {name: outputs[name].numpy() for name in ("prediction_logits", "seq_relationship_logits")}
+    found = {name: value.numpy() for name, value in outputs.items() if name.endswith("logits")}
     found["last_hidden_state"] = outputs.hidden_states[-1].numpy()
     if os.path.exists(os.path.join(written, "vocab.txt")):
         tokenizer = transformers.AutoTokenizer.from_pretrained(written)
@@ -113,7 +131,9 @@ def answer_with_torch(folder):
     model.save_pretrained(os.path.join(folder, "saved"))
     keys = {name: sorted(map(str, info[name])) for name in ("missing_keys", "unexpected_keys", "mismatched_keys")}
     versions = {"transformers": transformers.__version__, "torch": torch.__version__}
-    pathlib.Path(folder, "info.json").write_text(json.dumps({**keys, **versions}), encoding="utf-8")
+    names = [settings.id2label[i] for i in range(settings.num_labels)]
+    told = {"class": kind.__name__, "labels": names, "problem_type": settings.problem_type}
+    pathlib.Path(folder, "info.json").write_text(json.dumps({**keys, **versions, **told}), encoding="utf-8")
 
 
 def compare(checkpoint, torch_python):
@@ -126,7 +146,12 @@ def compare(checkpoint, torch_python):
         np.savez(os.path.join(folder, "inputs.npz"), **inputs)
         subprocess.run([torch_python, __file__, f"--answer={folder}"], check=True)
         info = json.loads(pathlib.Path(folder, "info.json").read_text(encoding="utf-8"))
-        print(f"transformers {info['transformers']}, torch {info['torch']}, {checkpoint.config.hidden_act}")
+        print(
+            f"transformers {info['transformers']}, torch {info['torch']}, {checkpoint.config.hidden_act}, "
+            f"{info['class']}, {info['problem_type'] or 'no problem type'}"
+        )
+        if checkpoint.labels:
+            yield f"labels are {', '.join(info['labels'])}", int(info["labels"] != checkpoint.labels), 0
         for name in ("missing_keys", "unexpected_keys", "mismatched_keys"):
             yield f"{name} {' '.join(info[name])}".strip(), len(info[name]), 0
         theirs, used = np.load(os.path.join(folder, "answers.npz")), inputs["lengths"]
@@ -136,10 +161,16 @@ def compare(checkpoint, torch_python):
         yield "weights lost by its save_pretrained", len(checkpoint.weights.keys() ^ saved.weights.keys()), 0
         changed = sum(not np.array_equal(saved.weights[name], array) for name, array in checkpoint.weights.items())
         yield "weights changed by its save_pretrained", changed, 0
+        yield "labels or kind of head changed by it", int(saved_head(saved) != saved_head(checkpoint)), 0
         yield "configuration changed by it", int(saved.config != checkpoint.config), 0
         yield "vocabulary changed by it", int(saved.vocabulary != checkpoint.vocabulary), 0
         if checkpoint.lower_case is not None:  # else it writes its own default
             yield "casing changed by it", int(saved.lower_case != checkpoint.lower_case), 0
+
+
+def saved_head(checkpoint):
+    """What a checkpoint says on its head."""
+    return checkpoint.kind, checkpoint.labels
 
 
 def difference(ours, theirs, lengths):
@@ -155,7 +186,7 @@ def difference(ours, theirs, lengths):
 def main():
     """Prints the table; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--checkpoint", help="checkpoint with both pre-training heads, in any format")
+    parser.add_argument("--checkpoint", help="with both pre-training heads or a fine-tuned one, in any format")
     parser.add_argument("--torch_python", default=sys.executable, help="Python with torch and transformers")
     parser.add_argument("--answer", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -170,7 +201,8 @@ def main():
 
     given = [checkpoints.read(arguments.checkpoint)] if arguments.checkpoint else None
     all_right = True
-    for checkpoint in given or [new_checkpoint(act) for act in ("gelu_erf", "gelu_tanh", "relu")]:
+    made = [("gelu_erf", None), ("gelu_tanh", None), *(("relu", kind) for kind in KINDS)]
+    for checkpoint in given or [new_checkpoint(*each) for each in made]:
         for what, found, tolerance in compare(checkpoint, arguments.torch_python):
             all_right &= bool(found <= tolerance)
             print(f"  {what:40} {found:10.2g}  {'ok' if found <= tolerance else 'MISS'}", flush=True)

@@ -113,6 +113,20 @@ def read_text_side(folder):
     return pieces, read_json(os.path.join(folder, "tokenizer_config.json")).get("do_lower_case")
 
 
+def read_task_side(folder, name="labels.json"):
+    """What a folder says on the head: the names of its labels and its kind; None where it says nothing."""
+    values = read_json(os.path.join(folder, name))
+    return values.get("labels") or None, values.get("kind")
+
+
+def write_task_side(folder, checkpoint):
+    """Writes `labels.json`, if the checkpoint knows labels or the kind of its head."""
+    if checkpoint.labels or checkpoint.kind:
+        write_json(
+            os.path.join(folder, "labels.json"), {"labels": list(checkpoint.labels or ()), "kind": checkpoint.kind}
+        )
+
+
 def write_text_side(folder, checkpoint, **more):
     """Writes `vocab.txt` and `tokenizer_config.json`, as far as the checkpoint knows; `more` goes into the latter."""
     if checkpoint.vocabulary is not None:

@@ -14,7 +14,9 @@ from bert_tf import metrics, pipeline
 from bert_tf.encoder import trimmed
 from bert_tf.errors import UserError
 from bert_tf.goals import Choice, Classes, Number
+from bert_tf.splits import Split, described, statistics
 from bert_tf.task import Objective, Task
+from bert_tf.windows import Windows
 
 INPUTS = ("text_a", "text_b")  # names of texts in the export, those of the original's InputExample
 
@@ -23,70 +25,79 @@ INPUTS = ("text_a", "text_b")  # names of texts in the export, those of the orig
 class TextTask(Task):
     """A Task about whole texts, and what only its script asks for.
 
-    goal: see bert_tf.goals. source(split): the Split, read once.
+    goal: see bert_tf.goals. source(split): the Split, read once. described(split): sentences on it for people;
+    statistics(split): numbers for the report.
     test_splits: splits to predict. submissions: {split: name of the file that a leaderboard takes}.
     """
 
     goal: Classes | Number
     source: Callable
+    described: Callable
+    statistics: Callable
     test_splits: tuple = ("test",)
     submissions: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
-def task(name, splits, goal, tokenizer, *, max_seq_length, texts=1, scores=(), class_weights="none", **fields):
+def settings(options):
+    """The arguments of `task` that are flags of run_classifier.py; raises UserError for windows that cannot be."""
+    windows = None
+    if options.long_texts == "windows":
+        windows = Windows(
+            stride=options.doc_stride or options.max_seq_length // 2,
+            most=options.max_windows,
+            pooling=options.window_pooling,
+        )
+        windows.check(options.max_seq_length)
+    return {"max_seq_length": options.max_seq_length, "class_weights": options.class_weights, "windows": windows}
+
+
+def task(
+    name, splits, goal, tokenizer, *, max_seq_length, texts=1, scores=(), class_weights="none", windows=None, **fields
+):
     """The task of answering `goal` (see bert_tf.goals) about examples.
 
     splits: {split: function that reads its examples}, called when first needed; "train" is trained on.
     texts: how many texts an example has, 1 or 2. scores: names in metrics.SCORES; by default those of the goal.
     class_weights: "balanced" lets every class count alike in the training loss, "none" every example.
+    windows: how texts longer than max_seq_length are read, a Windows; None: they are cut.
     fields: of TextTask, where they are other than: evaluate "dev", predict "test", nothing to submit.
     """
+    if windows and isinstance(goal, Choice):
+        raise UserError("long_texts=windows goes with texts and pairs; leave it out for choices, which are cut.")
 
     @functools.cache
     def source(split):
+        if split not in splits:
+            raise UserError(f"{name} has no {split} data: give a trained model as init_checkpoint, and do_train=false.")
         return Split(splits[split](), goal, balanced=split == "train" and class_weights == "balanced")
 
-    stream = functools.partial(batches, goal=goal, tokenizer=tokenizer, max_seq_length=max_seq_length)
+    # MNLI: matched_accuracy
+    criterion = next((f"{prefix}{(scores or goal.scores)[0]}" for prefix in fields.get("eval_splits", {"": 0})), "")
+    rows = {"max_seq_length": max_seq_length, "windows": windows}
+    stream = functools.partial(batches, inputs=functools.partial(goal.inputs, tokenizer, **rows))
     return TextTask(
         name=name,
-        model=goal.model,
+        model=functools.partial(goal.model, window_pooling=windows.pooling) if windows else goal.model,
         train_batches=lambda size, seed: stream(source("train"), size, seed=seed),
         eval_batches=lambda size, split="dev": stream(source(split), size),
         weights=lambda batch: {goal.measure: batch["row_weights"]},
         measures=functools.partial(measures_of, goal=goal),
         objectives={goal.measure: Objective()},
-        serve=functools.partial(serve, goal=goal, max_seq_length=max_seq_length, texts=texts),
-        answers=lambda outputs, batch: {
-            **goal.answers(outputs),
-            "row_numbers": tf.cast(batch["row_numbers"], tf.float32),
-        },
+        serve=functools.partial(serve, goal=goal, texts=texts, **rows),
+        answers=lambda outputs, batch: (
+            goal.answers(outputs) | {"row_numbers": tf.cast(batch["row_numbers"], tf.float32)}
+        ),
         scores=lambda answers, split: scored(goal, scores or goal.scores, answers, source(split)),
         goal=goal,
         source=source,
-        **{"eval_splits": {"": "dev"}, **fields},
+        described=lambda split: described(split, source(split), goal, tokenizer, **rows),
+        statistics=lambda split: statistics(source(split), goal, tokenizer, max_seq_length=max_seq_length),
+        **{"eval_splits": {"": "dev"}, "criterion": criterion, **fields},
     )
 
 
-class Split:
-    """The examples of a split, and as arrays their texts (string [n, F]), truth [n, ...] and loss weights float32 [n].
-
-    `is_known` says whether they have labels; without them the weights are 0. UserError where only some have.
-    """
-
-    def __init__(self, examples, goal, *, balanced=False):
-        missing = [example for example in examples if example.label in goal.missing]
-        if missing and len(missing) < len(examples):
-            raise UserError(f"There is no label in {missing[0].place}, but in other rows: give every row one, or none.")
-        self.examples, self.is_known = examples, not missing
-        self.texts = np.array([example.texts for example in examples], object)
-        self.truth = goal.truth(examples) if self.is_known else goal.unknown(len(examples))
-        self.weights = np.full(len(examples), float(self.is_known), np.float32)
-        if balanced:
-            self.weights = goal.weights(self.truth)
-
-
-def batches(split, size, *, goal, tokenizer, max_seq_length, seed=None):
-    """Batches of a Split: inputs of the goal's model, "truth" [B, ...], "row_weights" and "row_numbers" [B].
+def batches(split, size, *, inputs, seed=None):
+    """Batches of a Split: what `inputs` makes of texts [B, F], "truth" [B, ...], "row_weights", "row_numbers" [B].
 
     With a seed endless, in a new order every epoch; without one a pass in order, whose last batch is filled up with
     rows of number and weight 0. Every tensor has a static first dimension. The state of an iterator is one number.
@@ -100,7 +111,7 @@ def batches(split, size, *, goal, tokenizer, max_seq_length, seed=None):
     def made(rows):
         numbers = tf.where(rows < count, rows + 1, 0)
         return {
-            **goal.inputs(tokenizer, tf.gather(texts, rows), max_seq_length),
+            **inputs(tf.gather(texts, rows)),
             "truth": tf.gather(truth, rows),
             "row_weights": tf.gather(weights, rows),
             "row_numbers": tf.cast(numbers, tf.int32),
@@ -140,7 +151,7 @@ def details(goal, answers, split):
     return found
 
 
-def serve(model, tokenizer, *, goal, max_seq_length, texts):
+def serve(model, tokenizer, *, goal, texts, max_seq_length, windows=None):
     """The signatures of the export: texts -> what the goal answers, and the name of the "label", string [B].
 
     serving_default: string [B] each of `text_a` and, for pairs, `text_b`; of a choice `text_a` and `choices` [B, C].
@@ -152,7 +163,7 @@ def serve(model, tokenizer, *, goal, max_seq_length, texts):
 
     def answered(*given):  # string [B] or [B, C] each
         columns = [text if len(text.shape) == 2 else text[:, None] for text in given]
-        inputs = goal.inputs(tokenizer, tf.concat(columns, 1), max_seq_length)
+        inputs = goal.inputs(tokenizer, tf.concat(columns, 1), max_seq_length, windows)
         answers = goal.answers(model(trimmed(inputs)))
         return {**answers, **goal.served(answers)}
 

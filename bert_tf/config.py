@@ -5,6 +5,7 @@ import json
 import logging
 import math
 import os
+from typing import ClassVar
 
 from bert_tf.errors import UserError
 
@@ -131,6 +132,15 @@ class BertConfig:
         os.replace(beside, path)
 
 
+def expect_layers(num_frozen_layers, num_hidden_layers):
+    """Raises UserError if more layers are to be frozen than there are."""
+    if num_frozen_layers > num_hidden_layers:
+        raise UserError(
+            f"num_frozen_layers is {num_frozen_layers}, but the model has {num_hidden_layers} layers: "
+            f"choose {num_hidden_layers} or fewer."
+        )
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainConfig:
     """How a model is trained; the defaults are those of google-research/bert `run_pretraining.py`."""
@@ -149,6 +159,14 @@ class TrainConfig:
     random_seed: int = 12345
     precision: str = "auto"
     jit_compile: str = "auto"
+    # Fields of FineTuningConfig, which has flags for them.
+    layerwise_learning_rate_decay: ClassVar[float] = 1.0
+    num_frozen_layers: ClassVar[int] = 0
+    num_train_examples: ClassVar[int] = 0
+    evaluates: ClassVar[bool] = True
+    eval_steps: ClassVar[int] = 0
+    early_stop_patience: ClassVar[int] = 0
+    keep_best: ClassVar[bool] = False
 
     def __post_init__(self):
         positive = "train_batch_size eval_batch_size num_train_steps num_accumulation_steps save_checkpoints_steps"
@@ -162,6 +180,36 @@ class TrainConfig:
             raise UserError(
                 f"train_batch_size {self.train_batch_size} cannot be cut into {self.num_accumulation_steps} equal "
                 "micro-batches: choose num_accumulation_steps that divides it."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FineTuningConfig(TrainConfig):
+    """How a pre-trained model is trained further; without the fields of its own it is as the original does it.
+
+    layerwise_learning_rate_decay, num_frozen_layers: see `optimizers.layer_factors` and `optimizers.trained`.
+    num_train_examples: the length of an epoch, at the end of which it is evaluated; 0: there are no epochs.
+    evaluates: whether there is something to evaluate on. eval_steps: evaluate after so many steps; 0: whenever it saves
+        and at the end of an epoch. early_stop_patience: stop after so many evaluations without a better criterion of
+        the task; 0: never. keep_best: end with the weights of the best evaluation, not with the last.
+    """
+
+    layerwise_learning_rate_decay: float = 1.0
+    num_frozen_layers: int = 0
+    num_train_examples: int = 0
+    evaluates: bool = True
+    eval_steps: int = 0
+    early_stop_patience: int = 0
+    keep_best: bool = False
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("num_frozen_layers", "eval_steps", "early_stop_patience"):
+            if getattr(self, name) < 0:
+                raise UserError(f"{name} is {getattr(self, name)}; expected 0 or more.")
+        if not 0 < self.layerwise_learning_rate_decay <= 1:
+            raise UserError(
+                f"layerwise_learning_rate_decay is {self.layerwise_learning_rate_decay}; expected more than 0, up to 1."
             )
 
 

@@ -47,14 +47,16 @@ def charts(metrics, references=None):
     """Makes a chart of every metric, in the order of first appearance.
 
     metrics: dictionaries with "step"; "loss" and "eval_loss" share a chart. Where a step was logged again after a
-        restart, the later line counts. Values that are not finite numbers are left out, and counted.
+        restart, the later line counts. Values that are not finite numbers are left out, and counted. A metric that
+        repeats an earlier one point for point is not drawn again.
     references: {name: number}; "unigram_loss" is a dashed line in the chart of "loss".
     """
     values, left_out = _by_metric(metrics)
-    drawn = []
+    drawn, seen = [], []
     for name, curves in values.items():
         curves = {label: sorted(points.items()) for label, points in curves.items() if points}
-        if curves:
+        if curves and curves not in seen:  # a loss of one part is that part again
+            seen.append(curves)
             reference = (references or {}).get(REFERENCE + name)
             drawn.append(_chart(name, curves, reference if is_number(reference) else None, left_out.get(name, 0)))
     return drawn

@@ -13,12 +13,15 @@ def trimmed(inputs):
     """Model inputs without the slots that no text of the batch uses: the same answers, sooner.
 
     inputs: a batch with `lengths` [...], `token_ids` and `segment_ids` [..., T]; other tensors stay as they are, and
-    packed rows too. The number of slots is then known at run time only: not for XLA.
+    packed rows too. Of texts in windows (`window_counts`) it says as `window_rows` [rows] which of the B * W windows
+    there are. The number of slots, or of rows, is then known at run time only: not for XLA.
     """
     if "lengths" not in inputs:
         return inputs
-    longest = tf.reduce_max(tf.concat([tf.reshape(inputs["lengths"], [-1]), [1]], 0))  # of no text at all: 1
-    return {name: x[..., :longest] if name in ("token_ids", "segment_ids") else x for name, x in inputs.items()}
+    lengths = tf.reshape(inputs["lengths"], [-1])
+    longest = tf.reduce_max(tf.concat([lengths, [1]], 0))  # of no text at all: 1
+    rows = {"window_rows": tf.cast(tf.where(lengths > 0)[:, 0], tf.int32)} if "window_counts" in inputs else {}
+    return {name: x[..., :longest] if name in ("token_ids", "segment_ids") else x for name, x in inputs.items()} | rows
 
 
 @keras.saving.register_keras_serializable("bert_tf")

@@ -13,7 +13,8 @@ import tensorflow as tf
 from bert_tf import weights
 from bert_tf.errors import TrainingError, UserError, reason_of
 
-TOLERANCES = {"float32": 1e-4, "bfloat16": 0.1, "float16": 2e-2}  # of the live model's precision; the export is float32
+# Of the live model's precision, as a share of the largest number of an output; the export is float32.
+TOLERANCES = {"float32": 1e-4, "bfloat16": 0.1, "float16": 2e-2}
 
 
 def export(task, model, tokenizer, folder, *, examples, about=None):
@@ -66,18 +67,23 @@ def _compare(folder, live, examples, tolerance):
             if not difference <= tolerance:
                 raise UserError(
                     f"The export answers otherwise than the model: output {key!r} of {name!r} differs by "
-                    f"{difference:.2g}, expected at most {tolerance:.2g}. "
+                    f"{difference:.2g} of its size, expected at most {tolerance:.2g}. "
                     f"Nothing was written to {folder.removesuffix('.partial')}."
                 )
 
 
 def _difference(expected, given):
-    """Largest difference of numbers. Strings are the order of numbers, which a small difference may turn round."""
+    """Largest difference of numbers, as a share of the largest one that was expected, or of 1 where all are smaller.
+
+    What goes into the last layer is of size 1, so that its errors are too. Strings are the order of numbers, which a
+    small difference may turn round.
+    """
     if expected.shape != given.shape:
         return np.inf
     if expected.dtype.kind not in "fiu":
         return 0.0
-    return float(np.max(np.abs(expected.astype(np.float64) - given), initial=0.0))
+    expected = expected.astype(np.float64)
+    return float(np.max(np.abs(expected - given), initial=0.0) / np.max(np.abs(expected), initial=1.0))
 
 
 def _replace(beside, folder):

@@ -4,29 +4,40 @@
 """
 
 import dataclasses
+import logging
 import os
+import re
 import sys
+import textwrap
 
-from bert_tf import vocabulary
-from bert_tf.config import TrainConfig
+from bert_tf import memory, sweep, vocabulary
+from bert_tf.cluster import number_of_workers
+from bert_tf.config import FineTuningConfig, expect_layers
 from bert_tf.errors import UserError
-from bert_tf.run_folder import read_json
 
 # Examples below which the corrected optimizer is the default: fine-tuning on few fails now and then without it
 # (Mosbach et al. 2020; Zhang et al. 2020).
 FEW_EXAMPLES = 10_000
+UNNAMED = re.compile(r"label_\d+")  # what Hugging Face calls labels without a name
+log = logging.getLogger("bert_tf")
 
 
 def with_what_was_trained(options, folder):
     """Without training: the flags with the model of the run folder, or else init_checkpoint, and its labels."""
     if options.do_train:
         return options
-    if folder.last_step():
+    if is_trained(folder):
         options = dataclasses.replace(options, init_checkpoint=folder.path)
     if not options.init_checkpoint:
         raise UserError(f"There is no checkpoint in {folder.path}: train first, or give init_checkpoint.")
-    described = read_json(os.path.join(options.init_checkpoint, "task.json")) or {}
-    return dataclasses.replace(options, labels=options.labels or described.get("labels", ""))
+    from bert_tf import checkpoints
+
+    return dataclasses.replace(options, labels=options.labels or checkpoints.labels(options.init_checkpoint) or "")
+
+
+def is_trained(folder):
+    """Whether a folder holds a model that was trained: that of a run, or the best of several."""
+    return bool(folder.last_step()) or os.path.exists(folder.file(sweep.WEIGHTS))
 
 
 def make_task(options, start, folder):
@@ -56,6 +67,62 @@ def make_task(options, start, folder):
     return task, made[0]
 
 
+def expect_evaluation(options, task, *, several):
+    """Raises UserError if flags ask to evaluate on the way or to compare runs, and there is nothing to do it on."""
+    asked = [name for name in ("eval_steps", "early_stop_patience", "keep_best") if getattr(options, name)]
+    asked += ["num_seeds or a grid"] * several
+    if not asked:
+        return
+    if several and not options.do_train:
+        raise UserError("num_seeds and grids go with training: give do_train, or leave them out.")
+    if not (options.do_eval and task.criterion):
+        missing = f"{task.name} has none" if options.do_eval else "do_eval is off"
+        raise UserError(f"{asked[0]} was given, which needs a development set to evaluate on, but {missing}.")
+    for split in task.eval_splits.values():
+        if not task.source(split).is_known:
+            raise UserError(f"{asked[0]} was given, which needs labels in the development set, but it has none.")
+
+
+def expect_room(options, start, task):
+    """Raises UserError if layers or memory do not suffice for a step of training."""
+    from bert_tf.goals import Choice
+
+    expect_layers(options.num_frozen_layers, start.config.num_hidden_layers)
+    if options.do_train:
+        rows = len(task.goal.labels) if isinstance(task.goal, Choice) else 1
+        memory.check(start.config, options, processes=max(1, number_of_workers()), rows_an_example=rows)
+
+
+def with_head(options, start, task):
+    """The starting point with the columns of its head in the order of the task's labels, by their names.
+
+    Raises UserError, before anything is written, where no training follows and the head is none for the task: there is
+    none, it has another size, or its labels have other names. LABEL_0, LABEL_1, ... are no names: their order counts.
+    """
+    kernel = (start.weights or {}).get("classifier/kernel")
+    if kernel is not None and kernel.shape == (start.config.hidden_size, task.goal.size):
+        theirs, ours = (
+            [str(label).casefold() for label in labels] for labels in (start.labels or (), task.goal.labels)
+        )
+        if not theirs or theirs == ours or all(UNNAMED.fullmatch(label) for label in theirs):
+            return start
+        if sorted(theirs) == sorted(ours):
+            order = [theirs.index(label) for label in ours]
+            named = ("classifier/kernel", "classifier/bias")
+            reordered = {name: start.weights[name][..., order] for name in named}
+            return dataclasses.replace(start, weights=start.weights | reordered, labels=list(task.goal.labels))
+        found = f"it tells {', '.join(start.labels)} apart, not {', '.join(task.goal.labels)}"
+    elif kernel is None:
+        found = "it has no classifier/kernel"
+    else:
+        found = f"its head is {kernel.shape}, expected {(start.config.hidden_size, task.goal.size)}"
+    if options.do_train or not start.weights:
+        return start
+    raise UserError(
+        f"{options.init_checkpoint} was not trained on this task ({found}): train first, or give a model that was."
+    )
+
+
 def number_of_steps(options, task):
     """Steps of training: as in the original, examples / batch size * epochs; 0 without training."""
     if not options.do_train:
@@ -66,7 +133,7 @@ def number_of_steps(options, task):
 
 
 def train_config(options, examples, steps):
-    """The TrainConfig of so many examples and steps."""
+    """The FineTuningConfig of so many examples and steps."""
     optimizer = options.optimizer
     if optimizer == "auto":
         optimizer = "adamw_corrected" if examples < FEW_EXAMPLES else "adamw"
@@ -75,9 +142,38 @@ def train_config(options, examples, steps):
         "num_warmup_steps": int(steps * options.warmup_proportion),
         "optimizer": optimizer,
         "max_eval_steps": sys.maxsize,
+        "num_train_examples": examples,
+        "evaluates": options.do_eval,
     }
-    names = [field.name for field in dataclasses.fields(TrainConfig)]
-    return TrainConfig(**{name: computed[name] if name in computed else getattr(options, name) for name in names})
+    names = [field.name for field in dataclasses.fields(FineTuningConfig)]
+    return FineTuningConfig(**{name: computed[name] if name in computed else getattr(options, name) for name in names})
+
+
+def announce(options, config):
+    """Says what is trained on and how long, and why with which optimizer."""
+    few = options.optimizer == "auto" and config.num_train_examples < FEW_EXAMPLES
+    reason = f" (Adam with bias correction, as there are fewer than {FEW_EXAMPLES:,} examples)" if few else ""
+    print(
+        f"Training on {config.num_train_examples:,} examples, {config.num_train_steps:,} steps, "
+        f"{config.optimizer}{reason}",
+        flush=True,
+    )
+
+
+def warn_of_collapse(task, answers, folder):
+    """Warns, by its folder, of a run whose answers {split: {name: array}} are worth nothing; notes it in run.json."""
+    reason = None
+    for split, found in answers.items():
+        guesses = task.goal.guesses(found)
+        reason = reason or sweep.collapse(task.source(split).truth[: len(guesses)], guesses)
+    folder.update(collapsed=reason)
+    if reason:
+        log.warning(
+            "%s has collapsed: on the development set %s. Try another random_seed, a lower learning_rate or more "
+            "num_train_epochs.",
+            folder.path,
+            reason,
+        )
 
 
 def write_text_side(folder, start, tokenizer, task):
@@ -86,7 +182,7 @@ def write_text_side(folder, start, tokenizer, task):
         vocabulary.write(folder.file("vocab.txt"), tokenizer.vocabulary)
         start.config.write(folder.file("bert_config.json"))
     folder.write_json("tokenizer_config.json", {"do_lower_case": start.lower_case})
-    folder.write_json("task.json", {"task": task.name, "labels": list(task.goal.labels)})
+    folder.write_json("task.json", {"task": task.name, "labels": list(task.goal.labels), "kind": task.goal.kind})
 
 
 def assign_weights(model, start, options):
@@ -100,10 +196,30 @@ def assign_weights(model, start, options):
         return
     found = weights.assign(model, start.weights)
     print(found, flush=True)
+    wrong = "; ".join(f"{name} is {given} there, {expected} here" for name, given, expected in found.refused)
     if options.do_train or not (found.fresh or found.refused):
+        if wrong:
+            print(f"The head of {options.init_checkpoint} is of another task ({wrong}): drawn anew.", flush=True)
         return
-    wrong = [f"{name} is {given} there, {expected} here" for name, given, expected in found.refused]
-    wrong = "; ".join(wrong) or f"it has no {found.fresh[0]}"
+    wrong = wrong or f"it has no {found.fresh[0]}"
     raise UserError(
         f"{options.init_checkpoint} was not trained on this task ({wrong}): train first, or give a model that was."
     )
+
+
+def show_answers(folder, examples, count=3):
+    """Prints what an export answers to some of the examples, evenly out of all of them."""
+    from bert_tf.exported import Export
+    from bert_tf.predictions import answered
+
+    export = Export(folder)
+    examples = examples[:: -(-len(examples) // count)]
+    outputs = export.answer(examples)
+    for number, example in enumerate(examples):
+        row = answered(example, {name: values[number] for name, values in outputs.items()}, labels=export.labels)
+        share = dict(row.get("probabilities", {})).get(row["label"])
+        sure = f" {share:.0%}" if share is not None else ""
+        truth = ", ".join(map(str, example.label)) if isinstance(example.label, list) else example.label
+        truth = "" if truth is None else f" (it is {'none' if truth == '' else truth})"
+        text = textwrap.shorten(" | ".join(example.texts), 90)
+        print(f"  {text}  ->  {row['label'] or 'none'}{sure}{truth}", flush=True)

@@ -2,7 +2,8 @@
 
 B rows, C classes or choices, T = max_seq_length slots, F texts of an example, n examples.
 
-A goal has `model`, the loss of its outputs, what it answers, and how the words of a label column become numbers.
+A goal has `model`, `size` (numbers of its head for a row), the loss of its outputs, what it answers, and how the words
+of a label column become numbers.
 """
 
 import functools
@@ -14,16 +15,19 @@ import tensorflow as tf
 from bert_tf import models
 from bert_tf.errors import UserError
 from bert_tf.text import pack
+from bert_tf.windows import pack_windows
 
 
 class Classes:
     """One of several classes; `labels` are their names, in the order of the logits."""
 
+    kind = "class"  # what a checkpoint says of its head
     measure, scores = "cross_entropy", ("accuracy", "macro_f1")
     missing = (None, "")  # what a label column says where there is no label
 
     def __init__(self, labels):
         self.labels = tuple(labels)
+        self.size = len(self.labels)
         if len(self.labels) < 2 or len(set(self.labels)) < len(self.labels):
             raise UserError(f"The labels are {', '.join(self.labels) or 'none'}; expected two or more different ones.")
         self.model = functools.partial(models.Classifier, size=len(self.labels))
@@ -51,8 +55,12 @@ class Classes:
         counts = np.bincount(truth, minlength=len(self.labels))
         return (len(truth) / len(self.labels) / np.maximum(counts, 1))[truth].astype(np.float32)
 
-    def inputs(self, tokenizer, texts, max_seq_length):  # string [B, F] -> token_ids, segment_ids [B, T], lengths [B]
-        return pack(tokenizer, tf.unstack(texts, axis=1), max_seq_length)
+    def inputs(self, tokenizer, texts, max_seq_length, windows=None):
+        """string [B, F] -> what `text.pack` makes of them, or `windows.pack_windows` where windows are wanted."""
+        segments = tf.unstack(texts, axis=1)
+        if windows is None:
+            return pack(tokenizer, segments, max_seq_length)
+        return pack_windows(tokenizer, segments, max_seq_length, windows)
 
     def loss(self, outputs, truth):  # -> float32 [B]
         return tf.nn.sparse_softmax_cross_entropy_with_logits(truth, outputs["logits"])
@@ -81,6 +89,7 @@ class Classes:
 class Labels(Classes):
     """Any number of several labels: each holds or does not, by itself. A cell has them with `separator` in between."""
 
+    kind = "several"
     measure, scores = "binary_cross_entropy", ("micro_f1", "macro_f1", "accuracy")
     missing = (None,)
     threshold = 0.5  # of the probability from which a label holds
@@ -135,6 +144,7 @@ class Labels(Classes):
 class Number:
     """A number, learned by squared error and not squashed; GLUE's STS-B from 0 to 5."""
 
+    kind, size = "number", 1
     measure, scores, labels = "squared_error", ("pearson", "spearman", "mean_squared_error"), ()
     missing = Classes.missing
     model = models.Regressor
@@ -185,13 +195,15 @@ class Choice(Classes):
     Rows [CLS] first [SEP] choice [SEP] are encoded each by itself (Devlin et al. 2018, section 4.4).
     """
 
+    kind = "choice"
     scores = ("accuracy",)
 
     def __init__(self, count):
         super().__init__(map(str, range(count)))
+        self.size = 1
         self.model = models.MultipleChoice
 
-    def inputs(self, tokenizer, texts, max_seq_length):  # string [B, 1 + C] -> [B, C, T], lengths [B, C]
+    def inputs(self, tokenizer, texts, max_seq_length, windows=None):  # string [B, 1 + C] -> [B, C, T], lengths [B, C]
         count = len(self.labels)
         first = tf.reshape(tf.repeat(texts[:, :1], count, axis=1), [-1])  # [B * C]
         packed = pack(tokenizer, [first, tf.reshape(texts[:, 1:], [-1])], max_seq_length)
@@ -199,12 +211,15 @@ class Choice(Classes):
 
 
 def as_text(label):
-    """A label of any table as text: 1, 1.0 and "1" of JSON are one label, true is "true"; None stays None."""
+    """A label of any table as text without space around: 1, 1.0 and "1" of JSON are one label, true is "true".
+
+    None stays None.
+    """
     if isinstance(label, bool):
         return str(label).lower()
     if isinstance(label, float) and label.is_integer():
         label = int(label)
-    return label if label is None else str(label)
+    return label if label is None else str(label).strip()
 
 
 def parted(label, separator):

@@ -28,10 +28,17 @@ class Learner:
             )
         self.task, self.model, self.config, self.strategy = task, model, config, strategy
         self.variables = weights.variables(model)
+        self.trained = optimizers.trained(self.variables, config.num_frozen_layers)
         schedule = optimizers.linear_schedule(
             config.learning_rate, config.num_train_steps, config.num_warmup_steps, continuous=config.continuous_schedule
         )
-        self.optimizer = optimizers.create(config.optimizer, self.variables, schedule, weight_decay=config.weight_decay)
+        self.optimizer = optimizers.create(
+            config.optimizer,
+            self.trained,
+            schedule,
+            weight_decay=config.weight_decay,
+            factors=optimizers.layer_factors(self.variables, config.layerwise_learning_rate_decay),
+        )
         self.scale = LossScale(enabled=model.dtype_policy.compute_dtype == "float16")
         self.static = compiles(config.jit_compile) or isinstance(strategy, tf.distribute.TPUStrategy)
         self._step = tf.function(self._on_replicas)
@@ -39,7 +46,7 @@ class Learner:
             self._forward_backward = tf.function(self._forward_backward, jit_compile=True)
 
     def state(self):
-        """What a checkpoint must hold, beside the position in the data."""
+        """What a checkpoint must hold, beside the position in the data: frozen weights too, so that it is a model."""
         return {"weights": self.variables, "optimizer": self.optimizer.state(), "loss_scale": self.scale.state()}
 
     def step(self, batch):
@@ -95,11 +102,13 @@ class Learner:
     def _forward_backward(self, batch, sums, seed):
         """Measures as [sum, sum of weights], and dense gradients (None where the loss does not depend on a weight)."""
         batch = batch if self.static else trimmed(batch)
-        with tf.GradientTape() as tape:
+        trained = list(self.trained.values())
+        with tf.GradientTape(watch_accessed_variables=False) as tape:  # nothing is kept for layers that are frozen
+            tape.watch(trained)
             measures = self.task.measures(self.model(batch, seed=seed), batch)
             measures = {name: tf.stack([tf.reduce_sum(v * w), tf.reduce_sum(w)]) for name, (v, w) in measures.items()}
             loss = self.scale.applied(loss_of(self.task, measures, sums))
-        gradients = tape.gradient(loss, list(self.variables.values()))
+        gradients = tape.gradient(loss, trained)
         return measures, [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
 
 

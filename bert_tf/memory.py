@@ -1,15 +1,16 @@
 """How much memory a step of training takes at least, and whether this machine has it: asked before the work begins.
 
-N tokens in a micro-batch of one process, P masked positions in it, V vocabulary, D hidden size, H heads, T slots.
+V vocabulary, D hidden size, H heads, T slots.
 """
 
+import dataclasses
 import glob
 import logging
 
 from bert_tf.errors import UserError
 
 # What a weight takes: itself, its gradient and the two moments of Adam, in float32.
-BYTES_A_WEIGHT = 16
+BYTES_A_WEIGHT, BYTES_A_FROZEN_WEIGHT = 16, 4
 # What the backward pass keeps of a token in a layer, in numbers: measured 41 D + 2 H T and more, on a CPU.
 KEPT_A_WIDTH, KEPT_A_SLOT = 30, 2
 KEPT_LOGITS = 2  # the logits and their gradient
@@ -17,15 +18,19 @@ ACCELERATORS = ("/dev/nvidia[0-9]*", "/dev/kfd", "/dev/accel*")  # they have a m
 CONTROL_GROUP = "/sys/fs/cgroup/memory.max"
 
 
-def check(config, options, *, processes=1):
+def check(config, options, *, processes=1, rows_an_example=1):
     """Raises UserError if a step cannot fit into the memory of this machine, and warns if it does not fit just now.
 
-    config: a BertConfig; options: train_batch_size, num_accumulation_steps, max_seq_length, max_predictions_per_seq,
-    precision; processes: among how many machines a batch is shared out. Says nothing where there is an accelerator.
+    config: a BertConfig; options: train_batch_size, num_accumulation_steps, max_seq_length, precision, and where the
+    script has them max_predictions_per_seq and num_frozen_layers; processes: among how many machines a batch is shared
+    out; rows_an_example: the choices of a multiple choice. Says nothing where there is an accelerator.
     """
     if any(glob.glob(pattern) for pattern in ACCELERATORS):
         return
-    needed, (total, free) = at_least(config, options, processes=processes), of_machine()
+    needed, (total, free) = (
+        at_least(config, options, processes=processes, rows_an_example=rows_an_example),
+        of_machine(),
+    )
     if needed <= free:
         return
     sentence = (
@@ -40,23 +45,39 @@ def check(config, options, *, processes=1):
     logging.getLogger("bert_tf").warning("%s", f"{sentence}and {free / 2**30:,.1f} GiB are free: if it fails, {advice}")
 
 
-def at_least(config, options, *, processes=1):
+def at_least(config, options, *, processes=1, rows_an_example=1):
     """Bytes that a step takes in one process, cautiously: a warning that is wrong is worse than none."""
-    rows = options.train_batch_size / options.num_accumulation_steps / processes
+    rows = options.train_batch_size * rows_an_example / options.num_accumulation_steps / processes
+    frozen = getattr(options, "num_frozen_layers", 0)
     slots = options.max_seq_length
     number = 4 if options.precision == "float32" else 2  # auto may be bfloat16
     width, heads = config.hidden_size, config.num_attention_heads
-    kept = rows * slots * config.num_hidden_layers * (KEPT_A_WIDTH * width + KEPT_A_SLOT * heads * slots) * number
-    logits = rows * options.max_predictions_per_seq * config.vocab_size * 4 * KEPT_LOGITS
-    return BYTES_A_WEIGHT * weights(config) + kept + logits
+    kept = (
+        rows
+        * slots
+        * (config.num_hidden_layers - frozen)
+        * (KEPT_A_WIDTH * width + KEPT_A_SLOT * heads * slots)
+        * number
+    )
+    logits = rows * getattr(options, "max_predictions_per_seq", 0) * config.vocab_size * 4 * KEPT_LOGITS
+    fixed = BYTES_A_WEIGHT * weights(config)
+    if frozen:
+        trained = dataclasses.replace(config, num_hidden_layers=config.num_hidden_layers - frozen)
+        trained = weights(trained) - tables(config)
+        fixed = BYTES_A_WEIGHT * trained + BYTES_A_FROZEN_WEIGHT * (weights(config) - trained)
+    return fixed + kept + logits
 
 
 def weights(config):
     """The number of weights of the encoder, which are nearly all there are."""
     width = config.hidden_size
-    tables = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
     layer = 4 * width * width + 2 * width * config.intermediate_size
-    return tables * width + config.num_hidden_layers * layer
+    return tables(config) + config.num_hidden_layers * layer
+
+
+def tables(config):
+    """The number of weights of the embeddings."""
+    return (config.vocab_size + config.max_position_embeddings + config.type_vocab_size) * config.hidden_size
 
 
 def of_machine():

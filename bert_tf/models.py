@@ -1,6 +1,6 @@
 """Encoder plus head.
 
-B rows, T slots in a row, D hidden size, V vocabulary, P masked positions, C choices.
+B rows, T slots in a row, D hidden size, V vocabulary, P masked positions, C choices, W windows of a long text.
 """
 
 import keras
@@ -83,18 +83,33 @@ class Pretrainer(BertModel):
 
 
 class PooledModel(BertModel):
-    """BERT with one dense layer on its pooled vector (google-research/bert `run_classifier.py: create_model`)."""
+    """BERT with one dense layer on its pooled vector (google-research/bert `run_classifier.py: create_model`).
 
-    def __init__(self, config, size, **options):
+    window_pooling: "mean" or "max" of the pooled vectors of a text's windows is the vector of the text.
+    """
+
+    def __init__(self, config, size, window_pooling="mean", **options):
         super().__init__(config, **options)
+        self.window_pooling = window_pooling
         after_layers = 1 + 3 * self.config.num_hidden_layers  # the number of its dropout, see layers.TransformerLayer
         self.dropout = Dropout(HEAD_DROPOUT, after_layers, dtype=self.dtype_policy)
         self.classifier = LogitsHead(self.config, size, dtype=self.dtype_policy)
         self.built = True
 
-    def logits(self, inputs, seed=None):  # those of BertEncoder -> float32 [B, size]
-        pooled = self.encoder(inputs, seed=seed)["pooled"]  # [B, D]
-        return self.classifier(self.dropout(pooled, layout=self.encoder.layout(inputs, seed)))
+    def logits(self, inputs, seed=None):
+        """inputs: those of BertEncoder -> float32 [B, size].
+
+        Or of texts in windows: `token_ids`, `segment_ids` [B, W, T], `lengths` [B, W], `window_counts` [B], and
+        optionally `window_rows`, see `encoder.trimmed`.
+        """
+        rows = _windows_as_rows(inputs) if "window_counts" in inputs else inputs
+        pooled = self.encoder(rows, seed=seed)["pooled"]  # [B, D], or of each window
+        if "window_counts" in inputs:
+            pooled = _over_windows(pooled, rows, inputs["window_counts"], self.window_pooling)
+        return self.classifier(self.dropout(pooled, layout=self.encoder.layout(rows, seed)))
+
+    def get_config(self):
+        return {**super().get_config(), "window_pooling": self.window_pooling}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -151,6 +166,34 @@ class SpanFinder(BertModel):
         logits = self.span(tf.reshape(tokens, [-1, self.config.hidden_size]))  # [B * T, 2]
         logits = tf.reshape(logits, [-1, _last(inputs["token_ids"]), 2])
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
+
+
+def _windows_as_rows(inputs):
+    """Windows [B, W, ...] -> {"token_ids", "segment_ids", "lengths", "texts": the text of each row}."""
+    most = _last(inputs["lengths"])
+    rows = {
+        "token_ids": tf.reshape(inputs["token_ids"], [-1, _last(inputs["token_ids"])]),
+        "segment_ids": tf.reshape(inputs["segment_ids"], [-1, _last(inputs["segment_ids"])]),
+        "lengths": tf.reshape(inputs["lengths"], [-1]),
+    }
+    rows["texts"] = tf.range(_first(rows["lengths"])) // most
+    if "window_rows" in inputs:
+        rows = {name: tf.gather(x, inputs["window_rows"]) for name, x in rows.items()}
+    return rows
+
+
+def _over_windows(pooled, rows, counts, pooling):  # [rows, D] -> [B, D]
+    """Mean or maximum of the vectors of each text's windows; rows without a window (of length 0) count nothing."""
+    is_used, texts = (rows["lengths"] > 0)[:, None], _first(counts)
+    if pooling == "max":
+        return tf.math.unsorted_segment_max(tf.where(is_used, pooled, pooled.dtype.min), rows["texts"], texts)
+    summed = tf.math.unsorted_segment_sum(tf.where(is_used, tf.cast(pooled, tf.float32), 0), rows["texts"], texts)
+    return tf.cast(summed / tf.cast(counts, tf.float32)[:, None], pooled.dtype)
+
+
+def _first(tensor):
+    """The first dimension, static where it is known."""
+    return tf.shape(tensor)[0] if tensor.shape[0] is None else tensor.shape[0]
 
 
 def _last(tensor):

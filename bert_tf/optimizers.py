@@ -4,9 +4,12 @@ import re
 
 import tensorflow as tf
 
+from bert_tf.config import expect_layers
 from bert_tf.errors import UserError
 
 NO_DECAY = re.compile(r"norm/|bias")  # the original's "LayerNorm|layer_norm|bias", in our names
+LAYER = re.compile(r"encoder/layers/(\d+)/")
+EMBEDDINGS = "encoder/embeddings/"
 FUSED = "query_key_value/kernel"  # three matrices side by side; LAMB treats each by itself, as the original would
 
 
@@ -29,17 +32,64 @@ def linear_schedule(learning_rate, num_train_steps, num_warmup_steps=0, *, conti
     return rate
 
 
+def layer_factors(names, decay):
+    """{canonical name: what the learning rate is multiplied by}: less near the input, where common knowledge is.
+
+    Of L layers, counted from 0: layer i has decay^(L - i), the embeddings decay^(L + 1); pooler and heads have 1.
+    It is the discriminative fine-tuning of ULMFiT (Howard and Ruder 2018, section 3.1); google-research/electra
+    (`model/optimization.py: _get_layer_lrs`) gives layers and embeddings one power more.
+    """
+    top = number_of_layers(names)
+    return {name: decay ** (top + 1 - _depth(name, top)) for name in names}
+
+
+def trained(variables, num_frozen_layers):
+    """Those of {canonical name: variable} that are trained if the embeddings and the first N layers are not; 0: all.
+
+    Raises UserError if the model has fewer layers.
+    """
+    expect_layers(num_frozen_layers, number_of_layers(variables))
+    if not num_frozen_layers:
+        return dict(variables)
+    top = number_of_layers(variables)
+    return {name: value for name, value in variables.items() if _depth(name, top) > num_frozen_layers}
+
+
+def number_of_layers(names):
+    """How many layers the encoder has whose canonical names these are."""
+    return max((int(match[1]) + 1 for name in names if (match := LAYER.match(name))), default=0)
+
+
+def _depth(name, num_hidden_layers):
+    """0 for the embeddings, i + 1 for layer i, L + 1 for pooler and heads."""
+    match = LAYER.match(name)
+    if match:
+        return int(match[1]) + 1
+    return 0 if name.startswith(EMBEDDINGS) else num_hidden_layers + 1
+
+
 class AdamWeightDecay(tf.Module):
     """The original's Adam: no bias correction unless asked for, epsilon outside the root, decoupled weight decay.
 
     `variables` is {canonical name: tf.Variable}; weight decay leaves out LayerNorm and biases, by name. Gradients are
-    clipped together, by their global norm. Slots start at 0; `step` counts the updates.
+    clipped together, by their global norm. Slots start at 0; `step` counts the updates. `factors` {name: number}
+    multiply the learning rate of some variables.
     """
 
     def __init__(
-        self, variables, schedule, *, weight_decay=0.01, bias_correction=False, clip_norm=1.0, beta_1=0.9, beta_2=0.999
+        self,
+        variables,
+        schedule,
+        *,
+        weight_decay=0.01,
+        bias_correction=False,
+        clip_norm=1.0,
+        beta_1=0.9,
+        beta_2=0.999,
+        factors=None,
     ):
         super().__init__()
+        self.factors = factors or {}
         self.targets, self.schedule, self.weight_decay = dict(variables), schedule, weight_decay
         self.bias_correction, self.clip_norm, self.betas = bias_correction, clip_norm, (beta_1, beta_2)
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
@@ -76,7 +126,7 @@ class AdamWeightDecay(tf.Module):
         update = self._corrected(new_m, beta_1) / (tf.sqrt(self._corrected(new_v, beta_2)) + 1e-6)
         if self.weight_decay and not NO_DECAY.search(name):
             update += self.weight_decay * weight
-        update *= rate * self.trust_ratio(name, weight, update)
+        update *= rate * self.factors.get(name, 1.0) * self.trust_ratio(name, weight, update)
         m.assign(tf.where(finite, new_m, m))
         v.assign(tf.where(finite, new_v, v))
         weight.assign(tf.where(finite, weight - update, weight))

@@ -23,16 +23,42 @@ def python_manual(topics=None):
 
     topics: {name: text}; by default those of the running Python (3.10 to 3.13 were looked at: 79 topics each).
     """
+    for paragraphs in _paragraphs(topics).values():
+        if paragraphs:
+            yield [sentence for paragraph in paragraphs for sentence in paragraph]
+
+
+def passages(topics=None, *, words=40):
+    """Yields (topic, text) of passages of whole paragraphs of one topic, by name and in order; no text twice.
+
+    A passage ends with the paragraph in which it comes to so many words; what is left at the end of a topic goes into
+    its last passage. topics: as for `python_manual`.
+    """
+    for name, paragraphs in _paragraphs(topics).items():
+        found = [[]]
+        for paragraph in paragraphs:
+            if len(" ".join(found[-1]).split()) >= words:
+                found.append([])
+            found[-1] += paragraph
+        if len(found) > 1 and len(" ".join(found[-1]).split()) < words:
+            found[-2:] = [found[-2] + found[-1]]
+        for sentences in found:
+            if sentences:
+                yield name, " ".join(sentences)
+
+
+def _paragraphs(topics):
+    """{topic: its paragraphs of prose, lists of sentences}, by name; each sentence in the longest topic that has it."""
     if topics is None:
         from pydoc_data.topics import topics  # half a megabyte: only when wanted
     seen, documents = set(), {}
     for name in sorted(topics, key=lambda name: (-len(topics[name]), name)):
-        sentences = dict.fromkeys(sentence for block in _blocks(topics[name]) for sentence in _prose(block))
-        documents[name] = [sentence for sentence in sentences if sentence not in seen]
-        seen.update(documents[name])
-    for name in sorted(documents):
-        if documents[name]:
-            yield documents[name]
+        documents[name] = []
+        for block in _blocks(topics[name]):
+            paragraph = [sentence for sentence in dict.fromkeys(_prose(block)) if sentence not in seen]
+            seen.update(paragraph)
+            documents[name] += [paragraph] * bool(paragraph)
+    return {name: documents[name] for name in sorted(documents)}
 
 
 def _blocks(text):

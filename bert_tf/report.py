@@ -8,7 +8,7 @@ from datetime import datetime
 
 import jinja2
 
-from bert_tf import curves
+from bert_tf import curves, scoreboard
 from bert_tf.errors import UserError
 
 TEMPLATE = "report.html.jinja"
@@ -18,22 +18,28 @@ NOT_WORDS = {"lm": "LM", "id": "ID", "nsp": "NSP", "mlm": "MLM", "f1": "F1"}
 def write_report(folder):
     """Writes `folder`/report.html from what the run left there, and returns its path.
 
-    Reads run.json, and as far as they are there metrics.jsonl, eval_results.json, examples.json and
-    records/manifest.json. Raises UserError where `folder` holds no readable run.json.
+    Reads run.json, and as far as they are there metrics.jsonl, eval_results.json, eval_details.json, examples.json,
+    sweep.json and records/manifest.json. Raises UserError where `folder` holds neither a readable run.json nor a sweep.
     """
-    run = _read_json(folder, "run.json")
+    run, sweep = _read_json(folder, "run.json"), scoreboard.sweep(_read_json(folder, "sweep.json"))
+    if sweep and not isinstance(run, dict):
+        run = {"name": os.path.basename(os.path.abspath(folder))}
     if not isinstance(run, dict):
         raise UserError(f"{folder} holds no readable run.json: a report is made of the folder that a run wrote to.")
     metrics = _read_lines(os.path.join(folder, "metrics.jsonl"))
     scores = _dictionary(_read_json(folder, "eval_results.json"))
     manifest = _dictionary(_read_json(folder, os.path.join("records", "manifest.json")))
+    splits = scoreboard.splits(_read_json(folder, "eval_details.json"))
     page = _template().render(
         run={name: run.get(name) for name in ("name", "config", "flags", "versions", "machine")},
         summary=summary(run, metrics),
-        scores=scores,
+        scores=scoreboard.final_scores(scores, run.get("name"), splits),
         charts=curves.charts(metrics, scores),
         examples=_examples(_dictionary(_read_json(folder, "examples.json"))),
+        sweep=sweep,
+        splits=splits,
         statistics=_statistics(_dictionary(manifest.get("statistics"))),
+        text_statistics=_statistics(_dictionary(run.get("text_statistics"))),
         warnings=manifest.get("warnings") or [],
         phases=_phases(_dictionary(run.get("phases"))),
         command=_command(run.get("command")),
@@ -46,9 +52,11 @@ def write_report(folder):
 
 
 def _template():
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    files = importlib.resources.files("bert_tf")
+    loader = jinja2.FunctionLoader(lambda name: files.joinpath(name).read_text(encoding="utf-8"))
+    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"words": words, "shown": shown, "exactly": exactly, "duration": duration}
-    return environment.from_string(importlib.resources.files("bert_tf").joinpath(TEMPLATE).read_text(encoding="utf-8"))
+    return environment.get_template(TEMPLATE)
 
 
 def _read_json(folder, name):

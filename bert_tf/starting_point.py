@@ -11,19 +11,38 @@ from bert_tf import vocabulary
 from bert_tf.config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.quiet import start_tensorflow
+from bert_tf.run_folder import RunFolder
+
+PRETRAINING = "runs/pretraining"  # where run_pretraining.py leaves its run if no flag says otherwise
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StartingPoint:
     """What the flags come to, found without writing anything.
 
-    vocabulary: the pieces; None: to be learned. weights: {canonical name: array}; None: to be drawn.
+    vocabulary: the pieces; None: to be learned. weights: {canonical name: array}; None: to be drawn. labels: what the
+    head of a fine-tuned checkpoint sorts into; None: it does not say.
     """
 
     config: BertConfig
     vocabulary: list | None
     lower_case: bool
     weights: dict | None = None
+    labels: list | None = None
+
+
+def demonstration(settings):
+    """The settings of a demonstration of fine-tuning, and what it starts from; says so.
+
+    That is the encoder which run_pretraining.py left in its folder; without one it is from scratch, in another folder,
+    so that both can be compared.
+    """
+    print("No flag says what to learn: a demonstration on Python's manual. Which part of it is a passage from?")
+    if RunFolder(PRETRAINING).last_step() and os.path.exists(os.path.join(PRETRAINING, "vocab.txt")):
+        print(f"It starts from the encoder in {PRETRAINING}.", flush=True)
+        return {**settings, "init_checkpoint": PRETRAINING}
+    print(f"It starts from scratch, as {PRETRAINING} holds no encoder: run_pretraining.py makes one.", flush=True)
+    return {**settings, "output_dir": "runs/classifier_from_scratch"}
 
 
 def find(options, *, lower_case_given):
@@ -53,6 +72,7 @@ def find(options, *, lower_case_given):
         vocabulary=known,
         lower_case=_lower_case(options, checkpoint, lower_case_given),
         weights=checkpoint.weights if checkpoint else None,
+        labels=checkpoint.labels if checkpoint else None,
     )
 
 

@@ -1,10 +1,12 @@
 """Rows of TSV, CSV and JSONL files by the names of their columns, each with its line number. Free of TensorFlow.
 
 In a TSV file every character stands for itself: a quote is no sign of the format, only tabs and line feeds are. So
-are GLUE's files written, and a reader that takes quotes for signs loses rows of them. CSV follows RFC 4180.
+are GLUE's files written, and a reader that takes quotes for signs loses rows of them. CSV follows RFC 4180; where its
+header has no comma but a semicolon, semicolons part the fields: so Excel writes it in half of the world.
 """
 
 import csv
+import itertools
 import json
 import os
 import sys
@@ -17,10 +19,11 @@ KINDS = (".tsv", ".csv", ".jsonl")
 def read(path, columns=None, *, broken=None):
     """Yields (line number, {column: text}) of every row; a row of JSONL may hold numbers and lists too.
 
-    columns: the names of the columns of a TSV or CSV file that has no header.
+    columns: the names of the columns of a TSV or CSV file that has no header. Space around names is dropped.
+        Columns whose name is empty may occur several times, and fields behind the last one if they are empty.
     broken: a list to put the lines of rows with more or fewer fields than columns into; these rows are passed over.
     Raises UserError, with the line, for a row with more or fewer fields than columns, for what is not UTF-8, NUL,
-    broken CSV or JSON; and for a file that is missing, of another kind or without any row.
+    broken CSV or JSON; for a name that two columns have; for a file that is missing, of another kind or without rows.
     """
     kind = os.path.splitext(path)[1].lower()
     if kind not in KINDS:
@@ -63,6 +66,8 @@ def _lines(path):
         raise UserError(f"{path} cannot be read ({error.strerror}): give the path of a table.") from None
     with file:
         for number, raw in enumerate(file, 1):
+            if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+                raise UserError(f"{path} is UTF-16, as Excel's Unicode text; save it as CSV UTF-8.")
             if b"\0" in raw:
                 raise UserError(f"{path} is not text: line {number} holds NUL; expected UTF-8.")
             try:
@@ -83,7 +88,10 @@ def _fields(path, lines, kind):
                 yield number, line.split("\t")
         return
     csv.field_size_limit(sys.maxsize)  # a field may be a whole document
-    reader = csv.reader(lines, strict=True)
+    lines = iter(lines)
+    header = next(lines, "")
+    is_semicolon = ";" in header and len(next(csv.reader([header]))) == 1
+    reader = csv.reader(itertools.chain([header], lines), strict=True, delimiter=";" if is_semicolon else ",")
     while True:
         try:
             row = next(reader, None)
@@ -100,8 +108,10 @@ def _fields(path, lines, kind):
 def _named(path, rows, columns, broken):
     for number, fields in rows:
         if columns is None:
-            columns = fields
+            columns = _header(path, fields)
             continue
+        if len(fields) > len(columns) and not any(fields[len(columns) :]):  # a spreadsheet's empty columns
+            fields = fields[: len(columns)]
         if len(fields) != len(columns):
             if broken is not None:
                 broken.append(number)
@@ -110,6 +120,14 @@ def _named(path, rows, columns, broken):
                 f"Line {number} of {path} has {len(fields)} fields; expected {len(columns)} ({', '.join(columns)})."
             )
         yield number, dict(zip(columns, fields, strict=True))
+
+
+def _header(path, fields):
+    names = [name.strip() for name in fields]
+    doubles = sorted({name for name in names if name and names.count(name) > 1})
+    if doubles:
+        raise UserError(f"{path} has several columns {', '.join(map(repr, doubles))}; give each a name of its own.")
+    return names
 
 
 def _objects(path, lines):

@@ -34,6 +34,9 @@ class Task:
     answers(outputs, batch): {name: float32 [B, ...]}, among them "row_numbers": 1, 2, ... in the split's order, 0 for a
         row that only fills the batch.
     scores(answers, split): {score: number} of the answers for a whole split, arrays without such rows.
+
+    criterion: the result of an evaluation, by its full name, that decides which checkpoint or which run is the best;
+        higher is better. Empty where nothing can decide, as without evaluation splits.
     """
 
     name: str
@@ -47,3 +50,4 @@ class Task:
     eval_splits: Mapping[str, str] = dataclasses.field(default_factory=lambda: {"": "eval"})
     answers: Callable | None = None
     scores: Callable | None = None
+    criterion: str = ""

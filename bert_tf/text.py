@@ -102,7 +102,7 @@ def pack(tokenizer, segments, max_seq_length):
             "least 3, or two segments and at least 4."
         )
     segments = [s if isinstance(s, tf.RaggedTensor) and s.dtype != tf.string else tokenizer(s) for s in segments]
-    kept = _kept_lengths([tf.cast(segment.row_lengths(), tf.int32) for segment in segments], room)
+    kept = kept_lengths([tf.cast(segment.row_lengths(), tf.int32) for segment in segments], room)
     slots = tf.range(max_seq_length)[None, :]  # [1, L]
     batch = tf.shape(kept[0])[0]
     token_ids = tf.where(tf.equal(slots, 0), tokenizer.cls_id, tf.fill([batch, max_seq_length], tokenizer.pad_id))
@@ -120,7 +120,7 @@ def pack(tokenizer, segments, max_seq_length):
     return {"token_ids": token_ids, "segment_ids": segment_ids, "lengths": lengths}
 
 
-def _kept_lengths(lengths, room):
+def kept_lengths(lengths, room):
     """How many pieces of each segment fit: int32 [B] each. Equal to popping from the longer, the second on a tie."""
     if len(lengths) == 1:
         return [tf.minimum(lengths[0], room)]

@@ -15,41 +15,102 @@ from bert_tf.encoder import trimmed
 from bert_tf.errors import Interrupted, TrainingError, UserError, reason_of
 from bert_tf.learner import Learner, means_of
 from bert_tf.progress import progress
+from bert_tf.selection import Selection
 from bert_tf.train_state import TrainState
 
 
 def train(task, model, config, strategy, folder):
     """Trains the model up to `config.num_train_steps`, going on from the newest whole checkpoint of the run folder.
 
-    The same command gives bitwise the same weights however often it was killed and started again. Saves and evaluates
-    every `save_checkpoints_steps`. Raises TrainingError at a loss that is not a number, and Interrupted after SIGTERM
-    or Ctrl-C, with everything saved.
+    The same command gives bitwise the same weights however often it was killed and started again. Saves every
+    `save_checkpoints_steps`, evaluates as `selection.is_due` says. Of a FineTuningConfig `early_stop_patience` may end
+    it sooner, and with `keep_best` model and last checkpoint end with the weights of the best evaluation.
+    Returns the step that the weights are of. Raises TrainingError (Diverged at a loss that is not a number), and
+    Interrupted after SIGTERM or Ctrl-C, with everything saved.
     """
-    batches = iter(task.train_batches(config.train_batch_size, config.random_seed))
-    with strategy.scope():
-        learner = Learner(task, model, config, strategy)
-    state = TrainState(folder.checkpoints, {**learner.state(), "data": batches}, writes=is_chief(strategy))
-    first = state.restore()
-    folder.forget_metrics_after(first)
-    log_every = max(1, min(100, config.num_train_steps // 100))
-    log, evaluate = _Log(task, folder), Evaluator(task, model, config, strategy)
+    loop = _Loop(task, model, config, strategy, folder)
     with _stop_requested() as stop, progress("training", config.num_train_steps) as report:
-        report(first)
-        for step in range(first + 1, config.num_train_steps + 1):
-            log.add(step, _step(learner, batches, step))
-            save = stop or step % config.save_checkpoints_steps == 0 or step == config.num_train_steps
-            if save or step % log_every == 0:
-                report(step, log.write(step, expect_finite=not learner.scale.enabled))
-            if save and not stop and step < config.num_train_steps:
-                folder.log(step, {f"eval_{name}": value for name, value in evaluate().items()})
-            if save:
-                state.save(step)
-            if stop and step < config.num_train_steps:
-                raise Interrupted(
-                    f"Stopped after step {step}, which is saved; the same command goes on from there.", stop[0]
-                )
+        step = loop.run(stop, report)
     barrier(strategy)
-    state.close()
+    loop.close()
+    said, outcome = loop.selection.outcome(step)
+    for sentence in said:
+        print(sentence, flush=True)
+    if outcome:
+        folder.update(selection=outcome)
+    return loop.selection.taken(step)
+
+
+class Diverged(TrainingError):
+    """The loss or its gradient is not a number: the settings do not work for this model and these data."""
+
+
+class _Loop:
+    """A run of training: what it needs, and what is done after each step."""
+
+    def __init__(self, task, model, config, strategy, folder):
+        self.task, self.config, self.folder = task, config, folder
+        self.batches = iter(task.train_batches(config.train_batch_size, config.random_seed))
+        with strategy.scope():
+            self.learner = Learner(task, model, config, strategy)
+        self.selection = Selection(task, config, self.learner.variables, folder, strategy)
+        parts = {**self.learner.state(), "data": self.batches, **self.selection.state()}
+        self.state = TrainState(folder.checkpoints, parts, writes=is_chief(strategy))
+        self.log, self.evaluate = _Log(task, folder), Evaluator(task, model, config, strategy)
+
+    def run(self, stop, report):
+        """Goes on to the last step and returns it; `stop` is empty until somebody asks to stop."""
+        step = self.state.restore()
+        self.folder.forget_metrics_after(step)
+        report(step)
+        if self.selection.was_missed(step):
+            self._evaluate(step)
+            if self._is_last(step):
+                self._save(step)
+        while not self._is_last(step):
+            step += 1
+            self.log.add(step, _step(self.learner, self.batches, step))
+            stopping = list(stop)
+            self._after(step, stopping, report)
+            if stopping and not self._is_last(step):
+                raise Interrupted(
+                    f"Stopped after step {step}, which is saved; the same command goes on from there.", stopping[0]
+                )
+        return step
+
+    def _is_last(self, step):
+        return step >= self.config.num_train_steps or self.selection.is_enough
+
+    def _after(self, step, stopping, report):
+        """A line of metrics, an evaluation, a checkpoint: whatever is due."""
+        steps = self.config.num_train_steps
+        evaluates = self.selection.is_due(step) and (not stopping or step == steps)
+        saves = stopping or step % self.config.save_checkpoints_steps == 0
+        if evaluates or saves or step == steps or step % max(1, min(100, steps // 100)) == 0:
+            report(step, self.log.write(step, expect_finite=not self.learner.scale.enabled))
+        if evaluates:
+            self._evaluate(step)
+        if saves or self._is_last(step):
+            self._save(step)
+
+    def _evaluate(self, step):
+        """Evaluates, says and notes the results."""
+        results = self.evaluate()
+        self.folder.log(step, {f"eval_{name}": value for name, value in results.items()})
+        self.selection.add(step, results)
+        names = [name for name in results if not name.endswith(tuple(self.task.objectives))]
+        if self.folder.writes:
+            print(f"Step {step}, held out: " + "  ".join(f"{name} {results[name]:.4f}" for name in names), flush=True)
+
+    def _save(self, step):
+        if self._is_last(step):
+            self.selection.conclude(step)
+        self.state.save(step)
+        self.selection.saved()
+
+    def close(self):
+        self.state.close()
+        self.selection.close()
 
 
 class Evaluator:
@@ -163,7 +224,7 @@ class _Log:
             if not np.isfinite(result["gradient_norm"]):
                 kept = sorted(os.listdir(self.folder.checkpoints)) if os.path.isdir(self.folder.checkpoints) else []
                 last = [name.removesuffix(".index") for name in kept if name.endswith(".index")]
-                raise TrainingError(
+                raise Diverged(
                     f"The loss or its gradient is not a number in step {step}. Kept: "
                     f"{', '.join(last) or 'no checkpoint'}. Start again in another output_dir with a lower "
                     "learning_rate, more num_warmup_steps, or precision=float32."

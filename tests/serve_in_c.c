@@ -3,8 +3,9 @@
    serve_in_c FOLDER INPUTS OUTPUTS [op library .so ...] <STRINGS
 
    INPUTS and OUTPUTS are comma-separated tensor names ("serving_default_text:0"). Standard input holds, for each input,
-   the number of its strings, and each string as its length in bytes, a line feed and the bytes. Prints one JSON object a
-   line for each output: {"shape": [..], "values": [..]}. Ends with 1 and one line of explanation if anything fails. */
+   the number of its dimensions, these, and each string as its length in bytes, a line feed and the bytes. Prints one
+   JSON object a line for each output: {"shape": [..], "values": [..]}. Ends with 1 and one line of explanation if
+   anything fails. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -41,9 +42,14 @@ static int find(TF_Graph *graph, char *names, TF_Output *found) {
 
 /* Reads one batch of strings from standard input. */
 static TF_Tensor *read_strings(void) {
-  int64_t count;
-  if (scanf("%" SCNd64, &count) != 1 || count < 0) fail("standard input", "expected the number of strings");
-  TF_Tensor *batch = TF_AllocateTensor(TF_STRING, &count, 1, (size_t)count * sizeof(TF_TString));
+  int rank;
+  int64_t shape[MOST], count = 1;
+  if (scanf("%d", &rank) != 1 || rank < 0 || rank > MOST) fail("standard input", "expected a number of dimensions");
+  for (int i = 0; i < rank; i++) {
+    if (scanf("%" SCNd64, &shape[i]) != 1 || shape[i] < 0) fail("standard input", "expected a dimension");
+    count *= shape[i];
+  }
+  TF_Tensor *batch = TF_AllocateTensor(TF_STRING, shape, rank, (size_t)count * sizeof(TF_TString));
   TF_TString *strings = TF_TensorData(batch);
   for (int64_t i = 0; i < count; i++) {
     size_t length;

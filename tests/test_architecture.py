@@ -16,15 +16,15 @@ SCRIPTS = sorted(ROOT.glob("run_*.py"))
 SIDES = {
     "ground": "__init__ cluster config errors memory progress quiet",
     "text": "characters normalizer double_array wordpiece text vocabulary text_layout python_manual corpus buckets "
-    "pairs shards workers statistics records masking pipeline tables examples",
+    "pairs shards workers statistics records masking pipeline tables examples prepared_datasets windows asked",
     "model": "layers encoder models weights",
     "means": "optimizers distribute precision metrics",
     "task": "task",
     "formats": "torch_pickle checkpoint_files checkpoints",
-    "tasks": "goals classification predictions tasks",
-    "loop": "learner train train_state run_folder export",
-    "report": "curves report",
-    "edge": "flags preparation starting_point fine_tuning commands",
+    "tasks": "goals splits classification predictions tasks",
+    "loop": "learner train selection train_state run_folder export exported",
+    "report": "curves scoreboard report",
+    "edge": "flags preparation starting_point fine_tuning sweep commands",
 }
 SIDE_OF = {module: side for side, modules in SIDES.items() for module in modules.split()}
 # What each side may import, beside itself.
@@ -43,9 +43,9 @@ MAY_IMPORT = {
 # Modules that flags are checked with, that worker processes load, or that only read files.
 NO_TENSORFLOW = (
     "config errors memory progress characters vocabulary text_layout python_manual corpus buckets pairs statistics "
-    "records workers curves report flags preparation starting_point fine_tuning run_folder task tables "
-    "examples metrics predictions "
-    "checkpoints checkpoint_files commands commands.convert"
+    "records workers curves report flags preparation starting_point fine_tuning sweep run_folder task tables "
+    "examples prepared_datasets metrics predictions "
+    "asked exported scoreboard checkpoints checkpoint_files commands commands.convert commands.predict"
 ).split()
 VAGUE = {"utils", "util", "helpers", "helper", "misc", "base", "common"}
 

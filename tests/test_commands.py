@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tiny
 
-from bert_tf import checkpoints, commands, vocabulary
+from bert_tf import checkpoints, commands, models, vocabulary
 from bert_tf.checkpoints import Checkpoint
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -77,6 +77,16 @@ def test_convert_says_what_is_fresh_unused_and_left_out(source, tmp_path, capsys
     assert "  fresh   next_sentence/kernel\n" in said and "  unused  adapter/kernel\n" in said
     assert "  left out adapter/kernel, which has no place in the format huggingface\n" in said
     assert json.loads((tmp_path / "to" / "config.json").read_text())["architectures"] == ["BertForMaskedLM"]
+
+
+def test_convert_of_a_classifier_finds_a_place_for_its_head_and_tells_its_labels(tmp_path, capsys):
+    weights = tiny.random_weights(models.Classifier(tiny.CONFIG, 2))
+    given = dataclasses.replace(CHECKPOINT, weights=weights, labels=["no", "yes"], kind="class")
+    checkpoints.write(given, str(tmp_path / "from"), "native")
+    assert commands.main(["convert", str(tmp_path / "from"), str(tmp_path / "to"), "--format=huggingface"]) == 0
+    said = capsys.readouterr().out
+    assert "33 weights loaded, 0 fresh, 0 unused, 0 refused" in said and "Its labels: no, yes." in said
+    assert checkpoints.labels(tmp_path / "to") == ["no", "yes"]
 
 
 def test_what_a_checkpoint_does_not_say_can_be_given(source, tmp_path, capsys):

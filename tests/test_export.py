@@ -26,6 +26,8 @@ from bert_tf.learner import Learner
 from bert_tf.tasks import pretraining
 from bert_tf.text import Tokenizer
 
+pytestmark = pytest.mark.xdist_group("export")  # what one of these leaves or makes is used by the next
+
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
 TEXTS = ["the [MASK] ran.", "no mask", "", "[MASK] and [MASK]", "Foxes [MASK] THE\tOLD mat é [MASK]"]
@@ -204,6 +206,19 @@ def spoiled_by(name, factor):
     return assign
 
 
+@pytest.mark.parametrize(
+    "expected, given, difference",
+    [
+        ([1000.0, 1.0], [1001.0, 1.0], 0.001),  # numbers of any size may be learned
+        ([0.25, 0.0], [0.375, 0.0], 0.125),
+        ([], [], 0.0),
+        ([1.0], [1.0, 1.0], np.inf),
+    ],
+)
+def test_an_export_is_compared_by_the_size_of_the_numbers(expected, given, difference):
+    assert exporting._difference(np.array(expected), np.array(given)) == difference
+
+
 @pytest.mark.parametrize("factor, difference", [(1.5, r"[\d.]+"), (np.nan, "nan")])
 def test_an_export_that_answers_otherwise_is_refused_and_nothing_is_written(
     live, tokenizer, tmp_path, monkeypatch, factor, difference
@@ -211,7 +226,9 @@ def test_an_export_that_answers_otherwise_is_refused_and_nothing_is_written(
     spoiled = type("spoiled", (), {"named": weights.named, "assign": spoiled_by("encoder/pooler/bias", factor)})
     monkeypatch.setattr(exporting, "weights", spoiled)
     task = dataclasses.replace(tiny.task(), serve=quick_signatures)
-    with pytest.raises(UserError, match=f"output 'sum' of 'serving_default' differs by {difference}, expected") as no:
+    with pytest.raises(
+        UserError, match=f"output 'sum' of 'serving_default' differs by {difference} of its size, expected"
+    ) as no:
         export(task, live[0], tokenizer, str(tmp_path / "export"), examples=EXAMPLES)
     assert f"Nothing was written to {tmp_path / 'export'}." in str(no.value)
     assert os.listdir(tmp_path) == []

@@ -281,11 +281,3 @@ def test_an_interrupted_write_leaves_nothing_and_its_remains_do_no_harm(tmp_path
     with checkpoint_files.whole_folder(tmp_path / "new") as beside:
         pathlib.Path(beside, "whole").write_text("whole")
     assert os.listdir(tmp_path) == ["new"] and os.listdir(tmp_path / "new") == ["whole"]
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_the_head_of_a_task_survives_every_format(name, tmp_path):
-    arrays = tiny.random_weights(models.Classifier(CONFIG, 3))
-    assert checkpoints.write(Checkpoint(config=CONFIG, weights=arrays), str(tmp_path / "model"), name) == []
-    found = checkpoints.read(str(tmp_path / "model")).weights
-    assert {ours: found[ours].tolist() for ours in arrays} == {ours: array.tolist() for ours, array in arrays.items()}

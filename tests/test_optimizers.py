@@ -81,3 +81,41 @@ def test_a_weight_without_a_gradient_is_left_alone():
 def test_an_unknown_optimizer_is_refused_with_the_known_ones():
     with pytest.raises(UserError, match="no optimizer 'sgd'. Known: adamw, adamw_corrected, lamb"):
         optimizers.create("sgd", {}, None)
+
+
+NAMES = [
+    "encoder/embeddings/token_table",
+    "encoder/embeddings/norm/gamma",
+    "encoder/layers/0/attention/output/kernel",
+    "encoder/layers/1/feed_forward_norm/beta",
+    "encoder/pooler/kernel",
+    "classifier/bias",
+]
+
+
+def test_layers_near_the_input_learn_more_slowly_and_head_and_pooler_at_the_full_rate():
+    assert list(optimizers.layer_factors(NAMES, 0.5).values()) == [0.125, 0.125, 0.25, 0.5, 1.0, 1.0]
+    assert set(optimizers.layer_factors(NAMES, 1.0).values()) == {1.0}
+
+
+@pytest.mark.parametrize("frozen, first", [(0, 0), (1, 3), (2, 4)])
+def test_freezing_leaves_out_the_embeddings_and_the_first_layers(frozen, first):
+    assert list(optimizers.trained(dict.fromkeys(NAMES), frozen)) == NAMES[first:]
+
+
+def test_more_frozen_layers_than_there_are_are_refused_with_both_numbers():
+    with pytest.raises(UserError, match="num_frozen_layers is 3, but the model has 2 layers: choose 2 or fewer"):
+        optimizers.trained(dict.fromkeys(NAMES), 3)
+
+
+@pytest.mark.parametrize("name", ["adamw", "lamb"])
+def test_the_update_of_a_weight_is_multiplied_by_its_factor(name):
+    changes = []
+    for factor in (1.0, 0.25):
+        variable = tf.Variable([[1.0, -2.0]])
+        optimizer = optimizers.create(
+            name, {"a/kernel": variable}, optimizers.linear_schedule(0.1, 10), factors={"a/kernel": factor}
+        )
+        optimizer.apply([tf.constant([[0.5, 0.1]])])
+        changes.append(variable.numpy() - [[1.0, -2.0]])
+    np.testing.assert_allclose(changes[1], changes[0] / 4, rtol=1e-5)

@@ -2,16 +2,20 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("readme")  # what one of these leaves or makes is used by the next
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SHORTER = ["--num_train_steps=4", "--model_size=tiny", "--max_seq_length=32", "--vocab_size=300"]
 SHORTER += ["--max_predictions_per_seq=4", "--dupe_factor=1", "--num_warmup_steps=1", "--num_workers=1"]
+SHORTER_CLASSIFIER = ["--num_train_epochs=0.1", "--max_seq_length=32"]
 TEXT = "The fox ran over the hill.\nIt saw a hound and turned.\nThe hound did not see it.\n\n"
 
 
@@ -26,29 +30,48 @@ def run(command, folder):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with texts in which the first two commands were run."""
+    """A folder with texts and a table, in which the commands are run."""
     folder = tmp_path_factory.mktemp("readme")
-    (folder / "my_texts").mkdir()
+    for name in ("my_texts", "my_table"):
+        (folder / name).mkdir()
     for number in range(4):
         (folder / "my_texts" / f"{number}.txt").write_text(TEXT.replace("fox", f"fox {number}") * 20)
+    rows = [f"The {'fox' if number % 2 else 'hound'} ran {number},{number % 2}\n" for number in range(40)]
+    for split in ("train", "dev", "test"):
+        (folder / "my_table" / f"{split}.csv").write_text("text,kind\n" + "".join(rows))
     return folder
+
+
+# What each command must print; those that are not here are not run.
+PRINTS = {
+    "python run_pretraining.py": "The export fills masks",
+    "python run_classifier.py": "answers as the model does",
+    "bert-tf convert": "as huggingface",
+    "bert-tf predict": "",
+}
+NOT_RUN = ["pip install -e .", 'pip install -e ".[dev]" && pytest -n 2 --dist loadgroup']
 
 
 def test_the_commands_of_the_shell_run_in_their_order(folder):
     lines = [line for block in blocks("bash") for line in block.splitlines()]
-    known = [line for line in lines if line.startswith("python run_pretraining.py")]
-    convert = "bert-tf convert runs/mine exported/ --format=huggingface"
-    others = ["pip install -e .", convert, 'pip install -e ".[dev]" && pytest']
-    assert [line for line in lines if line not in known] == others
-    assert len(known) == 2
-    for line in known:
-        arguments = line.split()[2:]
-        result = run([sys.executable, str(ROOT / "run_pretraining.py"), *arguments, *SHORTER], folder)
-        assert result.returncode == 0, result.stderr
-        assert "Traceback" not in result.stderr and "The export fills masks" in result.stdout
-    result = run([sys.executable, "-m", "bert_tf.commands", *convert.split()[1:]], folder)
-    assert result.returncode == 0 and (folder / "exported/model.safetensors").exists(), result.stderr
-    assert (folder / "runs/pretraining/report.html").exists() and (folder / "runs/mine/export").exists()
+    assert [line for line in lines if not line.startswith(tuple(PRINTS))] == NOT_RUN
+    assert len(lines) == 9
+    for line in lines:
+        kind = next((kind for kind in PRINTS if line.startswith(kind)), None)
+        if kind is None:
+            continue
+        program, *arguments = shlex.split(line)
+        if program == "bert-tf":
+            command = [sys.executable, "-m", "bert_tf.commands", *arguments]
+        else:
+            shorter = SHORTER if "pretraining" in arguments[0] else SHORTER_CLASSIFIER
+            command = [sys.executable, str(ROOT / arguments[0]), *arguments[1:], *shorter]
+        result = run(command, folder)
+        assert result.returncode == 0, f"{line}: {result.stderr}"
+        assert "Traceback" not in result.stderr and PRINTS[kind] in result.stdout, line
+    for made in ("runs/pretraining/report.html", "runs/mine/export", "runs/classifier/export", "answers.jsonl"):
+        assert (folder / made).exists(), made
+    assert (folder / "exported/model.safetensors").exists() and (folder / "runs/table/predictions.tsv").exists()
 
 
 def test_the_programs_run_after_them_without_this_package_where_they_say_so(folder):
@@ -70,10 +93,13 @@ def test_what_a_run_leaves_is_what_readme_says(folder):
 
 def test_every_flag_in_readme_exists():
     sys.path.insert(0, str(ROOT))
-    from run_pretraining import Flags
+    import run_classifier
+    import run_pretraining
 
+    known = {name for script in (run_classifier, run_pretraining) for name in script.Flags.__dataclass_fields__}
     names = {name.removeprefix("no") for name in re.findall(r"--(\w+)", README)}
-    assert names - {"help", "format"} <= set(Flags.__dataclass_fields__), "a flag that is not there"
+    of_commands = {"help", "format", "text", "file", "output", "dist"}
+    assert names - of_commands <= known, "a flag that is not there"
 
 
 def test_links_lead_somewhere():

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("run_classifier")  # what one of these leaves or makes is used by the next
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TINY = {
     "task_name": "table", "text_columns": "text", "label_column": "kind", "model_size": "tiny", "vocab_size": 60,
@@ -40,9 +42,13 @@ def trained(tmp_path_factory):
 def test_a_run_leaves_results_and_a_checkpoint_that_can_be_read(trained):
     _, run, said = trained
     assert "Training on 12 examples, 6 steps, adamw_corrected" in said and "of 3" in said
+    assert "adamw_corrected (Adam with bias correction, as there are fewer than 10,000 examples)" in said
+    assert "Step 3, held out: loss " in said, "the end of an epoch"
+    about = json.loads((run / "run.json").read_text())
+    assert about["training"]["optimizer"] == "adamw_corrected"
     results = json.loads((run / "eval_results.json").read_text())
     assert set(results) == {"loss", "cross_entropy", "accuracy", "macro_f1"}
-    assert json.loads((run / "task.json").read_text()) == {"task": "table", "labels": ["cat", "dog"]}
+    assert json.loads((run / "task.json").read_text()) == {"task": "table", "labels": ["cat", "dog"], "kind": "class"}
     assert json.loads((run / "export" / "about.json").read_text())["labels"] == ["cat", "dog"]
     assert {"vocab.txt", "bert_config.json", "report.html", "eval_details.json"} <= {
         path.name for path in run.iterdir()

@@ -30,6 +30,10 @@ FILES = {
     "own/test.jsonl": '{"title": "x", "body": "y"}\n',
     "tags/train.jsonl": '{"t": "x", "l": ["b", "a"]}\n{"t": "y", "l": []}\n',
     "ten/train.csv": "t,l\nx,10\ny,9\nz,x\n",
+    "excel/train.csv": "\ufeffNr ;the text; l ;;\r\n7;\"x; \"\"y\"\"\r\nz\"; a ;;\r\n8;;b;;\r\n9;w;a;;\r\n",
+    "excel/dev.csv": "the text;l;Nr;more\r\nx, y;b;12;\r\n",
+    "alike/train.csv": "t,l\nx,a\ny,a\n",
+    "empty/train.csv": "t,l\nx,\ny,\n",
 }  # fmt: skip
 
 
@@ -43,8 +47,9 @@ def folder(tmp_path_factory):
 
 
 def task_of(name, data_dir, **given):
-    options = dict.fromkeys("text_columns labels train_file eval_file predict_file".split(), "")
-    options |= {"data_dir": str(data_dir), "max_seq_length": 8, "class_weights": "none"}
+    options = dict.fromkeys("text_columns labels train_file eval_file predict_file id_column tfds_dir".split(), "")
+    options |= {"data_dir": str(data_dir), "max_seq_length": 8, "class_weights": "none", "use_tfds": False}
+    options |= {"long_texts": "cut", "doc_stride": 2, "max_windows": 2, "window_pooling": "mean"}
     options |= {"label_column": "l", "label_type": "class", "label_separator": ","}
     return tasks.get(name)(types.SimpleNamespace(**{**options, **given}), lambda texts: TOKENIZER)
 
@@ -127,6 +132,28 @@ def test_a_table_of_numbers_and_one_of_several_labels(folder):
     assert numbers.source("train").truth.tolist() == [1, 2.5, 3]
     several = task_of("table", folder / "tags", text_columns="t", label_type="several")
     assert several.goal.labels == ("a", "b") and several.source("train").truth.tolist() == [[1, 1], [0, 0]]
+
+
+def test_a_table_as_a_spreadsheet_writes_it(folder):
+    task = task_of("table", folder / "excel", text_columns="the text", id_column="Nr")
+    train = task.source("train")
+    assert train.texts.tolist() == [['x; "y"\r\nz'], [""], ["w"]]
+    assert [(example.id, example.label.strip()) for example in train.examples] == [("7", "a"), ("8", "b"), ("9", "a")]
+    assert (task.goal.labels, train.truth.tolist()) == (("a", "b"), [0, 1, 0])
+    assert [example.id for example in task.source("dev").examples] == ["12"]
+
+
+@pytest.mark.parametrize(
+    "name, complaint",
+    [
+        ("alike", "alike/train.csv has only the label 'a' in its column 'l'; expected two or more"),
+        ("empty", "empty/train.csv has no label in its column 'l'; expected two or more"),
+    ],
+)
+@pytest.mark.parametrize("label_type", ["class", "several"])
+def test_a_table_with_nothing_to_tell_apart_is_refused(folder, name, label_type, complaint):
+    with pytest.raises(UserError, match=complaint):
+        task_of("table", folder / name, text_columns="t", label_type=label_type)
 
 
 @pytest.mark.parametrize(

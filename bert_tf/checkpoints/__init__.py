@@ -21,12 +21,18 @@ HUB_FILES_OF_TORCH = ["pytorch_model.bin"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """What any format holds, in our terms: `weights` is {canonical name: float32 array}; None where it says nothing."""
+    """What any format holds, in our terms: `weights` is {canonical name: float32 array}; None where it says nothing.
+
+    labels: the names of what its head sorts into, in the order of its outputs. kind: what the head answers, "class",
+    "several" (any number of labels), "number" or "choice".
+    """
 
     config: BertConfig
     weights: dict
     vocabulary: list | None = None
     lower_case: bool | None = None
+    labels: list | None = None
+    kind: str | None = None
 
 
 def names():
@@ -54,6 +60,13 @@ def read(path):
     if module is None:
         raise UserError(f"No checkpoint format recognises {path}. Known: {', '.join(names())}.")
     return module.read(path)
+
+
+def labels(path):
+    """The names of the labels of a fine-tuned checkpoint in a folder, without reading its weights; None if unknown."""
+    path = os.fspath(path)
+    module = _format_of(path) if os.path.exists(path) else None
+    return module.labels(path) if hasattr(module, "labels") else None
 
 
 def write(checkpoint, folder, format_name):

@@ -8,7 +8,15 @@ import logging
 import os
 import re
 
-from bert_tf.checkpoint_files import read_tensors, read_text_side, whole_folder, write_json, write_text_side
+from bert_tf.checkpoint_files import (
+    read_task_side,
+    read_tensors,
+    read_text_side,
+    whole_folder,
+    write_json,
+    write_task_side,
+    write_text_side,
+)
 from bert_tf.checkpoints import Checkpoint
 from bert_tf.config import BertConfig
 from bert_tf.weights import expand, translated, translated_back
@@ -77,7 +85,15 @@ def read(path):
     vocabulary, lower_case = read_text_side(folder)
     if lower_case is None:
         lower_case = _casing(os.path.basename(folder), vocabulary)
-    return Checkpoint(config=config, weights=weights, vocabulary=vocabulary, lower_case=lower_case)
+    labels, kind = read_task_side(folder)
+    return Checkpoint(
+        config=config, weights=weights, vocabulary=vocabulary, lower_case=lower_case, labels=labels, kind=kind
+    )
+
+
+def labels(path):
+    """The names of the labels that `write` left beside; the original has no place for them."""
+    return read_task_side(os.path.dirname(os.path.abspath(_prefix(path))))[0]
 
 
 def write(checkpoint, folder):
@@ -91,6 +107,7 @@ def write(checkpoint, folder):
         _write_arrays(os.path.join(beside, PREFIX), arrays)
         write_json(os.path.join(beside, "bert_config.json"), _config_values(checkpoint.config))
         write_text_side(beside, checkpoint)
+        write_task_side(beside, checkpoint)
     return sorted(checkpoint.weights.keys() - used)
 
 

@@ -67,6 +67,8 @@ ARCHITECTURES = {
     ("classifier",): "BertForSequenceClassification",
     (): "BertModel",
 }
+CHOICE = "BertForMultipleChoice"  # has a "classifier" too, with one output
+PROBLEMS = {"class": "single_label_classification", "several": "multi_label_classification", "number": "regression"}
 
 
 def recognises(path):
@@ -83,7 +85,39 @@ def read(path):
     weights, used = translated(table, arrays, _is_transposed)
     weights.update((name, array) for name, array in arrays.items() if name not in used)
     vocabulary, lower_case = _text_side(path)
-    return Checkpoint(config=config, weights=weights, vocabulary=vocabulary, lower_case=lower_case)
+    kind = _kind(path) if "classifier/bias" in weights else None
+    return Checkpoint(
+        config=config,
+        weights=weights,
+        vocabulary=vocabulary,
+        lower_case=lower_case,
+        labels=labels(path) if kind in ("class", "several") else None,
+        kind=kind,
+    )
+
+
+def labels(path):
+    """The names of the labels in config.json, in the order of the outputs; where it names none, LABEL_0, LABEL_1."""
+    if _kind(path) not in ("class", "several"):
+        return None
+    values = read_json(os.path.join(path, "config.json"))
+    names = values.get("id2label") or {str(i): f"LABEL_{i}" for i in range(values.get("num_labels") or 2)}
+    if not isinstance(names, dict) or set(names) != {str(i) for i in range(len(names))}:
+        raise UserError(f"{path} has an id2label without the numbers 0, 1, 2, ...: mend its config.json.")
+    return [str(names[str(i)]) for i in range(len(names))]
+
+
+def _kind(path):
+    """What the head of a fine-tuned model answers; None where it was not fine-tuned for whole texts."""
+    values = read_json(os.path.join(path, "config.json"))
+    architecture = (values.get("architectures") or [""])[0]
+    if architecture == CHOICE:
+        return "choice"
+    if architecture != ARCHITECTURES["classifier",]:
+        return None
+    is_number = len(values.get("id2label") or (0, 1)) == 1
+    said = {problem: kind for kind, problem in PROBLEMS.items()}.get(values.get("problem_type"))
+    return said or ("number" if is_number else "class")
 
 
 def write(checkpoint, folder):
@@ -104,14 +138,27 @@ def write(checkpoint, folder):
         **config.to_dict(),
     }
     values["hidden_act"] = ACTIVATIONS.get(config.hidden_act, config.hidden_act)
-    if "classifier.bias" in arrays:  # transformers makes the head as large as this list
-        values["id2label"] = {str(i): f"LABEL_{i}" for i in range(len(arrays["classifier.bias"]))}
+    if heads == ("classifier",):
+        values |= _task_values(checkpoint, len(arrays["classifier.bias"]))
     with whole_folder(folder) as beside:
         write_json(os.path.join(beside, "config.json"), values)
         write_safetensors(os.path.join(beside, "model.safetensors"), arrays, maker="pt")
         length = config.max_position_embeddings
         write_text_side(beside, checkpoint, tokenizer_class="BertTokenizer", model_max_length=length)
     return sorted(checkpoint.weights.keys() - used)
+
+
+def _task_values(checkpoint, size):
+    """What config.json says on a head of that many outputs."""
+    if checkpoint.kind == "choice":
+        return {"architectures": [CHOICE]}
+    names = list(checkpoint.labels or ())
+    if len(names) != size:  # transformers makes the head as large as this list
+        names = [f"LABEL_{i}" for i in range(size)]
+    values = {"id2label": {str(i): name for i, name in enumerate(names)}}
+    values["label2id"] = {name: i for i, name in enumerate(names)}
+    kind = checkpoint.kind or ("number" if size == 1 else "class")
+    return values | {"problem_type": PROBLEMS[kind]}
 
 
 def _text_side(path):

@@ -16,9 +16,11 @@ from bert_tf import vocabulary
 from bert_tf.checkpoint_files import (
     read_json,
     read_safetensors,
+    read_task_side,
     read_text_side,
     whole_folder,
     write_safetensors,
+    write_task_side,
     write_text_side,
 )
 from bert_tf.checkpoints import Checkpoint
@@ -98,7 +100,15 @@ def read(path):
     weights, used = translated(expand(NAMES, config.num_hidden_layers), arrays, _is_transposed)
     weights.update((name, array) for name, array in arrays.items() if name not in used)
     vocabulary, lower_case = _text_side(path)
-    return Checkpoint(config=config, weights=weights, vocabulary=vocabulary, lower_case=lower_case)
+    labels, kind = read_task_side(path)
+    return Checkpoint(
+        config=config, weights=weights, vocabulary=vocabulary, lower_case=lower_case, labels=labels, kind=kind
+    )
+
+
+def labels(path):
+    """The names of the labels that `write` left beside; a backbone has none."""
+    return read_task_side(path)[0]
 
 
 def write(checkpoint, folder):
@@ -122,6 +132,7 @@ def write(checkpoint, folder):
         if rest:
             write_safetensors(os.path.join(beside, HEADS), rest, maker="bert_tf")
         config.write(os.path.join(beside, "bert_config.json"))
+        write_task_side(beside, checkpoint)
     return []
 
 

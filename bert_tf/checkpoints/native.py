@@ -10,11 +10,14 @@ import os
 import re
 
 from bert_tf.checkpoint_files import (
+    read_json,
     read_safetensors,
+    read_task_side,
     read_tensors,
     read_text_side,
     whole_folder,
     write_safetensors,
+    write_task_side,
     write_text_side,
 )
 from bert_tf.checkpoints import Checkpoint
@@ -22,6 +25,7 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import UserError
 
 CONFIG, WEIGHTS = "bert_config.json", "model.safetensors"
+RUN_LABELS = "task.json"  # in the folder of a run that fine-tuned
 # How tf.train.Checkpoint writes the name of a weight, with "/" as ".S" (see train_state.TrainState).
 SAVED = re.compile(r"weights/(?P<name>[^/]+)/\.ATTRIBUTES/VARIABLE_VALUE")
 
@@ -40,7 +44,15 @@ def read(path):
     prefixes = _saved(path, folder)
     weights = _newest_whole(prefixes) if prefixes else read_safetensors(os.path.join(folder, WEIGHTS))
     vocabulary, lower_case = read_text_side(folder)
-    return Checkpoint(config=config, weights=weights, vocabulary=vocabulary, lower_case=lower_case)
+    labels, kind = _task_side(folder)
+    return Checkpoint(
+        config=config, weights=weights, vocabulary=vocabulary, lower_case=lower_case, labels=labels, kind=kind
+    )
+
+
+def labels(path):
+    """The names of the labels of a fine-tuned model."""
+    return _task_side(_top(path))[0]
 
 
 def write(checkpoint, folder):
@@ -52,7 +64,21 @@ def write(checkpoint, folder):
         checkpoint.config.write(os.path.join(beside, CONFIG))
         write_safetensors(os.path.join(beside, WEIGHTS), checkpoint.weights, maker="bert_tf")
         write_text_side(beside, checkpoint)
+        write_task_side(beside, checkpoint)
     return []
+
+
+def _task_side(folder):
+    """Of what `write` made, or of a run that fine-tuned: its task.json, and the flag of a table with several labels."""
+    if not os.path.isfile(os.path.join(folder, RUN_LABELS)):
+        return read_task_side(folder)
+    labels, kind = read_task_side(folder, RUN_LABELS)
+    if kind is None:
+        flags = read_json(os.path.join(folder, "run.json")).get("flags") or {}
+        is_table = str(flags.get("task_name", "")).lower() == "table"
+        kind = flags.get("label_type") if is_table else "class" if labels else "number"
+        kind = "choice" if flags.get("task_name") == "swag" else kind
+    return labels, kind
 
 
 def _top(path):

@@ -4,9 +4,12 @@ A sub-command imports TensorFlow within `run` only, so that --help and a mistake
 """
 
 import argparse
+import contextlib
 import importlib
 import logging
+import os
 import pkgutil
+import signal
 import sys
 
 from bert_tf.errors import UserError
@@ -20,14 +23,44 @@ def main(arguments=None):
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     given = _parser().parse_args(arguments)
     try:
-        given.run(given)
+        with _stopped_by(signal.SIGTERM):
+            given.run(given)
+            sys.stdout.flush()
     except UserError as error:
         return _failed(error, error.exit_code)
-    except KeyboardInterrupt:
-        return _failed("interrupted; nothing was left half-written.", 130)
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor may Python's own last flush fail
+        return 128 + signal.SIGPIPE
+    except KeyboardInterrupt as stopped:
+        by = stopped.args[0] if stopped.args else signal.SIGINT
+        return _failed("interrupted; nothing was left half-written.", 128 + by)
     except MemoryError:
         return _failed("memory ran out: use a machine with more of it.", 1)
+    except OSError as error:
+        if error.strerror is None:
+            raise
+        if error.filename is None:  # a full disk, for instance
+            return _failed(f"the output could not be written ({error.strerror}): make room and try again.", 1)
+        return _failed(f"{error.filename} cannot be used ({error.strerror}): give one that can be.", 2)
     return 0
+
+
+@contextlib.contextmanager
+def _stopped_by(number):
+    """A signal ends what is within as Ctrl-C does, so that it can tidy up."""
+
+    def stop(*_):
+        raise KeyboardInterrupt(number)
+
+    try:
+        before = signal.signal(number, stop)
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
 
 class _Parser(argparse.ArgumentParser):

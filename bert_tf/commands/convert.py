@@ -27,19 +27,31 @@ def run(arguments):
     checkpoint_files.expect_free(arguments.target)
     checkpoint = completed(checkpoints.read(arguments.source), arguments)
     from bert_tf import weights
-    from bert_tf.models import Pretrainer
 
-    report = weights.compared(Pretrainer(checkpoint.config), checkpoint.weights)
+    report = weights.compared(model_of(checkpoint), checkpoint.weights)
     weights.expect_no_refusal(report)
     print(f"{arguments.source}: {report}", flush=True)
     left_out = checkpoints.write(checkpoint, arguments.target, arguments.format)
     for name in left_out:
         print(f"  left out {name}, which has no place in the format {arguments.format}")
     print(f"Wrote {len(checkpoint.weights) - len(left_out)} weights to {arguments.target} as {arguments.format}.")
+    if checkpoint.labels:
+        print(f"Its labels: {', '.join(checkpoint.labels)}.")
     if checkpoint.vocabulary is None:
         print(f"Without a vocabulary, as {arguments.source} has none: --vocab_file gives it.")
     if checkpoint.lower_case is None:
         print(f"Without a word on casing, as {arguments.source} says none: --do_lower_case says it.")
+
+
+def model_of(checkpoint):
+    """A model with the heads that the checkpoint has: those of pre-training, or that of a task on whole texts."""
+    from bert_tf.models import Classifier, Pretrainer
+
+    head = checkpoint.weights.get("classifier/bias")
+    has_others = any(name.startswith(("masked_lm/", "next_sentence/")) for name in checkpoint.weights)
+    if head is None or has_others:
+        return Pretrainer(checkpoint.config)
+    return Classifier(checkpoint.config, len(head))
 
 
 def completed(checkpoint, arguments):

@@ -1,8 +1,9 @@
 """SWAG (Zellers et al. 2018): which of four endings goes on from a sentence (Devlin et al. 2018, section 4.4)."""
 
-from bert_tf import classification, tables
+import dataclasses
+
+from bert_tf import classification, examples, tables
 from bert_tf.errors import UserError
-from bert_tf.examples import Example
 from bert_tf.goals import Choice
 
 ENDINGS = ("ending0", "ending1", "ending2", "ending3")
@@ -21,22 +22,25 @@ def task(options, tokenizer_for):
         splits,
         Choice(len(ENDINGS)),
         tokenizer_for(lambda: (text for example in splits["train"]() for text in example.texts)),
-        max_seq_length=options.max_seq_length,
         texts=1 + len(ENDINGS),
-        class_weights=options.class_weights,
+        **classification.settings(options),
     )
 
 
 def read(path):
     """The examples of a file: texts are sent1, then sent2 with each of the endings."""
-    found = []
-    for line, row in tables.read(path):
-        if not found:
-            tables.expect_columns(path, row, ("sent1", "sent2", *ENDINGS))
-        choices = tuple(f"{row['sent2']} {row[ending]}".strip() for ending in ENDINGS)
-        number = str(row.get("", row.get("ind", len(found))))  # the first column has no name
-        found.append(Example(number, (row["sent1"], *choices), row.get("label"), f"line {line} of {path}"))
-    return found
+    there = tables.column_names(path)
+    rows = examples.read(
+        path,
+        texts=("sent1", "sent2", *ENDINGS),
+        label="label" if "label" in there else None,
+        id_column=next((name for name in ("", "ind") if name in there), None),  # the first column has no name
+    )
+    return [dataclasses.replace(row, texts=_with_choices(*row.texts)) for row in rows]
+
+
+def _with_choices(first, start, *endings):
+    return (first, *(f"{start} {ending}".strip() for ending in endings))
 
 
 def _path(data_dir, split):

@@ -12,8 +12,9 @@ def task(options, tokenizer_for):
 
     options: data_dir with train, dev and test as .csv, .tsv or .jsonl, or train_file, eval_file and predict_file;
         label_type "class" (one of several), "several" (any number of labels, parted by label_separator) or "number";
-        labels, with commas: their order, else they are found in the training data and sorted.
-    The file to predict may be without the label column.
+        labels, with commas: their order, else they are found in the training data and sorted;
+        id_column: what predictions carry as id, else the number of the row.
+    The file to predict may be without the label column. An empty text is a text.
     """
     columns = [name.strip() for name in options.text_columns.split(",") if name.strip()]
     if len(columns) not in (1, 2) or not options.label_column:
@@ -26,9 +27,8 @@ def task(options, tokenizer_for):
         splits,
         _goal(options, splits["train"]),
         tokenizer_for(lambda: (text for example in splits["train"]() for text in example.texts)),
-        max_seq_length=options.max_seq_length,
         texts=len(columns),
-        class_weights=options.class_weights,
+        **classification.settings(options),
     )
 
 
@@ -37,7 +37,7 @@ def _examples(options, split, columns):
     label = options.label_column
     if split == "test" and label not in tables.column_names(path):
         label = None
-    return examples.read(path, texts=columns, label=label)
+    return examples.read(path, texts=columns, label=label, id_column=options.id_column or None)
 
 
 def _path(options, split):
@@ -46,7 +46,7 @@ def _path(options, split):
     if path is None:
         raise UserError(
             f"There is no {split}.csv, {split}.tsv or {split}.jsonl in data_dir={options.data_dir!r}: give the table "
-            f"as {FLAGS[split]}."
+            f"as {FLAGS[split]}{', or do_eval=false' if split == 'dev' else ''}."
         )
     return path
 
@@ -59,8 +59,15 @@ def _goal(options, training):
         labels = [label.strip() for label in labels.split(",") if label.strip()]
     if options.label_type == "several":
         separator = options.label_separator
-        return Labels(labels or _found(part for e in training() for part in parted(e.label, separator)), separator)
-    return Classes(labels or _found(as_text(example.label) for example in training()))
+        labels = labels or _found(part for e in training() for part in parted(e.label, separator))
+    else:
+        labels = labels or _found(as_text(example.label) for example in training())
+    if len(labels) < 2:
+        raise UserError(
+            f"{_path(options, 'train')} has {f'only the label {labels[0]!r}' if labels else 'no label'} in its column "
+            f"{options.label_column!r}; expected two or more to tell apart."
+        )
+    return Labels(labels, separator) if options.label_type == "several" else Classes(labels)
 
 
 def _found(labels):

@@ -1,0 +1,103 @@
+"""The texts that a trained model is asked about: a text a line, or a table, one after the other. Free of TensorFlow.
+
+They are Examples without a label; nothing holds more than one of them at a time, so that a file may be of any length.
+"""
+
+import os
+import sys
+
+from bert_tf import tables
+from bert_tf.errors import UserError
+from bert_tf.examples import Example
+
+STANDARD_INPUT = "-"
+KINDS = (".txt", *tables.KINDS)
+
+
+def expect_readable(path):
+    """Raises UserError, before anything is loaded for it, for a file that is missing, empty or of no known kind."""
+    if path == STANDARD_INPUT:
+        return
+    if os.path.splitext(path)[1].lower() not in KINDS:
+        raise UserError(f"{path} cannot be read; expected a name that ends in {', '.join(KINDS)}, or - for lines.")
+    if not os.path.isfile(path):
+        raise UserError(f"There is no file {path}: give texts as one of {', '.join(KINDS)}, or - for lines.")
+    if not os.path.getsize(path):
+        raise UserError(f"{path} is empty; expected texts.")
+
+
+def count(path):
+    """About how many texts a file holds, by its ends of lines; None where that cannot be known beforehand."""
+    kind = os.path.splitext(path)[1].lower()
+    if path == STANDARD_INPUT or kind == ".csv":  # a text there may have many lines
+        return None
+    with open(path, "rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b"")) - (kind == ".tsv")
+
+
+def read(path, inputs, *, columns=(), id_column=None):
+    """Yields an Example for each text of a file: of a .txt file and of standard input ("-") a line, else a row.
+
+    inputs: {name: None, or how many texts it takes}, what a model takes: {"text_a": None, "choices": 4}. Columns of a
+        table have these names, and "choice 0", "choice 1", ... or a list in JSON where there are several texts.
+    columns: the names of the columns in the order of the inputs, where they have others. id_column: the column with
+        the id; without it, the number of the text, from 0.
+    Raises UserError for a missing column, an empty file, and what is not UTF-8, with the line.
+    """
+    is_table = path != STANDARD_INPUT and os.path.splitext(path)[1].lower() in tables.KINDS
+    return _rows(path, inputs, columns, id_column) if is_table else _lines(path, inputs)
+
+
+def _rows(path, inputs, columns, id_column):
+    expected = sum(count or 1 for count in inputs.values())
+    if columns and len(columns) != expected:
+        raise UserError(f"text_columns names {len(columns)} columns; expected {expected}, for {', '.join(inputs)}.")
+    for number, (line, row) in enumerate(tables.read(path)):
+        if not number:
+            columns = columns or _named(path, inputs, row)
+            tables.expect_columns(path, row, [*columns, *filter(None, [id_column])])
+        found = []
+        for name in columns:
+            found += row.get(name) if isinstance(row.get(name), list) else [row.get(name)]
+        place = f"line {line} of {path}"
+        if len(found) != expected or not all(isinstance(text, str) for text in found):
+            raise UserError(f"In {place} there is {found!r}; expected {expected} texts in {', '.join(columns)}.")
+        yield Example(str(row.get(id_column, number)), tuple(found), None, place)
+
+
+def _named(path, inputs, row):
+    """The columns of a table whose header has the names of the inputs; UserError where it has others."""
+    names = []
+    for name, count in inputs.items():
+        several = [f"{name.removesuffix('s')} {number}" for number in range(count or 0)]
+        names += several if several and name not in row else [name]
+    missing = [name for name in names if name not in row]
+    if missing:
+        raise UserError(
+            f"{path} has no column {', '.join(map(repr, missing))}; its columns: {', '.join(row)}. "
+            "Name those with the texts as text_columns."
+        )
+    return names
+
+
+def _lines(path, inputs):
+    if len(inputs) > 1:
+        kinds = ", ".join(tables.KINDS)
+        what = "Standard input" if path == STANDARD_INPUT else path
+        raise UserError(f"{what} has one text a line, the model takes {' and '.join(inputs)}: give a table ({kinds}).")
+    number = -1
+    with _opened(path) as file:
+        for number, raw in enumerate(file):
+            place = f"line {number + 1} of {'standard input' if path == STANDARD_INPUT else path}"
+            try:
+                text = raw.decode("utf-8" if number else "utf-8-sig")
+            except UnicodeDecodeError as error:
+                wrong = f"byte {error.start + 1} is 0x{raw[error.start]:02x}"
+                raise UserError(f"{place[0].upper()}{place[1:]} is not UTF-8 ({wrong}): save it as UTF-8.") from None
+            yield Example(str(number), (text.removesuffix("\n").removesuffix("\r"),), None, place)
+    if number < 0:
+        raise UserError(f"{'Standard input' if path == STANDARD_INPUT else path} is empty; expected texts.")
+
+
+def _opened(path):
+    return open(sys.stdin.fileno() if path == STANDARD_INPUT else path, "rb", closefd=path != STANDARD_INPUT)

@@ -1,0 +1,95 @@
+"""Fine-tuned checkpoints in every format: heads bit for bit, their labels, and what Hugging Face's config.json says."""
+
+import dataclasses
+import json
+
+import pytest
+import tiny
+from test_formats import CONFIG, FORMATS, assert_equal, checkpoint
+
+from bert_tf import checkpoints, models
+from bert_tf.checkpoints import Checkpoint, native
+from bert_tf.errors import UserError
+
+HEADS = {  # what makes the model, its kind, its labels
+    "class": (lambda: models.Classifier(CONFIG, 3), ["no", "maybe", "sí"]),
+    "several": (lambda: models.Classifier(CONFIG, 2), ["red", "blue"]),
+    "number": (lambda: models.Regressor(CONFIG), None),
+    "choice": (lambda: models.MultipleChoice(CONFIG), None),
+}
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_the_head_of_a_task_and_its_labels_survive_every_format(kind, tmp_path):
+    make, labels = HEADS[kind]
+    arrays = tiny.random_weights(make())
+    given = dataclasses.replace(checkpoint(), weights=arrays, labels=labels, kind=kind)
+    folder = None
+    for name in FORMATS if kind == "class" else [name for name in FORMATS if name != "keras_hub"]:
+        given = given if folder is None else checkpoints.read(folder)
+        folder = str(tmp_path / name)
+        assert checkpoints.write(given, folder, name) == []
+        found = checkpoints.read(folder)
+        assert_equal(found, dataclasses.replace(checkpoint(), weights=arrays))
+        assert (found.labels, found.kind, checkpoints.labels(folder)) == (labels, kind, labels)
+
+
+@pytest.mark.parametrize(
+    "kind, labels, architecture, problem, id2label",
+    [
+        ("class", ["no", "yes"], "SequenceClassification", "single_label_classification", {"0": "no", "1": "yes"}),
+        ("several", ["a", "b"], "SequenceClassification", "multi_label_classification", {"0": "a", "1": "b"}),
+        (None, ["one"], "SequenceClassification", "single_label_classification", {"0": "LABEL_0", "1": "LABEL_1"}),
+        ("number", None, "SequenceClassification", "regression", {"0": "LABEL_0"}),
+        ("choice", ["0", "1"], "MultipleChoice", None, None),
+    ],
+)
+def test_config_json_of_hugging_face_names_class_problem_and_labels(
+    kind, labels, architecture, problem, id2label, tmp_path
+):
+    size = 1 if kind in ("number", "choice") else 2
+    arrays = tiny.random_weights(models.Classifier(CONFIG, size))
+    given = Checkpoint(config=CONFIG, weights=arrays, labels=labels, kind=kind)
+    checkpoints.write(given, str(tmp_path / "model"), "huggingface")
+    values = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert values["architectures"] == [f"BertFor{architecture}"]
+    assert (values.get("problem_type"), values.get("id2label")) == (problem, id2label)
+    assert values.get("label2id") == (id2label and {name: int(number) for number, name in id2label.items()})
+
+
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        ({"id2label": {"1": "b", "0": "a", "2": "c"}}, ["a", "b", "c"]),
+        ({}, ["LABEL_0", "LABEL_1"]),  # what transformers leaves out
+        ({"id2label": {"0": "LABEL_0"}}, None),
+        ({"architectures": ["BertModel"], "id2label": {"0": "a", "1": "b"}}, None),
+    ],
+)
+def test_labels_of_a_hugging_face_model_are_in_the_order_of_its_outputs(values, expected, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["BertForSequenceClassification"], **values}))
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    assert checkpoints.labels(tmp_path) == expected
+    (tmp_path / "config.json").write_text(
+        json.dumps({"architectures": ["BertForSequenceClassification"], "id2label": {"7": "a", "9": "b"}})
+    )
+    with pytest.raises(UserError, match="id2label without the numbers 0, 1, 2"):
+        checkpoints.labels(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "task, flags, expected",
+    [
+        ({"labels": ["a", "b"]}, {"task_name": "RTE", "label_type": "class"}, (["a", "b"], "class")),
+        ({"labels": ["a", "b"]}, {"task_name": "table", "label_type": "several"}, (["a", "b"], "several")),
+        ({"labels": []}, {"task_name": "STS-B", "label_type": "class"}, (None, "number")),
+        ({"labels": ["0", "1"]}, {"task_name": "swag", "label_type": "class"}, (["0", "1"], "choice")),
+        ({"labels": ["a", "b"], "kind": "several"}, {"task_name": "my_lab.x/y"}, (["a", "b"], "several")),
+    ],
+)
+def test_a_run_folder_says_what_its_head_answers(task, flags, expected, tmp_path):
+    native.write(Checkpoint(config=CONFIG, weights=tiny.random_weights(models.Regressor(CONFIG))), tmp_path / "run")
+    (tmp_path / "run" / "task.json").write_text(json.dumps(task))
+    (tmp_path / "run" / "run.json").write_text(json.dumps({"flags": flags}))
+    found = checkpoints.read(tmp_path / "run")
+    assert (found.labels, found.kind) == expected
