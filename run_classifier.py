@@ -240,7 +240,8 @@ def evaluate(task, evaluator, steps, folder):
 
     results = evaluator()
     folder.write_json("eval_results.json", results)
-    folder.log(steps, {f"eval_{name}": value for name, value in results.items()})
+    if steps:
+        folder.log(steps, {f"eval_{name}": value for name, value in results.items()})
     print("On the development set:")
     for name, value in results.items():
         print(f"  {name:26} {value:.4f}")

@@ -99,6 +99,7 @@ def ours(options, checkpoint, task, seed, output):
         "learning_rate": 5e-5,
         "random_seed": seed,
         "save_checkpoints_steps": 100_000,
+        "eval_steps": 100_000,  # at the end only, as the peer
         "precision": "float32",
         "do_export": False,
     }

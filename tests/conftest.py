@@ -5,13 +5,19 @@ Both must be settled before TensorFlow starts, so they stand here and not in a f
 
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")  # the expected numbers are those of a CPU
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+
+from bert_tf.quiet import start_tensorflow  # noqa: E402
+
+start_tensorflow()
 
 import keras  # noqa: E402
 import pytest  # noqa: E402
 import tensorflow as tf  # noqa: E402
+
+# Files whose tests start processes or train, the longest first: begun last they would keep one process waiting.
+SLOW = "readme train run_classifier run_pretraining sweep learner selection classification export text".split()
 
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
@@ -22,3 +28,9 @@ tf.config.set_logical_device_configuration(
 def same_random_numbers():
     """Seeds Python, NumPy and TensorFlow before each test, so that no test depends on the ones before it."""
     keras.utils.set_random_seed(20181011)
+
+
+def pytest_collection_modifyitems(items):
+    """Slow files first, otherwise in the usual order."""
+    place = {f"test_{name}": number for number, name in enumerate(SLOW)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(place)))

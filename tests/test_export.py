@@ -26,8 +26,6 @@ from bert_tf.learner import Learner
 from bert_tf.tasks import pretraining
 from bert_tf.text import Tokenizer
 
-pytestmark = pytest.mark.xdist_group("export")  # what one of these leaves or makes is used by the next
-
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
 TEXTS = ["the [MASK] ran.", "no mask", "", "[MASK] and [MASK]", "Foxes [MASK] THE\tOLD mat é [MASK]"]

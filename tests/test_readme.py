@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("readme")  # what one of these leaves or makes is used by the next
-
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SHORTER = ["--num_train_steps=4", "--model_size=tiny", "--max_seq_length=32", "--vocab_size=300"]
@@ -49,7 +47,7 @@ PRINTS = {
     "bert-tf convert": "as huggingface",
     "bert-tf predict": "",
 }
-NOT_RUN = ["pip install -e .", 'pip install -e ".[dev]" && pytest -n 2 --dist loadgroup']
+NOT_RUN = ["pip install -e .", 'pip install -e ".[dev]" && pytest']
 
 
 def test_the_commands_of_the_shell_run_in_their_order(folder):
@@ -98,7 +96,7 @@ def test_every_flag_in_readme_exists():
 
     known = {name for script in (run_classifier, run_pretraining) for name in script.Flags.__dataclass_fields__}
     names = {name.removeprefix("no") for name in re.findall(r"--(\w+)", README)}
-    of_commands = {"help", "format", "text", "file", "output", "dist"}
+    of_commands = {"help", "format", "text", "file", "output"}
     assert names - of_commands <= known, "a flag that is not there"
 
 

@@ -8,8 +8,6 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("run_classifier")  # what one of these leaves or makes is used by the next
-
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TINY = {
     "task_name": "table", "text_columns": "text", "label_column": "kind", "model_size": "tiny", "vocab_size": 60,

@@ -9,8 +9,6 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("run_pretraining")  # what one of these leaves or makes is used by the next
-
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TINY = {
     "model_size": "tiny",

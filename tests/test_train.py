@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("train")  # what one of these leaves or makes is used by the next
-
 HERE = Path(__file__).parent
 
 
