@@ -5,31 +5,28 @@ B rows of a batch (each a window of a question's context), T slots, Q questions,
 
 import dataclasses
 import functools
-from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import models, pipeline, squad_scores
+from bert_tf import models, original_alignment, pipeline, squad_scores
 from bert_tf.encoder import trimmed
+from bert_tf.question_splits import AT_ONCE, Split, described, statistics
 from bert_tf.question_windows import QuestionWindows
-from bert_tf.questions import place_of
 from bert_tf.spans import IMPOSSIBLE, Search
-from bert_tf.task import Objective, Task
+from bert_tf.task import FineTuningTask, Objective
 
-AT_ONCE = 256  # questions that are tokenized, or answered, together outside of batches
 WINDOWS_AT_ONCE = 16  # of the export: memory does not depend on the length of a context
 CANDIDATES = ("start_scores", "end_scores", "starts", "ends", "null_scores")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class QuestionTask(Task):
-    """A Task about questions, and what only its script asks for.
+class QuestionTask(FineTuningTask):
+    """A task about questions, and what only its script asks for.
 
-    source(split): the Split, read once. windows, search: how contexts are cut and what may be an answer.
+    windows, search: how contexts are cut and what may be an answer.
     """
 
-    source: Callable
     windows: QuestionWindows
     search: Search
     tokenizer: object
@@ -57,57 +54,17 @@ def task(name, splits, tokenizer, *, windows, search):
         serve=functools.partial(serve, windows=windows, search=search),
         eval_splits={"": "dev"},
         answers=functools.partial(kept_answers, search=search),
-        scores=lambda answers, split: scored(answered(source(split), answers, search), source(split), search),
+        scores=functools.partial(_scores_of, source, search),
+        criterion="best_f1" if search.has_null else "f1",
+        kind="span",
+        head=("span/kernel", 2),
         source=source,
+        described=lambda split: described(split, source(split), windows),
+        statistics=lambda split: statistics(source(split)),
         windows=windows,
         search=search,
         tokenizer=tokenizer,
     )
-
-
-class Split:
-    """Questions with their windows in a row: window w is number `numbers[w]` of question `owners[w]`, int32 [W].
-
-    answer_starts, answer_ends: characters of the first answer of each question that stands in its context, int32 [Q];
-    0 and 0 where there is none. `is_known` [Q] says whether the truth is known and can be learned.
-    """
-
-    def __init__(self, questions, tokenizer, windows):
-        self.questions = list(questions)
-        self.texts = np.array([q.question for q in self.questions], object)
-        self.contexts, self.context_numbers = _numbered([q.context for q in self.questions])
-        counts = self._counts(tokenizer, windows)
-        self.owners = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-        firsts = np.cumsum(counts) - counts
-        self.numbers = (np.arange(len(self.owners)) - firsts[self.owners]).astype(np.int32)
-        places = [next(filter(None, (place_of(q, answer) for answer in q.answers)), (0, 0)) for q in self.questions]
-        self.answer_starts, self.answer_ends = np.array(places, np.int32).reshape(-1, 2).T
-        lost = np.array([bool(q.answers) for q in self.questions]) & (self.answer_ends == 0)
-        self.lost = [q for q, is_lost in zip(self.questions, lost, strict=True) if is_lost]
-        self.is_known = np.array([q.is_answerable is not None for q in self.questions]) & ~lost
-        self.rows = np.arange(len(self.owners), dtype=np.int64)  # the windows that batches are made of
-
-    def training(self):
-        """The same with the windows only that can be learned from."""
-        other = object.__new__(Split)
-        other.__dict__ |= self.__dict__
-        other.rows = np.flatnonzero(self.is_known[self.owners])
-        return other
-
-    def _counts(self, tokenizer, windows):
-        """How many windows each question has, int32 [Q]."""
-        count = tf.function(lambda q, c: windows.counts(windows.pieces(tokenizer, q, c)), reduce_retracing=True)
-        found = [np.zeros(0, np.int32)]
-        for first in range(0, len(self.texts), AT_ONCE):
-            contexts = self.contexts[self.context_numbers[first : first + AT_ONCE]]
-            found.append(count(tf.constant(self.texts[first : first + AT_ONCE]), tf.constant(contexts)).numpy())
-        return np.concatenate(found)
-
-
-def _numbered(values):
-    """The different values in an array, and for each value its number there: contexts are kept once."""
-    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
-    return np.array(list(numbers), object), np.array([numbers[value] for value in values], np.int32)
 
 
 def batches(split, size, *, tokenizer, windows, seed=None):
@@ -123,7 +80,7 @@ def batches(split, size, *, tokenizer, windows, seed=None):
     columns = {name: tf.constant(getattr(split, name)) for name in ("owners", "numbers")}
     of_question = ("texts", "context_numbers", "answer_starts", "answer_ends")
     columns |= {name: tf.constant(getattr(split, name)) for name in of_question}
-    contexts, is_known = tf.constant(split.contexts), tf.constant(split.is_known.astype(np.float32))
+    contexts, is_known = tf.constant(split.contexts), tf.constant(split.can_be_learned.astype(np.float32))
 
     def made(places):
         window = tf.gather(rows, places)
@@ -253,6 +210,39 @@ def scored(told, split, search):
 def best_other(one):
     """The best answer to a question that is one; an empty one where there is none."""
     return next((answer for answer in one["answers"] if answer["text"]), {"text": "", "start": 0, "end": 0})
+
+
+def with_threshold(task, threshold):
+    """The task with another threshold for "no answer"."""
+    search = dataclasses.replace(task.search, threshold=threshold)
+    scores = functools.partial(_scores_of, task.source, search)
+    return dataclasses.replace(
+        task, search=search, scores=scores, serve=functools.partial(serve, windows=task.windows, search=search)
+    )
+
+
+def _scores_of(source, search, answers, split):
+    return scored(answered(source(split), answers, search), source(split), search)
+
+
+def realigned(split, told, task):
+    """The same answers cut out of the texts as the original does, see bert_tf.original_alignment; for parity."""
+    made = []
+    for question, one in zip(split.questions, told, strict=False):
+        spans = [answer for answer in one["answers"] if answer["end"]]
+        pieces = task.tokenizer.detokenize(task.tokenizer([answer["text"] for answer in spans])) if spans else []
+        texts = {}
+        for answer in one["answers"]:
+            words = pieces[spans.index(answer)].split() if answer["end"] else []
+            text = original_alignment.answer(
+                question.context, answer["start"], answer["end"], words, lower_case=task.tokenizer.lower_case
+            ) if words else answer["text"]  # fmt: skip
+            texts.setdefault(text, {**answer, "text": text})  # the better one of two with the same text
+        chosen = next((a for a in texts.values() if a["start"] == one["answer"]["start"]), one["answer"])
+        made.append(
+            {**one, "answers": list(texts.values()), "answer": chosen if one["answer"]["end"] else one["answer"]}
+        )
+    return made
 
 
 def serve(model, tokenizer, *, windows, search):

@@ -5,7 +5,7 @@ B rows of a batch, T = max_seq_length slots, F texts of an example, C classes or
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -15,25 +15,20 @@ from bert_tf.encoder import trimmed
 from bert_tf.errors import UserError
 from bert_tf.goals import Choice, Classes, Number
 from bert_tf.splits import Split, described, statistics
-from bert_tf.task import Objective, Task
+from bert_tf.task import FineTuningTask, Objective
 from bert_tf.windows import Windows
 
 INPUTS = ("text_a", "text_b")  # names of texts in the export, those of the original's InputExample
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TextTask(Task):
-    """A Task about whole texts, and what only its script asks for.
+class TextTask(FineTuningTask):
+    """A task about whole texts, and what only its script asks for.
 
-    goal: see bert_tf.goals. source(split): the Split, read once. described(split): sentences on it for people;
-    statistics(split): numbers for the report.
-    test_splits: splits to predict. submissions: {split: name of the file that a leaderboard takes}.
+    goal: see bert_tf.goals. submissions: {split: name of the file that a leaderboard takes}.
     """
 
     goal: Classes | Number
-    source: Callable
-    described: Callable
-    statistics: Callable
     test_splits: tuple = ("test",)
     submissions: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -89,6 +84,10 @@ def task(
         ),
         scores=lambda answers, split: scored(goal, scores or goal.scores, answers, source(split)),
         goal=goal,
+        labels=goal.labels,
+        kind=goal.kind,
+        head=("classifier/kernel", goal.size),
+        rows_an_example=len(goal.labels) if isinstance(goal, Choice) else 1,
         source=source,
         described=lambda split: described(split, source(split), goal, tokenizer, **rows),
         statistics=lambda split: statistics(source(split), goal, tokenizer, max_seq_length=max_seq_length),

@@ -32,7 +32,9 @@ def with_what_was_trained(options, folder):
         raise UserError(f"There is no checkpoint in {folder.path}: train first, or give init_checkpoint.")
     from bert_tf import checkpoints
 
-    return dataclasses.replace(options, labels=options.labels or checkpoints.labels(options.init_checkpoint) or "")
+    if not getattr(options, "labels", "there"):  # a flag that may say them, and does not
+        options = dataclasses.replace(options, labels=checkpoints.labels(options.init_checkpoint) or "")
+    return options
 
 
 def is_trained(folder):
@@ -85,12 +87,10 @@ def expect_evaluation(options, task, *, several):
 
 def expect_room(options, start, task):
     """Raises UserError if layers or memory do not suffice for a step of training."""
-    from bert_tf.goals import Choice
-
     expect_layers(options.num_frozen_layers, start.config.num_hidden_layers)
     if options.do_train:
-        rows = len(task.goal.labels) if isinstance(task.goal, Choice) else 1
-        memory.check(start.config, options, processes=max(1, number_of_workers()), rows_an_example=rows)
+        processes = max(1, number_of_workers())
+        memory.check(start.config, options, processes=processes, rows_an_example=task.rows_an_example)
 
 
 def with_head(options, start, task):
@@ -99,23 +99,20 @@ def with_head(options, start, task):
     Raises UserError, before anything is written, where no training follows and the head is none for the task: there is
     none, it has another size, or its labels have other names. LABEL_0, LABEL_1, ... are no names: their order counts.
     """
-    kernel = (start.weights or {}).get("classifier/kernel")
-    if kernel is not None and kernel.shape == (start.config.hidden_size, task.goal.size):
-        theirs, ours = (
-            [str(label).casefold() for label in labels] for labels in (start.labels or (), task.goal.labels)
-        )
+    name, size = task.head
+    kernel, expected = (start.weights or {}).get(name), (start.config.hidden_size, size)
+    if kernel is not None and kernel.shape == expected:
+        theirs, ours = ([str(label).casefold() for label in labels] for labels in (start.labels or (), task.labels))
         if not theirs or theirs == ours or all(UNNAMED.fullmatch(label) for label in theirs):
             return start
         if sorted(theirs) == sorted(ours):
             order = [theirs.index(label) for label in ours]
-            named = ("classifier/kernel", "classifier/bias")
+            named = (name, name.replace("kernel", "bias"))
             reordered = {name: start.weights[name][..., order] for name in named}
-            return dataclasses.replace(start, weights=start.weights | reordered, labels=list(task.goal.labels))
-        found = f"it tells {', '.join(start.labels)} apart, not {', '.join(task.goal.labels)}"
-    elif kernel is None:
-        found = "it has no classifier/kernel"
+            return dataclasses.replace(start, weights=start.weights | reordered, labels=list(task.labels))
+        found = f"it tells {', '.join(start.labels)} apart, not {', '.join(task.labels)}"
     else:
-        found = f"its head is {kernel.shape}, expected {(start.config.hidden_size, task.goal.size)}"
+        found = f"it has no {name}" if kernel is None else f"its head is {kernel.shape}, expected {expected}"
     if options.do_train or not start.weights:
         return start
     raise UserError(
@@ -129,7 +126,7 @@ def number_of_steps(options, task):
         return 0
     if not task.source("train").is_known:
         raise UserError("The training data have no labels; give a table with a column of them.")
-    return max(1, int(len(task.source("train").texts) / options.train_batch_size * options.num_train_epochs))
+    return max(1, int(task.source("train").count / options.train_batch_size * options.num_train_epochs))
 
 
 def train_config(options, examples, steps):
@@ -160,12 +157,8 @@ def announce(options, config):
     )
 
 
-def warn_of_collapse(task, answers, folder):
-    """Warns, by its folder, of a run whose answers {split: {name: array}} are worth nothing; notes it in run.json."""
-    reason = None
-    for split, found in answers.items():
-        guesses = task.goal.guesses(found)
-        reason = reason or sweep.collapse(task.source(split).truth[: len(guesses)], guesses)
+def warn_of_collapse(reason, folder):
+    """Warns, by its folder, of a run whose answers are worth nothing for a reason (None: they are not); notes it."""
     folder.update(collapsed=reason)
     if reason:
         log.warning(
@@ -182,7 +175,7 @@ def write_text_side(folder, start, tokenizer, task):
         vocabulary.write(folder.file("vocab.txt"), tokenizer.vocabulary)
         start.config.write(folder.file("bert_config.json"))
     folder.write_json("tokenizer_config.json", {"do_lower_case": start.lower_case})
-    folder.write_json("task.json", {"task": task.name, "labels": list(task.goal.labels), "kind": task.goal.kind})
+    folder.write_json("task.json", {"task": task.name, "labels": list(task.labels), "kind": task.kind})
 
 
 def assign_weights(model, start, options):

@@ -16,7 +16,10 @@ HELD_OUT = 8  # one passage in so many
 
 
 def questions(topics=None):
-    """{"train": [Question], "dev": [Question]}; no passage is in both. topics: as `python_manual.passages` takes them."""
+    """{"train": [Question], "dev": [Question]}; no passage is in both.
+
+    topics: as `python_manual.passages` takes them.
+    """
     found = {"train": [], "dev": []}
     for topic, text in python_manual.passages(topics):
         split = "dev" if zlib.crc32(text.encode()) % HELD_OUT == 0 else "train"

@@ -23,7 +23,7 @@ class Split:
         missing = [example for example in examples if example.label in goal.missing]
         if missing and len(missing) < len(examples):
             raise UserError(f"There is no label in {missing[0].place}, but in other rows: give every row one, or none.")
-        self.examples, self.is_known = examples, not missing
+        self.examples, self.count, self.is_known = examples, len(examples), not missing
         self.texts = np.array([example.texts for example in examples], object)
         self.truth = goal.truth(examples) if self.is_known else goal.unknown(len(examples))
         self.weights = np.full(len(examples), float(self.is_known), np.float32)

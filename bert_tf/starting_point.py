@@ -31,18 +31,18 @@ class StartingPoint:
     labels: list | None = None
 
 
-def demonstration(settings):
-    """The settings of a demonstration of fine-tuning, and what it starts from; says so.
+def demonstration(settings, question, folder):
+    """The settings of a demonstration of fine-tuning in a folder, and what it starts from; says so, and what is asked.
 
     That is the encoder which run_pretraining.py left in its folder; without one it is from scratch, in another folder,
     so that both can be compared.
     """
-    print("No flag says what to learn: a demonstration on Python's manual. Which part of it is a passage from?")
+    print(f"No flag says what to learn: a demonstration on Python's manual. {question}")
     if RunFolder(PRETRAINING).last_step() and os.path.exists(os.path.join(PRETRAINING, "vocab.txt")):
         print(f"It starts from the encoder in {PRETRAINING}.", flush=True)
         return {**settings, "init_checkpoint": PRETRAINING}
     print(f"It starts from scratch, as {PRETRAINING} holds no encoder: run_pretraining.py makes one.", flush=True)
-    return {**settings, "output_dir": "runs/classifier_from_scratch"}
+    return {**settings, "output_dir": f"{folder}_from_scratch"}
 
 
 def find(options, *, lower_case_given):

@@ -51,3 +51,26 @@ class Task:
     answers: Callable | None = None
     scores: Callable | None = None
     criterion: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FineTuningTask(Task):
+    """A Task that starts from an encoder, and what scripts that fine-tune ask for.
+
+    source(split): the split, read once: `count`, the examples that an epoch of training has, and `is_known`, whether
+        their truth is known.
+    described(split): sentences on it for people; statistics(split): {name: number} for the report.
+    test_splits: those to predict.
+    labels, kind: what the head sorts into and what it is ("class", "several", "number", "choice", "span").
+    head: the weight that makes it a head for this task, (canonical name, its last dimension).
+    rows_an_example: how many rows of the encoder an example takes.
+    """
+
+    source: Callable
+    described: Callable
+    statistics: Callable
+    test_splits: tuple = ()
+    labels: tuple = ()
+    kind: str
+    head: tuple
+    rows_an_example: int = 1

@@ -16,15 +16,16 @@ SCRIPTS = sorted(ROOT.glob("run_*.py"))
 SIDES = {
     "ground": "__init__ cluster config errors memory progress quiet",
     "text": "characters normalizer double_array wordpiece text vocabulary text_layout python_manual corpus buckets "
-    "pairs shards workers statistics records masking pipeline tables examples prepared_datasets windows asked",
+    "pairs shards workers statistics records masking pipeline tables examples prepared_datasets windows asked "
+    "questions manual_questions question_windows original_alignment",
     "model": "layers encoder models weights",
-    "means": "optimizers distribute precision metrics",
+    "means": "optimizers distribute precision metrics squad_scores",
     "task": "task",
     "formats": "torch_pickle checkpoint_files checkpoints",
-    "tasks": "goals splits classification predictions tasks",
+    "tasks": "goals splits classification predictions spans question_splits answering squad_files tasks",
     "loop": "learner train selection train_state run_folder export exported",
     "report": "curves scoreboard report",
-    "edge": "flags preparation starting_point fine_tuning sweep commands",
+    "edge": "flags preparation starting_point fine_tuning fine_tuning_flags fine_tuning_run sweep commands",
 }
 SIDE_OF = {module: side for side, modules in SIDES.items() for module in modules.split()}
 # What each side may import, beside itself.

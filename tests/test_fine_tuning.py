@@ -10,7 +10,6 @@ import tiny
 from bert_tf import distribute, fine_tuning, memory, models, weights
 from bert_tf.config import BertConfig, FineTuningConfig, TrainConfig
 from bert_tf.errors import UserError
-from bert_tf.goals import Choice, Classes
 from bert_tf.learner import Learner
 from bert_tf.run_folder import RunFolder, read_json
 from bert_tf.starting_point import StartingPoint
@@ -157,7 +156,7 @@ def headed(labels, size=2):
     return StartingPoint(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays, labels=labels)
 
 
-YES_NO = types.SimpleNamespace(goal=Classes(["no", "yes"]))
+YES_NO = types.SimpleNamespace(labels=("no", "yes"), head=("classifier/kernel", 2))
 
 
 def test_a_head_whose_labels_stand_in_another_order_is_put_into_ours():
@@ -192,8 +191,8 @@ def test_memory_is_asked_for_before_the_work_and_choices_and_frozen_layers_count
     monkeypatch.setattr(memory, "of_machine", lambda: (2**34, 2**34))
     start = StartingPoint(config=BertConfig.of_size("base", vocab_size=30522), vocabulary=None, lower_case=True)
     flags = options(train_batch_size=64, precision="float32")
-    fine_tuning.expect_room(flags, start, types.SimpleNamespace(goal=Classes(["a", "b"])))
-    swag = types.SimpleNamespace(goal=Choice(4))
+    fine_tuning.expect_room(flags, start, types.SimpleNamespace(rows_an_example=1))
+    swag = types.SimpleNamespace(rows_an_example=4)
     with pytest.raises(UserError, match="train_batch_size 64 .* and this machine has 16.0 GiB"):
         fine_tuning.expect_room(flags, start, swag)
     fine_tuning.expect_room(options(train_batch_size=64, num_frozen_layers=12), start, swag)
@@ -205,10 +204,8 @@ def test_a_collapsed_run_is_warned_about_by_its_folder_and_noted(tmp_path, caplo
     monkeypatch.setattr(fine_tuning.log, "propagate", True)
     folder = RunFolder(str(tmp_path))
     folder.open(name="tiny", flags={}, decisive={})
-    goal, split = Classes(["no", "yes"]), types.SimpleNamespace(truth=np.array([0, 1, 0]))
-    one = types.SimpleNamespace(goal=goal, source=lambda name: split)
-    fine_tuning.warn_of_collapse(one, {"dev": {"logits": np.array([[0, 1], [1, 0], [1, 0]])}}, folder)
+    fine_tuning.warn_of_collapse(None, folder)
     assert caplog.text == "" and read_json(tmp_path / "run.json")["collapsed"] is None
-    fine_tuning.warn_of_collapse(one, {"dev": {"logits": np.array([[0, 1], [0, 1], [0, 1]])}}, folder)
+    fine_tuning.warn_of_collapse("all 3 guesses are the same", folder)
     assert f"{tmp_path} has collapsed: on the development set all 3 guesses are the same." in caplog.text
     assert read_json(tmp_path / "run.json")["collapsed"] == "all 3 guesses are the same"

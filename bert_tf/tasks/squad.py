@@ -1,4 +1,4 @@
-"""SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018), any file in their layout, and a demonstration from Python's manual."""
+"""SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018), files in their layout, and questions from Python's manual."""
 
 import functools
 
