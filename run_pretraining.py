@@ -9,6 +9,7 @@ import os
 from bert_tf import flags, preparation, records, report
 from bert_tf.cluster import worker_number
 from bert_tf.config import SIZES, MaskingConfig, TrainConfig
+from bert_tf.device_flags import DEVICE_FLAGS, DeviceFlags
 from bert_tf.errors import UserError
 from bert_tf.flags import flag
 from bert_tf.quiet import start_tensorflow
@@ -36,7 +37,7 @@ DEMONSTRATION_SENTENCES = (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Flags:
+class Flags(DeviceFlags):
     input_file: str = flag(
         "", "Text to learn from: files, folders, globs (.txt, .txt.gz, .jsonl), with commas. Without: Python's manual."
     )
@@ -85,25 +86,15 @@ class Flags:
     weight_decay: float = flag(0.01, "Decay of weights; not of LayerNorm and biases.")
     continuous_schedule: bool = flag(False, "Decay from the end of warm-up, without the original's jump there.")
     save_checkpoints_steps: int = flag(1000, "Save and evaluate after so many steps.")
-    precision: str = flag(
-        "auto",
-        "Numbers to compute with; auto: bfloat16 where the hardware has it.",
-        ("auto", "float32", "bfloat16", "float16"),
-    )
-    jit_compile: str = flag(
-        "auto", "Compile forward and backward pass with XLA; auto: on GPUs.", ("auto", "true", "false")
-    )
-    distribution_strategy: str = flag(
-        "auto", "Where to train.", ("auto", "one_device", "mirrored", "multi_worker", "tpu")
-    )
-    num_logical_devices: int = flag(1, "Cut the CPU into so many devices, to rehearse replicas.")
-    tpu_name: str = flag("", "Name or address of the TPU.")
 
 
 # What may differ between two starts of one run, as it does not decide what is learned.
-FREE_FLAGS = frozenset(
-    "output_dir num_workers prepare_only do_train do_eval do_export eval_batch_size max_eval_steps num_train_steps "
-    "save_checkpoints_steps distribution_strategy num_logical_devices tpu_name jit_compile".split()
+FREE_FLAGS = (
+    frozenset(
+        "output_dir num_workers prepare_only do_train do_eval do_export eval_batch_size max_eval_steps num_train_steps "
+        "save_checkpoints_steps".split()
+    )
+    | DEVICE_FLAGS
 )
 # Of the others, those that decide the vocabulary and the records: all that counts before the first checkpoint.
 TEXT_FLAGS = frozenset(

@@ -89,6 +89,9 @@ def check(options):
 
 def evaluate(task, evaluator, steps, folder):
     """Prints and writes what was reached; with "no answer" possible, keeps the best threshold beside the model."""
+    if not task.source("dev").is_known:
+        print("The questions have no known answers: nothing to score.")
+        return
     results = evaluator()
     fine_tuning_run.conclude(results, steps, folder)
     if task.search.has_null and "best_f1_thresh" in results and not flags.given("null_score_diff_threshold"):

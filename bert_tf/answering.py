@@ -227,22 +227,21 @@ def _scores_of(source, search, answers, split):
 
 def realigned(split, told, task):
     """The same answers cut out of the texts as the original does, see bert_tf.original_alignment; for parity."""
-    made = []
-    for question, one in zip(split.questions, told, strict=False):
-        spans = [answer for answer in one["answers"] if answer["end"]]
-        pieces = task.tokenizer.detokenize(task.tokenizer([answer["text"] for answer in spans])) if spans else []
-        texts = {}
-        for answer in one["answers"]:
-            words = pieces[spans.index(answer)].split() if answer["end"] else []
-            text = original_alignment.answer(
-                question.context, answer["start"], answer["end"], words, lower_case=task.tokenizer.lower_case
-            ) if words else answer["text"]  # fmt: skip
-            texts.setdefault(text, {**answer, "text": text})  # the better one of two with the same text
-        chosen = next((a for a in texts.values() if a["start"] == one["answer"]["start"]), one["answer"])
-        made.append(
-            {**one, "answers": list(texts.values()), "answer": chosen if one["answer"]["end"] else one["answer"]}
-        )
-    return made
+    return [_realigned(question, one, task.tokenizer) for question, one in zip(split.questions, told, strict=False)]
+
+
+def _realigned(question, one, tokenizer):
+    def cut(answer):
+        words = tokenizer.detokenize(tokenizer([answer["text"]]))[0].split() if answer["text"] else []
+        if not words:
+            return answer
+        place = question.context, answer["start"], answer["end"]
+        return {**answer, "text": original_alignment.answer(*place, words, lower_case=tokenizer.lower_case)}
+
+    different = {}
+    for answer in map(cut, one["answers"]):
+        different.setdefault(answer["text"], answer)  # of two with the same text the better one
+    return {**one, "answers": list(different.values()), "answer": cut(one["answer"])}
 
 
 def serve(model, tokenizer, *, windows, search):

@@ -3,12 +3,13 @@
 import dataclasses
 
 from bert_tf.config import SIZES
+from bert_tf.device_flags import DEVICE_FLAGS, DeviceFlags
 from bert_tf.flags import flag
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FineTuningFlags:
-    """Checkpoint, recipe, devices."""
+class FineTuningFlags(DeviceFlags):
+    """Checkpoint and recipe."""
 
     init_checkpoint: str = flag("", "Pre-trained BERT of any format, or a run folder; without it: from scratch.")
     bert_config_file: str = flag("", "bert_config.json; without it the one beside init_checkpoint.")
@@ -47,23 +48,10 @@ class FineTuningFlags:
     eval_steps: int = flag(0, "Evaluate after so many steps; 0: whenever it saves and at the end of every epoch.")
     early_stop_patience: int = flag(0, "Stop after so many evaluations without a better score; 0: never.")
     keep_best: bool = flag(False, "End with the weights that scored best in an evaluation, not with the last.")
-    precision: str = flag(
-        "auto",
-        "Numbers to compute with; auto: bfloat16 where the hardware has it.",
-        ("auto", "float32", "bfloat16", "float16"),
-    )
-    jit_compile: str = flag(
-        "auto", "Compile forward and backward pass with XLA; auto: on GPUs.", ("auto", "true", "false")
-    )
-    distribution_strategy: str = flag(
-        "auto", "Where to train.", ("auto", "one_device", "mirrored", "multi_worker", "tpu")
-    )
-    num_logical_devices: int = flag(1, "Cut the CPU into so many devices, to rehearse replicas.")
-    tpu_name: str = flag("", "Name or address of the TPU.")
 
 
 # What may differ between two starts of one run, as it does not decide what is learned.
-FREE_FLAGS = frozenset(
-    "output_dir do_train do_eval do_predict do_export eval_batch_size save_checkpoints_steps distribution_strategy "
-    "num_logical_devices tpu_name jit_compile".split()
+FREE_FLAGS = (
+    frozenset("output_dir do_train do_eval do_predict do_export eval_batch_size save_checkpoints_steps".split())
+    | DEVICE_FLAGS
 )

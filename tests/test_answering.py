@@ -171,3 +171,17 @@ def test_a_long_context_is_answered_in_parts(monkeypatch):
         if x.dtype != tf.string:
             np.testing.assert_allclose(at_once[name], x, rtol=1e-4, atol=1e-5)
     assert expected["answer"].numpy().tolist() == at_once["answer"].numpy().tolist()
+
+
+def test_in_parity_the_answer_is_cut_by_words_and_one_of_two_with_the_same_text_is_kept():
+    task = task_of([question("x", "x", "a mat, the fox")])
+    listed = [
+        {"text": text, "start": start, "end": start + len(text), "probability": share}
+        for text, start, share in (("mat", 2, 0.5), ("mat,", 2, 0.3), ("", 0, 0.2))
+    ]
+    told = [{"answers": listed, "answer": listed[1], "null_odds": None}]
+    (one,) = answering.realigned(task.source("dev"), told, task)
+    assert [answer["text"] for answer in one["answers"]] == ["mat", "mat,", ""]
+    assert (one["answer"]["text"], one["answer"]["end"]) == ("mat,", 6)
+    told[0]["answers"] = [listed[0], dict(listed[0], probability=0.1)]
+    assert len(answering.realigned(task.source("dev"), told, task)[0]["answers"]) == 1

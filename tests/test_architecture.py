@@ -25,7 +25,8 @@ SIDES = {
     "tasks": "goals splits classification predictions spans question_splits answering squad_files tasks",
     "loop": "learner train selection train_state run_folder export exported",
     "report": "curves scoreboard report",
-    "edge": "flags preparation starting_point fine_tuning fine_tuning_flags fine_tuning_run sweep commands",
+    "edge": "flags device_flags fine_tuning_flags preparation starting_point fine_tuning fine_tuning_run sweep "
+    "commands",
 }
 SIDE_OF = {module: side for side, modules in SIDES.items() for module in modules.split()}
 # What each side may import, beside itself.

@@ -1,0 +1,28 @@
+"""The flags that every script that trains has: where, and with what numbers."""
+
+import dataclasses
+
+from bert_tf.flags import flag
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DeviceFlags:
+    """Precision, compilation, replicas."""
+
+    precision: str = flag(
+        "auto",
+        "Numbers to compute with; auto: bfloat16 where the hardware has it.",
+        ("auto", "float32", "bfloat16", "float16"),
+    )
+    jit_compile: str = flag(
+        "auto", "Compile forward and backward pass with XLA; auto: on GPUs.", ("auto", "true", "false")
+    )
+    distribution_strategy: str = flag(
+        "auto", "Where to train.", ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+    )
+    num_logical_devices: int = flag(1, "Cut the CPU into so many devices, to rehearse replicas.")
+    tpu_name: str = flag("", "Name or address of the TPU.")
+
+
+# Those that may differ between two starts of one run: the result does not depend on them.
+DEVICE_FLAGS = frozenset("distribution_strategy num_logical_devices tpu_name jit_compile".split())
