@@ -79,20 +79,22 @@ def task(
         measures=functools.partial(measures_of, goal=goal),
         objectives={goal.measure: Objective()},
         serve=functools.partial(serve, goal=goal, texts=texts, **rows),
-        answers=lambda outputs, batch: (
-            goal.answers(outputs) | {"row_numbers": tf.cast(batch["row_numbers"], tf.float32)}
-        ),
+        answers=functools.partial(kept_answers, goal=goal),
         scores=lambda answers, split: scored(goal, scores or goal.scores, answers, source(split)),
         goal=goal,
-        labels=goal.labels,
-        kind=goal.kind,
-        head=("classifier/kernel", goal.size),
-        rows_an_example=len(goal.labels) if isinstance(goal, Choice) else 1,
+        **_head(goal),
         source=source,
         described=lambda split: described(split, source(split), goal, tokenizer, **rows),
         statistics=lambda split: statistics(source(split), goal, tokenizer, max_seq_length=max_seq_length),
         **{"eval_splits": {"": "dev"}, "criterion": criterion, **fields},
     )
+
+
+def _head(goal):
+    """What a TextTask says of its head."""
+    rows = len(goal.labels) if isinstance(goal, Choice) else 1
+    head = ("classifier/kernel", goal.size)
+    return {"labels": goal.labels, "kind": goal.kind, "head": head, "rows_an_example": rows}
 
 
 def batches(split, size, *, inputs, seed=None):
@@ -131,6 +133,11 @@ def measures_of(outputs, batch, *, goal):
     if right is not None:
         measures["accuracy"] = (right, tf.cast(batch["row_weights"] > 0, tf.float32))
     return measures
+
+
+def kept_answers(outputs, batch, *, goal):
+    """What is kept of a batch, float32: the goal's answers and "row_numbers"."""
+    return goal.answers(outputs) | {"row_numbers": tf.cast(batch["row_numbers"], tf.float32)}
 
 
 def scored(goal, names, answers, split):

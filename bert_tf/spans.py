@@ -49,17 +49,16 @@ class Search:
         length = end_slots[:, None, :] - start_slots[:, :, None] + 1  # [B, n, n]
         legal = at("is_best", start_slots, False)[:, :, None] & (ends >= 0)[:, None, :]
         legal &= (length >= 1) & (length <= self.max_answer_length)
-        shape, flat = tf.shape(length), [-1, self.n_best_size * self.n_best_size]
 
-        def spread(x, axis):
-            return tf.reshape(tf.broadcast_to(tf.expand_dims(x, axis), shape), flat)
+        def spread(x, axis, filler):  # [B, n] -> [B, n * n]
+            pairs = tf.where(legal, tf.expand_dims(x, axis), filler)
+            return tf.reshape(pairs, [-1, self.n_best_size * self.n_best_size])
 
-        legal = tf.reshape(legal, flat)
         found = {
-            "start_scores": tf.where(legal, spread(start_scores, 2), IMPOSSIBLE),
-            "end_scores": tf.where(legal, spread(end_scores, 1), IMPOSSIBLE),
-            "starts": tf.where(legal, spread(starts, 2), 0),
-            "ends": tf.where(legal, spread(ends, 1), 0),
+            "start_scores": spread(start_scores, 2, IMPOSSIBLE),
+            "end_scores": spread(end_scores, 1, IMPOSSIBLE),
+            "starts": spread(starts, 2, 0),
+            "ends": spread(ends, 1, 0),
         }
         most = min(self.n_best_size**2, SPARE * self.n_best_size)
         order = tf.math.top_k(found["start_scores"] + found["end_scores"], most).indices

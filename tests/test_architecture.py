@@ -47,7 +47,7 @@ NO_TENSORFLOW = (
     "config errors memory progress characters vocabulary text_layout python_manual corpus buckets pairs statistics "
     "records workers curves report flags preparation starting_point fine_tuning sweep run_folder task tables "
     "examples prepared_datasets metrics predictions "
-    "asked exported scoreboard checkpoints checkpoint_files commands commands.convert commands.predict"
+    "asked exported scoreboard checkpoints checkpoint_files device_flags commands commands.convert commands.predict"
 ).split()
 VAGUE = {"utils", "util", "helpers", "helper", "misc", "base", "common"}
 
