@@ -19,7 +19,6 @@ import pathlib
 import statistics
 import subprocess
 import sys
-import types
 import venv
 
 import numpy as np
@@ -140,9 +139,11 @@ def task_of(options, checkpoint, task):
     from bert_tf import tasks, vocabulary
     from bert_tf.text import Tokenizer
 
+    sys.path.insert(0, str(HERE.parent))
+    from run_classifier import Flags
+
     tokenizer = Tokenizer(vocabulary.read(str(checkpoint / "vocab.txt")))
-    made = types.SimpleNamespace(data_dir=str(options.data_dir), max_seq_length=128, class_weights="none")
-    return tasks.get(f"glue/{task.lower()}")(made, lambda texts: tokenizer)
+    return tasks.get(f"glue/{task.lower()}")(Flags(data_dir=str(options.data_dir)), lambda texts: tokenizer)
 
 
 def write_rows(split, path):
