@@ -7,21 +7,22 @@ import keras
 import tensorflow as tf
 
 from bert_tf.layers import ConfiguredLayer, Embeddings, Layout, TransformerLayer
+from bert_tf.packing import Packing, width_for
 
 
 def trimmed(inputs):
-    """Model inputs without the slots that no text of the batch uses: the same answers, sooner.
+    """Model inputs without most of the padding: the same answers, sooner.
 
-    inputs: a batch with `lengths` [...], `token_ids` and `segment_ids` [..., T]; other tensors stay as they are, and
-    packed rows too. Of texts in windows (`window_counts`) it says as `window_rows` [rows] which of the B * W windows
-    there are. The number of slots, or of rows, is then known at run time only: not for XLA.
+    inputs: a batch with `lengths` [...], `token_ids` and `segment_ids` [..., T]. Cuts the slots that no text uses, and
+    says as `row_width` that the encoder may put several texts into rows of so many slots. Other tensors stay as they
+    are, and batches that are packed already. Shapes are then known at run time only: not for XLA.
     """
     if "lengths" not in inputs:
         return inputs
     lengths = tf.reshape(inputs["lengths"], [-1])
     longest = tf.reduce_max(tf.concat([lengths, [1]], 0))  # of no text at all: 1
-    rows = {"window_rows": tf.cast(tf.where(lengths > 0)[:, 0], tf.int32)} if "window_counts" in inputs else {}
-    return {name: x[..., :longest] if name in ("token_ids", "segment_ids") else x for name, x in inputs.items()} | rows
+    cut = {name: x[..., :longest] if name in ("token_ids", "segment_ids") else x for name, x in inputs.items()}
+    return cut | {"row_width": width_for(lengths)}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -56,13 +57,20 @@ class BertEncoder(ConfiguredLayer):
         """Encodes rows of texts.
 
         inputs: int32 `token_ids`, `segment_ids` [B, T], and either `lengths` [B] (one text a row) or `text_numbers`
-            and `positions` [B, T] (several texts a row).
+            and `positions` [B, T] (several texts a row). With `lengths` also `row_width`, see `trimmed`: inside, the
+            texts then lie in rows of so many slots. Outside, nothing differs but what stands in slots of padding, and
+            attention, which is that of these rows.
         seed: int32 [2], the seed of this pass's dropout; None: no dropout.
 
         Returns a dictionary: "tokens" [B, T, D], "pooled" [B, D] and on request "hidden_states", a tuple of L + 1
         [B, T, D] (the first: the embeddings), and "attention_probabilities", a tuple of L [B, H, T, T].
         """
+        packing = None
+        if "row_width" in inputs:
+            packing = Packing.of(inputs["lengths"], tf.shape(inputs["token_ids"])[1], inputs["row_width"])
+            inputs = packing.rows(inputs)
         layout = self.layout(inputs, seed)
+        as_texts = packing.texts if packing else layout.as_rows
         x = self.embeddings(
             inputs["token_ids"], inputs["segment_ids"], inputs.get("positions"), layout=layout
         )  # [N, D]
@@ -71,10 +79,10 @@ class BertEncoder(ConfiguredLayer):
             x, probabilities = layer(x, layout=layout)
             hidden_states.append(x)
             attention.append(probabilities)
-        tokens = layout.as_rows(x)  # [B, T, D]
-        outputs = {"tokens": tokens, "pooled": self.pooler(tokens[:, 0])}
+        tokens = as_texts(x)  # [B, T, D]
+        outputs = {"tokens": tokens, "pooled": self.pooler(packing.firsts(x) if packing else tokens[:, 0])}
         if return_hidden_states:
-            outputs["hidden_states"] = tuple(layout.as_rows(state) for state in hidden_states)
+            outputs["hidden_states"] = tuple(map(as_texts, hidden_states))
         if return_attention:
             outputs["attention_probabilities"] = tuple(attention)
         return outputs

@@ -99,13 +99,12 @@ class PooledModel(BertModel):
     def logits(self, inputs, seed=None):
         """inputs: those of BertEncoder -> float32 [B, size].
 
-        Or of texts in windows: `token_ids`, `segment_ids` [B, W, T], `lengths` [B, W], `window_counts` [B], and
-        optionally `window_rows`, see `encoder.trimmed`.
+        Or of texts in windows: `token_ids`, `segment_ids` [B, W, T], `lengths` [B, W], `window_counts` [B].
         """
-        rows = _windows_as_rows(inputs) if "window_counts" in inputs else inputs
+        rows = _as_rows(inputs) if "window_counts" in inputs else inputs
         pooled = self.encoder(rows, seed=seed)["pooled"]  # [B, D], or of each window
         if "window_counts" in inputs:
-            pooled = _over_windows(pooled, rows, inputs["window_counts"], self.window_pooling)
+            pooled = _over_windows(pooled, inputs["lengths"], inputs["window_counts"], self.window_pooling)
         return self.classifier(self.dropout(pooled, layout=self.encoder.layout(rows, seed)))
 
     def get_config(self):
@@ -145,10 +144,8 @@ class MultipleChoice(PooledModel):
 
     def call(self, inputs, seed=None):
         """inputs: int32 `token_ids`, `segment_ids` [B, C, T], `lengths` [B, C]. Returns float32 "logits" [B, C]."""
-        lengths = inputs["lengths"]
-        flat = {name: tf.reshape(inputs[name], [-1, _last(inputs[name])]) for name in ("token_ids", "segment_ids")}
-        logits = self.logits({**flat, "lengths": tf.reshape(lengths, [-1])}, seed)  # [B * C, 1]
-        return {"logits": tf.reshape(logits, [-1, _last(lengths)])}
+        logits = self.logits(_as_rows(inputs), seed)  # [B * C, 1]
+        return {"logits": tf.reshape(logits, [-1, _last(inputs["lengths"])])}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -168,32 +165,21 @@ class SpanFinder(BertModel):
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
 
-def _windows_as_rows(inputs):
-    """Windows [B, W, ...] -> {"token_ids", "segment_ids", "lengths", "texts": the text of each row}."""
-    most = _last(inputs["lengths"])
-    rows = {
-        "token_ids": tf.reshape(inputs["token_ids"], [-1, _last(inputs["token_ids"])]),
-        "segment_ids": tf.reshape(inputs["segment_ids"], [-1, _last(inputs["segment_ids"])]),
-        "lengths": tf.reshape(inputs["lengths"], [-1]),
-    }
-    rows["texts"] = tf.range(_first(rows["lengths"])) // most
-    if "window_rows" in inputs:
-        rows = {name: tf.gather(x, inputs["window_rows"]) for name, x in rows.items()}
-    return rows
+def _as_rows(inputs):
+    """Inputs of the encoder [B, W, ...] (windows or choices) -> [B * W, ...]."""
+    flat = {name: tf.reshape(inputs[name], [-1, _last(inputs[name])]) for name in ("token_ids", "segment_ids")}
+    width = {"row_width": inputs["row_width"]} if "row_width" in inputs else {}
+    return {**flat, "lengths": tf.reshape(inputs["lengths"], [-1]), **width}
 
 
-def _over_windows(pooled, rows, counts, pooling):  # [rows, D] -> [B, D]
-    """Mean or maximum of the vectors of each text's windows; rows without a window (of length 0) count nothing."""
-    is_used, texts = (rows["lengths"] > 0)[:, None], _first(counts)
+def _over_windows(pooled, lengths, counts, pooling):  # [B * W, D], [B, W], [B] -> [B, D]
+    """Mean or maximum of the vectors of each text's windows; windows of length 0 count nothing."""
+    pooled = tf.reshape(pooled, [-1, _last(lengths), pooled.shape[-1]])  # [B, W, D]
+    is_used = (lengths > 0)[:, :, None]
     if pooling == "max":
-        return tf.math.unsorted_segment_max(tf.where(is_used, pooled, pooled.dtype.min), rows["texts"], texts)
-    summed = tf.math.unsorted_segment_sum(tf.where(is_used, tf.cast(pooled, tf.float32), 0), rows["texts"], texts)
+        return tf.reduce_max(tf.where(is_used, pooled, pooled.dtype.min), 1)
+    summed = tf.reduce_sum(tf.where(is_used, tf.cast(pooled, tf.float32), 0), 1)
     return tf.cast(summed / tf.cast(counts, tf.float32)[:, None], pooled.dtype)
-
-
-def _first(tensor):
-    """The first dimension, static where it is known."""
-    return tf.shape(tensor)[0] if tensor.shape[0] is None else tensor.shape[0]
 
 
 def _last(tensor):

@@ -18,7 +18,7 @@ SIDES = {
     "text": "characters normalizer double_array wordpiece text vocabulary text_layout python_manual corpus buckets "
     "pairs shards workers statistics records masking pipeline tables examples prepared_datasets windows asked "
     "questions manual_questions question_windows original_alignment",
-    "model": "layers encoder models weights",
+    "model": "layers packing encoder models weights",
     "means": "optimizers distribute precision metrics squad_scores",
     "task": "task",
     "formats": "torch_pickle checkpoint_files checkpoints",

@@ -1,0 +1,129 @@
+"""Several texts in a row: where they lie, and that nothing else differs."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf import models, weights
+from bert_tf.encoder import trimmed
+from bert_tf.packing import Packing, fitted, width_for
+
+LENGTHS = [3, 9, 0, 4, 2, 5, 3, 1]
+SLOTS = 12
+
+
+def inputs_of(lengths, slots=SLOTS, seed=1):
+    """Random texts of these lengths."""
+    draws = np.random.default_rng(seed)
+    used = np.arange(slots) < np.array(lengths)[:, None]
+    return {
+        "token_ids": tf.constant(np.where(used, draws.integers(5, tiny.CONFIG.vocab_size, used.shape), 0), tf.int32),
+        "segment_ids": tf.constant(np.where(used, draws.integers(0, 2, used.shape), 0), tf.int32),
+        "lengths": tf.constant(lengths, tf.int32),
+    }
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_longest_text_comes_first_and_each_into_the_first_row_with_room(compiled):
+    fit = tf.function(fitted) if compiled else fitted
+    starts, rows = fit(tf.constant(LENGTHS), 9)
+    # 9 | 5 4 | 3 3 2 1
+    assert (starts.numpy().tolist(), rows.numpy()) == ([18, 0, 0, 14, 24, 9, 21, 26], 3)
+    starts, rows = fit(tf.constant([0, 0]), 1)
+    assert (starts.numpy().tolist(), rows.numpy()) == ([0, 0], 1)
+
+
+def test_rows_hold_every_token_once_with_its_place_in_its_text():
+    packing = Packing.of(tf.constant([2, 3, 1]), 4, 3)
+    inputs = {"token_ids": tf.constant([[1, 2, 0, 0], [3, 4, 5, 0], [6, 0, 0, 0]])}
+    rows = packing.rows({**inputs, "segment_ids": inputs["token_ids"] % 2})
+    assert rows["token_ids"].numpy().tolist() == [[3, 4, 5], [1, 2, 6]]
+    assert rows["segment_ids"].numpy().tolist() == [[1, 0, 1], [1, 0, 0]]
+    assert rows["positions"].numpy().tolist() == [[0, 1, 2], [0, 1, 0]]
+    assert rows["text_numbers"].numpy().tolist() == [[2, 2, 2], [1, 1, 3]]
+    assert packing.firsts(tf.range(6)).numpy().tolist() == [3, 0, 5]
+
+
+def test_rows_are_wide_enough_to_be_full_and_a_full_batch_is_left_alone():
+    assert width_for(tf.constant([10] * 8)) == 10
+    assert width_for(tf.constant([10] * 7 + [9])) == 10
+    assert width_for(tf.constant([10] * 4 + [2] * 4)) == 13  # 48 tokens in four rows, 4% to spare
+    assert width_for(tf.constant([100] + [2] * 20)) == 146
+    assert width_for(tf.constant([0, 0])) == 1
+
+
+def test_packing_leaves_out_most_of_the_padding_of_short_texts_beside_a_long_one():
+    lengths = tf.constant(np.random.default_rng(0).integers(3, 20, 31).tolist() + [60])
+    packing = Packing.of(lengths, 64, width_for(lengths))
+    slots, used = tf.size(packing.sources).numpy(), tf.reduce_sum(lengths).numpy()
+    assert used <= slots < 1.15 * used
+    assert used < 0.3 * 32 * 60  # of the slots when padded to the longest
+
+
+def model_of(make):
+    model = make(tiny.CONFIG)
+    weights.assign(model, tiny.random_weights(model))
+    return model
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_packed_texts_are_encoded_as_padded_ones(compiled):
+    encoder = model_of(lambda config: models.Classifier(config, 2)).encoder
+    encode = lambda inputs: encoder(inputs, return_hidden_states=True)  # noqa: E731
+    padded = inputs_of(LENGTHS)
+    packed = trimmed(padded)
+    assert packed["row_width"] == 10 and packed["token_ids"].shape == [8, 9]
+    given, expected = (tf.function(encode) if compiled else encode)(packed), encode(padded)
+    used = np.arange(9) < np.array(LENGTHS)[:, None]
+    for name in ("tokens", "hidden_states"):
+        for ours, plain in zip(tf.nest.flatten(given[name]), tf.nest.flatten(expected[name]), strict=True):
+            np.testing.assert_allclose(ours.numpy()[used], plain.numpy()[:, :9][used], atol=1e-5)
+    has_text = np.array(LENGTHS) > 0
+    np.testing.assert_allclose(given["pooled"].numpy()[has_text], expected["pooled"].numpy()[has_text], atol=1e-5)
+
+
+def pretraining_loss(model, inputs):
+    outputs = model({**inputs, "masked_lm_positions": tf.constant([[0, 2]] * 8)})
+    known = tf.cast(inputs["lengths"] > 2, tf.float32)
+    return tf.reduce_sum(outputs["masked_lm_logits"][:, :, 7] * known[:, None]) + tf.reduce_sum(
+        outputs["next_sentence_logits"][:, 1] * known
+    )
+
+
+def span_loss(model, inputs):
+    outputs = model(inputs)
+    return tf.reduce_sum(outputs["start_logits"][:2, :3] - 2 * outputs["end_logits"][:2, :3])
+
+
+def choice_loss(model, inputs):
+    shapes = {"token_ids": [4, 2, -1], "segment_ids": [4, 2, -1], "lengths": [4, 2]}
+    inputs = inputs | {name: tf.reshape(inputs[name], shape) for name, shape in shapes.items()}
+    return tf.reduce_sum(model(inputs)["logits"] * [[1.0, 2.0], [0.0, 1.0], [1.0, 0.0], [2.0, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("make", "loss"),
+    [
+        (models.Pretrainer, pretraining_loss),
+        (models.SpanFinder, span_loss),
+        (models.MultipleChoice, choice_loss),
+        (models.Regressor, lambda model, inputs: tf.reduce_sum(model(inputs)["values"] * tf.cast(LENGTHS, tf.float32))),
+    ],
+    ids=["pretraining", "span", "choice", "regression"],
+)
+def test_loss_and_gradients_of_packed_texts_are_those_of_padded_ones(make, loss):
+    model = model_of(make)
+    trained = list(weights.variables(model).values())
+
+    def learned(inputs):
+        with tf.GradientTape() as tape:
+            value = loss(model, inputs)
+        return value, [tf.convert_to_tensor(x) for x in tape.gradient(value, trained) if x is not None]
+
+    padded = inputs_of(LENGTHS)
+    (given, gradients), (expected, plain) = tf.function(learned)(trimmed(padded)), learned(padded)
+    np.testing.assert_allclose(given, expected, rtol=1e-5)
+    assert len(gradients) == len(plain) > 20
+    for ours, theirs in zip(gradients, plain, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-5)
