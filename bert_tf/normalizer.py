@@ -7,6 +7,8 @@ splits and the kernel would not. The Unicode version is that of the Python that 
 """
 
 import functools
+import string
+import unicodedata
 
 import flatbuffers
 import numpy as np
@@ -16,6 +18,7 @@ import tensorflow_text as tf_text
 from bert_tf.characters import is_cjk, is_deleted, is_punctuation, is_space, without_case_and_accents
 from bert_tf.double_array import double_array
 
+ODD = frozenset(string.punctuation + "\ufffd")  # what the original does with these does not follow from the category
 NOWHERE = "\x01"  # a control: deleted from every text, so no piece of a vocabulary has it
 
 
@@ -49,11 +52,25 @@ def _normalizer_table(lower_case):
     seen_as = _kernel_classes()
     table = dict.fromkeys(_ill_formed_units(), b"")  # as bytes.decode("utf-8", "ignore"), which the original uses
     lost = set()
-    for character in seen_as:
+    for character in _noteworthy(seen_as, lower_case):
         new = _replacement(character, lower_case, seen_as, lost)
         if new != character:
             table[character.encode()] = new.encode()
     return table, frozenset(lost)
+
+
+def _noteworthy(seen_as, lower_case):
+    """The characters without those, nine of ten, that are left as they are and split where the original splits."""
+    characters = list(seen_as)
+    kept = characters
+    if lower_case:
+        kept = [unicodedata.normalize("NFD", lowered) for lowered in map(str.lower, characters)]
+    quiet = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mc", "Me", "Nd", "Nl", "No", "Sm", "Sc", "Sk", "So", "Co", "Cn"}
+    quiet |= set() if lower_case else {"Mn"}
+    for character, new, category in zip(characters, kept, map(unicodedata.category, characters), strict=True):
+        expected = "alone" if is_cjk(character) else "letter"
+        if new != character or category not in quiet or seen_as[character] != expected or character in ODD:
+            yield character
 
 
 def _replacement(character, lower_case, seen_as, lost):
