@@ -61,6 +61,8 @@ class Flags(DeviceFlags):
     max_predictions_per_seq: int = flag(20, "Most masked pieces in a row.")
     masked_lm_prob: float = flag(0.15, "Share of pieces that is masked.")
     do_whole_word_mask: bool = flag(False, "Mask all pieces of a word together.")
+    masking_mix: str = flag("80/10/10", "Of 100 masked pieces: shown as [MASK], as they are, as a random piece.")
+    left_to_right: bool = flag(False, "Guess each piece from those before it (GPT's objective) instead of masked ones.")
     static_masking: bool = flag(False, "Mask a row alike in every epoch, as the original's files do.")
     short_seq_prob: float = flag(0.1, "Share of rows that are made shorter.")
     dupe_factor: int = flag(10, "Passes over the text, each with other pairs.")
@@ -86,13 +88,14 @@ class Flags(DeviceFlags):
     weight_decay: float = flag(0.01, "Decay of weights; not of LayerNorm and biases.")
     continuous_schedule: bool = flag(False, "Decay from the end of warm-up, without the original's jump there.")
     save_checkpoints_steps: int = flag(1000, "Save and evaluate after so many steps.")
+    keep_checkpoint_max: int = flag(3, "Checkpoints that are kept, the newest; 0: all.")
 
 
 # What may differ between two starts of one run, as it does not decide what is learned.
 FREE_FLAGS = (
     frozenset(
         "output_dir num_workers prepare_only do_train do_eval do_export eval_batch_size max_eval_steps num_train_steps "
-        "save_checkpoints_steps".split()
+        "save_checkpoints_steps keep_checkpoint_max".split()
     )
     | DEVICE_FLAGS
 )
@@ -172,7 +175,11 @@ def learn(options, plan, train_config, masking, manifest, folder):
     )
     tokenizer = Tokenizer.from_file(folder.file("vocab.txt"), plan.lower_case)
     task = tasks.get("pretraining/mlm_nsp")(
-        manifest, tokenizer, masking, next_sentence_weight=options.next_sentence_weight
+        manifest,
+        tokenizer,
+        masking,
+        next_sentence_weight=options.next_sentence_weight,
+        left_to_right=plan.config.is_causal,
     )
     keras.utils.set_random_seed(options.random_seed)
     with strategy.scope():

@@ -41,6 +41,7 @@ class BertConfig:
     type_vocab_size: int = 2  # the original's code says 16 by default; every released checkpoint says 2
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
+    is_causal: bool = False  # a token sees itself and those before it, as in GPT; what a text is stands at its end then
 
     def __post_init__(self):
         for name in (
@@ -155,6 +156,7 @@ class TrainConfig:
     continuous_schedule: bool = False
     weight_decay: float = 0.01
     save_checkpoints_steps: int = 1000
+    keep_checkpoint_max: int = 3  # the newest; 0: all
     max_eval_steps: int = 100
     random_seed: int = 12345
     precision: str = "auto"
@@ -221,9 +223,29 @@ class MaskingConfig:
     max_predictions_per_seq: int = 20
     do_whole_word_mask: bool = False
     static_masking: bool = False  # True: a record is masked alike in every epoch, as in the original's files
+    masking_mix: str = "80/10/10"  # of the masked pieces in hundred: shown as [MASK], as they are, as a random piece
+
+    @property
+    def shares(self):
+        """Shares of the masked pieces that are shown as [MASK], as a random piece, as they are: sum 1."""
+        mask, same, other = (float(part) / 100 for part in self.masking_mix.split("/"))
+        return mask, other, same
 
     def __post_init__(self):
+        if not _is_mix(self.masking_mix):
+            raise UserError(
+                f"masking_mix is {self.masking_mix!r}; expected three numbers whose sum is 100, such as 80/10/10: how "
+                "many of the masked pieces are shown as [MASK], as they are, as a random piece."
+            )
         if not 0 < self.masked_lm_prob < 1:
             raise UserError(f"masked_lm_prob is {self.masked_lm_prob}; expected a share above 0 and below 1.")
         if self.max_predictions_per_seq < 1:
             raise UserError(f"max_predictions_per_seq is {self.max_predictions_per_seq}; expected 1 or more.")
+
+
+def _is_mix(text):
+    try:
+        parts = [float(part) for part in text.split("/")]
+    except ValueError:
+        return False
+    return len(parts) == 3 and min(parts) >= 0 and math.isclose(sum(parts), 100)

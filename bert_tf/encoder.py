@@ -47,6 +47,7 @@ class BertEncoder(ConfiguredLayer):
     def layout(self, inputs, seed=None):
         """Says how the texts of `inputs` lie in their rows."""
         known = {"heads": self.config.num_attention_heads, "dtype": self.compute_dtype, "seed": seed}
+        known["is_causal"] = self.config.is_causal
         if "text_numbers" in inputs:
             return Layout.packed(inputs["text_numbers"], **known)
         token_ids = inputs["token_ids"]
@@ -65,9 +66,9 @@ class BertEncoder(ConfiguredLayer):
         Returns a dictionary: "tokens" [B, T, D], "pooled" [B, D] and on request "hidden_states", a tuple of L + 1
         [B, T, D] (the first: the embeddings), and "attention_probabilities", a tuple of L [B, H, T, T].
         """
-        packing = None
+        packing, lengths = None, inputs.get("lengths")
         if "row_width" in inputs:
-            packing = Packing.of(inputs["lengths"], tf.shape(inputs["token_ids"])[1], inputs["row_width"])
+            packing = Packing.of(lengths, tf.shape(inputs["token_ids"])[1], inputs["row_width"])
             inputs = packing.rows(inputs)
         layout = self.layout(inputs, seed)
         as_texts = packing.texts if packing else layout.as_rows
@@ -80,9 +81,16 @@ class BertEncoder(ConfiguredLayer):
             hidden_states.append(x)
             attention.append(probabilities)
         tokens = as_texts(x)  # [B, T, D]
-        outputs = {"tokens": tokens, "pooled": self.pooler(packing.firsts(x) if packing else tokens[:, 0])}
+        outputs = {"tokens": tokens, "pooled": self.pooler(self._summary(x, tokens, packing, lengths))}
         if return_hidden_states:
             outputs["hidden_states"] = tuple(map(as_texts, hidden_states))
         if return_attention:
             outputs["attention_probabilities"] = tuple(attention)
         return outputs
+
+    def _summary(self, x, tokens, packing, lengths):  # [N, D], [B, T, D] -> [B, D]
+        """The token that has seen its whole text: [CLS], or of a causal model the last one."""
+        if self.config.is_causal:
+            last = tf.maximum(lengths - 1, 0)
+            return packing.tokens_at(x, last) if packing else tf.gather(tokens, last, batch_dims=1)
+        return packing.tokens_at(x, tf.zeros_like(lengths)) if packing else tokens[:, 0]

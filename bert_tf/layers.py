@@ -30,18 +30,20 @@ class Layout:
     seed: tf.Tensor | None = None
 
     @classmethod
-    def padded(cls, lengths, slots, *, heads, dtype, seed=None):
+    def padded(cls, lengths, slots, *, heads, dtype, seed=None, is_causal=False):
         """One text a row, `lengths` [B] slots of it used."""
         hidden = tf.range(slots)[None, :] >= lengths[:, None]  # [B, T]
-        mask = tf.cast(hidden, dtype)[:, None, None, :] * tf.cast(HIDDEN, dtype)  # [B, 1, 1, T]
+        hidden = hidden[:, None, None, :]
+        mask = tf.cast(hidden | _later(slots) if is_causal else hidden, dtype) * tf.cast(HIDDEN, dtype)
         return cls(rows=_size(lengths, 0), slots=slots, heads=heads, mask=mask, seed=seed)
 
     @classmethod
-    def packed(cls, text_numbers, *, heads, dtype, seed=None):
+    def packed(cls, text_numbers, *, heads, dtype, seed=None, is_causal=False):
         """Several texts a row, that do not see each other: `text_numbers` [B, T], 1, 2, ... by text, 0 on padding."""
-        other = text_numbers[:, None, :, None] != text_numbers[:, None, None, :]  # [B, 1, T, T]
-        mask = tf.cast(other, dtype) * tf.cast(HIDDEN, dtype)
-        return cls(rows=_size(text_numbers, 0), slots=_size(text_numbers, 1), heads=heads, mask=mask, seed=seed)
+        slots = _size(text_numbers, 1)
+        hidden = text_numbers[:, None, :, None] != text_numbers[:, None, None, :]  # [B, 1, T, T]
+        mask = tf.cast(hidden | _later(slots) if is_causal else hidden, dtype) * tf.cast(HIDDEN, dtype)
+        return cls(rows=_size(text_numbers, 0), slots=slots, heads=heads, mask=mask, seed=seed)
 
     def split_heads(self, x, parts):  # [N, parts * D] -> parts tensors [B, H, T, K]
         size = x.shape[-1] // (parts * self.heads)
@@ -54,6 +56,12 @@ class Layout:
 
     def as_rows(self, x):  # [N, D] -> [B, T, D]
         return tf.reshape(x, [self.rows, self.slots, x.shape[-1]])
+
+
+def _later(slots):
+    """bool [1, 1, T, T]: whether a slot (last) comes after the one that looks."""
+    places = tf.range(slots)
+    return (places[None, :] > places[:, None])[None, None]
 
 
 def _size(tensor, axis):

@@ -59,7 +59,8 @@ def at_least(config, options, *, processes=1, rows_an_example=1):
         * (KEPT_A_WIDTH * width + KEPT_A_SLOT * heads * slots)
         * number
     )
-    logits = rows * getattr(options, "max_predictions_per_seq", 0) * config.vocab_size * 4 * KEPT_LOGITS
+    guessed = slots if getattr(options, "left_to_right", False) else getattr(options, "max_predictions_per_seq", 0)
+    logits = rows * guessed * config.vocab_size * 4 * KEPT_LOGITS
     fixed = BYTES_A_WEIGHT * weights(config)
     if frozen:
         trained = dataclasses.replace(config, num_hidden_layers=config.num_hidden_layers - frozen)

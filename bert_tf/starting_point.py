@@ -88,6 +88,11 @@ def _checkpoint(path):
 
 
 def _config(options, checkpoint):
+    config = _config_of_files(options, checkpoint)
+    return dataclasses.replace(config, is_causal=True) if getattr(options, "left_to_right", False) else config
+
+
+def _config_of_files(options, checkpoint):
     if options.bert_config_file:
         return BertConfig.from_json_file(options.bert_config_file)
     if checkpoint:

@@ -55,7 +55,7 @@ class _Loop:
             self.learner = Learner(task, model, config, strategy)
         self.selection = Selection(task, config, self.learner.variables, folder, strategy)
         parts = {**self.learner.state(), "data": self.batches, **self.selection.state()}
-        self.state = TrainState(folder.checkpoints, parts, writes=is_chief(strategy))
+        self.state = TrainState(folder.checkpoints, parts, writes=is_chief(strategy), kept=config.keep_checkpoint_max)
         self.log, self.evaluate = _Log(task, folder), Evaluator(task, model, config, strategy)
 
     def run(self, stop, report):

@@ -11,21 +11,19 @@ import tensorflow as tf
 
 from bert_tf.errors import TrainingError, UserError, reason_of
 
-KEPT = 3
-
 
 class TrainState:
     """Weights, optimizer, step and data position as one `tf.train.Checkpoint` in `folder`, saved by step.
 
     `parts` is {name: variables, dictionaries of them, or an iterator}. A process that is not the chief must take part
-    in saving but must not write into the run folder: it writes into a folder of its own, which is thrown away.
+    in saving but must not write into the run folder: it writes into a folder of its own, which is thrown away. The newest `kept` checkpoints stay, with 0 all.
     """
 
-    def __init__(self, folder, parts, *, writes=True):
+    def __init__(self, folder, parts, *, writes=True, kept=3):
         self.folder = folder
         self.checkpoint = tf.train.Checkpoint(**parts)
         self.scratch = None if writes else tempfile.mkdtemp()
-        self.manager = tf.train.CheckpointManager(self.checkpoint, self.scratch or folder, max_to_keep=KEPT)
+        self.manager = tf.train.CheckpointManager(self.checkpoint, self.scratch or folder, max_to_keep=kept or None)
 
     def save(self, step):
         """Saves under the number of the step; what was saved before stays if that fails."""

@@ -73,7 +73,8 @@ def test_the_formats_are_the_files_of_the_folder():
 @pytest.mark.parametrize("name", [name for name, module in checkpoints.formats().items() if hasattr(module, "NAMES")])
 def test_a_table_covers_every_weight_of_a_real_model_and_no_name_twice(name):
     model, arrays = tiny.pretrainer()
-    arrays = arrays | tiny.random_weights(models.Classifier(CONFIG, 3))
+    for other in (models.Classifier(CONFIG, 3), models.SpanFinder(CONFIG)):
+        arrays = arrays | tiny.random_weights(other)
     table = weights.expand(checkpoints.formats()[name].NAMES, model.config.num_hidden_layers)
     assert table.keys() == arrays.keys()
     theirs = [part for parts in table.values() for part in parts]

@@ -42,7 +42,7 @@ def test_rows_hold_every_token_once_with_its_place_in_its_text():
     assert rows["segment_ids"].numpy().tolist() == [[1, 0, 1], [1, 0, 0]]
     assert rows["positions"].numpy().tolist() == [[0, 1, 2], [0, 1, 0]]
     assert rows["text_numbers"].numpy().tolist() == [[2, 2, 2], [1, 1, 3]]
-    assert packing.firsts(tf.range(6)).numpy().tolist() == [3, 0, 5]
+    assert packing.tokens_at(tf.range(6), [0, 2, 0]).numpy().tolist() == [3, 2, 5]
 
 
 def test_rows_are_wide_enough_to_be_full_and_a_full_batch_is_left_alone():

@@ -209,6 +209,7 @@ def test_held_out_examples_show_the_text_with_its_true_token(manifest, tokenizer
         row = tf.constant([math.log(0.7) if i == fox else math.log(0.2) if i == dog else -50.0 for i in range(30)])
         return {"masked_lm_logits": tf.broadcast_to(row, [*batch["masked_lm_ids"].shape, 30])}
 
+    model.config = tiny.CONFIG
     count = number_of(manifest, "eval") + 1  # one row more than there is, which is left out
     examples = pretraining.held_out_examples(task, model, tokenizer, count=count)
     expected = [tokenizer.detokenize(row) for row in unmasked(next(iter(task.eval_batches(count))))]

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import TrainingError, UserError
-from bert_tf.train_state import KEPT, TrainState, load_weights, saved
+from bert_tf.train_state import TrainState, load_weights, saved
 
 
 def state_in(folder, **options):
@@ -81,7 +81,7 @@ def test_only_the_last_few_are_kept(tmp_path):
     parts, state = state_in(tmp_path)
     for step in range(1, 7):
         state.save(step)
-    assert [os.path.basename(path) for path in saved(str(tmp_path))] == ["ckpt-6", "ckpt-5", "ckpt-4"][:KEPT]
+    assert [os.path.basename(path) for path in saved(str(tmp_path))] == ["ckpt-6", "ckpt-5", "ckpt-4"]
 
 
 def test_a_full_disk_is_told_and_what_was_saved_is_kept(tmp_path, monkeypatch):

@@ -24,7 +24,7 @@ class Checkpoint:
     """What any format holds, in our terms: `weights` is {canonical name: float32 array}; None where it says nothing.
 
     labels: the names of what its head sorts into, in the order of its outputs. kind: what the head answers, "class",
-    "several" (any number of labels), "number" or "choice".
+    "several" (any number of labels), "number", "choice", "span" or "tags" (a label for each word).
     """
 
     config: BertConfig

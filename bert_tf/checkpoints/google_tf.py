@@ -55,6 +55,8 @@ NAMES = {
     "next_sentence/bias": "cls/seq_relationship/output_bias",
     "classifier/kernel": "output_weights",  # as run_classifier.py names them, at the top
     "classifier/bias": "output_bias",
+    "span/kernel": "cls/squad/output_weights",
+    "span/bias": "cls/squad/output_bias",
 }
 PREFIX = "bert_model.ckpt"
 # State of optimizers and counters: never weights of a model.
@@ -153,6 +155,12 @@ def _config_values(config):
         )
     if config.layer_norm_eps == 1e-12:
         del values["layer_norm_eps"]
+    if config.is_causal:
+        logging.getLogger("bert_tf").warning(
+            "This model is causal, as bert_config.json says; the original's code has none."
+        )
+    else:
+        del values["is_causal"]
     return values
 
 

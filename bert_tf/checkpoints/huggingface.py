@@ -54,6 +54,8 @@ NAMES = {
     "next_sentence/bias": "cls.seq_relationship.bias",
     "classifier/kernel": "classifier.weight",
     "classifier/bias": "classifier.bias",
+    "span/kernel": "qa_outputs.weight",
+    "span/bias": "qa_outputs.bias",
 }
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 # Repeats of tied weights, and a constant: nothing is lost when they are left out.
@@ -65,9 +67,16 @@ ARCHITECTURES = {
     ("masked_lm",): "BertForMaskedLM",
     ("next_sentence",): "BertForNextSentencePrediction",
     ("classifier",): "BertForSequenceClassification",
+    ("span",): "BertForQuestionAnswering",
     (): "BertModel",
 }
-CHOICE = "BertForMultipleChoice"  # has a "classifier" too, with one output
+# Classes that alone say what their head answers. Those of choices and of words have a "classifier" too.
+KINDS = {
+    "BertForMultipleChoice": "choice",
+    "BertForQuestionAnswering": "span",
+    "BertForTokenClassification": "tags",
+}
+LABELLED = ("class", "several", "tags")  # kinds of heads whose outputs have names
 PROBLEMS = {"class": "single_label_classification", "several": "multi_label_classification", "number": "regression"}
 
 
@@ -85,20 +94,20 @@ def read(path):
     weights, used = translated(table, arrays, _is_transposed)
     weights.update((name, array) for name, array in arrays.items() if name not in used)
     vocabulary, lower_case = _text_side(path)
-    kind = _kind(path) if "classifier/bias" in weights else None
+    kind = _kind(path) if "classifier/bias" in weights or "span/bias" in weights else None
     return Checkpoint(
         config=config,
         weights=weights,
         vocabulary=vocabulary,
         lower_case=lower_case,
-        labels=labels(path) if kind in ("class", "several") else None,
+        labels=labels(path) if kind in LABELLED else None,
         kind=kind,
     )
 
 
 def labels(path):
     """The names of the labels in config.json, in the order of the outputs; where it names none, LABEL_0, LABEL_1."""
-    if _kind(path) not in ("class", "several"):
+    if _kind(path) not in LABELLED:
         return None
     values = read_json(os.path.join(path, "config.json"))
     names = values.get("id2label") or {str(i): f"LABEL_{i}" for i in range(values.get("num_labels") or 2)}
@@ -108,11 +117,11 @@ def labels(path):
 
 
 def _kind(path):
-    """What the head of a fine-tuned model answers; None where it was not fine-tuned for whole texts."""
+    """What the head of a fine-tuned model answers; None where there is none."""
     values = read_json(os.path.join(path, "config.json"))
     architecture = (values.get("architectures") or [""])[0]
-    if architecture == CHOICE:
-        return "choice"
+    if architecture in KINDS:
+        return KINDS[architecture]
     if architecture != ARCHITECTURES["classifier",]:
         return None
     is_number = len(values.get("id2label") or (0, 1)) == 1
@@ -130,12 +139,14 @@ def write(checkpoint, folder):
     heads = tuple(sorted({name.split("/")[0] for name in used} - {"encoder"}))
     prefix = "bert." if heads else ""
     arrays = {
-        name if name.startswith(("cls.", "classifier.")) else prefix + name: array for name, array in arrays.items()
+        name if name.startswith(("cls.", "classifier.", "qa_outputs.")) else prefix + name: array
+        for name, array in arrays.items()
     }
     values = {
         "architectures": [ARCHITECTURES.get(heads, "BertForPreTraining")],
         "model_type": "bert",
         **config.to_dict(),
+        "is_decoder": config.is_causal,
     }
     values["hidden_act"] = ACTIVATIONS.get(config.hidden_act, config.hidden_act)
     if heads == ("classifier",):
@@ -151,12 +162,14 @@ def write(checkpoint, folder):
 def _task_values(checkpoint, size):
     """What config.json says on a head of that many outputs."""
     if checkpoint.kind == "choice":
-        return {"architectures": [CHOICE]}
+        return {"architectures": ["BertForMultipleChoice"]}
     names = list(checkpoint.labels or ())
     if len(names) != size:  # transformers makes the head as large as this list
         names = [f"LABEL_{i}" for i in range(size)]
     values = {"id2label": {str(i): name for i, name in enumerate(names)}}
     values["label2id"] = {name: i for i, name in enumerate(names)}
+    if checkpoint.kind == "tags":
+        return values | {"architectures": ["BertForTokenClassification"]}
     kind = checkpoint.kind or ("number" if size == 1 else "class")
     return values | {"problem_type": PROBLEMS[kind]}
 
@@ -189,7 +202,7 @@ def _read_config(path):
         raise UserError(f"{path} describes a model of type {values['model_type']!r}; expected 'bert'.")
     if values.get("position_embedding_type", "absolute") != "absolute":
         raise UserError(f"{path} asks for {values['position_embedding_type']!r} positions; expected 'absolute'.")
-    return BertConfig.from_dict(values, gelu="gelu_erf")
+    return BertConfig.from_dict({**values, "is_causal": values.get("is_decoder", False)}, gelu="gelu_erf")
 
 
 def _read_arrays(path):

@@ -64,6 +64,8 @@ NAMES = {
     "next_sentence/bias": "next_sentence/bias",
     "classifier/kernel": "classifier/kernel",
     "classifier/bias": "classifier/bias",
+    "span/kernel": "span/kernel",
+    "span/bias": "span/bias",
 }
 HEADS, EPSILON = "heads.safetensors", 1e-12
 NAME = re.compile(r"kaggle://.*|[a-z0-9]+(_[a-z0-9.]+)+")  # what may be a preset of a model hub
@@ -218,6 +220,8 @@ def _expect_possible(checkpoint, table):
             f"KerasHub has no BERT without {missing[0]}, which the checkpoint lacks: choose another format."
         )
     config = checkpoint.config
+    if config.is_causal:
+        raise UserError("KerasHub's BERT cannot be causal, which this model is: choose another format.")
     if config.hidden_act == "relu":
         raise UserError("KerasHub's BERT cannot have hidden_act relu, which this model has: choose another format.")
     if config.hidden_act != "gelu_tanh" or config.layer_norm_eps != EPSILON:

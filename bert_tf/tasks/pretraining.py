@@ -54,15 +54,19 @@ def objectives(next_sentence_weight=1.0):
     return terms
 
 
-def task(records, tokenizer, masking, *, next_sentence_weight=1.0):
+def task(records, tokenizer, masking, *, next_sentence_weight=1.0, left_to_right=False):
     """The task, on the records that `bert_tf.records.prepare` made, with masks drawn as `masking` says.
 
     records: the manifest of the folder; masking: a MaskingConfig; next_sentence_weight 0 trains masked LM only.
+    left_to_right: nothing is masked, every piece but the first is guessed, at the place before it; for a model that is
+    causal (paper section 5.1, "LTR"). Its loss has the name of the masked LM's.
     """
     goals = objectives(next_sentence_weight)
-    stream = functools.partial(batches, tokenizer=tokenizer, masking=masking, slots=records["wanted"]["max_seq_length"])
+    hides = _next_pieces if left_to_right else functools.partial(_hidden, tokenizer=tokenizer, masking=masking)
+    slots, fixed = records["wanted"]["max_seq_length"], masking.static_masking
+    stream = functools.partial(batches, hides=hides, fixed=fixed, slots=slots)
     return Task(
-        name="pretraining/mlm_nsp" if next_sentence_weight else "pretraining/mlm",
+        name=f"pretraining/{'ltr' if left_to_right else 'mlm'}{'_nsp' if next_sentence_weight else ''}",
         model=models.Pretrainer,
         train_batches=lambda size, seed: stream(records["train_files"], size, seed=seed, training=True),
         eval_batches=lambda size, split="eval": stream(records[f"{split}_files"], size, seed=EVAL_SEED, training=False),
@@ -73,30 +77,29 @@ def task(records, tokenizer, masking, *, next_sentence_weight=1.0):
     )
 
 
-def batches(files, size, *, tokenizer, masking, slots, seed, training):
+def batches(files, size, *, hides, fixed, slots, seed, training):
     """Batches of masked pairs [size, slots]; for training endless, in a new order and under new masks every epoch.
 
-    With static masking a record is masked alike in every epoch, as the original's files were; so it is for evaluation.
+    hides(pairs, seeds): what to show and what to guess. fixed: a record is masked alike in every epoch, as the
+    original's files were; so it is for evaluation.
     """
     if training:
         dataset = pipeline.shuffled(pipeline.read_records(files, seed=seed), seed=seed + 1).repeat()
     else:
         dataset = pipeline.read_records(files)
     dataset = pipeline.batched(pipeline.with_seeds(dataset, seed=seed + 2), size, pad_rows=not training)
-    fixed = masking.static_masking or not training
 
     def masked(records, seeds):
         pairs = pipeline.parse_pairs(records, slots)
         own = pipeline.record_seeds(pairs.pop("record_ids"), seed=seed)
-        seeds = own if fixed else seeds
-        return {**pairs, **_hidden(pairs["token_ids"], seeds, tokenizer, masking)}
+        return {**pairs, **hides(pairs, own if fixed or not training else seeds)}
 
     return dataset.map(masked, num_parallel_calls=2, deterministic=True).prefetch(2)
 
 
-def _hidden(token_ids, seeds, tokenizer, masking):
+def _hidden(pairs, seeds, *, tokenizer, masking):
     return hide(
-        token_ids,
+        pairs["token_ids"],
         seeds,
         cls_id=tokenizer.cls_id,
         sep_id=tokenizer.sep_id,
@@ -107,7 +110,19 @@ def _hidden(token_ids, seeds, tokenizer, masking):
         masked_lm_prob=masking.masked_lm_prob,
         max_predictions_per_seq=masking.max_predictions_per_seq,
         whole_word=masking.do_whole_word_mask,
+        shares=masking.shares,
     )
+
+
+def _next_pieces(pairs, seeds):
+    """Every piece but the first is to be guessed, at the place before it; in the form of `masking.hide`."""
+    token_ids, lengths = pairs["token_ids"], pairs["lengths"]
+    places = tf.broadcast_to(tf.range(token_ids.shape[1] - 1), [token_ids.shape[0], token_ids.shape[1] - 1])
+    return {
+        "masked_lm_positions": places,
+        "masked_lm_ids": token_ids[:, 1:],
+        "masked_lm_weights": tf.cast(places + 1 < lengths[:, None], tf.float32),
+    }
 
 
 def _asked_for(measures, goals):
@@ -147,12 +162,18 @@ def fill_mask(model, tokenizer):
         is_mask = tf.equal(inputs["token_ids"], tokenizer.mask_id)  # [B, T]
         places = tf.ragged.boolean_mask(tf.broadcast_to(tf.range(tf.shape(is_mask)[1]), tf.shape(is_mask)), is_mask)
         known = tf.sequence_mask(places.row_lengths(), dtype=tf.float32)[:, :, None]  # [B, M, 1]
-        outputs = model({**inputs, "masked_lm_positions": places.to_tensor()})
+        looks = tf.maximum(places.to_tensor() - _guessed_ahead(model), 0)
+        outputs = model({**inputs, "masked_lm_positions": looks})
         scores, best_ids = tf.math.top_k(tf.nn.softmax(outputs["masked_lm_logits"]), best)  # [B, M, K]
         pieces = tf.where(known > 0, tokenizer.pieces(best_ids), "")
         return {"pieces": pieces, "scores": scores * known}
 
     return {"serving_default": serving_default}
+
+
+def _guessed_ahead(model):
+    """How many places before a piece it is guessed: a causal model must not see it."""
+    return 1 if model.config.is_causal else 0
 
 
 def _ids_with_masks(tokenizer, texts):  # string [B] -> ragged int32 [B, pieces]
@@ -203,8 +224,9 @@ def held_out_examples(task, model, tokenizer, count=8):
         used = np.flatnonzero(batch["masked_lm_weights"][row])
         place = used[len(used) // 2]
         token_ids = rows["token_ids"][row].copy()
-        token_ids[rows["masked_lm_positions"][row][used]] = rows["masked_lm_ids"][row][used]
-        position = rows["masked_lm_positions"][row][place]
+        positions = rows["masked_lm_positions"][row] + _guessed_ahead(model)
+        token_ids[positions[used]] = rows["masked_lm_ids"][row][used]
+        position = positions[place]
         before, after = tokenizer.detokenize([token_ids[:position], token_ids[position + 1 : rows["lengths"][row]]])
         answers = zip(tokenizer.pieces(ids[row, place]).numpy(), best[row, place].numpy(), strict=True)
         examples.append(
