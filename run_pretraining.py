@@ -53,6 +53,9 @@ class Flags(DeviceFlags):
     bert_config_file: str = flag("", "bert_config.json of the model; instead of model_size.")
     model_size: str = flag("base", "Size of the model.", tuple(SIZES))
     dropout_prob: float = flag(0.1, "Dropout of hidden states and of attention; a configuration file has its own.")
+    encoder: str = flag(
+        "", "bert or lstm, two language models as in ELMo; without it what init_checkpoint has, or bert."
+    )
     vocab_file: str = flag("", "vocab.txt; without it (and init_checkpoint) one is learned from the text.")
     vocab_size: int = flag(30522, "Size of the vocabulary to learn.")
     do_lower_case: bool = flag(True, "Lower-case and strip accents (uncased model).")
@@ -167,6 +170,7 @@ def learn(options, plan, train_config, masking, manifest, folder):
     import keras
 
     from bert_tf import distribute, precision, tasks, train_state, weights
+    from bert_tf.tasks.pretraining import guesses_of
     from bert_tf.text import Tokenizer
     from bert_tf.train import Evaluator, train
 
@@ -179,7 +183,7 @@ def learn(options, plan, train_config, masking, manifest, folder):
         tokenizer,
         masking,
         next_sentence_weight=options.next_sentence_weight,
-        left_to_right=plan.config.is_causal,
+        guesses=guesses_of(plan.config),
     )
     keras.utils.set_random_seed(options.random_seed)
     with strategy.scope():

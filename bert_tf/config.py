@@ -19,6 +19,7 @@ SIZES = {
     "large": (24, 1024),
 }
 ACTIVATIONS = ("gelu_erf", "gelu_tanh", "relu")
+ENCODERS = ("bert", "bilstm_on_top", "lstm", "static")  # see bert_tf.encoders
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,7 @@ class BertConfig:
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
     is_causal: bool = False  # a token sees itself and those before it, as in GPT; what a text is stands at its end then
+    encoder: str = "bert"  # one of ENCODERS
 
     def __post_init__(self):
         for name in (
@@ -61,6 +63,10 @@ class BertConfig:
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             self._expect(name, 0 <= getattr(self, name) < 1, "from 0 up to but not 1")
         self._expect("hidden_act", self.hidden_act in ACTIVATIONS, f"one of {', '.join(ACTIVATIONS)}")
+        self._expect("encoder", self.encoder in ENCODERS, f"one of {', '.join(ENCODERS)}")
+        self._expect(
+            "hidden_size", self.encoder not in ENCODERS[1:3] or not self.hidden_size % 2, "an even number, for LSTMs"
+        )
         if self.hidden_size % self.num_attention_heads:
             raise UserError(
                 f"hidden_size {self.hidden_size} cannot be shared out among {self.num_attention_heads} attention "

@@ -6,8 +6,8 @@ B rows, T slots in a row, D hidden size, V vocabulary, P masked positions, C cho
 import keras
 import tensorflow as tf
 
+from bert_tf import encoders
 from bert_tf.config import BertConfig
-from bert_tf.encoder import BertEncoder
 from bert_tf.layers import ConfiguredLayer, Dropout, dense
 
 HEAD_DROPOUT = 0.1  # before the head of a task; the original's number, whatever the configuration says of the encoder
@@ -48,12 +48,17 @@ class LogitsHead(ConfiguredLayer):
 
 
 class BertModel(keras.Model):
-    """An encoder with a head: rebuilt from plain data, so that `.keras` files need no code beside this package."""
+    """An encoder with a head: rebuilt from plain data, so that `.keras` files need no code beside this package.
+
+    unread: canonical names of weights that its answers do not depend on, which other formats therefore may lack.
+    """
+
+    unread = ()
 
     def __init__(self, config, **options):
         super().__init__(**options)
         self.config = config if isinstance(config, BertConfig) else BertConfig(**config)
-        self.encoder = BertEncoder(self.config, dtype=self.dtype_policy)
+        self.encoder = encoders.create(self.config, dtype=self.dtype_policy)
 
     def get_config(self):
         return {"name": self.name, "dtype": self.dtype_policy.name, "config": self.config.to_dict()}
@@ -75,9 +80,9 @@ class Pretrainer(BertModel):
         Returns float32 "masked_lm_logits" [B, P, V] and "next_sentence_logits" [B, 2] (0: is next, 1: random).
         """
         encoded = self.encoder(inputs, seed=seed)
-        table = self.encoder.token_table
+        table, seen = self.encoder.token_table, encoded.get("one_sided", encoded["tokens"])
         return {
-            "masked_lm_logits": self.masked_lm(encoded["tokens"], inputs["masked_lm_positions"], table),
+            "masked_lm_logits": self.masked_lm(seen, inputs["masked_lm_positions"], table),
             "next_sentence_logits": self.next_sentence(encoded["pooled"]),
         }
 
@@ -152,6 +157,8 @@ class MultipleChoice(PooledModel):
 class SpanFinder(BertModel):
     """Scores every token as the start and as the end of an answer (google-research/bert `run_squad.py`)."""
 
+    unread = ("encoder/pooler/kernel", "encoder/pooler/bias")
+
     def __init__(self, config, **options):
         super().__init__(config, **options)
         self.span = LogitsHead(self.config, 2, dtype=self.dtype_policy)
@@ -163,6 +170,29 @@ class SpanFinder(BertModel):
         logits = self.span(tf.reshape(tokens, [-1, self.config.hidden_size]))  # [B * T, 2]
         logits = tf.reshape(logits, [-1, _last(inputs["token_ids"]), 2])
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class TokenClassifier(BertModel):
+    """Gives every token one of `size` labels (Devlin et al. 2018, section 5.3): one dense layer, no CRF."""
+
+    unread = ("encoder/pooler/kernel", "encoder/pooler/bias")
+
+    def __init__(self, config, size, **options):
+        super().__init__(config, **options)
+        self.dropout = Dropout(HEAD_DROPOUT, 1 + 3 * self.config.num_hidden_layers, dtype=self.dtype_policy)
+        self.classifier = LogitsHead(self.config, size, dtype=self.dtype_policy)
+        self.built = True
+
+    def call(self, inputs, seed=None):
+        """inputs: those of BertEncoder. Returns float32 "logits" [B, T, size]."""
+        tokens = self.encoder(inputs, seed=seed)["tokens"]  # [B, T, D]
+        x = self.dropout(tf.reshape(tokens, [-1, self.config.hidden_size]), layout=self.encoder.layout(inputs, seed))
+        logits = self.classifier(x)  # [B * T, size]
+        return {"logits": tf.reshape(logits, [-1, _last(inputs["token_ids"]), logits.shape[-1]])}
+
+    def get_config(self):
+        return {**super().get_config(), "size": self.classifier.bias.shape[0]}
 
 
 def _as_rows(inputs):

@@ -89,7 +89,10 @@ def _checkpoint(path):
 
 def _config(options, checkpoint):
     config = _config_of_files(options, checkpoint)
-    return dataclasses.replace(config, is_causal=True) if getattr(options, "left_to_right", False) else config
+    if getattr(options, "left_to_right", False):
+        config = dataclasses.replace(config, is_causal=True)
+    encoder = getattr(options, "encoder", "")
+    return dataclasses.replace(config, encoder=encoder) if encoder else config
 
 
 def _config_of_files(options, checkpoint):

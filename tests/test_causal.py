@@ -68,6 +68,17 @@ def test_left_to_right_every_piece_but_the_first_is_guessed_at_the_place_before_
     assert made["masked_lm_weights"].numpy().tolist() == [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]
 
 
+def test_two_language_models_guess_from_both_sides_in_slots_of_their_own():
+    pairs = inputs_of([[2, 7, 3, 0]], [3])
+    made = pretraining._next_pieces_both_ways(pairs, None)
+    slots, ids, used = (made[f"masked_lm_{name}"].numpy()[0] for name in ("positions", "ids", "weights"))
+    # the left one after [CLS] and 7, the right one before 7 and [SEP]
+    assert list(zip(slots[used > 0], ids[used > 0], strict=True)) == [(0, 7), (2, 3), (3, 2), (5, 7)]
+    lstm = dataclasses.replace(tiny.CONFIG, encoder="lstm")
+    assert pretraining._places_guessed(lstm, slots[used > 0]).tolist() == [1, 2, 0, 1]
+    assert pretraining._slots_that_guess(lstm, tf.constant([1, 2])).numpy().tolist() == [0, 2]
+
+
 def test_a_causal_model_fills_a_mask_from_the_place_before_it():
     model, tokenizer = model_of(), Tokenizer(PIECES)
     answers = pretraining.fill_mask(model, tokenizer)["serving_default"](tf.constant(["c d [MASK]"]))

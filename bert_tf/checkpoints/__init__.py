@@ -77,6 +77,9 @@ def write(checkpoint, folder, format_name):
     known = formats()
     if format_name not in known:
         raise UserError(f"There is no checkpoint format {format_name!r}. Known: {', '.join(known)}.")
+    encoder = checkpoint.config.encoder
+    if encoder != "bert" and format_name != "native":
+        raise UserError(f"{format_name} has no encoder {encoder!r}, which this model has: choose the format native.")
     return known[format_name].write(checkpoint, folder)
 
 

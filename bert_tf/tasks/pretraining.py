@@ -15,6 +15,7 @@ from bert_tf.task import Objective, Task
 MASK = "[MASK]"
 ANSWERS = 10  # pieces returned for each [MASK] by the export
 EVAL_SEED = 1  # the masks of held-out text are the same in every evaluation of every run
+NAMES = {"masked": "mlm", "left_to_right": "ltr", "both_ways": "bilm"}
 MASKED_LM_EPSILON = 1e-5  # the original adds it to the sum of weights
 
 
@@ -54,19 +55,19 @@ def objectives(next_sentence_weight=1.0):
     return terms
 
 
-def task(records, tokenizer, masking, *, next_sentence_weight=1.0, left_to_right=False):
+def task(records, tokenizer, masking, *, next_sentence_weight=1.0, guesses="masked"):
     """The task, on the records that `bert_tf.records.prepare` made, with masks drawn as `masking` says.
 
     records: the manifest of the folder; masking: a MaskingConfig; next_sentence_weight 0 trains masked LM only.
-    left_to_right: nothing is masked, every piece but the first is guessed, at the place before it; for a model that is
-    causal (paper section 5.1, "LTR"). Its loss has the name of the masked LM's.
+    guesses: see `guesses_of`; the loss has the name of the masked LM's in any case.
     """
     goals = objectives(next_sentence_weight)
-    hides = _next_pieces if left_to_right else functools.partial(_hidden, tokenizer=tokenizer, masking=masking)
+    masked = functools.partial(_hidden, tokenizer=tokenizer, masking=masking)
+    hides = {"masked": masked, "left_to_right": _next_pieces, "both_ways": _next_pieces_both_ways}[guesses]
     slots, fixed = records["wanted"]["max_seq_length"], masking.static_masking
     stream = functools.partial(batches, hides=hides, fixed=fixed, slots=slots)
     return Task(
-        name=f"pretraining/{'ltr' if left_to_right else 'mlm'}{'_nsp' if next_sentence_weight else ''}",
+        name=f"pretraining/{NAMES[guesses]}{'_nsp' if next_sentence_weight else ''}",
         model=models.Pretrainer,
         train_batches=lambda size, seed: stream(records["train_files"], size, seed=seed, training=True),
         eval_batches=lambda size, split="eval": stream(records[f"{split}_files"], size, seed=EVAL_SEED, training=False),
@@ -75,6 +76,17 @@ def task(records, tokenizer, masking, *, next_sentence_weight=1.0, left_to_right
         objectives=goals,
         serve=fill_mask,
     )
+
+
+def guesses_of(config):
+    """What a model of that configuration guesses.
+
+    "masked": masked pieces. "left_to_right", of a causal model (paper section 5.1, "LTR"): every piece but the first,
+    at the place before it. "both_ways", of two language models: moreover every piece but the last, at the place after.
+    """
+    if config.encoder == "lstm":
+        return "both_ways"
+    return "left_to_right" if config.is_causal else "masked"
 
 
 def batches(files, size, *, hides, fixed, slots, seed, training):
@@ -125,6 +137,19 @@ def _next_pieces(pairs, seeds):
     }
 
 
+def _next_pieces_both_ways(pairs, seeds):
+    """The same from both sides, for `encoders.lstm`: the slots are those of its "one_sided" tokens."""
+    forward = _next_pieces(pairs, seeds)
+    places = forward["masked_lm_positions"]
+    forward["masked_lm_positions"] = 2 * places
+    backward = {
+        "masked_lm_positions": 2 * (places + 1) + 1,
+        "masked_lm_ids": pairs["token_ids"][:, :-1],
+        "masked_lm_weights": forward["masked_lm_weights"],
+    }
+    return {name: tf.concat([forward[name], backward[name]], 1) for name in forward}
+
+
 def _asked_for(measures, goals):
     known = tuple(name.removesuffix("_loss") for name in goals)
     return {name: measure for name, measure in measures.items() if name.startswith(known)}
@@ -162,7 +187,7 @@ def fill_mask(model, tokenizer):
         is_mask = tf.equal(inputs["token_ids"], tokenizer.mask_id)  # [B, T]
         places = tf.ragged.boolean_mask(tf.broadcast_to(tf.range(tf.shape(is_mask)[1]), tf.shape(is_mask)), is_mask)
         known = tf.sequence_mask(places.row_lengths(), dtype=tf.float32)[:, :, None]  # [B, M, 1]
-        looks = tf.maximum(places.to_tensor() - _guessed_ahead(model), 0)
+        looks = _slots_that_guess(model.config, places.to_tensor())
         outputs = model({**inputs, "masked_lm_positions": looks})
         scores, best_ids = tf.math.top_k(tf.nn.softmax(outputs["masked_lm_logits"]), best)  # [B, M, K]
         pieces = tf.where(known > 0, tokenizer.pieces(best_ids), "")
@@ -171,9 +196,21 @@ def fill_mask(model, tokenizer):
     return {"serving_default": serving_default}
 
 
-def _guessed_ahead(model):
-    """How many places before a piece it is guessed: a causal model must not see it."""
-    return 1 if model.config.is_causal else 0
+def _slots_that_guess(config, places):
+    """Where a model guesses the pieces at these places: a language model must not see them, but what is before."""
+    guesses = guesses_of(config)
+    if guesses == "masked":
+        return places
+    before = tf.maximum(places - 1, 0)
+    return before if guesses == "left_to_right" else 2 * before
+
+
+def _places_guessed(config, slots):
+    """The reverse, also for slots that guess from behind: which pieces these slots guess."""
+    guesses = guesses_of(config)
+    if guesses == "masked":
+        return slots
+    return slots + 1 if guesses == "left_to_right" else slots // 2 + 1 - 2 * (slots % 2)
 
 
 def _ids_with_masks(tokenizer, texts):  # string [B] -> ragged int32 [B, pieces]
@@ -224,7 +261,7 @@ def held_out_examples(task, model, tokenizer, count=8):
         used = np.flatnonzero(batch["masked_lm_weights"][row])
         place = used[len(used) // 2]
         token_ids = rows["token_ids"][row].copy()
-        positions = rows["masked_lm_positions"][row] + _guessed_ahead(model)
+        positions = _places_guessed(model.config, rows["masked_lm_positions"][row])
         token_ids[positions[used]] = rows["masked_lm_ids"][row][used]
         position = positions[place]
         before, after = tokenizer.detokenize([token_ids[:position], token_ids[position + 1 : rows["lengths"][row]]])

@@ -1,0 +1,56 @@
+"""BERT with a BiLSTM between it and the head (Devlin et al. 2018, section 5.1, "+ BiLSTM").
+
+B rows, T slots in a row, D hidden size.
+"""
+
+import keras
+import tensorflow as tf
+
+from bert_tf.encoder import BertEncoder
+from bert_tf.layers import ConfiguredLayer
+
+LAYERS = 2
+
+
+class BiLstm(ConfiguredLayer):
+    """Layers of LSTMs in both directions, each as wide as half of what comes out: [B, T, size_in] -> [B, T, size]."""
+
+    def __init__(self, config, size_in, size, layers=LAYERS, **options):
+        super().__init__(config, **options)
+        self.forwards = [self._lstm(size_in if not i else size, size // 2) for i in range(layers)]
+        self.backwards = [self._lstm(size_in if not i else size, size // 2, go_backwards=True) for i in range(layers)]
+        self.built = True
+
+    def _lstm(self, size_in, size, **options):
+        lstm = keras.layers.LSTM(size, return_sequences=True, dtype=self.dtype_policy, **options)
+        lstm.build((None, None, size_in))
+        return lstm
+
+    def call(self, x, lengths):  # [B, T, size_in], [B]
+        used = tf.range(tf.shape(x)[1])[None, :] < lengths[:, None]  # [B, T]
+        for forward, backward in zip(self.forwards, self.backwards, strict=True):
+            x = tf.concat([forward(x, mask=used), tf.reverse(backward(x, mask=used), [1])], -1)
+        return x
+
+
+def ends(x, lengths):  # [B, T, D] -> [B, D]
+    """What both directions make of a whole text: the left one at its last token, the right one at its first."""
+    forward, backward = tf.split(x, 2, axis=-1)
+    last = tf.gather(forward, tf.maximum(lengths - 1, 0), batch_dims=1)
+    return tf.concat([last, backward[:, 0]], -1)
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Encoder(BertEncoder):
+    """BertEncoder, then a BiLSTM of two layers, as wide as it."""
+
+    def __init__(self, config, **options):
+        super().__init__(config, **options)
+        width = self.config.hidden_size
+        self.bilstm = BiLstm(self.config, width, width, dtype=self.dtype_policy)
+
+    def call(self, inputs, seed=None, return_hidden_states=False, return_attention=False):
+        """As BertEncoder; "tokens" and "pooled" are those of the BiLSTM, "hidden_states" those of BERT."""
+        outputs = super().call(inputs, seed, return_hidden_states, return_attention)
+        tokens = self.bilstm(outputs["tokens"], inputs["lengths"])
+        return {**outputs, "tokens": tokens, "pooled": self.pooler(ends(tokens, inputs["lengths"]))}

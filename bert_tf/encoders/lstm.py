@@ -1,0 +1,79 @@
+"""Two LSTM language models, one from the left and one from the right, whose states are features: ELMo's idea.
+
+B rows, T slots in a row, D hidden size, L layers. Follows Peters et al. 2018 ("Deep contextualized word
+representations"), on word pieces instead of characters; as there, the directions never see each other.
+"""
+
+import keras
+import tensorflow as tf
+
+from bert_tf.encoders.bilstm_on_top import ends
+from bert_tf.layers import ConfiguredLayer, Layout
+
+
+class Directions(ConfiguredLayer):
+    """One layer of both models: an LSTM from the left on the left half of its input, one from the right on the other.
+
+    [B, T, D] -> [B, T, D], with what came in added above the first layer.
+    """
+
+    def __init__(self, config, number, **options):
+        super().__init__(config, **options)
+        self.number = number
+        half = self.config.hidden_size // 2
+        self.forward = keras.layers.LSTM(half, return_sequences=True, dtype=self.dtype_policy)
+        self.backward = keras.layers.LSTM(half, return_sequences=True, go_backwards=True, dtype=self.dtype_policy)
+        for lstm in (self.forward, self.backward):
+            lstm.build((None, None, half if number else 2 * half))
+        self.dropout = self.new_dropout(self.config.hidden_dropout_prob, 1 + number)
+        self.built = True
+
+    def call(self, x, used, *, layout):
+        left, right = tf.split(x, 2, axis=-1) if self.number else (x, x)
+        made = tf.concat([self.forward(left, mask=used), tf.reverse(self.backward(right, mask=used), [1])], -1)
+        made = self.dropout(made, layout=layout)
+        return x + made if self.number else made
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Encoder(ConfiguredLayer):
+    """Embeddings, then `num_hidden_layers` LSTMs in each direction, each half as wide as the hidden size."""
+
+    def __init__(self, config, **options):
+        super().__init__(config, **options)
+        self.token_embeddings = self.new_table("token_table", self.config.vocab_size)
+        self.dropout = self.new_dropout(self.config.hidden_dropout_prob, 0)
+        self.layers = [
+            Directions(self.config, number, dtype=self.dtype_policy) for number in range(self.config.num_hidden_layers)
+        ]
+        self.pooler = self.new_dense(self.config.hidden_size, self.config.hidden_size, "tanh")
+        self.built = True
+
+    @property
+    def token_table(self):
+        """The word embeddings [V, D], in the precision of the computation; the language models share them."""
+        return tf.cast(self.token_embeddings.value, self.compute_dtype)
+
+    def layout(self, inputs, seed=None):
+        """Says how the texts of `inputs` lie in their rows."""
+        slots = tf.shape(inputs["token_ids"])[1]
+        return Layout.padded(inputs["lengths"], slots, heads=1, dtype=self.compute_dtype, seed=seed)
+
+    def call(self, inputs, seed=None, return_hidden_states=False, return_attention=False):
+        """As BertEncoder with one text a row; moreover "one_sided" [B, 2 T, D]: what each model knows by itself.
+
+        Slot 2 t has the left model's state of token t, and zeros; slot 2 t + 1 zeros, and the right model's.
+        """
+        layout = self.layout(inputs, seed)
+        used = tf.sequence_mask(inputs["lengths"], tf.shape(inputs["token_ids"])[1])  # [B, T]
+        x = self.dropout(tf.gather(self.token_table, inputs["token_ids"]), layout=layout)  # [B, T, D]
+        hidden_states = [x]
+        for layer in self.layers:
+            x = layer(x, used, layout=layout)
+            hidden_states.append(x)
+        left, right = tf.split(x, 2, axis=-1)
+        none = tf.zeros_like(left)
+        one_sided = tf.concat([left, none, none, right], -1)  # [B, T, 2 D]
+        one_sided = tf.reshape(one_sided, [tf.shape(x)[0], -1, x.shape[-1]])
+        outputs = {"tokens": x, "pooled": self.pooler(ends(x, inputs["lengths"])), "one_sided": one_sided}
+        return outputs | ({"hidden_states": tuple(hidden_states)} if return_hidden_states else {})
