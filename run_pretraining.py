@@ -54,7 +54,7 @@ class Flags(DeviceFlags):
     model_size: str = flag("base", "Size of the model.", tuple(SIZES))
     dropout_prob: float = flag(0.1, "Dropout of hidden states and of attention; a configuration file has its own.")
     encoder: str = flag(
-        "", "bert or lstm, two language models as in ELMo; without it what init_checkpoint has, or bert."
+        "", "bert, or lstm: two language models as in ELMo; without it as init_checkpoint.", ("", "bert", "lstm")
     )
     vocab_file: str = flag("", "vocab.txt; without it (and init_checkpoint) one is learned from the text.")
     vocab_size: int = flag(30522, "Size of the vocabulary to learn.")

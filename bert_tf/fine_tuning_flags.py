@@ -17,7 +17,9 @@ class FineTuningFlags(DeviceFlags):
     do_lower_case: bool = flag(True, "Lower-case and strip accents; without this flag, as init_checkpoint says.")
     model_size: str = flag("base", "Size of a model from scratch.", tuple(SIZES))
     dropout_prob: float = flag(0.1, "Dropout of a model from scratch, of hidden states and of attention.")
-    encoder: str = flag("", f"What encodes: {', '.join(ENCODERS)}; without it what init_checkpoint has, or bert.")
+    encoder: str = flag(
+        "", "What encodes; without it what init_checkpoint has, or bert. See bert_tf/encoders.", ("", *ENCODERS)
+    )
     vocab_size: int = flag(30522, "Size of a vocabulary that is learned from the training texts.")
     do_train: bool = flag(True, "Train.")
     do_eval: bool = flag(True, "Evaluate on the development set.")

@@ -139,7 +139,8 @@ def learn(options, script, start, task, tokenizer, steps, folder, strategy):
     with strategy.scope():
         model = task.model(start.config, dtype=precision.policy(options.precision))
     fine_tuning.assign_weights(model, start, options)
-    folder.update(config=start.config.to_dict(), training=dataclasses.asdict(config), parameters=model.count_params())
+    about = {"config": start.config.to_dict(), "training": dataclasses.asdict(config), "criterion": task.criterion}
+    folder.update(**about, parameters=model.count_params())
     if options.do_train:
         fine_tuning.announce(options, config)
         with folder.phase("train"):

@@ -1,0 +1,240 @@
+"""Runs ablations: every pre-training once, every task on it with several seeds; goes on where it was stopped."""
+
+import dataclasses
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+
+from bert_tf.errors import UserError
+from bert_tf.progress import progress
+from bert_tf.run_folder import read_json
+
+SCRIPTS = {"squad": "run_squad"}  # every other task is one of run_classifier
+ENGLISH = re.compile(r"[^a-z0-9]+")
+
+
+@dataclasses.dataclass(frozen=True)
+class AskedTask:
+    """A task as the command line names it: its name, and flags of its own."""
+
+    name: str
+    flags: dict
+
+    @classmethod
+    def of(cls, text):
+        name, _, rest = text.strip().partition(" ")
+        if not name or name.startswith("-"):
+            raise UserError(f"--task is {text!r}; expected the name of a task and then its flags.")
+        return cls(name, flags_of(rest, f"--task {name}"))
+
+    @property
+    def script(self):
+        return SCRIPTS.get(self.name, "run_classifier")
+
+    @property
+    def given(self):
+        """Its flags, with its name where the script must be told."""
+        return self.flags if self.script == "run_squad" else {"task_name": self.name, **self.flags}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What to run. tables: {name: (title, variants)}, see bert_tf.ablations; flags are {name: value}."""
+
+    folder: str
+    tables: dict
+    input_file: str
+    pretraining: dict
+    fine_tuning: dict
+    tasks: list
+    num_seeds: int
+
+    @property
+    def variants(self):
+        """Every variant of every table once."""
+        found = {}
+        for _, variants in self.tables.values():
+            found |= {variant_folder(variant): variant for variant in variants}
+        return list(found.values())
+
+
+def flags_of(text, where):
+    """ "--a=1 --b" -> {"a": "1", "b": "true"}; UserError for anything else."""
+    found = {}
+    for part in shlex.split(text):
+        name, has_value, value = part.removeprefix("--").partition("=")
+        if not part.startswith("--") or not name:
+            raise UserError(f"{where} has {part!r}; expected flags such as --num_train_steps=1000.")
+        found[name] = value if has_value else "true"
+    return found
+
+
+def named(flags):
+    """A name for a folder from {flag: value}."""
+    return ENGLISH.sub("_", "_".join(f"{name} {value}" for name, value in sorted(flags.items())).lower()).strip("_")
+
+
+def pretraining_folder(variant):
+    """The folder of its pre-training, which variants share that are pre-trained alike."""
+    shape = {"model": "-".join(map(str, variant.model))} if variant.model else {}
+    return named({**variant.pretraining, **shape}) or "bert"
+
+
+def variant_folder(variant):
+    """The folder of what is fine-tuned on it."""
+    share = {} if variant.share == 1 else {"share": variant.share}
+    return "__".join(filter(None, (pretraining_folder(variant), named({**variant.fine_tuning, **share}))))
+
+
+def commands(plan):
+    """[(name, command line)] of all runs in their order; a pre-training comes before what needs it."""
+    made = {}
+    first = os.path.join(plan.folder, "pretraining", pretraining_folder(plan.variants[0]))
+    for variant in plan.variants:
+        name = os.path.join("pretraining", pretraining_folder(variant))
+        learned = {"vocab_file": os.path.join(first, "vocab.txt")} if made else {}
+        flags = {**learned, **_of_pretraining(plan, variant)}
+        made.setdefault(name, _command("run_pretraining", plan, name, flags))
+        for task in plan.tasks:
+            name = os.path.join("tasks", variant_folder(variant), named({task.name: ""}))
+            given = {**plan.fine_tuning, **task.given, **variant.fine_tuning, **_start(plan, variant)}
+            made[name] = _command(task.script, plan, name, {"num_seeds": plan.num_seeds, "do_export": False, **given})
+    return list(made.items())
+
+
+def _of_pretraining(plan, variant):
+    flags = {"input_file": plan.input_file, "do_export": False, **plan.pretraining, **variant.pretraining}
+    if variant.model:
+        flags["bert_config_file"] = os.path.join(plan.folder, "models", f"{'-'.join(map(str, variant.model))}.json")
+    if any(each.share < 1 for each in plan.variants):
+        steps = _steps(plan)
+        flags |= {"save_checkpoints_steps": max(1, int(steps * min(each.share for each in plan.variants)))}
+        flags |= {"keep_checkpoint_max": 0}
+    return flags
+
+
+def _start(plan, variant):
+    folder = os.path.join(plan.folder, "pretraining", pretraining_folder(variant))
+    if variant.share == 1:
+        return {"init_checkpoint": folder}
+    return {"init_checkpoint": os.path.join(folder, "checkpoints", f"ckpt-{int(_steps(plan) * variant.share)}")}
+
+
+def _steps(plan):
+    """The steps of pre-training, which must be known where weights are taken on the way."""
+    try:
+        steps = int(plan.pretraining["num_train_steps"])
+    except (KeyError, ValueError):
+        raise UserError("Give --pretraining with --num_train_steps=NUMBER for the table of steps.") from None
+    if steps % 8:
+        raise UserError(f"num_train_steps is {steps}; expected a multiple of 8 for the table of steps.")
+    return steps
+
+
+def _command(script, plan, name, flags):
+    flags = {**flags, "output_dir": os.path.join(plan.folder, name)}
+    return [sys.executable, "-m", script, *(f"--{flag}={_text(value)}" for flag, value in flags.items())]
+
+
+def _text(value):
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def run(plan):
+    """Does every run that is not finished, one after the other; raises UserError where one fails."""
+    _write_models(plan)
+    wanted = commands(plan)
+    with progress("runs", len(wanted)) as report:
+        for number, (name, command) in enumerate(wanted):
+            report(number, name)
+            if not is_finished(os.path.join(plan.folder, name)):
+                _run(plan.folder, name, command)
+        report(len(wanted), "done")
+
+
+def is_finished(folder):
+    """Whether a run came to its end."""
+    return bool((read_json(os.path.join(folder, "run.json")) or {}).get("finished"))
+
+
+def _run(folder, name, command):
+    log = os.path.join(folder, "logs", f"{name.replace(os.sep, '-')}.log")
+    os.makedirs(os.path.dirname(log), exist_ok=True)
+    with open(log, "a", encoding="utf-8") as file:
+        print(time.strftime("%Y-%m-%d %H:%M:%S"), shlex.join(command), file=file, flush=True)
+        code = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False).returncode
+    if code:
+        raise UserError(f"{name} ended with code {code}: see {log}, then start the same command again.")
+
+
+def _write_models(plan):
+    """A bert_config.json for each size that is asked for; the vocabulary decides vocab_size."""
+    from bert_tf.config import BertConfig
+
+    for variant in plan.variants:
+        if not variant.model:
+            continue
+        layers, width, heads = variant.model
+        config = BertConfig(
+            vocab_size=int(plan.pretraining.get("vocab_size", 30522)),
+            hidden_size=width,
+            num_hidden_layers=layers,
+            num_attention_heads=heads,
+            intermediate_size=4 * width,
+            **{
+                name: float(plan.pretraining.get("dropout_prob", 0.1))
+                for name in ("hidden_dropout_prob", "attention_probs_dropout_prob")
+            },
+        )
+        path = os.path.join(plan.folder, "models", f"{'-'.join(map(str, variant.model))}.json")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        config.write(path)
+
+
+def results(plan):
+    """{table: {"title", "rows"}}; a row has "name", "steps", "paper", "pretraining": its scores, "tasks": `score`s."""
+    return {
+        name: {"title": title, "rows": [_row(plan, variant) for variant in variants]}
+        for name, (title, variants) in plan.tables.items()
+    }
+
+
+def _row(plan, variant):
+    pretrained = os.path.join(plan.folder, "pretraining", pretraining_folder(variant), "eval_results.json")
+    folder = os.path.join(plan.folder, "tasks", variant_folder(variant))
+    return {
+        "name": variant.name,
+        "steps": int(_steps(plan) * variant.share) if variant.share < 1 else None,
+        "pretraining": (read_json(pretrained) or {}) if variant.share == 1 else {},
+        "tasks": {task.name: score(os.path.join(folder, named({task.name: ""}))) for task in plan.tasks},
+        "paper": dict(variant.paper),
+    }
+
+
+def score(folder):
+    """What decides of a run or of several: {"score": its name, "mean", "sd" (None for one run)}; None: not there."""
+    sweep = read_json(os.path.join(folder, "sweep.json"))
+    if sweep:
+        return {"score": sweep["criterion"], **sweep["combinations"][0]["scores"][sweep["criterion"]]}
+    criterion = (read_json(os.path.join(folder, "run.json")) or {}).get("criterion")
+    found = read_json(os.path.join(folder, "eval_results.json")) or {}
+    return {"score": criterion, "mean": found[criterion], "sd": None} if criterion in found else None
+
+
+def conclude(plan):
+    """Writes ablation.json, ablation.md and ablation.png; returns the tables as text."""
+    from bert_tf import ablation_tables
+
+    found = results(plan)
+    text = ablation_tables.markdown(found)
+    for name, content in (("ablation.json", json.dumps(found, indent=2) + "\n"), ("ablation.md", text)):
+        path = os.path.join(plan.folder, name)
+        with open(f"{path}.partial", "w", encoding="utf-8") as file:
+            file.write(content)
+        os.replace(f"{path}.partial", path)
+    picture = ablation_tables.plot(found, os.path.join(plan.folder, "ablation.png"))
+    return f"{text}\nAll of it is in {plan.folder}; {picture}"

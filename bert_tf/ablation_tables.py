@@ -1,0 +1,93 @@
+"""What came of ablations, for people: tables beside the paper's figures, and a picture."""
+
+import math
+import os
+
+NOT_LIKE_OURS = "The paper's figures are per cent on its development sets, of models a hundred times as large."
+
+
+def markdown(found):
+    """The tables of `ablation.results` in Markdown: mean ± standard deviation, then the difference to the first row."""
+    parts = []
+    for table in found.values():
+        rows = table["rows"]
+        tasks, of_paper = list(rows[0]["tasks"]), list(dict.fromkeys(name for row in rows for name in row["paper"]))
+        has_loss = any("masked_lm_loss" in row["pretraining"] for row in rows)
+        head = ["", *["perplexity"] * has_loss, *(_title(rows, task) for task in tasks)]
+        head += [f"paper: {name}" for name in of_paper]
+        lines = [f"## {table['title']}", "", _line(head), _line(["---", *["---:"] * (len(head) - 1)])]
+        for row in rows:
+            cells = [row["name"], *[_perplexity(row)] * has_loss]
+            cells += [_cell(row["tasks"][task], rows[0]["tasks"][task]) for task in tasks]
+            lines.append(_line(cells + [_number(row["paper"].get(name)) for name in of_paper]))
+        parts.append("\n".join(lines))
+    has_paper = any(row["paper"] for table in found.values() for row in table["rows"])
+    return "\n\n".join([*parts, *[NOT_LIKE_OURS] * has_paper]) + "\n"
+
+
+def _line(cells):
+    return f"| {' | '.join(cells)} |"
+
+
+def _title(rows, task):
+    name = next((row["tasks"][task]["score"] for row in rows if row["tasks"][task]), None)
+    return f"{task}, {name}" if name else task
+
+
+def _perplexity(row):
+    loss = row["pretraining"].get("masked_lm_loss")
+    return "" if loss is None else f"{math.exp(loss):.1f}"
+
+
+def _cell(score, first):
+    if score is None:
+        return "-"
+    text = f"{100 * score['mean']:.1f}" + ("" if score["sd"] is None else f" ± {100 * score['sd']:.1f}")
+    return text if first is None or score is first else f"{text} ({100 * (score['mean'] - first['mean']):+.1f})"
+
+
+def _number(value):
+    return "" if value is None else f"{value:.1f}"
+
+
+def plot(found, path):
+    """Draws every table as a picture, one panel a task; says where it is, or why there is none."""
+    try:
+        import matplotlib
+    except ImportError:
+        return 'there is no picture, as matplotlib is missing: pip install "bert-tf[plots]".'
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    tasks = list(next(iter(found.values()))["rows"][0]["tasks"])
+    heights = [0.6 + 0.34 * len(table["rows"]) for table in found.values()]
+    figure, axes = pyplot.subplots(
+        len(found), len(tasks), figsize=(3.2 + 3.4 * len(tasks), sum(heights) + 0.5 * len(found)), squeeze=False,
+        gridspec_kw={"height_ratios": heights}, layout="constrained",
+    )  # fmt: skip
+    for row, table in zip(axes, found.values(), strict=True):
+        for axis, task in zip(row, tasks, strict=True):
+            _panel(axis, table, task, with_names=axis is row[0])
+        row[0].set_title(table["title"], loc="left", fontsize=9, fontweight="bold", x=-0.02, y=1.0, pad=16)
+    partial = f"{path}.partial.png"
+    figure.savefig(partial, dpi=130)
+    pyplot.close(figure)
+    os.replace(partial, path)
+    return f"look at {path}."
+
+
+def _panel(axis, table, task, *, with_names):
+    rows = table["rows"]
+    scores = [row["tasks"][task] for row in rows]
+    known = [(place, 100 * each["mean"], 100 * (each["sd"] or 0)) for place, each in enumerate(scores) if each]
+    if known:
+        at, means, deviations = zip(*known, strict=True)
+        axis.errorbar(means, at, xerr=deviations, fmt="o", color="#1f4e79", capsize=3, markersize=5)
+        axis.axvline(means[0], color="#999999", linewidth=0.8, linestyle=":")
+    axis.set_yticks(range(len(rows)), [row["name"] for row in rows] if with_names else [""] * len(rows), fontsize=8)
+    axis.set_ylim(len(rows) - 0.5, -0.5)
+    axis.set_xlabel(f"{_title(rows, task)} (%)", fontsize=8)
+    axis.tick_params(axis="x", labelsize=8)
+    axis.grid(axis="x", color="#eeeeee")
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)

@@ -1,0 +1,70 @@
+"""Runs the paper's ablations on your own text and tasks, and writes the tables beside the paper's figures.
+
+  bert-tf ablate runs/ablation --input_file=my_texts --task "SST-2 --data_dir=glue" --tables=objectives,masking
+  bert-tf ablate runs/ablation --input_file=my_texts --task "squad --train_file=train.json --predict_file=dev.json"
+
+Every model is pre-trained once with run_pretraining.py and fine-tuned on every task with several seeds, each in a
+folder of its own in OUTPUT. Interrupted, the same command goes on. In the end OUTPUT has ablation.json, ablation.md and
+ablation.png. Flags of the scripts go into --pretraining and --fine_tuning, for all runs, and behind the name of a task.
+
+Tables: objectives (table 5 of the paper), sizes (table 6), masking (table 8), steps (figure 5), encoders (static
+embeddings, ELMo-like, GPT-like, BERT).
+"""
+
+from bert_tf.errors import UserError
+
+SIZES = "1/64/1,2/128/1,2/128/2,4/128/2,4/256/4"
+TABLES = "objectives,sizes,masking,steps,encoders"
+
+
+def add_arguments(parser):
+    parser.add_argument("output", metavar="OUTPUT", help="folder of all runs and tables")
+    parser.add_argument("--input_file", required=True, help="text to pre-train on, as of run_pretraining.py")
+    parser.add_argument(
+        "--task",
+        action="append",
+        required=True,
+        metavar="TASK",
+        help='name of a task of run_classifier.py, or "squad", and its own flags; once for each task',
+    )
+    parser.add_argument("--tables", default=TABLES, help=f"which tables, with commas (all: {TABLES})")
+    parser.add_argument("--sizes", default=SIZES, help=f"layers/width/heads of the table of sizes ({SIZES})")
+    parser.add_argument("--pretraining", default="", metavar="FLAGS", help="flags of every run of run_pretraining.py")
+    parser.add_argument("--fine_tuning", default="", metavar="FLAGS", help="flags of every run on a task")
+    parser.add_argument("--num_seeds", type=int, default=2, help="runs on a task (2)")
+    parser.add_argument("--dry_run", action="store_true", help="only say what would be run")
+
+
+def run(arguments):
+    from bert_tf import ablation, ablations
+
+    known = ablations.tables([_shape(size) for size in arguments.sizes.split(",")])
+    wanted = [name.strip() for name in arguments.tables.split(",") if name.strip()]
+    for name in wanted:
+        if name not in known:
+            raise UserError(f"There is no table {name!r}. Known: {', '.join(known)}.")
+    if arguments.num_seeds < 1:
+        raise UserError(f"--num_seeds is {arguments.num_seeds}; expected 1 or more.")
+    plan = ablation.Plan(
+        folder=arguments.output,
+        tables={name: known[name] for name in wanted},
+        input_file=arguments.input_file,
+        pretraining=ablation.flags_of(arguments.pretraining, "--pretraining"),
+        fine_tuning=ablation.flags_of(arguments.fine_tuning, "--fine_tuning"),
+        tasks=[ablation.AskedTask.of(task) for task in arguments.task],
+        num_seeds=arguments.num_seeds,
+    )
+    if arguments.dry_run:
+        for name, command in ablation.commands(plan):
+            print(name, " ".join(command), sep=": ")
+        return
+    ablation.run(plan)
+    print(ablation.conclude(plan))
+
+
+def _shape(text):
+    try:
+        layers, width, heads = (int(part) for part in text.split("/"))
+    except ValueError:
+        raise UserError(f"--sizes has {text!r}; expected layers/width/heads such as 2/128/2.") from None
+    return layers, width, heads

@@ -1,0 +1,139 @@
+"""Ablations: which runs they are, and the tables of what came of them. The runs are those of the scripts."""
+
+import json
+
+import pytest
+
+from bert_tf import ablation, ablation_tables, ablations
+from bert_tf.commands import main
+from bert_tf.errors import UserError
+
+
+def plan_of(folder, *tables, task="SST-2 --data_dir=glue --num_train_epochs=1", steps="800"):
+    known = ablations.tables([(1, 64, 1), (2, 64, 2)])
+    return ablation.Plan(
+        folder=str(folder),
+        tables={name: known[name] for name in tables},
+        input_file="texts",
+        pretraining={"num_train_steps": steps, "vocab_size": "500"},
+        fine_tuning={"learning_rate": "1e-4"},
+        tasks=[ablation.AskedTask.of(task)],
+        num_seeds=2,
+    )
+
+
+def flags(command):
+    return dict(part.removeprefix("--").split("=", 1) for part in command[3:])
+
+
+def test_what_is_pre_trained_alike_is_pre_trained_once_and_before_what_needs_it(tmp_path):
+    runs = dict(ablation.commands(plan_of(tmp_path, "objectives", "masking", "encoders")))
+    pretrained = [name for name in runs if name.startswith("pretraining/")]
+    ltr = "pretraining/left_to_right_true_next_sentence_weight_0"
+    assert pretrained[:3] == ["pretraining/bert", "pretraining/next_sentence_weight_0", ltr]
+    assert len(pretrained) == 3 + 5 + 1 and len(runs) == len(pretrained) + 4 + 5 + 2
+    names = list(runs)
+    for name, command in runs.items():
+        if name.startswith("tasks/"):
+            start = flags(command)["init_checkpoint"].removeprefix(f"{tmp_path}/")
+            assert names.index(start) < names.index(name)
+    assert flags(runs[ltr])["vocab_file"] == f"{tmp_path}/pretraining/bert/vocab.txt"
+    assert flags(runs["pretraining/masking_mix_0_20_80"])["masking_mix"] == "0/20/80"
+
+
+def test_a_task_gets_its_own_flags_those_of_all_and_those_of_the_variant(tmp_path):
+    runs = dict(ablation.commands(plan_of(tmp_path, "objectives")))
+    name = "tasks/left_to_right_true_next_sentence_weight_0__encoder_bilstm_on_top/sst_2"
+    assert runs[name][1:3] == ["-m", "run_classifier"]
+    assert flags(runs[name]) == {
+        "num_seeds": "2",
+        "do_export": "false",
+        "learning_rate": "1e-4",
+        "task_name": "SST-2",
+        "data_dir": "glue",
+        "num_train_epochs": "1",
+        "encoder": "bilstm_on_top",
+        "init_checkpoint": f"{tmp_path}/pretraining/left_to_right_true_next_sentence_weight_0",
+        "output_dir": f"{tmp_path}/{name}",
+    }
+    squad = dict(ablation.commands(plan_of(tmp_path, "masking", task="squad --train_file=a.json")))
+    command = squad["tasks/bert/squad"]
+    assert command[2] == "run_squad" and "task_name" not in flags(command)
+
+
+def test_weights_on_the_way_are_those_of_checkpoints_that_are_kept(tmp_path):
+    runs = dict(ablation.commands(plan_of(tmp_path, "steps")))
+    kept = flags(runs["pretraining/bert"])
+    assert (kept["save_checkpoints_steps"], kept["keep_checkpoint_max"]) == ("100", "0")
+    start = flags(runs["tasks/bert__share_0_25/sst_2"])["init_checkpoint"]
+    assert start == f"{tmp_path}/pretraining/bert/checkpoints/ckpt-200"
+    for wrong, words in (("801", "a multiple of 8"), ("many", "num_train_steps=NUMBER")):
+        with pytest.raises(UserError, match=words):
+            ablation.commands(plan_of(tmp_path, "steps", steps=wrong))
+
+
+def test_models_of_other_sizes_have_a_configuration_of_their_own(tmp_path):
+    plan = plan_of(tmp_path, "sizes")
+    ablation._write_models(plan)
+    path = flags(dict(ablation.commands(plan))["pretraining/model_1_64_1"])["bert_config_file"]
+    with open(path, encoding="utf-8") as file:
+        written = json.load(file)
+    assert (written["num_hidden_layers"], written["hidden_size"], written["vocab_size"]) == (1, 64, 500)
+
+
+def finish(folder, name, **files):
+    (folder / name).mkdir(parents=True)
+    for file, content in {"run": {"finished": "now"}, **files}.items():
+        (folder / name / f"{file}.json").write_text(json.dumps(content))
+
+
+def test_tables_have_mean_deviation_difference_perplexity_and_what_the_paper_says(tmp_path):
+    plan = plan_of(tmp_path, "objectives")
+    finish(tmp_path, "pretraining/bert", eval_results={"masked_lm_loss": 3.0})
+    scores = {"accuracy": {"mean": 0.75, "sd": 0.01}}
+    sweep = {"criterion": "accuracy", "combinations": [{"scores": scores}]}
+    finish(tmp_path, "tasks/bert/sst_2", sweep=sweep)
+    one = {"run": {"finished": "now", "criterion": "accuracy"}, "eval_results": {"accuracy": 0.7}}
+    finish(tmp_path, "tasks/next_sentence_weight_0/sst_2", **one)
+    text = ablation.conclude(plan)
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    assert lines[0].startswith("|  | perplexity | SST-2, accuracy | paper: MNLI |")
+    assert lines[2].startswith("| BERT | 20.1 | 75.0 ± 1.0 | 84.4 |")
+    assert lines[3].startswith("| no NSP |  | 70.0 (-5.0) | 83.9 |")
+    assert lines[4].startswith("| LTR & no NSP |  | - |")
+    assert (tmp_path / "ablation.md").read_text() in text
+    assert json.loads((tmp_path / "ablation.json").read_text())["objectives"]["rows"][0]["paper"]["SST-2"] == 92.7
+    assert (tmp_path / "ablation.png").read_bytes().startswith(b"\x89PNG") and "ablation.png" in text
+
+
+def test_without_matplotlib_the_tables_are_there_and_it_is_said(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    assert "bert-tf[plots]" in ablation_tables.plot({}, str(tmp_path / "ablation.png"))
+
+
+def test_only_what_is_not_finished_is_run_and_a_failure_names_its_log(tmp_path, monkeypatch):
+    plan, called = plan_of(tmp_path, "masking"), []
+
+    def call(command, **_):
+        called.append(flags(command)["output_dir"].removeprefix(f"{tmp_path}/"))
+        return type("Done", (), {"returncode": int("masking" in called[-1])})()
+
+    finish(tmp_path, "pretraining/bert")
+    monkeypatch.setattr(ablation.subprocess, "run", call)
+    with pytest.raises(UserError, match=r"pretraining.masking_mix_100_0_0 ended with code 1: see .*\.log"):
+        ablation.run(plan)
+    assert called == ["tasks/bert/sst_2", "pretraining/masking_mix_100_0_0"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--tables=sizzes"], "no table 'sizzes'. Known: objectives, sizes"),
+        (["--sizes=2/128"], "--sizes has '2/128'"),
+        (["--num_seeds=0"], "--num_seeds is 0"),
+        (["--pretraining=num_train_steps=3"], "--pretraining has 'num_train_steps=3'"),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path, capsys, arguments, words):
+    assert main(["ablate", str(tmp_path / "a"), "--input_file=texts", "--task=SST-2", *arguments]) == 2
+    assert words in capsys.readouterr().err and not (tmp_path / "a").exists()
