@@ -34,8 +34,8 @@ class Export:
         """Loads the folder; starts TensorFlow. Raises UserError where it is damaged or takes no strings."""
         self.folder, self._signature = folder, _loaded(folder, signature)
         self.inputs = _inputs(folder, self._signature)
-        about = _about(folder)
-        self.labels, self.task = tuple(about.get("labels") or ()), str(about.get("task") or "")
+        told = about(folder)
+        self.labels, self.task = tuple(told.get("labels") or ()), str(told.get("task") or "")
 
     def answer(self, examples):
         """{name: array [B, ...]} of the outputs for B Examples. Raises UserError where memory does not suffice."""
@@ -54,7 +54,8 @@ class Export:
             raise UserError(f"The export {self.folder} cannot answer: {reason_of(error)}.") from None
 
 
-def _loaded(folder, name):
+def signatures(folder):
+    """Loads the SavedModel in a folder: {name: signature}; starts TensorFlow. UserError where it is damaged."""
     from bert_tf.quiet import start_tensorflow
 
     start_tensorflow()
@@ -62,15 +63,19 @@ def _loaded(folder, name):
     import tensorflow_text  # noqa: F401, its operations are in the graph
 
     try:
-        signatures = tf.saved_model.load(folder).signatures
+        return dict(tf.saved_model.load(folder).signatures)
     except Exception as error:  # a damaged file raises anything from DecodeError to AttributeError
         raise UserError(
             f"The export {folder} cannot be loaded ({reason_of(error)}): a file of it is damaged or missing; "
             "export it again."
         ) from None
-    if name not in signatures:
-        raise UserError(f"The export {folder} has no signature {name!r}; it has {', '.join(signatures) or 'none'}.")
-    return signatures[name]
+
+
+def _loaded(folder, name):
+    known = signatures(folder)
+    if name not in known:
+        raise UserError(f"The export {folder} has no signature {name!r}; it has {', '.join(known) or 'none'}.")
+    return known[name]
 
 
 def _inputs(folder, signature):
@@ -86,14 +91,14 @@ def _inputs(folder, signature):
     return inputs
 
 
-def _about(folder):
+def about(folder):
     """The content of about.json; {} where there is none that can be read, as it is only told names."""
     try:
         with open(os.path.join(folder, ABOUT), encoding="utf-8") as file:
-            about = json.load(file)
+            told = json.load(file)
     except (OSError, ValueError):
         return {}
-    return about if isinstance(about, dict) else {}
+    return told if isinstance(told, dict) else {}
 
 
 def _encoded(example):

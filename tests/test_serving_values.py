@@ -1,0 +1,71 @@
+"""JSON of TensorFlow Serving's REST interface: what is read, what is refused, how answers are written."""
+
+import numpy as np
+import pytest
+
+from bert_tf.serving.values import BadRequest, read, written
+
+ONE = {"text": ("string", (None,))}
+TWO = {"a": ("string", (None,)), "b": ("string", (None,))}
+CHOICES = {"a": ("string", (None,)), "c": ("string", (None, 2))}
+IDS = {"ids": (np.int32, (None, None))}
+
+
+@pytest.mark.parametrize(
+    ("body", "specs", "expected", "by_row"),
+    [
+        ({"instances": ["x", "é"]}, ONE, {"text": [b"x", b"\xc3\xa9"]}, True),
+        ({"instances": [{"text": "x"}]}, ONE, {"text": [b"x"]}, True),
+        ({"instances": [{"b64": "eA=="}, "y"]}, ONE, {"text": [b"x", b"y"]}, True),
+        ({"inputs": ["x"]}, ONE, {"text": [b"x"]}, False),
+        ({"inputs": {"text": ["x"]}}, ONE, {"text": [b"x"]}, False),
+        ({"instances": [{"a": "x", "b": "y"}]}, TWO, {"a": [b"x"], "b": [b"y"]}, True),
+        ({"inputs": {"b": ["y"], "a": ["x"]}}, TWO, {"a": [b"x"], "b": [b"y"]}, False),
+        ({"instances": [{"a": "x", "c": ["y", "z"]}]}, CHOICES, {"a": [b"x"], "c": [[b"y", b"z"]]}, True),
+        ({"instances": [[1, 2], [3, 4]]}, IDS, {"ids": [[1, 2], [3, 4]]}, True),
+    ],
+)
+def test_rows_and_columns_become_tensors(body, specs, expected, by_row):
+    arrays, rows = read(body, specs)
+    assert {name: array.tolist() for name, array in arrays.items()} == expected and rows is by_row
+    assert list(arrays) == list(specs)
+
+
+@pytest.mark.parametrize(
+    ("body", "specs", "words"),
+    [
+        ([], ONE, "an empty list; expected a JSON object"),
+        ({}, ONE, "both or none of instances and inputs"),
+        ({"instances": [1], "inputs": [1]}, ONE, "both or none"),
+        ({"instances": []}, ONE, "instances is an empty list"),
+        ({"instances": "x"}, ONE, "instances is a string"),
+        ({"instances": [1]}, ONE, "text has a number; expected strings"),
+        ({"instances": [None]}, ONE, "text has null"),
+        ({"instances": [["x"]]}, ONE, r"shape \[1, 1\], or rows of different length; expected \[\?\]"),
+        ({"instances": ["x", ["y"]]}, ONE, "rows of different length"),
+        ({"instances": [{"other": "x"}]}, ONE, "Instance 0 has other; expected text"),
+        ({"instances": ["x"]}, TWO, "Instance 0 has a string; expected a, b"),
+        ({"instances": [{"a": "x"}]}, TWO, "Instance 0 has a; expected a, b"),
+        ({"inputs": {"a": ["x"], "b": ["y", "z"]}}, TWO, "1 of a, 2 of b; expected as many"),
+        ({"inputs": {"a": ["x"]}}, TWO, "inputs has a; expected a, b"),
+        ({"inputs": {"a": "x", "b": []}}, TWO, "a is a string; expected a list"),
+        ({"instances": [{"a": "x", "c": ["y"]}]}, CHOICES, r"expected \[\?, 2\]"),
+        ({"instances": [{"b64": "!"}]}, ONE, "no base64"),
+        ({"instances": ["\ud800"]}, ONE, "half a surrogate"),
+        ({"instances": [[1.5]]}, IDS, "no int32"),
+        ({"instances": [["x"]]}, IDS, "no int32"),
+    ],
+)
+def test_what_cannot_be_read_is_told_in_a_sentence(body, specs, words):
+    with pytest.raises(BadRequest, match=words):
+        read(body, specs)
+
+
+def test_answers_are_written_by_row_or_by_column_and_a_single_output_without_its_name():
+    several = {"label": np.array([b"x", b"\xff"], object), "p": np.array([[0.5, np.nan], [1, 2]], np.float32)}
+    rows = [{"label": "x", "p": [0.5, None]}, {"label": "\ufffd", "p": [1.0, 2.0]}]
+    assert written(several, True) == {"predictions": rows}
+    assert written(several, False) == {"outputs": {"label": ["x", "\ufffd"], "p": [[0.5, None], [1.0, 2.0]]}}
+    assert written({"p": np.array([1, 2])}, True) == {"predictions": [1, 2]}
+    assert written({"p": np.array([1, 2])}, False) == {"outputs": [1, 2]}
+    assert written({"raw_bytes": np.array([b"\xff"], object)}, True) == {"predictions": [{"b64": "/w=="}]}
