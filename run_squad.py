@@ -4,8 +4,18 @@ python run_squad.py --train_file=train-v1.1.json --predict_file=dev-v1.1.json --
 """
 
 import dataclasses
+import textwrap
 
-from bert_tf import fine_tuning, fine_tuning_run, flags, questions, squad_files, starting_point
+from bert_tf import (
+    fine_tuning,
+    fine_tuning_run,
+    flags,
+    marked_answers,
+    questions,
+    squad_files,
+    squad_scores,
+    starting_point,
+)
 from bert_tf.errors import UserError
 from bert_tf.fine_tuning_flags import FineTuningFlags
 from bert_tf.flags import flag
@@ -16,11 +26,14 @@ DEMONSTRATION = {
     "model_size": "tiny",
     "dropout_prob": 0.0,  # as in the demonstration of run_pretraining.py
     "vocab_size": 1500,
-    "max_seq_length": 192,
-    "doc_stride": 96,
+    "max_seq_length": 128,
+    "doc_stride": 64,
     "max_query_length": 48,
     "learning_rate": 1e-3,
-    "num_train_epochs": 8.0,
+    "num_train_epochs": 1.5,
+    "eval_batch_size": 32,
+    "eval_steps": 40,
+    "keep_best": True,  # so few texts are soon known by heart
 }
 THRESHOLD = "null_threshold.json"  # in the run folder: what was found best on the questions that were evaluated
 
@@ -94,19 +107,25 @@ def evaluate(task, evaluator, steps, folder):
         return
     results = evaluator()
     fine_tuning_run.conclude(results, steps, folder)
+    told = all_told(task, evaluator, folder)
     if task.search.has_null and "best_f1_thresh" in results and not flags.given("null_score_diff_threshold"):
-        folder.write_json(THRESHOLD, {"null_score_diff_threshold": results["best_f1_thresh"]})
-    reasons = (collapse(told) for told in all_told(task, evaluator, folder))
-    fine_tuning.warn_of_collapse(next(filter(None, reasons), None), folder)
+        odds = dict(enumerate(one["null_odds"] for one in told["dev"]))
+        found = squad_scores.best_f1_threshold(results, odds)
+        folder.write_json(THRESHOLD, {"null_score_diff_threshold": found})
+        told = all_told(task, evaluator, folder)
+    asked = {split: marked_answers.details(task.source(split).questions, one) for split, one in told.items()}
+    folder.write_json("eval_details.json", {split: {"questions": details} for split, details in asked.items()})
+    for details in asked.values():
+        print(*marked_answers.sentences(details), sep="\n", flush=True)
+    fine_tuning.warn_of_collapse(next(filter(None, map(collapse, told.values())), None), folder)
 
 
 def all_told(task, evaluator, folder):
-    """What is answered to the questions of each split that was evaluated, with the best threshold."""
+    """{split: what is answered to its questions} of each that was evaluated, with the best threshold."""
     from bert_tf import answering
 
     search = with_best_threshold(task, folder).search
-    for split, answers in evaluator.answers.items():
-        yield answering.answered(task.source(split), answers, search)
+    return {split: answering.answered(task.source(split), found, search) for split, found in evaluator.answers.items()}
 
 
 def with_best_threshold(task, folder):
@@ -159,7 +178,7 @@ def show(options, task, model, tokenizer, folder):
     print(f"The export, {folder.file('export')}, answers as the model does:")
     for question, answer in list(zip(asked, answers["answer"].numpy(), strict=True))[:3]:
         truth = f" (it is {question.answers[0][0]!r})" if question.answers else ""
-        print(f"  {question.question}  ->  {answer.decode()!r}{truth}", flush=True)
+        print(f"  {textwrap.shorten(question.question, 90)}  ->  {answer.decode()!r}{truth}", flush=True)
 
 
 def score_files(options):

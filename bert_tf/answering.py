@@ -53,7 +53,7 @@ def task(name, splits, tokenizer, *, windows, search):
         objectives={"span_loss": Objective()},
         serve=functools.partial(serve, windows=windows, search=search),
         eval_splits={"": "dev"},
-        answers=functools.partial(kept_answers, search=search),
+        answers=functools.partial(kept_answers, windows=windows, search=search),
         scores=functools.partial(_scores_of, source, search),
         criterion="best_f1" if search.has_null else "f1",
         kind="span",
@@ -72,23 +72,22 @@ def batches(split, size, *, tokenizer, windows, seed=None):
     "row_numbers" [B].
 
     With a seed endless, in a new order every epoch; without one a pass in order, whose last batch is filled up with
-    rows of number and weight 0, and with "starts", "ends", "is_best" [B, T] of `QuestionWindows.rows`. All shapes are
-    static. The state of an iterator is one number.
+    rows of number and weight 0, and with the rest of `QuestionWindows.rows`. All shapes are static. The state of an
+    iterator is one number.
     """
     count = len(split.rows)
     rows = tf.constant(np.append(split.rows, 0))
     columns = {name: tf.constant(getattr(split, name)) for name in ("owners", "numbers")}
-    of_question = ("texts", "context_numbers", "answer_starts", "answer_ends")
+    of_question = ("context_numbers", "first_pieces", "last_pieces")
     columns |= {name: tf.constant(getattr(split, name)) for name in of_question}
-    contexts, is_known = tf.constant(split.contexts), tf.constant(split.can_be_learned.astype(np.float32))
+    is_known = tf.constant(split.can_be_learned.astype(np.float32))
 
     def made(places):
         window = tf.gather(rows, places)
         owner, number = tf.gather(columns["owners"], window), tf.gather(columns["numbers"], window)
-        text, context, start, end = (tf.gather(columns[name], owner) for name in of_question)
-        pieces = windows.pieces(tokenizer, text, tf.gather(contexts, context))
-        made = windows.rows(tokenizer, pieces, number)
-        start_slots, end_slots = windows.targets(pieces, made, number, start, end)
+        context, first, last = (tf.gather(columns[name], owner) for name in of_question)
+        made = windows.rows(tokenizer, split.pieces, owner, context, number)
+        start_slots, end_slots = windows.targets(made, first, last)
         is_row = places < count
         if seed is not None:
             made = {name: made[name] for name in ("token_ids", "segment_ids", "lengths")}
@@ -130,17 +129,18 @@ def _in_use(logits, lengths):
     return tf.where(tf.range(tf.shape(logits)[1])[None, :] < lengths[:, None], logits, IMPOSSIBLE)
 
 
-def kept_answers(outputs, batch, *, search):
+def kept_answers(outputs, batch, *, windows, search):
     """The candidates of each window (see Search.candidates) and its "row_numbers", all float32: enough for characters
     of a context below 16 million."""
-    found = search.candidates(outputs["start_logits"], outputs["end_logits"], _trimmed_rows(batch, outputs))
+    rows = _trimmed_rows(batch, outputs)
+    found = search.candidates(outputs["start_logits"], outputs["end_logits"], rows, windows)
     return {name: tf.cast(x, tf.float32) for name, x in {**found, "row_numbers": batch["row_numbers"]}.items()}
 
 
 def _trimmed_rows(rows, outputs):
     """The rows of a batch with as many slots as the outputs have."""
     slots = tf.shape(outputs["start_logits"])[1]
-    return {name: x[:, :slots] if name in ("starts", "ends", "is_best") else x for name, x in rows.items()}
+    return {name: x[:, :slots] if name in ("starts", "ends") else x for name, x in rows.items()}
 
 
 def answered(split, answers, search):
@@ -257,7 +257,7 @@ def serve(model, tokenizer, *, windows, search):
     )
     def serving_default(question, context):
         rows = windows.all_rows(tokenizer, question, context)
-        found = _in_parts(lambda part: _candidates(model, search, part), rows)
+        found = _in_parts(lambda part: _candidates(model, windows, search, part), rows)
         answers = search.answers(found, rows["owners"], context)
         chosen = search.chosen(answers)
         names = {"answer": "texts", "start": "starts", "end": "ends", "score": "probabilities"}
@@ -268,9 +268,10 @@ def serve(model, tokenizer, *, windows, search):
     return {"serving_default": serving_default}
 
 
-def _candidates(model, search, rows):
+def _candidates(model, windows, search, rows):
     outputs = model(trimmed(rows))
-    return search.candidates(outputs["start_logits"], outputs["end_logits"], _trimmed_rows(rows, outputs))
+    rows = _trimmed_rows(rows, outputs)
+    return search.candidates(outputs["start_logits"], outputs["end_logits"], rows, windows)
 
 
 def _in_parts(function, rows):

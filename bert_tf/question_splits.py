@@ -14,22 +14,26 @@ AT_ONCE = 256  # questions that are tokenized, or answered, together outside of 
 class Split:
     """Questions with their windows in a row: window w is number `numbers[w]` of question `owners[w]`, int32 [W].
 
-    answer_starts, answer_ends: characters of the first answer of each question that stands in its context, int32 [Q];
-    0 and 0 where there is none. `can_be_learned` bool [Q]: the truth is known, and its place; `lost`: the questions
-    whose answers do not stand in their contexts. `count`: windows to learn from; `is_known`: if there are any.
+    Contexts are kept once, `context_numbers` int32 [Q] says which; `pieces` of both as `QuestionWindows.pieces` makes
+    them, in 12 bytes for each piece of a context. first_pieces, last_pieces: those of the context that share a
+    character with the first answer that stands in it, int32 [Q]; 0 and -1 where there is none. `can_be_learned` bool
+    [Q]: the truth is known, and its place; `lost`: the questions whose answers do not stand in their contexts.
+    `count`: windows to learn from; `is_known`: if there are any.
     """
 
     def __init__(self, questions, tokenizer, windows):
         self.questions = list(questions)
-        self.texts = np.array([q.question for q in self.questions], object)
         self.contexts, self.context_numbers = _numbered([q.context for q in self.questions])
-        counts = self._counts(tokenizer, windows)
+        self.pieces = _tokenized([q.question for q in self.questions], self.contexts, tokenizer, windows)
+        sizes = (self.pieces[name].row_lengths().numpy().astype(np.int32) for name in ("questions", "contexts"))
+        question_sizes, context_sizes = sizes
+        counts = windows.counts(question_sizes, context_sizes[self.context_numbers]).numpy()
         self.owners = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
         firsts = np.cumsum(counts) - counts
         self.numbers = (np.arange(len(self.owners)) - firsts[self.owners]).astype(np.int32)
         places = [next(filter(None, (place_of(q, answer) for answer in q.answers)), (0, 0)) for q in self.questions]
-        self.answer_starts, self.answer_ends = np.array(places, np.int32).reshape(-1, 2).T
-        lost = np.array([bool(q.answers) for q in self.questions]) & (self.answer_ends == 0)
+        self.first_pieces, self.last_pieces = self._pieces_of(np.array(places, np.int32).reshape(-1, 2))
+        lost = np.array([bool(q.answers) and place == (0, 0) for q, place in zip(self.questions, places, strict=True)])
         self.lost = [q for q, is_lost in zip(self.questions, lost, strict=True) if is_lost]
         self.can_be_learned = np.array([q.is_answerable is not None for q in self.questions]) & ~lost
         self.count = int(self.can_be_learned[self.owners].sum())
@@ -43,14 +47,27 @@ class Split:
         other.rows = np.flatnonzero(self.can_be_learned[self.owners])
         return other
 
-    def _counts(self, tokenizer, windows):
-        """How many windows each question has, int32 [Q]."""
-        count = tf.function(lambda q, c: windows.counts(windows.pieces(tokenizer, q, c)), reduce_retracing=True)
-        found = [np.zeros(0, np.int32)]
-        for first in range(0, len(self.texts), AT_ONCE):
-            contexts = self.contexts[self.context_numbers[first : first + AT_ONCE]]
-            found.append(count(tf.constant(self.texts[first : first + AT_ONCE]), tf.constant(contexts)).numpy())
-        return np.concatenate(found)
+    def _pieces_of(self, places):
+        """The first and last piece, int32 [Q] each, of what stands at places [Q, 2] of the contexts, in characters."""
+        starts, ends = (self.pieces[name].values.numpy() for name in ("starts", "ends"))
+        splits = self.pieces["contexts"].row_splits.numpy()
+        found = np.tile(np.array([0, -1], np.int32), [len(places), 1])
+        for row in np.flatnonzero(places[:, 1] > 0):
+            context = slice(*splits[self.context_numbers[row] :][:2])
+            found[row, 0] = np.searchsorted(ends[context], places[row, 0], "right")
+            found[row, 1] = np.searchsorted(starts[context], places[row, 1]) - 1
+        return found.T
+
+
+def _tokenized(questions, contexts, tokenizer, windows):
+    """`QuestionWindows.pieces` of them all, made a few at a time; each context once."""
+    texts = tf.TensorSpec([None], tf.string)
+    make = tf.function(lambda q, c: windows.pieces(tokenizer, q, c), input_signature=(texts, texts), autograph=False)
+    parts = []
+    for first in range(0, max(len(questions), len(contexts), 1), AT_ONCE):
+        some = (np.array(texts[first : first + AT_ONCE], object) for texts in (questions, contexts))
+        parts.append(make(*(tf.constant(texts, tf.string) for texts in some)))
+    return {name: tf.concat([part[name] for part in parts], 0) for name in parts[0]}
 
 
 def _numbered(values):

@@ -1,4 +1,4 @@
-"""How well texts were sorted, ready to draw: scores beside published ones, classes, confusions, hardest, sweeps.
+"""How well texts were sorted, ready to draw: scores, published ones, classes, confusions, hardest, answers, sweeps.
 
 Everything comes from JSON files of a run folder, and may be absent or not as expected: then it is left out.
 """
@@ -59,6 +59,34 @@ def splits(details):
         if split["classes"] or split["hardest"]:
             found.append(split)
     return found
+
+
+def asked(details):
+    """[{"name", "right", "partly", "wrong", "all", "examples"}] of eval_details.json: answers to questions."""
+    found = []
+    for name, tables in _items(details):
+        questions = tables.get("questions")
+        counts = [questions.get(key) for key in ("right", "partly", "wrong")] if isinstance(questions, dict) else []
+        if counts and all(map(is_number, counts)):
+            right, partly, wrong = counts
+            examples = [one for one in questions.get("examples") or [] if _is_marked(one)]
+            found.append(
+                {
+                    "name": name,
+                    "right": right,
+                    "partly": partly,
+                    "wrong": wrong,
+                    "all": sum(counts),
+                    "examples": examples,
+                }
+            )
+    return found
+
+
+def _is_marked(example):
+    """Whether an example has parts as `marked_answers.details` makes them."""
+    marked = example.get("parts") if isinstance(example, dict) else None
+    return isinstance(marked, list) and all(isinstance(part, list) and len(part) == 2 for part in marked)
 
 
 def _items(value):

@@ -23,11 +23,11 @@ class Search:
     has_null: bool = False
     threshold: float = 0.0
 
-    def candidates(self, start_logits, end_logits, rows):
+    def candidates(self, start_logits, end_logits, rows, windows):
         """The best spans of each window: of its best starts with its best ends.
 
-        start_logits, end_logits: float32 [B, T]. rows: "lengths" [B], "starts", "ends", "is_best" [B, T] of
-        `question_windows.QuestionWindows`, with as many slots.
+        start_logits, end_logits: float32 [B, T]. rows: those of `windows`, a `question_windows.QuestionWindows`, with
+        "starts" and "ends" of as many slots.
         Returns, best first, float32 "start_scores", "end_scores" and int32 "starts", "ends" (characters), all [B, M]
         with scores of IMPOSSIBLE where there is no other legal span. Not legal is what is outside of the context, ends
         before it starts, is longer than max_answer_length pieces, or begins where another window shows more of the
@@ -47,7 +47,7 @@ class Search:
         (start_scores, start_slots), (end_scores, end_slots) = best(start_logits), best(end_logits)
         starts, ends = at("starts", start_slots, -1), at("ends", end_slots, -1)  # [B, n]
         length = end_slots[:, None, :] - start_slots[:, :, None] + 1  # [B, n, n]
-        legal = at("is_best", start_slots, False)[:, :, None] & (ends >= 0)[:, None, :]
+        legal = windows.is_best(rows, start_slots)[:, :, None] & (ends >= 0)[:, None, :]
         legal &= (length >= 1) & (length <= self.max_answer_length)
 
         def spread(x, axis, filler):  # [B, n] -> [B, n * n]

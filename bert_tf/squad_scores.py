@@ -128,6 +128,16 @@ def best_threshold(predictions, scores, null_odds, has_answer):
     return 100.0 * best / len(scores), threshold
 
 
+def best_f1_threshold(results, null_odds):
+    """The number of null_odds above which answers must become "" to reach the "best_f1" of `evaluate_with_null`.
+
+    That is its "best_f1_thresh", but where it is best to answer nothing: there the official search says 0, whatever the
+    odds are, and this a number below them all.
+    """
+    nothing = 100.0 * results.get("NoAns_total", 0) / results["total"]
+    return results["best_f1_thresh"] if results["best_f1"] > nothing else min(0.0, *null_odds.values()) - 1.0
+
+
 def differences(questions, predictions):
     """(ids of questions without a prediction, ids of predictions without a question)."""
     known = {question.id for question in questions}

@@ -1,21 +1,25 @@
 """Answering questions: batches of windows, learning, answers of a split on one and two replicas, the export."""
 
 import dataclasses
+import os
+import shutil
 
+import c_loader
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
 
 from bert_tf import answering, distribute, weights
-from bert_tf.config import TrainConfig
+from bert_tf.config import FineTuningConfig, TrainConfig
 from bert_tf.export import export
 from bert_tf.learner import Learner
 from bert_tf.question_windows import QuestionWindows
 from bert_tf.questions import Question
+from bert_tf.run_folder import RunFolder, read_json
 from bert_tf.spans import Search
 from bert_tf.text import Tokenizer
-from bert_tf.train import Evaluator
+from bert_tf.train import Evaluator, train
 
 WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
@@ -59,7 +63,8 @@ def test_the_windows_of_a_split_lie_in_a_row_and_contexts_are_kept_once():
     assert split.owners.tolist() == [0] * 6 + [1] * 6 + [2] * 5 + [3, 4]
     assert split.numbers.tolist() == [*range(6), *range(6), *range(5), 0, 0]
     assert split.contexts.tolist() == [LONG, "a big mat", ""]
-    assert (split.answer_starts.tolist(), split.answer_ends.tolist()) == ([6, 47, 0, 2, 0], [11, 62, 0, 5, 0])
+    assert (split.first_pieces.tolist(), split.last_pieces.tolist()) == ([2, 15, 0, 1, 0], [3, 18, -1, 1, -1])
+    assert split.pieces["contexts"].row_lengths().numpy().tolist() == [20, 3, 0]
 
 
 def test_batches_say_where_the_answer_is_in_each_window():
@@ -120,6 +125,41 @@ def test_sixty_steps_learn_the_answers_and_the_scores_say_so():
     assert set(after) >= {"span_loss", "window_accuracy", "exact_match"} and after["f1"] > before["f1"]
 
 
+def trained(path):
+    """Trains in a folder, evaluating on the way; returns the step that was best, the weights and the evaluations."""
+    task = task_of([q for q in QUESTIONS if q.is_answerable is not None])
+    strategy, folder = distribute.create_strategy("one_device"), RunFolder(str(path))
+    folder.open(name="tiny", flags={}, decisive={})
+    steps = {"num_train_steps": 8, "num_warmup_steps": 0, "save_checkpoints_steps": 3, "eval_steps": 2}
+    recipe = {"train_batch_size": 4, "eval_batch_size": 4, "max_eval_steps": 99, "learning_rate": 0.01}
+    model = model_of(task, strategy)
+    try:
+        step = train(task, model, FineTuningConfig(**steps, **recipe, keep_best=True), strategy, folder)
+    finally:
+        os.close(folder._held)  # as at the end of a process
+    values = {name: variable.numpy() for name, variable in weights.variables(model).items()}
+    return step, values, read_json(folder.file("run.json"))["selection"]["evaluations"]
+
+
+def test_a_killed_run_that_keeps_its_best_by_f1_ends_as_one_that_was_not(tmp_path, monkeypatch):
+    expected = trained(tmp_path / "whole")
+    step = Learner.step
+
+    def killed(self, batch):
+        if int(self.optimizer.step.numpy()) == 5:
+            raise KeyboardInterrupt
+        return step(self, batch)
+
+    with monkeypatch.context() as changed, pytest.raises(KeyboardInterrupt):
+        changed.setattr(Learner, "step", killed)
+        trained(tmp_path / "killed")
+    given = trained(tmp_path / "killed")
+    assert (given[0], given[2]) == (expected[0], expected[2])
+    assert [number for number, _ in given[2]] == [2, 4, 6, 8] and max(value for _, value in given[2]) > 0
+    for name, value in expected[1].items():
+        np.testing.assert_array_equal(given[1][name], value, err_msg=name)
+
+
 @pytest.fixture(scope="module")
 def strategies():
     """One device, and two whose messages have keys of their own."""
@@ -158,6 +198,11 @@ def test_the_export_answers_strings_as_evaluation_does(has_null, tmp_path):
         assert served["score"][row] == pytest.approx(one["answer"]["probability"], abs=1e-5)
         there = served["probabilities"][row] > 0
         assert [t.decode() for t in served["answers"][row][there]] == [answer["text"] for answer in one["answers"]]
+    if has_null and shutil.which("gcc"):  # a program without Python answers the same
+        given = c_loader.run_in_c(tmp_path / "export", texts, ["answer", "start", "end", "score"])
+        assert given["answer"] == [text.decode() for text in served["answer"]]
+        assert (given["start"], given["end"]) == (served["start"].tolist(), served["end"].tolist())
+        np.testing.assert_allclose(np.array(given["score"], float), served["score"], atol=1e-5)
 
 
 def test_a_long_context_is_answered_in_parts(monkeypatch):

@@ -148,6 +148,14 @@ def test_without_training_another_head_is_refused(without, expected):
     assert caught.value.exit_code == 2
 
 
+def test_answers_in_a_text_need_no_pooler_which_hugging_face_does_not_save_but_their_head(capsys):
+    model = models.SpanFinder(tiny.CONFIG)
+    fine_tuning.assign_weights(model, start_of(model, ("encoder/pooler",)), options(do_train=False))
+    assert "2 fresh" in capsys.readouterr().out
+    with pytest.raises(UserError, match="it has no span/kernel"):
+        fine_tuning.assign_weights(model, start_of(model, ("encoder/pooler", "span")), options(do_train=False))
+
+
 def headed(labels, size=2):
     arrays = {
         "classifier/kernel": np.arange(16.0 * size).reshape(16, size),

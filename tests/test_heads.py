@@ -3,11 +3,12 @@
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 import tiny
 from test_formats import CONFIG, FORMATS, assert_equal, checkpoint
 
-from bert_tf import checkpoints, models
+from bert_tf import checkpoint_files, checkpoints, models
 from bert_tf.checkpoints import Checkpoint, native
 from bert_tf.errors import UserError
 
@@ -16,6 +17,8 @@ HEADS = {  # what makes the model, its kind, its labels
     "several": (lambda: models.Classifier(CONFIG, 2), ["red", "blue"]),
     "number": (lambda: models.Regressor(CONFIG), None),
     "choice": (lambda: models.MultipleChoice(CONFIG), None),
+    "span": (lambda: models.SpanFinder(CONFIG), None),
+    "tags": (lambda: models.TokenClassifier(CONFIG, 3), ["O", "B-LOC", "I-LOC"]),
 }
 
 
@@ -25,7 +28,7 @@ def test_the_head_of_a_task_and_its_labels_survive_every_format(kind, tmp_path):
     arrays = tiny.random_weights(make())
     given = dataclasses.replace(checkpoint(), weights=arrays, labels=labels, kind=kind)
     folder = None
-    for name in FORMATS if kind == "class" else [name for name in FORMATS if name != "keras_hub"]:
+    for name in FORMATS if kind in ("class", "span") else [name for name in FORMATS if name != "keras_hub"]:
         given = given if folder is None else checkpoints.read(folder)
         folder = str(tmp_path / name)
         assert checkpoints.write(given, folder, name) == []
@@ -42,13 +45,15 @@ def test_the_head_of_a_task_and_its_labels_survive_every_format(kind, tmp_path):
         (None, ["one"], "SequenceClassification", "single_label_classification", {"0": "LABEL_0", "1": "LABEL_1"}),
         ("number", None, "SequenceClassification", "regression", {"0": "LABEL_0"}),
         ("choice", ["0", "1"], "MultipleChoice", None, None),
+        ("span", None, "QuestionAnswering", None, None),
+        ("tags", ["O", "B-X"], "TokenClassification", None, {"0": "O", "1": "B-X"}),
     ],
 )
 def test_config_json_of_hugging_face_names_class_problem_and_labels(
     kind, labels, architecture, problem, id2label, tmp_path
 ):
     size = 1 if kind in ("number", "choice") else 2
-    arrays = tiny.random_weights(models.Classifier(CONFIG, size))
+    arrays = tiny.random_weights(models.SpanFinder(CONFIG) if kind == "span" else models.Classifier(CONFIG, size))
     given = Checkpoint(config=CONFIG, weights=arrays, labels=labels, kind=kind)
     checkpoints.write(given, str(tmp_path / "model"), "huggingface")
     values = json.loads((tmp_path / "model" / "config.json").read_text())
@@ -78,12 +83,32 @@ def test_labels_of_a_hugging_face_model_are_in_the_order_of_its_outputs(values, 
 
 
 @pytest.mark.parametrize(
+    "name, kernel, bias",
+    [
+        ("google_tf", "cls/squad/output_weights", "cls/squad/output_bias"),  # [2, D], as google-research/bert has it
+        ("huggingface", "qa_outputs.weight", "qa_outputs.bias"),
+    ],
+)
+def test_the_head_of_questions_has_the_name_and_shape_of_each_format(name, kernel, bias, tmp_path):
+    arrays = tiny.random_weights(models.SpanFinder(CONFIG))
+    checkpoints.write(Checkpoint(config=CONFIG, weights=arrays, kind="span"), str(tmp_path / "model"), name)
+    if name == "google_tf":
+        found = checkpoint_files.read_tensors(str(tmp_path / "model" / "bert_model.ckpt"), lambda name: "squad" in name)
+    else:
+        found = checkpoint_files.read_safetensors(tmp_path / "model" / "model.safetensors")
+        assert "bert.embeddings.LayerNorm.weight" in found
+    np.testing.assert_array_equal(found[kernel], arrays["span/kernel"].T)
+    np.testing.assert_array_equal(found[bias], arrays["span/bias"])
+
+
+@pytest.mark.parametrize(
     "task, flags, expected",
     [
         ({"labels": ["a", "b"]}, {"task_name": "RTE", "label_type": "class"}, (["a", "b"], "class")),
         ({"labels": ["a", "b"]}, {"task_name": "table", "label_type": "several"}, (["a", "b"], "several")),
         ({"labels": []}, {"task_name": "STS-B", "label_type": "class"}, (None, "number")),
         ({"labels": ["0", "1"]}, {"task_name": "swag", "label_type": "class"}, (["0", "1"], "choice")),
+        ({"labels": [], "kind": "span"}, {"task_name": "squad/v1.1"}, (None, "span")),
         ({"labels": ["a", "b"], "kind": "several"}, {"task_name": "my_lab.x/y"}, (["a", "b"], "several")),
     ],
 )

@@ -6,7 +6,9 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import UserError
+from bert_tf.question_splits import Split
 from bert_tf.question_windows import QuestionWindows
+from bert_tf.questions import Question
 from bert_tf.text import Tokenizer
 
 LETTERS = [chr(code) for code in range(97, 123)]
@@ -32,7 +34,9 @@ def test_windows_are_those_of_the_original(run, stride, query):
     questions = [random_text(rng, words) for words in (1, 3, 0, 6, 2, 4)]
     contexts = [random_text(rng, words) for words in (0, 1, 5, 12, 30, 17)]
     sizes = {"max_seq_length": 16, "doc_stride": stride, "max_query_length": query}
-    rows = run(lambda q, c: QuestionWindows(**sizes).all_rows(TOKENIZER, q, c), questions, contexts)
+    windows = QuestionWindows(**sizes)
+    rows = run(lambda q, c: windows.all_rows(TOKENIZER, q, c), questions, contexts)
+    is_best = windows.is_best(rows, tf.tile(tf.range(16)[None], [len(rows["owners"]), 1])).numpy()
     rows = {name: x.numpy() for name, x in rows.items()}
     row = 0
     for owner, (question, context) in enumerate(zip(questions, contexts, strict=True)):
@@ -47,7 +51,7 @@ def test_windows_are_those_of_the_original(run, stride, query):
             assert rows["segment_ids"][row].sum() == len(pieces) + 1
             best = [oracle_squad.is_max_context(spans, number, start + place) for place in range(len(pieces))]
             first = len(asked) + 2
-            assert rows["is_best"][row].tolist() == [False] * first + best + [False] * (16 - first - len(best))
+            assert is_best[row].tolist() == [False] * first + best + [False] * (16 - first - len(best))
             row += 1
     assert row == len(rows["owners"])
 
@@ -68,21 +72,20 @@ def test_one_window_of_each_question_equals_its_place_among_all(run):
     everything = windows.all_rows(TOKENIZER, tf.constant(questions), tf.constant(contexts))
 
     def some(q, c, numbers):
-        return windows.rows(TOKENIZER, windows.pieces(TOKENIZER, q, c), numbers)
+        return windows.rows(TOKENIZER, windows.pieces(TOKENIZER, q, c), [1, 0], [1, 0], numbers)
 
-    chosen = run(some, questions, contexts, [2, 0])
+    chosen = run(some, questions, contexts, [0, 2])
     last = int(tf.reduce_sum(tf.cast(everything["owners"] == 0, tf.int32)))
     for name, x in chosen.items():
-        np.testing.assert_array_equal(x, tf.gather(everything[name], [2, last]))
+        np.testing.assert_array_equal(x, tf.gather(everything[name], [last, 2]))
 
 
 def slots_of(context, answer, window=0, **sizes):
     windows = QuestionWindows(**{"max_seq_length": 12, "doc_stride": 3, "max_query_length": 2, **sizes})
-    pieces = windows.pieces(TOKENIZER, tf.constant(["q r"]), tf.constant([context]))
-    numbers = tf.constant([window])
-    rows = windows.rows(TOKENIZER, pieces, numbers)
-    start = context.index(answer) if answer else 0
-    found = windows.targets(pieces, rows, numbers, tf.constant([start]), tf.constant([start + len(answer)]))
+    answers = ((answer, context.index(answer)),) if answer else ()
+    split = Split([Question("x", "q r", context, answers, bool(answer))], TOKENIZER, windows)
+    rows = windows.rows(TOKENIZER, split.pieces, tf.constant([0]), tf.constant([0]), tf.constant([window]))
+    found = windows.targets(rows, split.first_pieces, split.last_pieces)
     return [int(slot[0]) for slot in found]
 
 

@@ -14,6 +14,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 SHORTER = ["--num_train_steps=4", "--model_size=tiny", "--max_seq_length=32", "--vocab_size=300"]
 SHORTER += ["--max_predictions_per_seq=4", "--dupe_factor=1", "--num_warmup_steps=1", "--num_workers=1"]
 SHORTER_CLASSIFIER = ["--num_train_epochs=0.1", "--max_seq_length=32"]
+SHORTER_SQUAD = ["--num_train_epochs=0.04", "--max_seq_length=32", "--doc_stride=16", "--max_query_length=8"]
 TEXT = "The fox ran over the hill.\nIt saw a hound and turned.\nThe hound did not see it.\n\n"
 
 
@@ -44,6 +45,7 @@ def folder(tmp_path_factory):
 PRINTS = {
     "python run_pretraining.py": "The export fills masks",
     "python run_classifier.py": "answers as the model does",
+    "python run_squad.py": "answers as the model does",
     "bert-tf convert": "as huggingface",
     "bert-tf predict": "",
 }
@@ -53,7 +55,7 @@ NOT_RUN = ["pip install -e .", 'pip install -e ".[dev]" && pytest']
 def test_the_commands_of_the_shell_run_in_their_order(folder):
     lines = [line for block in blocks("bash") for line in block.splitlines()]
     assert [line for line in lines if not line.startswith(tuple(PRINTS))] == NOT_RUN
-    assert len(lines) == 9
+    assert len(lines) == 10
     for line in lines:
         kind = next((kind for kind in PRINTS if line.startswith(kind)), None)
         if kind is None:
@@ -63,6 +65,7 @@ def test_the_commands_of_the_shell_run_in_their_order(folder):
             command = [sys.executable, "-m", "bert_tf.commands", *arguments]
         else:
             shorter = SHORTER if "pretraining" in arguments[0] else SHORTER_CLASSIFIER
+            shorter = SHORTER_SQUAD if "squad" in arguments[0] else shorter
             command = [sys.executable, str(ROOT / arguments[0]), *arguments[1:], *shorter]
         result = run(command, folder)
         assert result.returncode == 0, f"{line}: {result.stderr}"
@@ -93,11 +96,15 @@ def test_every_flag_in_readme_exists():
     sys.path.insert(0, str(ROOT))
     import run_classifier
     import run_pretraining
+    import run_squad
 
-    known = {name for script in (run_classifier, run_pretraining) for name in script.Flags.__dataclass_fields__}
-    names = {name.removeprefix("no") for name in re.findall(r"--(\w+)", README)}
+    scripts = run_classifier, run_pretraining, run_squad
+    known = {name for script in scripts for name in script.Flags.__dataclass_fields__}
+    names = set(re.findall(r"--(\w+)", README))
     of_commands = {"help", "format", "text", "file", "output"}
-    assert names - of_commands <= known, "a flag that is not there"
+    of_commands |= {"layers", "layer_weights", "unit", "word_vectors", "pooling", "normalize", "id_column", "export"}
+    missing = {name for name in names if not {name, name.removeprefix("no")} & (known | of_commands)}
+    assert missing == set(), "flags that are not there"
 
 
 def test_links_lead_somewhere():

@@ -24,7 +24,8 @@ def scored(seed, contexts):
 
 
 def expected_of(rows, start_logits, end_logits, contexts, owner, **options):
-    found = []
+    found, slots = [], tf.range(rows["token_ids"].shape[1])[None]
+    is_best = WINDOWS.is_best(rows, tf.repeat(slots, len(rows["lengths"]), 0)).numpy()
     for row in np.flatnonzero(rows["owners"].numpy() == owner):
         length = int(rows["lengths"][row])
         places = {
@@ -37,7 +38,7 @@ def expected_of(rows, start_logits, end_logits, contexts, owner, **options):
                 "start_logits": start_logits[row, :length].tolist(),
                 "end_logits": end_logits[row, :length].tolist(),
                 "places": places,
-                "max_context": {slot: bool(rows["is_best"][row, slot]) for slot in places},
+                "max_context": {slot: bool(is_best[row, slot]) for slot in places},
             }
         )
     return oracle_squad.answers(found, contexts[owner], **options)
@@ -59,7 +60,7 @@ def test_answers_are_those_of_the_original(has_null, n_best_size, max_answer_len
         rows, start_logits, end_logits = scored(seed, contexts)
         search = Search(**options)
         answers = search.answers(
-            search.candidates(start_logits, end_logits, rows), rows["owners"], tf.constant(contexts)
+            search.candidates(start_logits, end_logits, rows, WINDOWS), rows["owners"], tf.constant(contexts)
         )
         chosen = search.chosen(answers).numpy()
         for owner in range(len(contexts)):
@@ -78,7 +79,9 @@ def test_an_answer_is_exactly_its_slice_of_the_context():
     contexts = ["a 😀 é\u0301b, c", "d"]
     rows, start_logits, end_logits = scored(0, contexts)
     search = Search()
-    answers = search.answers(search.candidates(start_logits, end_logits, rows), rows["owners"], tf.constant(contexts))
+    answers = search.answers(
+        search.candidates(start_logits, end_logits, rows, WINDOWS), rows["owners"], tf.constant(contexts)
+    )
     for context, texts, starts, ends in zip(
         contexts, *(answers[n].numpy() for n in ("texts", "starts", "ends")), strict=True
     ):
@@ -90,7 +93,9 @@ def test_a_question_without_any_candidate_is_answered_by_nothing(has_null):
     contexts = ["", "a b"]
     rows, start_logits, end_logits = scored(1, contexts)
     search = Search(has_null=has_null)
-    answers = search.answers(search.candidates(start_logits, end_logits, rows), rows["owners"], tf.constant(contexts))
+    answers = search.answers(
+        search.candidates(start_logits, end_logits, rows, WINDOWS), rows["owners"], tf.constant(contexts)
+    )
     chosen = search.chosen(answers)
     assert answers["texts"].numpy()[0, chosen[0]] == b""
     assert bool(tf.reduce_all(tf.math.is_finite(answers["probabilities"])))
@@ -103,7 +108,7 @@ def test_rows_cut_to_their_longest_give_the_same_answers():
     longest = int(tf.reduce_max(rows["lengths"]))
     short = {name: x[:, :longest] if len(x.shape) == 2 else x for name, x in rows.items()}
     search = Search(has_null=True)
-    whole = search.candidates(start_logits, end_logits, rows)
-    cut = search.candidates(start_logits[:, :longest], end_logits[:, :longest], short)
+    whole = search.candidates(start_logits, end_logits, rows, WINDOWS)
+    cut = search.candidates(start_logits[:, :longest], end_logits[:, :longest], short, WINDOWS)
     for name, x in whole.items():
         np.testing.assert_array_equal(x, cut[name])

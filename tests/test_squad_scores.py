@@ -74,6 +74,13 @@ def test_squad_2_parts_and_best_thresholds():
     assert (found["best_f1"], found["best_f1_thresh"]) == (pytest.approx(100 * (2 + 1 + 2 / 3) / 4), -1.0)
 
 
+def test_where_answering_nothing_is_best_the_threshold_is_below_all_odds():
+    results = {"total": 8, "NoAns_total": 3, "best_f1": 37.5, "best_f1_thresh": 0.0}
+    assert squad_scores.best_f1_threshold(results, {"a": -2.5, "b": 4.0}) == -3.5
+    better = {**results, "best_f1": 50.0, "best_f1_thresh": 1.25}
+    assert squad_scores.best_f1_threshold(better, {"a": -2.5, "b": 4.0}) == 1.25
+
+
 def test_a_missing_prediction_is_left_out_of_squad_2():
     questions = [question("1", "fox"), question("2")]
     assert squad_scores.evaluate_with_null(questions, {"1": "fox"})["total"] == 1

@@ -1,0 +1,162 @@
+"""Fine-tunes a BERT on questions with Hugging Face transformers and torch, as squad_reproduction.py asks; needs no
+bert_tf.
+
+    python transformers_squad.py --checkpoint=FOLDER --data=FOLDER --epochs=1 --seed=1 --output=FILE
+
+FOLDER of the data holds train.json and eval.json in SQuAD's layout. The recipe: AdamW, weight decay 0.01 but of
+LayerNorm and biases, a tenth of the steps of warm-up, then linear decay, clipping at 1; every row has 384 pieces, and
+windows of a context share 128; an answer is the best of 20 starts and 20 ends with at most 30 pieces, cut out of the
+context at the places of its pieces. Writes {"answers": {id: text}, "seconds": of training} as JSON; with --max_steps no
+answers and the seconds of every step.
+"""
+
+import argparse
+import json
+import pathlib
+import time
+
+import numpy as np
+import torch
+import transformers
+from transformers_glue import optimizer_of
+
+MAX_LENGTH, SHARED, BATCH, WARM_UP = 384, 128, 32, 0.1
+N_BEST, MAX_ANSWER_LENGTH = 20, 30
+
+
+def read(path):
+    """The questions of a file: id, question, context, and text and place of the first answer."""
+    rows = []
+    for article in json.loads(path.read_text(encoding="utf-8"))["data"]:
+        for paragraph in article["paragraphs"]:
+            for entry in paragraph["qas"]:
+                answer = entry["answers"][0]
+                start = answer["answer_start"]
+                rows.append(
+                    {
+                        "id": str(entry["id"]),
+                        "question": entry["question"].lstrip(),
+                        "context": paragraph["context"],
+                        "answer": (start, start + len(answer["text"])),
+                    }
+                )
+    return rows
+
+
+def features_of(tokenizer, rows):
+    """The windows of all questions: model inputs [W, T], "owners" (whose each is) and "places" [W, T, 2], -1 outside of
+    the context."""
+    encoded = tokenizer(
+        [row["question"] for row in rows],
+        [row["context"] for row in rows],
+        truncation="only_second",
+        max_length=MAX_LENGTH,
+        stride=SHARED,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+        padding="max_length",
+    )
+    places = np.array(encoded["offset_mapping"], np.int32)
+    for number in range(len(places)):
+        is_context = np.array([sequence == 1 for sequence in encoded.sequence_ids(number)])
+        places[number][~is_context] = -1
+    inputs = {name: torch.tensor(encoded[name]) for name in ("input_ids", "token_type_ids", "attention_mask")}
+    return inputs, np.array(encoded["overflow_to_sample_mapping"]), places
+
+
+def targets_of(rows, owners, places):
+    """The slots of the first and last piece of the answer in each window; 0 where the window lacks a part of it."""
+    found = np.zeros([len(owners), 2], np.int64)
+    for number, owner in enumerate(owners):
+        start, end = rows[owner]["answer"]
+        slots = np.flatnonzero(places[number, :, 0] >= 0)
+        if len(slots) and places[number, slots[0], 0] <= start and places[number, slots[-1], 1] >= end:
+            first = slots[places[number, slots, 0] <= start][-1]
+            last = slots[places[number, slots, 1] >= end][0]
+            found[number] = first, last
+    return torch.tensor(found)
+
+
+def train(model, inputs, targets, *, steps, seed, max_steps):
+    """Trains and returns the seconds of every step."""
+    optimizer = optimizer_of(model)
+    schedule = transformers.get_linear_schedule_with_warmup(optimizer, int(steps * WARM_UP), steps)
+    order, queue, seconds = torch.Generator().manual_seed(seed), [], []
+    model.train()
+    for step in range(max_steps or steps):
+        start = time.perf_counter()
+        while len(queue) < BATCH:
+            queue += torch.randperm(len(targets), generator=order).tolist()
+        batch, queue = queue[:BATCH], queue[BATCH:]
+        goals = {"start_positions": targets[batch, 0], "end_positions": targets[batch, 1]}
+        loss = model(**{name: x[batch] for name, x in inputs.items()}, **goals).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+        seconds.append(time.perf_counter() - start)
+        if step % 50 == 0:
+            print(f"step {step}/{steps} loss {loss.item():.3f}", flush=True)
+    return seconds
+
+
+def predict(model, tokenizer, rows):
+    """{id: text}."""
+    inputs, owners, places = features_of(tokenizer, rows)
+    candidates = [[] for _ in rows]
+    model.eval()
+    for first in range(0, len(owners), BATCH):
+        with torch.no_grad():
+            outputs = model(**{name: x[first : first + BATCH] for name, x in inputs.items()})
+        logits = zip(outputs.start_logits.numpy(), outputs.end_logits.numpy(), strict=True)
+        for number, (starts, ends) in enumerate(logits, first):
+            candidates[owners[number]] += spans(starts, ends, places[number])
+    return {row["id"]: best(row["context"], found) for row, found in zip(rows, candidates, strict=True)}
+
+
+def spans(start_logits, end_logits, places):
+    """The legal answers of a window: (score, start, end) in characters."""
+    found = []
+    for start in np.argsort(-start_logits)[:N_BEST]:
+        for end in np.argsort(-end_logits)[:N_BEST]:
+            if places[start, 0] >= 0 and places[end, 0] >= 0 and 0 <= end - start < MAX_ANSWER_LENGTH:
+                score = float(start_logits[start] + end_logits[end])
+                found.append((score, int(places[start, 0]), int(places[end, 1])))
+    return found
+
+
+def best(context, found):
+    """The text of the best answer that has one."""
+    for _, start, end in sorted(found, key=lambda one: -one[0])[:N_BEST]:
+        if context[start:end]:
+            return context[start:end]
+    return ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("checkpoint", "data", "output"):
+        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
+    parser.add_argument("--epochs", type=float, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--max_steps", type=int, default=0)
+    given = parser.parse_args()
+    transformers.set_seed(given.seed)
+    torch.set_num_threads(2)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(given.checkpoint)
+    model = transformers.AutoModelForQuestionAnswering.from_pretrained(given.checkpoint)
+    rows = read(given.data / "train.json")
+    if given.max_steps:
+        rows = rows[: 4 * BATCH * given.max_steps]
+    inputs, owners, places = features_of(tokenizer, rows)
+    steps = max(1, int(len(owners) / BATCH * given.epochs))
+    targets = targets_of(rows, owners, places)
+    seconds = train(model, inputs, targets, steps=steps, seed=given.seed, max_steps=given.max_steps)
+    answers = {} if given.max_steps else predict(model, tokenizer, read(given.data / "eval.json"))
+    told = {"answers": answers, "seconds": seconds if given.max_steps else sum(seconds)}
+    given.output.write_text(json.dumps(told), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

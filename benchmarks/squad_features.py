@@ -1,0 +1,70 @@
+"""How many windows of questions does the pipeline make in a second, and in how much memory?
+
+    python benchmarks/squad_features.py --vocab_file=vocab.txt --file=train-v1.1.json [--file=MORE]
+
+Reads the files together, makes the batches that run_squad.py trains and evaluates on (rows of 384 pieces, a window each
+128), and prints a row for each: windows in a second, the median of --repeats passes of --seconds, and the most memory
+that the process has had, in MiB.
+"""
+
+import argparse
+import os
+import pathlib
+import resource
+import statistics
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--file", action="append", required=True)
+    parser.add_argument("--vocab_file", required=True)
+    parser.add_argument("--batch_size", type=int, default=32)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    from bert_tf.quiet import start_tensorflow
+
+    start_tensorflow()
+    from bert_tf import answering, questions, vocabulary
+    from bert_tf.question_splits import Split
+    from bert_tf.question_windows import QuestionWindows
+    from bert_tf.text import Tokenizer
+
+    found = [question for path in options.file for question in questions.read(path)]
+    tokenizer, windows = Tokenizer(vocabulary.read(options.vocab_file)), QuestionWindows()
+    print(f"{len(found):,} questions, {os.cpu_count()} cores; {memory():,.0f} MiB with TensorFlow and the files")
+    start = time.perf_counter()
+    split = Split(found, tokenizer, windows)
+    seconds = time.perf_counter() - start
+    print("| pass | windows/s | most memory, MiB |\n|--|--:|--:|")
+    count = len(split.owners)
+    print(f"| made ready, {count:,} windows in {seconds:.1f} s | {count / seconds:,.0f} | {memory():,.0f} |")
+    for name, part, seed in (("training", split.training(), 1), ("evaluation", split, None)):
+        dataset = answering.batches(part, options.batch_size, tokenizer=tokenizer, windows=windows, seed=seed)
+        speeds = [speed(dataset, options) for _ in range(options.repeats)]
+        print(f"| {name} | {statistics.median(speeds):,.0f} | {memory():,.0f} |", flush=True)
+
+
+def speed(dataset, options):
+    """Windows in a second, without the first batch, which sets everything up."""
+    batches = iter(dataset.repeat())
+    next(batches)
+    count, start = 0, time.perf_counter()
+    while time.perf_counter() - start < options.seconds:
+        next(batches)
+        count += options.batch_size
+    return count / (time.perf_counter() - start)
+
+
+def memory():
+    """The most memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""What do the places of pieces change against the original's way to cut answers out of texts?
+
+    python benchmarks/squad_parity.py --vocab_file=vocab.txt --file=dev-v1.1.json [--file=MORE] [--cased]
+
+Takes the pieces that share a character with the first answer of each question, as a model without error would, and cuts
+them out of the context: by their places, as run_squad.py does, and as google-research/bert `get_final_text`, which
+--parity asks for. Prints for each file how many answers differ, exact match and F1 of both by SQuAD 1.1's scores, and
+three answers that differ.
+"""
+
+import argparse
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--file", action="append", required=True)
+    parser.add_argument("--vocab_file", required=True)
+    parser.add_argument("--cased", action="store_true")
+    options = parser.parse_args()
+    from bert_tf.quiet import start_tensorflow
+
+    start_tensorflow()
+    from bert_tf import questions, squad_scores, vocabulary
+    from bert_tf.text import Tokenizer
+
+    tokenizer = Tokenizer(vocabulary.read(options.vocab_file), lower_case=not options.cased)
+    print("| file | questions | differ | exact match, ours / original | F1, ours / original |\n|---|--:|--:|--:|--:|")
+    examples = []
+    for path in options.file:
+        asked = [question for question in questions.read(path) if question.answers]
+        ours, theirs = answers_of(asked, tokenizer)
+        different = [question for question in asked if ours[question.id] != theirs[question.id]]
+        scores = [squad_scores.evaluate(asked, answers) for answers in (ours, theirs)]
+        exact, f1 = (" / ".join(f"{found[name]:.2f}" for found in scores) for name in ("exact_match", "f1"))
+        print(f"| {pathlib.Path(path).name} | {len(asked):,} | {len(different):,} | {exact} | {f1} |", flush=True)
+        for question in different[:: -(-len(different) // 3) or 1]:
+            examples.append((question.answers[0][0], ours[question.id], theirs[question.id]))
+    for truth, our_text, their_text in examples:
+        print(f"  {truth!r}: ours {our_text!r}, the original's {their_text!r}")
+
+
+def answers_of(asked, tokenizer):
+    """({id: ours}, {id: the original's}) of the true pieces of each question's first answer."""
+    from bert_tf import original_alignment
+    from bert_tf.question_splits import Split
+    from bert_tf.question_windows import QuestionWindows
+
+    split, ours, theirs = Split(asked, tokenizer, QuestionWindows()), {}, {}
+    ids, starts, ends = (split.pieces[name].values.numpy() for name in ("contexts", "starts", "ends"))
+    begins = split.pieces["contexts"].row_starts().numpy()[split.context_numbers]
+    for question, begin, first, last in zip(asked, begins, split.first_pieces, split.last_pieces, strict=True):
+        ours[question.id] = theirs[question.id] = ""
+        if first <= last:
+            place = int(starts[begin + first]), int(ends[begin + last])
+            ours[question.id] = question.context[slice(*place)]
+            words = tokenizer.detokenize([ids[begin + first : begin + last + 1].tolist()])[0].split()
+            theirs[question.id] = original_alignment.answer(
+                question.context, *place, words, lower_case=tokenizer.lower_case
+            )
+    return ours, theirs
+
+
+if __name__ == "__main__":
+    main()
