@@ -1,14 +1,15 @@
-"""Fine-tunes BERT on sentences and pairs: GLUE, SWAG, or a table of your own; evaluates, predicts, exports.
+"""Fine-tunes BERT on sentences, pairs and words: GLUE, SWAG, named entities, your own; evaluates, predicts, exports.
 
 python run_classifier.py --task_name=MRPC --data_dir=glue/MRPC --init_checkpoint=uncased_L-12_H-768_A-12
 """
 
 import dataclasses
 
-from bert_tf import fine_tuning, fine_tuning_run, flags, starting_point
+from bert_tf import fine_tuning, fine_tuning_run, flags, starting_point, tag_schemes
 from bert_tf.errors import UserError
 from bert_tf.fine_tuning_flags import FineTuningFlags
 from bert_tf.flags import flag
+from bert_tf.vector_choice import FEATURES
 
 # What stands for the defaults when no flag says what to learn: which part of Python's manual a passage comes from.
 DEMONSTRATION = {
@@ -24,7 +25,9 @@ DEMONSTRATION = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Flags(FineTuningFlags):
-    task_name: str = flag("", "What to learn: MRPC, MNLI or another task of GLUE, swag, table, my_package.module/name.")
+    task_name: str = flag(
+        "", "What to learn: MRPC, another task of GLUE, swag, table, ner/conll2003, my_package.module/x."
+    )
     data_dir: str = flag("", "Folder with the files of the task.")
     use_tfds: bool = flag(False, "Take GLUE from tensorflow-datasets, instead of data_dir; downloads what is missing.")
     tfds_dir: str = flag("", "Folder of tensorflow-datasets; without it its own, ~/tensorflow_datasets.")
@@ -39,8 +42,20 @@ class Flags(FineTuningFlags):
         "class", "Of a table: one class, several labels a text, or a number.", ("class", "several", "number")
     )
     label_separator: str = flag(",", "Of a table: what parts several labels in a cell.")
-    labels: str = flag("", "Of a table: the labels in order, with commas; without: those of the training data.")
+    labels: str = flag("", "Of a table or tags: the labels in order, with commas; without: those of the training data.")
     class_weights: str = flag("none", "balanced: classes count alike, however rare.", ("none", "balanced"))
+    word_column: int = flag(1, "Of tagged words: the column with the word; -1 is the last.")
+    tag_column: int = flag(-1, "Of tagged words: the column with the tag.")
+    tag_scheme: str = flag(
+        "auto", "Of tagged words: how tags are written; plain: each stands for itself.", ("auto", *tag_schemes.SCHEMES)
+    )
+    position_digits: bool = flag(False, "Of tagged words: each ends in a digit that is no part of it, as in Weibo NER.")
+    document_context: bool = flag(False, "Of tagged words: rows are filled up with the document around a sentence.")
+    feature_layers: str = flag(
+        "", "Of tagged words: vectors of the frozen encoder, on which a BiLSTM learns.", ("", *FEATURES)
+    )
+    lstm_size: int = flag(768, "With feature_layers: numbers of a word in each layer of the BiLSTM.")
+    feature_cache: str = flag("", "With feature_layers: folder of the vectors; without it in output_dir.")
     max_seq_length: int = flag(128, "Pieces in a row, [CLS] and [SEP] included.")
     long_texts: str = flag(
         "cut", "Texts longer than a row: cut; or read whole, in windows that overlap.", ("cut", "windows")
@@ -54,8 +69,8 @@ def main():
     fine_tuning_run.main(
         fine_tuning_run.Script(
             flags=Flags,
-            free_flags=frozenset(("eval_file", "predict_file")),
-            model_flags=frozenset(("task_name", "label_type")),
+            free_flags=frozenset(("eval_file", "predict_file", "feature_cache")),
+            model_flags=frozenset(("task_name", "label_type", "document_context")),
             demonstration=demonstration,
             check=check,
             evaluate=evaluate,
@@ -80,15 +95,9 @@ def check(options):
 
 def evaluate(task, evaluator, steps, folder):
     """Prints and writes what was reached on the development set."""
-    from bert_tf import predictions
-    from bert_tf.classification import details
-
     fine_tuning_run.conclude(evaluator(), steps, folder)
     fine_tuning.warn_of_collapse(collapse(task, evaluator.answers), folder)
-    tables = {}
-    for split, answers in evaluator.answers.items():
-        hardest = predictions.hardest(task.goal, task.source(split), answers)
-        tables[split] = {**details(task.goal, answers, task.source(split)), "hardest": hardest}
+    tables = {split: task.details(answers, split) for split, answers in evaluator.answers.items()}
     folder.write_json("eval_details.json", tables)
     for table in tables.values():
         for row in table.get("per_class", []):
@@ -99,30 +108,20 @@ def collapse(task, answers):
     """Why the answers of {split: {name: array}} are worth nothing, in words, or None."""
     from bert_tf import sweep
 
-    reasons = []
-    for split, found in answers.items():
-        guesses = task.goal.guesses(found)
-        reasons.append(sweep.collapse(task.source(split).truth[: len(guesses)], guesses))
+    reasons = (sweep.collapse(*task.compared(found, split)) for split, found in answers.items())
     return next(filter(None, reasons), None)
 
 
 def predict(task, evaluator, folder):
-    """Writes predictions.tsv and .jsonl for each test set, and what a leaderboard takes."""
-    from bert_tf import predictions
-
+    """Writes predictions for each test set."""
     for split in task.test_splits:
-        rows = predictions.described(task.goal, task.source(split), evaluator.over(split)[1])
-        if not folder.writes:
-            continue
-        name = "predictions" if len(task.test_splits) == 1 else f"predictions_{split.removeprefix('test_')}"
-        print(f"{len(rows):,} predictions are in {predictions.write(folder.path, name, rows)}.")
-        if split in task.submissions:
-            predictions.write_submission(folder.file("submission"), task.submissions[split], rows)
+        answers = evaluator.over(split)[1]
+        if folder.writes:
+            print(*task.write_predictions(folder.path, split, answers), sep="\n", flush=True)
 
 
 def show(options, task, model, tokenizer, folder):
     """Exports the model and compares the export with it on the first texts."""
-    from bert_tf.classification import serving_examples
     from bert_tf.export import export
 
     split = (fine_tuning_run.wanted_splits(options, task) or [*task.eval_splits.values(), *task.test_splits])[-1]
@@ -131,8 +130,8 @@ def show(options, task, model, tokenizer, folder):
         model,
         tokenizer,
         folder.file("export"),
-        examples=serving_examples(task.goal, task.source(split)),
-        about={"labels": list(task.goal.labels)},
+        examples=task.serving_examples(split),
+        about={"labels": list(task.labels)},
     )
     print(f"The export, {folder.file('export')}, answers as the model does:")
     fine_tuning.show_answers(folder.file("export"), task.source(split).examples)

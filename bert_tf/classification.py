@@ -5,24 +5,25 @@ B rows of a batch, T = max_seq_length slots, F texts of an example, C classes or
 
 import dataclasses
 import functools
+import os
 from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import metrics, pipeline
+from bert_tf import metrics, pipeline, predictions
 from bert_tf.encoder import trimmed
 from bert_tf.errors import UserError
 from bert_tf.goals import Choice, Classes, Number
 from bert_tf.splits import Split, described, statistics
-from bert_tf.task import FineTuningTask, Objective
+from bert_tf.task import Objective, ReportingTask
 from bert_tf.windows import Windows
 
 INPUTS = ("text_a", "text_b")  # names of texts in the export, those of the original's InputExample
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TextTask(FineTuningTask):
+class TextTask(ReportingTask):
     """A task about whole texts, and what only its script asks for.
 
     goal: see bert_tf.goals. submissions: {split: name of the file that a leaderboard takes}.
@@ -82,7 +83,7 @@ def task(
         answers=functools.partial(kept_answers, goal=goal),
         scores=lambda answers, split: scored(goal, scores or goal.scores, answers, source(split)),
         goal=goal,
-        **_head(goal),
+        **_head(goal) | _reports(goal, source, fields.get("submissions", {})),
         source=source,
         described=lambda split: described(split, source(split), goal, tokenizer, **rows),
         statistics=lambda split: statistics(source(split), goal, tokenizer, max_seq_length=max_seq_length),
@@ -95,6 +96,23 @@ def _head(goal):
     rows = len(goal.labels) if isinstance(goal, Choice) else 1
     head = ("classifier/kernel", goal.size)
     return {"labels": goal.labels, "kind": goal.kind, "head": head, "rows_an_example": rows}
+
+
+def _reports(goal, source, submissions):
+    """What a TextTask says of its answers."""
+
+    def told(answers, split):
+        hardest = predictions.hardest(goal, source(split), answers)
+        return {**details(goal, answers, source(split)), "hardest": hardest}
+
+    return {
+        "compared": lambda answers, split: compared(goal, answers, source(split)),
+        "details": told,
+        "write_predictions": lambda folder, split, answers: write_predictions(
+            folder, split, predictions.described(goal, source(split), answers), submissions
+        ),
+        "serving_examples": lambda split: serving_examples(goal, source(split)),
+    }
 
 
 def batches(split, size, *, inputs, seed=None):
@@ -142,19 +160,33 @@ def kept_answers(outputs, batch, *, goal):
 
 def scored(goal, names, answers, split):
     """{score: number} of the answers to the first examples of a split, as many as there are answers."""
-    truth, guesses = split.truth[: len(answers["row_numbers"])], goal.guesses(answers)
+    truth, guesses = compared(goal, answers, split)
     return {name: metrics.SCORES[name](truth, guesses) for name in names}
+
+
+def compared(goal, answers, split):
+    """The truth of the first examples of a split, as many as there are answers, and what was guessed."""
+    return split.truth[: len(answers["row_numbers"])], goal.guesses(answers)
 
 
 def details(goal, answers, split):
     """What was taken for what: {"per_class", "confusion"} (see bert_tf.metrics); {} for numbers and choices."""
     if not goal.labels or isinstance(goal, Choice):
         return {}
-    truth, guesses = split.truth[: len(answers["row_numbers"])], goal.guesses(answers)
+    truth, guesses = compared(goal, answers, split)
     found = {"per_class": metrics.per_class(truth, guesses, goal.labels)}
     if truth.ndim == 1:
         found["confusion"] = metrics.confusion(truth, guesses, len(goal.labels))
     return found
+
+
+def write_predictions(folder, split, rows, submissions):
+    """Writes the rows of `predictions.described` as predictions.tsv and .jsonl, of several test sets with their names,
+    and what a leaderboard takes."""
+    name = "predictions" if split == "test" else f"predictions_{split.removeprefix('test_')}"
+    if split in submissions:
+        predictions.write_submission(os.path.join(folder, "submission"), submissions[split], rows)
+    return [f"{len(rows):,} predictions are in {predictions.write(folder, name, rows)}."]
 
 
 def serve(model, tokenizer, *, goal, texts, max_seq_length, windows=None):

@@ -101,7 +101,7 @@ def with_head(options, start, task):
     """
     name, size = task.head
     kernel, expected = (start.weights or {}).get(name), (start.config.hidden_size, size)
-    if kernel is not None and kernel.shape == expected:
+    if kernel is not None and kernel.shape[-1] == size:  # how wide it is, the model knows
         theirs, ours = ([str(label).casefold() for label in labels] for labels in (start.labels or (), task.labels))
         if not theirs or theirs == ours or all(UNNAMED.fullmatch(label) for label in theirs):
             return start
@@ -130,7 +130,7 @@ def number_of_steps(options, task):
 
 
 def train_config(options, examples, steps):
-    """The FineTuningConfig of so many examples and steps."""
+    """The FineTuningConfig of so many examples and steps; what has no flag keeps its default."""
     optimizer = options.optimizer
     if optimizer == "auto":
         optimizer = "adamw_corrected" if examples < FEW_EXAMPLES else "adamw"
@@ -143,7 +143,8 @@ def train_config(options, examples, steps):
         "evaluates": options.do_eval,
     }
     names = [field.name for field in dataclasses.fields(FineTuningConfig)]
-    return FineTuningConfig(**{name: computed[name] if name in computed else getattr(options, name) for name in names})
+    asked = {name: getattr(options, name) for name in names if hasattr(options, name)}
+    return FineTuningConfig(**asked | computed)
 
 
 def announce(options, config):
@@ -190,11 +191,12 @@ def assign_weights(model, start, options):
     found = weights.assign(model, start.weights)
     print(found, flush=True)
     wrong = "; ".join(f"{name} is {given} there, {expected} here" for name, given, expected in found.refused)
-    if options.do_train or not (found.fresh or found.refused):
+    missing = [name for name in found.fresh if name not in model.unread]
+    if options.do_train or not (missing or found.refused):
         if wrong:
             print(f"The head of {options.init_checkpoint} is of another task ({wrong}): drawn anew.", flush=True)
         return
-    wrong = wrong or f"it has no {found.fresh[0]}"
+    wrong = wrong or f"it has no {missing[0]}"
     raise UserError(
         f"{options.init_checkpoint} was not trained on this task ({wrong}): train first, or give a model that was."
     )

@@ -1,13 +1,14 @@
 """What a model answers to texts, as rows of files: for people, for programs, for a leaderboard. Free of TensorFlow.
 
-n examples, C classes, M masks of a text, K answers to a mask.
+n examples, C classes, M masks of a text, K answers to a mask, E entities of a text.
 """
 
 import contextlib
 import json
 import os
 
-NOT_COLUMNS = ("text", "text_a", "text_b", "choices", "probabilities", "answers")  # what a table has in its own way
+# What a table has in its own way.
+NOT_COLUMNS = ("text", "text_a", "text_b", "choices", "probabilities", "answers", "entities")
 
 
 def described(goal, split, answers, numbers=None):
@@ -72,7 +73,8 @@ def answered(example, outputs, *, labels, first="text_a"):
     """The row of an example that an export answered, the same as `described` makes it of the live model's answers.
 
     outputs: {name: array} of this example, as the signature calls them: "label" and "probabilities" [C], "values" [],
-        or of a mask-filling export "pieces" and "scores" [M, K]; other outputs are kept as they are.
+        of a mask-filling export "pieces" and "scores" [M, K], of a tagger "counts" [] and its entities [E]; other
+        outputs are kept as they are.
     labels: the names of the classes, () where the export does not say them. first: the name of its first input.
     """
     row = {"id": example.id, **texts_by_name(example.texts, first)}
@@ -85,7 +87,20 @@ def answered(example, outputs, *, labels, first="text_a"):
     if "pieces" in outputs and "scores" in outputs:
         answers = _answers(outputs["pieces"], outputs["scores"])
         return row | {"label": " ".join(mask[0]["piece"] for mask in answers), "answers": answers}
+    if "starts" in outputs and "counts" in outputs:
+        entities = _entities(outputs)
+        return row | {"label": ", ".join(f"{e['text']} {e['label']}" for e in entities), "entities": entities}
     return row | {name: _plain(value) for name, value in outputs.items()}
+
+
+def _entities(outputs):
+    """[{"text", "label", "start", "end", "score"}] of a text, without what fills its row up."""
+    columns = (outputs[name].tolist() for name in ("texts", "labels", "starts", "ends", "scores"))
+    found = list(zip(*columns, strict=True))[: int(outputs["counts"])]
+    return [
+        {"text": _as_text(text), "label": _as_text(label), "start": start, "end": end, "score": round(score, 6)}
+        for text, label, start, end, score in found
+    ]
 
 
 def _answers(pieces, scores):

@@ -28,7 +28,7 @@ def read(path, columns=None, *, broken=None):
     kind = os.path.splitext(path)[1].lower()
     if kind not in KINDS:
         raise UserError(f"{path} is no table that can be read; expected a name that ends in {', '.join(KINDS)}.")
-    lines = _lines(path)
+    lines = text_lines(path)
     rows = _objects(path, lines) if kind == ".jsonl" else _named(path, _fields(path, lines, kind), columns, broken)
     empty = True
     for row in rows:
@@ -58,12 +58,12 @@ def find(folder, name):
     return found[0] if found else None
 
 
-def _lines(path):
+def text_lines(path):
     """Yields the lines of a UTF-8 file with their ends. Only a line feed ends one: rows hold U+0085 and U+2028."""
     try:
         file = open(path, "rb")
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}): give the path of a table.") from None
+        raise UserError(f"{path} cannot be read ({error.strerror}): give the path of a file.") from None
     with file:
         for number, raw in enumerate(file, 1):
             if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):

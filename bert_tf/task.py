@@ -61,7 +61,8 @@ class FineTuningTask(Task):
         their truth is known.
     described(split): sentences on it for people; statistics(split): {name: number} for the report.
     test_splits: those to predict.
-    labels, kind: what the head sorts into and what it is ("class", "several", "number", "choice", "span").
+    labels, kind: what the head sorts into and what it is ("class", "several", "number", "choice", "span",
+        "tags").
     head: the weight that makes it a head for this task, (canonical name, its last dimension).
     rows_an_example: how many rows of the encoder an example takes.
     """
@@ -74,3 +75,20 @@ class FineTuningTask(Task):
     kind: str
     head: tuple
     rows_an_example: int = 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReportingTask(FineTuningTask):
+    """A FineTuningTask that says by itself what becomes of its answers: run_classifier.py asks for no more.
+
+    compared(answers, split): the truth and what was guessed, arrays as `sweep.collapse` takes them.
+    details(answers, split): what eval_details.json holds of a split: {"per_class", "confusion", "hardest"}, as far as
+        there is such a thing (see metrics.per_class and scoreboard.splits).
+    write_predictions(folder, split, answers): writes them and returns sentences on what is where.
+    serving_examples(split): {signature: {input: values}} to compare an export with the live model on.
+    """
+
+    compared: Callable
+    details: Callable
+    write_predictions: Callable
+    serving_examples: Callable

@@ -14,19 +14,21 @@ SCRIPTS = sorted(ROOT.glob("run_*.py"))
 
 # Where each module of bert_tf stands; tasks, checkpoints and commands are open: a new file in them stands there too.
 SIDES = {
-    "ground": "__init__ cluster config errors memory progress quiet",
+    "ground": "__init__ cluster config errors memory progress quiet vector_choice",
     "text": "characters normalizer double_array wordpiece text vocabulary text_layout python_manual corpus buckets "
     "pairs shards workers statistics records masking pipeline tables examples prepared_datasets windows asked "
-    "questions manual_questions question_windows original_alignment",
-    "model": "layers packing encoder models weights",
-    "means": "optimizers distribute precision metrics squad_scores",
+    "questions manual_questions question_windows original_alignment tag_schemes conll_files tag_windows "
+    "feature_windows",
+    "model": "layers packing encoder encoders models weights features scalar_mix bilstm_tagger",
+    "means": "optimizers distribute precision metrics squad_scores entity_scores",
     "task": "task",
     "formats": "torch_pickle checkpoint_files checkpoints",
-    "tasks": "goals splits classification predictions spans question_splits answering squad_files tasks",
+    "tasks": "goals splits classification predictions spans question_splits answering squad_files marked_answers "
+    "tag_splits tag_serving tagging feature_tables feature_files extraction feature_cache feature_tagging tasks",
     "loop": "learner train selection train_state run_folder export exported",
     "report": "curves scoreboard report",
     "edge": "flags device_flags fine_tuning_flags preparation starting_point fine_tuning fine_tuning_run sweep "
-    "commands",
+    "ablations ablation ablation_tables serving commands",
 }
 SIDE_OF = {module: side for side, modules in SIDES.items() for module in modules.split()}
 # What each side may import, beside itself.
@@ -47,7 +49,8 @@ NO_TENSORFLOW = (
     "config errors memory progress characters vocabulary text_layout python_manual corpus buckets pairs statistics "
     "records workers curves report flags preparation starting_point fine_tuning sweep run_folder task tables "
     "examples prepared_datasets metrics predictions "
-    "asked exported scoreboard checkpoints checkpoint_files device_flags commands commands.convert commands.predict"
+    "asked exported scoreboard checkpoints checkpoint_files device_flags commands commands.convert commands.predict "
+    "commands.extract vector_choice feature_files feature_tables squad_scores squad_files questions marked_answers"
 ).split()
 VAGUE = {"utils", "util", "helpers", "helper", "misc", "base", "common"}
 

@@ -1,4 +1,4 @@
-"""Answers texts with an export: sorts them, compares two, gives a number, chooses, or fills [MASK].
+"""Answers texts with an export: sorts them, compares two, gives a number, chooses, finds entities, fills [MASK].
 
   bert-tf predict runs/sst2 --text "A gripping film."
   bert-tf predict runs/rte/export --text "Ann sings." --text_b "Somebody sings." --json
@@ -110,14 +110,14 @@ def window(arguments):
     return 1 if typed else max(WINDOW // arguments.batch_size, 1) * arguments.batch_size
 
 
-def watched(rows, arguments):
+def watched(rows, arguments, what="predicting"):
     """Yields the rows; shows how far they are and how fast on a terminal that shows nothing else."""
     if not sys.stderr.isatty() or (sys.stdout.isatty() and not arguments.output) or arguments.file is None:
         yield from rows
         return
     start = shown = time.monotonic()
     done = 0
-    with progress("predicting", asked.count(arguments.file)) as report:
+    with progress(what, asked.count(arguments.file)) as report:
         for done, row in enumerate(rows, 1):
             yield row
             now = time.monotonic()
@@ -128,7 +128,9 @@ def watched(rows, arguments):
 
 
 def line(row):
-    """A row for reading: what was answered, how sure, and the texts."""
+    """A row for reading: what was answered, how sure, and the texts; entities with their places are JSON."""
+    if "entities" in row:
+        return next(predictions.json_lines([row]))
     texts = [row[name] for name in ("text", "text_a", "text_b") if name in row] + row.get("choices", [])
     said = [str(row.get("label", ""))]
     if isinstance(row.get("probabilities"), dict) and row.get("label") in row["probabilities"]:
@@ -149,6 +151,8 @@ def detailed(row):
     if probabilities:
         best = sorted(probabilities.items(), key=lambda pair: -pair[1])[:SHOWN]
         return "".join(shown + [f"  {value:6.1%}  {label}\n" for label, value in best])
+    if row.get("entities"):
+        return "".join("{score:6.1%}  {label}  {text}  {start}-{end}\n".format(**entity) for entity in row["entities"])
     if "answers" in row:
         return "".join(f"{a['score']:6.1%}  {a['piece']}\n" for mask in row["answers"] for a in mask) or line(row)
     return shown[0] if "label" in row else line(row)

@@ -1,0 +1,84 @@
+"""The vectors of the words of a split, made once with a frozen encoder and kept on the disk.
+
+N words, K layers, D hidden size, R rows, T slots in a row.
+"""
+
+import hashlib
+import json
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import features, weights
+from bert_tf.encoder import trimmed
+from bert_tf.progress import progress
+
+ROWS_AT_ONCE = 32
+
+
+def word_vectors(split, model, tokenizer, windows, choice, path):
+    """float32 [N, K, D], a tensor in the memory of the file `path`.npy: of each word its first piece, zeros without.
+
+    split: a tag_splits.Split, whose rows are read; model: a BertModel; choice: a LayerChoice. The file is taken as it
+    is if `path`.json says that it was made with the same weights, data and layers, else made anew.
+    """
+    about = {
+        "encoder": _digest(variable.value.numpy() for variable in weights.named(model.encoder).values()),
+        "config": model.config.to_dict(),
+        "precision": model.dtype_policy.compute_dtype,
+        "data": _digest((split.ids, split.firsts, split.sizes, split.rows, split.slots)),
+        "max_seq_length": windows.max_seq_length,
+        "layers": list(choice.layers),
+    }
+    if not _is_there(path, about):
+        _make(split, model, tokenizer, windows, choice, f"{path}.npy")
+        with open(f"{path}.json.partial", "w", encoding="utf-8") as file:
+            json.dump(about, file, indent=2)
+        os.replace(f"{path}.json.partial", f"{path}.json")
+    array = np.load(f"{path}.npy", mmap_mode="c")  # copied only where it is written to, which it never is
+    return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+
+
+def _digest(arrays):
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(repr((array.dtype.str, array.shape)).encode())
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
+
+
+def _is_there(path, about):
+    try:
+        with open(f"{path}.json", encoding="utf-8") as file:
+            return json.load(file) == json.loads(json.dumps(about)) and os.path.exists(f"{path}.npy")
+    except (OSError, ValueError):
+        return False
+
+
+def _make(split, model, tokenizer, windows, choice, path):
+    """Writes the vectors of all words; long rows first, so that rows of like length pass the encoder together."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    shape = (len(split.rows), len(choice.layers), model.config.hidden_size)
+    array = np.lib.format.open_memmap(f"{path}.partial", "w+", np.float32, shape)  # zeros
+    words = np.flatnonzero(split.rows >= 0)
+    words = words[np.argsort(split.rows[words], kind="stable")]
+    bounds = np.searchsorted(split.rows[words], np.arange(len(split.firsts) + 1))  # of each row's words
+    order = np.argsort(-split.sizes, kind="stable")
+    ids = tf.constant(split.ids)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)] * 2)
+    def states(firsts, sizes):
+        rows = windows.rows(tokenizer, ids, firsts, sizes)
+        return features.layer_vectors(model.encoder(trimmed(rows), return_hidden_states=True)["hidden_states"], choice)
+
+    with progress("vectors of words", len(order)) as report:
+        for first in range(0, len(order), ROWS_AT_ONCE):
+            rows = order[first : first + ROWS_AT_ONCE]
+            found = states(split.firsts[rows], split.sizes[rows]).numpy()  # [rows, T, K, D]
+            for number, row in enumerate(rows):
+                here = words[bounds[row] : bounds[row + 1]]
+                array[here] = found[number, split.slots[here]]
+            report(first + len(rows))
+    array.flush()
+    os.replace(f"{path}.partial", path)

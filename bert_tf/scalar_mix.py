@@ -1,0 +1,28 @@
+"""ScalarMix: a learned mixture of layers.
+
+K layers, D their width.
+"""
+
+import keras
+import tensorflow as tf
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class ScalarMix(keras.layers.Layer):
+    """gamma * sum over layers of softmax(scores) * layer (ELMo: Peters et al. 2018, section 3.2, equation 1).
+
+    It begins as the mean of the layers. `scores` [K] and `gamma` [] are its weights, float32 in any precision.
+    """
+
+    def __init__(self, layers, **options):
+        super().__init__(**options)
+        self.scores = self.add_weight(name="scores", shape=(layers,), initializer="zeros", autocast=False)
+        self.gamma = self.add_weight(name="gamma", shape=(), initializer="ones", autocast=False)
+        self.built = True
+
+    def call(self, x):  # [..., K, D] -> [..., D]
+        shares = self.gamma.value * tf.nn.softmax(self.scores.value)  # [K]
+        return tf.reduce_sum(x * tf.cast(shares, x.dtype)[:, None], -2)
+
+    def get_config(self):
+        return {**super().get_config(), "layers": self.scores.shape[0]}
