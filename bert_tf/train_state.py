@@ -16,7 +16,8 @@ class TrainState:
     """Weights, optimizer, step and data position as one `tf.train.Checkpoint` in `folder`, saved by step.
 
     `parts` is {name: variables, dictionaries of them, or an iterator}. A process that is not the chief must take part
-    in saving but must not write into the run folder: it writes into a folder of its own, which is thrown away. The newest `kept` checkpoints stay, with 0 all.
+    in saving but must not write into the run folder: it writes into a folder of its own, which is thrown away.
+    The newest `kept` checkpoints stay; with 0 all do.
     """
 
     def __init__(self, folder, parts, *, writes=True, kept=3):

@@ -17,7 +17,8 @@ import pytest  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 # Files whose tests start processes or train, the longest first: begun last they would keep one process waiting.
-SLOW = "readme train run_classifier run_pretraining sweep learner selection classification export text".split()
+SLOW = "readme train run_squad run_pretraining learner sweep answering run_classifier ner classification".split()
+SLOW += "extract selection export text feature_tagging tag_serving".split()
 
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2

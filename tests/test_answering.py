@@ -1,7 +1,6 @@
 """Answering questions: batches of windows, learning, answers of a split on one and two replicas, the export."""
 
 import dataclasses
-import os
 import shutil
 
 import c_loader
@@ -11,15 +10,14 @@ import tensorflow as tf
 import tiny
 
 from bert_tf import answering, distribute, weights
-from bert_tf.config import FineTuningConfig, TrainConfig
+from bert_tf.config import TrainConfig
 from bert_tf.export import export
 from bert_tf.learner import Learner
 from bert_tf.question_windows import QuestionWindows
 from bert_tf.questions import Question
-from bert_tf.run_folder import RunFolder, read_json
 from bert_tf.spans import Search
 from bert_tf.text import Tokenizer
-from bert_tf.train import Evaluator, train
+from bert_tf.train import Evaluator
 
 WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
@@ -123,41 +121,6 @@ def test_sixty_steps_learn_the_answers_and_the_scores_say_so():
     after = evaluate()
     assert after["loss"] < 0.5 * before["loss"]
     assert set(after) >= {"span_loss", "window_accuracy", "exact_match"} and after["f1"] > before["f1"]
-
-
-def trained(path):
-    """Trains in a folder, evaluating on the way; returns the step that was best, the weights and the evaluations."""
-    task = task_of([q for q in QUESTIONS if q.is_answerable is not None])
-    strategy, folder = distribute.create_strategy("one_device"), RunFolder(str(path))
-    folder.open(name="tiny", flags={}, decisive={})
-    steps = {"num_train_steps": 8, "num_warmup_steps": 0, "save_checkpoints_steps": 3, "eval_steps": 2}
-    recipe = {"train_batch_size": 4, "eval_batch_size": 4, "max_eval_steps": 99, "learning_rate": 0.01}
-    model = model_of(task, strategy)
-    try:
-        step = train(task, model, FineTuningConfig(**steps, **recipe, keep_best=True), strategy, folder)
-    finally:
-        os.close(folder._held)  # as at the end of a process
-    values = {name: variable.numpy() for name, variable in weights.variables(model).items()}
-    return step, values, read_json(folder.file("run.json"))["selection"]["evaluations"]
-
-
-def test_a_killed_run_that_keeps_its_best_by_f1_ends_as_one_that_was_not(tmp_path, monkeypatch):
-    expected = trained(tmp_path / "whole")
-    step = Learner.step
-
-    def killed(self, batch):
-        if int(self.optimizer.step.numpy()) == 5:
-            raise KeyboardInterrupt
-        return step(self, batch)
-
-    with monkeypatch.context() as changed, pytest.raises(KeyboardInterrupt):
-        changed.setattr(Learner, "step", killed)
-        trained(tmp_path / "killed")
-    given = trained(tmp_path / "killed")
-    assert (given[0], given[2]) == (expected[0], expected[2])
-    assert [number for number, _ in given[2]] == [2, 4, 6, 8] and max(value for _, value in given[2]) > 0
-    for name, value in expected[1].items():
-        np.testing.assert_array_equal(given[1][name], value, err_msg=name)
 
 
 @pytest.fixture(scope="module")

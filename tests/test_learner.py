@@ -52,7 +52,7 @@ def test_three_steps_equal_the_oracle_in_losses_norms_and_weights():
         np.testing.assert_allclose(value, arrays[name], atol=1e-4, err_msg=name)
 
 
-@pytest.mark.parametrize("replicas, parts", [(2, 1), (1, 2), (1, 4), (2, 2)])
+@pytest.mark.parametrize("replicas, parts", [(1, 4), (2, 2)])
 def test_twenty_steps_on_replicas_and_in_micro_batches_equal_one_device(replicas, parts):
     gentle = dataclasses.replace(CONFIG, learning_rate=1e-3)
     one, many = learner(gentle), learner(dataclasses.replace(gentle, num_accumulation_steps=parts), replicas)

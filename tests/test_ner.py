@@ -1,13 +1,11 @@
 """ner/table and ner/conll2003 as their user meets them: a run from scratch, predictions, the command, mistakes."""
 
 import json
-import os
 import pathlib
-import subprocess
-import sys
 import types
 
 import pytest
+import warm
 
 from bert_tf import commands, tasks
 from bert_tf.errors import UserError
@@ -24,9 +22,7 @@ SENTENCES = [f"{name}\nsaw O\n{NAMES[i // 4]}\n. O\n" for i, name in enumerate(N
 
 def script(**flags):
     """Runs run_classifier.py; returns its standard output."""
-    command = [sys.executable, str(ROOT / "run_classifier.py"), *(f"--{name}={value}" for name, value in flags.items())]
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CONFIG": ""}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
+    done = warm.run("run_classifier.py", *(f"--{name}={value}" for name, value in flags.items()))
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 

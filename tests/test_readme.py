@@ -1,6 +1,5 @@
 """The commands of README.md, in the order in which it gives them; training cut short, everything else as it stands."""
 
-import os
 import re
 import shlex
 import subprocess
@@ -8,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -23,8 +23,7 @@ def blocks(language):
 
 
 def run(command, folder):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    return warm.run(*command, cwd=folder, env={"PYTHONPATH": str(ROOT)})
 
 
 @pytest.fixture(scope="module")
@@ -62,11 +61,11 @@ def test_the_commands_of_the_shell_run_in_their_order(folder):
             continue
         program, *arguments = shlex.split(line)
         if program == "bert-tf":
-            command = [sys.executable, "-m", "bert_tf.commands", *arguments]
+            command = ["-m", "bert_tf.commands", *arguments]
         else:
             shorter = SHORTER if "pretraining" in arguments[0] else SHORTER_CLASSIFIER
             shorter = SHORTER_SQUAD if "squad" in arguments[0] else shorter
-            command = [sys.executable, str(ROOT / arguments[0]), *arguments[1:], *shorter]
+            command = [*arguments, *shorter]
         result = run(command, folder)
         assert result.returncode == 0, f"{line}: {result.stderr}"
         assert "Traceback" not in result.stderr and PRINTS[kind] in result.stdout, line
@@ -79,9 +78,10 @@ def test_the_programs_run_after_them_without_this_package_where_they_say_so(fold
     assert (folder / "runs/pretraining/export").exists(), "the commands come first"
     serve, tokenize = blocks("python")
     assert "bert_tf import" not in serve and "from bert_tf" not in serve
-    result = run([sys.executable, "-c", serve], folder)
+    alone = [sys.executable, "-c", serve]  # a process that has nothing of this package
+    result = subprocess.run(alone, cwd=folder, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0 and result.stdout.startswith("[b"), result.stderr
-    result = run([sys.executable, "-c", tokenize + "\nprint(starts.to_list(), ends.to_list())"], folder)
+    result = run(["-c", tokenize + "\nprint(starts.to_list(), ends.to_list())"], folder)
     assert result.returncode == 0 and result.stdout.startswith("[[0,"), result.stderr
 
 

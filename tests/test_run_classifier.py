@@ -1,12 +1,10 @@
 """run_classifier.py as its user meets it: training from scratch on a table, predicting with what it left, mistakes."""
 
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
+import warm
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TINY = {
@@ -17,9 +15,7 @@ TINY = {
 
 def script(**flags):
     """Runs the script; returns its exit code, standard output and the lines of standard error."""
-    command = [sys.executable, str(ROOT / "run_classifier.py"), *(f"--{name}={value}" for name, value in flags.items())]
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CONFIG": ""}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    done = warm.run("run_classifier.py", *(f"--{name}={value}" for name, value in flags.items()))
     return done.returncode, done.stdout, done.stderr.splitlines()
 
 

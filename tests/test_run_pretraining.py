@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+import warm
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TINY = {
@@ -32,8 +33,7 @@ NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CONFIG": ""}
 def script(output_dir, **flags):
     """Runs the script; returns its exit code, standard output and the lines of standard error."""
     given = [f"--{name}={value}" for name, value in {**TINY, "output_dir": output_dir, **flags}.items()]
-    command = [sys.executable, str(ROOT / "run_pretraining.py"), *given]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | NO_GPU, capture_output=True, text=True, timeout=120)
+    done = warm.run("run_pretraining.py", *given)
     return done.returncode, done.stdout, done.stderr.splitlines()
 
 

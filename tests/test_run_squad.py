@@ -1,12 +1,10 @@
 """run_squad.py as its user meets it: two seeds trained, evaluated, predicted and joined; scoring alone; mistakes."""
 
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
+import warm
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TINY = {
@@ -18,9 +16,7 @@ ANIMALS = ("cat", "dog", "fox", "cow")
 
 def script(**flags):
     """Runs the script; returns its exit code, standard output and the lines of standard error."""
-    command = [sys.executable, str(ROOT / "run_squad.py"), *(f"--{name}={value}" for name, value in flags.items())]
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CONFIG": ""}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
+    done = warm.run("run_squad.py", *(f"--{name}={value}" for name, value in flags.items()))
     return done.returncode, done.stdout, done.stderr.splitlines()
 
 
