@@ -97,13 +97,15 @@ def test_every_flag_in_readme_exists():
     import run_classifier
     import run_pretraining
     import run_squad
+    from bert_tf import commands
 
     scripts = run_classifier, run_pretraining, run_squad
-    known = {name for script in scripts for name in script.Flags.__dataclass_fields__}
+    known = {"help", *(name for script in scripts for name in script.Flags.__dataclass_fields__)}
+    parsers = next(action.choices for action in commands._parser()._actions if action.choices)
+    for parser in parsers.values():
+        known |= {option.removeprefix("--") for action in parser._actions for option in action.option_strings}
     names = set(re.findall(r"--(\w+)", README))
-    of_commands = {"help", "format", "text", "file", "output"}
-    of_commands |= {"layers", "layer_weights", "unit", "word_vectors", "pooling", "normalize", "id_column", "export"}
-    missing = {name for name in names if not {name, name.removeprefix("no")} & (known | of_commands)}
+    missing = {name for name in names if not {name, name.removeprefix("no")} & known}
     assert missing == set(), "flags that are not there"
 
 
