@@ -209,7 +209,7 @@ def _row(plan, variant):
     return {
         "name": variant.name,
         "steps": int(_steps(plan) * variant.share) if variant.share < 1 else None,
-        "pretraining": (read_json(pretrained) or {}) if variant.share == 1 else {},
+        "pretraining": {} if variant.share < 1 or variant.fine_tuning else read_json(pretrained) or {},
         "tasks": {task.name: score(os.path.join(folder, named({task.name: ""}))) for task in plan.tasks},
         "paper": dict(variant.paper),
     }
