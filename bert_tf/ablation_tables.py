@@ -4,7 +4,7 @@ import math
 import os
 
 NOT_LIKE_OURS = (
-    "The paper's figures are per cent on its development sets, of models a hundred times as large. Perplexity is that of "
+    "The paper's figures are per cent on its development sets, of models a hundred times as large. Perplexity is of "
     "held-out pieces that are guessed; left to right others are guessed than masked ones."
 )
 
