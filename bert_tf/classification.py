@@ -76,19 +76,25 @@ def task(
         model=functools.partial(goal.model, window_pooling=windows.pooling) if windows else goal.model,
         train_batches=lambda size, seed: stream(source("train"), size, seed=seed),
         eval_batches=lambda size, split="dev": stream(source(split), size),
-        weights=lambda batch: {goal.measure: batch["row_weights"]},
-        measures=functools.partial(measures_of, goal=goal),
-        objectives={goal.measure: Objective()},
         serve=functools.partial(serve, goal=goal, texts=texts, **rows),
         answers=functools.partial(kept_answers, goal=goal),
         scores=lambda answers, split: scored(goal, scores or goal.scores, answers, source(split)),
         goal=goal,
-        **_head(goal) | _reports(goal, source, fields.get("submissions", {})),
+        **_measured(goal) | _head(goal) | _reports(goal, source, fields.get("submissions", {})),
         source=source,
         described=lambda split: described(split, source(split), goal, tokenizer, **rows),
         statistics=lambda split: statistics(source(split), goal, tokenizer, max_seq_length=max_seq_length),
         **{"eval_splits": {"": "dev"}, "criterion": criterion, **fields},
     )
+
+
+def _measured(goal):
+    """What a TextTask minimises, and what it measures beside that."""
+    return {
+        "weights": lambda batch: {goal.measure: batch["row_weights"]},
+        "measures": functools.partial(measures_of, goal=goal),
+        "objectives": {goal.measure: Objective()},
+    }
 
 
 def _head(goal):

@@ -37,8 +37,8 @@ def of_options(plain, options):
 def task(plain, *, choice, lstm_size, folder):
     """A tagging.TagTask with its sentences as vectors of words.
 
-    choice: a name in vector_choice.FEATURES. folder: where vectors are kept from run to run, see `feature_cache`. They
-    are those of the encoder in the model that was made last, so its weights are to be there before the first batch.
+    choice: a name in vector_choice.FEATURES. folder: where vectors are kept from run to run, see `feature_cache`: those
+    of the encoder in the model that was made last, whose weights are to be there before the first batch.
     """
     layers, models = FEATURES[choice][0], []
 
@@ -57,8 +57,8 @@ def task(plain, *, choice, lstm_size, folder):
 
     def new_model(config, **options):
         count = len(vector_choice.choose(layers, config.num_hidden_layers).layers)
-        size = len(plain.labels)
-        models[:] = [BiLstmTagger(config, size, features=choice, count=count, lstm_size=lstm_size, **options)]
+        sizes = {"size": len(plain.labels), "count": count, "lstm_size": lstm_size}
+        models[:] = [BiLstmTagger(config, features=choice, **sizes, **options)]
         return models[0]
 
     return dataclasses.replace(
@@ -71,9 +71,7 @@ def task(plain, *, choice, lstm_size, folder):
         source=source,
         compared=lambda answers, split: tagging.compared(answers, source(split)),
         details=lambda answers, split: tagging.details(answers, source(split)),
-        write_predictions=lambda folder, split, answers: tagging.write_predictions(
-            folder, split, answers, source(split)
-        ),
+        write_predictions=lambda path, split, found: tagging.write_predictions(path, split, found, source(split)),
         serve=None,
         head=("classifier/kernel", len(plain.labels)),
     )

@@ -33,8 +33,7 @@ class Search:
         before it starts, is longer than max_answer_length pieces, or begins where another window shows more of the
         context. "null_scores" float32 [B, 2]: those of [CLS] as start and end.
         """
-        slots = tf.range(tf.shape(start_logits)[1])[None, :]
-        unused = slots >= rows["lengths"][:, None]
+        unused = tf.range(tf.shape(start_logits)[1])[None, :] >= rows["lengths"][:, None]
         padding = [[0, 0], [0, self.n_best_size]]  # rows may have fewer slots than answers are wanted
 
         def best(logits):
