@@ -60,6 +60,13 @@ def row_numbers(count, size, *, seed=None):
     return tf.data.Dataset.range(0, tf.int64.max - size, size).map(shuffled_places)
 
 
+def batches_of_rows(count, size, make, *, seed=None):
+    """What `make` makes of the numbers in each batch of `row_numbers`: {name: tensor [size, ...]}, `size` static."""
+    dataset = row_numbers(count, size, seed=seed).map(make, num_parallel_calls=2, deterministic=True)
+    static = {name: [size, *spec.shape[1:]] for name, spec in dataset.element_spec.items()}
+    return dataset.map(lambda batch: {name: tf.ensure_shape(x, static[name]) for name, x in batch.items()}).prefetch(2)
+
+
 def with_seeds(dataset, *, seed):
     """dataset of elements -> dataset of (element, seed int64 scalar): another seed for each element.
 

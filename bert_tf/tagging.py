@@ -93,12 +93,7 @@ def batches(split, size, *, tokenizer, windows, seed=None):
             "row_numbers": tf.cast(tf.where(is_row, places + 1, 0), tf.int32),
         }
 
-    dataset = pipeline.row_numbers(count, size, seed=seed).map(made, num_parallel_calls=2, deterministic=True)
-    return dataset.map(lambda batch: _with_static_rows(batch, size)).prefetch(2)
-
-
-def _with_static_rows(batch, size):
-    return {name: tf.ensure_shape(x, [size, *x.shape[1:]]) for name, x in batch.items()}
+    return pipeline.batches_of_rows(count, size, made, seed=seed)
 
 
 def _asked(batch):

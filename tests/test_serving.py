@@ -197,6 +197,21 @@ def test_a_full_queue_refuses_and_what_was_given_up_is_not_computed():
     assert asyncio.run(scenario()) == [[b"a"], [b"c"]]
 
 
+def test_an_answer_that_cannot_be_handed_out_fails_alone():
+    async def scenario():
+        slow, batcher = Slow(), Batcher()
+        slow.go.set()
+        slow.only_own = lambda outputs: outputs["not there"]
+        with pytest.raises(KeyError):
+            await asyncio.wait_for(batcher.answer(slow, rows("a")), 10)
+        del slow.only_own
+        answer = await asyncio.wait_for(batcher.answer(slow, rows("b")), 10)
+        await batcher.close()
+        return answer["x"].tolist()
+
+    assert asyncio.run(scenario()) == [b"b"]
+
+
 def test_a_large_request_is_computed_in_parts_and_put_together_again():
     async def scenario():
         slow, batcher = Slow(), Batcher(most_rows=3)

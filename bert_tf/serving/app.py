@@ -166,7 +166,7 @@ class Server:
             outputs = await asyncio.wait_for(answering, self.seconds)
         except Busy as error:
             raise HTTPException(503, f"{error}: try again later.", {"retry-after": "1"}) from None
-        except TimeoutError:
+        except (TimeoutError, asyncio.TimeoutError):  # two classes before Python 3.11
             raise HTTPException(504, f"There was no answer within {self.seconds:g} seconds.") from None
         except asyncio.CancelledError:
             raise

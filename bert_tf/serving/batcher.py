@@ -84,8 +84,11 @@ class Batcher:
                 await asyncio.sleep(GATHERING)
             batch = self._next_batch()
             self._shared = len(batch) > 1
-            if batch:
+            try:
                 await self._compute(batch)
+            except Exception as error:  # whatever it is, the next batch must be computed
+                for each in batch:
+                    _tell(each, error=error)
 
     def _next_batch(self):
         """The oldest request, and those behind it that fit."""
@@ -104,6 +107,8 @@ class Batcher:
         return batch
 
     async def _compute(self, batch):
+        if not batch:
+            return
         self.on_batch(len(batch), sum(each.rows for each in batch))
         arrays = {name: np.concatenate([each.arrays[name] for each in batch]) for name in batch[0].arrays}
         signature, loop = batch[0].signature, asyncio.get_running_loop()

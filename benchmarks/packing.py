@@ -1,0 +1,90 @@
+"""How full batches are padded and packed, and the seconds of a training step of both, which take turns.
+
+python benchmarks/packing.py --data_dir=GLUE --init_checkpoint=FOLDER --tasks=MRPC,SST-2 --steps=8
+"""
+
+import argparse
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+ROWS, BATCH = 2560, 32  # training rows that are looked at, rows of a batch
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data_dir", required=True)
+    parser.add_argument("--init_checkpoint", required=True)
+    parser.add_argument("--tasks", default="CoLA,MRPC,SST-2,RTE,STS-B")
+    parser.add_argument("--steps", type=int, default=0, help="steps to time of each; 0: only how full batches are")
+    options = parser.parse_args()
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    from bert_tf.quiet import start_tensorflow
+
+    start_tensorflow()
+    from bert_tf import checkpoints, tasks
+    from bert_tf.text import Tokenizer
+    from run_classifier import Flags
+
+    checkpoint = checkpoints.read(options.init_checkpoint)
+    tokenizer = Tokenizer(checkpoint.vocabulary, checkpoint.lower_case)
+    for name in options.tasks.split(","):
+        task = tasks.get(f"glue/{name.lower()}")(Flags(data_dir=options.data_dir), lambda texts: tokenizer)
+        print(
+            f"{name}: padded {fill(task, packs=False):.1%} full, packed {fill(task, packs=True):.1%} full", flush=True
+        )
+        if options.steps:
+            medians = seconds(task, checkpoint, options.steps)
+            told = ", ".join(f"{kind} {median:.3f} s a step" for kind, median in medians.items())
+            print(f"{name}: {told}, {medians['packed'] / medians['padded']:.2f} of it", flush=True)
+
+
+def fill(task, *, packs):
+    """The share of slots that hold a piece."""
+    import tensorflow as tf
+
+    from bert_tf.packing import fitted, width_for
+
+    fit, used, slots = tf.function(fitted, reduce_retracing=True), 0, 0
+    for batch in task.train_batches(BATCH, 1).take(ROWS // BATCH):
+        lengths = batch["lengths"]
+        width = width_for(lengths) if packs else tf.reduce_max(lengths)
+        rows = fit(lengths, width)[1] if packs else BATCH
+        used, slots = used + int(np.sum(lengths)), slots + int(rows) * int(width)
+    return used / slots
+
+
+def seconds(task, checkpoint, steps):
+    """{"packed" and "padded": median seconds of a step}, after one to compile."""
+    from bert_tf import config, distribute, encoder, learner, weights
+
+    recipe = {"train_batch_size": BATCH, "num_train_steps": steps + 1, "num_warmup_steps": 1}
+    strategy, sides, found = distribute.create_strategy("one_device"), {}, {"packed": [], "padded": []}
+    for kind in found:
+        learner.trimmed = encoder.trimmed if kind == "packed" else only_cut
+        model = task.model(checkpoint.config)
+        weights.assign(model, checkpoint.weights)
+        sides[kind] = (
+            learner.Learner(task, model, config.TrainConfig(**recipe), strategy),
+            iter(task.train_batches(BATCH, 1)),
+        )
+        sides[kind][0].step(next(sides[kind][1]))["gradient_norm"].numpy()
+    for _ in range(steps):
+        for kind, (made, batches) in sides.items():
+            batch, begin = next(batches), time.perf_counter()
+            made.step(batch)["gradient_norm"].numpy()
+            found[kind].append(time.perf_counter() - begin)
+    return {kind: statistics.median(values) for kind, values in found.items()}
+
+
+def only_cut(inputs):
+    from bert_tf import encoder
+
+    return {name: x for name, x in encoder.trimmed(inputs).items() if name != "row_width"}
+
+
+if __name__ == "__main__":
+    main()
