@@ -7,8 +7,9 @@ longest of their batch; MRPC, RTE, STS-B and CoLA for three epochs with three se
 pooler of the checkpoint is left out: both sides draw a new one, and a new head. Ours is run_classifier.py as anybody
 would start it. The peer runs in a virtual environment of its own, made here of PEER; or give --peer_python=PYTHON.
 
-Runs of both sides take turns. What is done is kept in work_dir, so that the same command goes on where it was stopped;
-it ends by printing a table, --table prints it of what there is.
+Runs of both sides take turns; --sides=bert_tf or --sides=transformers does those of one side only, so that the two can
+run at the same time, each on cores of its own (taskset). What is done is kept in work_dir, so that the same command
+goes on where it was stopped; it ends by printing a table, --table prints it of what there is.
 """
 
 import argparse
@@ -29,6 +30,8 @@ SEEDS = (1, 2, 3)
 EPOCHS = {"MRPC": 3, "RTE": 3, "STS-B": 3, "CoLA": 3, "SST-2": 1}
 # Below 10,000 examples both sides correct Adam's bias; the original's optimizer, ours above that, does not.
 SIDES = ("bert_tf", "transformers")
+# Without these, glibc gives torch's memory back after every step, and the peer spends a third of its time in page faults.
+PEER_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "2147483648"}
 
 
 def main():
@@ -37,9 +40,10 @@ def main():
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
     parser.add_argument("--peer_python")
     parser.add_argument("--tasks", default=",".join(EPOCHS))
+    parser.add_argument("--sides", default=",".join(SIDES))
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()
-    options.tasks = options.tasks.split(",")
+    options.tasks, options.sides = options.tasks.split(","), options.sides.split(",")
     if not options.table:
         measure(options)
     print_table(options)
@@ -53,7 +57,7 @@ def measure(options):
         for task in options.tasks:
             if seed > 1 and EPOCHS[task] == 1:
                 continue
-            for side in SIDES:
+            for side in options.sides:
                 output = result_file(options.work_dir, side, task, seed)
                 if not output.exists():
                     print(f"{task}, seed {seed}, {side}", flush=True)
@@ -125,7 +129,7 @@ def peer(python, options, checkpoint, task, seed, output):
     size = len(made.goal.labels) or 1
     arguments = {"checkpoint": checkpoint, "data": data, "size": size, "epochs": EPOCHS[task], "seed": seed}
     flags = [f"--{name}={value}" for name, value in {**arguments, "output": answers}.items()]
-    subprocess.run([python, HERE / "peers" / "transformers_glue.py", *flags], check=True, env=os.environ)
+    subprocess.run([python, HERE / "peers" / "transformers_glue.py", *flags], check=True, env=os.environ | PEER_MEMORY)
     found = json.loads(answers.read_text())
     logits = np.array(found["logits"])
     guesses = logits.argmax(-1) if size > 1 else logits[:, 0]

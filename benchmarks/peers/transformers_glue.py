@@ -9,6 +9,7 @@ then linear decay, clipping at 1, rows padded to the longest of their batch. Wri
 
 import argparse
 import json
+import os
 import pathlib
 import time
 
@@ -79,7 +80,7 @@ def main():
     parser.add_argument("--seed", type=int, required=True)
     given = parser.parse_args()
     transformers.set_seed(given.seed)
-    torch.set_num_threads(2)
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
     tokenizer = transformers.AutoTokenizer.from_pretrained(given.checkpoint)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(given.checkpoint, num_labels=given.size)
     start = time.monotonic()
