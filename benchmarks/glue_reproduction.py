@@ -30,7 +30,7 @@ SEEDS = (1, 2, 3)
 EPOCHS = {"MRPC": 3, "RTE": 3, "STS-B": 3, "CoLA": 3, "SST-2": 1}
 # Below 10,000 examples both sides correct Adam's bias; the original's optimizer, ours above that, does not.
 SIDES = ("bert_tf", "transformers")
-# Without these, glibc gives torch's memory back after every step, and the peer spends a third of its time in page faults.
+# Without these glibc gives torch's memory back after every step, and a third of the peer's time goes to page faults.
 PEER_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "2147483648"}
 
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig
 
+LANE = 2**16  # what a lane of random bits counts to: a rate of 0.1 is 6554 of it, 0.100006
 HIDDEN = -10000.0  # added to the scores of slots that must not be seen; the original's number, exact zero after softmax
 
 
@@ -35,15 +36,15 @@ class Layout:
         hidden = tf.range(slots)[None, :] >= lengths[:, None]  # [B, T]
         hidden = hidden[:, None, None, :]
         mask = tf.cast(hidden | _later(slots) if is_causal else hidden, dtype) * tf.cast(HIDDEN, dtype)
-        return cls(rows=_size(lengths, 0), slots=slots, heads=heads, mask=mask, seed=seed)
+        return cls(rows=size_of(lengths, 0), slots=slots, heads=heads, mask=mask, seed=seed)
 
     @classmethod
     def packed(cls, text_numbers, *, heads, dtype, seed=None, is_causal=False):
         """Several texts a row, that do not see each other: `text_numbers` [B, T], 1, 2, ... by text, 0 on padding."""
-        slots = _size(text_numbers, 1)
+        slots = size_of(text_numbers, 1)
         hidden = text_numbers[:, None, :, None] != text_numbers[:, None, None, :]  # [B, 1, T, T]
         mask = tf.cast(hidden | _later(slots) if is_causal else hidden, dtype) * tf.cast(HIDDEN, dtype)
-        return cls(rows=_size(text_numbers, 0), slots=slots, heads=heads, mask=mask, seed=seed)
+        return cls(rows=size_of(text_numbers, 0), slots=slots, heads=heads, mask=mask, seed=seed)
 
     def split_heads(self, x, parts):  # [N, parts * D] -> parts tensors [B, H, T, K]
         size = x.shape[-1] // (parts * self.heads)
@@ -64,7 +65,12 @@ def _later(slots):
     return (places[None, :] > places[:, None])[None, None]
 
 
-def _size(tensor, axis):
+def at(x, slots):  # [N, D], [R] -> [R, D]
+    """The tokens of some slots; None: all."""
+    return x if slots is None else tf.gather(x, slots)
+
+
+def size_of(tensor, axis):
     """The static size where it is known: static shapes are what XLA and TPUs need."""
     return tensor.shape[axis] if tensor.shape[axis] is not None else tf.shape(tensor)[axis]
 
@@ -154,10 +160,19 @@ class Dropout(keras.layers.Layer):
         if layout.seed is None or not self.rate:
             return x
         seed = layout.seed + tf.constant([self.number, 0], tf.int32)
-        return tf.nn.experimental.stateless_dropout(x, self.rate, seed, rng_alg="philox")
+        is_kept = lanes(x, seed) >= round(self.rate * LANE)
+        return x * (tf.cast(is_kept, x.dtype) * tf.cast(1 / (1 - self.rate), x.dtype))
 
     def get_config(self):
         return {**super().get_config(), "rate": self.rate, "number": self.number}
+
+
+def lanes(x, seed):
+    """uint16 in the shape of `x`, each equally likely: two of every 32 random bits, as drawing bits is what takes time."""
+    count = math.prod(x.shape) if x.shape.is_fully_defined() else tf.size(x)
+    bits = {"minval": None, "maxval": None, "dtype": tf.uint32}
+    drawn = tf.random.stateless_uniform([(count + 1) // 2], seed, alg="philox", **bits)
+    return tf.reshape(tf.reshape(tf.bitcast(drawn, tf.uint16), [-1])[:count], tf.shape(x))
 
 
 class Embeddings(ConfiguredLayer):
@@ -196,12 +211,12 @@ class SelfAttention(ConfiguredLayer):
         self.project_out = self.new_dense(width, width)
         self.built = True
 
-    def call(self, x, *, layout):  # [N, D] -> [N, D], probabilities [B, H, T, T]
+    def call(self, x, *, layout, read=None):  # [N, D], slots [R] or None: all -> [N or R, D], [B, H, T, T]
         q, k, v = layout.split_heads(self.query_key_value(x), 3)  # each [B, H, T, K]
         scores = tf.matmul(q * self.scale, k, transpose_b=True) + layout.mask  # [B, H, T, T]
         probabilities = tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), x.dtype)
         mixed = tf.matmul(self.dropout(probabilities, layout=layout), v)  # [B, H, T, K]
-        return self.project_out(layout.join_heads(mixed)), probabilities
+        return self.project_out(at(layout.join_heads(mixed), read)), probabilities
 
 
 class FeedForward(ConfiguredLayer):
@@ -233,9 +248,10 @@ class TransformerLayer(ConfiguredLayer):
         self.feed_forward_norm = self.new_norm()
         self.built = True
 
-    def call(self, x, *, layout):  # [N, D] -> [N, D], probabilities [B, H, T, T]
-        attended, probabilities = self.attention(x, layout=layout)
-        x = self.attention_norm(x + self.attention_dropout(attended, layout=layout))
+    def call(self, x, *, layout, read=None):
+        """[N, D] -> [N, D] and attention probabilities [B, H, T, T]; of the slots `read` [R] alone [R, D]."""
+        attended, probabilities = self.attention(x, layout=layout, read=read)
+        x = self.attention_norm(at(x, read) + self.attention_dropout(attended, layout=layout))
         x = self.feed_forward_norm(x + self.feed_forward_dropout(self.feed_forward(x), layout=layout))
         return x, probabilities
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_tf import encoders
 from bert_tf.config import BertConfig
-from bert_tf.layers import ConfiguredLayer, Dropout, dense
+from bert_tf.layers import ConfiguredLayer, Dropout, dense, size_of
 
 HEAD_DROPOUT = 0.1  # before the head of a task; the original's number, whatever the configuration says of the encoder
 
@@ -24,12 +24,11 @@ class MaskedLmHead(ConfiguredLayer):
         self.output_bias = self.add_weight(name="output_bias", shape=(self.config.vocab_size,), initializer="zeros")
         self.built = True
 
-    def call(self, tokens, positions, token_table):  # [B, T, D], [B, P], [V, D] -> float32 [B, P, V]
-        hidden = tf.gather(tokens, positions, batch_dims=1)  # [B, P, D]
-        x = self.norm(self.transform(tf.reshape(hidden, [-1, self.config.hidden_size])))  # [B * P, D]
+    def call(self, tokens, token_table):  # [B, P, D], [V, D] -> float32 [B, P, V]
+        x = self.norm(self.transform(tf.reshape(tokens, [-1, self.config.hidden_size])))  # [B * P, D]
         logits = tf.matmul(x, token_table, transpose_b=True)  # [B * P, V]
         logits = tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias.value, tf.float32))
-        return tf.reshape(logits, [-1, positions.shape[1] or tf.shape(positions)[1], self.config.vocab_size])
+        return tf.reshape(logits, [-1, size_of(tokens, 1), self.config.vocab_size])
 
 
 class LogitsHead(ConfiguredLayer):
@@ -79,10 +78,9 @@ class Pretrainer(BertModel):
 
         Returns float32 "masked_lm_logits" [B, P, V] and "next_sentence_logits" [B, 2] (0: is next, 1: random).
         """
-        encoded = self.encoder(inputs, seed=seed)
-        table, seen = self.encoder.token_table, encoded.get("one_sided", encoded["tokens"])
+        encoded = self.encoder(inputs, seed=seed, places=inputs["masked_lm_positions"])
         return {
-            "masked_lm_logits": self.masked_lm(seen, inputs["masked_lm_positions"], table),
+            "masked_lm_logits": self.masked_lm(encoded["tokens_at"], self.encoder.token_table),
             "next_sentence_logits": self.next_sentence(encoded["pooled"]),
         }
 
@@ -107,7 +105,8 @@ class PooledModel(BertModel):
         Or of texts in windows: `token_ids`, `segment_ids` [B, W, T], `lengths` [B, W], `window_counts` [B].
         """
         rows = _as_rows(inputs) if "window_counts" in inputs else inputs
-        pooled = self.encoder(rows, seed=seed)["pooled"]  # [B, D], or of each window
+        nothing_else = tf.zeros([size_of(rows["token_ids"], 0), 0], tf.int32)
+        pooled = self.encoder(rows, seed=seed, places=nothing_else)["pooled"]  # [B, D], or of each window
         if "window_counts" in inputs:
             pooled = _over_windows(pooled, inputs["lengths"], inputs["window_counts"], self.window_pooling)
         return self.classifier(self.dropout(pooled, layout=self.encoder.layout(rows, seed)))
@@ -150,7 +149,7 @@ class MultipleChoice(PooledModel):
     def call(self, inputs, seed=None):
         """inputs: int32 `token_ids`, `segment_ids` [B, C, T], `lengths` [B, C]. Returns float32 "logits" [B, C]."""
         logits = self.logits(_as_rows(inputs), seed)  # [B * C, 1]
-        return {"logits": tf.reshape(logits, [-1, _last(inputs["lengths"])])}
+        return {"logits": tf.reshape(logits, [-1, size_of(inputs["lengths"], -1)])}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -168,7 +167,7 @@ class SpanFinder(BertModel):
         """inputs: those of BertEncoder. Returns float32 "start_logits" and "end_logits" [B, T]."""
         tokens = self.encoder(inputs, seed=seed)["tokens"]  # [B, T, D]
         logits = self.span(tf.reshape(tokens, [-1, self.config.hidden_size]))  # [B * T, 2]
-        logits = tf.reshape(logits, [-1, _last(inputs["token_ids"]), 2])
+        logits = tf.reshape(logits, [-1, size_of(inputs["token_ids"], -1), 2])
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
 
@@ -189,7 +188,7 @@ class TokenClassifier(BertModel):
         tokens = self.encoder(inputs, seed=seed)["tokens"]  # [B, T, D]
         x = self.dropout(tf.reshape(tokens, [-1, self.config.hidden_size]), layout=self.encoder.layout(inputs, seed))
         logits = self.classifier(x)  # [B * T, size]
-        return {"logits": tf.reshape(logits, [-1, _last(inputs["token_ids"]), logits.shape[-1]])}
+        return {"logits": tf.reshape(logits, [-1, size_of(inputs["token_ids"], -1), logits.shape[-1]])}
 
     def get_config(self):
         return {**super().get_config(), "size": self.classifier.bias.shape[0]}
@@ -197,21 +196,16 @@ class TokenClassifier(BertModel):
 
 def _as_rows(inputs):
     """Inputs of the encoder [B, W, ...] (windows or choices) -> [B * W, ...]."""
-    flat = {name: tf.reshape(inputs[name], [-1, _last(inputs[name])]) for name in ("token_ids", "segment_ids")}
+    flat = {name: tf.reshape(inputs[name], [-1, size_of(inputs[name], -1)]) for name in ("token_ids", "segment_ids")}
     width = {"row_width": inputs["row_width"]} if "row_width" in inputs else {}
     return {**flat, "lengths": tf.reshape(inputs["lengths"], [-1]), **width}
 
 
 def _over_windows(pooled, lengths, counts, pooling):  # [B * W, D], [B, W], [B] -> [B, D]
     """Mean or maximum of the vectors of each text's windows; windows of length 0 count nothing."""
-    pooled = tf.reshape(pooled, [-1, _last(lengths), pooled.shape[-1]])  # [B, W, D]
+    pooled = tf.reshape(pooled, [-1, size_of(lengths, -1), pooled.shape[-1]])  # [B, W, D]
     is_used = (lengths > 0)[:, :, None]
     if pooling == "max":
         return tf.reduce_max(tf.where(is_used, pooled, pooled.dtype.min), 1)
     summed = tf.reduce_sum(tf.where(is_used, tf.cast(pooled, tf.float32), 0), 1)
     return tf.cast(summed / tf.cast(counts, tf.float32)[:, None], pooled.dtype)
-
-
-def _last(tensor):
-    """The last dimension, static where it is known."""
-    return tensor.shape[-1] or tf.shape(tensor)[-1]

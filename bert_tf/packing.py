@@ -49,9 +49,9 @@ class Packing:
         """Tokens of the rows back in the places of the batch; slots that no text uses hold some other token."""
         return tf.gather(x, self.places)
 
-    def tokens_at(self, x, slots):  # [N, D], [R] -> [R, D]
-        """One token of each text."""
-        return tf.gather(x, tf.gather(self.places, slots, batch_dims=1))
+    def slots(self, places):  # [R, P] -> [R, P]
+        """Where in the rows, of N slots in all, the tokens at these slots of each text are."""
+        return tf.gather(self.places, places, batch_dims=1)
 
 
 def width_for(lengths):

@@ -1,5 +1,7 @@
 """Several texts in a row: where they lie, and that nothing else differs."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -42,7 +44,7 @@ def test_rows_hold_every_token_once_with_its_place_in_its_text():
     assert rows["segment_ids"].numpy().tolist() == [[1, 0, 1], [1, 0, 0]]
     assert rows["positions"].numpy().tolist() == [[0, 1, 2], [0, 1, 0]]
     assert rows["text_numbers"].numpy().tolist() == [[2, 2, 2], [1, 1, 3]]
-    assert packing.tokens_at(tf.range(6), [0, 2, 0]).numpy().tolist() == [3, 2, 5]
+    assert packing.slots(tf.constant([[0], [2], [0]])).numpy().tolist() == [[3], [2], [5]]
 
 
 def test_rows_are_wide_enough_to_be_full_and_a_full_batch_is_left_alone():
@@ -81,6 +83,26 @@ def test_packed_texts_are_encoded_as_padded_ones(compiled):
             np.testing.assert_allclose(ours.numpy()[used], plain.numpy()[:, :9][used], atol=1e-5)
     has_text = np.array(LENGTHS) > 0
     np.testing.assert_allclose(given["pooled"].numpy()[has_text], expected["pooled"].numpy()[has_text], atol=1e-5)
+
+
+@pytest.mark.parametrize("packs", [False, True])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_tokens_that_are_asked_for_by_their_places_are_the_same_and_the_rest_is_not_computed(packs, is_causal):
+    config = dataclasses.replace(tiny.CONFIG, is_causal=is_causal)
+    encoder = model_of(lambda _: models.Classifier(config, 2)).encoder
+    inputs = inputs_of([3, 9, 4, 2])
+    expected = encoder(inputs)
+    widths = []
+    last = encoder.layers[-1].feed_forward.expand
+    before, last.call = last.call, lambda x: widths.append(x.shape[0]) or before(x)
+    given = encoder(trimmed(inputs) if packs else inputs, places=tf.constant([[1, 2], [8, 0], [3, 3], [1, 1]]))
+    assert widths == [4 * 3]
+    wanted = expected["tokens"].numpy()[np.arange(4)[:, None], [[1, 2], [8, 0], [3, 3], [1, 1]]]
+    np.testing.assert_allclose(given["tokens_at"], wanted, atol=1e-5)
+    np.testing.assert_allclose(given["pooled"], expected["pooled"], atol=1e-5)
+    alone = encoder(inputs, places=tf.zeros([4, 0], tf.int32))
+    assert alone["tokens_at"].shape == [4, 0, config.hidden_size]
+    np.testing.assert_allclose(alone["pooled"], expected["pooled"], atol=1e-5)
 
 
 def pretraining_loss(model, inputs):

@@ -49,8 +49,9 @@ class Encoder(BertEncoder):
         width = self.config.hidden_size
         self.bilstm = BiLstm(self.config, width, width, dtype=self.dtype_policy)
 
-    def call(self, inputs, seed=None, return_hidden_states=False, return_attention=False):
+    def call(self, inputs, seed=None, places=None, return_hidden_states=False, return_attention=False):
         """As BertEncoder; "tokens" and "pooled" are those of the BiLSTM, "hidden_states" those of BERT."""
-        outputs = super().call(inputs, seed, return_hidden_states, return_attention)
+        outputs = super().call(inputs, seed, None, return_hidden_states, return_attention)
         tokens = self.bilstm(outputs["tokens"], inputs["lengths"])
-        return {**outputs, "tokens": tokens, "pooled": self.pooler(ends(tokens, inputs["lengths"]))}
+        read = {} if places is None else {"tokens_at": tf.gather(tokens, places, batch_dims=1)}
+        return {**outputs, "tokens": tokens, "pooled": self.pooler(ends(tokens, inputs["lengths"])), **read}

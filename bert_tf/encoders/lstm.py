@@ -59,10 +59,10 @@ class Encoder(ConfiguredLayer):
         slots = tf.shape(inputs["token_ids"])[1]
         return Layout.padded(inputs["lengths"], slots, heads=1, dtype=self.compute_dtype, seed=seed)
 
-    def call(self, inputs, seed=None, return_hidden_states=False, return_attention=False):
-        """As BertEncoder with one text a row; moreover "one_sided" [B, 2 T, D]: what each model knows by itself.
+    def call(self, inputs, seed=None, places=None, return_hidden_states=False, return_attention=False):
+        """As BertEncoder with one text a row, but places count twice: "tokens_at" is what each model knows by itself.
 
-        Slot 2 t has the left model's state of token t, and zeros; slot 2 t + 1 zeros, and the right model's.
+        Place 2 t has the left model's state of token t, and zeros; place 2 t + 1 zeros, and the right model's.
         """
         layout = self.layout(inputs, seed)
         used = tf.sequence_mask(inputs["lengths"], tf.shape(inputs["token_ids"])[1])  # [B, T]
@@ -71,9 +71,9 @@ class Encoder(ConfiguredLayer):
         for layer in self.layers:
             x = layer(x, used, layout=layout)
             hidden_states.append(x)
-        left, right = tf.split(x, 2, axis=-1)
-        none = tf.zeros_like(left)
-        one_sided = tf.concat([left, none, none, right], -1)  # [B, T, 2 D]
-        one_sided = tf.reshape(one_sided, [tf.shape(x)[0], -1, x.shape[-1]])
-        outputs = {"tokens": x, "pooled": self.pooler(ends(x, inputs["lengths"])), "one_sided": one_sided}
+        outputs = {"tokens": x, "pooled": self.pooler(ends(x, inputs["lengths"]))}
+        if places is not None:
+            left, right = tf.split(tf.gather(x, places // 2, batch_dims=1), 2, axis=-1)  # [B, P, D / 2]
+            is_right = tf.cast(places % 2, x.dtype)[:, :, None]
+            outputs["tokens_at"] = tf.concat([left * (1 - is_right), right * is_right], -1)
         return outputs | ({"hidden_states": tuple(hidden_states)} if return_hidden_states else {})

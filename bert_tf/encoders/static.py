@@ -39,10 +39,12 @@ class Encoder(ConfiguredLayer):
         slots = tf.shape(inputs["token_ids"])[1]
         return Layout.padded(inputs["lengths"], slots, heads=1, dtype=self.compute_dtype, seed=seed)
 
-    def call(self, inputs, seed=None, return_hidden_states=False, return_attention=False):
+    def call(self, inputs, seed=None, places=None, return_hidden_states=False, return_attention=False):
         """As BertEncoder with one text a row; "pooled" is made of the mean over a text."""
         tokens = tf.gather(self.token_table, inputs["token_ids"])  # [B, T, D]
         used = tf.sequence_mask(inputs["lengths"], tf.shape(tokens)[1], tokens.dtype)[:, :, None]
         mean = tf.reduce_sum(tokens * used, 1) / tf.maximum(tf.reduce_sum(used, 1), 1)
         outputs = {"tokens": tokens, "pooled": self.pooler(mean)}
+        if places is not None:
+            outputs["tokens_at"] = tf.gather(tokens, places, batch_dims=1)
         return outputs | ({"hidden_states": (tokens,)} if return_hidden_states else {})

@@ -138,7 +138,7 @@ def _next_pieces(pairs, seeds):
 
 
 def _next_pieces_both_ways(pairs, seeds):
-    """The same from both sides, for `encoders.lstm`: the slots are those of its "one_sided" tokens."""
+    """The same from both sides, for `encoders.lstm`: the places count twice there."""
     forward = _next_pieces(pairs, seeds)
     places = forward["masked_lm_positions"]
     forward["masked_lm_positions"] = 2 * places
@@ -182,7 +182,7 @@ def fill_mask(model, tokenizer):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
     def serving_default(text):
-        ids = _around_first_mask(_ids_with_masks(tokenizer, text), tokenizer.mask_id, room)
+        ids = _around_first_mask(ids_with_masks(tokenizer, text), tokenizer.mask_id, room)
         inputs = _framed(ids, tokenizer)
         is_mask = tf.equal(inputs["token_ids"], tokenizer.mask_id)  # [B, T]
         places = tf.ragged.boolean_mask(tf.broadcast_to(tf.range(tf.shape(is_mask)[1]), tf.shape(is_mask)), is_mask)
@@ -213,7 +213,7 @@ def _places_guessed(config, slots):
     return slots + 1 if guesses == "left_to_right" else slots // 2 + 1 - 2 * (slots % 2)
 
 
-def _ids_with_masks(tokenizer, texts):  # string [B] -> ragged int32 [B, pieces]
+def ids_with_masks(tokenizer, texts):  # string [B] -> ragged int32 [B, pieces]
     """Pieces of the texts, with the id of [MASK] where they say "[MASK]"; the tokenizer itself would split that up."""
     parts = tf.strings.split(texts, MASK)  # ragged [B, parts]
     ids = tokenizer(parts.values)  # ragged [all parts, pieces]
