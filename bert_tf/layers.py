@@ -168,7 +168,7 @@ class Dropout(keras.layers.Layer):
 
 
 def lanes(x, seed):
-    """uint16 in the shape of `x`, each equally likely: two of every 32 random bits, as drawing bits is what takes time."""
+    """uint16 in the shape of `x`, each equally likely: two of every 32 random bits, as drawing these takes time."""
     count = math.prod(x.shape) if x.shape.is_fully_defined() else tf.size(x)
     bits = {"minval": None, "maxval": None, "dtype": tf.uint32}
     drawn = tf.random.stateless_uniform([(count + 1) // 2], seed, alg="philox", **bits)
