@@ -6,59 +6,60 @@ Three epochs, batch 32, rate 5e-5, a tenth of warm-up, weight decay 0.01, clippi
 their batch, first pieces labelled, a new head; F1 of entities on testa and testb, of the tags of both sides by the same
 code. Ours is run_classifier.py as anybody would start it (so without correction of Adam's bias, which the peer has).
 The peer does as the library's own example of token classification, rows of up to 512 pieces; it runs in a virtual
-environment of its own, made here of PEER; or give --peer_python=PYTHON.
+environment of its own, made in work_dir; or give --peer_python=PYTHON.
 
 Runs of both sides take turns. What is done is kept in work_dir, so that the same command goes on where it was stopped;
 it ends by printing a table, --table prints it of what there is. --max_steps=N trains N steps of each side only, in
 turns, three times, and prints the median seconds of a step.
 """
 
-import argparse
+import functools
 import json
 import pathlib
-import statistics
-import subprocess
-import sys
-import time
 
-from glue_reproduction import apart, peer_python, shown, without_pooler
+import reproduction
+from reproduction import SIDES
 
-HERE = pathlib.Path(__file__).resolve().parent
-BATCH, RATE = 32, 5e-5
-SIDES = ("bert_tf", "transformers")
 SETS = {"testa": "dev", "testb": "test"}  # its name in CoNLL-2003: ours
-ROUNDS, FIRST = 3, 2  # of --max_steps; and the steps of each that set things up
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("data_dir", "init_checkpoint", "work_dir"):
-        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
-    parser.add_argument("--peer_python")
-    parser.add_argument("--epochs", type=float, default=3.0)
-    parser.add_argument("--seeds", default="1,2,3", help="numbers with commas")
-    parser.add_argument("--max_steps", type=int, default=0)
-    parser.add_argument("--table", action="store_true")
-    parser.add_argument("--only_time", action="store_true", help=argparse.SUPPRESS)
+    parser = reproduction.parser_of(__doc__)
+    parser.add_argument("--data_dir", type=pathlib.Path, required=True)
+    reproduction.add_step_flags(parser, epochs=3.0)
     options = parser.parse_args()
-    sys.path.insert(0, str(HERE.parent))
     options.checkpoint = options.work_dir / "checkpoint"
     if options.only_time:
-        time_our_steps(options)
+        reproduction.time_our_steps(*task_of(options), options.max_steps)
         return
     if not options.table:
-        without_pooler(options.init_checkpoint, options.checkpoint)
+        reproduction.without_pooler(options.init_checkpoint, options.checkpoint)
         write_rows(options)
-        python = options.peer_python or peer_python(options.work_dir / "peer")
+        asked = functools.partial(peer, options, reproduction.peer_python(options))
         if options.max_steps:
-            compare_steps(options, python)
+            output = options.work_dir / "steps.json"
+            reproduction.compare_steps(options, lambda seed, steps: asked(seed, output, max_steps=steps)["seconds"])
             return
-        measure(options, python)
+        runs = {"bert_tf": functools.partial(ours, options), "transformers": asked}
+        reproduction.measure_seeds(options, {side: scoring(options, run) for side, run in runs.items()})
     print_table(options)
 
 
+def scoring(options, run):
+    """The run with the scores of its tags instead of these."""
+
+    def scored(seed, output):
+        found = run(seed, output)
+        return scores_of(options, found["tags"]), found["seconds"]
+
+    return scored
+
+
 def task_of(options):
-    """The task as run_classifier.py makes it."""
+    """The task as run_classifier.py makes it, and the checkpoint."""
+    from bert_tf.quiet import start_tensorflow
+
+    start_tensorflow()
     from bert_tf import checkpoints, tasks
     from bert_tf.text import Tokenizer
     from run_classifier import Flags
@@ -83,23 +84,6 @@ def write_rows(options):
     (folder / "labels.json").write_text(json.dumps(task.labels))
 
 
-def measure(options, python):
-    """Does all runs that are not done yet, both sides of a seed before the next."""
-    for seed in options.seeds.split(","):
-        for side in SIDES:
-            output = result_file(options, side, seed)
-            if not output.exists():
-                print(f"seed {seed}, {side}", flush=True)
-                found = ours(options, seed, output) if side == "bert_tf" else peer(options, python, seed, output)
-                output.write_text(
-                    json.dumps({"scores": scores_of(options, found["tags"]), "seconds": found["seconds"]})
-                )
-
-
-def result_file(options, side, seed):
-    return options.work_dir / f"{seed}-{side}-{options.epochs:g}.json"
-
-
 def ours(options, seed, output):
     """Runs run_classifier.py, once more for the other set; returns {"tags": {set: rows}, "seconds"}."""
     folder, tags = output.with_suffix(""), {}
@@ -109,23 +93,16 @@ def ours(options, seed, output):
         "init_checkpoint": options.checkpoint,
         "output_dir": folder,
         "num_train_epochs": options.epochs,
-        "train_batch_size": BATCH,
-        "eval_batch_size": BATCH,
-        "learning_rate": RATE,
         "random_seed": seed,
         "save_checkpoints_steps": 100_000,
-        "precision": "float32",
         "do_eval": False,
         "do_predict": True,
-        "do_export": False,
     }
     for name in ("testb", "testa"):
         file = {"predict_file": options.data_dir / f"eng.{name}", "do_train": name == "testb"}
-        told = {**flags, **file}
-        command = [sys.executable, HERE.parent / "run_classifier.py", *(f"--{n}={v}" for n, v in told.items())]
-        subprocess.run(command, check=True)
+        reproduction.run_ours("run_classifier.py", {**flags, **file})
         tags[name] = read_column(folder / "predictions.txt")
-    return {"tags": tags, "seconds": json.loads((folder / "run.json").read_text())["phases"]["train"]}
+    return {"tags": tags, "seconds": reproduction.seconds_of_training(folder)}
 
 
 def read_column(path):
@@ -136,18 +113,9 @@ def read_column(path):
 
 
 def peer(options, python, seed, output, *, max_steps=0):
-    answers = output.with_suffix(".answers.json")
-    flags = {
-        "checkpoint": options.checkpoint,
-        "data": options.work_dir / "data",
-        "epochs": options.epochs,
-        "seed": seed,
-        "max_steps": max_steps,
-        "output": answers,
-    }
-    command = [python, HERE / "peers" / "transformers_ner.py", *(f"--{n}={v}" for n, v in flags.items())]
-    subprocess.run(command, check=True)
-    return json.loads(answers.read_text(encoding="utf-8"))
+    flags = {"checkpoint": options.checkpoint, "data": options.work_dir / "data", "epochs": options.epochs}
+    flags |= {"seed": seed, "max_steps": max_steps}
+    return reproduction.run_peer(python, "transformers_ner.py", flags, output.with_suffix(".answers.json"))
 
 
 def scores_of(options, tags):
@@ -162,63 +130,15 @@ def scores_of(options, tags):
     return found
 
 
-def compare_steps(options, python):
-    """Prints the median seconds of a step of each side, which take turns."""
-    seconds = {side: [] for side in SIDES}
-    for number in range(ROUNDS):
-        command = [sys.executable, __file__, *sys.argv[1:], "--only_time"]
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        seconds["bert_tf"] += json.loads(told.splitlines()[-1])
-        output, steps = options.work_dir / "steps.json", options.max_steps + FIRST
-        seconds["transformers"] += peer(options, python, number + 1, output, max_steps=steps)["seconds"][FIRST:]
-        medians = {side: statistics.median(found) for side, found in seconds.items()}
-        print(", ".join(f"{side} {median:.3f} s a step" for side, median in medians.items()), flush=True)
-    ratio = medians["bert_tf"] / medians["transformers"]
-    print(f"{len(seconds['bert_tf'])} steps of each; ours takes {ratio:.2f} of the time of transformers")
-
-
-def time_our_steps(options):
-    """Trains some steps in this process, as run_classifier.py does, and prints the seconds of each as JSON."""
-    from bert_tf.quiet import start_tensorflow
-
-    start_tensorflow()
-    from bert_tf import config, distribute, weights
-    from bert_tf.learner import Learner
-
-    task, start = task_of(options)
-    strategy, steps = distribute.create_strategy("one_device"), options.max_steps + FIRST
-    recipe = {"train_batch_size": BATCH, "learning_rate": RATE, "num_train_steps": steps, "num_warmup_steps": 1}
-    with strategy.scope():
-        model = task.model(start.config)
-        learner = Learner(task, model, config.TrainConfig(**recipe), strategy)
-    weights.assign(model, start.weights)
-    batches, seconds = iter(task.train_batches(BATCH, 1)), []
-    for _ in range(steps):
-        begin = time.perf_counter()
-        learner.step(next(batches))["gradient_norm"].numpy()
-        seconds.append(time.perf_counter() - begin)
-    print(json.dumps(seconds[FIRST:]))
-
-
 def print_table(options):
-    done = {side: [] for side in SIDES}
-    for seed in options.seeds.split(","):
-        paths = [result_file(options, side, seed) for side in SIDES]
-        if all(path.exists() for path in paths):
-            for side, path in zip(SIDES, paths, strict=True):
-                done[side].append(json.loads(path.read_text()))
+    done = reproduction.results(options)
     if not done[SIDES[0]]:
         print("Nothing is done on both sides yet.")
         return
-    seconds = [statistics.mean(run["seconds"] for run in done[side]) for side in SIDES]
-    print("| F1 of entities | seeds | bert_tf | transformers | difference / sd | training, s | ratio |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
+    reproduction.print_head("F1 of entities")
     for name in SETS:
         scores = [[100 * run["scores"][name] for run in done[side]] for side in SIDES]
-        print(
-            f"| {name} | {len(scores[0])} | {shown(scores[0])} | {shown(scores[1])} | {apart(*scores)} "
-            f"| {seconds[0]:.0f} / {seconds[1]:.0f} | {seconds[0] / seconds[1]:.2f} |"
-        )
+        reproduction.print_row(name, scores, reproduction.mean_seconds(done))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ B rows, T slots in a row, N = B * T, D hidden size, H heads, L layers.
 import keras
 import tensorflow as tf
 
-from bert_tf.layers import ConfiguredLayer, Embeddings, Layout, TransformerLayer, size_of
+from bert_tf.layers import ConfiguredLayer, Embeddings, Layout, TransformerLayer, at, size_of
 from bert_tf.packing import Packing, width_for
 
 
@@ -80,6 +80,7 @@ class BertEncoder(ConfiguredLayer):
             hidden_states.append(x)
             attention.append(probabilities)
         if places is not None:
+            x = x if self.layers else at(x, read)
             x = tf.reshape(x, [-1, 1 + size_of(places, 1), self.config.hidden_size])  # [B, 1 + P, D]
             return {"tokens_at": x[:, 1:], "pooled": self.pooler(x[:, 0])}
         as_texts = packing.texts if packing else layout.as_rows

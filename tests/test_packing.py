@@ -105,6 +105,13 @@ def test_tokens_that_are_asked_for_by_their_places_are_the_same_and_the_rest_is_
     np.testing.assert_allclose(alone["pooled"], expected["pooled"], atol=1e-5)
 
 
+def test_tokens_can_be_asked_for_of_an_encoder_without_layers():
+    encoder = models.Classifier(dataclasses.replace(tiny.CONFIG, num_hidden_layers=0), 2).encoder
+    inputs = inputs_of([3, 9])
+    given = encoder(inputs, places=tf.constant([[1], [8]]))
+    np.testing.assert_array_equal(given["tokens_at"][1, 0], encoder(inputs)["tokens"][1, 8])
+
+
 def pretraining_loss(model, inputs):
     outputs = model({**inputs, "masked_lm_positions": tf.constant([[0, 2]] * 8)})
     known = tf.cast(inputs["lengths"] > 2, tf.float32)

@@ -11,6 +11,7 @@ then linear decay, clipping at 1. Writes {"tags": {"testa": rows, "testb": rows}
 
 import argparse
 import json
+import os
 import pathlib
 import time
 
@@ -96,7 +97,7 @@ def main():
     parser.add_argument("--max_steps", type=int, default=0)
     given = parser.parse_args()
     transformers.set_seed(given.seed)
-    torch.set_num_threads(2)
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
     names = json.loads((given.data / "labels.json").read_text())
     tokenizer = transformers.AutoTokenizer.from_pretrained(given.checkpoint)
     model = transformers.AutoModelForTokenClassification.from_pretrained(given.checkpoint, num_labels=len(names))

@@ -12,6 +12,7 @@ answers and the seconds of every step.
 
 import argparse
 import json
+import os
 import pathlib
 import time
 
@@ -77,13 +78,21 @@ def targets_of(rows, owners, places):
     return torch.tensor(found)
 
 
-def train(model, inputs, targets, *, steps, seed, max_steps):
-    """Trains and returns the seconds of every step."""
+def train(model, inputs, targets, *, steps, seed, max_steps, saved):
+    """Trains and returns the seconds of every step; goes on from the file `saved` if there is one."""
     optimizer = optimizer_of(model)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, int(steps * WARM_UP), steps)
     order, queue, seconds = torch.Generator().manual_seed(seed), [], []
+    parts = {"model": model, "optimizer": optimizer, "schedule": schedule}
+    if saved.exists() and not max_steps:
+        known = torch.load(saved, weights_only=False)
+        queue, seconds = known["queue"], known["seconds"]
+        order.set_state(known["order"])
+        torch.set_rng_state(known["random"])
+        for name, part in parts.items():
+            part.load_state_dict(known[name])
     model.train()
-    for step in range(max_steps or steps):
+    for step in range(len(seconds), max_steps or steps):
         start = time.perf_counter()
         while len(queue) < BATCH:
             queue += torch.randperm(len(targets), generator=order).tolist()
@@ -96,8 +105,12 @@ def train(model, inputs, targets, *, steps, seed, max_steps):
         schedule.step()
         optimizer.zero_grad()
         seconds.append(time.perf_counter() - start)
-        if step % 50 == 0:
-            print(f"step {step}/{steps} loss {loss.item():.3f}", flush=True)
+        if step % 50 == 49:
+            print(f"step {step + 1}/{steps} loss {loss.item():.3f}", flush=True)
+            known = {name: part.state_dict() for name, part in parts.items()}
+            known |= {"queue": queue, "seconds": seconds, "order": order.get_state(), "random": torch.get_rng_state()}
+            torch.save(known, saved.with_suffix(".new"))
+            saved.with_suffix(".new").replace(saved)
     return seconds
 
 
@@ -143,7 +156,7 @@ def main():
     parser.add_argument("--max_steps", type=int, default=0)
     given = parser.parse_args()
     transformers.set_seed(given.seed)
-    torch.set_num_threads(2)
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
     tokenizer = transformers.AutoTokenizer.from_pretrained(given.checkpoint)
     model = transformers.AutoModelForQuestionAnswering.from_pretrained(given.checkpoint)
     rows = read(given.data / "train.json")
@@ -152,7 +165,8 @@ def main():
     inputs, owners, places = features_of(tokenizer, rows)
     steps = max(1, int(len(owners) / BATCH * given.epochs))
     targets = targets_of(rows, owners, places)
-    seconds = train(model, inputs, targets, steps=steps, seed=given.seed, max_steps=given.max_steps)
+    lengths = {"steps": steps, "max_steps": given.max_steps}
+    seconds = train(model, inputs, targets, seed=given.seed, saved=given.output.with_suffix(".pt"), **lengths)
     answers = {} if given.max_steps else predict(model, tokenizer, read(given.data / "eval.json"))
     told = {"answers": answers, "seconds": seconds if given.max_steps else sum(seconds)}
     given.output.write_text(json.dumps(told), encoding="utf-8")

@@ -1,0 +1,136 @@
+"""bert_tf in a race, on texts or in training; see ../race.py. ../encoder.py and ../training_step.py start it."""
+
+import argparse
+import json
+import pathlib
+import sys
+
+import turns
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--work", required=True, help="a workload, as JSON")
+    parser.add_argument("--size", default="base")
+    parser.add_argument("--precision", default="auto")
+    given = parser.parse_args()
+    work = json.loads(pathlib.Path(given.work).read_text(encoding="utf-8"))
+    from bert_tf.quiet import start_tensorflow
+
+    start_tensorflow()
+    from bert_tf import distribute, precision
+    from bert_tf.config import BertConfig
+
+    strategy = distribute.create_strategy("one_device")
+    layers, width, heads = turns.SHAPES[given.size]
+    shape = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
+    config = BertConfig(vocab_size=work["vocab_size"], intermediate_size=4 * width, hidden_act="gelu_erf", **shape)
+    policy = precision.policy(given.precision)
+    kinds = {"encode": encoding, "classify": classifying, "fine_tune": fine_tuning, "pretrain": pretraining}
+    turns.serve(kinds[work["kind"]](work, config, policy, strategy))
+
+
+def rows_of(texts, slots):
+    """Model inputs [B, slots]."""
+    import tensorflow as tf
+
+    padded, lengths = turns.padded(texts, slots)
+    ids = tf.constant(padded, tf.int32)
+    return {"token_ids": ids, "segment_ids": tf.zeros_like(ids), "lengths": tf.constant(lengths, tf.int32)}
+
+
+def encoding(work, config, policy, strategy):
+    """Last hidden states and pooled vectors of rows of ids."""
+    import tensorflow as tf
+
+    from bert_tf import models
+    from bert_tf.encoder import trimmed
+
+    encoder = models.SpanFinder(config, dtype=policy).encoder
+    encode = tf.function(lambda inputs: encoder(trimmed(inputs)), reduce_retracing=True)
+    inputs = rows_of(work["texts"], work["slots"])
+    return lambda: encode(inputs)["tokens"].numpy()
+
+
+def classifying(work, config, policy, strategy):
+    """From strings to the logits of two classes."""
+    import tensorflow as tf
+
+    from bert_tf import models, vocabulary
+    from bert_tf.encoder import trimmed
+    from bert_tf.text import Tokenizer, pack
+
+    tokenizer = Tokenizer(vocabulary.read(work["vocab_file"]))
+    model = models.Classifier(config, 2, dtype=policy)
+
+    @tf.function
+    def logits(texts):
+        return model(trimmed(pack(tokenizer, [texts], work["slots"])))["logits"]
+
+    texts = tf.constant(work["texts"])
+    return lambda: logits(texts).numpy()
+
+
+def fine_tuning(work, config, policy, strategy):
+    """Training steps of a classifier, one for each of the batches in turn."""
+    import tensorflow as tf
+
+    from bert_tf import goals, models
+
+    goal = goals.Classes(["0", "1"])
+
+    class Task:
+        objectives = {"cross_entropy": objective()}
+
+        def weights(self, batch):
+            return {"cross_entropy": tf.ones_like(batch["label"], tf.float32)}
+
+        def measures(self, outputs, batch):
+            return {"cross_entropy": (goal.loss(outputs, batch["label"]), self.weights(batch)["cross_entropy"])}
+
+    batches = [rows_of(texts, work["slots"]) | {"label": tf.zeros([len(texts)], tf.int32)} for texts in work["batches"]]
+    return stepping(Task(), models.Classifier(config, 2, dtype=policy), batches, strategy)
+
+
+def pretraining(work, config, policy, strategy):
+    """Training steps of masked-LM and next-sentence prediction."""
+    import tensorflow as tf
+
+    from bert_tf import models
+    from bert_tf.tasks import pretraining as task
+
+    class Task:
+        objectives = task.objectives()
+        weights, measures = staticmethod(task.weights_of), staticmethod(task.measures_of)
+
+    batches = []
+    for texts in work["batches"]:
+        places = tf.tile(tf.range(1, 1 + work["guesses"])[None, :], [len(texts), 1])
+        hidden = {"masked_lm_positions": places, "masked_lm_ids": places + 1000}
+        labels = {
+            "next_sentence_labels": tf.zeros([len(texts)], tf.int32),
+            "next_sentence_weights": tf.ones([len(texts)]),
+        }
+        hidden |= {"masked_lm_weights": tf.ones(places.shape), **labels}
+        batches.append(rows_of(texts, work["slots"]) | hidden)
+    return stepping(Task(), models.Pretrainer(config, dtype=policy), batches, strategy)
+
+
+def objective():
+    from bert_tf.task import Objective
+
+    return Objective()
+
+
+def stepping(task, model, batches, strategy):
+    from bert_tf import config, learner
+
+    recipe = {"train_batch_size": len(batches[0]["lengths"]), "num_train_steps": 1000, "num_warmup_steps": 1}
+    made = learner.Learner(task, model, config.TrainConfig(**recipe), strategy)
+    return lambda: [made.step(batch)["gradient_norm"].numpy() for batch in batches]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Hugging Face transformers and torch in a race: see race_bert_tf.py. Needs no bert_tf."""
+
+import argparse
+import json
+import pathlib
+
+import turns
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--work", required=True)
+    parser.add_argument("--size", default="base")
+    parser.add_argument("--precision", default="float32", choices=("float32", "bfloat16"))
+    given = parser.parse_args()
+    work = json.loads(pathlib.Path(given.work).read_text(encoding="utf-8"))
+    turns.keep_freed_memory()
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    layers, width, heads = turns.SHAPES[given.size]
+    config = transformers.BertConfig(
+        vocab_size=work["vocab_size"],
+        num_hidden_layers=layers,
+        hidden_size=width,
+        num_attention_heads=heads,
+        intermediate_size=4 * width,
+    )
+    kinds = {"encode": encoding, "classify": classifying, "fine_tune": fine_tuning, "pretrain": pretraining}
+    turns.serve(kinds[work["kind"]](work, config, given.precision))
+
+
+def inputs_of(texts, slots=None):
+    import torch
+
+    padded, lengths = turns.padded(texts, slots)
+    mask = torch.arange(len(padded[0]))[None, :] < torch.tensor(lengths)[:, None]
+    return {"input_ids": torch.tensor(padded), "attention_mask": mask.long()}
+
+
+def encoding(work, config, precision):
+    """Sorted by length, padded to the longest of each batch."""
+    import torch
+    import transformers
+
+    model = transformers.BertModel(config).eval()
+    model = model.to(torch.bfloat16) if precision == "bfloat16" else model
+    texts = work["texts"]
+    inputs = [inputs_of([texts[i] for i in rows]) for rows in turns.batches(texts, work["batch_size"])]
+
+    def encode():
+        with torch.inference_mode():
+            return [model(**batch).last_hidden_state.float().numpy() for batch in inputs]
+
+    return encode
+
+
+def classifying(work, config, precision):
+    import tokenizers
+    import torch
+    import transformers
+
+    model = transformers.BertForSequenceClassification(config).eval()
+    model = model.to(torch.bfloat16) if precision == "bfloat16" else model
+    tokenizer = tokenizers.BertWordPieceTokenizer(work["vocab_file"])
+
+    def logits():
+        texts = [encoded.ids for encoded in tokenizer.encode_batch(work["texts"])]
+        with torch.inference_mode():
+            for rows in turns.batches(texts, work["batch_size"]):
+                model(**inputs_of([texts[i] for i in rows])).logits.float().numpy()
+
+    return logits
+
+
+def stepping(model, batches, precision):
+    import torch
+
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5, weight_decay=0.01)
+
+    def steps():
+        for batch in batches:
+            with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
+                loss = model(**batch).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return steps
+
+
+def fine_tuning(work, config, precision):
+    """Dynamic padding, as its own collator does: to the longest of a batch."""
+    import torch
+    import transformers
+
+    batches = [inputs_of(texts) | {"labels": torch.zeros(len(texts), dtype=torch.long)} for texts in work["batches"]]
+    return stepping(transformers.BertForSequenceClassification(config), batches, precision)
+
+
+def pretraining(work, config, precision):
+    import torch
+    import transformers
+
+    batches = []
+    for texts in work["batches"]:
+        labels = torch.full([len(texts), work["slots"]], -100)
+        labels[:, 1 : 1 + work["guesses"]] = 1000
+        known = {"labels": labels, "next_sentence_label": torch.zeros(len(texts), dtype=torch.long)}
+        batches.append(inputs_of(texts, work["slots"]) | known)
+    return stepping(transformers.BertForPreTraining(config), batches, precision)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""A contender's side of a race: get ready, then work whenever a line comes in. Needs nothing but Python."""
+
+import ctypes
+import json
+import resource
+import sys
+import time
+
+SHAPES = {"minilm": (6, 384, 12), "base": (12, 768, 12), "large": (24, 1024, 16)}  # layers, hidden size, heads
+
+
+def keep_freed_memory():
+    """What bert_tf does for itself: without it, glibc fetches the memory of large tensors anew in every turn."""
+    for option, value in ((-1, 2**31 - 1), (-3, 2**30)):  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
+        ctypes.CDLL(None).mallopt(option, value)
+
+
+def serve(work):
+    """Calls `work` once for every line on standard input, and prints seconds and peak memory as JSON."""
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        start = time.perf_counter()
+        work()
+        seconds = time.perf_counter() - start
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(json.dumps({"seconds": seconds, "peak_mb": peak}), flush=True)
+
+
+def padded(texts, width=None):
+    """Lists of ids -> lists of one width (by default that of the longest) and how long each was."""
+    width = width or max(map(len, texts))
+    return [text + [0] * (width - len(text)) for text in texts], [len(text) for text in texts]
+
+
+def batches(texts, size):
+    """Sorted by length, the longest first, so that batches of `size` have little padding; as lists of indices."""
+    order = sorted(range(len(texts)), key=lambda number: -len(texts[number]))
+    return [order[first : first + size] for first in range(0, len(order), size)]

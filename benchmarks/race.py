@@ -1,0 +1,160 @@
+"""Contenders in turns: each a process of its own, one after the other, round after round; medians and ratios.
+
+A contender is a program that gets ready, prints "ready", and for every line it reads does its work once and prints
+{"seconds": ..., "peak_mb": ...} (`peers/turns.py`). While one works the others wait. A turn in which processes that are
+not of the race took more than a tenth of the machine is run again; how often that happened is told.
+"""
+
+import dataclasses
+import datetime
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import venv
+
+import psutil
+
+HERE = pathlib.Path(__file__).resolve().parent
+PEERS = HERE / "peers"
+REQUIREMENTS = {
+    "torch": ("torch==2.13.0", "transformers==5.23.0"),
+    "openvino": ("openvino==2026.4.1", "torch==2.13.0", "transformers==5.23.0"),
+    "keras_hub": ("tensorflow==2.21.0", "keras==3.15.1", "keras-hub==0.32.0"),
+}
+STOLEN, TRIES = 0.1, 5  # the share of the machine that others may take, and how often a disturbed turn is run again
+
+
+@dataclasses.dataclass(frozen=True)
+class Contender:
+    """A program under `peers/` with its flags, and the environment it needs: a key of REQUIREMENTS, or None: this."""
+
+    name: str
+    script: str
+    flags: tuple[str, ...] = ()
+    environment: str | None = None
+
+
+class Runner:
+    """A contender that was started and is ready."""
+
+    def __init__(self, contender, python):
+        self.contender, self.seconds, self.peak_mb, self.disturbed = contender, [], 0, 0
+        command = [python, str(PEERS / contender.script), *contender.flags]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        while (line := self.process.stdout.readline()).strip() != "ready":
+            if not line:
+                raise SystemExit(f"{contender.name} ended before it was ready: {' '.join(command)}")
+
+    def turn(self):
+        """Does the work once, again if others disturbed it."""
+        for _ in range(TRIES):
+            before = _busy(), self._own()
+            told = self._once()
+            others = (_busy() - before[0]) - (self._own() - before[1])
+            if others < STOLEN * told["seconds"] * psutil.cpu_count():
+                break
+            self.disturbed += 1
+        self.seconds.append(told["seconds"])
+        self.peak_mb = told["peak_mb"]
+
+    def _once(self):
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def _own(self):
+        times = psutil.Process(self.process.pid).cpu_times()
+        return times.user + times.system
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def race(contenders, rounds, work_dir):
+    """Runs `rounds` turns of each, after one that is not counted; returns their runners."""
+    runners = [Runner(contender, python_of(contender.environment, work_dir)) for contender in contenders]
+    for runner in runners:
+        runner._once()
+    for _ in range(rounds):
+        for runner in runners:
+            runner.turn()
+    for runner in runners:
+        runner.close()
+    return runners
+
+
+def _busy():
+    """Seconds of work that all cores have done since the machine started."""
+    times = psutil.cpu_times()
+    return times.user + times.nice + times.system
+
+
+def python_of(environment, work_dir):
+    """A Python with what a contender needs, in a virtual environment that is made the first time."""
+    if environment is None:
+        return sys.executable
+    folder = pathlib.Path(work_dir).resolve() / f"venv_{environment}"
+    python = folder / "bin" / "python"
+    if not (folder / "complete").exists():
+        venv.create(folder, with_pip=True, clear=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *REQUIREMENTS[environment]], check=True)
+        (folder / "complete").touch()
+    return str(python)
+
+
+def table(runners):
+    """Markdown: of each its median and best, what that is to ours (the first), and its memory."""
+    ours = statistics.median(runners[0].seconds)
+    lines = [
+        "| | median, ms | best, ms | against bert_tf | peak memory, MB | turns, disturbed |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for runner in runners:
+        median, best = statistics.median(runner.seconds), min(runner.seconds)
+        ratio = f"{median / ours:.2f} ×" if runner is not runners[0] else ""
+        times = f"{1000 * median:,.1f} | {1000 * best:,.1f} | {ratio}"
+        turns = f"{len(runner.seconds)}, {runner.disturbed}"
+        lines.append(f"| {runner.contender.name} | {times} | {runner.peak_mb:,.0f} | {turns} |")
+    return "\n".join(lines)
+
+
+def keep(title, text, path=HERE / "README.md"):
+    """Puts the section `title` into the file of results, in the place of the one that is there."""
+    head = f"## {title}\n"
+    day = datetime.date.today().isoformat()
+    section = f"{head}\n{day}, commit {_commit()}, {machine()}: `{_command()}`\n\n{text}\n"
+    before = (
+        path.read_text(encoding="utf-8") if path.exists() else "# Speed, beside others\n\nMade by the scripts here.\n"
+    )
+    parts = before.split("\n## ")
+    kept = [part for part in parts[1:] if not part.startswith(f"{title}\n")]
+    written = "\n".join([parts[0].rstrip() + "\n", *(f"## {part.rstrip()}\n" for part in kept), section])
+    beside = path.with_suffix(".new")
+    beside.write_text(written, encoding="utf-8")
+    os.replace(beside, path)
+
+
+def _commit():
+    told = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], capture_output=True, text=True)
+    return told.stdout.strip() or "unknown"
+
+
+def _command():
+    return " ".join(["python", f"benchmarks/{pathlib.Path(sys.argv[0]).name}", *sys.argv[1:]])
+
+
+def machine():
+    """What the figures hold for: processor, cores, and the instructions that matter."""
+    lines = (
+        pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if platform.system() == "Linux" else []
+    )
+    facts = dict(line.split(":", 1) for line in lines if ":" in line)
+    facts = {name.strip(): value.strip() for name, value in facts.items()}
+    flags = facts.get("flags", "").split()
+    best = next((flag for flag in ("amx_bf16", "avx512_bf16", "avx512f", "avx2") if flag in flags), "no AVX2")
+    return f"{facts.get('model name', platform.processor())}, {psutil.cpu_count()} cores, {best}"

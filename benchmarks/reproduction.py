@@ -1,0 +1,172 @@
+"""What the comparisons with Hugging Face transformers share: both sides' runs, the seconds of steps, rows of tables."""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+import venv
+
+HERE = pathlib.Path(__file__).resolve().parent
+PEER = ("torch==2.13.0", "transformers==5.23.0")
+# Without these glibc gives torch's memory back after every step, and a third of the peer's time goes to page faults.
+PEER_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "2147483648"}
+SIDES = ("bert_tf", "transformers")
+BATCH, RATE = 32, 5e-5
+ROUNDS, FIRST = 3, 2  # of --max_steps; and the steps of each that set things up
+HEAD = "seeds | bert_tf | transformers | difference / sd | training, s | ratio |"
+
+
+def parser_of(description):
+    """The flags that all of them have."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("init_checkpoint", "work_dir"):
+        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
+    parser.add_argument("--peer_python", help="a Python that has transformers")
+    parser.add_argument("--sides", default=",".join(SIDES), help="whose runs to do")
+    parser.add_argument("--table", action="store_true", help="only print the table")
+    sys.path.insert(0, str(HERE.parent))
+    return parser
+
+
+def add_step_flags(parser, epochs):
+    parser.add_argument("--epochs", type=float, default=epochs)
+    parser.add_argument("--seeds", default="1", help="numbers with commas")
+    parser.add_argument("--max_steps", type=int, default=0)
+    parser.add_argument("--only_time", action="store_true", help=argparse.SUPPRESS)
+
+
+def peer_python(options):
+    """The Python of the peer, in a virtual environment that is made the first time."""
+    if options.peer_python:
+        return options.peer_python
+    folder = options.work_dir / "peer"
+    python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *PEER], check=True)
+    return python
+
+
+def without_pooler(source, target):
+    """A Hugging Face folder with the encoder of `source` and no pooler, for both sides to load."""
+    if not target.exists():
+        from bert_tf import checkpoints
+
+        read = checkpoints.read(str(source))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        kept = {name: x for name, x in read.weights.items() if "pooler" not in name}
+        checkpoints.write(dataclasses.replace(read, weights=kept), str(target), "huggingface")
+    return target
+
+
+def run_ours(script, flags):
+    """Runs a script of ours as anybody would start it."""
+    recipe = {"train_batch_size": BATCH, "eval_batch_size": BATCH, "learning_rate": RATE, "precision": "float32"}
+    told = {**recipe, "do_export": False, **flags}
+    subprocess.run([sys.executable, HERE.parent / script, *(f"--{n}={v}" for n, v in told.items())], check=True)
+
+
+def seconds_of_training(folder):
+    return json.loads((folder / "run.json").read_text())["phases"]["train"]
+
+
+def run_peer(python, script, flags, answers):
+    """Runs a script of peers/, and returns what it has written to `answers`."""
+    told = {**flags, "output": answers}
+    command = [python, HERE / "peers" / script, *(f"--{n}={v}" for n, v in told.items())]
+    subprocess.run(command, check=True, env=os.environ | PEER_MEMORY)
+    return json.loads(answers.read_text(encoding="utf-8"))
+
+
+def measure_seeds(options, runs):
+    """Does all runs that are not done yet; `runs` {side: function of seed and output that returns scores, seconds}."""
+    for seed in options.seeds.split(","):
+        for side in options.sides.split(","):
+            output = result_file(options, side, seed)
+            if not output.exists():
+                print(f"seed {seed}, {side}", flush=True)
+                scores, seconds = runs[side](seed, output)
+                output.write_text(json.dumps({"scores": scores, "seconds": seconds}))
+
+
+def result_file(options, side, seed):
+    return options.work_dir / f"{seed}-{side}-{options.epochs:g}.json"
+
+
+def results(options):
+    """{side: results} of the seeds that both sides have done."""
+    done = {side: [] for side in SIDES}
+    for seed in options.seeds.split(","):
+        paths = [result_file(options, side, seed) for side in SIDES]
+        if all(path.exists() for path in paths):
+            for side, path in zip(SIDES, paths, strict=True):
+                done[side].append(json.loads(path.read_text()))
+    return done
+
+
+def compare_steps(options, peer_seconds):
+    """Prints the median seconds of a step of each side, which take turns.
+
+    peer_seconds: the seconds of each of so many steps of the peer, by seed and number of steps.
+    """
+    seconds = {side: [] for side in SIDES}
+    for number in range(ROUNDS):
+        command = [sys.executable, *sys.argv, "--only_time"]
+        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        seconds["bert_tf"] += json.loads(told.splitlines()[-1])
+        seconds["transformers"] += peer_seconds(number + 1, options.max_steps + FIRST)[FIRST:]
+        medians = {side: statistics.median(found) for side, found in seconds.items()}
+        print(", ".join(f"{side} {median:.3f} s a step" for side, median in medians.items()), flush=True)
+    ratio = medians["bert_tf"] / medians["transformers"]
+    print(f"{len(seconds['bert_tf'])} steps of each; ours takes {ratio:.2f} of the time of transformers")
+
+
+def time_our_steps(task, start, max_steps):
+    """Trains some steps in this process, as the scripts do, and prints the seconds of each as JSON."""
+    from bert_tf import config, distribute, weights
+    from bert_tf.learner import Learner
+
+    strategy, steps = distribute.create_strategy("one_device"), max_steps + FIRST
+    recipe = {"train_batch_size": BATCH, "learning_rate": RATE, "num_train_steps": steps, "num_warmup_steps": 1}
+    with strategy.scope():
+        model = task.model(start.config)
+        learner = Learner(task, model, config.TrainConfig(**recipe), strategy)
+    weights.assign(model, start.weights)
+    batches, seconds = iter(task.train_batches(BATCH, 1)), []
+    for _ in range(steps):
+        begin = time.perf_counter()
+        learner.step(next(batches))["gradient_norm"].numpy()
+        seconds.append(time.perf_counter() - begin)
+    print(json.dumps(seconds[FIRST:]))
+
+
+def print_head(first):
+    print(f"| {first} | {HEAD}\n|---|---:|---:|---:|---:|---:|---:|")
+
+
+def print_row(name, scores, seconds):
+    """A row of what both sides' runs scored, out of 100, and of the mean seconds of each side."""
+    print(
+        f"| {name} | {len(scores[0])} | {shown(scores[0])} | {shown(scores[1])} | {apart(*scores)} "
+        f"| {seconds[0]:.0f} / {seconds[1]:.0f} | {seconds[0] / seconds[1]:.2f} |"
+    )
+
+
+def mean_seconds(done):
+    return [statistics.mean(run["seconds"] for run in done[side]) for side in SIDES]
+
+
+def shown(scores):
+    return f"{statistics.mean(scores):.1f}" + (f" ± {statistics.stdev(scores):.1f}" if len(scores) > 1 else "")
+
+
+def apart(ours, theirs):
+    """The difference of the means, and that in standard deviations of the peer's runs."""
+    difference = statistics.mean(ours) - statistics.mean(theirs)
+    spread = statistics.stdev(theirs) if len(theirs) > 1 else 0
+    return f"{difference:+.1f}" + (f" / {difference / spread:+.1f}" if spread else "")
