@@ -53,7 +53,7 @@ class Runner:
         """Does the work once, again if others disturbed it."""
         for _ in range(TRIES):
             before = _busy(), self._own()
-            told = self._once()
+            told = self.once()
             others = (_busy() - before[0]) - (self._own() - before[1])
             if others < STOLEN * told["seconds"] * psutil.cpu_count():
                 break
@@ -61,7 +61,7 @@ class Runner:
         self.seconds.append(told["seconds"])
         self.peak_mb = told["peak_mb"]
 
-    def _once(self):
+    def once(self):
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
@@ -79,7 +79,7 @@ def race(contenders, rounds, work_dir):
     """Runs `rounds` turns of each, after one that is not counted; returns their runners."""
     runners = [Runner(contender, python_of(contender.environment, work_dir)) for contender in contenders]
     for runner in runners:
-        runner._once()
+        runner.once()
     for _ in range(rounds):
         for runner in runners:
             runner.turn()

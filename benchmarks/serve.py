@@ -177,9 +177,11 @@ async def run_level(port, texts, count, seconds):
 
 
 async def stopped(tasks):
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    """Ends them: over and over, as wait_for loses a cancellation that comes with its answer (before Python 3.12)."""
+    while not all(task.done() for task in tasks):
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=0.1)
 
 
 def post(body, length=None):

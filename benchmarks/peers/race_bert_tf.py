@@ -17,19 +17,24 @@ def main():
     parser.add_argument("--precision", default="auto")
     given = parser.parse_args()
     work = json.loads(pathlib.Path(given.work).read_text(encoding="utf-8"))
+    turns.serve(worker(work, given.size, given.precision))
+
+
+def worker(work, size, precision):
+    """A function that does the work of a workload once."""
     from bert_tf.quiet import start_tensorflow
 
     start_tensorflow()
-    from bert_tf import distribute, precision
+    from bert_tf import distribute
+    from bert_tf import precision as precisions
     from bert_tf.config import BertConfig
 
     strategy = distribute.create_strategy("one_device")
-    layers, width, heads = turns.SHAPES[given.size]
+    layers, width, heads = turns.SHAPES[size]
     shape = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
     config = BertConfig(vocab_size=work["vocab_size"], intermediate_size=4 * width, hidden_act="gelu_erf", **shape)
-    policy = precision.policy(given.precision)
     kinds = {"encode": encoding, "classify": classifying, "fine_tune": fine_tuning, "pretrain": pretraining}
-    turns.serve(kinds[work["kind"]](work, config, policy, strategy))
+    return kinds[work["kind"]](work, config, precisions.policy(precision), strategy)
 
 
 def rows_of(texts, slots):

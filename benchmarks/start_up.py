@@ -1,0 +1,60 @@
+"""How long things take to begin: the console script's answers, and the first training step of BERT-base.
+
+    python benchmarks/start_up.py --work_dir=FOLDER
+
+Each command ROUNDS times, in turns; writes the table to benchmarks/README.md.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+import race
+import training_step
+
+ROUNDS = 5
+LIMITS = {"command": 0.5, "first step": 10.0}  # seconds
+COMMANDS = ("--help", "convert --help", "vocabulary --help", "predict --help", "evaluate --help", "serve --help")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work_dir", required=True, type=pathlib.Path)
+    given = parser.parse_args()
+    given.work_dir.mkdir(parents=True, exist_ok=True)
+    found = {f"bert-tf {command}": [] for command in COMMANDS}
+    for _ in range(ROUNDS):
+        for command in COMMANDS:
+            start = time.perf_counter()
+            subprocess.run(
+                [sys.executable, "-m", "bert_tf.commands", *command.split()], check=True, capture_output=True
+            )
+            found[f"bert-tf {command}"].append(time.perf_counter() - start)
+    for name in ("pretraining", "fine_tuning"):
+        file = given.work_dir / f"{name}.json"
+        file.write_text(json.dumps(training_step.WORKS[name](given)))
+        title = f"first training step, {training_step.TITLES[name]}, BERT-base"
+        found[title] = [first_step(file) for _ in range(3)]
+    lines = ["| | median, s | wanted |", "|---|---:|---:|"]
+    for name, seconds in found.items():
+        limit = LIMITS["first step" if name.startswith("first") else "command"]
+        lines.append(f"| {name} | {statistics.median(seconds):.2f} | {limit} |")
+    told = "\n".join(lines)
+    print(told)
+    race.keep("Start-up", told)
+
+
+def first_step(file):
+    """Seconds from a model that is made to the end of its first step: tracing, optimizing the graph, running it."""
+    runner = race.Runner(race.Contender("bert_tf", "race_bert_tf.py", (f"--work={file}",)), sys.executable)
+    seconds = runner.once()["seconds"]
+    runner.close()
+    return seconds
+
+
+if __name__ == "__main__":
+    main()

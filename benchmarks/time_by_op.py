@@ -1,0 +1,83 @@
+"""Where the time goes: milliseconds by kind of operation, of a training step and of a single text's call.
+
+    python benchmarks/time_by_op.py --size=base --work=fine_tuning
+
+Random weights; works: fine_tuning (32 rows of 128), pretraining (16 rows of 128, 20 guesses), single (one text of 128).
+Time inside operations is counted once for each thread that works, so that the sum can pass the time by the clock.
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import statistics
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE / "peers"), str(HERE)]
+REPEATS, SHOWN = 5, 16
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", default="base")
+    parser.add_argument("--work", default="fine_tuning", choices=("fine_tuning", "pretraining", "single"))
+    given = parser.parse_args()
+    import encoder
+    import race
+    import race_bert_tf
+    import training_step
+
+    works = {**encoder.WORKS, **training_step.WORKS}
+    work = race_bert_tf.worker(json.loads(json.dumps(works[given.work](None))), given.size, "auto")
+    import tensorflow as tf
+
+    start = time.perf_counter()
+    work()
+    first = time.perf_counter() - start
+    work()
+    seconds = []
+    with tempfile.TemporaryDirectory() as folder:
+        tf.profiler.experimental.start(folder)
+        for _ in range(REPEATS):
+            start = time.perf_counter()
+            work()
+            seconds.append(time.perf_counter() - start)
+        tf.profiler.experimental.stop()
+        found = by_operation(folder)
+    median = 1000 * statistics.median(seconds)
+    print(f"{given.work}, {given.size}, {race.machine()}: {median:,.0f} ms, first {first:.1f} s")
+    total = sum(spent for spent, _ in found.values())
+    print("| operation | ms | share | calls |\n|---|---:|---:|---:|")
+    for name, (spent, calls) in sorted(found.items(), key=lambda item: -item[1][0])[:SHOWN]:
+        print(f"| {name} | {1000 * spent / REPEATS:,.1f} | {spent / total:.1%} | {calls / REPEATS:,.0f} |")
+
+
+def by_operation(folder):
+    """{operation: (seconds, calls)} of a profile."""
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+    (file,) = pathlib.Path(folder).rglob("*.xplane.pb")
+    space = xplane_pb2.XSpace.FromString(file.read_bytes())
+    found = collections.defaultdict(lambda: [0.0, 0])
+    for plane in space.planes:
+        for line in plane.lines:
+            for event in line.events:
+                name = plane.event_metadata[event.metadata_id].name
+                kind = name.rpartition(":")[2].partition("#")[0]
+                if ":" in name and is_operation(name):
+                    found[kind][0] += event.duration_ps / 1e12
+                    found[kind][1] += 1
+    return found
+
+
+def is_operation(name):
+    """Whether an event is "name_of_the_node:Operation", and none of TensorFlow's own bookkeeping."""
+    node, _, kind = name.rpartition(":")
+    return kind.partition("#")[0].isidentifier() and "::" not in name and not node.startswith("__inference")
+
+
+if __name__ == "__main__":
+    main()
