@@ -122,17 +122,15 @@ def predict(task, evaluator, folder):
 
 def show(options, task, model, tokenizer, folder):
     """Exports the model and compares the export with it on the first texts."""
+    from bert_tf import attention
     from bert_tf.export import export
 
     split = (fine_tuning_run.wanted_splits(options, task) or [*task.eval_splits.values(), *task.test_splits])[-1]
-    export(
-        task,
-        model,
-        tokenizer,
-        folder.file("export"),
-        examples=task.serving_examples(split),
-        about={"labels": list(task.labels)},
-    )
+    served, examples = task, task.serving_examples(split)
+    if options.export_attention:
+        served, examples = attention.added(task, examples)
+    about = fine_tuning.about_export(options, task)
+    export(served, model, tokenizer, folder.file("export"), examples=examples, about=about)
     print(f"The export, {folder.file('export')}, answers as the model does:")
     fine_tuning.show_answers(folder.file("export"), task.source(split).examples)
 

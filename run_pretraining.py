@@ -6,7 +6,7 @@ With no flag it does all of it on the manual of Python, in a few minutes; with -
 import dataclasses
 import os
 
-from bert_tf import flags, preparation, records, report
+from bert_tf import exported, flags, preparation, records, report
 from bert_tf.cluster import worker_number
 from bert_tf.config import SIZES, MaskingConfig, TrainConfig
 from bert_tf.device_flags import DEVICE_FLAGS, DeviceFlags
@@ -76,6 +76,7 @@ class Flags(DeviceFlags):
     do_train: bool = flag(True, "Train.")
     do_eval: bool = flag(True, "Evaluate on held-out text.")
     do_export: bool = flag(True, "Export a SavedModel that fills masks in strings.")
+    export_attention: bool = flag(False, "The export also says which token looks where; see docs/serving.md.")
     train_batch_size: int = flag(32, "Rows in a step, of all replicas and micro-batches together.")
     eval_batch_size: int = flag(8, "Rows in a batch of evaluation.")
     max_eval_steps: int = flag(100, "Most batches in an evaluation.")
@@ -97,8 +98,8 @@ class Flags(DeviceFlags):
 # What may differ between two starts of one run, as it does not decide what is learned.
 FREE_FLAGS = (
     frozenset(
-        "output_dir num_workers prepare_only do_train do_eval do_export eval_batch_size max_eval_steps num_train_steps "
-        "save_checkpoints_steps keep_checkpoint_max".split()
+        "output_dir num_workers prepare_only do_train do_eval do_export export_attention eval_batch_size "
+        "max_eval_steps num_train_steps save_checkpoints_steps keep_checkpoint_max".split()
     )
     | DEVICE_FLAGS
 )
@@ -158,6 +159,7 @@ def is_finished(folder, options):
         ("export", "saved_model.pb") * options.do_export,
     ]
     there = all(os.path.exists(folder.file(*names)) for names in made)
+    there &= not options.export_attention or bool(exported.about(folder.file("export")).get("attention"))
     trained = folder.last_step() >= options.num_train_steps or not options.do_train
     finished = folder.run["finished"] and there and trained
     folder.update(finished=folder.run["finished"] if finished else None)
@@ -169,11 +171,13 @@ def learn(options, plan, train_config, masking, manifest, folder):
     start_tensorflow()
     import keras
 
-    from bert_tf import distribute, precision, tasks, train_state, weights
+    from bert_tf import attention, distribute, precision, tasks, train_state, weights
     from bert_tf.tasks.pretraining import guesses_of
     from bert_tf.text import Tokenizer
     from bert_tf.train import Evaluator, train
 
+    if options.export_attention:
+        attention.check(plan.config)
     strategy = distribute.create_strategy(
         options.distribution_strategy, num_logical_devices=options.num_logical_devices, tpu_name=options.tpu_name
     )
@@ -222,12 +226,15 @@ def show(task, model, tokenizer, folder):
     """Exports the model, lets the export fill masks, and keeps examples for the report."""
     import tensorflow as tf
 
+    from bert_tf import attention
     from bert_tf.export import export
     from bert_tf.tasks.pretraining import held_out_examples, masked_sentences
 
     held_out = held_out_examples(task, model, tokenizer)
     sentences = masked_sentences(held_out) if folder.run["flags"]["input_file"] else list(DEMONSTRATION_SENTENCES)
-    export(task, model, tokenizer, folder.file("export"), examples={"serving_default": {"text": sentences}})
+    examples, looks = {"serving_default": {"text": sentences}}, folder.run["flags"]["export_attention"]
+    task, examples = attention.added(task, examples) if looks else (task, examples)
+    export(task, model, tokenizer, folder.file("export"), examples=examples, about={"attention": looks})
     answers = tf.saved_model.load(folder.file("export")).signatures["serving_default"](text=tf.constant(sentences))
     filled = []
     print("The export fills masks:")

@@ -9,6 +9,7 @@ import textwrap
 from bert_tf import (
     fine_tuning,
     fine_tuning_run,
+    finished_run,
     flags,
     marked_answers,
     questions,
@@ -19,7 +20,7 @@ from bert_tf import (
 from bert_tf.errors import UserError
 from bert_tf.fine_tuning_flags import FineTuningFlags
 from bert_tf.flags import flag
-from bert_tf.run_folder import RunFolder, read_json
+from bert_tf.run_folder import RunFolder
 
 # What stands for the defaults when no flag says what to learn: names left out of sentences of Python's manual.
 DEMONSTRATION = {
@@ -35,7 +36,6 @@ DEMONSTRATION = {
     "eval_steps": 40,
     "keep_best": True,  # so few texts are soon known by heart
 }
-THRESHOLD = "null_threshold.json"  # in the run folder: what was found best on the questions that were evaluated
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,7 +111,7 @@ def evaluate(task, evaluator, steps, folder):
     if task.search.has_null and "best_f1_thresh" in results and not flags.given("null_score_diff_threshold"):
         odds = dict(enumerate(one["null_odds"] for one in told["dev"]))
         found = squad_scores.best_f1_threshold(results, odds)
-        folder.write_json(THRESHOLD, {"null_score_diff_threshold": found})
+        folder.write_json(finished_run.THRESHOLD, {finished_run.THRESHOLD_FLAG: found})
         told = all_told(task, evaluator, folder)
     asked = {split: marked_answers.details(task.source(split).questions, one) for split, one in told.items()}
     folder.write_json("eval_details.json", {split: {"questions": details} for split, details in asked.items()})
@@ -130,12 +130,9 @@ def all_told(task, evaluator, folder):
 
 def with_best_threshold(task, folder):
     """The task with the threshold that an evaluation found, unless a flag gave one."""
-    from bert_tf import answering
-
-    found = (read_json(folder.file(THRESHOLD)) or {}).get("null_score_diff_threshold")
-    if found is None or flags.given("null_score_diff_threshold"):
+    if flags.given(finished_run.THRESHOLD_FLAG):
         return task
-    return answering.with_threshold(task, found)
+    return finished_run.with_best_threshold(task, folder)
 
 
 def collapse(told):
@@ -166,13 +163,17 @@ def show(options, task, model, tokenizer, folder):
     """Exports the model, compares the export with it, and lets it answer a few questions."""
     import tensorflow as tf
 
+    from bert_tf import attention
     from bert_tf.export import export
 
     task = with_best_threshold(task, folder)
     asked = task.source((fine_tuning_run.wanted_splits(options, task) or ["dev"])[-1]).questions
     asked = asked[:: -(-len(asked) // 8)]
     texts = {"question": [q.question for q in asked], "context": [q.context for q in asked]}
-    export(task, model, tokenizer, folder.file("export"), examples={"serving_default": texts})
+    examples = {"serving_default": texts}
+    task, examples = attention.added(task, examples) if options.export_attention else (task, examples)
+    about = fine_tuning.about_export(options, task)
+    export(task, model, tokenizer, folder.file("export"), examples=examples, about=about)
     loaded = tf.saved_model.load(folder.file("export")).signatures["serving_default"]
     answers = loaded(**{name: tf.constant(values) for name, values in texts.items()})
     print(f"The export, {folder.file('export')}, answers as the model does:")

@@ -60,7 +60,7 @@ def task(name, splits, tokenizer, *, windows, search):
         head=("span/kernel", 2),
         source=source,
         described=lambda split: described(split, source(split), windows),
-        statistics=lambda split: statistics(source(split)),
+        statistics=lambda split: statistics(source(split), windows),
         windows=windows,
         search=search,
         tokenizer=tokenizer,

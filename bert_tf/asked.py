@@ -1,6 +1,7 @@
 """The texts that a trained model is asked about: a text a line, or a table, one after the other. Free of TensorFlow.
 
-They are Examples without a label; nothing holds more than one of them at a time, so that a file may be of any length.
+They are Examples, with a label where one is asked for; nothing holds more than one of them at a time, so that a file
+may be of any length.
 """
 
 import os
@@ -35,34 +36,34 @@ def count(path):
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b"")) - (kind == ".tsv")
 
 
-def read(path, inputs, *, columns=(), id_column=None):
+def read(path, inputs, *, columns=(), id_column=None, label=None):
     """Yields an Example for each text of a file: of a .txt file and of standard input ("-") a line, else a row.
 
     inputs: {name: None, or how many texts it takes}, what a model takes: {"text_a": None, "choices": 4}. Columns of a
         table have these names, and "choice 0", "choice 1", ... or a list in JSON where there are several texts.
     columns: the names of the columns in the order of the inputs, where they have others. id_column: the column with
-        the id; without it, the number of the text, from 0.
+        the id; without it, the number of the text, from 0. label: the column of a table with the label.
     Raises UserError for a missing column, an empty file, and what is not UTF-8, with the line.
     """
     is_table = path != STANDARD_INPUT and os.path.splitext(path)[1].lower() in tables.KINDS
-    return _rows(path, inputs, columns, id_column) if is_table else _lines(path, inputs)
+    return _rows(path, inputs, columns, id_column, label) if is_table else _lines(path, inputs)
 
 
-def _rows(path, inputs, columns, id_column):
+def _rows(path, inputs, columns, id_column, label):
     expected = sum(count or 1 for count in inputs.values())
     if columns and len(columns) != expected:
         raise UserError(f"text_columns names {len(columns)} columns; expected {expected}, for {', '.join(inputs)}.")
     for number, (line, row) in enumerate(tables.read(path)):
         if not number:
             columns = columns or _named(path, inputs, row)
-            tables.expect_columns(path, row, [*columns, *filter(None, [id_column])])
+            tables.expect_columns(path, row, [*columns, *filter(None, [id_column, label])])
         found = []
         for name in columns:
             found += row.get(name) if isinstance(row.get(name), list) else [row.get(name)]
         place = f"line {line} of {path}"
         if len(found) != expected or not all(isinstance(text, str) for text in found):
             raise UserError(f"In {place} there is {found!r}; expected {expected} texts in {', '.join(columns)}.")
-        yield Example(str(row.get(id_column, number)), tuple(found), None, place)
+        yield Example(str(row.get(id_column, number)), tuple(found), row.get(label) if label else None, place)
 
 
 def _named(path, inputs, row):

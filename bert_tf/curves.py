@@ -8,15 +8,20 @@ import dataclasses
 import math
 
 MOST_POINTS = 400  # about one for each pixel of a phone
+MOST_OF_SEVERAL = 100  # of each of several runs, whose noise would hide one another
 HELD_OUT = "eval_"  # what a metric's name begins with if it was measured on held-out text
 REFERENCE = "unigram_"  # and if it is what a model that looks at no context reaches
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Curve:
-    """One line of a chart: `path` and `dots` are SVG paths on a square of 1000 by 1000; `last` is its last value."""
+    """One line of a chart: `path` and `dots` are SVG paths on a square of 1000 by 1000; `last` is its last value.
+
+    style: the class that gives it its colour.
+    """
 
     label: str
+    style: str
     points: list
     last: float
     path: str
@@ -39,7 +44,7 @@ class Chart:
     @property
     def data(self):
         """What the page needs to say the values under the pointer."""
-        curves = [{"label": curve.label, "points": curve.points} for curve in self.curves]
+        curves = [{"label": curve.label, "style": curve.style, "points": curve.points} for curve in self.curves]
         return {"x": self.x_range, "y": self.y_range, "curves": curves}
 
 
@@ -55,10 +60,35 @@ def charts(metrics, references=None):
     drawn, seen = [], []
     for name, curves in values.items():
         curves = {label: sorted(points.items()) for label, points in curves.items() if points}
+        if name.startswith(REFERENCE) and name.removeprefix(REFERENCE) in values:
+            continue
         if curves and curves not in seen:  # a loss of one part is that part again
             seen.append(curves)
             reference = (references or {}).get(REFERENCE + name)
             drawn.append(_chart(name, curves, reference if is_number(reference) else None, left_out.get(name, 0)))
+    return drawn
+
+
+def side_by_side(runs, *, shared=False):
+    """Makes a chart of every metric with a curve of each run; of training and of held-out text in charts of their own.
+
+    runs: [(label, style, metrics)], metrics as `charts` takes them. shared: only of what two runs or more have.
+    """
+    found, left_out = {}, {}
+    for label, _, metrics in runs:
+        values, bad = _by_metric(metrics)
+        for metric, curves in values.items():
+            for kind, points in curves.items():
+                if points:
+                    name = metric if kind == "training" else f"{metric}_held_out"
+                    found.setdefault(name, {})[label] = sorted(points.items())
+                    left_out[name] = bad.get(metric, 0) + left_out.get(name, 0)
+    styles = {label: style for label, style, _ in runs}
+    drawn, seen = [], []
+    for name, curves in found.items():
+        if curves not in seen and (len(curves) > 1 or not shared):
+            seen.append(curves)
+            drawn.append(_chart(name, curves, None, left_out[name], styles, MOST_OF_SEVERAL))
     return drawn
 
 
@@ -85,8 +115,9 @@ def _by_metric(metrics):
     return values, left_out
 
 
-def _chart(name, curves, reference, left_out):
-    shown = {label: thinned(points) for label, points in curves.items()}
+def _chart(name, curves, reference, left_out, styles=None, most=MOST_POINTS):
+    styles = styles or {label: label.replace(" ", "-") for label in curves}
+    shown = {label: thinned(points, most) for label, points in curves.items()}
     steps = [step for points in shown.values() for step, _ in points]
     heights = [value for points in shown.values() for _, value in points]
     if reference is not None:
@@ -100,7 +131,16 @@ def _chart(name, curves, reference, left_out):
     dashed = None if reference is None else (f"unigram {number_text(reference)}", 100 - _percentage(reference, y_range))
     return Chart(
         name=name,
-        curves=[_curve(label, points, curves[label][-1][1], x_range, y_range) for label, points in shown.items()],
+        curves=[
+            Curve(
+                label=label,
+                style=styles[label],
+                points=[list(point) for point in points],
+                last=curves[label][-1][1],
+                **_paths(points, x_range, y_range),
+            )
+            for label, points in shown.items()
+        ],
         x_range=x_range,
         y_range=y_range,
         x_ticks=[(number_text(tick), _percentage(tick, x_range)) for tick in x_ticks],
@@ -110,12 +150,11 @@ def _chart(name, curves, reference, left_out):
     )
 
 
-def _curve(label, points, last, x_range, y_range):
+def _paths(points, x_range, y_range):
     places = [(10 * _percentage(step, x_range), 1000 - 10 * _percentage(value, y_range)) for step, value in points]
     places = [f"{x:.1f} {y:.1f}" for x, y in places]
     path = f"M{'L'.join(places)}" if len(places) > 1 else ""
-    dots = "".join(f"M{place}h0" for place in places) if len(places) <= 30 else ""
-    return Curve(label=label, points=[list(point) for point in points], last=last, path=path, dots=dots)
+    return {"path": path, "dots": "".join(f"M{place}h0" for place in places) if len(places) <= 30 else ""}
 
 
 def _percentage(value, span):

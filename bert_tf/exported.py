@@ -19,7 +19,7 @@ def find(path):
     if not os.path.isdir(path):
         raise UserError(f"There is no folder {path}: give that of an export, or of a run that has one.")
     if os.path.isfile(os.path.join(path, "run.json")):
-        raise UserError(f"The run in {path} has no export: start it again with --do_export.")
+        raise UserError(f"The run in {path} has no export: `bert-tf export {path}` makes it.")
     raise UserError(f"{path} is no export: it holds no {SAVED_MODEL}; give the folder that a run calls export.")
 
 

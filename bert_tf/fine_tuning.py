@@ -19,6 +19,10 @@ from bert_tf.errors import UserError
 # (Mosbach et al. 2020; Zhang et al. 2020).
 FEW_EXAMPLES = 10_000
 UNNAMED = re.compile(r"label_\d+")  # what Hugging Face calls labels without a name
+# The flags that say how a task reads its files, by the kind of its head: its export says them too.
+TABLE_FLAGS = ("text_columns", "label_column", "label_separator")
+TAG_FLAGS = ("word_column", "tag_column", "tag_scheme", "position_digits")
+READ_WITH = {"tags": TAG_FLAGS, "span": ("version_2_with_negative",)}
 log = logging.getLogger("bert_tf")
 
 
@@ -177,6 +181,12 @@ def write_text_side(folder, start, tokenizer, task):
         start.config.write(folder.file("bert_config.json"))
     folder.write_json("tokenizer_config.json", {"do_lower_case": start.lower_case})
     folder.write_json("task.json", {"task": task.name, "labels": list(task.labels), "kind": task.kind})
+
+
+def about_export(options, task):
+    """What an export says of itself beside the name of its task: labels, kind, and how a labelled file is read."""
+    reads = {name: getattr(options, name) for name in READ_WITH.get(task.kind, TABLE_FLAGS) if hasattr(options, name)}
+    return {"labels": list(task.labels), "kind": task.kind, "reads": reads}
 
 
 def assign_weights(model, start, options):

@@ -25,6 +25,7 @@ class FineTuningFlags(DeviceFlags):
     do_eval: bool = flag(True, "Evaluate on the development set.")
     do_predict: bool = flag(False, "Predict what is to be predicted.")
     do_export: bool = flag(True, "Export a SavedModel that takes strings.")
+    export_attention: bool = flag(False, "The export also says which token looks where; see docs/serving.md.")
     train_batch_size: int = flag(32, "Rows in a step, of all replicas and micro-batches together.")
     eval_batch_size: int = flag(8, "Rows in a batch of evaluation and prediction.")
     learning_rate: float = flag(5e-5, "Learning rate at the start of the decay.")
@@ -55,6 +56,7 @@ class FineTuningFlags(DeviceFlags):
 
 # What may differ between two starts of one run, as it does not decide what is learned.
 FREE_FLAGS = (
-    frozenset("output_dir do_train do_eval do_predict do_export eval_batch_size save_checkpoints_steps".split())
+    frozenset("output_dir do_train do_eval do_predict do_export export_attention eval_batch_size".split())
+    | {"save_checkpoints_steps"}
     | DEVICE_FLAGS
 )

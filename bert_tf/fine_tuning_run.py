@@ -49,6 +49,10 @@ def main(script):
     options = fine_tuning.with_what_was_trained(options, folder)
     start = starting_point.find(options, lower_case_given=flags.given("do_lower_case"))
     start_tensorflow()
+    if options.export_attention:
+        from bert_tf import attention
+
+        attention.check(start.config)
     task, tokenizer = fine_tuning.make_task(options, start, folder)
     fine_tuning.expect_evaluation(options, task, several=len(runs) > 1)
     for split in wanted_splits(options, task):

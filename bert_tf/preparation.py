@@ -27,7 +27,7 @@ def plan(options, *, lower_case_given):
     _check_numbers(options)
     for name in ("input_file", "eval_file"):
         if getattr(options, name):
-            _expect_text(name, options)
+            expect_text(name, options)
     start = starting_point.find(options, lower_case_given=lower_case_given)
     if options.max_predictions_per_seq >= options.max_seq_length:
         raise UserError(
@@ -60,7 +60,7 @@ def _check_numbers(options):
         )
 
 
-def _expect_text(name, options):
+def expect_text(name, options):
     """Raises UserError unless a flag names files of which at least one holds text."""
     if not any(next(corpus.read_documents(source), None) for source in _sources(getattr(options, name), options)):
         raise UserError(f"{name}={getattr(options, name)} holds no text at all; give files with sentences in them.")
@@ -82,7 +82,8 @@ def prepare(plan, options, folder):
         vocabulary.write(vocab_file, plan.vocabulary)
     elif not os.path.exists(vocab_file):
         print(f"Learning a vocabulary of {plan.config.vocab_size:,} pieces", flush=True)
-        vocabulary.write(vocab_file, _learned(plan, options))
+        learned = learned_vocabulary(options, plan.config.vocab_size, lower_case=plan.lower_case)
+        vocabulary.write(vocab_file, learned)
     config = dataclasses.replace(plan.config, vocab_size=len(vocabulary.read(vocab_file)))
     config.write(folder.file("bert_config.json"))
     folder.write_json("tokenizer_config.json", {"do_lower_case": plan.lower_case})
@@ -109,9 +110,10 @@ def record_options(options, vocab_file, lower_case=True):
     )
 
 
-def _learned(plan, options):
+def learned_vocabulary(options, size, *, lower_case):
+    """The pieces of a vocabulary that is learned from `input_file`, or at most the first 100 million characters."""
     texts = itertools.chain.from_iterable(_documents(options))
-    return vocabulary.learn(_at_most(texts, VOCABULARY_TEXT), plan.config.vocab_size, lower_case=plan.lower_case)
+    return vocabulary.learn(_at_most(texts, VOCABULARY_TEXT), size, lower_case=lower_case)
 
 
 def _documents(options):

@@ -6,6 +6,7 @@ Q questions, W windows of them all.
 import numpy as np
 import tensorflow as tf
 
+from bert_tf import text_lengths
 from bert_tf.questions import place_of
 
 AT_ONCE = 256  # questions that are tokenized, or answered, together outside of batches
@@ -78,7 +79,7 @@ def _numbered(values):
 
 def described(name, split, windows):
     """What there is, and warnings: a list of sentences on a Split, for people."""
-    numbers = statistics(split)
+    numbers = _numbers(split)
     unanswered = sum(question.is_answerable is False for question in split.questions)
     said = [f"{numbers['questions']:,} questions about {numbers['contexts']:,} texts"]
     said += [f"{unanswered:,} ({unanswered / len(split.questions):.1%}) without an answer"] * bool(unanswered)
@@ -94,8 +95,12 @@ def described(name, split, windows):
     return [f"{name}: {', '.join(said)}.", *warnings]
 
 
-def statistics(split):
-    """How much there is of a Split, as {name: number} for the report."""
+def statistics(split, windows):
+    """How much there is of a Split, as {name: number} for the report, and how long its windows are."""
+    return {**_numbers(split), **text_lengths.statistics(_sizes(split, windows), windows.max_seq_length)}
+
+
+def _numbers(split):
     return {
         "questions": len(split.questions),
         "contexts": len(split.contexts),
@@ -103,3 +108,11 @@ def statistics(split):
         "in_several_windows": int((np.bincount(split.owners, minlength=len(split.questions)) > 1).sum()),
         "answers_not_found": len(split.lost),
     }
+
+
+def _sizes(split, windows):
+    """Pieces of each window, int [W], [CLS] and both [SEP] included."""
+    questions, contexts = (split.pieces[name].row_lengths().numpy() for name in ("questions", "contexts"))
+    questions, contexts = questions[split.owners], contexts[split.context_numbers][split.owners]  # [W]
+    left = contexts - split.numbers * windows.stride(questions).numpy()
+    return np.minimum(left + questions + 3, windows.max_seq_length)

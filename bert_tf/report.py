@@ -1,4 +1,7 @@
-"""One page about one run: reads the files of a run folder and writes report.html, which needs no other file."""
+"""One page about one run: reads the files of a run folder and writes report.html, which needs no other file.
+
+A run is a dictionary: run.json as "run", the lines of metrics.jsonl as "metrics", of other files what they hold.
+"""
 
 import importlib.resources
 import json
@@ -8,15 +11,15 @@ from datetime import datetime
 
 import jinja2
 
-from bert_tf import curves, scoreboard
+from bert_tf import curves, published, scoreboard
 from bert_tf.errors import UserError
 
 TEMPLATE = "report.html.jinja"
 NOT_WORDS = {"lm": "LM", "id": "ID", "nsp": "NSP", "mlm": "MLM", "f1": "F1"}
 
 
-def write_report(folder):
-    """Writes `folder`/report.html from what the run left there, and returns its path.
+def read(folder):
+    """What a run left in its folder: {"run", "metrics", "scores", "details", "examples", "sweep", "manifest"}.
 
     Reads run.json, and as far as they are there metrics.jsonl, eval_results.json, eval_details.json, examples.json,
     sweep.json and records/manifest.json. Raises UserError where `folder` holds neither a readable run.json nor a sweep.
@@ -26,39 +29,61 @@ def write_report(folder):
         run = {"name": os.path.basename(os.path.abspath(folder))}
     if not isinstance(run, dict):
         raise UserError(f"{folder} holds no readable run.json: a report is made of the folder that a run wrote to.")
-    metrics = _read_lines(os.path.join(folder, "metrics.jsonl"))
-    scores = _dictionary(_read_json(folder, "eval_results.json"))
-    manifest = _dictionary(_read_json(folder, os.path.join("records", "manifest.json")))
-    details = _read_json(folder, "eval_details.json")
+    return {
+        "run": run,
+        "sweep": sweep,
+        "metrics": _read_lines(os.path.join(folder, "metrics.jsonl")),
+        "scores": dictionary(_read_json(folder, "eval_results.json")),
+        "details": _read_json(folder, "eval_details.json"),
+        "examples": dictionary(_read_json(folder, "examples.json")),
+        "manifest": dictionary(_read_json(folder, os.path.join("records", "manifest.json"))),
+    }
+
+
+def write_report(folder, path=None):
+    """Writes the page of the run in `folder`, by default to report.html there, and returns its path; see `read`."""
+    found = read(folder)
+    run, details = found["run"], found["details"]
     splits, asked = scoreboard.splits(details), scoreboard.asked(details)
-    page = _template().render(
+    statistics = dictionary(run.get("text_statistics"))
+    scores = scoreboard.final_scores(found["scores"], run.get("name"), splits or asked)
+    return write_page(
+        path or os.path.join(folder, "report.html"),
+        TEMPLATE,
         run={name: run.get(name) for name in ("name", "config", "flags", "versions", "machine")},
-        summary=summary(run, metrics),
-        scores=scoreboard.final_scores(scores, run.get("name"), splits or asked),
-        charts=curves.charts(metrics, scores),
-        examples=_examples(_dictionary(_read_json(folder, "examples.json"))),
-        sweep=sweep,
+        summary=summary(run, found["metrics"]),
+        scores=scores,
+        sizes=_sizes(run) if any(known for *_, known in scores) else "",
+        charts=curves.charts(found["metrics"], found["scores"]),
+        examples=_examples(found["examples"]),
+        sweep=found["sweep"],
         splits=splits,
         asked=asked,
-        statistics=_statistics(_dictionary(manifest.get("statistics"))),
-        text_statistics=_statistics(_dictionary(run.get("text_statistics"))),
-        warnings=manifest.get("warnings") or [],
-        phases=_phases(_dictionary(run.get("phases"))),
-        command=_command(run.get("command")),
+        statistics=_statistics(dictionary(found["manifest"].get("statistics"))),
+        text_statistics=_statistics(_without_lengths(statistics)),
+        text_lengths=_lengths(statistics),
+        warnings=found["manifest"].get("warnings") or [],
+        phases=_phases(dictionary(run.get("phases"))),
+        command=command(run.get("command")),
     )
-    path = os.path.join(folder, "report.html")
+
+
+def write_page(path, template, **values):
+    """Renders a template of this package into a file, whole or not at all; returns the path."""
+    page = _template(template).render(**values)
     with open(f"{path}.partial", "w", encoding="utf-8") as file:
         file.write(page)
     os.replace(f"{path}.partial", path)
     return path
 
 
-def _template():
+def _template(name):
     files = importlib.resources.files("bert_tf")
     loader = jinja2.FunctionLoader(lambda name: files.joinpath(name).read_text(encoding="utf-8"))
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"words": words, "shown": shown, "exactly": exactly, "duration": duration}
-    return environment.get_template(TEMPLATE)
+    filters = {"words": words, "shown": shown, "exactly": exactly, "duration": duration, "command": command}
+    environment.filters |= filters
+    return environment.get_template(name)
 
 
 def _read_json(folder, name):
@@ -85,13 +110,14 @@ def _read_lines(path):
     return lines
 
 
-def _dictionary(value):
+def dictionary(value):
+    """The value where it is a dictionary, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def summary(run, metrics):
     """The run in a line: how large, how long, and whether it came to its end."""
-    config, parts = _dictionary(run.get("config")), []
+    config, parts = dictionary(run.get("config")), []
     if config.get("num_hidden_layers") and config.get("hidden_size"):
         parts.append(f"{config['num_hidden_layers']} layers of width {config['hidden_size']}")
     if curves.is_number(run.get("parameters")):
@@ -107,6 +133,39 @@ def summary(run, metrics):
     elif started:
         parts.append(f"started {started:%Y-%m-%d %H:%M}, not finished")
     return " · ".join(parts)
+
+
+def _sizes(run):
+    """How large this model is beside the published ones: a score without that says little."""
+    theirs = ", ".join(f"{model} {count / 1e6:.0f}" for model, count in published.MODELS.items())
+    ours = run.get("parameters")
+    ours = f"this model has {ours / 1e6:.3g}" if curves.is_number(ours) else "of this model not known"
+    return f"Million parameters: {theirs}; {ours}. Published: Devlin et al. 2018."
+
+
+def _without_lengths(statistics):
+    """The statistics of splits without what is drawn as bars."""
+    kept = {}
+    for split, values in statistics.items():
+        is_split = isinstance(values, dict)
+        kept[split] = {name: value for name, value in values.items() if name != "lengths"} if is_split else values
+    return kept
+
+
+def _lengths(statistics):
+    """[(split, [(texts, height of the bar in percent, what it is)], pieces a bar, where the last begins)]."""
+    found = []
+    for split, values in statistics.items():
+        lengths = dictionary(dictionary(values).get("lengths"))
+        counts, width = lengths.get("counts"), lengths.get("width")
+        if not (isinstance(counts, list) and counts and all(map(curves.is_number, [width, *counts]))):
+            continue
+        bars = [
+            (count, 100 * count / (max(counts) or 1), f"{place * width + 1} to {(place + 1) * width} pieces: {count:,}")
+            for place, count in enumerate(counts)
+        ]
+        found.append((split, bars, width, (len(counts) - 1) * width + 1))
+    return found
 
 
 def _time(text):
@@ -153,7 +212,7 @@ def _answer(answer, truth):
     return {"piece": answer.get("piece", ""), "score": score, "is_right": answer.get("piece") == truth}
 
 
-def _command(arguments):
+def command(arguments):
     """The command line that repeats the run, quoted for a shell, a flag a line."""
     if not isinstance(arguments, list) or not arguments:
         return ""
@@ -186,7 +245,7 @@ def shown(value):
 
 def exactly(value):
     """A setting as it was given, every digit of it."""
-    return "–" if value is None else str(value)
+    return "–" if value in (None, "") else str(value)
 
 
 def duration(seconds):

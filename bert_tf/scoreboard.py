@@ -3,36 +3,21 @@
 Everything comes from JSON files of a run folder, and may be absent or not as expected: then it is left out.
 """
 
+from bert_tf import published
 from bert_tf.curves import is_number
 
-# BERT-Base on GLUE's test sets (Devlin et al. 2018, table 1).
-PUBLISHED = {
-    "cola": {"matthews": 0.521},
-    "sst-2": {"accuracy": 0.935},
-    "mrpc": {"f1": 0.889},
-    "sts-b": {"spearman": 0.858},
-    "qqp": {"f1": 0.712},
-    "mnli": {"matched_accuracy": 0.846, "mismatched_accuracy": 0.834},
-    "qnli": {"accuracy": 0.905},
-    "rte": {"accuracy": 0.664},
-}
 # Of a combination of settings in sweep.json; what else it holds are the settings.
 COUNTS = ("runs", "collapsed", "failed", "scores", "scores_without_collapsed")
 MOST_CLASSES = 10  # of a matrix that a phone can show
 MOST_PAIRS, MOST_ROWS, MOST_EXAMPLES = 15, 40, 12
 
 
-def published(task_name):
-    """{score: what BERT-Base reached on the test set} of a task of GLUE; {} of others."""
-    return PUBLISHED.get(str(task_name).lower().removeprefix("glue/"), {})
-
-
 def final_scores(scores, task_name, details):
-    """[(name, value, published value or None)] of eval_results.json.
+    """[(name, value, what was published: see `published.of`, or None)] of eval_results.json.
 
     Of a task on whole texts what is good when it is high comes first, and a loss of one part is not told twice.
     """
-    known = published(task_name)
+    known = published.of(task_name)
     rows = [(name, value, known.get(name)) for name, value in scores.items()]
     if not (known or details):
         return rows

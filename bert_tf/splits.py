@@ -5,6 +5,7 @@ n examples, F texts of an example, C classes.
 
 import numpy as np
 
+from bert_tf import text_lengths
 from bert_tf.errors import UserError
 from bert_tf.goals import Choice, Classes, Labels
 from bert_tf.windows import describe, piece_counts
@@ -43,12 +44,7 @@ def statistics(split, goal, tokenizer, *, max_seq_length):
     """How long the texts of a Split are, in pieces with [CLS] and [SEP], as {name: number} for the report."""
     counts = split.piece_counts(goal, tokenizer)
     sizes = counts.sum(1) + 1 + counts.shape[1]  # [n]
-    return {
-        "examples": len(sizes),
-        "mean_length": round(float(sizes.mean()), 1),
-        "longest": int(sizes.max()),
-        f"longer_than_{max_seq_length}": int((sizes > max_seq_length).sum()),
-    }
+    return {"examples": len(sizes), **text_lengths.statistics(sizes, max_seq_length)}
 
 
 def described(name, split, goal, tokenizer, *, max_seq_length, windows=None):

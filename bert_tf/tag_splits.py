@@ -9,6 +9,7 @@ import functools
 import numpy as np
 import tensorflow as tf
 
+from bert_tf import text_lengths
 from bert_tf.conll_files import DOCUMENT, joined
 from bert_tf.errors import UserError
 from bert_tf.examples import Example
@@ -33,7 +34,8 @@ class Split:
         self.is_known = tagged.scheme is not None
         self.sizes_of_sentences = np.array([len(sentence.words) for sentence in self.sentences])
         self.owners = np.repeat(np.arange(len(self.sentences), dtype=np.int32), self.sizes_of_sentences)
-        self.truth = self._truth() if self.is_known else np.full(len(self.owners), UNKNOWN, np.int32)
+        unknown = np.full(len(self.owners), UNKNOWN, np.int32)
+        self.truth = np.concatenate(numbered(tagged, tag_set)).astype(np.int32) if self.is_known else unknown
         self.ids, counts = self._pieces(tokenizer)
         ends = np.cumsum(counts, dtype=np.int32)
         places = np.where(counts > 0, ends - counts, -1).astype(np.int32)  # [N], of first pieces
@@ -43,21 +45,6 @@ class Split:
         self.count = len(self.firsts)
         if not self.count:
             raise UserError(f"{tagged.path} has no word that the vocabulary can write; is it the right one?")
-
-    def _truth(self):
-        """The numbers of all words' labels, int32 [N]; UserError, with the line, for one that is none of ours."""
-        found = []
-        for sentence in self.sentences:
-            numbers = self.tag_set.numbers(sentence.tags, self.tagged.scheme)
-            if None in numbers:
-                place = numbers.index(None)
-                known = ", ".join(self.tag_set.types[: 2 * MOST_TYPES])
-                raise UserError(
-                    f"In line {sentence.line + place} of {self.tagged.path} the tag is {sentence.tags[place]!r}; "
-                    f"expected O or a type of {known}, which are those of the training data."
-                )
-            found += numbers
-        return np.array(found, np.int32)
 
     def _pieces(self, tokenizer):
         words = [word for sentence in self.sentences for word in sentence.words]
@@ -115,6 +102,25 @@ class Split:
         return np.split(values, ends[:complete])[:complete]
 
 
+def numbered(tagged, tag_set):
+    """The numbers of the labels of a Tagged file's words, a list for each sentence.
+
+    Raises UserError, with the line, for a tag that is none of the TagSet's.
+    """
+    found = []
+    for sentence in tagged.sentences:
+        numbers = tag_set.numbers(sentence.tags, tagged.scheme)
+        if None in numbers:
+            place = numbers.index(None)
+            known = ", ".join(tag_set.types[: 2 * MOST_TYPES])
+            raise UserError(
+                f"In line {sentence.line + place} of {tagged.path} the tag is {sentence.tags[place]!r}; "
+                f"expected O or a type of {known}, which are those of the training data."
+            )
+        found.append(numbers)
+    return found
+
+
 def spans_in_text(spans, text, places):
     """Spans in words as [{"text", "label", "start", "end"}] in characters; `places` of the words."""
     found = []
@@ -131,7 +137,7 @@ def named(entities):
 
 def described(name, split, windows):
     """What there is of a Split, and warnings: a list of sentences for people."""
-    numbers = statistics(split, windows)
+    numbers = _numbers(split)
     said = [f"{numbers['sentences']:,} sentences"]
     said[0] += f" of {numbers['documents']:,} documents" * (numbers["documents"] > 1)
     said.append(f"{numbers['words']:,} words")
@@ -141,7 +147,7 @@ def described(name, split, windows):
         shares = ", ".join(f"{kind} {count / total:.1%}" for kind, count in counts.most_common(MOST_TYPES))
         more = f" and {len(counts) - MOST_TYPES} other types" if len(counts) > MOST_TYPES else ""
         said.append(f"{total:,} entities in {split.tagged.scheme.upper()}{f': {shares}{more}' if total else ''}")
-    long = numbers[f"longer_than_{windows.max_seq_length}"]
+    long = int((split.sizes_in_pieces + 2 > windows.max_seq_length).sum())
     said.append(f"all fit into {windows.max_seq_length} pieces" if not long else _about_length(split, windows, long))
     said += ["filled up with the document around"] * windows.document_context
     lost = numbers["words_without_piece"]
@@ -166,17 +172,18 @@ def _counts(split):
 
 
 def statistics(split, windows):
-    """How much there is of a Split, as {name: number} for the report."""
-    sizes = split.sizes_in_pieces + 2
-    found = {
+    """How much there is of a Split, as {name: number} for the report, and how long its sentences are."""
+    counts = _counts(split) if split.is_known else collections.Counter()
+    shares = {f"share_of_{kind}": round(count / sum(counts.values()), 4) for kind, count in counts.most_common()}
+    lengths = text_lengths.statistics(split.sizes_in_pieces + 2, windows.max_seq_length)
+    return {**_numbers(split), **lengths, **shares}
+
+
+def _numbers(split):
+    return {
         "sentences": len(split.sentences),
         "documents": len({sentence.document for sentence in split.sentences}),
         "words": len(split.owners),
         "words_without_piece": int((split.slots < 0).sum()),
-        "mean_length": round(float(sizes.mean()), 1),
-        "longest": int(sizes.max()),
-        f"longer_than_{windows.max_seq_length}": int((sizes > windows.max_seq_length).sum()),
         "rows": split.count,
     }
-    counts = _counts(split) if split.is_known else collections.Counter()
-    return found | {f"share_of_{kind}": round(count / sum(counts.values()), 4) for kind, count in counts.most_common()}

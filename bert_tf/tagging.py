@@ -157,15 +157,24 @@ def _tags(answers, split):
 
 
 def details(answers, split):
-    """{"per_class": scores of each type, "hardest": the sentences with most that was missed or made up}."""
+    """{"per_class": scores of each type, "hardest": the sentences with most that was missed or made up}.
+
+    Of these "truth" names what was missed, and "label" what was made up.
+    """
     tags = _tags(answers, split)
     rows = []
     for row in told(answers, split):
-        true, found = ({(e["label"], e["start"], e["end"]) for e in row[side]} for side in ("truth", "entities"))
-        label, truth = named(row["entities"]) or "none", named(row["truth"]) or "none"
-        rows.append({"id": row["id"], "text": row["text"], "label": label, "truth": truth, "wrong": len(true ^ found)})
+        missed, made_up = _only(row["truth"], row["entities"]), _only(row["entities"], row["truth"])
+        named_ones = {"label": named(made_up) or "nothing", "truth": named(missed) or "nothing else"}
+        rows.append({"id": row["id"], "text": row["text"], **named_ones, "wrong": len(missed) + len(made_up)})
     rows = sorted((row for row in rows if row["wrong"]), key=lambda row: -row["wrong"])
     return {"per_class": entity_scores.per_type(**tags), "hardest": rows[:HARDEST]}
+
+
+def _only(entities, others):
+    """The entities that are not among the others, in their order."""
+    known = {(entity["label"], entity["start"], entity["end"]) for entity in others}
+    return [entity for entity in entities if (entity["label"], entity["start"], entity["end"]) not in known]
 
 
 def told(answers, split):

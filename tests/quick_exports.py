@@ -7,12 +7,14 @@ import tensorflow as tf
 LABELS = ("short", "long")
 
 
-def saved(folder, function, *shapes, labels=LABELS):
-    """Saves a function of strings as an export."""
+def saved(folder, function, *shapes, labels=LABELS, **more):
+    """Saves a function of strings as an export, and more functions of `text` under their names."""
     specs = [tf.TensorSpec([None, *shape], kind, name) for name, kind, shape in shapes]
+    text = [tf.TensorSpec([None], tf.string, "text")]
     module = tf.Module()
-    module.signature = tf.function(function, input_signature=specs)
-    tf.saved_model.save(module, str(folder), signatures={"serving_default": module.signature})
+    module.functions = {name: tf.function(each, input_signature=text) for name, each in more.items()}
+    module.functions["serving_default"] = tf.function(function, input_signature=specs)
+    tf.saved_model.save(module, str(folder), signatures=dict(module.functions))
     (folder / "about.json").write_text(json.dumps({"task": "sizes", "labels": list(labels)}))
     return folder
 
@@ -37,6 +39,41 @@ def filled(text):
     }
 
 
+def first_word(question, context):
+    """Outputs of an export that answers questions: the first word of the context, or with less probability nothing."""
+    word = tf.strings.regex_replace(context, r"(?s)\s.*", "")
+    end = tf.strings.length(word, "UTF8_CHAR")
+    start, score = tf.zeros_like(end), tf.fill(tf.shape(end), 0.75)
+    answers = tf.stack([word, tf.fill(tf.shape(end), "")], -1)
+    shares = tf.stack([score, 1 - score], -1)
+    return {"answer": word, "start": start, "end": end, "score": score, "answers": answers, "probabilities": shares}
+
+
+def names(text):
+    """Outputs of an export that finds names: the first word of every text is one."""
+    found = first_word(text, text)
+    kept = {"texts": found["answer"], "starts": found["start"], "ends": found["end"], "scores": found["score"]}
+    kept["labels"] = tf.fill(tf.shape(text), "WORD")
+    return {name: x[:, None] for name, x in kept.items()}
+
+
+def looks(text):
+    """A signature of attention: tokens are letters; in layer l of 2, head h of 3, each looks 3 l + h letters on."""
+    letters = tf.strings.unicode_split(text, "UTF-8")
+    lengths = tf.cast(letters.row_lengths(), tf.int32)
+    slots = tf.reduce_max(lengths)
+    steps = tf.reshape(tf.range(6), [2, 3])[None, :, :, None]
+    targets = (tf.range(slots) + steps) % lengths[:, None, None, None]  # [B, 2, 3, T]
+    used = tf.sequence_mask(lengths, dtype=tf.float32)[:, None, None, :, None]
+    return {"tokens": letters.to_tensor(""), "attention": used * tf.one_hot(targets, slots), "lengths": lengths}
+
+
+def vectors(text):
+    """Outputs of an export that gives texts vectors: two numbers, the length and ten."""
+    lengths = tf.strings.length(text)
+    return {"vectors": tf.stack([lengths, tf.fill(tf.shape(lengths), 10)], -1)}
+
+
 def make(folder):
     """{kind: folder of an export}, made in a folder."""
     length = tf.strings.length
@@ -52,7 +89,22 @@ def make(folder):
             text_a,
             ("choices", tf.string, (2,)),
         ),
-        "number": saved(folder / "number", lambda text_a: {"values": tf.cast(length(text_a), tf.float32) / 3}, text_a),
+        "number": saved(
+            folder / "number",
+            lambda text_a: {"values": tf.cast(length(text_a), tf.float32) / 3},
+            text_a,
+            attention=looks,
+        ),
         "mask": saved(folder / "mask", filled, ("text", tf.string, ()), labels=()),
         "other": saved(folder / "other", lambda ids: {"ids": ids}, ("ids", tf.int32, ())),
+    }
+
+
+def for_the_page(folder):
+    """{kind: folder of an export} of the kinds that only a page shows."""
+    text, question, context = ((name, tf.string, ()) for name in ("text", "question", "context"))
+    return {
+        "question": saved(folder / "question", first_word, question, context),
+        "entities": saved(folder / "entities", names, text),
+        "vectors": saved(folder / "vectors", vectors, text),
     }

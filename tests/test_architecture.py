@@ -23,12 +23,13 @@ SIDES = {
     "means": "optimizers distribute precision metrics squad_scores entity_scores",
     "task": "task",
     "formats": "torch_pickle checkpoint_files checkpoints",
-    "tasks": "goals splits classification predictions spans question_splits answering squad_files marked_answers "
-    "tag_splits tag_serving tagging feature_tables feature_files extraction feature_cache feature_tagging tasks",
+    "tasks": "goals text_lengths splits classification predictions spans question_splits answering squad_files "
+    "marked_answers tag_splits tag_serving tagging feature_tables feature_files extraction feature_cache "
+    "feature_tagging attention tasks",
     "loop": "learner train selection train_state run_folder export exported",
-    "report": "curves scoreboard report",
+    "report": "published curves scoreboard report comparison",
     "edge": "flags device_flags fine_tuning_flags preparation starting_point fine_tuning fine_tuning_run sweep "
-    "ablations ablation ablation_tables serving commands",
+    "ablations ablation ablation_tables finished_run scored_export serving commands",
 }
 SIDE_OF = {module: side for side, modules in SIDES.items() for module in modules.split()}
 # What each side may import, beside itself.
@@ -50,7 +51,8 @@ NO_TENSORFLOW = (
     "records workers curves report flags preparation starting_point fine_tuning sweep run_folder task tables "
     "examples prepared_datasets metrics predictions "
     "asked exported scoreboard checkpoints checkpoint_files device_flags commands commands.convert commands.predict "
-    "commands.extract vector_choice feature_files feature_tables squad_scores squad_files questions marked_answers"
+    "commands.extract commands.evaluate commands.export commands.report published comparison vector_choice "
+    "feature_files feature_tables squad_scores squad_files questions marked_answers"
 ).split()
 VAGUE = {"utils", "util", "helpers", "helper", "misc", "base", "common"}
 

@@ -42,7 +42,7 @@ def test_help_names_the_commands_within_half_a_second_and_without_tensorflow():
     assert (done.returncode, done.stderr) == (0, "") and "convert   Rewrites a checkpoint" in done.stdout
     assert min(seconds) < 0.5
     code = (
-        "import sys; from bert_tf import commands; commands._parser(); print({'tensorflow', 'keras'} & {*sys.modules})"
+        "import sys; from bert_tf import commands; commands.parser(); print({'tensorflow', 'keras'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.stdout == "set()\n"
@@ -77,6 +77,74 @@ def test_convert_says_what_is_fresh_unused_and_left_out(source, tmp_path, capsys
     assert "  fresh   next_sentence/kernel\n" in said and "  unused  adapter/kernel\n" in said
     assert "  left out adapter/kernel, which has no place in the format huggingface\n" in said
     assert json.loads((tmp_path / "to" / "config.json").read_text())["architectures"] == ["BertForMaskedLM"]
+
+
+def test_convert_says_the_same_to_programs(source, tmp_path, capsys):
+    assert commands.main(["convert", str(source), str(tmp_path / "to"), "--format=huggingface", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (len(found.pop("loaded")), found.pop("source"), found.pop("target")) == (
+        38, str(source), str(tmp_path / "to")
+    )  # fmt: skip
+    assert found == {
+        "format": "huggingface", "pieces": 30, "lower_case": True, "labels": None, "kind": None, "fresh": [],
+        "unused": [], "refused": [], "left_out": [],
+    }  # fmt: skip
+
+
+def test_a_vocabulary_is_learned_and_extended_whole_or_not_at_all(tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("The fox ran over the hill.\n\nIt saw a fox.\n" * 9)
+    (tmp_path / "words.txt").write_text("krill\n")
+    vocab, longer = tmp_path / "vocab.txt", tmp_path / "longer.txt"
+    assert commands.main(["vocabulary", str(tmp_path / "a.txt"), str(vocab), "--vocab_size=40", "--json"]) == 0
+    pieces = vocabulary.read(vocab)
+    assert json.loads(capsys.readouterr().out) == {"vocabulary": str(vocab), "pieces": len(pieces), "lower_case": True}
+    assert "fox" in pieces and len(pieces) <= 40
+    assert commands.main(["vocabulary", str(tmp_path / "words.txt"), str(longer), f"--extend={vocab}"]) == 0
+    assert vocabulary.read(longer) == [*pieces, "krill"]
+    for arguments, said in (
+        (["a.txt", "vocab.txt"], "There is something at .*vocab.txt already"),
+        (["none.txt", "new.txt"], "none.txt"),
+        (["words.txt", "new.txt", f"--extend={longer}"], "'krill' is in the vocabulary already"),
+        (["a.txt", "new.txt", "--vocab_size=5"], "vocab_size is 5; expected more than the 5 special pieces"),
+    ):
+        first, second, *flags = arguments
+        assert commands.main(["vocabulary", str(tmp_path / first), str(tmp_path / second), *flags]) == 2
+        assert re.search(said, capsys.readouterr().err) and not (tmp_path / "new.txt").exists()
+
+
+COMPLETES = """
+source completion.bash
+words=(bert-tf {words} "{typed}")
+COMP_WORDS=("${{words[@]}}") COMP_CWORD=$((${{#words[@]}} - 1)) COMP_LINE="${{words[*]}}" COMP_POINT=${{#COMP_LINE}}
+$(complete -p bert-tf | sed 's/.*-F \\([^ ]*\\).*/\\1/') bert-tf "{typed}"
+echo "${{COMPREPLY[*]}}"
+"""
+
+
+@pytest.mark.parametrize(
+    "words, typed, expected",
+    [
+        ("", "e", "evaluate export extract"),
+        ("convert a b", "--form", "--format"),
+        ("convert a b --format", "", "google_tf huggingface keras_hub native"),
+        ("export", "ru", "runs"),
+    ],
+)
+def test_bash_completes_commands_flags_choices_and_folders(words, typed, expected, tmp_path, capsys):
+    assert commands.main(["completion", "bash"]) == 0
+    (tmp_path / "completion.bash").write_text(capsys.readouterr().out)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "rules.txt").touch()
+    command = ["bash", "-c", COMPLETES.format(words=words, typed=typed)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.stdout.split(), done.stderr) == (expected.split(), "")
+
+
+def test_zsh_and_fish_are_told_the_commands_too(capsys):
+    for shell in ("zsh", "fish"):
+        assert commands.main(["completion", shell]) == 0
+        said = capsys.readouterr().out
+        assert "evaluate" in said and "text_columns" in said
 
 
 def test_convert_of_a_classifier_finds_a_place_for_its_head_and_tells_its_labels(tmp_path, capsys):

@@ -88,7 +88,7 @@ def test_the_commands_of_the_page_have_flags_that_exist():
     train, predict = commands_of_the_page.splitlines()
     assert set(re.findall(r"--(\w+)", train)) <= set(Flags.__dataclass_fields__)
     assert train.startswith("PYTHONPATH=. python run_classifier.py --task_name=my_lab.sarcasm/headlines ")
-    given = commands._parser().parse_args(["predict", "runs/sarcasm", "--text=Local"])
+    given = commands.parser().parse_args(["predict", "runs/sarcasm", "--text=Local"])
     assert predict.startswith("bert-tf predict runs/sarcasm --text=") and given.text == "Local"
 
 

@@ -138,7 +138,7 @@ def test_few_texts_are_held_and_rows_pass_the_encoder_in_blocks(folder, monkeypa
 
 
 def extract_arguments(*arguments):
-    return commands._parser().parse_args(["extract", "model", "--max_seq_length=12", *arguments])
+    return commands.parser().parse_args(["extract", "model", "--max_seq_length=12", *arguments])
 
 
 def parts(folder, arguments):

@@ -79,6 +79,14 @@ def test_the_command_prints_entities_with_their_places(trained, capsys, tmp_path
     )
 
 
+def test_the_export_scores_a_file_as_the_script_did(trained, capsys):
+    folder, run, _ = trained
+    assert commands.main(["evaluate", str(run), f"--file={folder / 'dev.txt'}", "--batch_size=4", "--json"]) == 0
+    found, results = json.loads(capsys.readouterr().out), json.loads((run / "eval_results.json").read_text())
+    assert found["scores"] == pytest.approx({name: results[name] for name in ("f1", "precision", "recall")})
+    assert found["details"]["per_class"] == json.loads((run / "eval_details.json").read_text())["dev"]["per_class"]
+
+
 def options(folder, **changes):
     """The flags that the task reads."""
     files = {"data_dir": str(folder), "train_file": "", "eval_file": "", "predict_file": ""}

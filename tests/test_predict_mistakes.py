@@ -26,7 +26,7 @@ def exports(tmp_path_factory):
 MISTAKES = {
     "no folder": ("none", ["--text=a"], "There is no folder .*none: give that of an export"),
     "no export": ("empty", ["--text=a"], "empty is no export: it holds no saved_model.pb"),
-    "run without": ("run", ["--text=a"], "The run in .* has no export: start it again"),
+    "run without": ("run", ["--text=a"], "The run in .* has no export: `bert-tf export"),
     "damaged": ("damaged", ["--text=a"], "cannot be loaded .*damaged or missing"),
     "no strings": ("other", ["--text=a"], "takes ids of int32 .*; expected strings"),
     "nothing": ("single", [], "one of the arguments --text --file is required"),

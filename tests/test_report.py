@@ -141,6 +141,15 @@ def test_training_and_held_out_share_a_chart_with_the_unigram_line():
     assert chart.curves[1].dots == "M1000.0 500.0h0"
 
 
+def test_lengths_of_texts_are_bars_with_their_numbers(tmp_path):
+    lengths = {"width": 8, "counts": [10, 40, 5]}
+    statistics = {"train": {"examples": 55, "padding_when_packed": 0.05, "lengths": lengths}}
+    page = page_of(tmp_path, run=RUN | {"text_statistics": statistics})
+    text = as_read(page)
+    assert "How long the texts are Train Examples 55 Padding when packed 0.05 Train pieces of a text, 8 a bar" in text
+    assert '<i style="height: 25.0%" title="1 to 8 pieces: 10"></i>' in page and "1 17 and more" in text
+
+
 def test_a_single_line_of_metrics_is_a_dot_in_the_middle():
     (chart,) = curves.charts([{"step": 7, "loss": 3}])
     assert chart.curves[0].dots == "M500.0 500.0h0"

@@ -3,8 +3,12 @@
 import json
 import pathlib
 
+import numpy as np
 import pytest
+import tensorflow as tf
 import warm
+
+from bert_tf import commands, exported
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TINY = {
@@ -28,7 +32,7 @@ def trained(tmp_path_factory):
     (folder / "train.csv").write_text("text,kind\n" + "".join(rows))
     (folder / "dev.csv").write_text("text,kind\n" + "".join(rows[:5]))
     (folder / "new.tsv").write_text('text\nthe "cat sat\n')
-    code, said, complaints = script(**TINY, data_dir=folder, output_dir=folder / "run")
+    code, said, complaints = script(**TINY, data_dir=folder, output_dir=folder / "run", export_attention=True)
     assert code == 0, complaints
     return folder, folder / "run", said
 
@@ -44,6 +48,10 @@ def test_a_run_leaves_results_and_a_checkpoint_that_can_be_read(trained):
     assert set(results) == {"loss", "cross_entropy", "accuracy", "macro_f1"}
     assert json.loads((run / "task.json").read_text()) == {"task": "table", "labels": ["cat", "dog"], "kind": "class"}
     assert json.loads((run / "export" / "about.json").read_text())["labels"] == ["cat", "dog"]
+    signatures = exported.signatures(str(run / "export"))
+    assert set(signatures) == {"serving_default", "tf_example", "attention"}
+    tokens = signatures["attention"](text=tf.constant(["the cat ||| dog"]))["tokens"].numpy()[0].tolist()
+    assert tokens[0] == b"[CLS]" and tokens[-1] == b"[SEP]" and tokens.count(b"[SEP]") == 2
     assert {"vocab.txt", "bert_config.json", "report.html", "eval_details.json"} <= {
         path.name for path in run.iterdir()
     }
@@ -58,6 +66,21 @@ def test_what_was_trained_predicts_a_file_without_labels_and_knows_its_labels(tr
     (row,) = [json.loads(line) for line in (run / "predictions.jsonl").read_text().splitlines()]
     assert row["text_a"] == 'the "cat sat' and row["label"] in ("cat", "dog")
     assert sum(row["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+
+
+def test_its_export_scores_as_the_script_did_and_can_be_made_anew(trained, capsys, tmp_path):
+    folder, run, _ = trained
+    assert commands.main(["evaluate", str(run), f"--file={folder / 'dev.csv'}", "--json"]) == 0
+    scores, results = json.loads(capsys.readouterr().out)["scores"], json.loads((run / "eval_results.json").read_text())
+    assert scores == pytest.approx({name: results[name] for name in ("accuracy", "macro_f1")})
+    assert commands.main(["export", str(run), str(tmp_path / "export")]) == 0
+    first, second = (path / "export" for path in (run, tmp_path))
+    assert (first / "about.json").read_text() == (second / "about.json").read_text()
+    before, after = (tf.train.load_checkpoint(str(path / "variables" / "variables")) for path in (first, second))
+    shapes = before.get_variable_to_shape_map()
+    assert after.get_variable_to_shape_map() == shapes and len(shapes) > 30
+    for name in shapes.keys() - {"_CHECKPOINTABLE_OBJECT_GRAPH"}:
+        np.testing.assert_array_equal(before.get_tensor(name), after.get_tensor(name))
 
 
 MISTAKES = {

@@ -6,6 +6,8 @@ import pathlib
 import pytest
 import warm
 
+from bert_tf import commands
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TINY = {
     "model_size": "tiny", "vocab_size": 60, "max_seq_length": 24, "doc_stride": 8, "max_query_length": 6,
@@ -80,6 +82,16 @@ def test_predictions_are_made_with_the_best_threshold_and_scored_alone_give_the_
     assert code == 0, complaints
     scores = {line.split()[0]: float(line.split()[1]) for line in said.splitlines() if line.startswith("  ")}
     assert scores["f1"] == pytest.approx(results["best_f1"])
+
+
+def test_an_export_made_later_has_the_best_threshold_and_its_scores(trained, capsys, tmp_path):
+    file, (run, _), _ = trained
+    assert commands.main(["export", str(run), str(tmp_path / "export")]) == 0
+    capsys.readouterr()
+    assert commands.main(["evaluate", str(tmp_path / "export"), f"--file={file}", "--json"]) == 0
+    scores, results = json.loads(capsys.readouterr().out)["scores"], read(run / "eval_results.json")
+    assert scores["f1"] == pytest.approx(results["best_f1"]) and scores["total"] == 8
+    assert scores["best_f1_thresh"] == pytest.approx(results["best_f1_thresh"], abs=1e-4)
 
 
 def test_the_answers_of_two_seeds_are_joined(trained, tmp_path):

@@ -28,8 +28,9 @@ def test_classes_confusions_and_hardest_examples_are_shown(tmp_path):
     scores = {"loss": 0.7, "cross_entropy": 0.7, "accuracy": 0.625}
     page = page_of(tmp_path, run=RUN | {"name": "glue/RTE"}, eval_details=DETAILS, eval_results=scores)
     text = as_read(page)
-    for expected in (
-        "data 0.625 Accuracy BERT-base published: 0.664, test set 0.7 Loss Which",  # each once, the loss last
+    for expected in (  # scores once each, the loss last
+        "data 0.625 Accuracy published, test set: BERT-base 0.664 BERT-large 0.701 0.7 Loss",
+        "Million parameters: BERT-base 110, BERT-large 340; this model has 1.48. Published: Devlin et al. 2018.",
         "&lt;no&gt; 75.0 % 60.0 % 66.7 % 5 yes 50.0 % 66.7 % 57.1 % 3",
         "is ↓ &nbsp;said → &lt;no&gt; yes &lt;no&gt; 3 60 % 2 40 % yes 1 33 % 2 67 %",
         "First. Second. is &lt;no&gt; 5.0 % said yes 95.0 %",

@@ -8,20 +8,21 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import httpx
-import numpy as np
 import pytest
 import quick_exports
+import tensorflow as tf
+from google.protobuf import json_format
 from starlette.testclient import TestClient
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
 
+from bert_tf import memory
 from bert_tf.commands import main, serve
-from bert_tf.errors import UserError
 from bert_tf.serving.app import Server
-from bert_tf.serving.batcher import Batcher, Busy
-from bert_tf.serving.served import Served, Signature
+from bert_tf.serving.served import Served
 
 ROOT = Path(__file__).parent.parent
 
@@ -38,7 +39,7 @@ def models(exports):
 
 @pytest.fixture
 def client(models):
-    with TestClient(Server(models, most_bytes=2000).app(), raise_server_exceptions=False) as client:
+    with TestClient(Server(models, most_bytes=2000, most_instances=32).app(), raise_server_exceptions=False) as client:
         yield client
 
 
@@ -46,19 +47,50 @@ def predict(client, name="single", **body):
     return client.post(f"/v1/models/{name}:predict", json=body)
 
 
-def test_the_routes_and_messages_are_those_of_tensorflow_serving(client):
+def parsed(message, told):
+    """JSON read as a message of tensorflow-serving-api, which knows every field of it, and written again."""
+    read = json_format.ParseDict(told, message)
+    options = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
+    return read, json_format.MessageToDict(read, **options)
+
+
+@pytest.mark.parametrize("path", ["/v1/models/single", "/v1/models/single/versions/1"])
+def test_the_state_is_the_message_of_tensorflow_serving(client, path):
+    told = client.get(path).json()
     status = {"version": "1", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
-    for path in ("/v1/models/single", "/v1/models/single/versions/1"):
-        assert client.get(path).json() == {"model_version_status": [status]}
+    assert told == {"model_version_status": [status]}
+    message, written = parsed(get_model_status_pb2.GetModelStatusResponse(), told)
+    assert written == told
+    assert message.model_version_status[0].state == get_model_status_pb2.ModelVersionStatus.AVAILABLE
+
+
+def test_the_metadata_are_the_message_of_tensorflow_serving_and_what_the_export_says(client, exports):
     told = client.get("/v1/models/choice/metadata").json()
-    assert told["model_spec"] == {"name": "choice", "signature_name": "", "version": "1"}
-    signature = told["metadata"]["signature_def"]["signature_def"]["serving_default"]
-    assert signature["method_name"] == "tensorflow/serving/predict"
-    choices = signature["inputs"]["choices"]
-    assert choices["dtype"] == "DT_STRING"
-    sizes = [size["size"] for size in choices["tensor_shape"]["dim"]]
-    assert sizes == ["-1", "2"] and choices["tensor_shape"]["unknown_rank"] is False
-    assert signature["outputs"]["probabilities"]["dtype"] == "DT_FLOAT"
+    kind = {"@type": "type.googleapis.com/tensorflow.serving.SignatureDefMap"}  # the JSON of REST leaves it out
+    full = {**told, "metadata": {"signature_def": kind | told["metadata"]["signature_def"]}}
+    message, written = parsed(get_model_metadata_pb2.GetModelMetadataResponse(), full)
+    assert written == full and message.model_spec.name == "choice" and message.model_spec.version.value == 1
+    signatures = get_model_metadata_pb2.SignatureDefMap()
+    assert message.metadata["signature_def"].Unpack(signatures)
+    saved = saved_model_pb2.SavedModel.FromString((exports["choice"] / "saved_model.pb").read_bytes())
+    assert dict(signatures.signature_def) == dict(saved.meta_graphs[0].signature_def)
+    signature = signatures.signature_def["serving_default"]
+    assert signature.method_name == "tensorflow/serving/predict"
+    assert [size.size for size in signature.inputs["choices"].tensor_shape.dim] == [-1, 2]
+
+
+def test_what_is_predicted_holds_what_a_predict_response_would(client, exports):
+    texts = ["a text that is long", "é"]
+    answer = predict(client, instances=texts, signature_name="serving_default").json()["predictions"]
+    outputs = tf.saved_model.load(str(exports["single"])).signatures["serving_default"](tf.constant(texts))
+    message = predict_pb2.PredictResponse()
+    for name, tensor in outputs.items():
+        message.outputs[name].CopyFrom(tf.make_tensor_proto(tensor))
+    for row, told in enumerate(answer):
+        assert set(told) == set(message.outputs)
+        assert told["label"].encode() == message.outputs["label"].string_val[row]
+        for name in ("logits", "probabilities"):
+            assert told[name] == tf.make_ndarray(message.outputs[name])[row].tolist()
 
 
 def test_rows_and_columns_are_answered_under_either_path(client):
@@ -88,6 +120,7 @@ def test_rows_and_columns_are_answered_under_either_path(client):
             "'other' not found .*serving_default",
         ),
         ("single:predict", json.dumps({"instances": ["x" * 3000]}), 413, "larger than 2,000 bytes"),
+        ("single:predict", json.dumps({"instances": ["x"] * 33}), 413, "33 instances: send at most 32 of serving_def"),
     ],
 )
 def test_garbage_gets_a_sentence_and_the_next_request_its_answer(client, path, content, code, words):
@@ -95,6 +128,16 @@ def test_garbage_gets_a_sentence_and_the_next_request_its_answer(client, path, c
     assert answer.status_code == code
     assert re.search(words, answer.json()["error"]), answer.json()
     assert predict(client, instances=["abc"]).json()["predictions"][0]["label"] == "short"
+
+
+def test_attention_is_answered_of_a_few_texts_at_once(client):
+    asked = {"name": "number", "signature_name": "attention"}
+    alone = predict(client, **asked, instances=["abc"]).json()["predictions"]
+    assert alone[0]["tokens"] == ["a", "b", "c"] and alone[0]["lengths"] == 3
+    assert alone[0]["attention"][1][0] == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    assert len(predict(client, **asked, instances=["abcdef"] * 8).json()["predictions"]) == 8
+    refused = predict(client, **asked, instances=["abc"] * 9)
+    assert refused.status_code == 413 and "send at most 8 of attention at once" in refused.json()["error"]
 
 
 def test_a_body_without_a_length_is_cut_off_where_it_is_too_large(client):
@@ -120,119 +163,11 @@ def test_health_metrics_list_and_page(client):
         "mask": "fill_mask",
         "other": "other",
     }
-    page = client.get("/")
-    assert page.status_code == 200 and "default-src 'none'" in page.headers["content-security-policy"]
-    assert "http://" not in page.text and "https://" not in page.text, "nothing comes from elsewhere"
+    for path in ("/", "/page.css", "/page.js", "/attention.js", "/elements.js"):
+        page = client.get(path)
+        assert page.status_code == 200 and "default-src 'none'" in page.headers["content-security-policy"]
+        assert "http://" not in page.text and "https://" not in page.text, "nothing comes from elsewhere"
     assert client.put("/v1/models/single").status_code == 405
-
-
-class Slow:
-    """A signature that waits for an event, and says which rows it was given together."""
-
-    inputs = outputs = {"x": ("string", (None,))}
-
-    def __init__(self):
-        self.batches, self.go = [], threading.Event()
-
-    def __call__(self, arrays):
-        self.batches.append(arrays["x"].tolist())
-        assert self.go.wait(10)
-        if b"bad" in arrays["x"].tolist():
-            raise ValueError("this one cannot be")
-        return {"x": arrays["x"]}
-
-    only_own = staticmethod(lambda outputs: outputs)
-
-
-def rows(*texts):
-    return {"x": np.array([text.encode() for text in texts], object)}
-
-
-def test_what_comes_while_a_batch_is_computed_is_computed_together():
-    async def scenario():
-        slow, batcher = Slow(), Batcher(most_rows=4)
-        first = asyncio.create_task(batcher.answer(slow, rows("a")))
-        await asyncio.sleep(0.05)
-        others = [asyncio.create_task(batcher.answer(slow, rows(*texts))) for texts in ("bc", "d", "efg")]
-        await asyncio.sleep(0.05)
-        slow.go.set()
-        answers = [answer["x"].tolist() for answer in await asyncio.gather(first, *others)]
-        await batcher.close()
-        return slow.batches, answers
-
-    batches, answers = asyncio.run(scenario())
-    assert batches == [[b"a"], [b"b", b"c", b"d"], [b"e", b"f", b"g"]]
-    assert answers == [[b"a"], [b"b", b"c"], [b"d"], [b"e", b"f", b"g"]]
-
-
-def test_one_bad_request_in_a_batch_does_not_spoil_the_others():
-    async def scenario():
-        slow, batcher = Slow(), Batcher()
-        asked = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in ("first", "good", "bad", "fine")]
-        await asyncio.sleep(0.05)
-        slow.go.set()
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        await batcher.close()
-        return [str(each) if isinstance(each, Exception) else each["x"].tolist()[0] for each in found]
-
-    assert asyncio.run(scenario()) == [b"first", b"good", "this one cannot be", b"fine"]
-
-
-def test_a_full_queue_refuses_and_what_was_given_up_is_not_computed():
-    async def scenario():
-        slow, batcher = Slow(), Batcher(most_waiting=2)
-        first = asyncio.create_task(batcher.answer(slow, rows("a")))
-        await asyncio.sleep(0.05)
-        given_up, kept = (asyncio.create_task(batcher.answer(slow, rows(text))) for text in "bc")
-        await asyncio.sleep(0.05)
-        with pytest.raises(Busy):
-            await batcher.answer(slow, rows("d"))
-        given_up.cancel()
-        await asyncio.sleep(0.01)
-        slow.go.set()
-        await asyncio.gather(first, kept)
-        await batcher.close()
-        return slow.batches
-
-    assert asyncio.run(scenario()) == [[b"a"], [b"c"]]
-
-
-def test_an_answer_that_cannot_be_handed_out_fails_alone():
-    async def scenario():
-        slow, batcher = Slow(), Batcher()
-        slow.go.set()
-        slow.only_own = lambda outputs: outputs["not there"]
-        with pytest.raises(KeyError):
-            await asyncio.wait_for(batcher.answer(slow, rows("a")), 10)
-        del slow.only_own
-        answer = await asyncio.wait_for(batcher.answer(slow, rows("b")), 10)
-        await batcher.close()
-        return answer["x"].tolist()
-
-    assert asyncio.run(scenario()) == [b"b"]
-
-
-def test_a_large_request_is_computed_in_parts_and_put_together_again():
-    async def scenario():
-        slow, batcher = Slow(), Batcher(most_rows=3)
-        slow.go.set()
-        answer = await batcher.answer(slow, rows(*"abcdefgh"))
-        await batcher.close()
-        return slow.batches, answer["x"].tolist()
-
-    batches, answer = asyncio.run(scenario())
-    assert [len(batch) for batch in batches] == [3, 3, 2] and answer == [bytes([97 + i]) for i in range(8)]
-
-
-def test_nobody_sees_the_padding_that_others_made():
-    shape = {"pieces": ("string", (None, None, 2)), "scores": (np.float32, (None, None, 2))}
-    own = Signature(None, {}, shape).only_own(
-        {
-            "pieces": np.array([[[b"a", b"b"], [b"", b""], [b"", b""]]], object),
-            "scores": np.array([[[0.5, 0], [0, 0], [0, 0]]], np.float32),
-        }
-    )
-    assert own["pieces"].tolist() == [[[b"a", b"b"]]] and own["scores"].tolist() == [[[0.5, 0.0]]]
 
 
 def test_many_clients_get_what_one_gets(models):
@@ -269,8 +204,6 @@ def test_the_command_serves_until_it_is_told_to_stop_and_clients_that_vanish_dis
         url = f"http://127.0.0.1:{port}/v1/models/two:predict"
         good = httpx.post(url, json={"instances": [{"text_a": "xyz", "text_b": "x"}]})
         assert good.json()["predictions"][0]["label"] == "long"
-        with pytest.raises(UserError, match=f"127.0.0.1:{port} cannot be listened on .Address already in use.: give"):
-            serve.listening("127.0.0.1", port)
     finally:
         process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0 and process.stdout.read() == "Stopped.\n"
@@ -282,24 +215,26 @@ def test_the_command_serves_until_it_is_told_to_stop_and_clients_that_vanish_dis
         (["nowhere"], "no folder nowhere"),
         (["{single}", "--port=70000"], "--port is 70000"),
         (["{single}", "--timeout=0"], "--timeout is 0"),
+        (["{tmp}"], "is no export: it holds no saved_model.pb"),
+        (["{single}", "--port={taken}"], "cannot be listened on (Address already in use): give another --port"),
         (["{single}", "{single}"], "Two models would be called single"),
         (["{single}", "{pair}", "--name=x"], "--name goes with one export"),
         (["a/b={single}"], "cannot be called 'a/b'"),
     ],
 )
-def test_a_mistake_is_one_line(exports, capsys, arguments, words):
-    given = [text.format(**exports) for text in arguments]
-    assert main(["serve", *given]) == 2
+def test_a_mistake_is_one_line(exports, capsys, tmp_path, arguments, words):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        there = {**exports, "tmp": tmp_path, "taken": other.getsockname()[1]}
+        assert main(["serve", *(text.format(**there) for text in arguments)]) == 2
     error = capsys.readouterr().err
     assert words in error and error.count("\n") == 1
 
 
-def test_a_model_above_the_memory_that_is_free_is_refused(exports, monkeypatch):
-    import psutil
-
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: type("Memory", (), {"available": 10})())
-    with pytest.raises(UserError, match="GiB are free: serve it on a machine with more"):
-        Served("single", str(exports["single"]))
+def test_a_model_above_the_memory_that_is_free_is_refused(exports, monkeypatch, capsys):
+    monkeypatch.setattr(memory, "of_machine", lambda: (1000, 10))
+    assert main(["serve", str(exports["single"]), "--port=0"]) == 2
+    error = capsys.readouterr().err
+    assert "GiB are free: serve it on a machine with more" in error and error.count("\n") == 1
 
 
 def test_a_run_gives_its_name_to_its_export():

@@ -24,7 +24,7 @@ CONFIG = TrainConfig(
     train_batch_size=4,
     eval_batch_size=2,
     learning_rate=0.003,
-    num_train_steps=30,
+    num_train_steps=60,
     num_warmup_steps=0,
     max_eval_steps=99,
 )
@@ -188,14 +188,14 @@ def test_an_epoch_has_every_row_once_and_goes_on_where_it_was_saved(path, tmp_pa
     assert next(again)["row_numbers"].numpy().tolist() == expected["row_numbers"].numpy().tolist()
 
 
-def test_thirty_steps_learn_the_tags_and_the_scores_say_so(path):
+def test_sixty_steps_learn_the_tags_and_the_scores_say_so(path):
     task, strategy = task_of(path), distribute.create_strategy("one_device")
     with strategy.scope():
         model = model_of(task, strategy)
         learner = Learner(task, model, CONFIG, strategy)
     evaluate = Evaluator(task, model, CONFIG, strategy)
     before = evaluate()
-    for batch in task.train_batches(4, 3).take(30):
+    for batch in task.train_batches(4, 3).take(60):
         learner.step(batch)
     after = evaluate()
     assert after["loss"] < 0.1 * before["loss"] and after["f1"] == 1.0 > before["f1"] > 0
@@ -235,6 +235,17 @@ def test_predictions_are_the_file_with_a_column_more_and_slices_of_texts(path, t
         spans = [(kind, places[a][0], places[b - 1][1]) for kind, a, b in tag_schemes.spans(sentence.tags)]
         assert [(e["label"], e["start"], e["end"]) for e in row["entities"]] == spans
         assert all(row["text"][e["start"] : e["end"]] == e["text"] for e in row["entities"] + row["truth"])
+
+
+def test_the_hardest_sentences_name_what_was_missed_and_what_was_made_up(path):
+    task = task_of(path)
+    split = task.source("dev")
+    guesses, there = np.zeros((split.count, 12), np.float32), split.rows >= 0
+    guesses[split.rows[there], split.slots[there]] = split.truth[there]
+    guesses[split.rows[-1], split.slots[-1]] = 0  # the second word of 科技 is O
+    answers = {"guesses": guesses, "shares": np.ones_like(guesses), "row_numbers": np.arange(split.count)}
+    (row,) = task.details(answers, "dev")["hardest"]
+    assert row == {"id": "4", "text": "科技", "label": "科 LOC", "truth": "科技 LOC", "wrong": 2}
 
 
 def test_what_cannot_be_tagged_is_said_in_a_sentence(path, tmp_path):

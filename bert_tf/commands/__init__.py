@@ -21,7 +21,7 @@ def main(arguments=None):
     The user's mistakes end as one line on standard error and exit code 2.
     """
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     try:
         with _stopped_by(signal.SIGTERM):
             given.run(given)
@@ -70,9 +70,10 @@ class _Parser(argparse.ArgumentParser):
         self.exit(_failed(f"{message}. Try --help.", 2))
 
 
-def _parser():
-    parser = _Parser(prog="bert-tf", description="Tools around BERT models.", allow_abbrev=False)
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+def parser():
+    """The ArgumentParser of the console script, with every sub-command."""
+    made = _Parser(prog="bert-tf", description="Tools around BERT models.", allow_abbrev=False)
+    commands = made.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for name in _names():
         module = importlib.import_module(f"{__name__}.{name}")
         summary = module.__doc__.splitlines()[0]
@@ -80,7 +81,7 @@ def _parser():
         command.formatter_class = argparse.RawDescriptionHelpFormatter
         module.add_arguments(command)
         command.set_defaults(run=module.run)
-    return parser
+    return made
 
 
 def _names():

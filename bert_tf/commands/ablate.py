@@ -11,6 +11,8 @@ Tables: objectives (table 5 of the paper), sizes (table 6), masking (table 8), s
 embeddings, ELMo-like, GPT-like, BERT).
 """
 
+import json
+
 from bert_tf.errors import UserError
 
 SIZES = "1/64/1,2/128/1,2/128/2,4/128/2,4/256/4"
@@ -33,6 +35,7 @@ def add_arguments(parser):
     parser.add_argument("--fine_tuning", default="", metavar="FLAGS", help="flags of every run on a task")
     parser.add_argument("--num_seeds", type=int, default=2, help="runs on a task (2)")
     parser.add_argument("--dry_run", action="store_true", help="only say what would be run")
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output: ablation.json's")
 
 
 def run(arguments):
@@ -54,12 +57,16 @@ def run(arguments):
         tasks=[ablation.AskedTask.of(task) for task in arguments.task],
         num_seeds=arguments.num_seeds,
     )
+    if arguments.dry_run and arguments.json:
+        print(json.dumps(dict(ablation.commands(plan)), ensure_ascii=False))
+        return
     if arguments.dry_run:
         for name, command in ablation.commands(plan):
             print(name, " ".join(command), sep=": ")
         return
     ablation.run(plan)
-    print(ablation.conclude(plan))
+    told = ablation.conclude(plan)
+    print(json.dumps(ablation.results(plan), ensure_ascii=False) if arguments.json else told)
 
 
 def _shape(text):

@@ -8,6 +8,7 @@ out. TO is a new folder, which appears whole or not at all. GELU, LayerNorm epsi
 """
 
 import dataclasses
+import json
 
 from bert_tf import checkpoint_files, checkpoints, vocabulary
 from bert_tf.errors import UserError
@@ -21,6 +22,7 @@ def add_arguments(parser):
     parser.add_argument(
         "--do_lower_case", choices=("true", "false"), help="casing of a checkpoint that does not say it"
     )
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
 
 
 def run(arguments):
@@ -30,17 +32,35 @@ def run(arguments):
 
     report = weights.compared(model_of(checkpoint), checkpoint.weights)
     weights.expect_no_refusal(report)
-    print(f"{arguments.source}: {report}", flush=True)
+    if not arguments.json:
+        print(f"{arguments.source}: {report}", flush=True)
     left_out = checkpoints.write(checkpoint, arguments.target, arguments.format)
+    if arguments.json:
+        print(json.dumps(as_json(arguments, checkpoint, report, left_out), ensure_ascii=False))
+    else:
+        print(*sentences(arguments, checkpoint, left_out), sep="\n")
+
+
+def as_json(arguments, checkpoint, report, left_out):
+    """What was converted, and what became of every weight, for programs."""
+    told = {"source": arguments.source, "target": arguments.target, "format": arguments.format}
+    known = {"lower_case": checkpoint.lower_case, "labels": checkpoint.labels, "kind": checkpoint.kind}
+    pieces = None if checkpoint.vocabulary is None else len(checkpoint.vocabulary)
+    became = {name: getattr(report, name) for name in ("loaded", "fresh", "unused", "refused")}
+    return {**told, "pieces": pieces, **known, **became, "left_out": list(left_out)}
+
+
+def sentences(arguments, checkpoint, left_out):
+    """The same for people."""
     for name in left_out:
-        print(f"  left out {name}, which has no place in the format {arguments.format}")
-    print(f"Wrote {len(checkpoint.weights) - len(left_out)} weights to {arguments.target} as {arguments.format}.")
+        yield f"  left out {name}, which has no place in the format {arguments.format}"
+    yield f"Wrote {len(checkpoint.weights) - len(left_out)} weights to {arguments.target} as {arguments.format}."
     if checkpoint.labels:
-        print(f"Its labels: {', '.join(checkpoint.labels)}.")
+        yield f"Its labels: {', '.join(checkpoint.labels)}."
     if checkpoint.vocabulary is None:
-        print(f"Without a vocabulary, as {arguments.source} has none: --vocab_file gives it.")
+        yield f"Without a vocabulary, as {arguments.source} has none: --vocab_file gives it."
     if checkpoint.lower_case is None:
-        print(f"Without a word on casing, as {arguments.source} says none: --do_lower_case says it.")
+        yield f"Without a word on casing, as {arguments.source} says none: --do_lower_case says it."
 
 
 def model_of(checkpoint):

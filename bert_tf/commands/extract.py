@@ -16,7 +16,7 @@ import os
 import sys
 import time
 
-from bert_tf import asked, checkpoint_files, checkpoints, exported, feature_files, vector_choice
+from bert_tf import asked, checkpoints, exported, feature_files, finished_run, vector_choice
 from bert_tf.commands.convert import completed
 from bert_tf.commands.predict import watched
 from bert_tf.errors import UserError
@@ -103,8 +103,8 @@ def check(arguments):
                 raise UserError(f"output and file are both {arguments.output}: give the vectors another name.")
     if arguments.output is not None:
         feature_files.expect_writable(arguments.output, overwrite=arguments.overwrite, kind=arguments.format)
-    if arguments.export is not None and not arguments.overwrite:
-        checkpoint_files.expect_free(arguments.export)
+    if arguments.export is not None:
+        finished_run.expect_place(arguments.export, overwrite=arguments.overwrite)
 
 
 def chosen(arguments, checkpoint):

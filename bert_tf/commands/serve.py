@@ -21,6 +21,7 @@ def add_arguments(parser):
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1: this machine alone)")
     parser.add_argument("--port", type=int, default=8501, help="port (8501, TensorFlow Serving's)")
     parser.add_argument("--max_request_bytes", type=int, default=4 << 20, help="largest request (4194304)")
+    parser.add_argument("--max_instances", type=int, default=1024, help="most instances in a request (1024)")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds until an answer is given up (60)")
     parser.add_argument("--max_waiting", type=int, default=256, help="requests that may wait; then 503 (256)")
 
@@ -29,7 +30,7 @@ def run(arguments):
     wanted = named(arguments.exports, arguments.name)
     for path in wanted.values():
         exported.find(path)
-    for flag in ("max_request_bytes", "timeout", "max_waiting"):
+    for flag in ("max_request_bytes", "max_instances", "timeout", "max_waiting"):
         if getattr(arguments, flag) <= 0:
             raise UserError(f"--{flag} is {getattr(arguments, flag)}; expected more than 0.")
     try:
@@ -46,13 +47,14 @@ def run(arguments):
         most_bytes=arguments.max_request_bytes,
         seconds=arguments.timeout,
         most_waiting=arguments.max_waiting,
+        most_instances=arguments.max_instances,
     )
     address = "{}:{}".format(*taken.getsockname()[:2])
     for model in server.models.values():
         print(f"{model.name} ({model.kind}): http://{address}/v1/models/{model.name}:predict", flush=True)
     print(f"Try it at http://{address}/ ; Ctrl-C stops it.", flush=True)
     settings = uvicorn.Config(
-        server.app(), log_level="warning", timeout_graceful_shutdown=int(arguments.timeout), timeout_keep_alive=30
+        server.app(), log_level="error", timeout_graceful_shutdown=int(arguments.timeout), timeout_keep_alive=30
     )
     try:
         uvicorn.Server(settings).run(sockets=[taken])
@@ -90,8 +92,8 @@ def listening(host, port):
     if not 0 <= port < 65536:
         raise UserError(f"--port is {port}; expected 0 (any that is free) to 65535.")
     try:
-        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        taken = socket.socket(family, socket.SOCK_STREAM)
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        taken = socket.socket(family, kind, protocol)  # without the protocol asyncio lets answers wait 40 ms (Nagle)
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(address)
         taken.listen(1024)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import importlib.resources
 import json
 import time
@@ -18,11 +19,15 @@ from bert_tf.serving import values
 from bert_tf.serving.batcher import Batcher, Busy
 from bert_tf.serving.served import VERSION
 
+PAGE = {"page.css": "text/css", **dict.fromkeys(("page.js", "attention.js", "elements.js"), "text/javascript")}
+MOST_TABLES = 8  # instances of a signature that answers tables, as that of attention does: megabytes each
+MANY = 20_000  # values of an answer from which it is written beside the loop that serves the others
+DEEP = "The request is nested too deeply."
 GONE = 499  # what servers write down for a client that did not wait; nobody is told
 BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)  # seconds
 SECURITY = {
-    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
 }
@@ -31,10 +36,11 @@ SECURITY = {
 class Server:
     """The models that are served, and what is counted of them."""
 
-    def __init__(self, models, *, most_bytes=4 << 20, seconds=60.0, most_waiting=256):
-        """models: list of Served. A body of more bytes is refused, an answer that takes longer given up."""
+    def __init__(self, models, *, most_bytes=4 << 20, seconds=60.0, most_waiting=256, most_instances=1024):
+        """models: list of Served. A body of more bytes is refused and one of more instances, which would let others
+        wait; an answer that takes longer is given up."""
         self.models = {model.name: model for model in models}
-        self.most_bytes, self.seconds = most_bytes, seconds
+        self.most_bytes, self.seconds, self.most_instances = most_bytes, seconds, most_instances
         self.registry = prometheus_client.CollectorRegistry()
         self._requests = self._counter("requests", "Requests that were answered, by code.", "model", "code")
         self._batches = self._counter("batches", "Batches that were computed.", "model")
@@ -61,8 +67,8 @@ class Server:
     def app(self):
         """The application, for uvicorn or another ASGI server."""
         versions = "/v1/models/{name}/versions/{version}"
-        routes = [
-            Route("/", self.page),
+        routes = [Route(f"/{name}", functools.partial(self.page, name=name)) for name in ("", *PAGE)]
+        routes += [
             Route("/v1/models", self.listed),
             Route("/healthz", self.live),
             Route("/readyz", self.ready),
@@ -95,9 +101,11 @@ class Server:
             )
         return self.models[name]
 
-    async def page(self, _):
-        text = importlib.resources.files("bert_tf.serving").joinpath("page.html").read_text(encoding="utf-8")
-        return Response(text, media_type="text/html", headers=SECURITY)
+    async def page(self, _, name):
+        """A file of the page."""
+        file = importlib.resources.files("bert_tf.serving") / "page" / (name or "index.html")
+        kind = PAGE.get(name, "text/html")
+        return Response(file.read_text(encoding="utf-8"), media_type=kind, headers=SECURITY)
 
     async def listed(self, _):
         """Every model with its kind and labels, for the page."""
@@ -155,15 +163,21 @@ class Server:
             known = ", ".join(model.signatures)
             raise HTTPException(400, f"Serving signature name {asked!r} not found in signature def. Known: {known}.")
         signature = model.signatures[asked]
+        count, most = values.count(body), MOST_TABLES if signature.has_tables else self.most_instances
+        if count > most:
+            raise HTTPException(413, f"There are {count:,} instances: send at most {most:,} of {asked} at once.")
         try:
             arrays, by_row = values.read(body, signature.inputs)
         except values.BadRequest as error:
             raise HTTPException(400, str(error)) from None
         except RecursionError:
-            raise HTTPException(400, "The request is nested too deeply.") from None
+            raise HTTPException(400, DEEP) from None
+        return await self._answered(self.batchers[model.name], signature, arrays, by_row)
+
+    async def _answered(self, batcher, signature, arrays, by_row):
+        """The response with what the model says."""
         try:
-            answering = self.batchers[model.name].answer(signature, arrays)
-            outputs = await asyncio.wait_for(answering, self.seconds)
+            outputs = await asyncio.wait_for(batcher.answer(signature, arrays), self.seconds)
         except Busy as error:
             raise HTTPException(503, f"{error}: try again later.", {"retry-after": "1"}) from None
         except (TimeoutError, asyncio.TimeoutError):  # two classes before Python 3.11
@@ -172,7 +186,9 @@ class Server:
             raise
         except Exception as error:
             raise HTTPException(400, f"The model cannot answer this: {reason_of(error)}.") from None
-        return JSONResponse(values.written(outputs, by_row))
+        if sum(array.size for array in outputs.values()) < MANY:
+            return JSONResponse(values.written(outputs, by_row))
+        return await asyncio.to_thread(lambda: JSONResponse(values.written(outputs, by_row)))
 
     async def _body(self, request):
         """The body; 413 as soon as it is known to be too large, and nothing is kept of it then."""
@@ -200,7 +216,7 @@ def _json(body):
     except ValueError as error:
         raise HTTPException(400, f"The request is no JSON: {error}.") from None
     except RecursionError:
-        raise HTTPException(400, "The request is nested too deeply.") from None
+        raise HTTPException(400, DEEP) from None
 
 
 async def _told(_, error):

@@ -11,6 +11,7 @@ import dataclasses
 import numpy as np
 
 MOST_ROWS = 64  # of a batch
+MOST_BYTES = 16_384  # of text in a batch: more is not faster, but lets those who come next wait
 GATHERING = 0.002  # seconds that a batch waits for others once there are several clients
 
 
@@ -26,9 +27,9 @@ class _Waiting:
     arrays: dict
     answer: asyncio.Future
 
-    @property
-    def rows(self):
-        return len(next(iter(self.arrays.values())))
+    def __post_init__(self):
+        self.rows = len(next(iter(self.arrays.values())))
+        self.bytes = int(sum(_sizes(self.arrays)))
 
     @property
     def kind(self):
@@ -39,8 +40,9 @@ class _Waiting:
 class Batcher:
     """The queue of one model. `most_waiting` requests may wait; what comes then raises Busy."""
 
-    def __init__(self, *, most_waiting=256, most_rows=MOST_ROWS, on_batch=lambda requests, rows: None):
-        self.most_waiting, self.most_rows, self.on_batch = most_waiting, most_rows, on_batch
+    def __init__(self, *, most_waiting=256, most_rows=MOST_ROWS, most_bytes=MOST_BYTES, on_batch=lambda *_: None):
+        self.most_waiting, self.most_rows, self.most_bytes = most_waiting, most_rows, most_bytes
+        self.on_batch = on_batch
         self.waiting = collections.deque()
         self._work = asyncio.Event()
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "model")
@@ -53,11 +55,10 @@ class Batcher:
             raise Busy(f"{len(self.waiting)} requests are waiting")
         if self._loop is None:
             self._loop = asyncio.create_task(self._run())
-        rows = len(next(iter(arrays.values())))
-        parts = []
-        for first in range(0, rows, self.most_rows):
-            part = {name: array[first : first + self.most_rows] for name, array in arrays.items()}
-            parts.append(_Waiting(signature, part, asyncio.get_running_loop().create_future()))
+        parts = [
+            _Waiting(signature, part, asyncio.get_running_loop().create_future())
+            for part in _parts(arrays, self.most_rows, self.most_bytes)
+        ]
         self.waiting.extend(parts)
         self._work.set()
         try:
@@ -92,15 +93,16 @@ class Batcher:
 
     def _next_batch(self):
         """The oldest request, and those behind it that fit."""
-        batch, rows, left = [], 0, collections.deque()
+        batch, rows, size, left = [], 0, 0, collections.deque()
         while self.waiting:
             each = self.waiting.popleft()
             if each.answer.done():  # given up
                 continue
-            fits = not batch or (each.kind == batch[0].kind and rows + each.rows <= self.most_rows)
-            if fits:
+            has_room = rows + each.rows <= self.most_rows and size + each.bytes <= self.most_bytes
+            if not batch or (has_room and each.kind == batch[0].kind):
                 batch.append(each)
                 rows += each.rows
+                size += each.bytes
             else:
                 left.append(each)
         self.waiting = left
@@ -126,6 +128,27 @@ class Batcher:
             own = {name: array[first : first + each.rows] for name, array in outputs.items()}
             _tell(each, signature.only_own(own))
             first += each.rows
+
+
+def _sizes(arrays):
+    """Bytes of text of each instance, [B]."""
+    count = np.frompyfunc(len, 1, 1)
+    sizes = np.zeros(len(next(iter(arrays.values()))), int)
+    for array in arrays.values():
+        if array.dtype == object:
+            sizes += count(array).reshape(len(array), -1).sum(1).astype(int)
+    return sizes
+
+
+def _parts(arrays, most_rows, most_bytes):
+    """The instances of a request in parts that are a batch at most, none of them empty."""
+    parts, begin, size = [], 0, 0
+    for row, own in enumerate(_sizes(arrays)):
+        if row > begin and (row - begin == most_rows or size + own > most_bytes):
+            parts.append((begin, row))
+            begin, size = row, 0
+        size += own
+    return [{name: array[first:last] for name, array in arrays.items()} for first, last in [*parts, (begin, None)]]
 
 
 def _tell(waiting, outputs=None, error=None):

@@ -3,12 +3,13 @@
 B instances of a batch.
 """
 
+import contextlib
 import dataclasses
 import os
 
 import numpy as np
 
-from bert_tf import exported
+from bert_tf import exported, memory
 from bert_tf.errors import UserError
 
 VERSION = "1"  # TensorFlow Serving counts versions; an export has one
@@ -30,6 +31,11 @@ class Signature:
         kinds = {name: tf.string if kind == "string" else kind for name, (kind, _) in self.inputs.items()}
         given = {name: tf.constant(array.tolist(), kinds[name], array.shape) for name, array in arrays.items()}
         return {name: tensor.numpy() for name, tensor in self.function(**given).items()}
+
+    @property
+    def has_tables(self):
+        """Whether an output has so many dimensions that the answer to one instance is large."""
+        return any(shape is not None and len(shape) > 3 for _, shape in self.outputs.values())
 
     def only_own(self, outputs):
         """The answers without what only the padding of other requests in the batch made of their widths."""
@@ -61,8 +67,17 @@ class Served:
         }
         if "serving_default" not in self.signatures:
             raise UserError(f"The export {self.folder} has no signature serving_default: export it again.")
+        self._warm_up()
         about = exported.about(self.folder)
+        self._described = _described(self.folder)
         self.labels, self.task = list(about.get("labels") or ()), str(about.get("task") or "")
+
+    def _warm_up(self):
+        """Answers something, so that the first client does not wait for what TensorFlow does once."""
+        default = self.signatures["serving_default"]
+        shapes = {name: [size or 1 for size in shape] for name, (_, shape) in default.inputs.items() if shape}
+        with contextlib.suppress(Exception):  # what it cannot answer it need not
+            default({name: np.full(shape, b"a", object) for name, shape in shapes.items()})
 
     @property
     def kind(self):
@@ -75,11 +90,10 @@ class Served:
         return "other"
 
     def metadata(self):
-        """What TensorFlow Serving tells of a model."""
-        signatures = {name: _described(name, signature) for name, signature in self.signatures.items()}
+        """What TensorFlow Serving tells of a model: a GetModelMetadataResponse."""
         return {
             "model_spec": {"name": self.name, "signature_name": "", "version": VERSION},
-            "metadata": {"signature_def": {"signature_def": signatures}},
+            "metadata": {"signature_def": {"signature_def": self._described}},
         }
 
 
@@ -108,37 +122,22 @@ def _shape(spec):
     return None if spec.shape.rank is None else tuple(spec.shape.as_list())
 
 
-def _described(name, signature):
-    def told(prefix, specs):
-        return {
-            key: {
-                "dtype": f"DT_{'STRING' if kind == 'string' else _type_name(kind)}",
-                "tensor_shape": {
-                    "dim": [{"size": str(-1 if size is None else size), "name": ""} for size in shape or ()],
-                    "unknown_rank": shape is None,
-                },
-                "name": f"{prefix}_{key}:0",
-            }
-            for key, (kind, shape) in specs.items()
-        }
+def _described(folder):
+    """The SignatureDefs of an export as JSON has them, every field of them."""
+    from google.protobuf import json_format
+    from tensorflow.core.protobuf import saved_model_pb2
 
-    inputs, outputs = told(name, signature.inputs), told("StatefulPartitionedCall", signature.outputs)
-    return {"inputs": inputs, "outputs": outputs, "method_name": "tensorflow/serving/predict"}
-
-
-def _type_name(kind):
-    return {"float32": "FLOAT", "float64": "DOUBLE", "bool": "BOOL"}.get(
-        np.dtype(kind).name, np.dtype(kind).name.upper()
-    )
+    with open(os.path.join(folder, exported.SAVED_MODEL), "rb") as file:
+        (graph,) = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs
+    options = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
+    return {name: json_format.MessageToDict(each, **options) for name, each in sorted(graph.signature_def.items())}
 
 
 def _expect_room(folder):
     """Raises UserError if the weights are more than the memory that is free."""
-    import psutil
-
     weights = os.path.join(folder, "variables")
     needed = ROOM * sum(entry.stat().st_size for entry in os.scandir(weights)) if os.path.isdir(weights) else 0
-    free = psutil.virtual_memory().available
+    _, free = memory.of_machine()
     if needed > free:
         raise UserError(
             f"{folder} needs about {needed / 2**30:.1f} GiB of memory and {free / 2**30:.1f} GiB are free: "

@@ -16,6 +16,14 @@ class BadRequest(Exception):
     """A request that cannot be answered as it is; the message goes to whoever sent it."""
 
 
+def count(body):
+    """How many instances a request has, as far as one sees without reading it; 0 for one that cannot be read."""
+    given = body.get("instances", body.get("inputs")) if isinstance(body, dict) else None
+    if isinstance(given, dict):
+        given = max((each for each in given.values() if isinstance(each, list)), key=len, default=None)
+    return len(given) if isinstance(given, list) else 0
+
+
 def read(body, specs):
     """The tensors of a request.
 
@@ -110,7 +118,7 @@ def written(outputs, by_row):
 
     outputs: {name: array [B, ...]}. Of a single output its values stand alone, without the name.
     """
-    columns = {name: _plain(name, array.tolist()) for name, array in outputs.items()}
+    columns = {name: _column(name, array) for name, array in outputs.items()}
     alone = len(columns) == 1
     if not by_row:
         return {"outputs": next(iter(columns.values())) if alone else columns}
@@ -118,6 +126,12 @@ def written(outputs, by_row):
         return {"predictions": next(iter(columns.values()))}
     names, lists = list(columns), list(columns.values())
     return {"predictions": [dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)]}
+
+
+def _column(name, array):
+    """An array as nested lists that JSON can say."""
+    is_plain = array.dtype.kind in "iub" or (array.dtype.kind == "f" and np.isfinite(array).all())
+    return array.tolist() if is_plain else _plain(name, array.tolist())
 
 
 def _plain(name, value):

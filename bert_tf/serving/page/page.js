@@ -1,85 +1,38 @@
-<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>bert_tf: try the models</title>
-<style>
-  :root { color-scheme: light dark; --ink: #1b1f24; --soft: #59636e; --line: #d5dae0; --paper: #fff; --back: #f5f6f8;
-    --main: #1f5fa8; --mark: #ffe08a; --bar: #9cc3ec; --bad: #a3232b; }
-  @media (prefers-color-scheme: dark) { :root { --ink: #e8ebee; --soft: #a3adb8; --line: #3a424b; --paper: #1d2228;
-    --back: #14181c; --main: #7db3ee; --mark: #6d5a12; --bar: #2c5480; --bad: #ff9a9f; } }
-  * { box-sizing: border-box; }
-  body { margin: 0; background: var(--back); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
-  main { max-width: 46rem; margin: 0 auto; padding: 1rem; }
-  h1 { font-size: 1.15rem; margin: .4rem 0 1rem; }
-  [role=tablist] { display: flex; flex-wrap: wrap; gap: .3rem; margin-bottom: -1px; }
-  [role=tab] { font: inherit; padding: .5rem .9rem; border: 1px solid var(--line); border-radius: .5rem .5rem 0 0;
-    background: none; color: var(--soft); cursor: pointer; max-width: 100%; overflow-wrap: anywhere; }
-  [role=tab][aria-selected=true] { background: var(--paper); color: var(--ink); border-bottom-color: var(--paper);
-    font-weight: 600; }
-  [role=tabpanel] { background: var(--paper); border: 1px solid var(--line); border-radius: 0 .5rem .5rem .5rem;
-    padding: 1rem; }
-  label { display: block; font-weight: 600; margin: .7rem 0 .2rem; }
-  .hint { color: var(--soft); margin: 0 0 .4rem; }
-  textarea, input { width: 100%; font: inherit; color: inherit; background: var(--back); border: 1px solid var(--line);
-    border-radius: .4rem; padding: .5rem .6rem; }
-  textarea { min-height: 5.5rem; resize: vertical; }
-  button.go { font: inherit; font-weight: 600; margin-top: .9rem; padding: .55rem 1.3rem; border: 0; border-radius: .4rem;
-    background: var(--main); color: var(--paper); cursor: pointer; }
-  button.go:disabled { opacity: .6; cursor: progress; }
-  :focus-visible { outline: 3px solid var(--main); outline-offset: 2px; }
-  #answer { margin-top: 1.1rem; border-top: 1px solid var(--line); padding-top: .9rem; overflow-wrap: anywhere; }
-  #answer:empty { display: none; }
-  #answer h2 { font-size: 1rem; margin: .2rem 0 .5rem; }
-  .row { display: grid; grid-template-columns: minmax(5rem, 14rem) 1fr 4rem; gap: .6rem; align-items: center;
-    margin: .2rem 0; }
-  .bar { height: .9rem; background: var(--back); border-radius: .3rem; overflow: hidden; }
-  .bar i { display: block; height: 100%; background: var(--bar); }
-  .number { text-align: right; font-variant-numeric: tabular-nums; }
-  .best { font-weight: 700; }
-  .text { white-space: pre-wrap; background: var(--back); border-radius: .4rem; padding: .7rem .8rem; }
-  mark { background: var(--mark); color: inherit; border-radius: .2rem; padding: 0 .15em; }
-  mark small { font-size: .7em; font-weight: 700; margin-left: .35em; }
-  .error { color: var(--bad); font-weight: 600; }
-  .small { color: var(--soft); font-size: .88rem; }
-  @media (max-width: 30rem) { main { padding: .6rem; } .row { grid-template-columns: 6.5rem 1fr 3.4rem; } }
-</style>
-<main>
-  <h1>Try the models</h1>
-  <div role="tablist" aria-label="Models" id="tabs"></div>
-  <section role="tabpanel" id="panel" aria-live="off">
-    <form id="form"></form>
-    <div id="answer" role="status" aria-live="polite"></div>
-  </section>
-  <p class="small" id="foot"></p>
-</main>
-<script>
-"use strict";
-const $ = id => document.getElementById(id);
-const make = (tag, attributes = {}, ...children) => {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-};
-const percent = value => (100 * value).toFixed(value < 0.0995 ? 1 : 0) + "%";
+// The page: a tab for each model, a form for what it takes, and what it answers, in words and pictures.
+import * as attention from "./attention.js";
+import { bars, make, percent } from "./elements.js";
 
-// What each kind asks for: [name of the input, label, lines, an example].
+const $ = id => document.getElementById(id);
+
+const pair = (one, other) => one.trim() + " ||| " + other.trim(); // as the attention signature takes it
+
+// What each kind asks for, [name of the input, label, lines, an example] each; how its answer is shown, and what text
+// the attention view is about.
 const KINDS = {
   fill_mask: { title: "Fill the mask", hint: "Write [MASK] where a piece is missing.",
-    fields: [["text", "Text", 3, "The [MASK] statement raises an exception."]], show: showMasks },
-  classify: { title: "Classify", hint: "", fields: [["text_a", "Text", 4, ""]], show: showLabel },
-  number: { title: "Rate", hint: "", fields: [["text_a", "Text", 4, ""]], show: showNumber },
+    fields: [["text", "Text", 3, "The [MASK] statement raises an exception."]],
+    show: showMasks, looks: given => given.text },
+  classify: { title: "Classify", hint: "", fields: [["text_a", "Text", 4, ""]],
+    show: showLabel, looks: given => given.text_a },
+  number: { title: "Rate", hint: "", fields: [["text_a", "Text", 4, ""]],
+    show: showNumber, looks: given => given.text_a },
   compare: { title: "Compare two texts", hint: "",
-    fields: [["text_a", "First text", 3, ""], ["text_b", "Second text", 3, ""]], show: showLabel },
+    fields: [["text_a", "First text", 3, ""], ["text_b", "Second text", 3, ""]],
+    show: showLabel, looks: given => pair(given.text_a, given.text_b) },
   choose: { title: "Choose", hint: "One choice a line.",
-    fields: [["text_a", "Beginning", 2, ""], ["choices", "Choices", 4, ""]], show: showLabel },
+    fields: [["text_a", "Beginning", 2, ""], ["choices", "Choices", 4, ""]],
+    show: showLabel, looks: (given, answer) => pair(given.text_a, given.choices[best(answer.probabilities)]) },
   question: { title: "Ask a text", hint: "",
-    fields: [["question", "Question", 1, ""], ["context", "Text", 8, ""]], show: showAnswer },
-  entities: { title: "Find names", hint: "", fields: [["text", "Text", 5, ""]], show: showEntities },
+    fields: [["question", "Question", 1, ""], ["context", "Text", 8, ""]],
+    show: showAnswer, looks: given => pair(given.question, given.context) },
+  entities: { title: "Find names", hint: "", fields: [["text", "Text", 5, ""]],
+    show: showEntities, looks: given => given.text },
   vectors: { title: "Similar sentences", hint: "One sentence a line: each is compared with the first.",
-    fields: [["text", "Sentences", 6, ""]], show: showSimilar, lines: true },
+    fields: [["text", "Sentences", 6, ""]], lines: true,
+    show: showSimilar, looks: given => linesOf(given.text)[0] },
 };
+const best = values => values.indexOf(Math.max(...values));
+const MOST = 10; // labels that are listed
 let models = [], current = null;
 
 async function start() {
@@ -90,8 +43,10 @@ async function start() {
     return;
   }
   for (const model of models) {
-    const tab = make("button", { role: "tab", type: "button", id: "tab-" + model.name, "aria-controls": "panel" },
-      (KINDS[model.kind] || { title: "Other" }).title + ": " + model.name);
+    const title = (KINDS[model.kind] || { title: "Other" }).title;
+    const isOnly = models.filter(each => each.kind === model.kind).length === 1;
+    const tab = make("button", { role: "tab", type: "button", id: "tab-" + model.name, "aria-controls": "panel",
+      title: model.name }, isOnly ? title : `${title}: ${model.name}`);
     tab.addEventListener("click", () => open(model, {}));
     tab.addEventListener("keydown", event => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -111,6 +66,7 @@ function fromAddress() {
   const model = models.find(each => each.name === given.model) || models[0];
   if (!model) return;
   open(model, given);
+  attention.fromAddress(given.look);
   if (given.model && KINDS[model.kind] && KINDS[model.kind].fields.every(([name]) => given[name])) ask();
 }
 
@@ -125,6 +81,8 @@ function open(model, given) {
   $("panel").setAttribute("aria-labelledby", "tab-" + model.name);
   $("form").replaceChildren();
   $("answer").replaceChildren();
+  $("attention").replaceChildren();
+  attention.fromAddress("");
   $("foot").textContent = "POST /v1/models/" + model.name + ":predict, as TensorFlow Serving has it"
     + (model.labels.length ? ". Labels: " + model.labels.join(", ") : "") + ".";
   if (!kind) {
@@ -147,11 +105,27 @@ function open(model, given) {
 
 $("form").addEventListener("submit", event => {
   event.preventDefault();
-  const words = new URLSearchParams({ model: current.name });
-  for (const [name] of KINDS[current.kind].fields) words.set(name, $(name).value);
-  history.replaceState(null, "", "#" + words);
+  toAddress();
   ask();
 });
+
+// The address always holds what is shown, so that it can be handed on.
+function toAddress(look) {
+  const words = new URLSearchParams({ model: current.name });
+  for (const [name] of KINDS[current.kind].fields) words.set(name, $(name).value);
+  if (look) words.set("look", look);
+  history.replaceState(null, "", "#" + words);
+}
+
+async function predict(model, body) {
+  try {
+    const response = await fetch("v1/models/" + encodeURIComponent(model.name) + ":predict",
+      { method: "POST", body: JSON.stringify(body) });
+    return await response.json();
+  } catch (error) {
+    return { error: "The server does not answer." };
+  }
+}
 
 const linesOf = text => text.split("\n").map(line => line.trim()).filter(Boolean);
 
@@ -162,35 +136,20 @@ async function ask() {
   const button = $("form").querySelector("button");
   button.disabled = true;
   const before = performance.now();
-  let found, status;
-  try {
-    const response = await fetch("v1/models/" + encodeURIComponent(model.name) + ":predict",
-      { method: "POST", body: JSON.stringify({ instances }) });
-    status = response.status;
-    found = await response.json();
-  } catch (error) {
-    found = { error: "The server does not answer." };
-  }
+  const found = await predict(model, { instances });
   button.disabled = false;
   if (model !== current) return;
   $("answer").replaceChildren();
+  $("attention").replaceChildren();
   if (found.error) {
     $("answer").append(make("p", { class: "error" }, found.error));
     return;
   }
   kind.show(found.predictions, given);
   $("answer").append(make("p", { class: "small" }, Math.round(performance.now() - before) + " ms"));
-}
-
-function bars(pairs) {
-  const box = make("div");
-  pairs.forEach(([label, value], place) => {
-    const fill = make("i");
-    fill.style.width = Math.max(0, Math.min(100, 100 * value)) + "%";
-    box.append(make("div", { class: place ? "row" : "row best" }, make("span", {}, label),
-      make("span", { class: "bar", "aria-hidden": "true" }, fill), make("span", { class: "number" }, percent(value))));
-  });
-  return box;
+  if (!model.signatures.includes("attention")) return;
+  const text = kind.looks(given, found.predictions[0]);
+  attention.offer($("attention"), () => predict(model, { signature_name: "attention", instances: [text] }), toAddress);
 }
 
 const highestFirst = pairs => pairs.sort((one, other) => other[1] - one[1]);
@@ -208,7 +167,9 @@ function showLabel([answer], given) {
   if (answer.values !== undefined || typeof answer === "number") return showNumber([answer]);
   const names = given.choices || (current.labels.length ? current.labels : answer.probabilities.map((_, i) => String(i)));
   $("answer").append(make("h2", {}, given.choices ? "Most likely" : answer.label || "None of the labels"));
-  $("answer").append(bars(highestFirst(answer.probabilities.map((value, place) => [names[place], value]))));
+  const pairs = highestFirst(answer.probabilities.map((value, place) => [names[place], value]));
+  $("answer").append(bars(pairs.slice(0, MOST)));
+  if (pairs.length > MOST) $("answer").append(make("p", { class: "small" }, `and ${pairs.length - MOST} others`));
 }
 
 function showNumber([answer]) {
@@ -255,9 +216,7 @@ function showSimilar(answers, given) {
   const cosine = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0) / norm(a) / norm(b);
   const found = vectors.slice(1).map((vector, i) => [lines[i + 1], cosine(vectors[0], vector)]);
   if (!found.length) $("answer").append(make("p", {}, "Write a second line to compare the first with."));
-  $("answer").append(bars(highestFirst(found)));
+  $("answer").append(bars(highestFirst(found), value => value.toFixed(2)));
 }
 
 start();
-</script>
-</html>
