@@ -146,7 +146,7 @@ def answered(split, answers, search):
     """
     count = len(answers["row_numbers"])
     complete = int(split.owners[count]) if count < len(split.owners) else len(split.questions)
-    best = tf.function(lambda found, owners, contexts: _with_choice(search, found, owners, contexts))
+    best = tf.function(lambda found, owners, contexts: _with_choice(search, found, owners, contexts), autograph=False)
     firsts = np.searchsorted(split.owners, np.arange(len(split.questions) + 1))
     told = []
     for first in range(0, complete, AT_ONCE):

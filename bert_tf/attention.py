@@ -45,7 +45,7 @@ def signature(model, tokenizer):
     slots = most_slots(model.config)
     read = functools.partial(ids_with_masks, tokenizer) if hasattr(model, "masked_lm") else tokenizer
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")], autograph=False)
     def attention(text):
         inputs = _rows(tokenizer, read, text, slots)
         shares = model.encoder(inputs, return_attention=True)["attention_probabilities"]  # L times [B, H, T, T]

@@ -208,13 +208,17 @@ def serve(model, tokenizer, *, goal, texts, max_seq_length, windows=None):
 
     specs = [tf.TensorSpec([None, *shape], tf.string, name) for name, shape in shapes.items()]
     if len(specs) == 1:
-        serving_default = tf.function(lambda text_a: answered(text_a), input_signature=specs)
+        serving_default = tf.function(lambda text_a: answered(text_a), input_signature=specs, autograph=False)
     elif isinstance(goal, Choice):
-        serving_default = tf.function(lambda text_a, choices: answered(text_a, choices), input_signature=specs)
+        serving_default = tf.function(
+            lambda text_a, choices: answered(text_a, choices), input_signature=specs, autograph=False
+        )
     else:
-        serving_default = tf.function(lambda text_a, text_b: answered(text_a, text_b), input_signature=specs)
+        serving_default = tf.function(
+            lambda text_a, text_b: answered(text_a, text_b), input_signature=specs, autograph=False
+        )
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")], autograph=False)
     def tf_example(examples):
         features = {name: tf.io.FixedLenFeature(shape, tf.string) for name, shape in shapes.items()}
         parsed = tf.io.parse_example(examples, features)

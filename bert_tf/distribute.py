@@ -142,4 +142,4 @@ def replica_number():
 def barrier(strategy):
     """Waits until every replica is here; otherwise a worker that ends first takes the others' connections with it."""
     if strategy.num_replicas_in_sync > 1:
-        strategy.run(tf.function(lambda: total(tf.ones([]))))
+        strategy.run(tf.function(lambda: total(tf.ones([])), autograph=False))

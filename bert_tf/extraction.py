@@ -49,9 +49,9 @@ class Extractor:
         texts, flags, ids = (tf.TensorSpec([None], kind) for kind in (tf.string, tf.bool, tf.int32))
         table = tf.TensorSpec([None, None], tf.int32)
         rows = {"token_ids": table, "segment_ids": table, "lengths": ids}
-        self._read_often = tf.function(self.rows_and_tokens, input_signature=[texts, texts, flags])
+        self._read_often = tf.function(self.rows_and_tokens, input_signature=[texts, texts, flags], autograph=False)
         self._times_read = 0
-        self._states = tf.function(self.states, input_signature=[rows])
+        self._states = tf.function(self.states, input_signature=[rows], autograph=False)
 
     def answer(self, examples):
         """{"found": a TextVectors each} of Examples; a single text may be "first ||| second"."""
@@ -118,7 +118,7 @@ class Extractor:
             for unit in ("sentence", "token")
         )
 
-        read = tf.function(lambda text: self.rows_and_tokens(*parted(text)))  # one graph for both
+        read = tf.function(lambda text: self.rows_and_tokens(*parted(text)), autograph=False)  # one graph for both
 
         def of_texts(text):
             rows, tokens = read(text)
@@ -133,7 +133,9 @@ class Extractor:
             counts = tf.cast(tokens["ids"].row_lengths(), tf.int32)
             return {"vectors": vectors, "tokens": pieces, **places, "counts": counts}
 
-        signature = functools.partial(tf.function, input_signature=[tf.TensorSpec([None], tf.string, "text")])
+        signature = functools.partial(
+            tf.function, input_signature=[tf.TensorSpec([None], tf.string, "text")], autograph=False
+        )
         return {"serving_default": signature(of_texts), "tokens": signature(of_tokens)}
 
     def _in_blocks(self, rows):

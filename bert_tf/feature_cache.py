@@ -67,7 +67,7 @@ def _make(split, model, tokenizer, windows, choice, path):
     order = np.argsort(-split.sizes, kind="stable")
     ids = tf.constant(split.ids)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)] * 2)
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)] * 2, autograph=False)
     def states(firsts, sizes):
         rows = windows.rows(tokenizer, ids, firsts, sizes)
         return features.layer_vectors(model.encoder(trimmed(rows), return_hidden_states=True)["hidden_states"], choice)

@@ -41,9 +41,9 @@ class Learner:
         )
         self.scale = LossScale(enabled=model.dtype_policy.compute_dtype == "float16")
         self.static = compiles(config.jit_compile) or isinstance(strategy, tf.distribute.TPUStrategy)
-        self._step = tf.function(self._on_replicas)
+        self._step = tf.function(self._on_replicas, autograph=False)
         if compiles(config.jit_compile):
-            self._forward_backward = tf.function(self._forward_backward, jit_compile=True)
+            self._forward_backward = tf.function(self._forward_backward, jit_compile=True, autograph=False)
 
     def state(self):
         """What a checkpoint must hold, beside the position in the data: frozen weights too, so that it is a model."""

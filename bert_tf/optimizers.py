@@ -1,5 +1,6 @@
 """BERT's optimizer and its kin, on plain variables: warm-up and decay, clipping, AdamWeightDecay, LAMB."""
 
+import dataclasses
 import re
 
 import tensorflow as tf
@@ -69,6 +70,18 @@ def _depth(name, num_hidden_layers):
     return 0 if name.startswith(EMBEDDINGS) else num_hidden_layers + 1
 
 
+@dataclasses.dataclass(frozen=True)
+class Rates:
+    """Scalars of one step: corrections of m and v, epsilon beside the root of v alone, and {factor: rate}s."""
+
+    scale_m: tf.Tensor
+    scale_v: tf.Tensor
+    epsilon: tf.Tensor
+    learning: dict
+    adam: dict
+    decay: dict
+
+
 class AdamWeightDecay(tf.Module):
     """The original's Adam: no bias correction unless asked for, epsilon outside the root, decoupled weight decay.
 
@@ -116,44 +129,53 @@ class AdamWeightDecay(tf.Module):
         known = [(name, weight, g, m, v) for (name, weight), g, m, v in slots if g is not None]
 
         def update():
-            rate = self.learning_rate()
+            rates = self._rates()
             for name, weight, gradient, m, v in known:
-                decay = 0.0 if NO_DECAY.search(name) else self.weight_decay
-                self._update(name, weight, gradient * scale, m, v, rate * self.factors.get(name, 1.0), decay)
+                self._update(name, weight, gradient * scale, m, v, rates)
             return True
 
         tf.cond(tf.math.is_finite(norm), update, lambda: False)
         self.step.assign_add(1)
         return norm
 
-    def _update(self, name, weight, gradient, m, v, rate, decay):
+    def _rates(self):
+        """What the update of every weight shares: scalars, so that they are computed once."""
+        rate, scale_m, scale_v = self.learning_rate(), tf.constant(1.0), tf.constant(1.0)
+        if self.bias_correction:
+            count = tf.cast(self.step + 1, tf.float32)
+            scale_m, scale_v = (1 / (1 - tf.pow(tf.constant(beta, tf.float32), count)) for beta in self.betas)
+        factors = {factor: factor * rate for factor in {self.factors.get(name, 1.0) for name in self.targets}}
+        root = tf.sqrt(scale_v)
+        return Rates(
+            scale_m=scale_m,
+            scale_v=scale_v,
+            epsilon=EPSILON / root,
+            learning=factors,
+            adam={factor: rate * scale_m / root for factor, rate in factors.items()},
+            decay={factor: rate * self.weight_decay for factor, rate in factors.items()},
+        )
+
+    def _update(self, name, weight, gradient, m, v, rates):
         """w - rate * (m / (sqrt(v) + epsilon) + decay * w), in TensorFlow's one kernel for Adam but for the decay.
 
         The kernel corrects the bias by `beta_power`s, and has epsilon beside the root of the corrected v: to be the
         same, rate and epsilon carry the correction. With operations of its own it took three times as long.
         """
-        if decay:
-            weight.assign_sub((rate * decay) * weight)
-        scale_m, scale_v = self._corrections()
+        factor = self.factors.get(name, 1.0)
+        if self.weight_decay and not NO_DECAY.search(name):
+            weight.assign_sub(rates.decay[factor] * weight)
         tf.raw_ops.ResourceApplyAdam(
             var=weight.handle,
             m=m.handle,
             v=v.handle,
             beta1_power=0.0,
             beta2_power=0.0,
-            lr=rate * scale_m / tf.sqrt(scale_v),
+            lr=rates.adam[factor],
             beta1=self.betas[0],
             beta2=self.betas[1],
-            epsilon=EPSILON / tf.sqrt(scale_v),
+            epsilon=rates.epsilon,
             grad=gradient,
         )
-
-    def _corrections(self):
-        """What m and v are multiplied by before they are used."""
-        if not self.bias_correction:
-            return tf.constant(1.0), tf.constant(1.0)
-        count = tf.cast(self.step + 1, tf.float32)
-        return tuple(1 / (1 - tf.pow(tf.constant(beta, tf.float32), count)) for beta in self.betas)
 
 
 class Lamb(AdamWeightDecay):
@@ -162,11 +184,13 @@ class Lamb(AdamWeightDecay):
     def __init__(self, variables, schedule, *, bias_correction=True, **options):
         super().__init__(variables, schedule, bias_correction=bias_correction, **options)
 
-    def _update(self, name, weight, gradient, m, v, rate, decay):
+    def _update(self, name, weight, gradient, m, v, rates):
         m.assign(self.betas[0] * m + (1 - self.betas[0]) * gradient)
         v.assign(self.betas[1] * v + (1 - self.betas[1]) * tf.square(gradient))
-        scale_m, scale_v = self._corrections()
-        update = m * scale_m / (tf.sqrt(v * scale_v) + EPSILON) + decay * weight
+        update = m * rates.scale_m / (tf.sqrt(v * rates.scale_v) + EPSILON)
+        if self.weight_decay and not NO_DECAY.search(name):
+            update += self.weight_decay * weight
+        rate = rates.learning[self.factors.get(name, 1.0)]
         weight.assign_sub(rate * _trust_ratio(name, weight, update) * update)
 
 

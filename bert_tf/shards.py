@@ -109,7 +109,7 @@ def _tokenizer(vocab_file, lower_case):
     from bert_tf.text import Tokenizer
 
     tokenizer = Tokenizer.from_file(vocab_file, lower_case)
-    return tokenizer, tf.function(tokenizer, input_signature=[tf.TensorSpec([None], tf.string)])
+    return tokenizer, tf.function(tokenizer, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
 
 
 def tokenized(job):

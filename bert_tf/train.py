@@ -121,7 +121,7 @@ class Evaluator:
         self.rows = math.ceil(config.eval_batch_size / strategy.num_replicas_in_sync) * strategy.num_replicas_in_sync
         self.most = config.max_eval_steps
         self.answers = {}
-        self._pass = tf.function(self._on_replicas)
+        self._pass = tf.function(self._on_replicas, autograph=False)
 
     def __call__(self):
         """{name: number}: means of the measures, "loss" and scores of every evaluation split.

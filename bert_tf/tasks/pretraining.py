@@ -106,7 +106,7 @@ def batches(files, size, *, hides, fixed, slots, seed, training):
         own = pipeline.record_seeds(pairs.pop("record_ids"), seed=seed)
         return {**pairs, **hides(pairs, own if fixed or not training else seeds)}
 
-    return dataset.map(masked, num_parallel_calls=2, deterministic=True).prefetch(2)
+    return dataset.map(pipeline.as_written(masked), num_parallel_calls=2, deterministic=True).prefetch(2)
 
 
 def _hidden(pairs, seeds, *, tokenizer, masking):
@@ -180,7 +180,7 @@ def fill_mask(model, tokenizer):
     room = model.config.max_position_embeddings - 2
     best = min(ANSWERS, model.config.vocab_size)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")], autograph=False)
     def serving_default(text):
         ids = _around_first_mask(ids_with_masks(tokenizer, text), tokenizer.mask_id, room)
         inputs = _framed(ids, tokenizer)
