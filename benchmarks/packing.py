@@ -52,7 +52,7 @@ def fill(task, *, packs):
     for batch in task.train_batches(BATCH, 1).take(ROWS // BATCH):
         lengths = batch["lengths"]
         width = width_for(lengths) if packs else tf.reduce_max(lengths)
-        rows = fit(lengths, width)[1] if packs else BATCH
+        rows = fit(lengths, width[None])[1][0] if packs else BATCH
         used, slots = used + int(np.sum(lengths)), slots + int(rows) * int(width)
     return used / slots
 

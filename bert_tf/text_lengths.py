@@ -49,7 +49,7 @@ def _padding_of_batches(rows):
 @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)], autograph=False)
 def _slots_when_packed(lengths):
     width = packing.width_for(lengths)
-    return packing.fitted(lengths, width)[1] * width
+    return packing.fitted(lengths, width[None])[1][0] * width
 
 
 def _bars(sizes):

@@ -29,15 +29,16 @@ def inputs_of(lengths, slots=SLOTS, seed=1):
 @pytest.mark.parametrize("compiled", [False, True])
 def test_the_longest_text_comes_first_and_each_into_the_first_row_with_room(compiled):
     fit = tf.function(fitted) if compiled else fitted
-    starts, rows = fit(tf.constant(LENGTHS), 9)
-    # 9 | 5 4 | 3 3 2 1
-    assert (starts.numpy().tolist(), rows.numpy()) == ([18, 0, 0, 14, 24, 9, 21, 26], 3)
-    starts, rows = fit(tf.constant([0, 0]), 1)
-    assert (starts.numpy().tolist(), rows.numpy()) == ([0, 0], 1)
+    starts, rows, fullest = fit(tf.constant(LENGTHS), tf.constant([9, 15]))
+    # 9 | 5 4 | 3 3 2 1, and 9 5 1 | 4 3 3 2
+    assert starts.numpy().tolist() == [[18, 0, 0, 14, 24, 9, 21, 26], [19, 0, 0, 15, 25, 9, 22, 14]]
+    assert (rows.numpy().tolist(), fullest.numpy().tolist()) == ([3, 2], [9, 15])
+    starts, rows, fullest = fit(tf.constant([0, 0]), tf.constant([1]))
+    assert [x.numpy().tolist() for x in (starts, rows, fullest)] == [[[0, 0]], [1], [0]]
 
 
 def test_rows_hold_every_token_once_with_its_place_in_its_text():
-    packing = Packing.of(tf.constant([2, 3, 1]), 4, 3)
+    packing = Packing.of(tf.constant([2, 3, 1]), 4, tf.constant(3))
     inputs = {"token_ids": tf.constant([[1, 2, 0, 0], [3, 4, 5, 0], [6, 0, 0, 0]])}
     rows = packing.rows({**inputs, "segment_ids": inputs["token_ids"] % 2})
     assert rows["token_ids"].numpy().tolist() == [[3, 4, 5], [1, 2, 6]]
@@ -47,11 +48,11 @@ def test_rows_hold_every_token_once_with_its_place_in_its_text():
     assert packing.slots(tf.constant([[0], [2], [0]])).numpy().tolist() == [[3], [2], [5]]
 
 
-def test_rows_are_wide_enough_to_be_full_and_a_full_batch_is_left_alone():
+def test_rows_have_the_width_that_costs_least():
     assert width_for(tf.constant([10] * 8)) == 10
-    assert width_for(tf.constant([10] * 7 + [9])) == 10
-    assert width_for(tf.constant([10] * 4 + [2] * 4)) == 13  # 48 tokens in four rows, 4% to spare
-    assert width_for(tf.constant([100] + [2] * 20)) == 146
+    assert width_for(tf.constant([10] * 4 + [2] * 4)) == 12
+    assert width_for(tf.constant([100] + [2] * 20)) == 140, "one row, no wider than what is in it"
+    assert width_for(tf.constant([250] * 5 + [10] * 3)) == 260, "not so wide that none of the long ones has company"
     assert width_for(tf.constant([0, 0])) == 1
 
 
@@ -75,7 +76,7 @@ def test_packed_texts_are_encoded_as_padded_ones(compiled):
     encode = lambda inputs: encoder(inputs, return_hidden_states=True)  # noqa: E731
     padded = inputs_of(LENGTHS)
     packed = trimmed(padded)
-    assert packed["row_width"] == 10 and packed["token_ids"].shape == [8, 9]
+    assert packed["row_width"] == 9 and packed["token_ids"].shape == [8, 9]
     given, expected = (tf.function(encode) if compiled else encode)(packed), encode(padded)
     used = np.arange(9) < np.array(LENGTHS)[:, None]
     for name in ("tokens", "hidden_states"):
