@@ -1,6 +1,7 @@
 """Task + model + tokenizer -> a SavedModel on raw strings, checked against the live model.
 
 It loads without this package: with `tf.saved_model.load` after `import tensorflow_text`, in TensorFlow Serving, in C.
+With it, it is a checkpoint too: `bert_tf.checkpoints.saved_model` reads its weights and what `assets.extra` tells.
 """
 
 import json
@@ -13,6 +14,7 @@ import tensorflow as tf
 from bert_tf import weights
 from bert_tf.errors import TrainingError, UserError, reason_of
 
+EXTRA = "assets.extra"  # TensorFlow's own place in a SavedModel for what its loaders pass over
 # Of the live model's precision, as a share of the largest number of an output; the export is float32.
 TOLERANCES = {"float32": 1e-4, "bfloat16": 0.1, "float16": 2e-2}
 
@@ -22,7 +24,7 @@ def export(task, model, tokenizer, folder, *, examples, about=None):
 
     examples: {signature: {input: list of strings}} to compare the export with the live model on; UserError if they
         differ, and nothing is written.
-    about: plain data for `about.json` beside the graph: task, configuration, versions.
+    about: plain data for `about.json` beside the graph: "labels" and "kind" of its head, how files of it are read.
     """
     twin = task.model(model.config)  # float32 and on one device, whatever the training was
     weights.assign(twin, {name: v.value.numpy() for name, v in weights.named(model).items()})
@@ -30,6 +32,7 @@ def export(task, model, tokenizer, folder, *, examples, about=None):
     shutil.rmtree(beside, ignore_errors=True)
     try:
         _save(_Serving(twin, task.serve(twin, tokenizer)), beside, {"task": task.name, **(about or {})})
+        _write_checkpoint_side(os.path.join(beside, EXTRA), model.config, tokenizer, about or {})
         live = task.serve(model, tokenizer)
         _compare(beside, live, examples, TOLERANCES[model.dtype_policy.compute_dtype])
         _replace(beside, folder)
@@ -43,11 +46,14 @@ def export(task, model, tokenizer, folder, *, examples, about=None):
 
 
 class _Serving(tf.Module):
-    """Raw variables and functions; the Keras model is in the closures only: an attribute breaks the C++ loader."""
+    """Raw variables and functions; the Keras model is in the closures only: an attribute breaks the C++ loader.
+
+    The variables are saved under their canonical names, as in the checkpoints of a run.
+    """
 
     def __init__(self, model, signatures):
         super().__init__()
-        self.weights = [variable.value for variable in model.variables]
+        self.weights = {name: variable.value for name, variable in weights.named(model).items()}
         self.functions = dict(signatures)
 
 
@@ -55,6 +61,19 @@ def _save(serving, folder, about):
     tf.saved_model.save(serving, folder, signatures=serving.functions)
     with open(os.path.join(folder, "about.json"), "w", encoding="utf-8") as file:
         json.dump(about, file, indent=2, ensure_ascii=False)
+
+
+def _write_checkpoint_side(folder, config, tokenizer, about):
+    """What makes the variables a checkpoint: configuration, vocabulary, casing, labels."""
+    os.makedirs(folder)
+    config.write(os.path.join(folder, "bert_config.json"))
+    with open(os.path.join(folder, "vocab.txt"), "wb") as file:
+        file.write("".join(f"{piece}\n" for piece in tokenizer.vocabulary).encode())
+    told = {"tokenizer_config.json": {"do_lower_case": getattr(tokenizer, "lower_case", True)}}
+    told["labels.json"] = {"labels": list(about.get("labels") or ()), "kind": about.get("kind")}
+    for name, values in told.items():
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            json.dump(values, file, indent=2, ensure_ascii=False)
 
 
 def _compare(folder, live, examples, tolerance):

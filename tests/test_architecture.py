@@ -19,10 +19,10 @@ SIDES = {
     "pairs shards workers statistics records masking pipeline tables examples prepared_datasets windows asked "
     "questions manual_questions question_windows original_alignment tag_schemes conll_files tag_windows "
     "feature_windows",
-    "model": "layers packing encoder encoders models weights features scalar_mix bilstm_tagger",
+    "model": "layers packing encoder encoders models network weights features scalar_mix bilstm_tagger",
     "means": "optimizers distribute precision metrics squad_scores entity_scores",
     "task": "task",
-    "formats": "torch_pickle checkpoint_files checkpoints",
+    "formats": "torch_pickle checkpoint_files checkpoints engine_trial engines",
     "tasks": "goals text_lengths splits classification predictions spans question_splits answering squad_files "
     "marked_answers tag_splits tag_serving tagging feature_tables feature_files extraction feature_cache "
     "feature_tagging attention tasks",
@@ -50,9 +50,9 @@ NO_TENSORFLOW = (
     "config errors memory progress characters vocabulary text_layout python_manual corpus buckets pairs statistics "
     "records workers curves report flags preparation starting_point fine_tuning sweep run_folder task tables "
     "examples prepared_datasets metrics predictions "
-    "asked exported scoreboard checkpoints checkpoint_files device_flags commands commands.convert commands.predict "
-    "commands.extract commands.evaluate commands.export commands.report published comparison vector_choice "
-    "feature_files feature_tables squad_scores squad_files questions marked_answers"
+    "asked exported scoreboard checkpoints checkpoint_files engines device_flags commands commands.convert "
+    "commands.predict commands.extract commands.evaluate commands.export commands.report published comparison "
+    "vector_choice feature_files feature_tables squad_scores squad_files questions marked_answers"
 ).split()
 VAGUE = {"utils", "util", "helpers", "helper", "misc", "base", "common"}
 

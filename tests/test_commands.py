@@ -52,7 +52,7 @@ def test_convert_help_names_every_format(capsys):
     with pytest.raises(SystemExit) as ended:
         commands.main(["convert", "--help"])
     assert ended.value.code == 0
-    assert "--format {google_tf,huggingface,keras_hub,native}" in capsys.readouterr().out
+    assert "--format {google_tf,huggingface,keras_hub,native,litert,onnx,openvino}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["google_tf", "huggingface", "keras_hub", "native"])
@@ -126,7 +126,7 @@ echo "${{COMPREPLY[*]}}"
     [
         ("", "e", "evaluate export extract"),
         ("convert a b", "--form", "--format"),
-        ("convert a b --format", "", "google_tf huggingface keras_hub native"),
+        ("convert a b --format", "", "google_tf huggingface keras_hub native litert onnx openvino"),
         ("export", "ru", "runs"),
     ],
 )
@@ -196,9 +196,11 @@ def take_target(source):
     "spoil, more, expected",
     [
         (None, ["--do_lower_case=false"], "--do_lower_case=false was given, but .*source is uncased"),
-        (None, ["--format=onnx"], "invalid choice: 'onnx'"),
+        (None, ["--format=torch"], "invalid choice: 'torch'"),
         (None, ["--formt=native"], "unrecognized arguments: --formt=native"),
         (None, ["--vocab_file=none.txt"], "none.txt does not exist"),
+        (None, ["--quantize=int8"], "--quantize goes with an engine: give --format=litert or onnx or openvino"),
+        (None, ["--format=onnx", "--calibration_file=none.txt"], "none.txt cannot be used"),
         (spoil_vocabulary, [], "has 29 pieces where its model expects 30"),
         (spoil_vocabulary_size, [], "a vocabulary of 30 pieces and the model one of 31"),
         (spoil_shape, [], r"has the shape \(16, 24\) in the checkpoint and \(16, 32\) in the model"),
@@ -227,7 +229,7 @@ def test_a_real_process_ends_with_exit_code_2_one_line_and_no_traceback(tmp_path
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         f"bert-tf: No checkpoint format recognises {tmp_path / 'nothing'}. "
-        "Known: google_tf, huggingface, keras_hub, native.\n"
+        "Known: google_tf, huggingface, keras_hub, native, saved_model.\n"
     )
 
 

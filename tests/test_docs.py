@@ -115,7 +115,7 @@ def npz(tmp_path, monkeypatch):
 
 
 def test_the_format_of_the_page_is_found_and_keeps_everything(npz, tmp_path):
-    assert checkpoints.names() == ["google_tf", "huggingface", "keras_hub", "native", "npz"]
+    assert checkpoints.names() == ["google_tf", "huggingface", "keras_hub", "native", "npz", "saved_model"]
     test_formats.test_a_table_covers_every_weight_of_a_real_model_and_no_name_twice("npz")
     folder = str(tmp_path / "model")
     assert checkpoints.write(test_formats.checkpoint(), folder, "npz") == []

@@ -1,4 +1,4 @@
-"""Checkpoint formats, one file each: `recognises(path)`, `read(path)`, `write(checkpoint, folder)`.
+"""Checkpoint formats, one file each: `recognises(path)`, `read(path)`, and of most `write(checkpoint, folder)`.
 
 A new file here is a new format; docs/adding_a_checkpoint_format.md says what it holds.
 """
@@ -14,6 +14,7 @@ from bert_tf.errors import UserError
 from bert_tf.quiet import start_tensorflow
 
 HUB = "hf://"
+READ_ALONE = ("saved_model",)  # what no checkpoint is written as: an export is a task's
 # What a format may read from a model hub; weights for torch only if there are no others, as they are the same again.
 HUB_FILES = ["*.json", "vocab.txt", "model*.safetensors", "*.weights.h5", "assets/tokenizer/*", "bert_model.ckpt.*"]
 HUB_FILES_OF_TORCH = ["pytorch_model.bin"]
@@ -38,6 +39,11 @@ class Checkpoint:
 def names():
     """The names of the formats, without loading them."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__))
+
+
+def written_names():
+    """The names of the formats that checkpoints can be written in, without loading them."""
+    return [name for name in names() if name not in READ_ALONE]
 
 
 def formats():
@@ -75,8 +81,8 @@ def write(checkpoint, folder, format_name):
     Returns the names of weights that have no place in the format. Raises UserError where it cannot be written.
     """
     known = formats()
-    if format_name not in known:
-        raise UserError(f"There is no checkpoint format {format_name!r}. Known: {', '.join(known)}.")
+    if format_name not in written_names():
+        raise UserError(f"There is no checkpoint format {format_name!r} to write. Known: {', '.join(written_names())}.")
     encoder = checkpoint.config.encoder
     if encoder != "bert" and format_name != "native":
         raise UserError(f"{format_name} has no encoder {encoder!r}, which this model has: choose the format native.")

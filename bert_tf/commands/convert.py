@@ -1,23 +1,32 @@
-"""Rewrites a checkpoint in another format, with its configuration and vocabulary.
+"""Rewrites a checkpoint in another format, or for another engine, with its configuration and vocabulary.
 
   bert-tf convert uncased_L-12_H-768_A-12 bert-base --format=huggingface
   bert-tf convert runs/pretraining my-bert --format=google_tf
+  bert-tf convert runs/sst2 sst2-openvino --format=openvino --quantize=int8
 
-FROM is a folder, the prefix of a TF1 checkpoint, hf://owner/name or the name of a KerasHub preset; its format is found
-out. TO is a new folder, which appears whole or not at all. GELU, LayerNorm epsilon and casing are translated.
+FROM is a folder, also of a run or an export, the prefix of a TF1 checkpoint, hf://owner/name or the name of a KerasHub
+preset; its format is found out. TO is a new folder, which appears whole or not at all. GELU, LayerNorm epsilon and
+casing are translated. For an engine TO holds a function of ids, which was compared with the model: docs/serving.md.
 """
 
 import dataclasses
+import itertools
 import json
 
-from bert_tf import checkpoint_files, checkpoints, vocabulary
+from bert_tf import checkpoint_files, checkpoints, engines, vocabulary
 from bert_tf.errors import UserError
+
+CALIBRATION_LINES = 300  # more do not change what is found
 
 
 def add_arguments(parser):
     parser.add_argument("source", metavar="FROM", help="checkpoint to read")
     parser.add_argument("target", metavar="TO", help="folder to write")
-    parser.add_argument("--format", required=True, choices=checkpoints.names(), help="format of TO")
+    parser.add_argument("--format", required=True, choices=formats(), help="format of TO")
+    parser.add_argument("--quantize", choices=engines.QUANTIZED, help="fewer bits, for an engine")
+    parser.add_argument(
+        "--calibration_file", help="texts, one a line, to compare on, and to calibrate OpenVINO's int8 with"
+    )
     parser.add_argument("--vocab_file", help="vocab.txt of a checkpoint that has none beside it")
     parser.add_argument(
         "--do_lower_case", choices=("true", "false"), help="casing of a checkpoint that does not say it"
@@ -25,8 +34,19 @@ def add_arguments(parser):
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
 
 
+def formats():
+    """What --format may be: formats of checkpoints, and engines."""
+    return checkpoints.written_names() + engines.names()
+
+
 def run(arguments):
     checkpoint_files.expect_free(arguments.target)
+    if arguments.format in engines.names():
+        for_engine(arguments)
+        return
+    for flag in ("quantize", "calibration_file"):
+        if getattr(arguments, flag):
+            raise UserError(f"--{flag} goes with an engine: give --format={' or '.join(engines.names())}.")
     checkpoint = completed(checkpoints.read(arguments.source), arguments)
     from bert_tf import weights
 
@@ -39,6 +59,32 @@ def run(arguments):
         print(json.dumps(as_json(arguments, checkpoint, report, left_out), ensure_ascii=False))
     else:
         print(*sentences(arguments, checkpoint, left_out), sep="\n")
+
+
+def for_engine(arguments):
+    """Writes the checkpoint for an engine and tells how it does there."""
+    texts = () if arguments.calibration_file is None else texts_of(arguments.calibration_file)
+    engines.engine_of(arguments.format, arguments.quantize)  # before anything is read
+    checkpoint = completed(checkpoints.read(arguments.source), arguments)
+    written = engines.write(checkpoint, arguments.target, arguments.format, quantize=arguments.quantize, texts=texts)
+    if arguments.json:
+        told = {"source": arguments.source, "target": arguments.target, "format": arguments.format}
+        print(json.dumps({**told, **dataclasses.asdict(written)}))
+        return
+    print(f"{arguments.source}: {written.report}", *engines.table([written]), sep="\n")
+    print(f"Wrote {arguments.target} for {arguments.format}.", *notes(arguments, checkpoint), sep="\n")
+
+
+def texts_of(path):
+    """The first lines of a file that hold something; UserError where there are none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            texts = [line.strip() for line in itertools.islice(file, CALIBRATION_LINES) if line.strip()]
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not UTF-8 text: give texts, one a line.") from None
+    if not texts:
+        raise UserError(f"{path} holds no text: give texts, one a line.")
+    return texts
 
 
 def as_json(arguments, checkpoint, report, left_out):
@@ -55,6 +101,11 @@ def sentences(arguments, checkpoint, left_out):
     for name in left_out:
         yield f"  left out {name}, which has no place in the format {arguments.format}"
     yield f"Wrote {len(checkpoint.weights) - len(left_out)} weights to {arguments.target} as {arguments.format}."
+    yield from notes(arguments, checkpoint)
+
+
+def notes(arguments, checkpoint):
+    """What else is to be known of what was written."""
     if checkpoint.labels:
         yield f"Its labels: {', '.join(checkpoint.labels)}."
     if checkpoint.vocabulary is None:
