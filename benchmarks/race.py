@@ -64,7 +64,10 @@ class Runner:
     def once(self):
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        told = self.process.stdout.readline()
+        if not told:
+            raise SystemExit(f"{self.contender.name} ended in the middle of its work; what it said is above.")
+        return json.loads(told)
 
     def _own(self):
         times = psutil.Process(self.process.pid).cpu_times()
@@ -77,14 +80,18 @@ class Runner:
 
 def race(contenders, rounds, work_dir):
     """Runs `rounds` turns of each, after one that is not counted; returns their runners."""
-    runners = [Runner(contender, python_of(contender.environment, work_dir)) for contender in contenders]
-    for runner in runners:
-        runner.once()
-    for _ in range(rounds):
+    runners = []
+    try:
+        for contender in contenders:
+            runners.append(Runner(contender, python_of(contender.environment, work_dir)))
         for runner in runners:
-            runner.turn()
-    for runner in runners:
-        runner.close()
+            runner.once()
+        for _ in range(rounds):
+            for runner in runners:
+                runner.turn()
+    finally:
+        for runner in runners:
+            runner.close()
     return runners
 
 
@@ -145,7 +152,9 @@ def _commit():
 
 
 def _command():
-    return " ".join(["python", f"benchmarks/{pathlib.Path(sys.argv[0]).name}", *sys.argv[1:]])
+    """The command line, of paths the last part only."""
+    flags = [f"{name}={pathlib.Path(value).name}" for name, _, value in (flag.partition("=") for flag in sys.argv[1:])]
+    return " ".join(["python", f"benchmarks/{pathlib.Path(sys.argv[0]).name}", *flags])
 
 
 def machine():

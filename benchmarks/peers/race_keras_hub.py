@@ -59,7 +59,7 @@ def classifying(work, backbone):
     first, last = tokenizer.cls_token_id, tokenizer.sep_token_id
 
     def classify():
-        texts = [[first, *ids[: work["slots"] - 2], last] for ids in tokenizer(work["texts"]).to_list()]
+        texts = [[first, *ids[: work["slots"] - 2], last] for ids in tokenizer(work["texts"])]
         for rows in turns.batches(texts, work["batch_size"]):
             logits(inputs_of([texts[i] for i in rows])).numpy()
 
