@@ -5,6 +5,7 @@ A contender is a program that gets ready, prints "ready", and for every line it 
 not of the race took more than a tenth of the machine is run again; how often that happened is told.
 """
 
+import argparse
 import dataclasses
 import datetime
 import json
@@ -93,6 +94,31 @@ def race(contenders, rounds, work_dir):
         for runner in runners:
             runner.close()
     return runners
+
+
+def run(description, kind, works, *, peers, rounds):
+    """What the scripts that start races do: their flags, a race for each workload, its table printed and kept.
+
+    works: {name: (title, function of the flags -> workload as plain data)}. kind: how titles of the tables begin.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("vocab_file", "sentences", "work_dir"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--size", default="base")
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--works", default=",".join(works))
+    parser.add_argument("--peers", default=peers)
+    given = parser.parse_args()
+    for name in given.works.split(","):
+        title, make = works[name]
+        file = pathlib.Path(given.work_dir) / f"{name}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(make(given)))
+        flags = (f"--work={file}", f"--size={given.size}")
+        others = [Contender(peer, f"race_{peer}.py", flags, peer) for peer in given.peers.split(",")]
+        told = table(race([Contender("bert_tf", "race_bert_tf.py", flags), *others], given.rounds, given.work_dir))
+        print(f"{title}\n{told}", flush=True)
+        keep(f"{kind}, {given.size}: {title}", told)
 
 
 def _busy():

@@ -35,9 +35,10 @@ def main():
             )
             found[f"bert-tf {command}"].append(time.perf_counter() - start)
     for name in ("pretraining", "fine_tuning"):
+        what, make = training_step.WORKS[name]
         file = given.work_dir / f"{name}.json"
-        file.write_text(json.dumps(training_step.WORKS[name](given)))
-        title = f"first training step, what it takes longer: {training_step.TITLES[name]}, BERT-base"
+        file.write_text(json.dumps(make(given)))
+        title = f"first training step, what it takes longer: {what}, BERT-base"
         found[title] = [first_step(file) for _ in range(3)]
     lines = ["| | median, s | wanted |", "|---|---:|---:|"]
     for name, seconds in found.items():

@@ -31,7 +31,7 @@ def main():
     import training_step
 
     works = {**encoder.WORKS, **training_step.WORKS}
-    work = race_bert_tf.worker(json.loads(json.dumps(works[given.work](None))), given.size, "auto")
+    work = race_bert_tf.worker(json.loads(json.dumps(works[given.work][1](None))), given.size, "auto")
     import tensorflow as tf
 
     start = time.perf_counter()

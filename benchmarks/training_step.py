@@ -7,33 +7,12 @@ prediction, so it learns masked LM alone. Of texts of real lengths a turn is fou
 of their batch, as their own collators do.
 """
 
-import argparse
 import csv
-import json
-import pathlib
 
 import race
-from encoder import BATCH, VOCAB_SIZE, contenders, random_ids
+from encoder import BATCH, VOCAB_SIZE, random_ids
 
 STEPS = 4  # of a turn, on texts of real lengths
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("vocab_file", "sentences", "work_dir"):
-        parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--size", default="base")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--works", default=",".join(WORKS))
-    parser.add_argument("--peers", default="keras_hub,torch")
-    given = parser.parse_args()
-    for name in given.works.split(","):
-        file = pathlib.Path(given.work_dir) / f"{name}.json"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(WORKS[name](given)))
-        told = race.table(race.race(contenders(given, file), given.rounds, given.work_dir))
-        print(f"{TITLES[name]}\n{told}", flush=True)
-        race.keep(f"Training, {given.size}: {TITLES[name]}", told)
 
 
 def pretraining(given):
@@ -62,12 +41,11 @@ def real_lengths(given):
     return {"kind": "fine_tune", "vocab_size": VOCAB_SIZE, "batches": batches, "slots": 128}
 
 
-WORKS = {"pretraining": pretraining, "fine_tuning": fine_tuning, "real_lengths": real_lengths}
-TITLES = {
-    "pretraining": "pre-training, 16 rows of 128 with 20 guesses",
-    "fine_tuning": "fine-tuning, 32 rows of 128",
-    "real_lengths": f"fine-tuning, {STEPS} batches of 32 sentences",
+WORKS = {
+    "pretraining": ("pre-training, 16 rows of 128 with 20 guesses", pretraining),
+    "fine_tuning": ("fine-tuning, 32 rows of 128", fine_tuning),
+    "real_lengths": (f"fine-tuning, {STEPS} batches of 32 sentences", real_lengths),
 }
 
 if __name__ == "__main__":
-    main()
+    race.run(__doc__, "Training", WORKS, peers="keras_hub,torch", rounds=5)

@@ -134,7 +134,9 @@ def _span(arrays, config, inputs):
 
 def _masks(arrays, config, inputs):
     tokens = encode(arrays, config, inputs)
-    found = {"next_sentence_logits": dense(pooled(tokens, arrays, config, inputs), arrays, "next_sentence")}
+    found = {}
+    if "encoder/pooler/kernel" in arrays and "next_sentence/kernel" in arrays:
+        found["next_sentence_logits"] = dense(pooled(tokens, arrays, config, inputs), arrays, "next_sentence")
     x = tf.gather(tokens, inputs["masked_lm_positions"], batch_dims=1)  # [B, P, D]
     x = activated(dense(x, arrays, "masked_lm/transform"), config.hidden_act)
     x = normalised(x, arrays, "masked_lm/norm", config)

@@ -138,6 +138,13 @@ def test_the_heads_of_pre_training_are_converted_too(name, tmp_path):
     assert written.difference < 1e-4
 
 
+def test_of_a_masked_lm_without_a_pooler_there_is_no_next_sentence(tmp_path):
+    whole = checkpoint(models.Pretrainer(CONFIG))
+    kept = {name: x for name, x in whole.weights.items() if not name.startswith(("next_sentence/", "encoder/pooler/"))}
+    written = engines.write(dataclasses.replace(whole, weights=kept), str(tmp_path / "model"), "litert")
+    assert written.outputs == ["masked_lm_logits"] and written.difference < 1e-4
+
+
 @pytest.mark.parametrize("name", engines.names())
 def test_eight_bits_take_less_room_and_answer_about_the_same(name, classifier, tmp_path):
     if name == "openvino" and importlib.util.find_spec("nncf") is None:

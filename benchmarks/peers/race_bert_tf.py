@@ -1,7 +1,5 @@
 """bert_tf in a race, on texts or in training; see ../race.py. ../encoder.py and ../training_step.py start it."""
 
-import argparse
-import json
 import pathlib
 import sys
 
@@ -11,13 +9,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent))
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", required=True, help="a workload, as JSON")
-    parser.add_argument("--size", default="base")
-    parser.add_argument("--precision", default="auto")
-    given = parser.parse_args()
-    work = json.loads(pathlib.Path(given.work).read_text(encoding="utf-8"))
-    turns.serve(worker(work, given.size, given.precision))
+    given = turns.given(__doc__, ("auto", "float32", "bfloat16"))
+    turns.serve(worker(given.work, given.size, given.precision))
 
 
 def worker(work, size, precision):

@@ -1,9 +1,6 @@
 """keras-hub in a race: see race_bert_tf.py. Needs no bert_tf."""
 
-import argparse
-import json
 import os
-import pathlib
 
 import turns
 
@@ -11,24 +8,20 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", required=True)
-    parser.add_argument("--size", default="base")
-    given = parser.parse_args()
-    work = json.loads(pathlib.Path(given.work).read_text(encoding="utf-8"))
+    given = turns.given(__doc__)
     turns.keep_freed_memory()
     import keras_hub
 
     layers, width, heads = turns.SHAPES[given.size]
     backbone = keras_hub.models.BertBackbone(
-        vocabulary_size=work["vocab_size"],
+        vocabulary_size=given.work["vocab_size"],
         num_layers=layers,
         num_heads=heads,
         hidden_dim=width,
         intermediate_dim=4 * width,
     )
     kinds = {"encode": encoding, "classify": classifying, "fine_tune": fine_tuning, "pretrain": pretraining}
-    turns.serve(kinds[work["kind"]](work, backbone))
+    turns.serve(kinds[given.work["kind"]](given.work, backbone))
 
 
 def inputs_of(texts, slots=None):

@@ -1,36 +1,22 @@
 """OpenVINO in a race, on a model of transformers that it converts: see race_bert_tf.py. Needs no bert_tf."""
 
-import argparse
-import json
-import pathlib
-
 import turns
+from race_torch import config_of
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", required=True)
-    parser.add_argument("--size", default="base")
-    given = parser.parse_args()
-    work = json.loads(pathlib.Path(given.work).read_text(encoding="utf-8"))
+    given = turns.given(__doc__)
     import openvino
     import torch
     import transformers
 
-    layers, width, heads = turns.SHAPES[given.size]
-    config = transformers.BertConfig(
-        vocab_size=work["vocab_size"],
-        num_hidden_layers=layers,
-        hidden_size=width,
-        num_attention_heads=heads,
-        intermediate_size=4 * width,
-    )
-    kind = transformers.BertModel if work["kind"] == "encode" else transformers.BertForSequenceClassification
+    config = config_of(given)
+    kind = transformers.BertModel if given.work["kind"] == "encode" else transformers.BertForSequenceClassification
     example = {name: torch.ones([2, 8], dtype=torch.long) for name in ("input_ids", "attention_mask")}
     with torch.no_grad():
         converted = openvino.convert_model(kind(config).eval(), example_input=example)
     compiled = openvino.Core().compile_model(converted, "CPU", {"PERFORMANCE_HINT": "LATENCY"})
-    turns.serve(encoding(work, compiled) if work["kind"] == "encode" else classifying(work, compiled))
+    turns.serve(encoding(given.work, compiled) if given.work["kind"] == "encode" else classifying(given.work, compiled))
 
 
 def inputs_of(texts):

@@ -1,34 +1,31 @@
 """Hugging Face transformers and torch in a race: see race_bert_tf.py. Needs no bert_tf."""
 
-import argparse
-import json
-import pathlib
-
 import turns
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", required=True)
-    parser.add_argument("--size", default="base")
-    parser.add_argument("--precision", default="float32", choices=("float32", "bfloat16"))
-    given = parser.parse_args()
-    work = json.loads(pathlib.Path(given.work).read_text(encoding="utf-8"))
+    given = turns.given(__doc__, ("float32", "bfloat16"))
     turns.keep_freed_memory()
     import torch
-    import transformers
 
     torch.manual_seed(0)
+    config = config_of(given)
+    kinds = {"encode": encoding, "classify": classifying, "fine_tune": fine_tuning, "pretrain": pretraining}
+    turns.serve(kinds[given.work["kind"]](given.work, config, given.precision))
+
+
+def config_of(given):
+    """The transformers.BertConfig of a size, for the vocabulary of the workload."""
+    import transformers
+
     layers, width, heads = turns.SHAPES[given.size]
-    config = transformers.BertConfig(
-        vocab_size=work["vocab_size"],
+    return transformers.BertConfig(
+        vocab_size=given.work["vocab_size"],
         num_hidden_layers=layers,
         hidden_size=width,
         num_attention_heads=heads,
         intermediate_size=4 * width,
     )
-    kinds = {"encode": encoding, "classify": classifying, "fine_tune": fine_tuning, "pretrain": pretraining}
-    turns.serve(kinds[work["kind"]](work, config, given.precision))
 
 
 def inputs_of(texts, slots=None):

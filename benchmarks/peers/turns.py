@@ -1,12 +1,27 @@
 """A contender's side of a race: get ready, then work whenever a line comes in. Needs nothing but Python."""
 
+import argparse
 import ctypes
 import json
+import pathlib
 import resource
 import sys
 import time
 
 SHAPES = {"minilm": (6, 384, 12), "base": (12, 768, 12), "large": (24, 1024, 16)}  # layers, hidden size, heads
+
+
+def given(description, precisions=None):
+    """The flags of a contender, `work` being the workload; with precisions also which it computes in, the first if
+    none is named."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--work", required=True, help="a workload, as JSON")
+    parser.add_argument("--size", default="base", choices=SHAPES)
+    if precisions:
+        parser.add_argument("--precision", default=precisions[0], choices=precisions)
+    flags = parser.parse_args()
+    flags.work = json.loads(pathlib.Path(flags.work).read_text(encoding="utf-8"))
+    return flags
 
 
 def keep_freed_memory():
