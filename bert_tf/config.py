@@ -167,6 +167,8 @@ class TrainConfig:
     random_seed: int = 12345
     precision: str = "auto"
     jit_compile: str = "auto"
+    recompute: bool = False
+    packed_rows: int = 0
     # Fields of FineTuningConfig, which has flags for them.
     layerwise_learning_rate_decay: ClassVar[float] = 1.0
     num_frozen_layers: ClassVar[int] = 0
@@ -181,7 +183,7 @@ class TrainConfig:
         for name in (*positive.split(), "max_eval_steps"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}; expected a whole number above 0.")
-        for name in ("learning_rate", "num_warmup_steps", "weight_decay"):
+        for name in ("learning_rate", "num_warmup_steps", "weight_decay", "packed_rows"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise UserError(f"{name} is {getattr(self, name)}; expected 0 or more.")
         if self.train_batch_size % self.num_accumulation_steps:

@@ -17,6 +17,14 @@ class DeviceFlags:
     jit_compile: str = flag(
         "auto", "Compile forward and backward pass with XLA; auto: on GPUs.", ("auto", "true", "false")
     )
+    recompute: bool = flag(
+        False, "Compute layers again in the backward pass instead of keeping them; less memory, same result."
+    )
+    packed_rows: int = flag(
+        0,
+        "Under XLA: rows of max_seq_length in which a micro-batch lies, several texts in a row; one that needs more is "
+        "padded. 0: a row for each text. Without XLA there are as many rows as needed.",
+    )
     distribution_strategy: str = flag(
         "auto", "Where to train.", ("auto", "one_device", "mirrored", "multi_worker", "tpu")
     )
@@ -25,4 +33,4 @@ class DeviceFlags:
 
 
 # Those that may differ between two starts of one run: the result does not depend on them.
-DEVICE_FLAGS = frozenset("distribution_strategy num_logical_devices tpu_name jit_compile".split())
+DEVICE_FLAGS = frozenset("distribution_strategy num_logical_devices tpu_name jit_compile recompute packed_rows".split())

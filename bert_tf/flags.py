@@ -109,7 +109,7 @@ def _guarded(main):
     except KeyboardInterrupt:
         _fail("interrupted; the same command goes on where it stopped.", 130)
     except MemoryError:
-        _fail("memory ran out: lower train_batch_size or raise num_accumulation_steps.", 1)
+        _fail("memory ran out: give recompute, lower train_batch_size or raise num_accumulation_steps.", 1)
     except OSError as error:
         where = error.filename or "a file"
         if error.errno in FULL:

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_tf import optimizers, weights
 from bert_tf.distribute import on_first_replica, replica_number, share_out, total
-from bert_tf.encoder import trimmed
+from bert_tf.encoder import in_fixed_rows, trimmed
 from bert_tf.errors import UserError
 
 FLOAT16_SCALE = 2.0**15  # first loss scale; halved at an overflow, doubled after this many steps without one
@@ -39,6 +39,8 @@ class Learner:
             weight_decay=config.weight_decay,
             factors=optimizers.layer_factors(self.variables, config.layerwise_learning_rate_decay),
         )
+        if config.recompute:
+            recompute(model.encoder)
         self.scale = LossScale(enabled=model.dtype_policy.compute_dtype == "float16")
         self.static = compiles(config.jit_compile) or isinstance(strategy, tf.distribute.TPUStrategy)
         self._step = tf.function(self._on_replicas, autograph=False)
@@ -101,7 +103,14 @@ class Learner:
 
     def _forward_backward(self, batch, sums, seed):
         """Measures as [sum, sum of weights], and dense gradients (None where the loss does not depend on a weight)."""
-        batch = batch if self.static else trimmed(batch)
+        if not self.static:
+            return self._learned(trimmed(batch), sums, seed)
+        if not self.config.packed_rows or "lengths" not in batch:
+            return self._learned(batch, sums, seed)
+        packed, fits = in_fixed_rows(batch, self.config.packed_rows)
+        return tf.cond(fits, lambda: self._learned(packed, sums, seed), lambda: self._learned(batch, sums, seed))
+
+    def _learned(self, batch, sums, seed):
         trained = list(self.trained.values())
         with tf.GradientTape(watch_accessed_variables=False) as tape:  # nothing is kept for layers that are frozen
             tape.watch(trained)
@@ -110,6 +119,13 @@ class Learner:
             loss = self.scale.applied(loss_of(self.task, measures, sums))
         gradients = tape.gradient(loss, trained)
         return measures, [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
+
+
+def recompute(encoder):
+    """Makes an encoder keep less for its backward pass; UserError if it is one without layers to do it in."""
+    if not hasattr(encoder, "recomputes"):
+        raise UserError(f"recompute is for BERT's layers, and encoder={encoder.config.encoder} has none: leave it out.")
+    encoder.recomputes = True
 
 
 def compiles(jit_compile):

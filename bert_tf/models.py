@@ -197,8 +197,8 @@ class TokenClassifier(BertModel):
 def _as_rows(inputs):
     """Inputs of the encoder [B, W, ...] (windows or choices) -> [B * W, ...]."""
     flat = {name: tf.reshape(inputs[name], [-1, size_of(inputs[name], -1)]) for name in ("token_ids", "segment_ids")}
-    width = {"row_width": inputs["row_width"]} if "row_width" in inputs else {}
-    return {**flat, "lengths": tf.reshape(inputs["lengths"], [-1]), **width}
+    packing = {name: inputs[name] for name in ("row_width", "row_form") if name in inputs}
+    return {**flat, "lengths": tf.reshape(inputs["lengths"], [-1]), **packing}
 
 
 def _over_windows(pooled, lengths, counts, pooling):  # [B * W, D], [B, W], [B] -> [B, D]

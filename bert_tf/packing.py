@@ -25,15 +25,29 @@ class Packing:
     places: tf.Tensor
 
     @classmethod
-    def of(cls, lengths, slots, width):
-        """Texts of `lengths` [R] in `slots` slots each -> rows of `width` slots; a text of length 0 takes no place."""
-        starts, rows, _ = (x[0] for x in fitted(lengths, width[None]))  # [R], []
+    def of_inputs(cls, inputs):
+        """The packing that inputs of the encoder ask for, or None."""
+        if "row_form" in inputs:
+            rows, width = inputs["row_form"].shape
+            return cls.of(inputs["lengths"], inputs["token_ids"].shape[1], width, rows)
+        if "row_width" in inputs:
+            return cls.of(inputs["lengths"], tf.shape(inputs["token_ids"])[1], inputs["row_width"])
+        return None
+
+    @classmethod
+    def of(cls, lengths, slots, width, rows=None):
+        """Texts of `lengths` [R] in `slots` slots each -> rows of `width` slots; a text of length 0 takes no place.
+
+        rows: how many rows there are, a number known beforehand that must suffice; None: as many as are needed.
+        """
+        starts, needed, _ = (x[0] for x in fitted(lengths, tf.reshape(width, [1])))  # [R], []
+        rows = needed if rows is None else rows
         place = tf.range(slots)[None, :]
         used = place < lengths[:, None]  # [R, T]
         places = tf.where(used, starts[:, None] + place, 0)
-        nowhere = tf.fill([rows * width], -1)
-        held = tf.cast(tf.where(tf.reshape(used, [-1])), tf.int32)  # [used, 1]
-        sources = tf.tensor_scatter_nd_update(nowhere, tf.boolean_mask(places, used)[:, None], held[:, 0])
+        nowhere = rows * width  # one slot more takes what no text uses
+        targets = tf.reshape(tf.where(used, places, nowhere), [-1, 1])
+        sources = tf.tensor_scatter_nd_update(tf.fill([nowhere + 1], -1), targets, tf.range(tf.size(used)))[:-1]
         return cls(sources=tf.reshape(sources, [rows, width]), places=places)
 
     def rows(self, inputs):
@@ -69,8 +83,9 @@ def fitted(lengths, widths):
     """Puts texts into rows, the longest first and each into the first row that has room (first fit decreasing).
 
     lengths: int32 [R], none above the least of `widths` int32 [K], which are tried beside each other. Returns of each
-    width the slot at which each text begins, counted through all rows, int32 [K, R]; the number of rows, at least 1,
-    int32 [K]; and the slots that the fullest row uses, int32 [K], a width with which every text has the same place.
+    width the slot at which each text begins, counted through all rows, int32 [K, R], 0 for a text of length 0; the
+    number of rows, at least 1, int32 [K]; and the slots that the fullest row uses, int32 [K], a width with which every
+    text has the same place.
     """
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)
     sizes = tf.gather(lengths, order)
@@ -86,6 +101,5 @@ def fitted(lengths, widths):
     room = tf.tile(widths[:, None], [1, tf.size(lengths)])
     _, room, starts = tf.while_loop(lambda number, *_: number < count, put, (0, room, starts), parallel_iterations=1)
     rows = tf.maximum(tf.reduce_sum(tf.cast(room < widths[:, None], tf.int32), 1), 1)
-    found = starts.stack()[:count]  # [texts, K]
-    starts = tf.scatter_nd(order[:count, None], found, [tf.size(lengths), tf.size(widths)])
+    starts = tf.scatter_nd(order[:, None], starts.stack(), [tf.size(lengths), tf.size(widths)])  # [R, K]
     return tf.transpose(starts), rows, tf.reduce_max(widths[:, None] - room, 1)

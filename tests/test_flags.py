@@ -95,7 +95,7 @@ def test_flags_that_are_given_win_even_with_their_default(script):
         ("--width=2", 1, "The loss is not a number."),
         ("--width=3", 143, "Stopped after step 3."),
         ("--width=5", 130, "interrupted; the same command goes on where it stopped."),
-        ("--width=6", 1, "memory ran out: lower train_batch_size or raise num_accumulation_steps."),
+        ("--width=6", 1, "memory ran out: give recompute, lower train_batch_size or raise num_accumulation_steps."),
         ("--widht=4", 2, "Unknown command line flag 'widht'. Did you mean: width"),
         ("--width=wide", 2, "--width=wide was given; expected a whole number."),
         ("--width=4.5", 2, "--width=4.5 was given; expected a whole number."),

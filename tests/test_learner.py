@@ -113,6 +113,37 @@ def test_a_compiled_step_equals_a_plain_one():
         assert float(given["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=1e-4)
 
 
+@pytest.mark.parametrize("jit_compile", ["false", "true"])
+def test_a_step_that_computes_its_layers_again_equals_a_plain_one(jit_compile):
+    config = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2)
+    known = dataclasses.replace(CONFIG, jit_compile=jit_compile, num_accumulation_steps=2)
+    plain, again = learner(known, 1, config), learner(dataclasses.replace(known, recompute=True), 1, config)
+    for expected, given in zip(run(plain, 3), run(again, 3), strict=True):
+        assert float(given["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=1e-5)
+        assert float(given["measures"]["masked_lm_loss"][0]) == pytest.approx(
+            float(expected["measures"]["masked_lm_loss"][0]), rel=1e-5
+        )
+    batch = tiny.tensors(tiny.batch())
+    softmaxes = [
+        sum(operation.type == "Softmax" for operation in of_step(each, batch).get_operations())
+        for each in (plain, again)
+    ]
+    assert softmaxes[1] == 2 * softmaxes[0] == 2 * tiny.CONFIG.num_hidden_layers
+
+
+def of_step(ours, batch):
+    """The graph of a forward and backward pass."""
+    sums = {name: tf.reduce_sum(w) for name, w in ours.task.weights(batch).items()}
+    step = tf.function(lambda: Learner._forward_backward(ours, batch, sums, tf.constant([1, 2])), autograph=False)
+    return step.get_concrete_function().graph
+
+
+def test_an_encoder_without_layers_has_nothing_to_compute_again():
+    static = dataclasses.replace(tiny.CONFIG, encoder="static")
+    with pytest.raises(UserError, match="recompute is for BERT's layers, and encoder=static has none"):
+        learner(dataclasses.replace(CONFIG, recompute=True), 1, static)
+
+
 def test_mixed_precision_keeps_float32_weights_and_learns_alike():
     gentle = dataclasses.replace(CONFIG, learning_rate=1e-3)
     exact, mixed = learner(gentle), learner(gentle, dtype="mixed_bfloat16")

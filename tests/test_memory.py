@@ -19,6 +19,11 @@ class Options:
     precision: str = "float32"
 
 
+@dataclasses.dataclass(frozen=True)
+class Again(Options):
+    recompute: bool = True
+
+
 BASE = BertConfig.of_size("base", vocab_size=30522)
 GIB = 2**30
 OF_MACHINE = memory.of_machine
@@ -52,6 +57,8 @@ def test_micro_batches_processes_and_short_numbers_need_less():
     parts = memory.at_least(BASE, Options(train_batch_size=1024, num_accumulation_steps=4))
     assert parts - fixed == pytest.approx((whole - fixed) / 4)
     assert memory.at_least(BASE, Options(train_batch_size=1024), processes=4) == parts
+    again = memory.at_least(BASE, Again(train_batch_size=1024))
+    assert (again - fixed) / (whole - fixed) == pytest.approx(0.14, abs=0.02)  # a layer of twelve, and what enters each
     assert memory.at_least(BASE, Options(train_batch_size=1024, precision="bfloat16")) < whole
 
 
