@@ -171,8 +171,7 @@ def learn(options, plan, train_config, masking, manifest, folder):
     start_tensorflow()
     import keras
 
-    from bert_tf import attention, distribute, precision, tasks, train_state, weights
-    from bert_tf.tasks.pretraining import guesses_of
+    from bert_tf import attention, distribute, precision, text_lengths, train_state, weights
     from bert_tf.text import Tokenizer
     from bert_tf.train import Evaluator, train
 
@@ -182,19 +181,14 @@ def learn(options, plan, train_config, masking, manifest, folder):
         options.distribution_strategy, num_logical_devices=options.num_logical_devices, tpu_name=options.tpu_name
     )
     tokenizer = Tokenizer.from_file(folder.file("vocab.txt"), plan.lower_case)
-    task = tasks.get("pretraining/mlm_nsp")(
-        manifest,
-        tokenizer,
-        masking,
-        next_sentence_weight=options.next_sentence_weight,
-        guesses=guesses_of(plan.config),
-    )
+    task = task_of(options, plan, masking, manifest, tokenizer)
     keras.utils.set_random_seed(options.random_seed)
     with strategy.scope():
         model = task.model(plan.config, dtype=precision.policy(options.precision))
         if plan.weights:
             print(weights.assign(model, plan.weights))
-    folder.update(config=plan.config.to_dict(), parameters=model.count_params())
+    rows = {name: text_lengths.of_rows(task, options.max_seq_length, name) for name in ("train", "eval")}
+    folder.update(config=plan.config.to_dict(), parameters=model.count_params(), text_statistics=rows)
     print(f"Training {model.count_params():,} parameters", flush=True)
     if options.do_train:
         with folder.phase("train"):
@@ -207,6 +201,20 @@ def learn(options, plan, train_config, masking, manifest, folder):
     if options.do_export and folder.writes:
         with folder.phase("export"):
             show(task, model, tokenizer, folder)
+
+
+def task_of(options, plan, masking, manifest, tokenizer):
+    """Masked LM, and next sentence prediction if it has weight, on the records."""
+    from bert_tf import tasks
+    from bert_tf.tasks.pretraining import guesses_of
+
+    return tasks.get("pretraining/mlm_nsp")(
+        manifest,
+        tokenizer,
+        masking,
+        next_sentence_weight=options.next_sentence_weight,
+        guesses=guesses_of(plan.config),
+    )
 
 
 def conclude(results, task, train_config, folder):

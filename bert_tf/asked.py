@@ -82,22 +82,17 @@ def _named(path, inputs, row):
 
 
 def _lines(path, inputs):
+    name = "Standard input" if path == STANDARD_INPUT else path
     if len(inputs) > 1:
         kinds = ", ".join(tables.KINDS)
-        what = "Standard input" if path == STANDARD_INPUT else path
-        raise UserError(f"{what} has one text a line, the model takes {' and '.join(inputs)}: give a table ({kinds}).")
-    number = -1
+        raise UserError(f"{name} has one text a line, the model takes {' and '.join(inputs)}: give a table ({kinds}).")
+    number, place = 0, "standard input" if path == STANDARD_INPUT else path
     with _opened(path) as file:
-        for number, raw in enumerate(file):
-            place = f"line {number + 1} of {'standard input' if path == STANDARD_INPUT else path}"
-            try:
-                text = raw.decode("utf-8" if number else "utf-8-sig")
-            except UnicodeDecodeError as error:
-                wrong = f"byte {error.start + 1} is 0x{raw[error.start]:02x}"
-                raise UserError(f"{place[0].upper()}{place[1:]} is not UTF-8 ({wrong}): save it as UTF-8.") from None
-            yield Example(str(number), (text.removesuffix("\n").removesuffix("\r"),), None, place)
-    if number < 0:
-        raise UserError(f"{'Standard input' if path == STANDARD_INPUT else path} is empty; expected texts.")
+        for number, raw in enumerate(file, 1):
+            text = tables.decoded(raw, number, name).removesuffix("\n").removesuffix("\r")
+            yield Example(str(number - 1), (text,), None, f"line {number} of {place}")
+    if not number:
+        raise UserError(f"{name} is empty; expected texts.")
 
 
 def _opened(path):

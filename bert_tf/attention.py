@@ -23,7 +23,7 @@ EXAMPLES = {"text": ["The fox ran over the hill.", "Who ran over it? ||| The fox
 def check(config):
     """Raises UserError for an encoder in which tokens do not look at each other."""
     if config.encoder != "bert":
-        raise UserError(f"export_attention goes with encoder=bert; {config.encoder} has no attention: leave it out.")
+        raise UserError(f"attention goes with encoder=bert; {config.encoder} has none: leave the flag out.")
 
 
 def added(task, examples):

@@ -9,6 +9,7 @@ import os
 from bert_tf.errors import UserError, reason_of
 
 SAVED_MODEL, ABOUT = "saved_model.pb", "about.json"
+MOST_CHARACTERS = 4 << 20  # of texts that are held at once: 4096 of a thousand each
 
 
 def find(path):
@@ -109,8 +110,9 @@ def _encoded(example):
 
 
 def in_order(export, examples, *, batch_size, window):
-    """Yields (Example, {name: array of its outputs}) in the order of the examples; holds `window` of them at most.
+    """Yields (Example, {name: array of its outputs}) in the order of the examples.
 
+    Holds `window` of them at most, and fewer where they are so long that there are MOST_CHARACTERS before.
     Texts of like length share a batch, long ones first, so that short ones do not pay for the length of others.
     """
     for chunk in _windows(examples, window):
@@ -131,11 +133,12 @@ def _length(first, *others):
 
 
 def _windows(examples, size):
-    chunk = []
+    chunk, characters = [], 0
     for example in examples:
         chunk.append(example)
-        if len(chunk) == size:
+        characters += sum(map(len, example.texts))
+        if len(chunk) == size or characters >= MOST_CHARACTERS:
             yield chunk
-            chunk = []
+            chunk, characters = [], 0
     if chunk:
         yield chunk

@@ -192,10 +192,11 @@ def _without_one(vectors):
 class Features:
     """What `export.export` needs to know of a task, for an encoder whose answers are vectors."""
 
-    choice: object
+    serve: object
     name: str = "features"
     model: type = BertModel
 
-    def serve(self, model, tokenizer):
-        """The signatures of the export."""
-        return Extractor(model, tokenizer, self.choice).signatures()
+    @classmethod
+    def of(cls, choice):
+        """The vectors that are chosen."""
+        return cls(lambda model, tokenizer: Extractor(model, tokenizer, choice).signatures())

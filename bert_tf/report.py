@@ -153,7 +153,7 @@ def _without_lengths(statistics):
 
 
 def _lengths(statistics):
-    """[(split, [(texts, height of the bar in percent, what it is)], pieces a bar, where the last begins)]."""
+    """[(split, [(texts, height of the bar in percent, what it is)], pieces a bar, where the last begins, of what)]."""
     found = []
     for split, values in statistics.items():
         lengths = dictionary(dictionary(values).get("lengths"))
@@ -164,8 +164,13 @@ def _lengths(statistics):
             (count, 100 * count / (max(counts) or 1), f"{place * width + 1} to {(place + 1) * width} pieces: {count:,}")
             for place, count in enumerate(counts)
         ]
-        found.append((split, bars, width, (len(counts) - 1) * width + 1))
+        found.append((split, bars, width, (len(counts) - 1) * width + 1, _unit(values)))
     return found
+
+
+def _unit(statistics):
+    """What the lengths are of: pre-training fills rows with text, all else puts a text in a row."""
+    return "row" if "rows_in_the_sample" in statistics else "text"
 
 
 def _time(text):

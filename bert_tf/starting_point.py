@@ -7,7 +7,7 @@ import dataclasses
 import glob
 import os
 
-from bert_tf import vocabulary
+from bert_tf import flags, vocabulary
 from bert_tf.config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.quiet import start_tensorflow
@@ -34,10 +34,12 @@ class StartingPoint:
 def demonstration(settings, question, folder):
     """The settings of a demonstration of fine-tuning in a folder, and what it starts from; says so, and what is asked.
 
-    That is the encoder which run_pretraining.py left in its folder; without one it is from scratch, in another folder,
-    so that both can be compared.
+    That is what the flag init_checkpoint says; without it the encoder which run_pretraining.py left in its folder;
+    without one it is from scratch, in another folder, so that both can be compared.
     """
-    print(f"No flag says what to learn: a demonstration on Python's manual. {question}")
+    print(f"No flag says what to learn: a demonstration on Python's manual. {question}", flush=True)
+    if flags.given("init_checkpoint"):
+        return settings
     if RunFolder(PRETRAINING).last_step() and os.path.exists(os.path.join(PRETRAINING, "vocab.txt")):
         print(f"It starts from the encoder in {PRETRAINING}.", flush=True)
         return {**settings, "init_checkpoint": PRETRAINING}

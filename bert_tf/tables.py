@@ -66,17 +66,23 @@ def text_lines(path):
         raise UserError(f"{path} cannot be read ({error.strerror}): give the path of a file.") from None
     with file:
         for number, raw in enumerate(file, 1):
-            if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
-                raise UserError(f"{path} is UTF-16, as Excel's Unicode text; save it as CSV UTF-8.")
-            if b"\0" in raw:
+            line = decoded(raw, number, path)
+            if "\0" in line:
                 raise UserError(f"{path} is not text: line {number} holds NUL; expected UTF-8.")
-            try:
-                yield raw.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise UserError(
-                    f"{path} is not UTF-8: byte {error.start + 1} of line {number} is 0x{raw[error.start]:02x}; "
-                    "save it as UTF-8."
-                ) from None
+            yield line
+
+
+def decoded(raw, number, name):
+    """Line `number`, from 1, of what has this name as text, without a mark at the begin; UserError if not UTF-8."""
+    if number == 1 and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise UserError(f"{name} is UTF-16, as Excel's Unicode text; save it as UTF-8, a table as CSV UTF-8.")
+    try:
+        return raw.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{name} is not UTF-8: byte {error.start + 1} of line {number} is 0x{raw[error.start]:02x}; "
+            "save it as UTF-8."
+        ) from None
 
 
 def _fields(path, lines, kind):

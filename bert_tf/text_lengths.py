@@ -1,6 +1,6 @@
 """How long the texts of a split are, and how much padding that makes: statistics for the report of a run.
 
-n texts, R texts of a batch.
+n texts, R texts of a batch, P places where pre-training may ask for a piece.
 """
 
 import numpy as np
@@ -9,6 +9,7 @@ import tensorflow as tf
 from bert_tf import packing
 
 BATCH, MOST_BATCHES = 32, 8  # padding is estimated on so many texts of so many places of the split
+SAMPLE = 2048  # rows of pre-training that are looked at: there may be millions
 MOST_BARS = 24
 
 
@@ -31,6 +32,23 @@ def statistics(sizes, slots):
         "padding_when_packed": round(packed, 3),
         "lengths": _bars(sizes),
     }
+
+
+def of_rows(task, slots, split="train"):
+    """{name: number} of the first SAMPLE rows that pre-training reads, as `statistics` has it of texts.
+
+    Besides, "predictions_per_row" and "most_predictions_in_a_row": how many pieces of a row are asked for. The masks
+    are those of an evaluation: other pieces than in training, as many. {} where the split has no rows.
+    """
+    batches = list(task.eval_batches(SAMPLE // 8, split).take(8))
+    sizes = np.concatenate([np.zeros(0, int), *(batch["lengths"].numpy() for batch in batches)])
+    if not sizes.any():
+        return {}
+    asked = np.concatenate([(batch["masked_lm_weights"].numpy() > 0).sum(1) for batch in batches])[sizes > 0]
+    found = statistics(sizes[sizes > 0], slots)
+    del found[f"longer_than_{slots}"]  # none is, by the making of the records
+    predictions = {"predictions_per_row": round(float(asked.mean()), 1), "most_predictions_in_a_row": int(asked.max())}
+    return {"rows_in_the_sample": len(asked), **predictions, **found}
 
 
 def _padding_of_batches(rows):

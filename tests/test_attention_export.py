@@ -82,5 +82,5 @@ def test_an_answer_stays_small_whatever_the_model(layers, heads, expected):
 
 
 def test_an_encoder_without_attention_is_refused_in_a_sentence():
-    with pytest.raises(UserError, match="export_attention goes with encoder=bert; static has no attention"):
+    with pytest.raises(UserError, match="attention goes with encoder=bert; static has none"):
         attention.check(dataclasses.replace(tiny.CONFIG, encoder="static"))

@@ -112,41 +112,6 @@ def test_a_vocabulary_is_learned_and_extended_whole_or_not_at_all(tmp_path, caps
         assert re.search(said, capsys.readouterr().err) and not (tmp_path / "new.txt").exists()
 
 
-COMPLETES = """
-source completion.bash
-words=(bert-tf {words} "{typed}")
-COMP_WORDS=("${{words[@]}}") COMP_CWORD=$((${{#words[@]}} - 1)) COMP_LINE="${{words[*]}}" COMP_POINT=${{#COMP_LINE}}
-$(complete -p bert-tf | sed 's/.*-F \\([^ ]*\\).*/\\1/') bert-tf "{typed}"
-echo "${{COMPREPLY[*]}}"
-"""
-
-
-@pytest.mark.parametrize(
-    "words, typed, expected",
-    [
-        ("", "e", "evaluate export extract"),
-        ("convert a b", "--form", "--format"),
-        ("convert a b --format", "", "google_tf huggingface keras_hub native litert onnx openvino"),
-        ("export", "ru", "runs"),
-    ],
-)
-def test_bash_completes_commands_flags_choices_and_folders(words, typed, expected, tmp_path, capsys):
-    assert commands.main(["completion", "bash"]) == 0
-    (tmp_path / "completion.bash").write_text(capsys.readouterr().out)
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "rules.txt").touch()
-    command = ["bash", "-c", COMPLETES.format(words=words, typed=typed)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert (done.stdout.split(), done.stderr) == (expected.split(), "")
-
-
-def test_zsh_and_fish_are_told_the_commands_too(capsys):
-    for shell in ("zsh", "fish"):
-        assert commands.main(["completion", shell]) == 0
-        said = capsys.readouterr().out
-        assert "evaluate" in said and "text_columns" in said
-
-
 def test_convert_of_a_classifier_finds_a_place_for_its_head_and_tells_its_labels(tmp_path, capsys):
     weights = tiny.random_weights(models.Classifier(tiny.CONFIG, 2))
     given = dataclasses.replace(CHECKPOINT, weights=weights, labels=["no", "yes"], kind="class")

@@ -179,9 +179,21 @@ def test_the_export_answers_in_c_too_and_to_predict(export, folder, capsys):
     assert row["text"] == "m" and np.shape(row["vectors"]) == (2, 16)
 
 
+def test_the_export_says_where_tokens_look_if_it_is_asked_to(folder, monkeypatch):
+    said = []
+    monkeypatch.setattr("bert_tf.export.export", lambda *arguments, **names: said.append((arguments, names)))
+    given = ["extract", str(folder / "model"), f"--export={folder / 'looks'}", "--max_seq_length=12", "--attention"]
+    assert commands.main(given) == 0
+    ((task, model, tokenizer, _), names) = said[0]
+    signatures = task.serve(model, tokenizer)
+    assert signatures.keys() == names["examples"].keys() == {"serving_default", "tokens", "attention"}
+    assert names["about"]["attention"] is True
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
+        (["--attention", "--text=a"], "attention goes with export only"),
         (["--layers=2"], "the model has 2 layers: 0 to 1, or -2 to -1"),
         (["--layers=sum_last_four"], "the model has 2 layers"),
         (["--layers=x"], "layers is 'x'; expected"),
@@ -198,7 +210,7 @@ def test_the_export_answers_in_c_too_and_to_predict(export, folder, capsys):
         (["--format=npz"], "format goes with output only"),
         (["--file=none.txt"], "There is no file none.txt"),
         (["--file=empty.txt"], "empty.txt is empty"),
-        (["--file=latin.txt", "--output=a.npz"], "Line 2 of latin.txt is not UTF-8"),
+        (["--file=latin.txt", "--output=a.npz"], "latin.txt is not UTF-8: byte 1 of line 2"),
         (["--do_lower_case=false"], "is uncased: leave the flag out"),
     ],
 )

@@ -165,6 +165,20 @@ def test_texts_of_like_length_share_a_batch():
     assert Recorder.seen == [[9, 9], [8, 2], [1, 1]]
 
 
+def test_few_texts_are_held_at_once_where_they_are_long(monkeypatch):
+    monkeypatch.setattr(exported, "MOST_CHARACTERS", 10)
+    held = []
+
+    class Recorder:
+        def answer(self, examples):
+            held.append([len(text) for example in examples for text in example.texts])
+            return {"values": [0] * len(examples)}
+
+    examples = [Example("", ("x" * length, "y")) for length in (2, 3, 4, 99, 1)]
+    found = list(exported.in_order(Recorder(), examples, batch_size=9, window=9))
+    assert held == [[4, 1, 3, 1, 2, 1], [99, 1], [1, 1]] and [example for example, _ in found] == examples
+
+
 def test_standard_input_is_a_text_a_line(exports, capsys, monkeypatch, tmp_path):
     (tmp_path / "given").write_text("123\n123456\n")
     with open(tmp_path / "given") as file:

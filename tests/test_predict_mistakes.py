@@ -44,7 +44,7 @@ MISTAKES = {
     "missing": ("single", ["--file=none.txt"], "There is no file none.txt"),
     "empty": ("single", ["--file=empty.txt"], "empty.txt is empty; expected texts"),
     "header only": ("single", ["--file=header.tsv"], "header.tsv holds no rows"),
-    "latin": ("single", ["--file=latin.txt"], r"Line 2 of latin.txt is not UTF-8 \(byte 3 is 0xe9\)"),
+    "latin": ("single", ["--file=latin.txt"], "latin.txt is not UTF-8: byte 3 of line 2 is 0xe9"),
     "latin table": ("single", ["--file=latin.tsv"], "latin.tsv is not UTF-8: byte 1 of line 3 is 0xe9"),
     "kind": ("single", ["--file=a.xlsx"], "a.xlsx cannot be read; expected a name that ends in .txt, .tsv, .csv"),
     "output kind": ("single", ["--text=a", "--output=a.csv"], "expected a name that ends in .jsonl or .tsv"),
@@ -95,7 +95,7 @@ def test_a_mistake_far_into_a_file_leaves_the_old_predictions(exports, tmp_path,
     (tmp_path / "b.tsv").write_text("old")
     arguments = [str(exports["number"]), "--file", str(tmp_path / "a.txt"), "--output", str(tmp_path / "b.tsv")]
     assert commands.main(["predict", *arguments]) == 2
-    assert "Line 5001 of" in capsys.readouterr().err
+    assert "byte 1 of line 5001" in capsys.readouterr().err
     assert (tmp_path / "b.tsv").read_text() == "old" and sorted(os.listdir(tmp_path)) == ["a.txt", "b.tsv"]
 
 

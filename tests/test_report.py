@@ -150,6 +150,13 @@ def test_lengths_of_texts_are_bars_with_their_numbers(tmp_path):
     assert '<i style="height: 25.0%" title="1 to 8 pieces: 10"></i>' in page and "1 17 and more" in text
 
 
+def test_rows_of_pre_training_are_told_how_full_they_are(tmp_path):
+    lengths = {"width": 1, "counts": [0, 9]}
+    statistics = {"train": {"rows_in_the_sample": 9, "predictions_per_row": 4.8, "lengths": lengths}}
+    text = as_read(page_of(tmp_path, run=RUN | {"text_statistics": statistics}))
+    assert "How full the rows are Train Rows in the sample 9 Predictions per row 4.8 Train pieces of a row, 1 a" in text
+
+
 def test_a_single_line_of_metrics_is_a_dot_in_the_middle():
     (chart,) = curves.charts([{"step": 7, "loss": 3}])
     assert chart.curves[0].dots == "M500.0 500.0h0"

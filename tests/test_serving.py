@@ -168,6 +168,8 @@ def test_health_metrics_list_and_page(client):
         assert page.status_code == 200 and "default-src 'none'" in page.headers["content-security-policy"]
         assert "http://" not in page.text and "https://" not in page.text, "nothing comes from elsewhere"
     assert client.put("/v1/models/single").status_code == 405
+    asked = client.get("/v1/models/single/versions/1:predict")
+    assert (asked.status_code, asked.json()) == (405, {"error": "predict is asked with POST."})
 
 
 def test_many_clients_get_what_one_gets(models):
@@ -215,6 +217,7 @@ def test_the_command_serves_until_it_is_told_to_stop_and_clients_that_vanish_dis
         (["nowhere"], "no folder nowhere"),
         (["{single}", "--port=70000"], "--port is 70000"),
         (["{single}", "--timeout=0"], "--timeout is 0"),
+        (["{single}", "--receive_timeout=inf"], "--receive_timeout is inf; expected a number above 0"),
         (["{tmp}"], "is no export: it holds no saved_model.pb"),
         (["{single}", "--port={taken}"], "cannot be listened on (Address already in use): give another --port"),
         (["{single}", "{single}"], "Two models would be called single"),

@@ -72,7 +72,7 @@ def test_rows_with_another_number_of_fields_are_passed_over_only_when_asked(writ
         ("a.csv", "x,y\n1,2,3\n", "Line 2 of .* has 3 fields; expected 2"),
         ("a.csv", "x,y,x,y,z\n", "a.csv has several columns 'x', 'y'; give each a name of its own"),
         ("a.tsv", "x\tx \n", "a.tsv has several columns 'x'"),
-        ("a.csv", "x,y\n1,2\n".encode("utf-16"), "a.csv is UTF-16, as Excel's Unicode text; save it as CSV UTF-8"),
+        ("a.csv", "x,y\n1,2\n".encode("utf-16"), "a.csv is UTF-16, as Excel's Unicode text; save it as UTF-8"),
         ("a.jsonl", '{"x": 1}\n{"x": \n', "Line 2 of .* is not JSON"),
         ("a.jsonl", "[1]\n", "Line 1 of .* is a JSON list; expected an object"),
         ("a.xlsx", "x", "expected a name that ends in .tsv, .csv, .jsonl"),

@@ -20,7 +20,7 @@ TABLES = "objectives,sizes,masking,steps,encoders"
 
 
 def add_arguments(parser):
-    parser.add_argument("output", metavar="OUTPUT", help="folder of all runs and tables")
+    parser.add_argument("folder", metavar="OUTPUT", help="folder of all runs and tables")
     parser.add_argument("--input_file", required=True, help="text to pre-train on, as of run_pretraining.py")
     parser.add_argument(
         "--task",
@@ -49,7 +49,7 @@ def run(arguments):
     if arguments.num_seeds < 1:
         raise UserError(f"--num_seeds is {arguments.num_seeds}; expected 1 or more.")
     plan = ablation.Plan(
-        folder=arguments.output,
+        folder=arguments.folder,
         tables={name: known[name] for name in wanted},
         input_file=arguments.input_file,
         pretraining=ablation.flags_of(arguments.pretraining, "--pretraining"),

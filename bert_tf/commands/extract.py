@@ -32,6 +32,7 @@ def add_arguments(parser):
     given.add_argument("--text", help="a text, or a pair as 'one ||| another'")
     given.add_argument("--file", help="texts: .txt, .tsv, .csv, .jsonl, or - for standard input")
     given.add_argument("--export", metavar="FOLDER", help="write a SavedModel that takes texts and answers vectors")
+    parser.add_argument("--attention", action="store_true", help="the export also says which token looks where")
     parser.add_argument("--output", help="file to write, without: JSON lines on standard output")
     parser.add_argument("--format", choices=feature_files.FORMATS, help="format of the output; without, by its ending")
     parser.add_argument("--overwrite", action="store_true", help="replace an output that exists")
@@ -74,6 +75,7 @@ def check(arguments):
     for name, goes, expected in (
         ("pooling", unit == "sentence" or arguments.export, "unit=sentence"),
         ("word_vectors", unit == "word" and not arguments.export, "unit=word"),
+        ("attention", arguments.export, "export"),
         ("unit", not arguments.export, "text or file"),
         ("output", not arguments.export, "text or file"),
         ("text_columns", arguments.file, "file"),
@@ -198,8 +200,10 @@ def model_and_tokenizer(arguments, checkpoint, choice):
 
 def export(arguments, checkpoint, choice):
     """Writes the SavedModel, which answers as this command does."""
-    from bert_tf import export, extraction
+    from bert_tf import attention, export, extraction
 
+    if arguments.attention:
+        attention.check(checkpoint.config)
     model, tokenizer = model_and_tokenizer(arguments, checkpoint, choice)
     examples = {name: {"text": extraction.EXAMPLES} for name in ("serving_default", "tokens")}
     about = {
@@ -208,7 +212,10 @@ def export(arguments, checkpoint, choice):
         "normalize": choice.normalize,
         "max_seq_length": choice.max_seq_length,
         "do_lower_case": tokenizer.lower_case,
+        "attention": arguments.attention,
     }
-    task = extraction.Features(choice)
+    task = extraction.Features.of(choice)
+    if arguments.attention:
+        task, examples = attention.added(task, examples)
     export.export(task, model, tokenizer, arguments.export, examples=examples, about=about)
     print(f"{arguments.export} takes texts and answers vectors of {choice.width(model.config.hidden_size):,} numbers.")

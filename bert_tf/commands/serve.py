@@ -8,6 +8,7 @@ EXPORT is the folder of an export or of a run that has one, or NAME=FOLDER. Requ
 Stops at Ctrl-C or SIGTERM once what it has taken is answered. See docs/serving.md.
 """
 
+import math
 import os
 import socket
 
@@ -23,6 +24,7 @@ def add_arguments(parser):
     parser.add_argument("--max_request_bytes", type=int, default=4 << 20, help="largest request (4194304)")
     parser.add_argument("--max_instances", type=int, default=1024, help="most instances in a request (1024)")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds until an answer is given up (60)")
+    parser.add_argument("--receive_timeout", type=float, default=30.0, help="seconds a request may take to come (30)")
     parser.add_argument("--max_waiting", type=int, default=256, help="requests that may wait; then 503 (256)")
 
 
@@ -30,12 +32,13 @@ def run(arguments):
     wanted = named(arguments.exports, arguments.name)
     for path in wanted.values():
         exported.find(path)
-    for flag in ("max_request_bytes", "max_instances", "timeout", "max_waiting"):
-        if getattr(arguments, flag) <= 0:
-            raise UserError(f"--{flag} is {getattr(arguments, flag)}; expected more than 0.")
+    for flag in ("max_request_bytes", "max_instances", "timeout", "receive_timeout", "max_waiting"):
+        if not 0 < getattr(arguments, flag) < math.inf:
+            raise UserError(f"--{flag} is {getattr(arguments, flag)}; expected a number above 0.")
     try:
         import uvicorn
 
+        from bert_tf.serving import connection
         from bert_tf.serving.app import Server
     except ImportError as error:
         raise UserError(f'{error.name} is missing: pip install "bert-tf[serve]".') from None
@@ -46,6 +49,7 @@ def run(arguments):
         [Served(name, path) for name, path in wanted.items()],
         most_bytes=arguments.max_request_bytes,
         seconds=arguments.timeout,
+        receive_seconds=arguments.receive_timeout,
         most_waiting=arguments.max_waiting,
         most_instances=arguments.max_instances,
     )
@@ -53,11 +57,8 @@ def run(arguments):
     for model in server.models.values():
         print(f"{model.name} ({model.kind}): http://{address}/v1/models/{model.name}:predict", flush=True)
     print(f"Try it at http://{address}/ ; Ctrl-C stops it.", flush=True)
-    settings = uvicorn.Config(
-        server.app(), log_level="error", timeout_graceful_shutdown=int(arguments.timeout), timeout_keep_alive=30
-    )
     try:
-        uvicorn.Server(settings).run(sockets=[taken])
+        uvicorn.Server(connection.settings(server)).run(sockets=[taken])
     except KeyboardInterrupt:  # uvicorn has stopped by then, and hands the signal on
         print("Stopped.", flush=True)
 

@@ -36,11 +36,14 @@ SECURITY = {
 class Server:
     """The models that are served, and what is counted of them."""
 
-    def __init__(self, models, *, most_bytes=4 << 20, seconds=60.0, most_waiting=256, most_instances=1024):
+    def __init__(
+        self, models, *, most_bytes=4 << 20, seconds=60.0, receive_seconds=30.0, most_waiting=256, most_instances=1024
+    ):
         """models: list of Served. A body of more bytes is refused and one of more instances, which would let others
-        wait; an answer that takes longer is given up."""
+        wait; an answer that takes longer is given up, and so is a body that takes `receive_seconds` to come."""
         self.models = {model.name: model for model in models}
         self.most_bytes, self.seconds, self.most_instances = most_bytes, seconds, most_instances
+        self.receive_seconds = receive_seconds
         self.registry = prometheus_client.CollectorRegistry()
         self._requests = self._counter("requests", "Requests that were answered, by code.", "model", "code")
         self._batches = self._counter("batches", "Batches that were computed.", "model")
@@ -94,6 +97,8 @@ class Server:
     def model(self, request):
         """The model that the path names; 404 for another one, or another version than 1."""
         name, version = request.path_params["name"], request.path_params.get("version", VERSION)
+        if request.url.path.endswith(":predict") and request.method != "POST":
+            raise HTTPException(405, "predict is asked with POST.", {"allow": "POST"})
         if name not in self.models or version != VERSION:
             asked = f"{name} version {version}" if name in self.models else name
             raise HTTPException(
@@ -157,7 +162,7 @@ class Server:
         return response
 
     async def _predicted(self, request, model):
-        body = _json(await self._body(request))
+        body = _json(await self._body_in_time(request))
         asked = body.get("signature_name", "serving_default") if isinstance(body, dict) else "serving_default"
         if not isinstance(asked, str) or asked not in model.signatures:
             known = ", ".join(model.signatures)
@@ -189,6 +194,13 @@ class Server:
         if sum(array.size for array in outputs.values()) < MANY:
             return JSONResponse(values.written(outputs, by_row))
         return await asyncio.to_thread(lambda: JSONResponse(values.written(outputs, by_row)))
+
+    async def _body_in_time(self, request):
+        try:
+            return await asyncio.wait_for(self._body(request), self.receive_seconds)
+        except (TimeoutError, asyncio.TimeoutError):
+            told = f"The request did not come whole within {self.receive_seconds:g} seconds."
+            raise HTTPException(408, told, {"connection": "close"}) from None
 
     async def _body(self, request):
         """The body; 413 as soon as it is known to be too large, and nothing is kept of it then."""
