@@ -1,27 +1,34 @@
 """A checkpoint in every engine that is installed, as it is and in int8: size, time for one text, difference from ours.
 
-  python benchmarks/engines.py CHECKPOINT [--calibration_file=texts.txt]
+  python benchmarks/engines.py CHECKPOINT [--calibration_file=texts.txt] [--labelled=dev.jsonl]
 
 Each is written in a folder that is removed again; the time is the median of calls that take turns with
-TensorFlow's own. With texts OpenVINO's int8 has eight bits in products too, and not in weights alone.
+TensorFlow's own. With texts OpenVINO's int8 has eight bits in products too, and not in weights alone. Labelled lines,
+{"texts": [one or two], "label": number}, also tell how many each engine gets right, one text at a time.
 """
 
 import argparse
+import json
 import os
 import tempfile
 
-from bert_tf import checkpoints, engines
+import numpy as np
+
+from bert_tf import checkpoints, engine_trial, engines, network
 from bert_tf.commands.convert import texts_of
 from bert_tf.errors import UserError
+
+LONGEST = 128  # pieces of a labelled text, as it was trained
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint")
     parser.add_argument("--calibration_file")
+    parser.add_argument("--labelled")
     given = parser.parse_args()
     texts = texts_of(given.calibration_file) if given.calibration_file else ()
-    checkpoint, written = checkpoints.read(given.checkpoint), []
+    checkpoint, written, scores = checkpoints.read(given.checkpoint), [], {}
     with tempfile.TemporaryDirectory() as folder:
         for name in engines.names():
             for quantize in (None, *engines.QUANTIZED):
@@ -30,8 +37,38 @@ def main():
                     written.append(engines.write(checkpoint, place, name, quantize=quantize, texts=texts))
                 except UserError as error:
                     print(f"{name} {quantize or ''}: {error}", flush=True)
+                    continue
+                if given.labelled:
+                    rows, labels = labelled(given.labelled, place)
+                    scores[f"{name} {quantize or ''}"] = right(engines.load(place), rows, labels)
     if written:
         print(given.checkpoint, *engines.table(written), sep="\n")
+    if scores:
+        scores["TensorFlow, here"] = right(network.Live(checkpoint), rows, labels)
+        print(*(f"  {name:22} right in {share:.2%} of {len(labels):,}" for name, share in scores.items()), sep="\n")
+
+
+def labelled(path, folder):
+    """Inputs of one text each, and labels [n]."""
+    import tokenizers
+
+    tokenizer = tokenizers.Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
+    tokenizer.enable_truncation(LONGEST)
+    with open(path, encoding="utf-8") as file:
+        found = [json.loads(line) for line in file]
+    rows = []
+    for encoded in tokenizer.encode_batch(
+        [tuple(row["texts"]) if row["texts"][1:] else row["texts"][0] for row in found]
+    ):
+        inputs = engine_trial.inputs_of([encoded.ids])
+        rows.append(inputs | {"segment_ids": np.array([encoded.type_ids], np.int32)})
+    return rows, np.array([row["label"] for row in found])
+
+
+def right(answer, rows, labels):
+    """The share of labels that an engine gives."""
+    guesses = [np.asarray(answer(inputs)["logits"])[0].argmax() for inputs in rows]
+    return float(np.mean(np.array(guesses) == labels))
 
 
 if __name__ == "__main__":

@@ -34,14 +34,18 @@ def main():
 
 
 def _flags():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    return parser_of(__doc__).parse_args()
+
+
+def parser_of(description):
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--input_file", required=True, help="files, folders or globs, as run_pretraining.py takes them")
     parser.add_argument("--vocab_file", required=True)
     parser.add_argument("--num_workers", type=int, default=os.cpu_count())
     parser.add_argument("--dupe_factor", type=int, default=5)
     parser.add_argument("--max_seq_length", type=int, default=128)
     parser.add_argument("--folder", default=None, help="where to write; by default the folder for temporary files")
-    return parser.parse_args()
+    return parser
 
 
 def _options(flags):
@@ -55,6 +59,19 @@ def _prepare(flags, folder):
 
 def whole(flags, folder):
     """Rows of the table about records.prepare from beginning to end."""
+    size, seconds, peak, instances = measured(flags, folder)
+    return [
+        ("input, MB", f"{size / 1e6:,.1f}"),
+        (f"whole, {flags.num_workers} workers: seconds", f"{seconds:,.1f}"),
+        ("whole: input MB/s", f"{size / 1e6 / seconds:,.2f}"),
+        ("whole: instances", f"{instances:,}"),
+        ("whole: instances/s", f"{instances / seconds:,.0f}"),
+        ("whole: peak memory of all processes, MB", f"{peak / 1e6:,.0f}"),
+    ]
+
+
+def measured(flags, folder):
+    """Makes records of `flags.input_file`; returns bytes of input, seconds, peak bytes of memory, instances."""
     started = time.monotonic()
     child = multiprocessing.get_context("spawn").Process(target=_prepare, args=(flags, folder))
     child.start()
@@ -68,14 +85,7 @@ def whole(flags, folder):
     statistics = records.open_records(folder)["statistics"]
     instances = sum(statistics[split]["instances"] for split in statistics)
     size = sum(corpus.text_size(source) for source in corpus.find_sources(flags.input_file))
-    return [
-        ("input, MB", f"{size / 1e6:,.1f}"),
-        (f"whole, {flags.num_workers} workers: seconds", f"{seconds:,.1f}"),
-        ("whole: input MB/s", f"{size / 1e6 / seconds:,.2f}"),
-        ("whole: instances", f"{instances:,}"),
-        ("whole: instances/s", f"{instances / seconds:,.0f}"),
-        ("whole: peak memory of all processes, MB", f"{peak / 1e6:,.0f}"),
-    ]
+    return size, seconds, peak, instances
 
 
 def _pss(pid):
