@@ -56,9 +56,8 @@ def task(plain, *, choice, lstm_size, folder):
         return batches(source(split), vectors(split), size, seed=seed)
 
     def new_model(config, **options):
-        count = len(vector_choice.choose(layers, config.num_hidden_layers).layers)
-        sizes = {"size": len(plain.labels), "count": count, "lstm_size": lstm_size}
-        models[:] = [BiLstmTagger(config, features=choice, **sizes, **options)]
+        sizes = {"count": len(vector_choice.choose(layers, config.num_hidden_layers).layers), "lstm_size": lstm_size}
+        models[:] = [BiLstmTagger(config, features=choice, size=len(plain.labels), **sizes, **options)]
         return models[0]
 
     return dataclasses.replace(

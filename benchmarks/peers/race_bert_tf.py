@@ -89,7 +89,7 @@ def fine_tuning(work, config, policy, strategy):
             return {"cross_entropy": (goal.loss(outputs, batch["label"]), self.weights(batch)["cross_entropy"])}
 
     batches = [rows_of(texts, work["slots"]) | {"label": tf.zeros([len(texts)], tf.int32)} for texts in work["batches"]]
-    return stepping(Task(), models.Classifier(config, 2, dtype=policy), batches, strategy)
+    return stepping(Task(), models.Classifier(config, 2, dtype=policy), batches, strategy, work.get("recipe"))
 
 
 def pretraining(work, config, policy, strategy):
@@ -113,7 +113,7 @@ def pretraining(work, config, policy, strategy):
         }
         hidden |= {"masked_lm_weights": tf.ones(places.shape), **labels}
         batches.append(rows_of(texts, work["slots"]) | hidden)
-    return stepping(Task(), models.Pretrainer(config, dtype=policy), batches, strategy)
+    return stepping(Task(), models.Pretrainer(config, dtype=policy), batches, strategy, work.get("recipe"))
 
 
 def objective():
@@ -122,10 +122,13 @@ def objective():
     return Objective()
 
 
-def stepping(task, model, batches, strategy):
+def stepping(task, model, batches, strategy, asked=None):
+    """A function that does a step for each batch; asked: {name: value} of the TrainConfig."""
     from bert_tf import config, learner
 
-    recipe = {"train_batch_size": len(batches[0]["lengths"]), "num_train_steps": 1000, "num_warmup_steps": 1}
+    recipe = {"train_batch_size": len(batches[0]["lengths"]), "num_train_steps": 1000, "num_warmup_steps": 1} | (
+        asked or {}
+    )
     made = learner.Learner(task, model, config.TrainConfig(**recipe), strategy)
     return lambda: [made.step(batch)["gradient_norm"].numpy() for batch in batches]
 

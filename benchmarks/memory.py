@@ -1,0 +1,71 @@
+"""What the flags that save memory save, and what they cost: a training step of BERT with each, in turns.
+
+    python benchmarks/memory.py --work_dir=FOLDER
+
+Random weights, fine-tuning on 32 rows of 128. "expected" is what `bert_tf.memory` says beforehand that a step takes at
+least; "peak" is of the whole process, TensorFlow itself included, which is about half a GiB.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import sys
+import types
+
+import race
+import training_step
+
+from bert_tf import memory
+from bert_tf.config import BertConfig
+
+RECIPES = {
+    "plain": {},
+    "--recompute": {"recompute": True},
+    "--num_accumulation_steps=4": {"num_accumulation_steps": 4},
+    "both": {"recompute": True, "num_accumulation_steps": 4},
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work_dir", required=True, type=pathlib.Path)
+    parser.add_argument("--size", default="base")
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    given.work_dir.mkdir(parents=True, exist_ok=True)
+    work = training_step.fine_tuning(given)
+    lines = ["| | peak, GiB | expected at least, GiB | a step, s | turns, disturbed |", "|---|---:|---:|---:|---:|"]
+    for name, recipe in RECIPES.items():
+        file = given.work_dir / "memory.json"
+        file.write_text(json.dumps(work | {"recipe": recipe}))
+        flags = (f"--work={file}", f"--size={given.size}")
+        runner = race.Runner(race.Contender(name, "race_bert_tf.py", flags), sys.executable)
+        runner.once()
+        for _ in range(given.rounds):
+            runner.turn()
+        runner.close()
+        times = f"{statistics.median(runner.seconds):.1f} | {given.rounds}, {runner.disturbed}"
+        lines.append(f"| {name} | {runner.peak_mb / 1024:.2f} | {expected(given.size, recipe):.2f} | {times} |")
+        print(lines[-1], flush=True)
+    race.keep(f"Memory of a training step, {given.size}, 32 rows of 128", "\n".join(lines))
+
+
+def expected(size, recipe):
+    """GiB that bert_tf says a step takes at least."""
+    layers, width, heads = race_shapes()[size]
+    shape = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
+    config = BertConfig(vocab_size=training_step.VOCAB_SIZE, intermediate_size=4 * width, **shape)
+    usual = {"train_batch_size": training_step.BATCH, "num_accumulation_steps": 1, "max_seq_length": 128}
+    return memory.at_least(config, types.SimpleNamespace(**usual | {"precision": "float32"} | recipe)) / 2**30
+
+
+def race_shapes():
+    sys.path.append(str(race.PEERS))
+    import turns
+
+    return turns.SHAPES
+
+
+if __name__ == "__main__":
+    main()
