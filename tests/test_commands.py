@@ -2,11 +2,11 @@
 
 import dataclasses
 import json
+import os
 import pathlib
 import re
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -36,9 +36,10 @@ def source(tmp_path):
 def test_help_names_the_commands_within_half_a_second_and_without_tensorflow():
     seconds = []
     for _ in range(3):
-        start = time.monotonic()
+        start = os.times()
         done = bert_tf("--help")
-        seconds.append(time.monotonic() - start)
+        end = os.times()  # of work, as others may be at work on this machine
+        seconds.append(end.children_user + end.children_system - start.children_user - start.children_system)
     assert (done.returncode, done.stderr) == (0, "") and "convert   Rewrites a checkpoint" in done.stdout
     assert min(seconds) < 0.5
     code = (
