@@ -2,10 +2,11 @@
 
     python benchmarks/glue_reproduction.py --data_dir=GLUE --init_checkpoint=FOLDER --work_dir=FOLDER
 
-Batch 32, rate 5e-5, a tenth of warm-up, weight decay 0.01, clipping at 1, rows of at most 128 pieces padded to the
-longest of their batch; MRPC, RTE, STS-B and CoLA for three epochs with three seeds, SST-2 for one epoch with one. The
-pooler of the checkpoint is left out: both sides draw a new one, and a new head. Ours is run_classifier.py as anybody
-would start it. The peer runs in a virtual environment of its own, made in work_dir; or give --peer_python=PYTHON.
+Batch 32, rate 5e-5, a tenth of warm-up and a line down from there, Adam with bias correction, weight decay 0.01,
+clipping at 1, rows of at most 128 pieces; MRPC, RTE, STS-B and CoLA for three epochs with three seeds, SST-2 for one
+epoch with one. The pooler of the checkpoint is left out: both sides draw a new one, and a new head, each as it does.
+Ours is run_classifier.py as anybody would start it. The peer runs in a virtual environment of its own, made in
+work_dir; or give --peer_python=PYTHON.
 
 Runs of both sides take turns; --sides=bert_tf or --sides=transformers does those of one side only, so that the two can
 run at the same time, each on cores of its own (taskset). What is done is kept in work_dir, so that the same command
@@ -22,7 +23,6 @@ from reproduction import SIDES
 
 SEEDS = (1, 2, 3)
 EPOCHS = {"MRPC": 3, "RTE": 3, "STS-B": 3, "CoLA": 3, "SST-2": 1}
-# Below 10,000 examples both sides correct Adam's bias; the original's optimizer, ours above that, does not.
 
 
 def main():

@@ -32,5 +32,6 @@ class DeviceFlags:
     tpu_name: str = flag("", "Name or address of the TPU.")
 
 
-# Those that may differ between two starts of one run: the result does not depend on them.
+# Those that may differ between two starts of one run: the result does not depend on them, but for what is dropped out
+# where texts lie in other rows.
 DEVICE_FLAGS = frozenset("distribution_strategy num_logical_devices tpu_name jit_compile recompute packed_rows".split())
