@@ -1,25 +1,26 @@
-"""The texts that a trained model is asked about: a text a line, or a table, one after the other. Free of TensorFlow.
+"""The texts that a trained model is asked about: a text a line, a table, or questions in SQuAD's layout. No TensorFlow.
 
-They are Examples, with a label where one is asked for; nothing holds more than one of them at a time, so that a file
-may be of any length.
+They are Examples, with a label where one is asked for; of lines and tables nothing holds more than one at a time, so
+that a file may be of any length.
 """
 
 import os
 import sys
 
-from bert_tf import tables
+from bert_tf import questions, tables
 from bert_tf.errors import UserError
 from bert_tf.examples import Example
 
 STANDARD_INPUT = "-"
-KINDS = (".txt", *tables.KINDS)
+SQUAD = ".json"
+KINDS = (".txt", *tables.KINDS, SQUAD)
 
 
 def expect_readable(path):
     """Raises UserError, before anything is loaded for it, for a file that is missing, empty or of no known kind."""
     if path == STANDARD_INPUT:
         return
-    if os.path.splitext(path)[1].lower() not in KINDS:
+    if _kind(path) not in KINDS:
         raise UserError(f"{path} cannot be read; expected a name that ends in {', '.join(KINDS)}, or - for lines.")
     if not os.path.isfile(path):
         raise UserError(f"There is no file {path}: give texts as one of {', '.join(KINDS)}, or - for lines.")
@@ -29,15 +30,17 @@ def expect_readable(path):
 
 def count(path):
     """About how many texts a file holds, by its ends of lines; None where that cannot be known beforehand."""
-    kind = os.path.splitext(path)[1].lower()
-    if path == STANDARD_INPUT or kind == ".csv":  # a text there may have many lines
+    kind = _kind(path)
+    if path == STANDARD_INPUT or kind in (".csv", SQUAD):  # a text there may have many lines
         return None
     with open(path, "rb") as file:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b"")) - (kind == ".tsv")
 
 
 def read(path, inputs, *, columns=(), id_column=None, label=None):
-    """Yields an Example for each text of a file: of a .txt file and of standard input ("-") a line, else a row.
+    """Yields an Example for each text of a file: of a .txt file and of standard input ("-") a line, of a table a row.
+
+    Of a .json file it is a question with its context.
 
     inputs: {name: None, or how many texts it takes}, what a model takes: {"text_a": None, "choices": 4}. Columns of a
         table have these names, and "choice 0", "choice 1", ... or a list in JSON where there are several texts.
@@ -45,8 +48,26 @@ def read(path, inputs, *, columns=(), id_column=None, label=None):
         the id; without it, the number of the text, from 0. label: the column of a table with the label.
     Raises UserError for a missing column, an empty file, and what is not UTF-8, with the line.
     """
-    is_table = path != STANDARD_INPUT and os.path.splitext(path)[1].lower() in tables.KINDS
+    if path == STANDARD_INPUT:
+        return _lines(path, inputs)
+    if _kind(path) == SQUAD:
+        if columns or id_column:
+            raise UserError(f"text_columns and id_column are for tables, and {path} is none: leave them out.")
+        return _questions(path, inputs)
+    is_table = _kind(path) in tables.KINDS
     return _rows(path, inputs, columns, id_column, label) if is_table else _lines(path, inputs)
+
+
+def _kind(path):
+    return os.path.splitext(path)[1].lower()
+
+
+def _questions(path, inputs):
+    if sorted(inputs) != ["context", "question"]:
+        raise UserError(f"{path} holds questions in SQuAD's layout; the model takes {' and '.join(inputs)}.")
+    for one in questions.read(path):
+        texts = tuple({"context": one.context, "question": one.question}[name] for name in inputs)
+        yield Example(one.id, texts, None, f"question {one.id} of {path}")
 
 
 def _rows(path, inputs, columns, id_column, label):

@@ -1,6 +1,6 @@
 """What a model answers to texts, as rows of files: for people, for programs, for a leaderboard. Free of TensorFlow.
 
-n examples, C classes, M masks of a text, K answers to a mask, E entities of a text.
+n examples, C classes, M masks of a text, K answers to a mask or a question, E entities of a text.
 """
 
 import contextlib
@@ -8,7 +8,8 @@ import json
 import os
 
 # What a table has in its own way.
-NOT_COLUMNS = ("text", "text_a", "text_b", "choices", "probabilities", "answers", "entities")
+TEXTS = ("text", "text_a", "text_b", "question", "context")
+NOT_COLUMNS = (*TEXTS, "choices", "probabilities", "answers", "entities", "n_best")
 
 
 def described(goal, split, answers, numbers=None):
@@ -56,11 +57,11 @@ def hardest(goal, split, answers, most=12):
     return [{**row, "loss": float(losses[number])} for number, row in zip(order, rows, strict=True)]
 
 
-def texts_by_name(texts, first="text_a"):
+def texts_by_name(texts):
     """Texts under the names that an export gives its inputs: one, a pair, or a first text and choices."""
     if len(texts) <= 2:
-        return dict(zip((first, "text_b"), texts, strict=False))
-    return {first: texts[0], "choices": list(texts[1:])}
+        return dict(zip(("text_a", "text_b"), texts, strict=False))
+    return {"text_a": texts[0], "choices": list(texts[1:])}
 
 
 def by_label(labels, probabilities):
@@ -69,15 +70,17 @@ def by_label(labels, probabilities):
     return dict(zip(labels, probabilities, strict=True)) if len(labels) == len(probabilities) else probabilities
 
 
-def answered(example, outputs, *, labels, first="text_a"):
+def answered(example, outputs, *, labels, inputs):
     """The row of an example that an export answered, the same as `described` makes it of the live model's answers.
 
     outputs: {name: array} of this example, as the signature calls them: "label" and "probabilities" [C], "values" [],
-        of a mask-filling export "pieces" and "scores" [M, K], of a tagger "counts" [] and its entities [E]; other
-        outputs are kept as they are.
-    labels: the names of the classes, () where the export does not say them. first: the name of its first input.
+        of a mask-filling export "pieces" and "scores" [M, K], of a tagger "counts" [] and its entities [E], to a
+        question "answer" [] and the n best [K]; other outputs are kept as they are.
+    labels: the names of the classes, () where the export does not say them. inputs: as `exported.Export` has them.
     """
-    row = {"id": example.id, **texts_by_name(example.texts, first)}
+    row = {"id": example.id, **_texts_of(example, inputs)}
+    if "answer" in outputs:
+        return row | _of_question(outputs)
     if "probabilities" in outputs:
         if "label" in outputs:
             row["label"] = _as_text(outputs["label"])
@@ -91,6 +94,21 @@ def answered(example, outputs, *, labels, first="text_a"):
         entities = _entities(outputs)
         return row | {"label": ", ".join(f"{e['text']} {e['label']}" for e in entities), "entities": entities}
     return row | {name: _plain(value) for name, value in outputs.items()}
+
+
+def _texts_of(example, inputs):
+    """{input of the export: text, or list of texts}."""
+    texts = iter(example.texts)
+    return {name: [next(texts) for _ in range(count)] if count else next(texts) for name, count in inputs.items()}
+
+
+def _of_question(outputs):
+    """The answer, its place in the context and its score, and the n best without what fills their row up."""
+    row = {name: _plain(outputs[name]) for name in ("answer", "start", "end", "score", "null_score")}
+    columns = (_plain(outputs[name]) for name in ("answers", "starts", "ends", "probabilities"))
+    names = ("text", "start", "end", "probability")
+    n_best = [dict(zip(names, one, strict=True)) for one in zip(*columns, strict=True)]
+    return row | {"n_best": [one for one in n_best if one["probability"] > 0]}
 
 
 def _entities(outputs):
@@ -172,7 +190,7 @@ def _columns(row):
     columns |= {f"probability {label}": f"{value:.6f}" for label, value in probabilities.items()}
     if "answers" in row:
         columns["scores"] = " ".join(f"{mask[0]['score']:.6f}" for mask in row["answers"])
-    texts = {name: row[name] for name in ("text", "text_a", "text_b") if name in row}
+    texts = {name: row[name] for name in TEXTS if name in row}
     texts |= {f"choice {number}": text for number, text in enumerate(row.get("choices", []))}
     return {**columns, **texts}
 

@@ -45,8 +45,9 @@ def first_word(question, context):
     end = tf.strings.length(word, "UTF8_CHAR")
     start, score = tf.zeros_like(end), tf.fill(tf.shape(end), 0.75)
     answers = tf.stack([word, tf.fill(tf.shape(end), "")], -1)
-    shares = tf.stack([score, 1 - score], -1)
-    return {"answer": word, "start": start, "end": end, "score": score, "answers": answers, "probabilities": shares}
+    lists = {"answers": answers, "probabilities": tf.stack([score, 1 - score], -1)}
+    lists |= {"starts": tf.stack([start, start], -1), "ends": tf.stack([end, start], -1)}
+    return {"answer": word, "start": start, "end": end, "score": score, "null_score": score - 1, **lists}
 
 
 def names(text):

@@ -21,7 +21,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 @pytest.fixture(scope="module")
 def exports(tmp_path_factory):
     """{kind: folder of an export}."""
-    return quick_exports.make(tmp_path_factory.mktemp("exports"))
+    folder = tmp_path_factory.mktemp("exports")
+    return quick_exports.make(folder) | quick_exports.for_the_page(folder)
 
 
 def answers(capsys, *arguments):
@@ -41,6 +42,8 @@ def answers(capsys, *arguments):
         ("number", ["--text=1234"], ["1.333"]),
         ("mask", ["--text=x [MASK]"], [" 75.0%  a", " 25.0%  b"]),
         ("mask", ["--text=x"], ["no [MASK] in it\tx"]),
+        ("question", ["--text=Ann sings", "--question=Who?"], ["Ann", " 75.0%  Ann  0-3", " 25.0%  no answer  0-0"]),
+        ("question", ["--text=", "--question=Who?"], ["no answer", " 75.0%  no answer  0-0", " 25.0%  no answer  0-0"]),
     ],
 )
 def test_a_text_of_the_command_line_is_answered_for_reading(exports, capsys, kind, flags, expected):
@@ -218,12 +221,34 @@ def test_help_and_mistakes_in_files_come_without_tensorflow(tmp_path):
 
 
 def test_how_many_texts_a_file_holds_is_told_by_its_ends_of_lines(tmp_path):
-    for name, expected in (("a.txt", 3), ("a.tsv", 2), ("a.jsonl", 3), ("a.csv", None)):
+    for name, expected in (("a.txt", 3), ("a.tsv", 2), ("a.jsonl", 3), ("a.csv", None), ("a.json", None)):
         (tmp_path / name).write_text("a\nb\nc\n")
         assert asked.count(str(tmp_path / name)) == expected
     assert asked.count("-") is None
 
 
+def test_questions_of_a_file_in_squad_s_layout_and_of_a_table_are_answered_with_their_place(exports, capsys, tmp_path):
+    qas = [{"id": "q7", "question": "Who?"}, {"id": "q8", "question": "Where?"}]
+    content = {"data": [{"paragraphs": [{"context": "Änn sings", "qas": qas}]}]}
+    (tmp_path / "a.json").write_text(json.dumps(content))
+    (tmp_path / "a.csv").write_text("question,context\nWho?,Änn sings\nWhere?,Änn sings\n", encoding="utf-8")
+    best = [("Änn", 0, 3, 0.75), ("", 0, 0, 0.25)]
+    n_best = [dict(zip(("text", "start", "end", "probability"), one, strict=True)) for one in best]
+    found = {"answer": "Änn", "start": 0, "end": 3, "score": 0.75, "null_score": -0.25, "n_best": n_best}
+    for name, ids in (("a.json", ["q7", "q8"]), ("a.csv", ["0", "1"])):
+        rows = [json.loads(row) for row in answers(capsys, exports["question"], "--file", tmp_path / name, "--json")]
+        assert [row.pop("id") for row in rows] == ids
+        asked_for = [{"context": "Änn sings", "question": question} for question in ("Who?", "Where?")]
+        assert rows == [{**one, **found} for one in asked_for]
+        lines = answers(capsys, exports["question"], "--file", tmp_path / name)
+        assert lines == [f"Änn\t75.0%\t{question}\tÄnn sings" for question in ("Who?", "Where?")]
+    answers(capsys, exports["question"], "--file", tmp_path / "a.json", "--output", tmp_path / "b.tsv")
+    head, row, _ = (tmp_path / "b.tsv").read_text(encoding="utf-8").splitlines()
+    assert head == "id\tanswer\tstart\tend\tscore\tnull_score\tquestion\tcontext"
+    assert row == "q7\tÄnn\t0\t3\t0.75\t-0.25\tWho?\tÄnn sings"
+
+
 def test_rows_of_outputs_that_are_not_known_keep_them_as_they_are():
-    row = predictions.answered(Example("7", ("x",)), {"vector": tf.constant([1.5]).numpy(), "name": b"a"}, labels=())
+    outputs = {"vector": tf.constant([1.5]).numpy(), "name": b"a"}
+    row = predictions.answered(Example("7", ("x",)), outputs, labels=(), inputs={"text_a": None})
     assert row == {"id": "7", "text_a": "x", "vector": [1.5], "name": "a"}

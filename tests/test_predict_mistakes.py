@@ -34,6 +34,9 @@ MISTAKES = {
     "no second": ("pair", ["--text=a"], "takes text_a and text_b: give --text_b too"),
     "second": ("single", ["--text=a", "--text_b=b"], "takes text_a only: leave out --text_b"),
     "second of a file": ("pair", ["--file=a.txt", "--text_b=b"], "text_b goes with text only"),
+    "question of no question": ("single", ["--text=a", "--question=b"], "takes text_a only: leave out --question"),
+    "questions": ("single", ["--file=a.json"], "a.json holds questions in SQuAD's layout; the model takes text_a"),
+    "columns of questions": ("single", ["--file=a.json", "--id_column=x"], "are for tables, and a.json is none"),
     "columns of a text": ("pair", ["--text=a", "--text_columns=b"], "text_columns goes with file only"),
     "one choice": ("choice", ["--text=a", "--choice=b"], "1 choices were given; .*choice takes 2"),
     "lines for a pair": ("pair", ["--file=a.txt"], "a.txt has one text a line, the model takes text_a and text_b"),
@@ -61,7 +64,7 @@ def place(exports, tmp_path, monkeypatch):
     for name, content in {
         "a.txt": b"a\n", "a.tsv": b"text_a\nx\n", "a.jsonl": b'{"text_a": "x"}\n{"text_a": 3}\n', "a.xlsx": b"x",
         "empty.txt": b"", "header.tsv": b"text_a\n", "latin.txt": b"a\ncaf\xe9".replace(b"caf", b"ca"),
-        "latin.tsv": b"text_a\nx\n\xe9\n",
+        "latin.tsv": b"text_a\nx\n\xe9\n", "a.json": b'{"data": []}',
     }.items():  # fmt: skip
         (tmp_path / name).write_bytes(content)
     for name in ("empty", "run", "damaged"):

@@ -1,12 +1,14 @@
-"""Answers texts with an export: sorts them, compares two, gives a number, chooses, finds entities, fills [MASK].
+"""Answers texts with an export: sorts, compares, rates, chooses, fills [MASK], finds entities or what is asked for.
 
   bert-tf predict runs/sst2 --text "A gripping film."
   bert-tf predict runs/rte/export --text "Ann sings." --text_b "Somebody sings." --json
+  bert-tf predict runs/squad --text "Ann sings in Ulm." --question "Where does Ann sing?"
   bert-tf predict runs/table --file reviews.csv --text_columns review --output answers.jsonl
 
 EXPORT is the folder of an export or of a run that has one. FILE is .txt (a text a line), or .tsv, .csv or .jsonl with
-the inputs of the export as columns (text, text_a, text_b, choices); - is standard input, a text a line. The export is
-loaded once, and a file of any length takes no more memory than a short one.
+the inputs of the export as columns (text, text_a, text_b, choices, context, question), or .json with questions in
+SQuAD's layout; - is standard input, a text a line. The export is loaded once, and a file of any length but .json takes
+no more memory than a short one.
 """
 
 import os
@@ -20,7 +22,9 @@ from bert_tf.progress import progress
 
 WINDOW = 4096  # texts among which those of like length are put together
 OUTPUTS = (".jsonl", ".tsv")
+OTHERS = ("text_b", "question", "choice")  # flags of what may come beside a text
 SHOWN = 10  # probabilities of a single text
+NOTHING = "no answer"
 SECONDS_BETWEEN_REPORTS = 0.2
 
 
@@ -28,8 +32,9 @@ def add_arguments(parser):
     parser.add_argument("export", metavar="EXPORT", help="folder of an export, or of a run that has one")
     given = parser.add_mutually_exclusive_group(required=True)
     given.add_argument("--text", help="the text to answer")
-    given.add_argument("--file", help="texts to answer: .txt, .tsv, .csv, .jsonl, or - for standard input")
+    given.add_argument("--file", help="texts to answer: .txt, .tsv, .csv, .jsonl, .json, or - for standard input")
     parser.add_argument("--text_b", help="second text, where the export compares two")
+    parser.add_argument("--question", help="question about the text, where the export answers questions")
     parser.add_argument("--choice", action="append", metavar="TEXT", help="a choice, once for each that there is")
     parser.add_argument("--text_columns", metavar="NAMES", help="columns of FILE, with commas, in the inputs' order")
     parser.add_argument("--id_column", metavar="NAME", help="column of FILE with an id; without: 0, 1, 2, ...")
@@ -44,8 +49,7 @@ def run(arguments):
     export = exported.Export(folder)
     asked_for = single(arguments, export) if arguments.file is None else from_file(arguments, export)
     answers = exported.in_order(export, asked_for, batch_size=arguments.batch_size, window=window(arguments))
-    first = next(iter(export.inputs))
-    rows = (predictions.answered(*answer, labels=export.labels, first=first) for answer in answers)
+    rows = (predictions.answered(*answer, labels=export.labels, inputs=export.inputs) for answer in answers)
     rows = watched(rows, arguments)
     if arguments.output:
         predictions.write_rows(arguments.output, rows)
@@ -64,7 +68,7 @@ def check(arguments):
     """Raises UserError for flags and files that do not go together, before TensorFlow is loaded."""
     if arguments.batch_size < 1:
         raise UserError(f"batch_size is {arguments.batch_size}; expected 1 or more.")
-    for name in ("text_columns", "id_column") if arguments.file is None else ("text_b", "choice"):
+    for name in ("text_columns", "id_column") if arguments.file is None else OTHERS:
         if getattr(arguments, name) is not None:
             raise UserError(f"{name} goes with {'file' if arguments.file is None else 'text'} only: leave it out.")
     if arguments.file is not None:
@@ -84,9 +88,10 @@ def check(arguments):
 
 def single(arguments, export):
     """The text of the flags as a list of one Example; UserError where the export takes more or fewer texts."""
-    given = {"text": [arguments.text], "text_b": [arguments.text_b], "choice": arguments.choice or [None]}
-    flags = ["text"] + ["choice" if count else "text_b" for count in list(export.inputs.values())[1:]]
-    for name in ("text_b", "choice"):
+    given = {"text": [arguments.text], "text_b": [arguments.text_b], "question": [arguments.question]}
+    given["choice"] = arguments.choice or [None]
+    flags = ["text", *(_flag_of(name, count) for name, count in list(export.inputs.items())[1:])]
+    for name in OTHERS:
         if name in flags and given[name] == [None]:
             raise UserError(f"{arguments.export} takes {' and '.join(export.inputs)}: give --{name} too.")
         if name not in flags and given[name] != [None]:
@@ -96,6 +101,13 @@ def single(arguments, export):
     if len(texts) != expected:
         raise UserError(f"{len(texts) - 1} choices were given; {arguments.export} takes {expected - 1}.")
     return [Example("0", texts, None, "the flags")]
+
+
+def _flag_of(name, count):
+    """The flag for an input of an export that is not its first."""
+    if count:
+        return "choice"
+    return "question" if name == "question" else "text_b"
 
 
 def from_file(arguments, export):
@@ -131,11 +143,13 @@ def line(row):
     """A row for reading: what was answered, how sure, and the texts; entities with their places are JSON."""
     if "entities" in row:
         return next(predictions.json_lines([row]))
-    texts = [row[name] for name in ("text", "text_a", "text_b") if name in row] + row.get("choices", [])
+    texts = [row[name] for name in predictions.TEXTS if name in row] + row.get("choices", [])
     said = [str(row.get("label", ""))]
     if isinstance(row.get("probabilities"), dict) and row.get("label") in row["probabilities"]:
         said.append(f"{row['probabilities'][row['label']]:.1%}")
-    if "answers" in row:
+    if "n_best" in row:
+        said = [row["answer"] or NOTHING, f"{row['score']:.1%}"]
+    elif "answers" in row:
         said = [", ".join(f"{answer['piece']} {answer['score']:.0%}" for answer in mask[:3]) for mask in row["answers"]]
         said = ["; ".join(said) or "no [MASK] in it"]
     elif "label" not in row:
@@ -151,6 +165,10 @@ def detailed(row):
     if probabilities:
         best = sorted(probabilities.items(), key=lambda pair: -pair[1])[:SHOWN]
         return "".join(shown + [f"  {value:6.1%}  {label}\n" for label, value in best])
+    if "n_best" in row:
+        best = [{**one, "text": " ".join(one["text"].split()) or NOTHING} for one in row["n_best"]]
+        lines = ["{probability:6.1%}  {text}  {start}-{end}\n".format(**one) for one in best[:SHOWN]]
+        return "".join([f"{row['answer'] or NOTHING}\n", *lines])
     if row.get("entities"):
         return "".join("{score:6.1%}  {label}  {text}  {start}-{end}\n".format(**entity) for entity in row["entities"])
     if "answers" in row:
