@@ -68,7 +68,8 @@ class Flags(DeviceFlags):
     left_to_right: bool = flag(False, "Guess each piece from those before it (GPT's objective) instead of masked ones.")
     static_masking: bool = flag(False, "Mask a row alike in every epoch, as the original's files do.")
     short_seq_prob: float = flag(0.1, "Share of rows that are made shorter.")
-    dupe_factor: int = flag(10, "Passes over the text, each with other pairs.")
+    dupe_factor: int = flag(10, "Passes over the text, each with other pairs; where there are none, 1 unless given.")
+    compress_records: bool = flag(False, "Write records as .tfrecord.gz: half the size on disk, more time.")
     next_sentence_weight: float = flag(1.0, "Weight of the next sentence loss; 0: masked LM only, rows of one segment.")
     random_seed: int = flag(12345, "Seed of everything random.")
     num_workers: int = flag(os.cpu_count() or 1, "Processes that make records; the records do not depend on it.")
@@ -106,13 +107,15 @@ FREE_FLAGS = (
 # Of the others, those that decide the vocabulary and the records: all that counts before the first checkpoint.
 TEXT_FLAGS = frozenset(
     "input_file eval_file text_layout text_field language vocab_file vocab_size do_lower_case init_checkpoint "
-    "max_seq_length short_seq_prob dupe_factor random_seed".split()
+    "max_seq_length short_seq_prob dupe_factor compress_records random_seed".split()
 )
 
 
 def main():
     demonstration = not flags.given("input_file")
     options = flags.read(Flags, instead=DEMONSTRATION if demonstration else {})
+    if not (options.next_sentence_weight or options.static_masking or flags.given("dupe_factor")):
+        options = dataclasses.replace(options, dupe_factor=1)  # each pass would have the same texts
     train_config, masking = flags.part(TrainConfig, options), flags.part(MaskingConfig, options)
     plan = preparation.plan(options, lower_case_given=flags.given("do_lower_case"))
     folder = RunFolder(options.output_dir, writes=worker_number() == 0)

@@ -106,6 +106,7 @@ def record_options(options, vocab_file, lower_case=True):
         vocab_file=vocab_file,
         lower_case=lower_case,
         nsp=bool(options.next_sentence_weight),
+        compress=options.compress_records,
         **{name: getattr(options, name) for name in same},
     )
 

@@ -1,5 +1,7 @@
 """Reads, learns, extends and writes a WordPiece vocabulary: a list of pieces, list index = id. Free of TensorFlow."""
 
+import bisect
+import itertools
 import json
 import logging
 import os
@@ -12,6 +14,7 @@ from bert_tf.characters import MAX_CHARACTERS, is_accent, words
 from bert_tf.errors import UserError
 
 SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+LEAST_ALPHABET, COVERAGE = 1000, 0.9995  # characters that are kept: so many, or the commonest that make up this share
 WORDS_PER_FEED = 10_000  # what the trainer is handed at a time: enough to keep its threads busy, little memory
 
 log = logging.getLogger(__name__)
@@ -122,21 +125,22 @@ def extend(vocabulary, new_words, *, lower_case=True):
     return extended
 
 
-def learn(texts, size, *, lower_case=True, min_frequency=2, limit_alphabet=1000):
+def learn(texts, size, *, lower_case=True, min_frequency=2, limit_alphabet=None):
     """Learns a WordPiece vocabulary from an iterable of str -> list of at most `size` str.
 
     The five special pieces come first ([PAD] is id 0), then the alphabet, then what pair merging finds: the trainer
     of Hugging Face `tokenizers`, on words cut as the tokenizer cuts them. Deterministic: the same texts in any order
     give the same list. Memory grows with the number of different words, not with the texts. A corpus too small for
     `size` gives a smaller list; that is logged.
-    min_frequency: of a pair to be merged. limit_alphabet: the most frequent characters are kept; a word with
-    another one is not learned from, as it will be [UNK]. Raises UserError if the texts hold no word or `size` has no
-    room for the alphabet.
+    min_frequency: of a pair to be merged. limit_alphabet: so many of the most frequent characters are kept; a word with
+    another one is not learned from, as it will be [UNK]. None: 1,000, or for writing with many characters as many as
+    make up 99.95% of the texts (SentencePiece's `character_coverage`), up to half of `size`. Raises UserError if the
+    texts hold no word or `size` has no room for the alphabet.
     """
     counts = Counter()
     for text in texts:
         counts.update(words(text, lower_case=lower_case))
-    alphabet = _alphabet(counts, limit_alphabet, lower_case)
+    alphabet = _alphabet(counts, limit_alphabet, size, lower_case)
     kept = sorted((word, count) for word, count in counts.items() if alphabet.issuperset(word) and _fits(word))
     if not kept:
         raise UserError("No word was found in the texts to learn a vocabulary from; give text files that hold text.")
@@ -154,14 +158,19 @@ def learn(texts, size, *, lower_case=True, min_frequency=2, limit_alphabet=1000)
     return vocabulary
 
 
-def _alphabet(counts, limit, lower_case):
+def _alphabet(counts, limit, size, lower_case):
     """The most frequent characters of the words as a set; ties go to the smaller code point."""
     characters = Counter()
     for word, count in counts.items():
         for character in word:
             characters[character] += count
     usable = (item for item in characters.items() if _can_be_exact(item[0], lower_case))
-    return {character for character, _ in sorted(usable, key=lambda item: (-item[1], item[0]))[:limit]}
+    ordered = sorted(usable, key=lambda item: (-item[1], item[0]))
+    if limit is None:
+        covered = list(itertools.accumulate(count for _, count in ordered))
+        needed = bisect.bisect_left(covered, COVERAGE * covered[-1]) + 1 if covered else 0
+        limit = max(LEAST_ALPHABET, min(needed, size // 2))
+    return {character for character, _ in ordered[:limit]}
 
 
 def _can_be_exact(character, lower_case):

@@ -32,13 +32,15 @@ NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CONFIG": ""}
 
 def script(output_dir, **flags):
     """Runs the script; returns its exit code, standard output and the lines of standard error."""
-    given = [f"--{name}={value}" for name, value in {**TINY, "output_dir": output_dir, **flags}.items()]
+    flags = {**TINY, "output_dir": output_dir, **flags}
+    given = [f"--{name}={value}" for name, value in flags.items() if value is not None]
     done = warm.run("run_pretraining.py", *given)
     return done.returncode, done.stdout, done.stderr.splitlines()
 
 
 def write_texts(folder):
     """Twelve documents, one sentence a line as the original has it, with what spoils a run beside them."""
+    folder.mkdir(exist_ok=True)
     documents = ["\n".join(SENTENCES[i % 4 :] + SENTENCES[: i % 4]) for i in range(12)]
     (folder / "good.txt").write_text("\n\n".join(documents) + "\n")
     (folder / "one.txt").write_text("\n".join(SENTENCES) + "\n")
@@ -149,15 +151,26 @@ def test_two_processes_in_one_folder_are_told_apart(whole_run):
 
 
 def test_records_are_made_alone_and_trained_on_with_other_flags_for_training(tmp_path):
-    texts = write_texts(tmp_path)
-    code, said, _ = script(tmp_path / "run", input_file=texts / "one.txt", prepare_only=True)
+    asked = {"input_file": write_texts(tmp_path) / "one.txt", "compress_records": True}
+    code, said, _ = script(tmp_path / "run", **asked, prepare_only=True)
     assert code == 0
     assert "no true random next sentence" in said
-    assert (tmp_path / "run" / "records" / "manifest.json").exists()
-    code, _, complaints = script(tmp_path / "run", input_file=texts / "one.txt", learning_rate=1e30, num_warmup_steps=0)
+    assert all(shard["file"].endswith(".tfrecord.gz") for shard in manifest(tmp_path / "run")["shards"])
+    code, _, complaints = script(tmp_path / "run", **asked, learning_rate=1e30, num_warmup_steps=0)
     assert code == 1
     assert "is not a number in step" in complaints[-1]
     assert not any("Traceback" in line for line in complaints)
+
+
+def test_without_pairs_there_is_one_pass_over_the_text_unless_more_are_asked_for(tmp_path):
+    for number, asked in enumerate(({}, {"static_masking": True})):
+        asked |= {"input_file": write_texts(tmp_path / str(number)) / "good.txt", "dupe_factor": None}
+        assert script(tmp_path / f"run{number}", **asked, next_sentence_weight=0, prepare_only=True)[0] == 0
+    assert [manifest(tmp_path / f"run{number}")["wanted"]["dupe_factor"] for number in range(2)] == [1, 10]
+
+
+def manifest(run):
+    return json.loads((run / "records" / "manifest.json").read_text())
 
 
 MISTAKES = {

@@ -162,6 +162,14 @@ def test_learn_keeps_the_most_frequent_characters():
     assert {piece for piece in learned if len(piece) == 1} == {"a", "b"}  # c only stands beside z, which is left out
 
 
+def test_learn_keeps_more_characters_of_a_script_that_has_more_as_far_as_there_is_room():
+    common, rare = [chr(0x4E00 + number) for number in range(1500)], [chr(0x5800 + number) for number in range(200)]
+    texts = [" ".join(common)] * 200 + ["".join(rare)]  # the rare ones are 0.07% of the characters
+    kept = {size: set(vocabulary.learn(texts, size)) for size in (4000, 2200)}
+    assert set(common) <= kept[4000] and 40 <= len(kept[4000] & set(rare)) <= 60
+    assert len(kept[2200] & set(common)) == 1100
+
+
 def test_learn_gives_fewer_pieces_when_the_texts_are_too_small(caplog):
     with caplog.at_level(logging.WARNING):
         assert len(vocabulary.learn(TEXTS, 5000)) < 200
