@@ -18,10 +18,10 @@ ROWS_AT_ONCE = 32
 
 
 def word_vectors(split, model, tokenizer, windows, choice, path):
-    """float32 [N, K, D], a tensor in the memory of the file `path`.npy: of each word its first piece, zeros without.
+    """float32 [N, K, D], a tensor in the memory of a file: of each word its first piece, zeros without.
 
-    split: a tag_splits.Split, whose rows are read; model: a BertModel; choice: a LayerChoice. The file is taken as it
-    is if `path`.json says that it was made with the same weights, data and layers, else made anew.
+    split: a tag_splits.Split, whose rows are read; model: a BertModel; choice: a LayerChoice. The file, which is made
+    the first time, is `path`-DIGEST.npy, another one for other weights, data or layers; .json beside it says for which.
     """
     about = {
         "encoder": _digest(variable.value.numpy() for variable in weights.named(model.encoder).values()),
@@ -31,11 +31,12 @@ def word_vectors(split, model, tokenizer, windows, choice, path):
         "max_seq_length": windows.max_seq_length,
         "layers": list(choice.layers),
     }
-    if not _is_there(path, about):
+    told = json.dumps(about, indent=2)
+    path = f"{path}-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+    if not os.path.exists(f"{path}.npy"):
         _make(split, model, tokenizer, windows, choice, f"{path}.npy")
-        with open(f"{path}.json.partial", "w", encoding="utf-8") as file:
-            json.dump(about, file, indent=2)
-        os.replace(f"{path}.json.partial", f"{path}.json")
+        with open(f"{path}.json", "w", encoding="utf-8") as file:
+            file.write(told)
     array = np.load(f"{path}.npy", mmap_mode="c")  # copied only where it is written to, which it never is
     return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
 
@@ -48,19 +49,12 @@ def _digest(arrays):
     return found.hexdigest()
 
 
-def _is_there(path, about):
-    try:
-        with open(f"{path}.json", encoding="utf-8") as file:
-            return json.load(file) == json.loads(json.dumps(about)) and os.path.exists(f"{path}.npy")
-    except (OSError, ValueError):
-        return False
-
-
 def _make(split, model, tokenizer, windows, choice, path):
     """Writes the vectors of all words; long rows first, so that rows of like length pass the encoder together."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     shape = (len(split.rows), len(choice.layers), model.config.hidden_size)
-    array = np.lib.format.open_memmap(f"{path}.partial", "w+", np.float32, shape)  # zeros
+    beside = f"{path}.{os.getpid()}.partial"  # two runs may make the same vectors at once
+    array = np.lib.format.open_memmap(beside, "w+", np.float32, shape)  # zeros
     words = np.flatnonzero(split.rows >= 0)
     words = words[np.argsort(split.rows[words], kind="stable")]
     bounds = np.searchsorted(split.rows[words], np.arange(len(split.firsts) + 1))  # of each row's words
@@ -81,4 +75,4 @@ def _make(split, model, tokenizer, windows, choice, path):
                 array[here] = found[number, split.slots[here]]
             report(first + len(rows))
     array.flush()
-    os.replace(f"{path}.partial", path)
+    os.replace(beside, path)

@@ -134,8 +134,8 @@ def learn(texts, size, *, lower_case=True, min_frequency=2, limit_alphabet=None)
     `size` gives a smaller list; that is logged.
     min_frequency: of a pair to be merged. limit_alphabet: so many of the most frequent characters are kept; a word with
     another one is not learned from, as it will be [UNK]. None: 1,000, or for writing with many characters as many as
-    make up 99.95% of the texts (SentencePiece's `character_coverage`), up to half of `size`. Raises UserError if the
-    texts hold no word or `size` has no room for the alphabet.
+    make up 99.95% of the texts (SentencePiece's `character_coverage`), as far as they are half of `size` at most.
+    Raises UserError if the texts hold no word or `size` has no room for the alphabet.
     """
     counts = Counter()
     for text in texts:
@@ -150,7 +150,7 @@ def learn(texts, size, *, lower_case=True, min_frequency=2, limit_alphabet=None)
     if len(first) > size:
         raise UserError(
             f"size={size} was given, but the special pieces and the {len(single)} characters of the texts need "
-            f"{len(first)}; give a larger size or a smaller limit_alphabet."
+            f"{len(first)}; give a larger size."
         )
     vocabulary = _merged(kept, first, size, min_frequency)
     if len(vocabulary) < size:
@@ -160,16 +160,18 @@ def learn(texts, size, *, lower_case=True, min_frequency=2, limit_alphabet=None)
 
 def _alphabet(counts, limit, size, lower_case):
     """The most frequent characters of the words as a set; ties go to the smaller code point."""
-    characters = Counter()
+    characters, inner = Counter(), set()
     for word, count in counts.items():
+        inner.update(word[1:])
         for character in word:
             characters[character] += count
     usable = (item for item in characters.items() if _can_be_exact(item[0], lower_case))
     ordered = sorted(usable, key=lambda item: (-item[1], item[0]))
-    if limit is None:
+    if limit is None and ordered:
         covered = list(itertools.accumulate(count for _, count in ordered))
-        needed = bisect.bisect_left(covered, COVERAGE * covered[-1]) + 1 if covered else 0
-        limit = max(LEAST_ALPHABET, min(needed, size // 2))
+        needed = bisect.bisect_left(covered, COVERAGE * covered[-1]) + 1
+        pieces = itertools.accumulate(1 + (character in inner) for character, _ in ordered)  # c, and ##c inside a word
+        limit = max(LEAST_ALPHABET, min(needed, bisect.bisect_right(list(pieces), size // 2)))
     return {character for character, _ in ordered[:limit]}
 
 

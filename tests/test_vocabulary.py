@@ -168,6 +168,9 @@ def test_learn_keeps_more_characters_of_a_script_that_has_more_as_far_as_there_i
     kept = {size: set(vocabulary.learn(texts, size)) for size in (4000, 2200)}
     assert set(common) <= kept[4000] and 40 <= len(kept[4000] & set(rare)) <= 60
     assert len(kept[2200] & set(common)) == 1100
+    hangul = "".join(chr(0xAC00 + number) for number in range(1400))  # each is needed as c and as ##c
+    pairs = [f"{one}{other}" for one, other in zip(hangul, hangul[1:] + hangul[:1], strict=True)]
+    assert len(vocabulary.learn([" ".join(pairs)] * 2, 2500, lower_case=False)) == 2500
 
 
 def test_learn_gives_fewer_pieces_when_the_texts_are_too_small(caplog):

@@ -15,12 +15,14 @@ bert_config.json, and about.json, which names inputs, outputs and labels.
 import dataclasses
 import importlib
 import importlib.util
+import json
 import os
 import pkgutil
 import shutil
 import statistics
 
 from bert_tf import checkpoint_files
+from bert_tf.characters import MAX_CHARACTERS
 from bert_tf.errors import UserError, reason_of
 
 ABOUT, NETWORK = "about.json", "network"
@@ -130,15 +132,17 @@ def table(rows):
 
 
 def _write_text_side(folder, checkpoint):
-    """Writes configuration, vocabulary and tokenizer; returns the latter, None where there is no vocabulary."""
+    """Writes configuration, vocabulary and tokenizer; returns the latter, None without a vocabulary or its casing."""
     checkpoint.config.write(os.path.join(folder, "bert_config.json"))
     checkpoint_files.write_text_side(folder, checkpoint)
-    if checkpoint.vocabulary is None:
+    if checkpoint.vocabulary is None or checkpoint.lower_case is None:
         return None
     import tokenizers
 
     pieces = {piece: number for number, piece in enumerate(checkpoint.vocabulary)}
-    tokenizer = tokenizers.BertWordPieceTokenizer(pieces, lowercase=checkpoint.lower_case is not False)
+    told = json.loads(tokenizers.BertWordPieceTokenizer(pieces, lowercase=checkpoint.lower_case).to_str())
+    told["model"]["max_input_chars_per_word"] = MAX_CHARACTERS  # there is no argument for it
+    tokenizer = tokenizers.Tokenizer.from_str(json.dumps(told))
     tokenizer.enable_truncation(checkpoint.config.max_position_embeddings)
     tokenizer.save(os.path.join(folder, "tokenizer.json"))
     return tokenizer
