@@ -5,3 +5,13 @@ processes that only read files stay small. Import the module you need: `from ber
 """
 
 __version__ = "0.1.0"
+
+
+def load(path):
+    """A checkpoint in any format, a run or an export as a Keras model with its tokenizer: `bert_tf.pretrained.load`."""
+    from bert_tf.quiet import start_tensorflow
+
+    start_tensorflow()
+    from bert_tf import pretrained
+
+    return pretrained.load(path)

@@ -48,9 +48,9 @@ def run(arguments):
         if getattr(arguments, flag):
             raise UserError(f"--{flag} goes with an engine: give --format={' or '.join(engines.names())}.")
     checkpoint = completed(checkpoints.read(arguments.source), arguments)
-    from bert_tf import weights
+    from bert_tf import pretrained, weights
 
-    report = weights.compared(model_of(checkpoint), checkpoint.weights)
+    report = weights.compared(pretrained.model_of(checkpoint), checkpoint.weights)
     weights.expect_no_refusal(report)
     if not arguments.json:
         print(f"{arguments.source}: {report}", flush=True)
@@ -112,17 +112,6 @@ def notes(arguments, checkpoint):
         yield f"Without a vocabulary, as {arguments.source} has none: --vocab_file gives it."
     if checkpoint.lower_case is None:
         yield f"Without a word on casing, as {arguments.source} says none: --do_lower_case says it."
-
-
-def model_of(checkpoint):
-    """A model with the heads that the checkpoint has: those of pre-training, or that of a task on whole texts."""
-    from bert_tf.models import Classifier, Pretrainer
-
-    head = checkpoint.weights.get("classifier/bias")
-    has_others = any(name.startswith(("masked_lm/", "next_sentence/")) for name in checkpoint.weights)
-    if head is None or has_others:
-        return Pretrainer(checkpoint.config)
-    return Classifier(checkpoint.config, len(head))
 
 
 def completed(checkpoint, arguments):

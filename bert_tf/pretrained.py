@@ -1,0 +1,51 @@
+"""A checkpoint, a run or an export as a Keras model and its tokenizer: what a program of one's own begins with."""
+
+import dataclasses
+
+from bert_tf import checkpoints, models, weights
+from bert_tf.config import BertConfig
+from bert_tf.text import Tokenizer
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """What `load` found. `model.encoder` is the encoder of any of them; its heads are the model's own.
+
+    tokenizer: None where the checkpoint has no vocabulary. labels: the names of the model's outputs, None where it says
+    none. report: the LoadReport of its weights.
+    """
+
+    model: models.BertModel
+    tokenizer: Tokenizer | None
+    config: BertConfig
+    labels: list | None
+    report: weights.LoadReport
+
+
+def load(path):
+    """Reads any checkpoint that `bert-tf convert` takes, the folder of a run or an export, into a Keras model.
+
+    The model is that of its head: a Classifier, Regressor, MultipleChoice, SpanFinder or TokenClassifier; a Pretrainer
+    where it has the head of masked LM; else a BertModel, which has an encoder and nothing to call. Casing that the
+    checkpoint does not say is taken as lower. Raises UserError as `checkpoints.read` and `weights.assign` do.
+    """
+    checkpoint = checkpoints.read(path)
+    model = model_of(checkpoint)
+    report = weights.assign(model, checkpoint.weights)
+    pieces, lower_case = checkpoint.vocabulary, checkpoint.lower_case
+    tokenizer = None if pieces is None else Tokenizer(pieces, True if lower_case is None else lower_case)
+    return Loaded(model=model, tokenizer=tokenizer, config=checkpoint.config, labels=checkpoint.labels, report=report)
+
+
+def model_of(checkpoint):
+    """A model, its weights still to come, with the head that a Checkpoint has."""
+    config, kind, held = checkpoint.config, checkpoint.kind, checkpoint.weights
+    if any(name.startswith(("masked_lm/", "next_sentence/")) for name in held):
+        return models.Pretrainer(config)
+    if "span/bias" in held:
+        return models.SpanFinder(config)
+    if "classifier/bias" not in held:
+        return models.BertModel(config)
+    if kind in ("number", "choice"):
+        return {"number": models.Regressor, "choice": models.MultipleChoice}[kind](config)
+    return (models.TokenClassifier if kind == "tags" else models.Classifier)(config, len(held["classifier/bias"]))

@@ -1,0 +1,39 @@
+"""`bert_tf.load`: any checkpoint as the model that it is of."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tiny
+from test_formats import checkpoint
+from test_heads import HEADS
+
+import bert_tf
+from bert_tf import checkpoints, models
+from bert_tf.text import pack
+
+OTHERS = {"pretraining": (lambda: models.Pretrainer(tiny.CONFIG), None)}
+
+
+@pytest.mark.parametrize("kind", [*HEADS, "pretraining"])
+def test_a_checkpoint_becomes_the_model_of_its_head_with_its_weights(kind, tmp_path):
+    make, labels = {**HEADS, **OTHERS}[kind]
+    arrays = tiny.random_weights(make())
+    given = dataclasses.replace(checkpoint(), weights=arrays, labels=labels, kind=kind if kind in HEADS else None)
+    checkpoints.write(given, str(tmp_path / "model"), "native")
+    found = bert_tf.load(tmp_path / "model")
+    assert type(found.model) is type(make()) and found.labels == labels
+    assert (len(found.report.loaded), found.report.fresh, found.report.unused) == (len(arrays), [], [])
+    assert found.tokenizer.vocabulary == given.vocabulary and found.tokenizer.lower_case == given.lower_case
+    np.testing.assert_array_equal(found.model.encoder.pooler.kernel, arrays["encoder/pooler/kernel"])
+
+
+def test_an_encoder_alone_can_be_asked_for_its_vectors(tmp_path):
+    given = checkpoint()
+    arrays = {name: value for name, value in given.weights.items() if name.startswith("encoder/")}
+    checkpoints.write(dataclasses.replace(given, weights=arrays), str(tmp_path / "model"), "huggingface")
+    found = bert_tf.load(str(tmp_path / "model"))
+    encoded = found.model.encoder(pack(found.tokenizer, [["a b"]], 8), return_hidden_states=True)
+    assert type(found.model) is models.BertModel and found.report.fresh == []
+    assert encoded["tokens"].shape == (1, 8, given.config.hidden_size)
+    assert len(encoded["hidden_states"]) == given.config.num_hidden_layers + 1
