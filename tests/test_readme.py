@@ -1,4 +1,4 @@
-"""The commands of README.md, in the order in which it gives them; training cut short, everything else as it stands."""
+"""The commands of README.md and of the pages after it, in their order; training cut short, the rest as it stands."""
 
 import re
 import shlex
@@ -11,6 +11,13 @@ import warm
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+NAMES = "classification questions pretraining checkpoints tagging vectors ablations troubles".split()
+PAGES = {"README": README, **{name: (ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in NAMES}}
+DEFAULTS = {
+    "run_pretraining.py": "runs/pretraining",
+    "run_classifier.py": "runs/classifier",
+    "run_squad.py": "runs/squad",
+}
 SHORTER = ["--num_train_steps=4", "--model_size=tiny", "--max_seq_length=32", "--vocab_size=300"]
 SHORTER += ["--max_predictions_per_seq=4", "--dupe_factor=1", "--num_warmup_steps=1", "--num_workers=1"]
 SHORTER_CLASSIFIER = ["--num_train_epochs=0.1", "--max_seq_length=32"]
@@ -18,8 +25,17 @@ SHORTER_SQUAD = ["--num_train_epochs=0.04", "--max_seq_length=32", "--doc_stride
 TEXT = "The fox ran over the hill.\nIt saw a hound and turned.\nThe hound did not see it.\n\n"
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+def blocks(language, *pages):
+    """What stands between ```language and ``` on pages, all of them if none is named."""
+    return [
+        block for page in pages or PAGES for block in re.findall(rf"```{language}\n(.*?)```", PAGES[page], re.DOTALL)
+    ]
+
+
+def commands_of(*languages):
+    """The arguments of every command on any page."""
+    lines = [line for language in languages for block in blocks(language) for line in block.splitlines()]
+    return [[part for part in shlex.split(line) if not part.startswith("TF_CONFIG=")] for line in lines]
 
 
 def run(command, folder):
@@ -55,7 +71,7 @@ NOT_RUN = ["pip install -e .", 'pip install -e ".[dev]" && pytest']
 
 def test_the_commands_of_the_shell_run_in_their_order(folder):
     lines = [line for block in blocks("bash") for line in block.splitlines()]
-    assert [line for line in lines if not line.startswith(tuple(PRINTS))] == NOT_RUN
+    assert sorted(line for line in lines if not line.startswith(tuple(PRINTS))) == sorted(NOT_RUN)
     assert len(lines) == 12
     for line in lines:
         kind = next((kind for kind in PRINTS if line.startswith(kind)), None)
@@ -78,13 +94,15 @@ def test_the_commands_of_the_shell_run_in_their_order(folder):
 
 def test_the_programs_run_after_them_without_this_package_where_they_say_so(folder):
     assert (folder / "runs/pretraining/export").exists(), "the commands come first"
-    serve, tokenize = blocks("python")
-    assert "bert_tf import" not in serve and "from bert_tf" not in serve
-    alone = [sys.executable, "-c", serve]  # a process that has nothing of this package
-    result = subprocess.run(alone, cwd=folder, capture_output=True, text=True, timeout=300)
-    assert result.returncode == 0 and result.stdout.startswith("[b"), result.stderr
-    result = run(["-c", tokenize + "\nprint(starts.to_list(), ends.to_list())"], folder)
-    assert result.returncode == 0 and result.stdout.startswith("[[0,"), result.stderr
+    (serve, tokenize), (ask,), (load,) = (blocks("python", page) for page in ("README", "questions", "checkpoints"))
+    for program, starts in ((serve, "[b"), (ask, "True ")):
+        assert "import bert_tf" not in program and "from bert_tf" not in program
+        alone = [sys.executable, "-c", program]  # a process that has nothing of this package
+        result = subprocess.run(alone, cwd=folder, capture_output=True, text=True, timeout=300)
+        assert result.returncode == 0 and result.stdout.startswith(starts), result.stderr
+    for program, starts in ((tokenize + "\nprint(starts.to_list(), ends.to_list())", "[[0,"), (load, "(1, ")):
+        result = run(["-c", program], folder)
+        assert result.returncode == 0 and result.stdout.startswith(starts), result.stderr
 
 
 def test_what_a_run_leaves_is_what_readme_says(folder):
@@ -94,7 +112,8 @@ def test_what_a_run_leaves_is_what_readme_says(folder):
         assert (folder / "runs/mine" / name).exists(), name
 
 
-def test_every_flag_in_readme_exists():
+def known_flags():
+    """{script, or command of bert-tf: names of its flags}."""
     sys.path.insert(0, str(ROOT))
     import run_classifier
     import run_pretraining
@@ -102,15 +121,39 @@ def test_every_flag_in_readme_exists():
     from bert_tf import commands
 
     scripts = run_classifier, run_pretraining, run_squad
-    known = {"help", *(name for script in scripts for name in script.Flags.__dataclass_fields__)}
+    known = {f"{script.__name__}.py": set(script.Flags.__dataclass_fields__) for script in scripts}
     parsers = next(action.choices for action in commands.parser()._actions if action.choices)
-    for parser in parsers.values():
-        known |= {option.removeprefix("--") for action in parser._actions for option in action.option_strings}
-    names = set(re.findall(r"--(\w+)", README))
-    missing = {name for name in names if not {name, name.removeprefix("no")} & known}
-    assert missing == set(), "flags that are not there"
+    for name, parser in parsers.items():
+        options = (option for action in parser._actions for option in action.option_strings)
+        known[name] = {option.removeprefix("--") for option in options}
+    return known
+
+
+def test_every_flag_on_the_pages_exists_in_its_command():
+    known = known_flags()
+    for program, name, *arguments in commands_of("bash", "sh"):
+        if program in ("python", "bert-tf"):
+            given = {argument[2:].split("=")[0] for argument in arguments if argument.startswith("--")}
+            assert given <= known[name], f"{name}: {given - known[name]} is not there"
+    anywhere = set.union(*known.values()) | {"help", "flagfile", "logdir"}  # absl's own, and TensorBoard's
+    for page, text in PAGES.items():
+        names = set(re.findall(r"--(\w+)", text))
+        assert {name for name in names if not {name, name.removeprefix("no")} & anywhere} == set(), page
+
+
+def test_no_command_on_the_pages_writes_into_the_run_of_another_one():
+    runs = []
+    for program, name, *arguments in commands_of("bash", "sh"):
+        given = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
+        if program == "python":
+            runs.append(given.get("--output_dir", DEFAULTS[name]))
+    assert len(runs) > 10 and len(set(runs)) == len(runs)
+    for program, name, *arguments in commands_of("bash", "sh"):
+        if program == "bert-tf" and name not in ("ablate", "completion"):
+            assert [path for path in arguments if path.startswith("runs/") and path not in runs] == []
 
 
 def test_links_lead_somewhere():
-    for target in re.findall(r"\]\(([^)#]+)\)", README):
-        assert (ROOT / target).exists(), target
+    for page, text in PAGES.items():
+        for target in re.findall(r"\]\(([^)#]+)\)", text):
+            assert ((ROOT if page == "README" else ROOT / "docs") / target).exists(), f"{page}: {target}"
