@@ -2,9 +2,9 @@
 
     python benchmarks/ner_reproduction.py --data_dir=CONLL2003 --init_checkpoint=FOLDER --work_dir=FOLDER
 
-Three epochs, batch 32, rate 5e-5, a tenth of warm-up, weight decay 0.01, clipping at 1, rows padded to the longest of
-their batch, first pieces labelled, a new head; F1 of entities on testa and testb, of the tags of both sides by the same
-code. Ours is run_classifier.py as anybody would start it (so without correction of Adam's bias, which the peer has).
+Three epochs, batch 32, rate 5e-5, a tenth of warm-up and a line down from there, Adam with bias correction, weight
+decay 0.01, clipping at 1, first pieces labelled, a new head; F1 of entities on testa and testb, of the tags of both
+sides by the same code. Ours is run_classifier.py as anybody would start it.
 The peer does as the library's own example of token classification, rows of up to 512 pieces; it runs in a virtual
 environment of its own, made in work_dir; or give --peer_python=PYTHON.
 
