@@ -76,15 +76,19 @@ def plain_pieces(text, vocabulary, *, lower_case):
 
     Slow and simple: the automata of `bert_tf.wordpiece` are checked against it when a tokenizer is built.
     """
-    return [piece for word in words(text, lower_case=lower_case) for piece in _longest_matches(word, vocabulary)]
+    return [piece for word in words(text, lower_case=lower_case) for piece in longest_matches(word, vocabulary)]
 
 
-def _longest_matches(word, vocabulary):
+def longest_matches(word, vocabulary, *, inside=False):
+    """The pieces of one word, [UNK] where it has others; `vocabulary` is a set or a dictionary of pieces.
+
+    inside: the word is the rest of one, so that its first piece begins with ## too.
+    """
     if len(word) > MAX_CHARACTERS:
         return ["[UNK]"]
     pieces, start = [], 0
     while start < len(word):
-        prefix = "##" if start else ""
+        prefix = "##" if start or inside else ""
         end = next((end for end in range(len(word), start, -1) if prefix + word[start:end] in vocabulary), None)
         if end is None:
             return ["[UNK]"]

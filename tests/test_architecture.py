@@ -22,7 +22,7 @@ SIDES = {
     "model": "layers packing encoder encoders models network weights features scalar_mix bilstm_tagger",
     "means": "optimizers distribute precision metrics squad_scores entity_scores",
     "task": "task",
-    "formats": "torch_pickle checkpoint_files checkpoints pretrained engine_trial engines",
+    "formats": "torch_pickle checkpoint_files checkpoints new_vocabulary pretrained engine_trial engines",
     "tasks": "goals text_lengths splits classification predictions spans question_splits answering squad_files "
     "marked_answers tag_splits tag_serving tagging feature_tables feature_files extraction feature_cache "
     "feature_tagging attention tasks",

@@ -3,10 +3,13 @@
   bert-tf convert uncased_L-12_H-768_A-12 bert-base --format=huggingface
   bert-tf convert runs/pretraining my-bert --format=google_tf
   bert-tf convert runs/sst2 sst2-openvino --format=openvino --quantize=int8
+  bert-tf convert uncased_L-12_H-768_A-12 with-my-words --format=native --new_vocab_file=longer.txt
 
 FROM is a folder, also of a run or an export, the prefix of a TF1 checkpoint, hf://owner/name or the name of a KerasHub
 preset; its format is found out. TO is a new folder, which appears whole or not at all. GELU, LayerNorm epsilon and
 casing are translated. For an engine TO holds a function of ids, which was compared with the model: docs/serving.md.
+With --new_vocab_file pieces that both vocabularies have keep their vectors; a new one begins as the mean of the pieces
+that it was cut into, to be trained further (run_pretraining.py --init_checkpoint=TO).
 """
 
 import dataclasses
@@ -15,6 +18,7 @@ import json
 
 from bert_tf import checkpoint_files, checkpoints, engines, vocabulary
 from bert_tf.errors import UserError
+from bert_tf.new_vocabulary import with_vocabulary
 
 CALIBRATION_LINES = 300  # more do not change what is found
 
@@ -28,6 +32,7 @@ def add_arguments(parser):
         "--calibration_file", help="texts, one a line, to compare on, and to calibrate OpenVINO's int8 with"
     )
     parser.add_argument("--vocab_file", help="vocab.txt of a checkpoint that has none beside it")
+    parser.add_argument("--new_vocab_file", help="vocab.txt that TO is to have instead, longer or shorter")
     parser.add_argument(
         "--do_lower_case", choices=("true", "false"), help="casing of a checkpoint that does not say it"
     )
@@ -42,6 +47,8 @@ def formats():
 def run(arguments):
     checkpoint_files.expect_free(arguments.target)
     if arguments.format in engines.names():
+        if arguments.new_vocab_file:
+            raise UserError("--new_vocab_file goes with a format of checkpoints: convert twice, and train in between.")
         for_engine(arguments)
         return
     for flag in ("quantize", "calibration_file"):
@@ -52,8 +59,12 @@ def run(arguments):
 
     report = weights.compared(pretrained.model_of(checkpoint), checkpoint.weights)
     weights.expect_no_refusal(report)
+    told = [f"{arguments.source}: {report}"]
+    if arguments.new_vocab_file:
+        checkpoint, change = with_vocabulary(checkpoint, vocabulary.read(arguments.new_vocab_file))
+        told.append(str(change))
     if not arguments.json:
-        print(f"{arguments.source}: {report}", flush=True)
+        print(*told, sep="\n", flush=True)
     left_out = checkpoints.write(checkpoint, arguments.target, arguments.format)
     if arguments.json:
         print(json.dumps(as_json(arguments, checkpoint, report, left_out), ensure_ascii=False))
