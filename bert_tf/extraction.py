@@ -96,7 +96,7 @@ class Extractor:
         if choice.unit == "word":
             is_piece = tokens["starts"].values != NO_PLACE
             vectors = tf.gather(flat, tf.boolean_mask(sources.values, is_piece))
-            is_first = tf.boolean_mask(self._begins_word(tokens["ids"].values), is_piece)
+            is_first = tf.boolean_mask(self._begins_word(tokens), is_piece)
             vectors = features.word_vectors(vectors, is_first, choice.word_vectors)
         else:
             vectors = tf.gather(flat, sources.values)  # [M, K, E]
@@ -148,8 +148,11 @@ class Extractor:
         ]
         return blocks[0] if len(blocks) == 1 else tf.concat(blocks, 0)
 
-    def _begins_word(self, ids):
-        return ~tf.gather(tf.constant(self.tokenizer.is_continuation), ids)
+    def _begins_word(self, tokens):
+        """bool [M]: whether a token is the first of a word; where only spaces part words, one behind a gap."""
+        ids, starts, ends = (tokens[name].values for name in ("ids", "starts", "ends"))
+        begins = ~tf.gather(tf.constant(self.tokenizer.is_continuation), ids)
+        return begins & (starts > tf.roll(ends, 1, 0)) if self.choice.words == "spaces" else begins
 
     def _of_texts(self, first, second, tokens, vectors):
         """The vectors of all texts, NumPy [n, K, E] -> a TextVectors for each text."""
@@ -162,7 +165,7 @@ class Extractor:
             spans = zip(splits[:-1], splits[1:], strict=True)
             return [TextVectors(vectors[a:b], names[a:b], starts[a:b], ends[a:b], segments[a:b]) for a, b in spans]
         is_piece = starts != NO_PLACE
-        begins = is_piece & ~self.tokenizer.is_continuation[ids]
+        begins = is_piece & self._begins_word(tokens).numpy()
         firsts = np.flatnonzero(begins)
         lasts = np.flatnonzero(is_piece & np.append(begins | ~is_piece, True)[1:])  # before a word, or [SEP]
         places = np.searchsorted(firsts, splits)  # of each text's words among all

@@ -9,6 +9,7 @@ from bert_tf.errors import UserError
 
 UNITS = ("token", "word", "sentence")
 POOLINGS = ("cls", "mean", "max", "mean_max", "pooled")
+WORDS = ("text", "spaces")
 WORD_VECTORS = ("first", "mean")
 EMBEDDINGS, ALL = "embeddings", "all"
 ONE_LAYER = {"last": -1, "second_to_last": -2}
@@ -114,6 +115,7 @@ class VectorChoice:
     unit: a vector for each of its tokens ([CLS] and [SEP] too), for each word, or one for the whole.
     pooling: how the tokens become one: that of [CLS], their mean or largest number, both, or the pooler's answer.
     word_vectors: that of a word's first piece (Devlin et al. 2018, section 5.3), or the mean of its pieces.
+    words: what parts them, spaces and punctuation ("text"), or "spaces" alone, as in a treebank's own words.
     normalize: divides every vector by its length.
     stride: pieces from the start of a window of a long text to the next; 0: what does not fit is cut off.
     """
@@ -122,6 +124,7 @@ class VectorChoice:
     unit: str = "token"
     pooling: str = "mean"
     word_vectors: str = "first"
+    words: str = "text"
     normalize: bool = False
     max_seq_length: int = 128
     stride: int = 64

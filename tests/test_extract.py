@@ -78,6 +78,16 @@ def test_words_have_that_of_their_first_piece_or_the_mean_of_their_pieces(kind, 
     np.testing.assert_allclose(found["vectors"][2:6], expected, atol=2e-5)
 
 
+def test_words_that_spaces_alone_part_keep_their_punctuation(folder):
+    (folder / "words.txt").write_text("a-b, m ||| kl m\n", encoding="utf-8")
+    found = run(folder, "--unit=word", "--words=spaces", "--word_vectors=mean", lines="words.txt")
+    assert found["tokens"].tolist() == ["a-b,", "m", "kl", "m"]
+    assert (found["starts"].tolist(), found["ends"].tolist()) == ([0, 5, 0, 3], [4, 6, 2, 4])
+    states = np.stack(encoded("[CLS] a [UNK] b [UNK] m [SEP] k ##l m [SEP]")["hidden_states"], 2)[0, :, -1]
+    expected = [states[1:5].mean(0), states[5], states[7:9].mean(0), states[9]]
+    np.testing.assert_allclose(found["vectors"], expected, atol=2e-5)
+
+
 @pytest.mark.parametrize(
     "pooling, pooled",
     [

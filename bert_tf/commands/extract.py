@@ -41,6 +41,7 @@ def add_arguments(parser):
     parser.add_argument("--layer_weights", default="", metavar="NUMBERS", help="one vector: their sum, each times this")
     parser.add_argument("--pooling", choices=vector_choice.POOLINGS, help="tokens of a sentence to one vector (mean)")
     parser.add_argument("--word_vectors", choices=vector_choice.WORD_VECTORS, help="pieces of a word to one (first)")
+    parser.add_argument("--words", choices=vector_choice.WORDS, help="what parts words: as BERT does (text), or spaces")
     parser.add_argument("--normalize", action="store_true", help="make every vector of length 1")
     parser.add_argument("--max_seq_length", type=int, default=128, help="tokens that the model reads at once (128)")
     parser.add_argument("--long_texts", choices=("windows", "cut"), default="windows", help="what is longer (windows)")
@@ -75,6 +76,7 @@ def check(arguments):
     for name, goes, expected in (
         ("pooling", unit == "sentence" or arguments.export, "unit=sentence"),
         ("word_vectors", unit == "word" and not arguments.export, "unit=word"),
+        ("words", unit == "word" and not arguments.export, "unit=word"),
         ("attention", arguments.export, "export"),
         ("unit", not arguments.export, "text or file"),
         ("output", not arguments.export, "text or file"),
@@ -123,6 +125,7 @@ def chosen(arguments, checkpoint):
         unit=arguments.unit or "token",
         pooling=arguments.pooling or "mean",
         word_vectors=arguments.word_vectors or "first",
+        words=arguments.words or "text",
         normalize=arguments.normalize,
         max_seq_length=arguments.max_seq_length,
         stride=(arguments.doc_stride or arguments.max_seq_length // 2) if windows else 0,
