@@ -70,9 +70,10 @@ def looks(text):
 
 
 def vectors(text):
-    """Outputs of an export that gives texts vectors: two numbers, the length and ten."""
+    """Outputs of an export that gives texts vectors, of two layers: two numbers each, the length and ten."""
     lengths = tf.strings.length(text)
-    return {"vectors": tf.stack([lengths, tf.fill(tf.shape(lengths), 10)], -1)}
+    layer = tf.stack([lengths, tf.fill(tf.shape(lengths), 10)], -1)
+    return {"vectors": tf.stack([layer, layer], 1)}
 
 
 def make(folder):

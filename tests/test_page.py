@@ -135,3 +135,17 @@ def test_one_sees_where_a_token_looks_by_layer_and_head_and_hands_that_on(browse
 def test_a_mistake_is_said_in_words(browser, address):
     browser.go(shared(address, model="choice", text_a="x", choices="only one"))
     assert browser.wait(f"document.querySelector('#answer .error') && {ANSWER}").startswith("choices has the shape")
+
+
+def test_a_late_answer_to_what_was_asked_before_is_not_shown(browser, address):
+    browser.go(shared(address, model="single"))
+    browser.wait("document.getElementById('text_a') !== null")
+    held = "new Promise(done => { window.late = () => now(...given).then(done); })"
+    browser.value(f"{{ const now = fetch; window.fetch = (...given) => window.late ? now(...given) : {held}; }}")
+    for text in ("a text that is long", "x"):
+        browser.value(f"document.getElementById('text_a').value = '{text}'")
+        browser.value("document.getElementById('form').requestSubmit()")
+    assert browser.wait(ANSWERED).startswith("short")
+    browser.value("window.late().then(() => setTimeout(() => { window.done = true; }, 100)), 0")
+    browser.wait("window.done")
+    assert browser.value(ANSWER).startswith("short")

@@ -113,6 +113,7 @@ def test_rows_and_columns_are_answered_under_either_path(client):
         ("single:predict", b"\xff\xfe", 400, "is not UTF-8|no JSON"),
         ("single:predict", "[" * 1500, 400, "nested too deeply|no JSON"),
         ("single:predict", '{"instances": [1]}', 400, "text_a has a number"),
+        ("single:predict", r'{"instances": [{"\ud800": "x"}]}', 400, r"has \\ud800; expected text_a"),
         (
             "single:predict",
             '{"instances": ["x"], "signature_name": "other"}',

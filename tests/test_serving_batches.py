@@ -2,10 +2,13 @@
 
 import asyncio
 import threading
+import types
 
 import numpy as np
 import pytest
+from starlette.testclient import TestClient
 
+from bert_tf.serving.app import Server
 from bert_tf.serving.batcher import Batcher, Busy
 from bert_tf.serving.served import Signature
 
@@ -14,6 +17,7 @@ class Slow:
     """A signature that waits for an event, and says which rows it was given together."""
 
     inputs = outputs = {"x": ("string", (None,))}
+    has_rows, has_tables = True, False
 
     def __init__(self):
         self.batches, self.go = [], threading.Event()
@@ -25,7 +29,7 @@ class Slow:
             raise ValueError("this one cannot be")
         return {"x": arrays["x"]}
 
-    only_own = staticmethod(lambda outputs: outputs)
+    only_own = staticmethod(lambda outputs, given: outputs)
 
 
 def rows(*texts):
@@ -62,7 +66,7 @@ def test_one_bad_request_in_a_batch_does_not_spoil_the_others():
     assert asyncio.run(scenario()) == [b"first", b"good", "this one cannot be", b"fine"]
 
 
-def test_a_full_queue_refuses_and_what_was_given_up_is_not_computed():
+def test_a_full_queue_refuses_and_what_was_given_up_is_neither_counted_nor_computed():
     async def scenario():
         slow, batcher = Slow(), Batcher(most_waiting=2)
         first = asyncio.create_task(batcher.answer(slow, rows("a")))
@@ -73,27 +77,74 @@ def test_a_full_queue_refuses_and_what_was_given_up_is_not_computed():
             await batcher.answer(slow, rows("d"))
         given_up.cancel()
         await asyncio.sleep(0.01)
+        late = asyncio.create_task(batcher.answer(slow, rows("e")))
+        await asyncio.sleep(0.01)
         slow.go.set()
-        await asyncio.gather(first, kept)
+        await asyncio.gather(first, kept, late)
         await batcher.close()
         return slow.batches
 
-    assert asyncio.run(scenario()) == [[b"a"], [b"c"]]
+    assert asyncio.run(scenario()) == [[b"a"], [b"c", b"e"]]
 
 
-def test_an_answer_that_cannot_be_handed_out_fails_alone():
+def test_a_request_of_many_parts_is_one_that_waits_and_others_come_between_its_parts():
     async def scenario():
-        slow, batcher = Slow(), Batcher()
+        slow, batcher = Slow(), Batcher(most_waiting=2, most_rows=2)
+        large = asyncio.create_task(batcher.answer(slow, rows(*"abcdefgh")))
+        await asyncio.sleep(0.05)
+        others = [asyncio.create_task(batcher.answer(slow, rows(*texts))) for texts in ("xy", "z")]
+        await asyncio.sleep(0.05)
+        waiting = batcher.waiting
         slow.go.set()
-        slow.only_own = lambda outputs: outputs["not there"]
-        with pytest.raises(KeyError):
-            await asyncio.wait_for(batcher.answer(slow, rows("a")), 10)
-        del slow.only_own
-        answer = await asyncio.wait_for(batcher.answer(slow, rows("b")), 10)
+        answers = [answer["x"].tolist() for answer in await asyncio.gather(large, *others)]
         await batcher.close()
-        return answer["x"].tolist()
+        return waiting, slow.batches, answers
 
-    assert asyncio.run(scenario()) == [b"b"]
+    waiting, batches, answers = asyncio.run(scenario())
+    assert waiting == 2
+    assert batches == [[b"a", b"b"], [b"x", b"y"], [b"z"], [b"c", b"d"], [b"e", b"f"], [b"g", b"h"]]
+    assert answers == [[bytes([97 + i]) for i in range(8)], [b"x", b"y"], [b"z"]]
+
+
+class Ragged(Slow):
+    """A signature with an output of the letters of all texts."""
+
+    def __call__(self, arrays):
+        return {**super().__call__(arrays), "letters": np.frombuffer(b"".join(arrays["x"]), np.uint8)}
+
+
+class Constant(Ragged):
+    """One that says what it does."""
+
+    has_rows = False
+
+
+@pytest.mark.parametrize(
+    ("kind", "batches"),
+    [(Ragged, [[b"ab", b"cd", b"e"], [b"ab"], [b"cd"], [b"e"]]), (Constant, [[b"ab"], [b"cd"], [b"e"]])],
+)
+def test_what_cannot_be_handed_out_by_rows_is_computed_alone_and_given_whole(kind, batches):
+    async def scenario():
+        slow, batcher = kind(), Batcher()
+        asked = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in ("ab", "cd", "e")]
+        await asyncio.sleep(0.05)
+        slow.go.set()
+        answers = await asyncio.wait_for(asyncio.gather(*asked), 10)
+        await batcher.close()
+        return slow.batches, [bytes(answer["letters"]) for answer in answers]
+
+    assert asyncio.run(scenario()) == (batches, [b"ab", b"cd", b"e"])
+
+
+def test_a_request_in_parts_whose_answer_has_no_rows_is_refused():
+    async def scenario():
+        slow, batcher = Ragged(), Batcher(most_rows=1)
+        slow.go.set()
+        with pytest.raises(ValueError, match="its output letters has not a row for each instance: send fewer"):
+            await batcher.answer(slow, rows("ab", "c"))
+        await batcher.close()
+
+    asyncio.run(scenario())
 
 
 def test_a_large_request_is_computed_in_parts_and_put_together_again():
@@ -121,16 +172,98 @@ def test_a_batch_ends_where_its_texts_become_long():
         return slow.batches, answers
 
     batches, answers = asyncio.run(scenario())
-    assert batches == [[b"long text"], [b"a", b"bb", b"dd"], [b"ccc"]]
+    assert batches == [[b"long text"], [b"dd", b"a", b"bb"], [b"ccc"]]
     assert answers == [[b"long text", b"a", b"bb", b"ccc"], [b"dd"]]
 
 
-def test_nobody_sees_the_padding_that_others_made():
-    shape = {"pieces": ("string", (None, None, 2)), "scores": (np.float32, (None, None, 2))}
-    own = Signature(None, {}, shape).only_own(
-        {
-            "pieces": np.array([[[b"a", b"b"], [b"", b""], [b"", b""]]], object),
-            "scores": np.array([[[0.5, 0], [0, 0], [0, 0]]], np.float32),
-        }
-    )
-    assert own["pieces"].tolist() == [[[b"a", b"b"]]] and own["scores"].tolist() == [[[0.5, 0.0]]]
+class Letters(Slow):
+    """One that answers letters and where they stand, filled up to the longest text with "" and -1."""
+
+    def __call__(self, arrays):
+        found = super().__call__(arrays)["x"].tolist()
+        width = max(map(len, found))
+        letters = [[text[i : i + 1] for i in range(width)] for text in found]
+        places = [[-1] + [i if i < len(text) else -1 for i in range(1, width)] for text in found]  # the first has none
+        parts = [[0 if i < len(text) else -1 for i in range(width)] for text in found]
+        counts = np.array([len(text) for text in found], np.int32)
+        numbers = {"places": np.array(places, np.int32), "parts": np.array(parts, np.int32), "counts": counts}
+        return {"letters": np.array(letters, object), **numbers}
+
+
+def test_parts_of_different_widths_are_filled_up_as_the_model_does_it():
+    async def scenario(rows_at_once):
+        slow, batcher = Letters(), Batcher(most_rows=rows_at_once)
+        slow.go.set()
+        answer = await batcher.answer(slow, rows("abc", "d"))
+        await batcher.close()
+        return {name: array.tolist() for name, array in answer.items()}
+
+    alone = asyncio.run(scenario(1))
+    assert alone == asyncio.run(scenario(2))
+    assert alone["letters"] == [[b"a", b"b", b"c"], [b"d", b"", b""]] and alone["parts"] == [[0, 0, 0], [0, -1, -1]]
+
+
+def tensors(outputs):
+    """{name: nested lists} as a signature gives them."""
+    arrays = {name: np.array(values) for name, values in outputs.items()}
+    return {name: np.char.encode(x).astype(object) if x.dtype.kind == "U" else x for name, x in arrays.items()}
+
+
+@pytest.mark.parametrize(
+    ("shapes", "given", "outputs", "expected"),
+    [
+        (
+            {"pieces": (None, None, 2), "scores": (None, None, 2)},
+            ["text"],
+            {"pieces": [[["a", "b"], ["", ""], ["", ""]]], "scores": [[[0.5, 0.0], [0.0, 0.0], [0.0, 0.0]]]},
+            {"pieces": [[["a", "b"]]], "scores": [[[0.5, 0.0]]]},
+        ),
+        (
+            {"texts": (None, None), "starts": (None, None), "ends": (None, None), "counts": (None,)},
+            ["text"],
+            {"texts": [["Rome", ""]], "starts": [[0, 0]], "ends": [[4, 0]], "counts": [1]},
+            {"texts": [["Rome"]], "starts": [[0]], "ends": [[4]], "counts": [1]},
+        ),
+        (
+            {"tokens": (None, None), "starts": (None, None), "segments": (None, None)},
+            ["text"],
+            {"tokens": [["[CLS]", "[SEP]", ""]], "starts": [[-1, -1, -1]], "segments": [[0, 0, -1]]},
+            {"tokens": [["[CLS]", "[SEP]"]], "starts": [[-1, -1]], "segments": [[0, 0]]},
+        ),
+        (
+            {"tokens": (None, None), "attention": (None, 1, None, None)},
+            ["text"],
+            {"tokens": [["a", "b", ""]], "attention": [[[[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]]]},
+            {"tokens": [["a", "b"]], "attention": [[[[1.0, 0.0], [1.0, 0.0]]]]},
+        ),
+        ({"tags": (None, None)}, [["a", ""]], {"tags": [["O", ""]]}, {"tags": [["O", ""]]}),
+        ({"ids": (None, None)}, ["text"], {"ids": [[1, 0]]}, {"ids": [[1, 0]]}),
+        ({"fixed": (None, 2)}, ["text"], {"fixed": [["a", ""]]}, {"fixed": [["a", ""]]}),
+        (
+            {"answers": (None, None), "shares": (None, None)},
+            ["text"],
+            {"answers": [["a", ""]], "shares": [[0.75, 0.25]]},
+            {"answers": [["a", ""]], "shares": [[0.75, 0.25]]},
+        ),
+    ],
+    ids=["masks", "a name at the start", "tokens", "attention", "given words", "numbers alone", "fixed", "no filler"],
+)
+def test_nobody_sees_the_padding_that_others_made_and_nothing_else_is_cut_off(shapes, given, outputs, expected):
+    signature = Signature(None, {}, {name: ("any", shape) for name, shape in shapes.items()})
+    own = signature.only_own(tensors(outputs), tensors({"given": given}))
+    assert {name: x.tolist() for name, x in own.items()} == {n: x.tolist() for n, x in tensors(expected).items()}
+
+
+def test_an_output_without_rows_is_given_whole_by_column_and_refused_by_row():
+    slow = Constant()
+    slow.go.set()
+    model = types.SimpleNamespace(name="m", signatures={"serving_default": slow})
+    with TestClient(Server([model]).app()) as client:
+        by_column, by_row = (client.post("/v1/models/m:predict", json={key: ["ab"]}) for key in ("inputs", "instances"))
+    assert by_column.json() == {"outputs": {"x": ["ab"], "letters": [97, 98]}}
+    assert by_row.status_code == 400 and "The output letters has not a row for each instance" in by_row.json()["error"]
+
+
+@pytest.mark.parametrize(("shape", "expected"), [((None, 2), True), (None, True), ((2,), False), ((), False)])
+def test_a_signature_tells_whether_its_outputs_have_rows(shape, expected):
+    assert Signature(None, {}, {"x": ("string", (None,)), "y": (np.float32, shape)}).has_rows is expected

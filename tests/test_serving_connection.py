@@ -22,14 +22,11 @@ def serving(receive_seconds):
     """The address of a server without TensorFlow, which takes twice the limit to say what it is told."""
 
     class Slow:
-        inputs, has_tables = {"text": ("string", (None,))}, False
+        inputs, has_tables, has_rows = {"text": ("string", (None,))}, False, True
 
         def __call__(self, arrays):
             time.sleep(2 * LIMIT)
             return {"said": arrays["text"]}
-
-        def only_own(self, outputs):
-            return outputs
 
     model = types.SimpleNamespace(name="m", signatures={"serving_default": Slow()})
     taken = serve.listening("127.0.0.1", 0)

@@ -54,6 +54,7 @@ def test_rows_and_columns_become_tensors(body, specs, expected, by_row):
         ({"instances": ["\ud800"]}, ONE, "half a surrogate"),
         ({"instances": [[1.5]]}, IDS, "no int32"),
         ({"instances": [["x"]]}, IDS, "no int32"),
+        ({"instances": [[1], [2**31]]}, IDS, "ids has values that are too large or too small for int32"),
     ],
 )
 def test_what_cannot_be_read_is_told_in_a_sentence(body, specs, words):

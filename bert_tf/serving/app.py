@@ -54,7 +54,7 @@ class Server:
         self.batchers = {name: self._batcher(name, most_waiting) for name in self.models}
         waiting = prometheus_client.Gauge("bert_tf_waiting", "Requests that wait.", ["model"], registry=self.registry)
         for name, batcher in self.batchers.items():
-            waiting.labels(name).set_function(lambda batcher=batcher: len(batcher.waiting))
+            waiting.labels(name).set_function(lambda batcher=batcher: batcher.waiting)
         self.is_ready = True
 
     def _counter(self, name, text, *labels):
@@ -191,6 +191,10 @@ class Server:
             raise
         except Exception as error:
             raise HTTPException(400, f"The model cannot answer this: {reason_of(error)}.") from None
+        rows = len(next(iter(arrays.values())))
+        for name, array in outputs.items():
+            if by_row and array.shape[:1] != (rows,):
+                raise HTTPException(400, f"The output {name} has not a row for each instance: send inputs.")
         if sum(array.size for array in outputs.values()) < MANY:
             return JSONResponse(values.written(outputs, by_row))
         return await asyncio.to_thread(lambda: JSONResponse(values.written(outputs, by_row)))
@@ -232,7 +236,8 @@ def _json(body):
 
 
 async def _told(_, error):
-    return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)
+    said = error.detail.encode(errors="backslashreplace").decode()  # it may cite half a surrogate pair
+    return JSONResponse({"error": said}, error.status_code, headers=error.headers)
 
 
 async def _broken(_, error):

@@ -21,7 +21,7 @@ class Busy(Exception):
 
 @dataclasses.dataclass(eq=False)
 class _Waiting:
-    """A request, or a part of one: {name: array [B, ...]} for a signature, and who waits for the answer."""
+    """A request, or the part of one whose turn it is: {name: array [B, ...]} for a signature; who waits for it."""
 
     signature: object
     arrays: dict
@@ -33,17 +33,21 @@ class _Waiting:
 
     @property
     def kind(self):
-        """What batch it fits into."""
-        return id(self.signature), tuple(array.shape[1:] for array in self.arrays.values())
+        """What batch it fits into; only its own if what comes out has no rows to hand out."""
+        shared = self.signature if self.signature.has_rows else self
+        return id(shared), tuple(array.shape[1:] for array in self.arrays.values())
 
 
 class Batcher:
-    """The queue of one model. `most_waiting` requests may wait; what comes then raises Busy."""
+    """The queue of one model. `most_waiting` requests may wait; what comes then raises Busy.
+
+    Of a large request one part at a time is in the queue, and the next goes behind those who wait by then.
+    """
 
     def __init__(self, *, most_waiting=256, most_rows=MOST_ROWS, most_bytes=MOST_BYTES, on_batch=lambda *_: None):
         self.most_waiting, self.most_rows, self.most_bytes = most_waiting, most_rows, most_bytes
         self.on_batch = on_batch
-        self.waiting = collections.deque()
+        self._waiting = collections.deque()
         self._work = asyncio.Event()
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "model")
         self._shared = False  # whether the last batch was of several requests
@@ -51,38 +55,40 @@ class Batcher:
 
     async def answer(self, signature, arrays):
         """The outputs of a signature for a request, {name: array [B, ...]}; raises what the model raised, or Busy."""
-        if len(self.waiting) >= self.most_waiting:
-            raise Busy(f"{len(self.waiting)} requests are waiting")
+        if self.waiting >= self.most_waiting:
+            raise Busy(f"{self.waiting} requests are waiting")
         if self._loop is None:
             self._loop = asyncio.create_task(self._run())
-        parts = [
-            _Waiting(signature, part, asyncio.get_running_loop().create_future())
-            for part in _parts(arrays, self.most_rows, self.most_bytes)
-        ]
-        self.waiting.extend(parts)
-        self._work.set()
-        try:
-            answers = await asyncio.gather(*(part.answer for part in parts))
-        finally:
-            for part in parts:
-                part.answer.cancel()  # nobody waits any more: what is not begun is not done
-        return {name: _joined([answer[name] for answer in answers]) for name in answers[0]}
+        parts = _parts(arrays, self.most_rows, self.most_bytes) if signature.has_rows else [arrays]
+        answers = []
+        for part in parts:
+            waiting = _Waiting(signature, part, asyncio.get_running_loop().create_future())
+            self._waiting.append(waiting)
+            self._work.set()
+            answers.append(await waiting.answer)
+            if len(parts) > 1:
+                _expect_rows(answers[-1], waiting.rows)
+        return _joined(answers) if len(parts) > 1 else answers[0]
+
+    @property
+    def waiting(self):
+        """How many requests wait that nobody gave up."""
+        return sum(not each.answer.done() for each in self._waiting)
 
     async def close(self):
         """Ends it; what still waits is cancelled."""
         if self._loop:
             self._loop.cancel()
-        for each in self.waiting:
+        for each in self._waiting:
             each.answer.cancel()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self):
         while True:
-            if not self.waiting:
+            if not self._waiting:
                 self._work.clear()
                 await self._work.wait()
-            if self._shared:
-                await asyncio.sleep(GATHERING)
+            await asyncio.sleep(GATHERING if self._shared else 0)  # 0: who got a part of an answer asks for the next
             batch = self._next_batch()
             self._shared = len(batch) > 1
             try:
@@ -94,8 +100,8 @@ class Batcher:
     def _next_batch(self):
         """The oldest request, and those behind it that fit."""
         batch, rows, size, left = [], 0, 0, collections.deque()
-        while self.waiting:
-            each = self.waiting.popleft()
+        while self._waiting:
+            each = self._waiting.popleft()
             if each.answer.done():  # given up
                 continue
             has_room = rows + each.rows <= self.most_rows and size + each.bytes <= self.most_bytes
@@ -105,7 +111,7 @@ class Batcher:
                 size += each.bytes
             else:
                 left.append(each)
-        self.waiting = left
+        self._waiting = left
         return batch
 
     async def _compute(self, batch):
@@ -116,18 +122,34 @@ class Batcher:
         signature, loop = batch[0].signature, asyncio.get_running_loop()
         try:
             outputs = await loop.run_in_executor(self._thread, signature, arrays)
+            answers = _handed_out(outputs, batch) if len(batch) > 1 else [outputs]
         except Exception as error:
             if len(batch) == 1:
                 _tell(batch[0], error=error)
                 return
             for each in batch:  # one of them may be the cause: the others shall not suffer
-                await self._compute([each])
+                if not each.answer.done():
+                    await self._compute([each])
             return
-        first = 0
-        for each in batch:
-            own = {name: array[first : first + each.rows] for name, array in outputs.items()}
-            _tell(each, signature.only_own(own))
-            first += each.rows
+        for each, answer in zip(batch, answers, strict=True):
+            _tell(each, answer)
+
+
+def _handed_out(outputs, batch):
+    """The answers to the requests of a batch."""
+    _expect_rows(outputs, sum(each.rows for each in batch))
+    answers, first = [], 0
+    for each in batch:
+        own = {name: array[first : first + each.rows] for name, array in outputs.items()}
+        answers.append(each.signature.only_own(own, each.arrays))
+        first += each.rows
+    return answers
+
+
+def _expect_rows(outputs, rows):
+    for name, array in outputs.items():
+        if array.shape[:1] != (rows,):
+            raise ValueError(f"its output {name} has not a row for each instance: send fewer at once")
 
 
 def _sizes(arrays):
@@ -160,14 +182,25 @@ def _tell(waiting, outputs=None, error=None):
         waiting.answer.set_exception(error)
 
 
-def _joined(arrays):
-    """Parts of an answer one below the other; of different widths, filled up with empty columns."""
-    if len(arrays) == 1:
-        return arrays[0]
-    shape = np.max([array.shape[1:] for array in arrays], 0)
-    made = []
-    for array in arrays:
-        missing = [(0, 0), *((0, int(wide - size)) for wide, size in zip(shape, array.shape[1:], strict=True))]
-        empty = b"" if array.dtype == object else 0
-        made.append(np.pad(array, missing, constant_values=empty) if any(after for _, after in missing) else array)
-    return np.concatenate(made)
+def _joined(answers):
+    """Parts of an answer one below the other; of different widths, filled up as models fill up shorter rows."""
+    joined = {}
+    for name in answers[0]:
+        arrays = [answer[name] for answer in answers]
+        shape = np.max([array.shape[1:] for array in arrays], 0)
+        filler = _filler(arrays[0].dtype, answers)
+        joined[name] = np.concatenate([_filled_up(array, shape, filler) for array in arrays])
+    return joined
+
+
+def _filler(dtype, answers):
+    """What a model puts behind the end: "" or 0; where some of its integers are negative, as no place is, -1."""
+    if dtype.kind == "O":
+        return b""
+    integers = [array for answer in answers for array in answer.values() if array.dtype.kind == "i"]
+    return -1 if dtype.kind == "i" and any((array < 0).any() for array in integers) else 0
+
+
+def _filled_up(array, shape, filler):
+    missing = [(0, 0), *((0, int(wide - size)) for wide, size in zip(shape, array.shape[1:], strict=True))]
+    return np.pad(array, missing, constant_values=filler) if any(after for _, after in missing) else array

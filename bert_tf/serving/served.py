@@ -3,6 +3,7 @@
 B instances of a batch.
 """
 
+import collections
 import contextlib
 import dataclasses
 import os
@@ -37,19 +38,48 @@ class Signature:
         """Whether an output has so many dimensions that the answer to one instance is large."""
         return any(shape is not None and len(shape) > 3 for _, shape in self.outputs.values())
 
-    def only_own(self, outputs):
-        """The answers without what only the padding of other requests in the batch made of their widths."""
-        return {name: _unpadded(array, self.outputs[name][1]) for name, array in outputs.items()}
+    @property
+    def has_rows(self):
+        """Whether every output has a row for each instance, as far as is known before one has seen it."""
+        return all(shape is None or shape[:1] == (None,) for _, shape in self.outputs.values())
+
+    def only_own(self, outputs, given):
+        """The answers to one request of a batch, without the columns that are there for longer ones alone.
+
+        given: what was asked; what is as wide as that has no filler. Else strings tell how wide a row is: behind the
+        last that is not empty all outputs are cut off that were as wide, if their numbers are 0 or -1 there. What is
+        not known to be filler stays.
+        """
+        own = dict(outputs)
+        asked = {size for array in given.values() for size in array.shape[1:]}
+        for size, axes in self._free(outputs).items():
+            texts = [(outputs[name], axis) for name, axis in axes if outputs[name].dtype == object]
+            width = max((_told(*each) for each in texts), default=size)
+            behind = [_columns(outputs[name], axis, slice(width, None)) for name, axis in axes]
+            is_filler = all(array.dtype == object or ((array == 0) | (array == -1)).all() for array in behind)
+            for name, axis in axes if is_filler and size not in asked else ():
+                own[name] = _columns(own[name], axis, slice(width))
+        return own
+
+    def _free(self, outputs):
+        """{size: [(name, axis)]} of the dimensions of free size, but for that of the rows."""
+        found = collections.defaultdict(list)
+        for name, array in outputs.items():
+            shape = self.outputs[name][1]
+            for axis in range(1, array.ndim):
+                if shape is None or shape[axis] is None:
+                    found[array.shape[axis]].append((name, axis))
+        return found
 
 
-def _unpadded(array, shape):
-    """Cuts off the last columns of dimensions of free size if they are empty in every row: "", 0 or False."""
-    for axis in range(1, array.ndim):
-        if (shape is None or shape[axis] is None) and array.size:
-            others = tuple(i for i in range(array.ndim) if i != axis)
-            filled = np.flatnonzero((array.astype(bool)).any(others))
-            array = np.take(array, range(filled[-1] + 1 if len(filled) else 0), axis)
-    return array
+def _columns(array, axis, columns):
+    return array[(slice(None),) * axis + (columns,)]
+
+
+def _told(texts, axis):
+    """How many columns there are up to the last with a string that is not empty."""
+    filled = np.flatnonzero((texts != b"").any(tuple(i for i in range(texts.ndim) if i != axis)))
+    return int(filled[-1]) + 1 if len(filled) else 0
 
 
 class Served:

@@ -93,7 +93,10 @@ def _array(name, values, dtype, shape):
         return array
     if array.dtype.kind not in "iufb" or (np.dtype(dtype).kind in "iu" and array.dtype.kind not in "iu"):
         raise BadRequest(f"{name} has values that are no {np.dtype(dtype).name}.")
-    return array.astype(dtype)
+    made = array.astype(dtype)
+    if made.dtype.kind in "iu" and (made != array).any():
+        raise BadRequest(f"{name} has values that are too large or too small for {made.dtype.name}.")
+    return made
 
 
 def _bytes_in(name, value):

@@ -34,6 +34,7 @@ const KINDS = {
 const best = values => values.indexOf(Math.max(...values));
 const MOST = 10; // labels that are listed
 let models = [], current = null;
+let asked = 0; // counts what was asked: only the last is answered
 
 async function start() {
   try {
@@ -72,6 +73,7 @@ function fromAddress() {
 
 function open(model, given) {
   current = model;
+  asked++;
   const kind = KINDS[model.kind];
   for (const each of models) {
     const chosen = each === model;
@@ -130,15 +132,15 @@ async function predict(model, body) {
 const linesOf = text => text.split("\n").map(line => line.trim()).filter(Boolean);
 
 async function ask() {
-  const kind = KINDS[current.kind], model = current, given = {};
+  const kind = KINDS[current.kind], model = current, given = {}, number = ++asked;
   for (const [name] of kind.fields) given[name] = name === "choices" ? linesOf($(name).value) : $(name).value;
   const instances = kind.lines ? linesOf(given.text).map(text => ({ text })) : [given];
   const button = $("form").querySelector("button");
   button.disabled = true;
   const before = performance.now();
   const found = await predict(model, { instances });
+  if (number !== asked) return;
   button.disabled = false;
-  if (model !== current) return;
   $("answer").replaceChildren();
   $("attention").replaceChildren();
   if (found.error) {
@@ -211,7 +213,7 @@ function showEntities([answer], given) {
 }
 
 function showSimilar(answers, given) {
-  const vectors = answers.map(answer => answer.vectors || answer), lines = linesOf(given.text);
+  const vectors = answers.map(answer => (answer.vectors || answer).flat(Infinity)), lines = linesOf(given.text);
   const norm = vector => Math.sqrt(vector.reduce((sum, x) => sum + x * x, 0)) || 1;
   const cosine = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0) / norm(a) / norm(b);
   const found = vectors.slice(1).map((vector, i) => [lines[i + 1], cosine(vectors[0], vector)]);
