@@ -20,7 +20,7 @@ from bert_tf import (
 from bert_tf.errors import UserError
 from bert_tf.fine_tuning_flags import FineTuningFlags
 from bert_tf.flags import flag
-from bert_tf.run_folder import RunFolder
+from bert_tf.run_folder import RunFolder, read_json
 
 # What stands for the defaults when no flag says what to learn: names left out of sentences of Python's manual.
 DEMONSTRATION = {
@@ -182,6 +182,13 @@ def show(options, task, model, tokenizer, folder):
         print(f"  {textwrap.shorten(question.question, 90)}  ->  {answer.decode()!r}{truth}", flush=True)
 
 
+def expect_no_run(folder):
+    """Raises UserError where joined answers would take the place of what a run left."""
+    run = read_json(folder.file("run.json")) or {}
+    if run.get("name", "ensemble") != "ensemble" or fine_tuning.is_trained(folder):
+        raise UserError(f"{folder.path} holds a run: choose another output_dir for the answers that are joined.")
+
+
 def score_files(options):
     """Scores a predictions.json, or joins the answers of several runs and scores them; trains nothing."""
     if not options.predict_file:
@@ -189,15 +196,16 @@ def score_files(options):
     asked, has_null = questions.read(options.predict_file), options.version_2_with_negative
     path, odds = options.predictions_file, options.null_odds_file or None
     if options.ensemble:
-        folders = [name.strip() for name in options.ensemble.split(",") if name.strip()]
+        folder = RunFolder(options.output_dir)
+        expect_no_run(folder)
+        runs = [name.strip() for name in options.ensemble.split(",") if name.strip()]
         told = squad_files.joined(
-            [f"{folder}/{squad_files.N_BEST}" for folder in folders],
+            [f"{run}/{squad_files.N_BEST}" for run in runs],
             asked,
             n_best_size=options.n_best_size,
             has_null=has_null,
             threshold=options.null_score_diff_threshold,
         )
-        folder = RunFolder(options.output_dir)
         folder.open(name="ensemble", flags=dataclasses.asdict(options), decisive={"ensemble": options.ensemble})
         path = squad_files.write(folder.path, asked, told)
         odds = folder.file(squad_files.NULL_ODDS) if has_null else None

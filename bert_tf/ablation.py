@@ -9,11 +9,15 @@ import subprocess
 import sys
 import time
 
+from bert_tf.device_flags import DEVICE_FLAGS
 from bert_tf.errors import UserError
 from bert_tf.progress import progress
 from bert_tf.run_folder import read_json
 
 SCRIPTS = {"squad": "run_squad"}  # every other task is one of run_classifier
+FREE_FLAGS = DEVICE_FLAGS | {"num_workers"}  # what numbers do not depend on
+OWN_PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file")  # as the folder and order of tables say
+KEPT_ON_THE_WAY = ("save_checkpoints_steps", "keep_checkpoint_max")  # only the table of steps needs them
 ENGLISH = re.compile(r"[^a-z0-9]+")
 
 
@@ -40,6 +44,11 @@ class AskedTask:
         """Its flags, with its name where the script must be told."""
         return self.flags if self.script == "run_squad" else {"task_name": self.name, **self.flags}
 
+    @property
+    def whole(self):
+        """What its scores say where everything is right: SQuAD's are per cent."""
+        return 100 if self.script == "run_squad" else 1
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -64,8 +73,12 @@ class Plan:
 
 def flags_of(text, where):
     """ "--a=1 --b" -> {"a": "1", "b": "true"}; UserError for anything else."""
+    try:
+        parts = shlex.split(text)
+    except ValueError as error:
+        raise UserError(f"{where} is {text!r}, which cannot be taken apart: {error}.") from None
     found = {}
-    for part in shlex.split(text):
+    for part in parts:
         name, has_value, value = part.removeprefix("--").partition("=")
         if not part.startswith("--") or not name:
             raise UserError(f"{where} has {part!r}; expected flags such as --num_train_steps=1000.")
@@ -145,20 +158,46 @@ def _text(value):
 
 
 def run(plan):
-    """Does every run that is not finished, one after the other; raises UserError where one fails."""
-    _write_models(plan)
+    """Does every run that is not finished, one after the other.
+
+    Raises UserError where one fails, and before any if one was finished with other flags.
+    """
     wanted = commands(plan)
+    finished = {name for name, command in wanted if is_finished(plan.folder, name, command)}
+    _write_models(plan)
     with progress("runs", len(wanted)) as report:
         for number, (name, command) in enumerate(wanted):
             report(number, name)
-            if not is_finished(os.path.join(plan.folder, name)):
+            if name not in finished:
                 _run(plan.folder, name, command)
         report(len(wanted), "done")
 
 
-def is_finished(folder):
-    """Whether a run came to its end."""
-    return bool((read_json(os.path.join(folder, "run.json")) or {}).get("finished"))
+def is_finished(folder, name, command):
+    """Whether a run came to its end; UserError if with other flags. More seeds for several of them go on."""
+    run = read_json(os.path.join(folder, name, "run.json")) or {}
+    if not run.get("finished"):
+        return False
+    there, now = (_deciding(arguments, name) for arguments in (run["command"][1:], command[3:]))
+    changed = {flag for flag in there.keys() | now.keys() if there.get(flag) != now.get(flag)}
+    changed -= set(KEPT_ON_THE_WAY) - now.keys()
+    is_sweep = os.path.exists(os.path.join(folder, name, "sweep.json"))
+    if others := sorted(changed - {"num_seeds"} if is_sweep else changed):
+        pairs = ((flag, there.get(flag, "not given"), now.get(flag, "not given")) for flag in others)
+        said = "; ".join(f"{flag}: {before} there, {after} now" for flag, before, after in pairs)
+        raise UserError(
+            f"{os.path.join(folder, name)} was run with other flags ({said}): give the same to go on, or choose "
+            "another OUTPUT."
+        )
+    return not changed
+
+
+def _deciding(arguments, name):
+    """{flag: value} of the arguments of a run, without FREE_FLAGS and what lies in the folder of all runs."""
+    found = dict(argument.removeprefix("--").partition("=")[::2] for argument in arguments)
+    top = found.get("output_dir", "").removesuffix(name)
+    own = {flag for flag in OWN_PATHS if found.get(flag, "").startswith(top)}
+    return {flag: value for flag, value in found.items() if flag not in FREE_FLAGS | own}
 
 
 def _run(folder, name, command):
@@ -166,7 +205,13 @@ def _run(folder, name, command):
     os.makedirs(os.path.dirname(log), exist_ok=True)
     with open(log, "a", encoding="utf-8") as file:
         print(time.strftime("%Y-%m-%d %H:%M:%S"), shlex.join(command), file=file, flush=True)
-        code = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False).returncode
+        with subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT) as process:
+            try:
+                code = process.wait()
+            except KeyboardInterrupt:
+                process.terminate()  # it saves what it has learned
+                process.wait()
+                raise
     if code:
         raise UserError(f"{name} ended with code {code}: see {log}, then start the same command again.")
 
@@ -180,19 +225,26 @@ def _write_models(plan):
             continue
         layers, width, heads = variant.model
         config = BertConfig(
-            vocab_size=int(plan.pretraining.get("vocab_size", 30522)),
+            vocab_size=_number(plan, "vocab_size", int, 30522),
             hidden_size=width,
             num_hidden_layers=layers,
             num_attention_heads=heads,
             intermediate_size=4 * width,
             **{
-                name: float(plan.pretraining.get("dropout_prob", 0.1))
+                name: _number(plan, "dropout_prob", float, 0.1)
                 for name in ("hidden_dropout_prob", "attention_probs_dropout_prob")
             },
         )
         path = os.path.join(plan.folder, "models", f"{'-'.join(map(str, variant.model))}.json")
         os.makedirs(os.path.dirname(path), exist_ok=True)
         config.write(path)
+
+
+def _number(plan, flag, kind, default):
+    try:
+        return kind(plan.pretraining.get(flag, default))
+    except ValueError:
+        raise UserError(f"--pretraining has --{flag}={plan.pretraining[flag]}; expected a number.") from None
 
 
 def results(plan):
@@ -210,19 +262,24 @@ def _row(plan, variant):
         "name": variant.name,
         "steps": int(_steps(plan) * variant.share) if variant.share < 1 else None,
         "pretraining": {} if variant.share < 1 or variant.fine_tuning else read_json(pretrained) or {},
-        "tasks": {task.name: score(os.path.join(folder, named({task.name: ""}))) for task in plan.tasks},
+        "tasks": {task.name: score(os.path.join(folder, named({task.name: ""})), task.whole) for task in plan.tasks},
         "paper": dict(variant.paper),
     }
 
 
-def score(folder):
-    """What decides of a run or of several: {"score": its name, "mean", "sd" (None for one run)}; None: not there."""
+def score(folder, whole):
+    """What decides of a run or of several: {"score": its name, "mean", "sd" (None for one run)}; None: not there.
+
+    Both are shares of `whole`.
+    """
     sweep = read_json(os.path.join(folder, "sweep.json"))
     if sweep:
-        return {"score": sweep["criterion"], **sweep["combinations"][0]["scores"][sweep["criterion"]]}
+        found = sweep["combinations"][0]["scores"][sweep["criterion"]]
+        shares = {name: value if value is None else value / whole for name, value in found.items()}
+        return {"score": sweep["criterion"], **shares}
     criterion = (read_json(os.path.join(folder, "run.json")) or {}).get("criterion")
     found = read_json(os.path.join(folder, "eval_results.json")) or {}
-    return {"score": criterion, "mean": found[criterion], "sd": None} if criterion in found else None
+    return {"score": criterion, "mean": found[criterion] / whole, "sd": None} if criterion in found else None
 
 
 def conclude(plan):

@@ -10,7 +10,7 @@ NOT_LIKE_OURS = (
 
 
 def markdown(found):
-    """The tables of `ablation.results` in Markdown: mean ± standard deviation, then the difference to the first row."""
+    """The tables of `ablation.results` in Markdown, per cent: mean ± deviation, the difference to the first row."""
     parts = []
     for table in found.values():
         rows = table["rows"]

@@ -46,36 +46,30 @@ class BertConfig:
     encoder: str = "bert"  # one of ENCODERS
 
     def __post_init__(self):
-        for name in (
-            "vocab_size",
-            "hidden_size",
-            "num_attention_heads",
-            "intermediate_size",
-            "max_position_embeddings",
-        ):
-            self._expect(
-                name, isinstance(getattr(self, name), int) and getattr(self, name) > 0, "a whole number above 0"
-            )
-        self._expect(
-            "num_hidden_layers", isinstance(self.num_hidden_layers, int) and self.num_hidden_layers >= 0, "0 or more"
-        )
-        self._expect("type_vocab_size", isinstance(self.type_vocab_size, int) and self.type_vocab_size > 0, "1 or more")
+        sizes = "vocab_size hidden_size num_attention_heads intermediate_size max_position_embeddings type_vocab_size"
+        for name in sizes.split():
+            self._expect(name, int, lambda size: size > 0, "a whole number above 0")
+        self._expect("num_hidden_layers", int, lambda count: count >= 0, "a whole number, 0 or more")
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            self._expect(name, 0 <= getattr(self, name) < 1, "from 0 up to but not 1")
-        self._expect("hidden_act", self.hidden_act in ACTIVATIONS, f"one of {', '.join(ACTIVATIONS)}")
-        self._expect("encoder", self.encoder in ENCODERS, f"one of {', '.join(ENCODERS)}")
-        self._expect(
-            "hidden_size", self.encoder not in ENCODERS[1:3] or not self.hidden_size % 2, "an even number, for LSTMs"
-        )
+            self._expect(name, int | float, lambda share: 0 <= share < 1, "a number from 0 up to but not 1")
+        self._expect("initializer_range", int | float, lambda width: 0 <= width < math.inf, "a number, 0 or more")
+        self._expect("layer_norm_eps", int | float, lambda least: 0 < least < math.inf, "a number above 0")
+        self._expect("is_causal", bool, lambda _: True, "true or false")
+        self._expect("hidden_act", str, ACTIVATIONS.__contains__, f"one of {', '.join(ACTIVATIONS)}")
+        self._expect("encoder", str, ENCODERS.__contains__, f"one of {', '.join(ENCODERS)}")
+        if self.encoder in ENCODERS[1:3]:
+            self._expect("hidden_size", int, lambda width: not width % 2, "an even number, for LSTMs")
         if self.hidden_size % self.num_attention_heads:
             raise UserError(
                 f"hidden_size {self.hidden_size} cannot be shared out among {self.num_attention_heads} attention "
                 "heads: choose num_attention_heads that divides it."
             )
 
-    def _expect(self, name, holds, expected):
-        if not holds:
-            raise UserError(f"{name} is {getattr(self, name)!r} in the BERT configuration; expected {expected}.")
+    def _expect(self, name, kind, holds, expected):
+        value = getattr(self, name)
+        is_kind = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)  # to Python True is an int
+        if not (is_kind and holds(value)):
+            raise UserError(f"{name} is {value!r} in the BERT configuration; expected {expected}.")
 
     @property
     def head_size(self):
@@ -104,8 +98,8 @@ class BertConfig:
         if unknown:
             logging.getLogger("bert_tf").debug("Not used from the BERT configuration: %s", ", ".join(unknown))
         act = values.get("hidden_act", "gelu")
-        translated = {"gelu": gelu, "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}.get(act, act)
-        values["hidden_act"] = translated
+        translated = {"gelu": gelu, "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
+        values["hidden_act"] = translated.get(act, act) if isinstance(act, str) else act
         if "vocab_size" not in values:
             raise UserError("The BERT configuration has no vocab_size; it is the number of lines of vocab.txt.")
         return cls(**{name: value for name, value in values.items() if name in known})

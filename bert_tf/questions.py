@@ -68,6 +68,8 @@ def _of_articles(path, articles):
 
 
 def _question(path, entry, context, title, place):
+    if not isinstance(entry, dict):
+        raise UserError(f"{path}: {place} is {entry!r}; expected a question as an object.")
     answers = []
     for number, answer in enumerate(_list(path, entry, "answers", place) if "answers" in entry else []):
         where = f"{place}.answers[{number}]"
@@ -78,7 +80,7 @@ def _question(path, entry, context, title, place):
         answers.append((text, start))
     known = "answers" in entry
     is_answerable = (bool(answers) and not entry.get("is_impossible", False)) if known else None
-    name = entry.get("id") if isinstance(entry, dict) else None
+    name = entry.get("id")
     if not isinstance(name, str | int) or name == "":
         raise UserError(f"{path}: {place}.id is {name!r}; expected the question's id.")
     return Question(

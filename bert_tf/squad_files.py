@@ -57,9 +57,17 @@ def score(questions, path, *, has_null, null_odds_path=None):
             raise UserError(f"{path}: the answer of {name!r} is {text!r}; expected a text.")
     missing, surplus = squad_scores.differences(questions, predictions)
     if has_null:
-        odds = read(null_odds_path) if null_odds_path else None
+        odds = _read_odds(null_odds_path) if null_odds_path else None
         return squad_scores.evaluate_with_null(questions, predictions, odds), missing, surplus
     return squad_scores.evaluate(questions, predictions), missing, surplus
+
+
+def _read_odds(path):
+    odds = read(path)
+    for name, number in odds.items():
+        if type(number) not in (int, float) or number != number:
+            raise UserError(f"{path}: the odds of {name!r} are {number!r}; expected a number, as in {NULL_ODDS}.")
+    return odds
 
 
 def joined(paths, questions, *, n_best_size, has_null, threshold=0.0):

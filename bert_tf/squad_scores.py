@@ -25,8 +25,13 @@ def exact_match(answer, prediction):
 
 
 def f1(answer, prediction):
-    """The harmonic mean of precision and recall over words; if one has no word, 1 where both have none."""
+    """The harmonic mean of precision and recall over words, as 1.1 counts: 0 where both share none, or have none."""
     return _f1(normalized(answer).split(), normalized(prediction).split())
+
+
+def f1_with_null(answer, prediction):
+    """As `f1`, but 1 where neither has a word, as 2.0 counts."""
+    return f1(answer, prediction) or float(normalized(answer) == normalized(prediction) == "")
 
 
 def character_f1(answer, prediction):
@@ -35,8 +40,6 @@ def character_f1(answer, prediction):
 
 
 def _f1(answer, prediction):
-    if not answer or not prediction:
-        return float(answer == prediction)
     same = sum((collections.Counter(answer) & collections.Counter(prediction)).values())
     if not same:
         return 0.0
@@ -82,7 +85,7 @@ def evaluate_with_null(questions, predictions, null_odds=None):
             for key, texts in truth.items()
             if key in predictions
         }
-        for score in (exact_match, f1)
+        for score in (exact_match, f1_with_null)
     )
     if not exact:
         return {}

@@ -53,21 +53,7 @@ def answers(windows, context, *, n_best_size, max_answer_length, has_null, thres
     windows: dictionaries with start_logits, end_logits (lists as long as the row), places: {slot: (start, end)} in
     characters, max_context: {slot: bool}.
     """
-    found, null = [], None
-    for window in windows:
-        starts = best_indexes(window["start_logits"], n_best_size)
-        ends = best_indexes(window["end_logits"], n_best_size)
-        score = window["start_logits"][0] + window["end_logits"][0]
-        if null is None or score < sum(null):
-            null = (window["start_logits"][0], window["end_logits"][0])
-        for start in starts:
-            for end in ends:
-                if start not in window["places"] or end not in window["places"]:
-                    continue
-                if not window["max_context"][start] or end < start or end - start + 1 > max_answer_length:
-                    continue
-                text = context[window["places"][start][0] : window["places"][end][1]]
-                found.append((text, window["start_logits"][start], window["end_logits"][end]))
+    found, null = candidates(windows, context, n_best_size, max_answer_length)
     if has_null:
         found.append(("", *null))
     found.sort(key=lambda one: one[1] + one[2], reverse=True)
@@ -90,3 +76,23 @@ def answers(windows, context, *, n_best_size, max_answer_length, has_null, thres
         return listed, "", None
     difference = sum(null) - others[0][1] - others[0][2]
     return listed, "" if difference > threshold else others[0][0], difference
+
+
+def candidates(windows, context, n_best_size, max_answer_length):
+    """[(text, start logit, end logit)] of all windows, and the two logits of the least likely "no answer"."""
+    found, null = [], None
+    for window in windows:
+        starts = best_indexes(window["start_logits"], n_best_size)
+        ends = best_indexes(window["end_logits"], n_best_size)
+        score = window["start_logits"][0] + window["end_logits"][0]
+        if null is None or score < sum(null):
+            null = (window["start_logits"][0], window["end_logits"][0])
+        for start in starts:
+            for end in ends:
+                if start not in window["places"] or end not in window["places"]:
+                    continue
+                if not window["max_context"][start] or end < start or end - start + 1 > max_answer_length:
+                    continue
+                text = context[window["places"][start][0] : window["places"][end][1]]
+                found.append((text, window["start_logits"][start], window["end_logits"][end]))
+    return found, null

@@ -1,6 +1,10 @@
 """Ablations: which runs they are, and the tables of what came of them. The runs are those of the scripts."""
 
+import dataclasses
 import json
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -9,7 +13,7 @@ from bert_tf.commands import main
 from bert_tf.errors import UserError
 
 
-def plan_of(folder, *tables, task="SST-2 --data_dir=glue --num_train_epochs=1", steps="800"):
+def plan_of(folder, *tables, task="SST-2 --data_dir=glue --num_train_epochs=1", steps="800", seeds=2):
     known = ablations.tables([(1, 64, 1), (2, 64, 2)])
     return ablation.Plan(
         folder=str(folder),
@@ -18,7 +22,7 @@ def plan_of(folder, *tables, task="SST-2 --data_dir=glue --num_train_epochs=1", 
         pretraining={"num_train_steps": steps, "vocab_size": "500"},
         fine_tuning={"learning_rate": "1e-4"},
         tasks=[ablation.AskedTask.of(task)],
-        num_seeds=2,
+        num_seeds=seeds,
     )
 
 
@@ -87,6 +91,12 @@ def finish(folder, name, **files):
         (folder / name / f"{file}.json").write_text(json.dumps(content))
 
 
+def finish_all(plan, folder, **files):
+    """What the runs of a plan leave behind when they end."""
+    for name, command in ablation.commands(plan):
+        finish(folder, name, run={"finished": "now", "command": ["run.py", *command[3:]]}, **files)
+
+
 def test_tables_have_mean_deviation_difference_perplexity_and_what_the_paper_says(tmp_path):
     plan = plan_of(tmp_path, "objectives")
     finish(tmp_path, "pretraining/bert", eval_results={"masked_lm_loss": 3.0})
@@ -106,6 +116,17 @@ def test_tables_have_mean_deviation_difference_perplexity_and_what_the_paper_say
     assert (tmp_path / "ablation.png").read_bytes().startswith(b"\x89PNG") and "ablation.png" in text
 
 
+def test_scores_of_squad_are_per_cent_already(tmp_path):
+    plan = plan_of(tmp_path, "objectives", task="squad --train_file=a.json")
+    one = {"run": {"finished": "now", "criterion": "f1"}, "eval_results": {"f1": 77.5}}
+    finish(tmp_path, "tasks/bert/squad", **one)
+    sweep = {"criterion": "f1", "combinations": [{"scores": {"f1": {"mean": 75.0, "sd": 1.5}}}]}
+    finish(tmp_path, "tasks/next_sentence_weight_0/squad", sweep=sweep)
+    rows = ablation.results(plan)["objectives"]["rows"]
+    assert rows[0]["tasks"]["squad"] == {"score": "f1", "mean": 0.775, "sd": None}
+    assert rows[1]["tasks"]["squad"] == {"score": "f1", "mean": 0.75, "sd": 0.015}
+
+
 def test_without_matplotlib_the_tables_are_there_and_it_is_said(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     assert "bert-tf[plots]" in ablation_tables.plot({}, str(tmp_path / "ablation.png"))
@@ -114,15 +135,84 @@ def test_without_matplotlib_the_tables_are_there_and_it_is_said(tmp_path, monkey
 def test_only_what_is_not_finished_is_run_and_a_failure_names_its_log(tmp_path, monkeypatch):
     plan, called = plan_of(tmp_path, "masking"), []
 
-    def call(command, **_):
-        called.append(flags(command)["output_dir"].removeprefix(f"{tmp_path}/"))
-        return type("Done", (), {"returncode": int("masking" in called[-1])})()
+    def call(folder, name, command):
+        called.append(name)
+        if "masking" in name:
+            real(folder, name, [sys.executable, "-c", "raise SystemExit(1)"])
 
-    finish(tmp_path, "pretraining/bert")
-    monkeypatch.setattr(ablation.subprocess, "run", call)
+    real = ablation._run
+    (first, command), *_ = ablation.commands(plan)
+    finish(tmp_path, first, run={"finished": "now", "command": ["run.py", *command[3:]]})
+    monkeypatch.setattr(ablation, "_run", call)
     with pytest.raises(UserError, match=r"pretraining.masking_mix_100_0_0 ended with code 1: see .*\.log"):
         ablation.run(plan)
     assert called == ["tasks/bert/sst_2", "pretraining/masking_mix_100_0_0"]
+
+
+def test_more_tables_and_more_seeds_go_on(tmp_path, monkeypatch):
+    called = []
+    monkeypatch.setattr(ablation, "_run", lambda folder, name, command: called.append(name))
+    finish_all(plan_of(tmp_path, "steps"), tmp_path, sweep={})
+    ablation.run(plan_of(tmp_path, "objectives"))
+    assert called == [
+        "pretraining/next_sentence_weight_0",
+        "tasks/next_sentence_weight_0/sst_2",
+        "tasks/left_to_right_true_next_sentence_weight_0__encoder_bilstm_on_top/sst_2",
+    ]
+    called.clear()
+    ablation.run(plan_of(tmp_path, "steps", seeds=3))
+    assert len(called) == 8 and all(name.startswith("tasks/") for name in called)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"fine_tuning": {}},
+            r"tasks.bert.sst_2 was run with other flags \(learning_rate: 1e-4 there, not given n",
+        ),
+        ({"input_file": "others"}, r"pretraining.bert was .*\(input_file: texts there, others now\)"),
+        ({"pretraining": {"num_train_steps": "80", "vocab_size": "500"}}, "num_train_steps: 800 there, 80 now"),
+        ({"tables": {"steps": ablations.tables([])["steps"]}}, "keep_checkpoint_max: not given there, 0 now"),
+        ({"num_seeds": 3}, r"\(num_seeds: 2 there, 3 now\)"),  # it is a single run, as it left no sweep.json
+    ],
+)
+def test_what_is_finished_with_other_flags_is_not_taken(tmp_path, changes, words):
+    plan = plan_of(tmp_path, "objectives")
+    finish_all(plan, tmp_path)
+    ablation.run(plan)
+    with pytest.raises(UserError, match=words):
+        ablation.run(dataclasses.replace(plan, **changes))
+
+
+SAVES_WHEN_STOPPED = """
+import pathlib, signal, sys, time
+
+def stop(*_):
+    time.sleep(0.5)
+    pathlib.Path("saved").touch()
+    sys.exit(143)
+
+signal.signal(signal.SIGTERM, stop)
+pathlib.Path("ready").touch()
+time.sleep(60)
+"""
+
+
+def test_an_interruption_lets_the_run_save_what_it_has(tmp_path, monkeypatch):
+    class Interrupted(subprocess.Popen):
+        def wait(self, timeout=None):
+            if not (tmp_path / "ready").exists():
+                while self.poll() is None and not (tmp_path / "ready").exists():
+                    time.sleep(0.01)
+                raise KeyboardInterrupt
+            return super().wait(timeout)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ablation._run(str(tmp_path), "tasks/x", [sys.executable, "-c", SAVES_WHEN_STOPPED])
+    assert (tmp_path / "saved").exists()
 
 
 @pytest.mark.parametrize(
@@ -132,6 +222,11 @@ def test_only_what_is_not_finished_is_run_and_a_failure_names_its_log(tmp_path, 
         (["--sizes=2/128"], "--sizes has '2/128'"),
         (["--num_seeds=0"], "--num_seeds is 0"),
         (["--pretraining=num_train_steps=3"], "--pretraining has 'num_train_steps=3'"),
+        (['--pretraining=--a="b'], "--pretraining is '--a=\"b', which cannot be taken apart: No closing quotation."),
+        (
+            ["--tables=sizes", "--pretraining=--vocab_size=many"],
+            "--pretraining has --vocab_size=many; expected",
+        ),
     ],
 )
 def test_a_mistake_is_one_line(tmp_path, capsys, arguments, words):

@@ -14,7 +14,7 @@ SCRIPTS = sorted(ROOT.glob("run_*.py"))
 
 # Where each module of bert_tf stands; tasks, checkpoints and commands are open: a new file in them stands there too.
 SIDES = {
-    "ground": "__init__ cluster config errors memory progress quiet vector_choice",
+    "ground": "cluster config errors memory progress quiet vector_choice",
     "text": "characters normalizer double_array wordpiece text vocabulary text_layout python_manual corpus buckets "
     "pairs shards workers statistics records masking pipeline tables examples prepared_datasets windows asked "
     "questions manual_questions question_windows original_alignment tag_schemes conll_files tag_windows "
@@ -29,7 +29,7 @@ SIDES = {
     "loop": "learner train selection train_state run_folder export exported",
     "report": "published curves scoreboard report comparison",
     "edge": "flags device_flags fine_tuning_flags preparation starting_point fine_tuning fine_tuning_run sweep "
-    "ablations ablation ablation_tables finished_run scored_export serving commands",
+    "ablations ablation ablation_tables finished_run scored_export serving commands __init__",
 }
 SIDE_OF = {module: side for side, modules in SIDES.items() for module in modules.split()}
 # What each side may import, beside itself.

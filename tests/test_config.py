@@ -41,12 +41,21 @@ def test_sizes_are_those_of_the_original(size, layers, hidden, heads, wide):
         ({"hidden_size": 10, "num_attention_heads": 3}, "hidden_size 10 cannot be shared out among 3"),
         ({"vocab_size": 0}, "vocab_size is 0"),
         ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob is 1.0"),
+        ({"hidden_dropout_prob": None}, "hidden_dropout_prob is None .*; expected a number"),
+        ({"attention_probs_dropout_prob": "0.1"}, "attention_probs_dropout_prob is '0.1' .*; expected a number"),
+        ({"layer_norm_eps": 0}, "layer_norm_eps is 0 .*; expected a number above 0"),
+        ({"layer_norm_eps": "1e-12"}, "layer_norm_eps is '1e-12'"),
+        ({"initializer_range": float("nan")}, "initializer_range is nan"),
+        ({"num_hidden_layers": True}, "num_hidden_layers is True .*; expected a whole number"),
+        ({"is_causal": 1}, "is_causal is 1 .*; expected true or false"),
         ({"hidden_act": "swish"}, "hidden_act is 'swish'"),
+        ({"hidden_act": ["gelu"]}, r"hidden_act is \['gelu'\]"),
+        ({"hidden_size": 9, "num_attention_heads": 3, "encoder": "lstm"}, "hidden_size is 9 .*; expected an even"),
     ],
 )
 def test_impossible_values_are_refused_with_the_name_and_the_value(values, sentence):
     with pytest.raises(UserError, match=sentence):
-        BertConfig(**{"vocab_size": 5, **values})
+        BertConfig.from_dict({"vocab_size": 5, **values})
 
 
 @pytest.mark.parametrize("content, sentence", [("{", "is not a BERT configuration"), ("[1]", "expected a JSON object")])

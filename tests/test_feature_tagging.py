@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import types
 
 import numpy as np
 import oracle
@@ -10,9 +11,10 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf import conll_files, distribute, feature_cache, feature_tagging, tagging, weights
+from bert_tf import conll_files, distribute, feature_cache, feature_tagging, tagging, tasks, weights
 from bert_tf.bilstm_tagger import BiLstmTagger
 from bert_tf.config import TrainConfig
+from bert_tf.errors import UserError
 from bert_tf.learner import Learner
 from bert_tf.tag_schemes import TagSet
 from bert_tf.tag_windows import TagWindows
@@ -161,6 +163,14 @@ def test_training_goes_on_bit_for_bit(training):
             again.step(batch)
     for name, value in values_of(again).items():
         np.testing.assert_array_equal(value, training["later"][name], err_msg=name)
+
+
+@pytest.mark.parametrize("size", [0, -2, 301])
+def test_an_lstm_that_has_no_two_halves_is_refused(size):
+    names = "word_column tag_column tag_scheme position_digits max_seq_length doc_stride document_context".split()
+    options = types.SimpleNamespace(**dict.fromkeys(names, 1), feature_layers="last", lstm_size=size)
+    with pytest.raises(UserError, match=f"lstm_size is {size}; expected an even number above 0"):
+        tasks.get("ner/table")(options, lambda texts: TOKENIZER)
 
 
 @pytest.mark.parametrize("choice", ["concat_last_four", "weighted_sum_all"])

@@ -48,6 +48,8 @@ WRONG = {
     "twice": (squad(ENTRY, ENTRY), "two questions with the id '1'"),
     "no question": (squad({"id": "1", "answers": []}), r"data\[0\].paragraphs\[0\].qas\[0\].question is None"),
     "no id": (squad({"question": "x"}), r"qas\[0\].id is None"),
+    "question no object": (squad(None), r"qas\[0\] is None; expected a question as an object"),
+    "question a number": (squad(3), r"qas\[0\] is 3; expected a question as an object"),
     "no start": (squad({**ENTRY, "answers": [{"text": "x"}]}), r"answers\[0\].answer_start is None"),
     "answers no list": (squad({**ENTRY, "answers": {}}), "has no list 'answers'"),
     "paragraph no object": ({"data": [{"paragraphs": ["x"]}]}, r"paragraphs\[0\].context is None"),

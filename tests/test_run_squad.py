@@ -6,7 +6,9 @@ import pathlib
 import pytest
 import warm
 
+import run_squad
 from bert_tf import commands
+from bert_tf.errors import UserError
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TINY = {
@@ -104,6 +106,22 @@ def test_the_answers_of_two_seeds_are_joined(trained, tmp_path):
     shares = [{answer["text"]: answer["probability"] for answer in answers} for answers in lists]
     for text, share in shares[2].items():
         assert share == pytest.approx((shares[0].get(text, 0) + shares[1].get(text, 0)) / 2)
+
+
+@pytest.mark.parametrize("left", ["run.json", "checkpoints/ckpt-5.index"])
+def test_joined_answers_do_not_take_the_place_of_a_run(left, tmp_path):
+    file, run = write_questions(tmp_path / "questions.json"), tmp_path / "run"
+    (run / left).parent.mkdir(parents=True)
+    (run / left).write_text('{"name": "squad/v1.1"}')
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        answers = {f"{animal}-{number}": [] for animal in ANIMALS for number in range(2)}
+        (tmp_path / name / "nbest_predictions.json").write_text(json.dumps(answers))
+    ensemble = f"{tmp_path / 'a'},{tmp_path / 'b'}"
+    options = run_squad.Flags(ensemble=ensemble, predict_file=str(file), output_dir=str(run))
+    with pytest.raises(UserError, match="holds a run: choose another output_dir"):
+        run_squad.score_files(options)
+    assert [path for path in run.rglob("*") if path.is_file()] == [run / left]
 
 
 MISTAKES = {

@@ -29,7 +29,7 @@ FILES = {
     "own/dev.tsv": "title\tbody\tkind\tstars\nx\ty\tc\t2\n",
     "own/test.jsonl": '{"title": "x", "body": "y"}\n',
     "tags/train.jsonl": '{"t": "x", "l": ["b", "a"]}\n{"t": "y", "l": []}\n',
-    "ten/train.csv": "t,l\nx,10\ny,9\nz,x\n",
+    "ten/train.csv": "t,l\nx,10\ny,9\nz,x\nz,②\n",
     "excel/train.csv": "\ufeffNr ;the text; l ;;\r\n7;\"x; \"\"y\"\"\r\nz\"; a ;;\r\n8;;b;;\r\n9;w;a;;\r\n",
     "excel/dev.csv": "the text;l;Nr;more\r\nx, y;b;12;\r\n",
     "alike/train.csv": "t,l\nx,a\ny,a\n",
@@ -124,7 +124,7 @@ def test_a_table_of_pairs_finds_its_classes_and_refuses_others(folder):
 def test_classes_may_be_given_and_numbers_are_sorted_as_numbers(folder):
     task = task_of("table", folder / "own", text_columns="title", label_column="kind", labels="c, b, a")
     assert task.goal.labels == ("c", "b", "a") and task.source("dev").truth.tolist() == [0]
-    assert task_of("table", folder / "ten", text_columns="t").goal.labels == ("9", "10", "x")
+    assert task_of("table", folder / "ten", text_columns="t").goal.labels == ("9", "10", "x", "②")
 
 
 def test_a_table_of_numbers_and_one_of_several_labels(folder):
@@ -161,6 +161,7 @@ def test_a_table_with_nothing_to_tell_apart_is_refused(folder, name, label_type,
     [
         ({}, "Name the columns"),
         ({"text_columns": "a,b,c"}, "Name the columns"),
+        ({"text_columns": "title", "label_type": "several", "label_separator": ""}, "label_separator is ''; expected"),
         ({"text_columns": "titel"}, "has no column 'titel', 'l'; its columns: id, title, body, kind, stars"),
         ({"text_columns": "title", "label_column": "kind", "train_file": "nothing.csv"}, "nothing.csv cannot be read"),
     ],

@@ -60,6 +60,15 @@ def test_what_is_wrong_with_a_file_is_one_sentence(content, complaint, tmp_path)
         squad_files.score(QUESTIONS, str(path), has_null=False)
 
 
+@pytest.mark.parametrize("odds", ["fox", None, True, float("nan")])
+def test_odds_that_are_no_numbers_are_refused(odds, tmp_path):
+    answers, path = tmp_path / "x.json", tmp_path / "odds.json"
+    answers.write_text('{"1": "fox", "2": ""}')
+    path.write_text(json.dumps({"1": -1.5, "2": odds}))
+    with pytest.raises(UserError, match=r"odds.json: the odds of '2' are .*; expected a number"):
+        squad_files.score(QUESTIONS, str(answers), has_null=True, null_odds_path=str(path))
+
+
 def test_missing_and_surplus_predictions_are_reported(tmp_path):
     path = tmp_path / "x.json"
     path.write_text('{"1": "the fox", "9": "x"}')

@@ -4,7 +4,7 @@ import pytest
 
 from bert_tf import squad_scores
 from bert_tf.questions import Question
-from bert_tf.squad_scores import character_f1, exact_match, f1, normalized
+from bert_tf.squad_scores import character_f1, exact_match, f1, f1_with_null, normalized
 
 
 def question(name, *answers, known=True):
@@ -29,19 +29,20 @@ def test_normalizing_drops_case_punctuation_and_articles(text, expected):
 
 
 @pytest.mark.parametrize(
-    "answer, prediction, exact, overlap",
+    "answer, prediction, exact, overlap, overlap_with_null",
     [
-        ("the red fox", "red fox", 1, 1.0),
-        ("red fox", "fox", 0, 2 / 3),
-        ("red fox", "fox fox", 0, 0.5),
-        ("red", "blue", 0, 0.0),
-        ("", "", 1, 1.0),
-        ("red", "", 0, 0.0),
-        ("the", "a", 1, 1.0),
+        ("the red fox", "red fox", 1, 1.0, 1.0),
+        ("red fox", "fox", 0, 2 / 3, 2 / 3),
+        ("red fox", "fox fox", 0, 0.5, 0.5),
+        ("red", "blue", 0, 0.0, 0.0),
+        ("", "", 1, 0.0, 1.0),
+        ("red", "", 0, 0.0, 0.0),
+        ("the", "a", 1, 0.0, 1.0),
     ],
 )
-def test_exact_match_and_f1(answer, prediction, exact, overlap):
+def test_exact_match_and_f1(answer, prediction, exact, overlap, overlap_with_null):
     assert (exact_match(answer, prediction), f1(answer, prediction)) == (exact, pytest.approx(overlap))
+    assert f1_with_null(answer, prediction) == pytest.approx(overlap_with_null)
 
 
 def test_without_spaces_every_ideograph_is_a_word():
@@ -57,6 +58,7 @@ def test_squad_1_takes_the_best_of_several_answers_and_counts_what_is_missing():
     assert squad_scores.differences(questions, {"1": "", "surplus": "x"}) == (["2", "3"], ["surplus"])
     assert set(squad_scores.evaluate([question("1", "北京")], {"1": "北京"})) == {"exact_match", "f1", "character_f1"}
     assert squad_scores.evaluate([question("1", known=False)], {"1": "x"}) == {}
+    assert squad_scores.evaluate([question("1", "the")], {"1": "the"}) == {"exact_match": 100.0, "f1": 0.0}
 
 
 def test_squad_2_parts_and_best_thresholds():

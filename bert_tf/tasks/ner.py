@@ -23,6 +23,10 @@ def task(options, tokenizer_for, *, name, names):
         document_context, see tag_windows.TagWindows; feature_layers, lstm_size, feature_cache: see feature_tagging.
     The file to predict may be without tags.
     """
+    if options.feature_layers and (options.lstm_size < 2 or options.lstm_size % 2):
+        raise UserError(
+            f"lstm_size is {options.lstm_size}; expected an even number above 0, as each direction has half of it."
+        )
     layout = conll_files.Layout(
         word_column=options.word_column,
         tag_column=options.tag_column,

@@ -59,6 +59,8 @@ def _goal(options, training):
         labels = [label.strip() for label in labels.split(",") if label.strip()]
     if options.label_type == "several":
         separator = options.label_separator
+        if not separator:
+            raise UserError("label_separator is ''; expected what parts the labels of a cell, such as a comma.")
         labels = labels or _found(part for e in training() for part in parted(e.label, separator))
     else:
         labels = labels or _found(as_text(example.label) for example in training())
@@ -73,7 +75,8 @@ def _goal(options, training):
 def _found(labels):
     """The labels there are, numbers by size and before words."""
     return sorted(
-        set(labels) - {None, ""}, key=lambda label: (not label.isdigit(), int(label) if label.isdigit() else 0, label)
+        set(labels) - {None, ""},
+        key=lambda label: (not label.isdecimal(), int(label) if label.isdecimal() else 0, label),
     )
 
 
