@@ -5,10 +5,10 @@
 
 The train files are joined, and of the files to evaluate on the questions that have an answer; the scores are those of
 SQuAD 1.1, of the answers of both sides by the same code. One epoch, batch 32, rate 5e-5, a tenth of warm-up and a line
-down from there, Adam with bias correction, weight decay 0.01, clipping at 1, rows of 384 pieces, a new head. Ours is run_squad.py as anybody would start it. The peer
-does as the library's own example of question answering: every row filled up to 384, windows that share 128 pieces,
-answers by the places that its tokenizer gives. It runs in a virtual environment of its own, made in work_dir; or
-give --peer_python.
+down from there, Adam with bias correction, weight decay 0.01, clipping at 1, rows of 384 pieces, a new head. Ours is
+run_squad.py as anybody would start it. The peer does as the library's own example of question answering: every row
+filled up to 384, windows that share 128 pieces, answers by the places that its tokenizer gives. It runs in a virtual
+environment of its own, made in work_dir; or give --peer_python.
 
 Runs of both sides take turns. What is done is kept in work_dir, so that the same command goes on where it was stopped;
 it ends by printing a table, --table prints it of what there is. --max_steps=N trains N steps of each side only, in
