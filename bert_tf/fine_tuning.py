@@ -225,7 +225,8 @@ def show_answers(folder, examples, count=3):
     examples = examples[:: -(-len(examples) // count)]
     outputs = export.answer(examples)
     for number, example in enumerate(examples):
-        row = answered(example, {name: values[number] for name, values in outputs.items()}, labels=export.labels)
+        given = {name: values[number] for name, values in outputs.items()}
+        row = answered(example, given, labels=export.labels, inputs=export.inputs)
         share = dict(row.get("probabilities", {})).get(row["label"])
         sure = f" {share:.0%}" if share is not None else ""
         truth = ", ".join(map(str, example.label)) if isinstance(example.label, list) else example.label
