@@ -95,11 +95,6 @@ def is_chief(strategy):
     return resolver.task_type == "chief" or (resolver.task_type == "worker" and resolver.task_id == 0)
 
 
-def spans_processes(strategy):
-    """Whether processes train together, of which none may stop at a step where the others go on."""
-    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-
-
 def share_out(strategy, batch):
     """Gives each replica its slice of every tensor [B, ...].
 

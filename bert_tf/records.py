@@ -80,7 +80,6 @@ def prepare(folder, options, *, input_file="", eval_file="", num_workers=1, prog
     if (folder / MANIFEST).exists():
         manifest = open_records(folder)
         _check_same(folder, manifest["wanted"], wanted)
-        _remove_work(folder)  # left where a call was killed right after it wrote the manifest
         return manifest
     ready = _dealt(folder, wanted, options, sources, report)
     jobs = _jobs(folder, options, ready)
@@ -145,7 +144,8 @@ def _dealt(folder, wanted, options, sources, report):
         _write_json(folder / OPTIONS, wanted)
         _write_json(ready, _deal_documents(folder / WORK, options, sources, report))
     except UserError:
-        _remove_work(folder)
+        shutil.rmtree(folder / WORK)
+        os.remove(folder / OPTIONS)
         raise
     return json.loads(ready.read_text(encoding="utf-8"))
 
@@ -258,25 +258,17 @@ def _finish(folder, wanted, jobs, ready):
         hashes = [np.load(Path(job.statistics).with_suffix(".hashes.npy")) for job in split_jobs]
         statistics[split] = summary(found, hashes, wanted["max_seq_length"], jobs["train"][0].hash_bits)
     statistics["train"]["layouts"] = ready["layouts"]
-    held_out = "eval_file" if wanted["eval_input"] else "What was held out of the input (give an eval_file)"
-    for split, name in (("train", "The input"), ("eval", held_out)):
-        if jobs[split] and not statistics[split]["instances"]:
-            raise UserError(
-                f"{name} has no text that the vocabulary can cut into pieces: start in another folder with other text."
-            )
+    if not statistics["train"]["instances"]:
+        raise UserError("The input has no text that the vocabulary can cut into pieces.")
     counts = sum(np.load(Path(job.statistics).with_suffix(".counts.npy")) for job in jobs["train"])
     with replacing(folder / COUNTS) as temporary, open(temporary, "wb") as file:
         np.save(file, counts)
     warnings = warnings_about(statistics, ready, nsp=wanted["nsp"])
     manifest = {"wanted": wanted, "shards": shards, "statistics": statistics, "warnings": warnings}
     _write_json(folder / MANIFEST, manifest)
-    _remove_work(folder)
+    os.remove(folder / OPTIONS)
+    shutil.rmtree(folder / WORK)
     return open_records(folder)
-
-
-def _remove_work(folder):
-    shutil.rmtree(folder / WORK, ignore_errors=True)
-    (folder / OPTIONS).unlink(missing_ok=True)
 
 
 def token_counts(folder):

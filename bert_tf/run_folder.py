@@ -12,7 +12,6 @@ import time
 
 from bert_tf.errors import UserError
 
-NOT_IN_PATHS = set("[]*?\\") - {os.sep}  # TensorFlow takes the path of a checkpoint for a pattern
 PACKAGES = ("bert-tf", "tensorflow", "tensorflow-text", "keras", "numpy", "tokenizers", "sentencex")
 
 
@@ -22,7 +21,7 @@ class RunFolder:
     def __init__(self, path, *, writes=True):
         self.path, self.writes = path, writes
         self.run = {}
-        self.events = self._held = None
+        self.events = None
 
     def file(self, *parts):
         """The path of something in the folder."""
@@ -37,9 +36,8 @@ class RunFolder:
 
         `decisive` are the flags that decide what is learned. `compared`, by default all of these, must be as they were
         at the earlier start: UserError names those that are not. It is also raised where the folder cannot be written
-        to or its path has a character of patterns, and where another process is at work in it.
+        to, and where another process is at work in it.
         """
-        self._check_path()
         before = read_json(self.file("run.json")) or {}
         self._check_same(before.get("decisive", {}), decisive if compared is None else compared)
         if self.writes:
@@ -58,14 +56,6 @@ class RunFolder:
             "phases": before.get("phases", {}),
         }
         self.update()
-
-    def _check_path(self):
-        found = next((character for character in str(self.path) if character in NOT_IN_PATHS), None)
-        if found:
-            raise UserError(
-                f"{self.path} has a {found} in it, with which TensorFlow cannot find checkpoints again: "
-                "choose another output_dir."
-            )
 
     def _check_same(self, recorded, decisive):
         changed = [
@@ -90,7 +80,7 @@ class RunFolder:
             ) from None
 
     def _lock(self):
-        """Holds the folder until `close` or the end of this process; where a file system has no locks, does nothing."""
+        """Holds the folder until this process ends, however it ends; where a file system has no locks, does nothing."""
         try:
             import fcntl
         except ImportError:  # not on Windows
@@ -99,21 +89,12 @@ class RunFolder:
         try:
             fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self.close()
             process = (read_json(self.file("run.json")) or {}).get("process", "unknown")
             raise UserError(
                 f"Another process ({process}) is at work in {self.path}: wait for its end, or choose another folder."
             ) from None
         except OSError:
             return
-
-    def close(self):
-        """Lets go of the folder and of the file of events; nothing is to be written into it any more."""
-        if self.events is not None:
-            self.events.close()
-        if self._held is not None:
-            os.close(self._held)
-        self.events = self._held = None
 
     def last_step(self):
         """The step of the newest checkpoint to go on from; 0 if there is none."""

@@ -188,7 +188,7 @@ class BestWeights:
 
     def forget_others(self, step):
         """Removes the weights of other steps, once a checkpoint says that this one is the best."""
-        for path in glob.glob(os.path.join(glob.escape(self.scratch or self.folder), "ckpt-*")):
+        for path in [] if self.scratch else glob.glob(os.path.join(glob.escape(self.folder), "ckpt-*")):
             if not os.path.basename(path).startswith(f"ckpt-{step}."):
                 shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
 

@@ -3,7 +3,6 @@
 `options` are the flags of a script that fine-tunes, a frozen dataclass. n examples, C classes. Free of TensorFlow.
 """
 
-import contextlib
 import dataclasses
 import gc
 import itertools
@@ -109,9 +108,9 @@ def go_through(runs, folder, run):
         print(f"Run {number} of {len(runs)}: {name}{' is finished' if name in finished else ''}", flush=True)
         try:
             if name not in finished:
-                with contextlib.closing(RunFolder(options.output_dir, writes=folder.writes)) as own:
-                    run(options, own)
-                    own.finish()
+                own = RunFolder(options.output_dir, writes=folder.writes)
+                run(options, own)
+                own.finish()
             outcomes[name] = outcome_of(options.output_dir)
         except Diverged as error:
             log.warning("%s failed: %s", name, error)

@@ -17,33 +17,27 @@ class TrainState:
 
     `parts` is {name: variables, dictionaries of them, or an iterator}. A process that is not the chief must take part
     in saving but must not write into the run folder: it writes into a folder of its own, which is thrown away.
-    The newest `kept` checkpoints stay, with 0 all; of those that are thrown away the newest one.
+    The newest `kept` checkpoints stay; with 0 all do.
     """
 
     def __init__(self, folder, parts, *, writes=True, kept=3):
         self.folder = folder
         self.checkpoint = tf.train.Checkpoint(**parts)
         self.scratch = None if writes else tempfile.mkdtemp()
-        kept = 1 if self.scratch else kept or None
-        self.manager = tf.train.CheckpointManager(self.checkpoint, self.scratch or folder, max_to_keep=kept)
+        self.manager = tf.train.CheckpointManager(self.checkpoint, self.scratch or folder, max_to_keep=kept or None)
 
     def save(self, step):
         """Saves under the number of the step; what was saved before stays if that fails."""
-        before = self._files_of(step)
         try:
             self.manager.save(checkpoint_number=step)
         except tf.errors.OpError as error:
-            for partial in self._files_of(step) - before:
+            for partial in glob.glob(os.path.join(self.folder, f"ckpt-{step}[._]*")):
                 shutil.rmtree(partial) if os.path.isdir(partial) else os.remove(partial)
             raise TrainingError(
-                f"The checkpoint of step {step} could not be written to {self.scratch or self.folder} "
-                f"({reason_of(error)}). "
+                f"The checkpoint of step {step} could not be written to {self.folder} ({reason_of(error)}). "
                 f"Kept: {', '.join(map(os.path.basename, saved(self.folder))) or 'none'}. "
                 "Make room and start the same command again."
             ) from None
-
-    def _files_of(self, step):
-        return set(glob.glob(os.path.join(glob.escape(self.scratch or self.folder), f"ckpt-{step}[._]*")))
 
     def restore(self):
         """Restores the newest whole checkpoint and returns its step; 0 if there is none.
@@ -79,7 +73,7 @@ def load_weights(variables, folder):
 
 def saved(folder):
     """Prefixes of the checkpoints in a folder, newest first; TensorFlow writes the index last."""
-    paths = [path.removesuffix(".index") for path in glob.glob(os.path.join(glob.escape(folder), "ckpt-*.index"))]
+    paths = [path.removesuffix(".index") for path in glob.glob(os.path.join(folder, "ckpt-*.index"))]
     return sorted(
         (path for path in paths if re.fullmatch(r"ckpt-\d+", os.path.basename(path))), key=step_of, reverse=True
     )
