@@ -4,9 +4,10 @@
 
 Batch 32, rate 5e-5, a tenth of warm-up and a line down from there, Adam with bias correction, weight decay 0.01,
 clipping at 1, rows of at most 128 pieces; MRPC, RTE, STS-B and CoLA for three epochs with three seeds, SST-2 for one
-epoch with one. The pooler of the checkpoint is left out: both sides draw a new one, and a new head, each as it does.
-Ours is run_classifier.py as anybody would start it. The peer runs in a virtual environment of its own, made in
-work_dir; or give --peer_python=PYTHON.
+epoch with one. The pooler of the checkpoint is left out. Both sides start from the pooler and the head that the peer
+draws for the seed, so that they differ in the training alone; with --own_heads each draws its own (the original's
+normal distribution is cut off at two deviations, the peer's is not). Ours is run_classifier.py as anybody would start
+it. The peer runs in a virtual environment of its own, made in work_dir; or give --peer_python=PYTHON.
 
 Runs of both sides take turns; --sides=bert_tf or --sides=transformers does those of one side only, so that the two can
 run at the same time, each on cores of its own (taskset). What is done is kept in work_dir, so that the same command
@@ -16,6 +17,7 @@ goes on where it was stopped; it ends by printing a table, --table prints it of 
 import functools
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import reproduction
@@ -29,6 +31,7 @@ def main():
     parser = reproduction.parser_of(__doc__)
     parser.add_argument("--data_dir", type=pathlib.Path, required=True)
     parser.add_argument("--tasks", default=",".join(EPOCHS))
+    parser.add_argument("--own_heads", action="store_true", help="ours draws pooler and head itself")
     options = parser.parse_args()
     options.tasks = options.tasks.split(",")
     if not options.table:
@@ -57,7 +60,21 @@ def result_file(work_dir, side, task, seed):
     return work_dir / f"{task}-{seed}-{side}.json"
 
 
+def drawn_by_the_peer(options, checkpoint, size, seed):
+    """A folder with the model from which the peer starts with this seed."""
+    folder = options.work_dir / f"start-{size}-{seed}"
+    if not folder.exists():
+        new = folder.with_name(folder.name + ".new")
+        shutil.copytree(checkpoint, new, dirs_exist_ok=True)
+        flags = {"checkpoint": checkpoint, "size": size, "seed": seed, "start": new}
+        reproduction.start_peer(reproduction.peer_python(options), "transformers_glue.py", flags)
+        new.rename(folder)
+    return folder
+
+
 def ours(options, checkpoint, task, seed, output):
+    if not options.own_heads:
+        checkpoint = drawn_by_the_peer(options, checkpoint, size_of(task_of(options, checkpoint, task)), seed)
     folder = output.with_suffix("")
     flags = {
         "task_name": task,
@@ -82,7 +99,7 @@ def peer(python, options, checkpoint, task, seed, output):
     data = options.work_dir / f"{task}-data"
     for split in ("train", "dev"):
         write_rows(made.source(split), data / f"{split}.jsonl")
-    size = len(made.goal.labels) or 1
+    size = size_of(made)
     flags = {"checkpoint": checkpoint, "data": data, "size": size, "epochs": EPOCHS[task], "seed": seed}
     found = reproduction.run_peer(python, "transformers_glue.py", flags, output.with_suffix(".answers.json"))
     logits = np.array(found["logits"])
@@ -100,6 +117,11 @@ def task_of(options, checkpoint, task):
 
     tokenizer = Tokenizer(vocabulary.read(str(checkpoint / "vocab.txt")))
     return tasks.get(f"glue/{task.lower()}")(Flags(data_dir=str(options.data_dir)), lambda texts: tokenizer)
+
+
+def size_of(made):
+    """Outputs of the head: classes, or one for a regression."""
+    return len(made.goal.labels) or 1
 
 
 def write_rows(split, path):

@@ -76,11 +76,15 @@ def seconds_of_training(folder):
     return json.loads((folder / "run.json").read_text())["phases"]["train"]
 
 
+def start_peer(python, script, flags):
+    """Runs a script of peers/."""
+    command = [python, HERE / "peers" / script, *(f"--{n}={v}" for n, v in flags.items())]
+    subprocess.run(command, check=True, env=os.environ | PEER_MEMORY)
+
+
 def run_peer(python, script, flags, answers):
     """Runs a script of peers/, and returns what it has written to `answers`."""
-    told = {**flags, "output": answers}
-    command = [python, HERE / "peers" / script, *(f"--{n}={v}" for n, v in told.items())]
-    subprocess.run(command, check=True, env=os.environ | PEER_MEMORY)
+    start_peer(python, script, {**flags, "output": answers})
     return json.loads(answers.read_text(encoding="utf-8"))
 
 

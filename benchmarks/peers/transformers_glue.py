@@ -5,6 +5,10 @@
 FOLDER of the data holds train.jsonl and dev.jsonl, {"texts": [...], "label": number} a line. size 1: a regression.
 The recipe: AdamW with bias correction, weight decay 0.01 but of LayerNorm and biases, a tenth of the steps of warm-up,
 then linear decay, clipping at 1, rows padded to the longest of their batch. Writes logits on dev and seconds as JSON.
+
+    python transformers_glue.py --checkpoint=FOLDER --size=2 --seed=1 --start=FOLDER
+
+writes the model as it stands before the first step, with the pooler and the head that this seed draws.
 """
 
 import argparse
@@ -73,16 +77,20 @@ def predict(model, tokenizer, rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("checkpoint", "data", "output"):
-        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
+    parser.add_argument("--checkpoint", type=pathlib.Path, required=True)
+    for name in ("data", "output", "start"):
+        parser.add_argument(f"--{name}", type=pathlib.Path)
     parser.add_argument("--size", type=int, required=True)
-    parser.add_argument("--epochs", type=float, required=True)
+    parser.add_argument("--epochs", type=float)
     parser.add_argument("--seed", type=int, required=True)
     given = parser.parse_args()
     transformers.set_seed(given.seed)
     torch.set_num_threads(len(os.sched_getaffinity(0)))
-    tokenizer = transformers.AutoTokenizer.from_pretrained(given.checkpoint)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(given.checkpoint, num_labels=given.size)
+    if given.start:
+        model.save_pretrained(given.start)
+        return
+    tokenizer = transformers.AutoTokenizer.from_pretrained(given.checkpoint)
     start = time.monotonic()
     train(model, tokenizer, read(given.data / "train.jsonl"), epochs=given.epochs, size=given.size, seed=given.seed)
     seconds = time.monotonic() - start
