@@ -16,6 +16,7 @@ goes on where it was stopped; it ends by printing a table, --table prints it of 
 
 import functools
 import json
+import os
 import pathlib
 import shutil
 
@@ -64,11 +65,12 @@ def drawn_by_the_peer(options, checkpoint, size, seed):
     """A folder with the model from which the peer starts with this seed."""
     folder = options.work_dir / f"start-{size}-{seed}"
     if not folder.exists():
-        new = folder.with_name(folder.name + ".new")
-        shutil.copytree(checkpoint, new, dirs_exist_ok=True)
+        new = folder.with_name(f"{folder.name}.{os.getpid()}")  # the other side may be making it too
+        shutil.copytree(checkpoint, new)
         flags = {"checkpoint": checkpoint, "size": size, "seed": seed, "start": new}
         reproduction.start_peer(reproduction.peer_python(options), "transformers_glue.py", flags)
-        new.rename(folder)
+        if not folder.exists():
+            new.rename(folder)
     return folder
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from bert_tf.masking import random_bits
 
 FILES_AT_ONCE = 8  # read in turns while training, so that neighbours come from different shards
+ROUNDS = 16  # of shuffling: the default of 4 leaves places that depend on the order of the file (correlation 0.18)
 SEEDS = 7  # a stream of random bits of its own, see bert_tf.masking
 
 
@@ -59,7 +60,7 @@ def row_numbers(count, size, *, seed=None):
         own = tf.fill([size], tf.constant(seed, tf.int64))
         seeds = tf.stack([epochs, own, own], -1)  # [size, 3]
         # The op itself, as tf.random.experimental.index_shuffle takes no seed for each index.
-        return tf.raw_ops.RandomIndexShuffle(index=inside, seed=seeds, max_index=[count - 1] * size)
+        return tf.raw_ops.RandomIndexShuffle(index=inside, seed=seeds, max_index=[count - 1] * size, rounds=ROUNDS)
 
     return tf.data.Dataset.range(0, tf.int64.max - size, size).map(as_written(shuffled_places))
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.masking import hide
-from bert_tf.pipeline import batched, parse_pairs, read_records, record_seeds, shuffled, with_seeds
+from bert_tf.pipeline import batched, parse_pairs, read_records, record_seeds, row_numbers, shuffled, with_seeds
 from bert_tf.shards import record
 
 
@@ -44,6 +44,17 @@ def training_batches(files, *, seed=3, static=False):
         return batch | hide(batch["token_ids"], seeds, max_predictions_per_seq=2, **facts)
 
     return batched(with_seeds(records, seed=seed), 6).map(features, num_parallel_calls=2).prefetch(2)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_where_a_row_comes_in_an_epoch_does_not_depend_on_its_place_in_the_file(seed):
+    count, epochs = 1024, 8
+    batches = row_numbers(count, 256, seed=seed).take(epochs * count // 256)
+    order = np.concatenate([batch.numpy() for batch in batches]).reshape(epochs, count)
+    np.testing.assert_array_equal(np.sort(order), np.tile(np.arange(count), (epochs, 1)))
+    for places in order:
+        file_order, neighbours = np.corrcoef(np.arange(count), places)[0, 1], np.corrcoef(places[1:], places[:-1])[0, 1]
+        assert max(abs(file_order), abs(neighbours)) < 4 / np.sqrt(count)  # four standard deviations of chance
 
 
 @pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
