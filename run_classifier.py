@@ -34,6 +34,9 @@ class Flags(FineTuningFlags):
     output_dir: str = flag("runs/classifier", "Folder of the run.")
     train_file: str = flag("", "Table to train on, instead of train.tsv, .csv or .jsonl in data_dir.")
     eval_file: str = flag("", "Table to evaluate on, instead of dev.*.")
+    eval_fraction: float = flag(
+        0.1, "Part of the training table that is held out to evaluate on, without another table."
+    )
     predict_file: str = flag("", "Table to predict, with or without labels, instead of test.*.")
     text_columns: str = flag("", "Of a table: the column with the text, or the two with a pair, with a comma.")
     label_column: str = flag("label", "Of a table: the column with the label.")
@@ -44,6 +47,9 @@ class Flags(FineTuningFlags):
     label_separator: str = flag(",", "Of a table: what parts several labels in a cell.")
     labels: str = flag("", "Of a table or tags: the labels in order, with commas; without: those of the training data.")
     class_weights: str = flag("none", "balanced: classes count alike, however rare.", ("none", "balanced"))
+    criterion: str = flag(
+        "", "Score that decides which weights and which run are the best, such as macro_f1; without: the task's first."
+    )
     word_column: int = flag(1, "Of tagged words: the column with the word; -1 is the last.")
     tag_column: int = flag(-1, "Of tagged words: the column with the tag.")
     tag_scheme: str = flag(

@@ -1,7 +1,6 @@
 """Runs ablations: every pre-training once, every task on it with several seeds; goes on where it was stopped."""
 
 import dataclasses
-import json
 import os
 import re
 import shlex
@@ -9,6 +8,7 @@ import subprocess
 import sys
 import time
 
+from bert_tf import saved_steps, whole_files
 from bert_tf.device_flags import DEVICE_FLAGS
 from bert_tf.errors import UserError
 from bert_tf.progress import progress
@@ -134,7 +134,9 @@ def _start(plan, variant):
     folder = os.path.join(plan.folder, "pretraining", pretraining_folder(variant))
     if variant.share == 1:
         return {"init_checkpoint": folder}
-    return {"init_checkpoint": os.path.join(folder, "checkpoints", f"ckpt-{int(_steps(plan) * variant.share)}")}
+    return {
+        "init_checkpoint": saved_steps.path_of(os.path.join(folder, "checkpoints"), int(_steps(plan) * variant.share))
+    }
 
 
 def _steps(plan):
@@ -288,10 +290,7 @@ def conclude(plan):
 
     found = results(plan)
     text = ablation_tables.markdown(found)
-    for name, content in (("ablation.json", json.dumps(found, indent=2) + "\n"), ("ablation.md", text)):
-        path = os.path.join(plan.folder, name)
-        with open(f"{path}.partial", "w", encoding="utf-8") as file:
-            file.write(content)
-        os.replace(f"{path}.partial", path)
+    whole_files.write_json(os.path.join(plan.folder, "ablation.json"), found)
+    whole_files.write_lines(os.path.join(plan.folder, "ablation.md"), [text])
     picture = ablation_tables.plot(found, os.path.join(plan.folder, "ablation.png"))
     return f"{text}\nAll of it is in {plan.folder}; {picture}"

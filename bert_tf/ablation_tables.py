@@ -1,7 +1,8 @@
 """What came of ablations, for people: tables beside the paper's figures, and a picture."""
 
 import math
-import os
+
+from bert_tf import whole_files
 
 NOT_LIKE_OURS = (
     "The paper's figures are per cent on its development sets, of models a hundred times as large. Perplexity is of "
@@ -72,10 +73,9 @@ def plot(found, path):
         for axis, task in zip(row, tasks, strict=True):
             _panel(axis, table, task, with_names=axis is row[0])
         row[0].set_title(table["title"], loc="left", fontsize=9, fontweight="bold", x=-0.02, y=1.0, pad=16)
-    partial = f"{path}.partial.png"
-    figure.savefig(partial, dpi=130)
+    with whole_files.beside(path) as partial:
+        figure.savefig(partial, format="png", dpi=130)
     pyplot.close(figure)
-    os.replace(partial, path)
     return f"look at {path}."
 
 

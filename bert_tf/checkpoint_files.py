@@ -8,6 +8,7 @@ import shutil
 
 from bert_tf import vocabulary
 from bert_tf.errors import UserError
+from bert_tf.whole_files import write_json
 
 
 def expect_free(folder):
@@ -58,13 +59,6 @@ def read_json(path):
     if not isinstance(values, dict):
         raise UserError(f"{path} holds a JSON {type(values).__name__}; expected an object: fetch it again.")
     return values
-
-
-def write_json(path, values):
-    """Writes a JSON file, indented."""
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(values, file, indent=2, ensure_ascii=False)
-        file.write("\n")
 
 
 def read_safetensors(path):

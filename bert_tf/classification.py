@@ -44,16 +44,29 @@ def settings(options):
             pooling=options.window_pooling,
         )
         windows.check(options.max_seq_length)
-    return {"max_seq_length": options.max_seq_length, "class_weights": options.class_weights, "windows": windows}
+    same = {name: getattr(options, name) for name in ("max_seq_length", "class_weights", "criterion")}
+    return {**same, "windows": windows}
 
 
 def task(
-    name, splits, goal, tokenizer, *, max_seq_length, texts=1, scores=(), class_weights="none", windows=None, **fields
+    name,
+    splits,
+    goal,
+    tokenizer,
+    *,
+    max_seq_length,
+    texts=1,
+    scores=(),
+    criterion="",
+    class_weights="none",
+    windows=None,
+    **fields,
 ):
     """The task of answering `goal` (see bert_tf.goals) about examples.
 
     splits: {split: function that reads its examples}, called when first needed; "train" is trained on.
     texts: how many texts an example has, 1 or 2. scores: names in metrics.SCORES; by default those of the goal.
+    criterion: the score that decides which model is the best; by default the first of them.
     class_weights: "balanced" lets every class count alike in the training loss, "none" every example.
     windows: how texts longer than max_seq_length are read, a Windows; None: they are cut.
     fields: of TextTask, where they are other than: evaluate "dev", predict "test", nothing to submit.
@@ -67,8 +80,9 @@ def task(
             raise UserError(f"{name} has no {split} data: give a trained model as init_checkpoint, and do_train=false.")
         return Split(splits[split](), goal, balanced=split == "train" and class_weights == "balanced")
 
+    scores = _deciding_first(scores or goal.scores, criterion, goal)
     # MNLI: matched_accuracy
-    criterion = next((f"{prefix}{(scores or goal.scores)[0]}" for prefix in fields.get("eval_splits", {"": 0})), "")
+    criterion = next((f"{prefix}{scores[0]}" for prefix in fields.get("eval_splits", {"": 0})), "")
     rows = {"max_seq_length": max_seq_length, "windows": windows}
     stream = functools.partial(batches, inputs=functools.partial(goal.inputs, tokenizer, **rows))
     return TextTask(
@@ -78,7 +92,7 @@ def task(
         eval_batches=lambda size, split="dev": stream(source(split), size),
         serve=functools.partial(serve, goal=goal, texts=texts, **rows),
         answers=functools.partial(kept_answers, goal=goal),
-        scores=lambda answers, split: scored(goal, scores or goal.scores, answers, source(split)),
+        scores=lambda answers, split: scored(goal, scores, answers, source(split)),
         goal=goal,
         **_measured(goal) | _head(goal) | _reports(goal, source, fields.get("submissions", {})),
         source=source,
@@ -86,6 +100,15 @@ def task(
         statistics=lambda split: statistics(source(split), goal, tokenizer, max_seq_length=max_seq_length),
         **{"eval_splits": {"": "dev"}, "criterion": criterion, **fields},
     )
+
+
+def _deciding_first(scores, criterion, goal):
+    """The names of the scores, with the criterion in front; UserError where it cannot decide."""
+    if not criterion:
+        return tuple(scores)
+    if criterion not in goal.criteria:
+        raise UserError(f"criterion is {criterion}; expected one of {', '.join(goal.criteria)} for this task.")
+    return tuple(dict.fromkeys((criterion, *scores)))
 
 
 def _measured(goal):

@@ -4,9 +4,9 @@ import dataclasses
 import json
 import logging
 import math
-import os
 from typing import ClassVar
 
+from bert_tf import whole_files
 from bert_tf.errors import UserError
 
 # Layers and hidden size of the models that were published with a name (google-research/bert README).
@@ -125,12 +125,8 @@ class BertConfig:
         return dataclasses.asdict(self)
 
     def write(self, path):
-        """Writes `bert_config.json`, beside and then renamed."""
-        beside = f"{path}.partial"
-        with open(beside, "w", encoding="utf-8") as file:
-            json.dump(self.to_dict(), file, indent=2)
-            file.write("\n")
-        os.replace(beside, path)
+        """Writes `bert_config.json`, whole or not at all."""
+        whole_files.write_json(path, self.to_dict())
 
 
 def expect_layers(num_frozen_layers, num_hidden_layers):

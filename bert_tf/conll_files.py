@@ -5,9 +5,8 @@
 
 import dataclasses
 import itertools
-import os
 
-from bert_tf import tables, tag_schemes
+from bert_tf import tables, tag_schemes, whole_files
 from bert_tf.characters import is_cjk
 from bert_tf.errors import UserError
 
@@ -151,12 +150,12 @@ class Tagged:
             for place, tag in enumerate(own)
         }
         last = max(wanted, default=0) if len(tags) < len(self.sentences) else len(self._lines)
-        with open(f"{path}.partial", "w", encoding="utf-8", newline="\n") as file:
-            for number, line in self._lines[:last]:
-                line = line.rstrip("\r\n")
-                tag = wanted.get(number, tag_schemes.OUTSIDE if line.startswith(DOCUMENT) else None)
-                file.write(f"{line}\n" if tag is None else f"{line}{self.separator}{tag}\n")
-        os.replace(f"{path}.partial", path)
+        lines = []
+        for number, line in self._lines[:last]:
+            line = line.rstrip("\r\n")
+            tag = wanted.get(number, tag_schemes.OUTSIDE if line.startswith(DOCUMENT) else None)
+            lines.append(f"{line}\n" if tag is None else f"{line}{self.separator}{tag}\n")
+        whole_files.write_lines(path, lines)
 
 
 def _is_word(line):

@@ -6,6 +6,7 @@ number of replicas, and one plain iterator can be saved in a checkpoint (a distr
 
 import contextlib
 import ctypes
+import functools
 
 import tensorflow as tf
 
@@ -35,9 +36,13 @@ def create_strategy(kind="auto", *, num_logical_devices=1, tpu_name=""):
     if kind == "multi_worker":
         return _multi_worker()
     devices = _devices(num_logical_devices)
-    return (
-        tf.distribute.OneDeviceStrategy(devices[0]) if kind == "one_device" else tf.distribute.MirroredStrategy(devices)
-    )
+    return tf.distribute.OneDeviceStrategy(devices[0]) if kind == "one_device" else _mirrored(*devices)
+
+
+@functools.cache
+def _mirrored(*devices):
+    """One strategy for the same devices in a process: two would count their collectives alike, and meet in them."""
+    return tf.distribute.MirroredStrategy(devices)
 
 
 def _keep_freed_memory():
@@ -93,6 +98,11 @@ def is_chief(strategy):
     if resolver is None or not getattr(resolver, "task_type", None):
         return True
     return resolver.task_type == "chief" or (resolver.task_type == "worker" and resolver.task_id == 0)
+
+
+def spans_processes(strategy):
+    """Whether processes train together, of which none may stop at a step where the others go on."""
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
 def share_out(strategy, batch):

@@ -15,6 +15,13 @@ class Example:
     label: object = None
     place: str = ""
 
+    def encoded(self):
+        """The texts as UTF-8, list of bytes; UserError where one holds half a surrogate pair, as JSON may."""
+        try:
+            return [text.encode() for text in self.texts]
+        except UnicodeEncodeError:
+            raise UserError(f"In {self.place} a text is not Unicode: it holds half a surrogate pair.") from None
+
 
 def read(path, *, texts, label=None, id_column=None, columns=None, broken=None):
     """The examples of a table, in its order: list of Example.

@@ -44,7 +44,7 @@ class Export:
 
         given, first = {}, 0
         for name, count in self.inputs.items():
-            texts = [_encoded(example)[first : first + (count or 1)] for example in examples]
+            texts = [example.encoded()[first : first + (count or 1)] for example in examples]
             given[name] = tf.constant(texts if count else [text for (text,) in texts], tf.string)
             first += count or 1
         try:
@@ -100,13 +100,6 @@ def about(folder):
     except (OSError, ValueError):
         return {}
     return told if isinstance(told, dict) else {}
-
-
-def _encoded(example):
-    try:
-        return [text.encode() for text in example.texts]
-    except UnicodeEncodeError:
-        raise UserError(f"In {example.place} a text is not Unicode: it holds half a surrogate pair.") from None
 
 
 def in_order(export, examples, *, batch_size, window):

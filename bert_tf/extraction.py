@@ -55,7 +55,7 @@ class Extractor:
 
     def answer(self, examples):
         """{"found": a TextVectors each} of Examples; a single text may be "first ||| second"."""
-        given = [_encoded(example) for example in examples]
+        given = [example.encoded() for example in examples]
         first = tf.constant([texts[0] for texts in given], tf.string)
         if len(given[0]) == 2:
             second, is_pair = tf.constant([texts[1] for texts in given], tf.string), tf.fill([len(given)], True)
@@ -177,13 +177,6 @@ class Extractor:
             names = tuple(texts[segment][start:end] for start, end, segment in zip(*here, strict=True))
             found.append(TextVectors(vectors[a:b], names, *here))
         return found
-
-
-def _encoded(example):
-    try:
-        return [text.encode() for text in example.texts]
-    except UnicodeEncodeError:
-        raise UserError(f"In {example.place} a text is not Unicode: it holds half a surrogate pair.") from None
 
 
 def _without_one(vectors):

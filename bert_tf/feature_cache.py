@@ -10,7 +10,7 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import features, weights
+from bert_tf import features, weights, whole_files
 from bert_tf.encoder import trimmed
 from bert_tf.progress import progress
 
@@ -34,9 +34,10 @@ def word_vectors(split, model, tokenizer, windows, choice, path):
     told = json.dumps(about, indent=2)
     path = f"{path}-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
     if not os.path.exists(f"{path}.npy"):
-        _make(split, model, tokenizer, windows, choice, f"{path}.npy")
-        with open(f"{path}.json", "w", encoding="utf-8") as file:
-            file.write(told)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with whole_files.beside(f"{path}.npy", shared=True) as partial:  # two runs may make the same vectors at once
+            _make(split, model, tokenizer, windows, choice, partial)
+        whole_files.write_json(f"{path}.json", about)
     array = np.load(f"{path}.npy", mmap_mode="c")  # copied only where it is written to, which it never is
     return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
 
@@ -51,10 +52,8 @@ def _digest(arrays):
 
 def _make(split, model, tokenizer, windows, choice, path):
     """Writes the vectors of all words; long rows first, so that rows of like length pass the encoder together."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
     shape = (len(split.rows), len(choice.layers), model.config.hidden_size)
-    beside = f"{path}.{os.getpid()}.partial"  # two runs may make the same vectors at once
-    array = np.lib.format.open_memmap(beside, "w+", np.float32, shape)  # zeros
+    array = np.lib.format.open_memmap(path, "w+", np.float32, shape)  # zeros
     words = np.flatnonzero(split.rows >= 0)
     words = words[np.argsort(split.rows[words], kind="stable")]
     bounds = np.searchsorted(split.rows[words], np.arange(len(split.firsts) + 1))  # of each row's words
@@ -75,4 +74,3 @@ def _make(split, model, tokenizer, windows, choice, path):
                 array[here] = found[number, split.slots[here]]
             report(first + len(rows))
     array.flush()
-    os.replace(beside, path)

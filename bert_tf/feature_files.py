@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 
+from bert_tf import whole_files
 from bert_tf.errors import UserError
 
 FORMATS = ("jsonl", "npz", "parquet", "tfrecord")
@@ -66,15 +67,8 @@ def expect_writable(path, *, overwrite=False, kind=None):
 @contextlib.contextmanager
 def writer(path, shape, kind=None):
     """Yields `add(number, text_vectors, id)`; the file appears at the end, and not at all if something fails."""
-    beside = f"{path}.partial"
-    try:
-        with _writers()[kind_of(path, kind)](beside, shape) as add:
-            yield add
-        os.replace(beside, path)
-    except BaseException:  # Ctrl-C too
-        with contextlib.suppress(OSError):
-            os.remove(beside)
-        raise
+    with whole_files.beside(path) as partial, _writers()[kind_of(path, kind)](partial, shape) as add:
+        yield add
 
 
 def _writers():

@@ -125,7 +125,11 @@ def with_head(options, start, task):
 
 
 def number_of_steps(options, task):
-    """Steps of training: as in the original, examples / batch size * epochs; 0 without training."""
+    """Steps of training: examples / batch size * epochs; 0 without training.
+
+    Of questions the windows count, so that an epoch has each of them once; the original's run_squad.py counts the
+    questions themselves, and stops a little before its epochs are over.
+    """
     if not options.do_train:
         return 0
     if not task.source("train").is_known:

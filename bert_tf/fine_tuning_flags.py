@@ -60,3 +60,9 @@ FREE_FLAGS = (
     | {"save_checkpoints_steps"}
     | DEVICE_FLAGS
 )
+
+
+def free_flags(options):
+    """Those of FREE_FLAGS that these flags leave free: not how often it saves where it evaluates then to decide."""
+    selects = options.keep_best or options.early_stop_patience
+    return FREE_FLAGS - {"save_checkpoints_steps"} if selects and not options.eval_steps else FREE_FLAGS

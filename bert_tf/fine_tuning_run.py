@@ -9,7 +9,7 @@ from collections.abc import Callable
 from bert_tf import fine_tuning, flags, report, starting_point, sweep
 from bert_tf.cluster import worker_number
 from bert_tf.errors import UserError
-from bert_tf.fine_tuning_flags import FREE_FLAGS
+from bert_tf.fine_tuning_flags import free_flags
 from bert_tf.quiet import start_tensorflow
 from bert_tf.run_folder import RunFolder, read_json
 
@@ -121,7 +121,7 @@ def wanted_splits(options, task):
 def open_folder(folder, options, script):
     """Begins or goes on with one run or several; raises UserError for flags that do not go with what is there."""
     asked = dataclasses.asdict(options)
-    free = FREE_FLAGS | script.free_flags | set(sweep.ONE_RUN)
+    free = free_flags(options) | script.free_flags | set(sweep.ONE_RUN)
     decisive = {name: value for name, value in asked.items() if name not in free}
     compared = decisive if folder.last_step() or sweep.is_in(folder) else {}
     if not options.do_train and fine_tuning.is_trained(folder):  # what was trained stays as it was

@@ -2,8 +2,8 @@
 
 B rows, C classes or choices, T = max_seq_length slots, F texts of an example, n examples.
 
-A goal has `model`, `size` (numbers of its head for a row), the loss of its outputs, what it answers, and how the words
-of a label column become numbers.
+A goal has `model`, `size` (numbers of its head for a row), the loss of its outputs, what it answers, how the words of a
+label column become numbers, and the names of its scores and of those that can decide which model is best (`criteria`).
 """
 
 import functools
@@ -23,11 +23,14 @@ class Classes:
 
     kind = "class"  # what a checkpoint says of its head
     measure, scores = "cross_entropy", ("accuracy", "macro_f1")
+    criteria = (*scores, "matthews")
     missing = (None, "")  # what a label column says where there is no label
 
     def __init__(self, labels):
         self.labels = tuple(labels)
         self.size = len(self.labels)
+        if self.size == 2:
+            self.criteria = (*self.criteria, "f1")
         if len(self.labels) < 2 or len(set(self.labels)) < len(self.labels):
             raise UserError(f"The labels are {', '.join(self.labels) or 'none'}; expected two or more different ones.")
         self.model = functools.partial(models.Classifier, size=len(self.labels))
@@ -91,6 +94,7 @@ class Labels(Classes):
 
     kind = "several"
     measure, scores = "binary_cross_entropy", ("micro_f1", "macro_f1", "accuracy")
+    criteria = scores
     missing = (None,)
     threshold = 0.5  # of the probability from which a label holds
 
@@ -146,6 +150,7 @@ class Number:
 
     kind, size = "number", 1
     measure, scores, labels = "squared_error", ("pearson", "spearman", "mean_squared_error"), ()
+    criteria = ("pearson", "spearman")
     missing = Classes.missing
     model = models.Regressor
     inputs = Classes.inputs
@@ -196,7 +201,7 @@ class Choice(Classes):
     """
 
     kind = "choice"
-    scores = ("accuracy",)
+    scores = criteria = ("accuracy",)
 
     def __init__(self, count):
         super().__init__(map(str, range(count)))

@@ -7,7 +7,7 @@ its global sum of weights, gradients are summed over micro-batches and replicas,
 import tensorflow as tf
 
 from bert_tf import optimizers, weights
-from bert_tf.distribute import on_first_replica, replica_number, share_out, total
+from bert_tf.distribute import on_first_replica, replica_number, share_out, spans_processes, total
 from bert_tf.encoder import in_fixed_rows, trimmed
 from bert_tf.errors import UserError
 
@@ -51,18 +51,20 @@ class Learner:
         """What a checkpoint must hold, beside the position in the data: frozen weights too, so that it is a model."""
         return {"weights": self.variables, "optimizer": self.optimizer.state(), "loss_scale": self.scale.state()}
 
-    def step(self, batch):
+    def step(self, batch, *, stops=False):
         """Improves the model by one global batch, {name: [B, ...]}.
 
         Returns "measures", {name: [sum of values * weights, sum of weights]}, "gradient_norm" (before clipping),
-        "learning_rate" and "tokens", as tensors that nobody has waited for.
+        "diverged" (the norm is not a number, nor will it be), "learning_rate" and "tokens", as tensors that nobody has
+        waited for. Where several processes train together, "stops" too: how many replicas were called with `stops`.
         """
-        return self._step(share_out(self.strategy, batch))
+        wish = [tf.constant(float(stops))] if spans_processes(self.strategy) else []
+        return self._step(share_out(self.strategy, batch), *wish)
 
-    def _on_replicas(self, batch):
-        return on_first_replica(self.strategy, self.strategy.run(self._on_replica, args=(batch,)))
+    def _on_replicas(self, batch, *wish):
+        return on_first_replica(self.strategy, self.strategy.run(self._on_replica, args=(batch, *wish)))
 
-    def _on_replica(self, batch):
+    def _on_replica(self, batch, *wish):
         sums = {name: total(tf.reduce_sum(w)) for name, w in self.task.weights(batch).items()}
         seed = tf.constant([self.config.random_seed, 0], tf.int32)
         for number in (tf.cast(self.optimizer.step, tf.int32), replica_number()):
@@ -73,9 +75,12 @@ class Learner:
         gradients = self.scale.removed([next(reduced) if known else None for known in connected])
         rate = self.optimizer.learning_rate()
         norm = self.optimizer.apply(gradients)
-        self.scale.update(norm)
-        tokens = total(tf.reduce_sum(tf.cast(batch["lengths"], tf.float32)))
-        return {"measures": total(measures), "gradient_norm": norm, "learning_rate": rate, "tokens": tokens}
+        diverged = self.scale.update(norm)
+        counts = {"tokens": tf.reduce_sum(tf.cast(batch["lengths"], tf.float32))}
+        for stops in wish:  # one where processes train together, else none
+            counts["stops"] = tf.identity(stops)  # a tensor of this replica: only such can be summed
+        numbers = {"gradient_norm": norm, "diverged": diverged, "learning_rate": rate, **total(counts)}
+        return {"measures": total(measures), **numbers}
 
     def _over_micro_batches(self, batch, sums, seed):
         parts = self.config.num_accumulation_steps
@@ -170,10 +175,13 @@ class LossScale(tf.Module):
         return [None if gradient is None else gradient / self.factor for gradient in gradients]
 
     def update(self, norm):
-        if not self.enabled:
-            return
+        """Follows the norm of a step's gradients; returns whether it is not finite and no smaller factor will help."""
         finite = tf.math.is_finite(norm)
+        if not self.enabled:
+            return ~finite
+        diverged = ~finite & (self.factor <= 1.0)
         ripe = self.good_steps + 1 >= FLOAT16_PATIENCE
         grown = tf.where(ripe, self.factor * 2, self.factor)
         self.factor.assign(tf.where(finite, grown, tf.maximum(self.factor / 2, 1.0)))
         self.good_steps.assign(tf.where(finite & ~ripe, self.good_steps + 1, 0))
+        return diverged

@@ -3,9 +3,10 @@
 n examples, C classes, M masks of a text, K answers to a mask or a question, E entities of a text.
 """
 
-import contextlib
 import json
 import os
+
+from bert_tf.whole_files import write_lines
 
 # What a table has in its own way.
 TEXTS = ("text", "text_a", "text_b", "question", "context")
@@ -152,13 +153,13 @@ def write(folder, name, rows):
     write_rows(path, rows)
     results = name.replace("predictions", "test_results")
     numbers = (list(row.get("probabilities", {"": row.get("value")}).values()) for row in rows)
-    _write(os.path.join(folder, f"{results}.tsv"), ("\t".join(map(str, line)) + "\n" for line in numbers))
+    write_lines(os.path.join(folder, f"{results}.tsv"), ("\t".join(map(str, line)) + "\n" for line in numbers))
     return path
 
 
 def write_rows(path, rows):
     """Writes rows as they come to a .jsonl or, by its name, a .tsv file, which appears whole or not at all."""
-    _write(path, tab_separated(rows) if path.lower().endswith(".tsv") else json_lines(rows))
+    write_lines(path, tab_separated(rows) if path.lower().endswith(".tsv") else json_lines(rows))
 
 
 def json_lines(rows):
@@ -179,7 +180,7 @@ def write_submission(folder, name, rows):
     """Writes the file that GLUE's leaderboard takes: a header, then index and label (or number) of each example."""
     os.makedirs(folder, exist_ok=True)
     lines = [f"{number}\t{row['label']}\n" for number, row in enumerate(rows)]
-    _write(os.path.join(folder, name), ["index\tprediction\n", *lines])
+    write_lines(os.path.join(folder, name), ["index\tprediction\n", *lines])
 
 
 def _columns(row):
@@ -197,14 +198,3 @@ def _columns(row):
 
 def _line(values):
     return "\t".join(" ".join(str(value).split("\t")).replace("\r", " ").replace("\n", " ") for value in values) + "\n"
-
-
-def _write(path, lines):
-    try:
-        with open(f"{path}.partial", "w", encoding="utf-8", newline="") as file:
-            file.writelines(lines)
-        os.replace(f"{path}.partial", path)
-    except BaseException:  # Ctrl-C too
-        with contextlib.suppress(OSError):
-            os.remove(f"{path}.partial")
-        raise

@@ -19,11 +19,11 @@ from pathlib import Path
 
 import numpy as np
 
-from bert_tf import corpus, vocabulary
+from bert_tf import corpus, vocabulary, whole_files
 from bert_tf.buckets import BucketWriter, bucket_path, deal, number_of_buckets
 from bert_tf.errors import UserError
 from bert_tf.python_manual import python_manual
-from bert_tf.shards import Job, replacing
+from bert_tf.shards import Job
 from bert_tf.statistics import describe, summary, warnings_about
 from bert_tf.workers import write_missing
 
@@ -80,6 +80,7 @@ def prepare(folder, options, *, input_file="", eval_file="", num_workers=1, prog
     if (folder / MANIFEST).exists():
         manifest = open_records(folder)
         _check_same(folder, manifest["wanted"], wanted)
+        _remove_work(folder)  # left where a call was killed right after it wrote the manifest
         return manifest
     ready = _dealt(folder, wanted, options, sources, report)
     jobs = _jobs(folder, options, ready)
@@ -141,11 +142,10 @@ def _dealt(folder, wanted, options, sources, report):
         return json.loads(ready.read_text(encoding="utf-8"))
     (folder / WORK).mkdir(parents=True, exist_ok=True)
     try:
-        _write_json(folder / OPTIONS, wanted)
-        _write_json(ready, _deal_documents(folder / WORK, options, sources, report))
+        whole_files.write_json(folder / OPTIONS, wanted, shared=True)
+        whole_files.write_json(ready, _deal_documents(folder / WORK, options, sources, report), shared=True)
     except UserError:
-        shutil.rmtree(folder / WORK)
-        os.remove(folder / OPTIONS)
+        _remove_work(folder)
         raise
     return json.loads(ready.read_text(encoding="utf-8"))
 
@@ -169,11 +169,6 @@ def _first_difference(before, now):
         if old != new:
             return old, new
     return f"{len(before)} files", f"{len(now)} files"
-
-
-def _write_json(path, value):
-    with replacing(path) as temporary:
-        Path(temporary).write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _deal_documents(work, options, sources, report):
@@ -258,17 +253,25 @@ def _finish(folder, wanted, jobs, ready):
         hashes = [np.load(Path(job.statistics).with_suffix(".hashes.npy")) for job in split_jobs]
         statistics[split] = summary(found, hashes, wanted["max_seq_length"], jobs["train"][0].hash_bits)
     statistics["train"]["layouts"] = ready["layouts"]
-    if not statistics["train"]["instances"]:
-        raise UserError("The input has no text that the vocabulary can cut into pieces.")
+    held_out = "eval_file" if wanted["eval_input"] else "What was held out of the input (give an eval_file)"
+    for split, name in (("train", "The input"), ("eval", held_out)):
+        if jobs[split] and not statistics[split]["instances"]:
+            raise UserError(
+                f"{name} has no text that the vocabulary can cut into pieces: start in another folder with other text."
+            )
     counts = sum(np.load(Path(job.statistics).with_suffix(".counts.npy")) for job in jobs["train"])
-    with replacing(folder / COUNTS) as temporary, open(temporary, "wb") as file:
+    with whole_files.beside(folder / COUNTS, shared=True) as partial, open(partial, "wb") as file:
         np.save(file, counts)
     warnings = warnings_about(statistics, ready, nsp=wanted["nsp"])
     manifest = {"wanted": wanted, "shards": shards, "statistics": statistics, "warnings": warnings}
-    _write_json(folder / MANIFEST, manifest)
-    os.remove(folder / OPTIONS)
-    shutil.rmtree(folder / WORK)
+    whole_files.write_json(folder / MANIFEST, manifest, shared=True)
+    _remove_work(folder)
     return open_records(folder)
+
+
+def _remove_work(folder):
+    shutil.rmtree(folder / WORK, ignore_errors=True)
+    (folder / OPTIONS).unlink(missing_ok=True)
 
 
 def token_counts(folder):

@@ -11,7 +11,7 @@ from datetime import datetime
 
 import jinja2
 
-from bert_tf import curves, published, scoreboard
+from bert_tf import curves, published, scoreboard, whole_files
 from bert_tf.errors import UserError
 
 TEMPLATE = "report.html.jinja"
@@ -70,10 +70,7 @@ def write_report(folder, path=None):
 
 def write_page(path, template, **values):
     """Renders a template of this package into a file, whole or not at all; returns the path."""
-    page = _template(template).render(**values)
-    with open(f"{path}.partial", "w", encoding="utf-8") as file:
-        file.write(page)
-    os.replace(f"{path}.partial", path)
+    whole_files.write_lines(path, [_template(template).render(**values)])
     return path
 
 

@@ -1,7 +1,6 @@
 """What a run leaves behind: run.json, metrics.jsonl, TensorBoard events, checkpoints/, results and a report."""
 
 import datetime
-import glob
 import importlib.metadata
 import json
 import os
@@ -10,8 +9,10 @@ import sys
 import tempfile
 import time
 
+from bert_tf import saved_steps, whole_files
 from bert_tf.errors import UserError
 
+NOT_IN_PATHS = set("[]*?\\") - {os.sep}  # TensorFlow takes the path of a checkpoint for a pattern
 PACKAGES = ("bert-tf", "tensorflow", "tensorflow-text", "keras", "numpy", "tokenizers", "sentencex")
 
 
@@ -21,7 +22,7 @@ class RunFolder:
     def __init__(self, path, *, writes=True):
         self.path, self.writes = path, writes
         self.run = {}
-        self.events = None
+        self.events = self._held = None
 
     def file(self, *parts):
         """The path of something in the folder."""
@@ -36,8 +37,9 @@ class RunFolder:
 
         `decisive` are the flags that decide what is learned. `compared`, by default all of these, must be as they were
         at the earlier start: UserError names those that are not. It is also raised where the folder cannot be written
-        to, and where another process is at work in it.
+        to or its path has a character of patterns, and where another process is at work in it.
         """
+        self._check_path()
         before = read_json(self.file("run.json")) or {}
         self._check_same(before.get("decisive", {}), decisive if compared is None else compared)
         if self.writes:
@@ -56,6 +58,14 @@ class RunFolder:
             "phases": before.get("phases", {}),
         }
         self.update()
+
+    def _check_path(self):
+        found = next((character for character in str(self.path) if character in NOT_IN_PATHS), None)
+        if found:
+            raise UserError(
+                f"{self.path} has a {found} in it, with which TensorFlow cannot find checkpoints again: "
+                "choose another output_dir."
+            )
 
     def _check_same(self, recorded, decisive):
         changed = [
@@ -80,7 +90,7 @@ class RunFolder:
             ) from None
 
     def _lock(self):
-        """Holds the folder until this process ends, however it ends; where a file system has no locks, does nothing."""
+        """Holds the folder until `close` or the end of this process; where a file system has no locks, does nothing."""
         try:
             import fcntl
         except ImportError:  # not on Windows
@@ -89,6 +99,7 @@ class RunFolder:
         try:
             fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            self.close()
             process = (read_json(self.file("run.json")) or {}).get("process", "unknown")
             raise UserError(
                 f"Another process ({process}) is at work in {self.path}: wait for its end, or choose another folder."
@@ -96,10 +107,17 @@ class RunFolder:
         except OSError:
             return
 
+    def close(self):
+        """Lets go of the folder and of the file of events; nothing is to be written into it any more."""
+        if self.events is not None:
+            self.events.close()
+        if self._held is not None:
+            os.close(self._held)
+        self.events = self._held = None
+
     def last_step(self):
         """The step of the newest checkpoint to go on from; 0 if there is none."""
-        paths = glob.glob(os.path.join(glob.escape(self.checkpoints), "ckpt-*.index"))
-        return max((int(step) for path in paths if (step := path[:-6].rpartition("-")[2]).isdigit()), default=0)
+        return max(map(saved_steps.step_of, saved_steps.newest_first(self.checkpoints)), default=0)
 
     def update(self, **values):
         """Writes run.json with some values changed."""
@@ -118,11 +136,7 @@ class RunFolder:
         """Writes a file of the folder whole or not at all."""
         if not self.writes:
             return
-        path = self.file(name)
-        with open(f"{path}.partial", "w", encoding="utf-8") as file:
-            json.dump(value, file, indent=2, ensure_ascii=False)
-            file.write("\n")
-        os.replace(f"{path}.partial", path)
+        whole_files.write_json(self.file(name), value)
 
     def log(self, step, values):
         """Adds a line to metrics.jsonl and to the TensorBoard events."""
@@ -157,9 +171,7 @@ class RunFolder:
                         kept.append(line.rstrip("\n") + "\n")  # the last may have been cut off before its end
                 except (ValueError, KeyError, TypeError):
                     continue
-        with open(f"{path}.partial", "w", encoding="utf-8") as file:
-            file.writelines(kept)
-        os.replace(f"{path}.partial", path)
+        whole_files.write_lines(path, kept)
 
 
 class _Phase:

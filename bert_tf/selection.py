@@ -1,6 +1,5 @@
 """Which evaluation on the way was the best: when to evaluate, when it is enough, and the weights that were best."""
 
-import glob
 import json
 import math
 import os
@@ -9,6 +8,7 @@ import tempfile
 
 import tensorflow as tf
 
+from bert_tf import saved_steps
 from bert_tf.distribute import barrier, is_chief
 from bert_tf.errors import TrainingError, UserError, reason_of
 
@@ -167,7 +167,7 @@ class BestWeights:
 
     def save(self, step):
         """Saves the weights as those of this step; earlier ones stay until `forget_others`."""
-        path = os.path.join(self.scratch or self.folder, f"ckpt-{step}")
+        path = saved_steps.path_of(self.scratch or self.folder, step)
         try:
             self.checkpoint.write(path)
         except tf.errors.OpError as error:
@@ -179,7 +179,7 @@ class BestWeights:
     def load(self, step):
         """Puts the weights of a step back into the model."""
         try:
-            self.checkpoint.read(os.path.join(self.folder, f"ckpt-{step}")).assert_existing_objects_matched()
+            self.checkpoint.read(saved_steps.path_of(self.folder, step)).assert_existing_objects_matched()
         except Exception as error:  # a damaged file raises anything from DataLossError to IndexError
             raise UserError(
                 f"The best weights, of step {step}, cannot be read from {self.folder} ({reason_of(error)}): "
@@ -188,9 +188,9 @@ class BestWeights:
 
     def forget_others(self, step):
         """Removes the weights of other steps, once a checkpoint says that this one is the best."""
-        for path in [] if self.scratch else glob.glob(os.path.join(glob.escape(self.folder), "ckpt-*")):
-            if not os.path.basename(path).startswith(f"ckpt-{step}."):
-                shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+        folder = self.scratch or self.folder
+        for path in saved_steps.files_of(folder) - saved_steps.files_of(folder, step):
+            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
 
     def close(self):
         """Throws away the folder of a process that is not the chief."""

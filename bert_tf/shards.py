@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bert_tf import pairs
+from bert_tf import pairs, whole_files
 from bert_tf.buckets import read_bucket
 from bert_tf.quiet import start_tensorflow
 
@@ -61,31 +61,12 @@ def write_shard(job):
     documents, statistics, counts, hashes = tokenized(job)
     rows = instances(documents, job)
     statistics |= write_records(documents, rows, job)
-    beside = Path(job.statistics)
+    place = Path(job.statistics)
     for name, array in ((".counts.npy", counts), (".hashes.npy", hashes)):
-        with replacing(beside.with_suffix(name)) as temporary, open(temporary, "wb") as file:
+        with whole_files.beside(place.with_suffix(name), shared=True) as partial, open(partial, "wb") as file:
             np.save(file, array)
-    with replacing(beside) as temporary:
-        Path(temporary).write_text(json.dumps(statistics), encoding="utf-8")
+    whole_files.write_lines(place, [json.dumps(statistics)], shared=True)
     return statistics
-
-
-class replacing:
-    """Gives a name to write to, beside `path` or in `folder`; on success that file takes the place of `path`."""
-
-    def __init__(self, path, folder=None):
-        self.path = str(path)
-        folder = folder or os.path.dirname(self.path)
-        self.temporary = os.path.join(folder, f"{os.path.basename(self.path)}.{os.getpid()}.part")
-
-    def __enter__(self):
-        return self.temporary
-
-    def __exit__(self, kind, error, trace):
-        if kind is None:
-            os.replace(self.temporary, self.path)
-        elif os.path.exists(self.temporary):
-            os.remove(self.temporary)
 
 
 def instances(documents, job):
@@ -186,7 +167,7 @@ def write_records(documents, rows, job):
     tokenizer, _ = _tokenizer(job.vocab_file, job.lower_case)
     ids, cls, sep = documents.ids, [tokenizer.cls_id], [tokenizer.sep_id]
     total = 0
-    with replacing(job.shard, os.path.dirname(job.statistics)) as temporary:
+    with whole_files.beside(job.shard, shared=True, folder=os.path.dirname(job.statistics)) as temporary:
         with tf.io.TFRecordWriter(temporary, options="GZIP" if job.shard.endswith(".gz") else None) as writer:
             for place, (start, end, second, second_end, random_next) in enumerate(rows.tolist()):
                 token_ids = cls + ids[start:end].tolist() + sep

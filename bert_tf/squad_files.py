@@ -7,7 +7,7 @@ import json
 import math
 import os
 
-from bert_tf import squad_scores
+from bert_tf import squad_scores, whole_files
 from bert_tf.errors import UserError
 
 PREDICTIONS, N_BEST, NULL_ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
@@ -24,11 +24,7 @@ def write(folder, questions, told):
     if any(one["null_odds"] is not None for one in told):
         contents[NULL_ODDS] = {question.id: one["null_odds"] for question, one in pairs}
     for name, content in contents.items():
-        path = os.path.join(folder, name)
-        with open(f"{path}.partial", "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=4, ensure_ascii=False)
-            file.write("\n")
-        os.replace(f"{path}.partial", path)
+        whole_files.write_json(os.path.join(folder, name), content, indent=4)
     return os.path.join(folder, PREDICTIONS)
 
 

@@ -3,6 +3,7 @@
 `options` are the flags of a script that fine-tunes, a frozen dataclass. n examples, C classes. Free of TensorFlow.
 """
 
+import contextlib
 import dataclasses
 import gc
 import itertools
@@ -13,6 +14,7 @@ import statistics
 
 import numpy as np
 
+from bert_tf import whole_files
 from bert_tf.errors import TrainingError, UserError
 from bert_tf.run_folder import RunFolder, read_json
 
@@ -108,9 +110,9 @@ def go_through(runs, folder, run):
         print(f"Run {number} of {len(runs)}: {name}{' is finished' if name in finished else ''}", flush=True)
         try:
             if name not in finished:
-                own = RunFolder(options.output_dir, writes=folder.writes)
-                run(options, own)
-                own.finish()
+                with contextlib.closing(RunFolder(options.output_dir, writes=folder.writes)) as own:
+                    run(options, own)
+                    own.finish()
             outcomes[name] = outcome_of(options.output_dir)
         except Diverged as error:
             log.warning("%s failed: %s", name, error)
@@ -266,9 +268,8 @@ def take_up(folder, name):
     from bert_tf import checkpoint_files, checkpoints
 
     source = folder.file(name)
-    partial = folder.file(f"{WEIGHTS}.partial")
-    checkpoint_files.write_safetensors(partial, checkpoints.read(source).weights, maker="bert_tf")
-    os.replace(partial, folder.file(WEIGHTS))
+    with whole_files.beside(folder.file(WEIGHTS)) as partial:
+        checkpoint_files.write_safetensors(partial, checkpoints.read(source).weights, maker="bert_tf")
     for entry in sorted(set(os.listdir(source)) - OF_A_RUN):
         path, target = os.path.join(source, entry), folder.file(entry)
         if entry.endswith(".partial"):

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
+from bert_tf import saved_steps
 from bert_tf.distribute import barrier, gathered, is_chief, on_first_replica, share_out, total
 from bert_tf.encoder import trimmed
 from bert_tf.errors import Interrupted, TrainingError, UserError, reason_of
@@ -29,10 +30,12 @@ def train(task, model, config, strategy, folder):
     Interrupted after SIGTERM or Ctrl-C, with everything saved.
     """
     loop = _Loop(task, model, config, strategy, folder)
-    with _stop_requested() as stop, progress("training", config.num_train_steps) as report:
-        step = loop.run(stop, report)
-    barrier(strategy)
-    loop.close()
+    try:
+        with _stop_requested() as stop, progress("training", config.num_train_steps) as report:
+            step = loop.run(stop, report)
+        barrier(strategy)
+    finally:
+        loop.close()
     said, outcome = loop.selection.outcome(step)
     for sentence in said:
         print(sentence, flush=True)
@@ -67,12 +70,15 @@ class _Loop:
             self._evaluate(step)
             if self._is_last(step):
                 self._save(step)
+        self.log.begin()
         while not self._is_last(step):
             step += 1
-            self.log.add(step, _step(self.learner, self.batches, step))
-            stopping = list(stop)
+            result = _step(self.learner, self.batches, step, stops=bool(stop))
+            self.log.add(step, result)
+            stopping = _agreed(stop, result)
             self._after(step, stopping, report)
             if stopping and not self._is_last(step):
+                barrier(self.learner.strategy)
                 raise Interrupted(
                     f"Stopped after step {step}, which is saved; the same command goes on from there.", stopping[0]
                 )
@@ -87,11 +93,13 @@ class _Loop:
         evaluates = self.selection.is_due(step) and (not stopping or step == steps)
         saves = stopping or step % self.config.save_checkpoints_steps == 0
         if evaluates or saves or step == steps or step % max(1, min(100, steps // 100)) == 0:
-            report(step, self.log.write(step, expect_finite=not self.learner.scale.enabled))
+            report(step, self.log.write(step))
         if evaluates:
             self._evaluate(step)
         if saves or self._is_last(step):
             self._save(step)
+        if evaluates or saves:
+            self.log.begin()
 
     def _evaluate(self, step):
         """Evaluates, says and notes the results."""
@@ -167,11 +175,18 @@ class Evaluator:
         return total(sums), gathered(self.task.answers(outputs, batch)) if self.task.answers else {}
 
 
-def _step(learner, batches, step):
+def _agreed(stop, result):
+    """The signals to stop for after a step; where processes train together all stop if one had a signal before it."""
+    if "stops" not in result:
+        return list(stop)
+    return (list(stop) or [signal.SIGTERM]) if result["stops"].numpy() > 0 else []
+
+
+def _step(learner, batches, step, *, stops):
     try:
         with readable():
             batch = next(batches)
-        return learner.step(batch)
+        return learner.step(batch, stops=stops)
     except (tf.errors.ResourceExhaustedError, MemoryError) as error:
         raise TrainingError(
             f"Memory ran out in step {step} with train_batch_size {learner.config.train_batch_size} "
@@ -196,16 +211,20 @@ class _Log:
     """Gathers what steps return and writes their means, so that nobody waits for every single step."""
 
     def __init__(self, task, folder):
-        self.task, self.folder, self.pending, self.since = task, folder, [], time.monotonic()
+        self.task, self.folder, self.pending = task, folder, []
+        self.begin()
+
+    def begin(self):
+        """Counts seconds from now on: evaluating and saving are not training."""
+        self.since = time.monotonic()
 
     def add(self, step, result):
         self.pending.append((step, result))
 
-    def write(self, step, *, expect_finite):
-        """Writes one line of metrics over the steps since the last one; returns its short form."""
+    def write(self, step):
+        """Writes one line of metrics over the steps since the last one; returns its short form. Raises Diverged."""
         results = [(number, tf.nest.map_structure(lambda x: x.numpy(), result)) for number, result in self.pending]
-        if expect_finite:
-            self._expect_finite(results)
+        self._expect_finite(results)
         summed = {
             name: sum(np.float64(result["measures"][name]) for _, result in results)
             for name in results[0][1]["measures"]
@@ -216,17 +235,17 @@ class _Log:
         values["gradient_norm"] = float(np.mean([result["gradient_norm"] for _, result in results]))
         values["tokens_per_second"] = float(sum(result["tokens"] for _, result in results)) / seconds
         self.folder.log(step, values)
-        self.pending, self.since = [], time.monotonic()
+        self.pending = []
+        self.begin()
         return f"loss {values['loss']:.3f}  {values['tokens_per_second']:.0f} tokens/s"
 
     def _expect_finite(self, results):
         for step, result in results:
-            if not np.isfinite(result["gradient_norm"]):
-                kept = sorted(os.listdir(self.folder.checkpoints)) if os.path.isdir(self.folder.checkpoints) else []
-                last = [name.removesuffix(".index") for name in kept if name.endswith(".index")]
+            if result["diverged"]:
+                kept = map(os.path.basename, saved_steps.newest_first(self.folder.checkpoints))
                 raise Diverged(
                     f"The loss or its gradient is not a number in step {step}. Kept: "
-                    f"{', '.join(last) or 'no checkpoint'}. Start again in another output_dir with a lower "
+                    f"{', '.join(kept) or 'no checkpoint'}. Start again in another output_dir with a lower "
                     "learning_rate, more num_warmup_steps, or precision=float32."
                 )
 

@@ -1,14 +1,13 @@
 """The state of a training run on disk: saved whole, restored from the last one that is whole."""
 
-import glob
 import logging
 import os
-import re
 import shutil
 import tempfile
 
 import tensorflow as tf
 
+from bert_tf import saved_steps
 from bert_tf.errors import TrainingError, UserError, reason_of
 
 
@@ -17,25 +16,28 @@ class TrainState:
 
     `parts` is {name: variables, dictionaries of them, or an iterator}. A process that is not the chief must take part
     in saving but must not write into the run folder: it writes into a folder of its own, which is thrown away.
-    The newest `kept` checkpoints stay; with 0 all do.
+    The newest `kept` checkpoints stay, with 0 all; of those that are thrown away the newest one.
     """
 
     def __init__(self, folder, parts, *, writes=True, kept=3):
         self.folder = folder
         self.checkpoint = tf.train.Checkpoint(**parts)
         self.scratch = None if writes else tempfile.mkdtemp()
-        self.manager = tf.train.CheckpointManager(self.checkpoint, self.scratch or folder, max_to_keep=kept or None)
+        kept = 1 if self.scratch else kept or None
+        self.manager = tf.train.CheckpointManager(self.checkpoint, self.scratch or folder, max_to_keep=kept)
 
     def save(self, step):
         """Saves under the number of the step; what was saved before stays if that fails."""
+        folder = self.scratch or self.folder
+        before = saved_steps.files_of(folder, step)
         try:
             self.manager.save(checkpoint_number=step)
         except tf.errors.OpError as error:
-            for partial in glob.glob(os.path.join(self.folder, f"ckpt-{step}[._]*")):
+            for partial in saved_steps.files_of(folder, step) - before:
                 shutil.rmtree(partial) if os.path.isdir(partial) else os.remove(partial)
             raise TrainingError(
-                f"The checkpoint of step {step} could not be written to {self.folder} ({reason_of(error)}). "
-                f"Kept: {', '.join(map(os.path.basename, saved(self.folder))) or 'none'}. "
+                f"The checkpoint of step {step} could not be written to {folder} ({reason_of(error)}). "
+                f"Kept: {', '.join(map(os.path.basename, saved_steps.newest_first(self.folder))) or 'none'}. "
                 "Make room and start the same command again."
             ) from None
 
@@ -44,7 +46,7 @@ class TrainState:
 
         Raises UserError if there are some and none can be read.
         """
-        paths = saved(self.folder)
+        paths = saved_steps.newest_first(self.folder)
         for path in paths:
             try:
                 self.checkpoint.restore(path).assert_consumed()
@@ -52,7 +54,7 @@ class TrainState:
                 reason = reason_of(error)
                 logging.getLogger("bert_tf").warning("Passed over the damaged checkpoint %s (%s).", path, reason)
             else:
-                return step_of(path)
+                return saved_steps.step_of(path)
         if paths:
             raise UserError(f"None of the checkpoints in {self.folder} can be read: remove the folder to start anew.")
         return 0
@@ -65,20 +67,7 @@ class TrainState:
 
 def load_weights(variables, folder):
     """Puts the weights of the newest checkpoint in `folder` into {name: variable}; the rest of it is left aside."""
-    paths = saved(folder)
+    paths = saved_steps.newest_first(folder)
     if not paths:
         raise UserError(f"There is no checkpoint in {folder}: train first (do_train).")
     tf.train.Checkpoint(weights=variables).restore(paths[0]).expect_partial().assert_existing_objects_matched()
-
-
-def saved(folder):
-    """Prefixes of the checkpoints in a folder, newest first; TensorFlow writes the index last."""
-    paths = [path.removesuffix(".index") for path in glob.glob(os.path.join(folder, "ckpt-*.index"))]
-    return sorted(
-        (path for path in paths if re.fullmatch(r"ckpt-\d+", os.path.basename(path))), key=step_of, reverse=True
-    )
-
-
-def step_of(path):
-    """The step in the name of a checkpoint."""
-    return int(path.rpartition("-")[2])

@@ -4,12 +4,12 @@ import bisect
 import itertools
 import json
 import logging
-import os
 import re
 import unicodedata
 from collections import Counter
 from pathlib import Path
 
+from bert_tf import whole_files
 from bert_tf.characters import MAX_CHARACTERS, is_accent, words
 from bert_tf.errors import UserError
 
@@ -84,13 +84,7 @@ def write(path, vocabulary):
     bad = next((piece for piece in vocabulary if piece != piece.strip() or "\n" in piece), None)
     if bad is not None:
         raise UserError(f"The piece {bad!r} has white space around it or a line break in it; no file can hold it.")
-    path = Path(path)
-    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        beside.write_bytes("".join(f"{piece}\n" for piece in vocabulary).encode())
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    whole_files.write_lines(path, (f"{piece}\n" for piece in vocabulary), shared=True)
 
 
 def extend(vocabulary, new_words, *, lower_case=True):

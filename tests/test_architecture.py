@@ -14,7 +14,7 @@ SCRIPTS = sorted(ROOT.glob("run_*.py"))
 
 # Where each module of bert_tf stands; tasks, checkpoints and commands are open: a new file in them stands there too.
 SIDES = {
-    "ground": "cluster config errors memory progress quiet vector_choice",
+    "ground": "cluster config errors memory progress quiet saved_steps vector_choice whole_files",
     "text": "characters normalizer double_array wordpiece text vocabulary text_layout python_manual corpus buckets "
     "pairs shards workers statistics records masking pipeline tables examples prepared_datasets windows asked "
     "questions manual_questions question_windows original_alignment tag_schemes conll_files tag_windows "
@@ -49,7 +49,7 @@ MAY_IMPORT = {
 NO_TENSORFLOW = (
     "config errors memory progress characters vocabulary text_layout python_manual corpus buckets pairs statistics "
     "records workers curves report flags preparation starting_point fine_tuning sweep run_folder task tables "
-    "examples prepared_datasets metrics predictions "
+    "examples prepared_datasets metrics predictions whole_files saved_steps "
     "asked exported scoreboard checkpoints checkpoint_files engines device_flags commands commands.convert "
     "commands.predict commands.extract commands.evaluate commands.export commands.report published comparison "
     "vector_choice feature_files feature_tables squad_scores squad_files questions marked_answers"

@@ -84,6 +84,36 @@ def test_training_goes_on_where_a_saved_iterator_stood(tmp_path):
     assert rows_of(next(again)) == expected
 
 
+@pytest.mark.parametrize(
+    "kind, given, expected",
+    [
+        ("one", "", ["accuracy", "macro_f1"]),
+        ("one", "macro_f1", ["macro_f1", "accuracy"]),
+        ("one", "f1", ["f1", "accuracy", "macro_f1"]),
+        ("several", "macro_f1", ["macro_f1", "micro_f1", "accuracy"]),
+        ("number", "spearman", ["spearman", "pearson", "mean_squared_error"]),
+    ],
+)
+def test_the_score_that_decides_can_be_chosen(kind, given, expected):
+    task = task_of(kind, criterion=given, eval_splits={"matched_": "dev", "other_": "dev"})
+    guessed = {"logits": np.zeros([7, 2]), "probabilities": np.ones([7, 2]), "values": np.arange(7.0)}
+    scores = task.scores({**guessed, "row_numbers": np.arange(7)}, "dev")
+    assert (task.criterion, list(scores)) == (f"matched_{expected[0]}", expected)
+
+
+@pytest.mark.parametrize(
+    "kind, given, known",
+    [
+        ("one", "micro_f1", "accuracy, macro_f1, matthews, f1"),
+        ("number", "mean_squared_error", "pearson, spearman"),
+        ("choice", "f1", "accuracy"),
+    ],
+)
+def test_a_score_that_cannot_decide_is_refused(kind, given, known):
+    with pytest.raises(UserError, match=f"criterion is {given}; expected one of {known} for this task"):
+        task_of(kind, criterion=given)
+
+
 def test_class_weights_are_for_training_only():
     task = task_of("one", count=3, class_weights="balanced")  # cat, dog, cat
     assert task.source("train").weights.tolist() == [0.75, 1.5, 0.75]

@@ -102,7 +102,7 @@ def test_vectors_are_made_once_and_anew_for_other_weights_or_data(make, monkeypa
     (tmp_path / "train.txt").write_text(FILE, encoding="utf-8")
     vectors("last")  # are still there beside those of other weights and other data
     assert len(made) == 4 and len(set(made)) == 4
-    about = json.loads((tmp_path / "features" / made[1].replace(".npy", ".json")).read_text())
+    about = json.loads((tmp_path / "features" / (made[1].split(".npy")[0] + ".json")).read_text())
     assert about["layers"] == [4]
     assert not [name for name in os.listdir(tmp_path / "features") if "partial" in name]
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 import tiny
 
 from bert_tf import distribute, weights
+from bert_tf import learner as learners
 from bert_tf.config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.learner import Learner, LossScale, means_of
@@ -53,11 +54,14 @@ def test_three_steps_equal_the_oracle_in_losses_norms_and_weights():
 
 
 @pytest.mark.parametrize("replicas, parts", [(1, 4), (2, 2)])
-def test_twenty_steps_on_replicas_and_in_micro_batches_equal_one_device(replicas, parts):
+def test_twenty_steps_on_replicas_and_in_micro_batches_equal_one_device(monkeypatch, replicas, parts):
+    monkeypatch.setattr(learners, "spans_processes", lambda strategy: strategy.num_replicas_in_sync > 1)
     gentle = dataclasses.replace(CONFIG, learning_rate=1e-3)
     one, many = learner(gentle), learner(dataclasses.replace(gentle, num_accumulation_steps=parts), replicas)
     for seed in range(20):
-        expected, given = run(one, 1, [seed])[0], run(many, 1, [seed])[0]
+        batch = tiny.tensors(tiny.batch(seed=seed))
+        expected, given = one.step(batch), many.step(batch, stops=seed > 0)
+        assert given.get("stops") == (None if replicas == 1 else replicas * (seed > 0))
         for name, value in expected["measures"].items():
             np.testing.assert_allclose(given["measures"][name], value, rtol=1e-5)
         assert float(given["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=1e-5)
@@ -66,6 +70,12 @@ def test_twenty_steps_on_replicas_and_in_micro_batches_equal_one_device(replicas
         if name.endswith("query_key_value/bias"):
             difference[16:32] = 0  # softmax does not see the key's bias: its gradient is rounding, its update chance
         assert difference.max() < 1e-5, name
+
+
+def test_models_of_different_sizes_learn_in_turn_on_the_same_replicas():
+    small = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1)
+    norms = [float(run(learner(CONFIG, 2, config), 1)[0]["gradient_norm"]) for config in (tiny.CONFIG, small)]
+    assert np.isfinite(norms).all() and norms[0] != norms[1]
 
 
 def test_dropout_differs_between_replicas_micro_batches_and_steps():
@@ -166,3 +176,16 @@ def test_the_float16_loss_scale_leaves_the_gradient_alone_and_halves_at_an_overf
     assert float(scale.factor) == 2.0**14 and int(scale.good_steps) == 0
     scale.update(tf.constant(1.0))
     assert float(scale.factor) == 2.0**14 and int(scale.good_steps) == 1
+
+
+@pytest.mark.parametrize("enabled, factor, norm, expected", [
+    (True, 2.0, np.nan, False), (True, 1.0, np.nan, True), (True, 1.0, 3.0, False),
+    (False, 1.0, np.inf, True), (False, 1.0, 3.0, False),
+])  # fmt: skip
+def test_a_norm_that_is_no_number_is_an_overflow_while_the_scale_can_fall_and_then_the_end(
+    enabled, factor, norm, expected
+):
+    scale = LossScale(enabled=enabled)
+    scale.factor.assign(factor)
+    assert bool(scale.update(tf.constant(norm))) is expected
+    assert float(scale.factor) == 1

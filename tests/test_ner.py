@@ -91,7 +91,7 @@ def options(folder, **changes):
     """The flags that the task reads."""
     files = {"data_dir": str(folder), "train_file": "", "eval_file": "", "predict_file": ""}
     columns = {"word_column": 1, "tag_column": -1, "tag_scheme": "auto", "position_digits": False, "labels": ""}
-    rows = {"max_seq_length": 16, "doc_stride": 0, "document_context": False, "feature_layers": ""}
+    rows = {"max_seq_length": 16, "doc_stride": 0, "document_context": False, "feature_layers": "", "criterion": ""}
     return types.SimpleNamespace(**{**files, **columns, **rows, **changes})
 
 
@@ -116,6 +116,7 @@ def test_conll2003_goes_by_its_own_names_and_labels_of_a_model_need_no_training_
         ({"train.txt": "a\n"}, {}, "train.txt has words only; expected a column with their tags too"),
         ({"train.txt": "a B-X\n", "dev.txt": ""}, {}, "dev.txt holds no words"),
         ({"train.txt": "a B-X\n"}, {"eval_file": "none.txt"}, "There is no none.txt: give the file as eval_file, or"),
+        ({}, {"criterion": "accuracy"}, "criterion is accuracy; tags are judged by the f1 of entities: leave it out"),
     ],
 )
 def test_what_is_wrong_with_the_files_is_said_in_a_sentence(files, changes, said, tmp_path):

@@ -60,7 +60,13 @@ def test_every_fifth_passage_of_a_chapter_is_held_out_and_new_topics_are_left_ou
 
 def test_the_task_has_chapters_as_classes_and_nothing_to_predict():
     options = types.SimpleNamespace(
-        max_seq_length=16, class_weights="none", long_texts="cut", doc_stride=0, max_windows=1, window_pooling="mean"
+        max_seq_length=16,
+        class_weights="none",
+        criterion="",
+        long_texts="cut",
+        doc_stride=0,
+        max_windows=1,
+        window_pooling="mean",
     )
     tokenizer = tiny.Words(["the"])
     task = tasks.get("python_manual")(options, lambda texts: tokenizer if next(texts()) else None)

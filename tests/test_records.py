@@ -4,6 +4,7 @@ import json
 import os
 import random
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -148,7 +149,7 @@ def test_an_interrupted_call_goes_on_with_the_missing_shards(tmp_path, vocab_fil
 
     def interrupted(job):
         if len(written) == 2:
-            Path(job.statistics).with_suffix(".123.part").write_bytes(b"half")
+            Path(job.statistics).with_suffix(".123.partial").write_bytes(b"half")
             raise KeyboardInterrupt
         written.append(job.shard)
         return shards.write_shard(job)
@@ -166,10 +167,14 @@ def test_an_interrupted_call_goes_on_with_the_missing_shards(tmp_path, vocab_fil
     assert shard_bytes(tmp_path / "r") == shard_bytes(tmp_path / "whole")
 
 
-def test_records_that_are_ready_are_not_made_again(tmp_path, vocab_file, text, monkeypatch):
+def test_records_that_are_ready_are_not_made_again_and_the_work_is_removed(tmp_path, vocab_file, text, monkeypatch):
     first = prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+    for name in ("work/train-00000.jsonl", "options.json"):  # a call was killed right after it wrote the manifest
+        (tmp_path / "r" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "r" / name).touch()
     monkeypatch.setattr(workers, "write_shard", None)
     assert prepare(tmp_path / "r", options(vocab_file), input_file=text) == first
+    assert not {"work", "options.json"} & set(os.listdir(tmp_path / "r"))
 
 
 def test_other_options_or_other_text_in_the_same_folder_are_named(tmp_path, vocab_file, text):
@@ -199,6 +204,13 @@ def test_an_eval_file_is_used_as_it_is(tmp_path, vocab_file, text):
     manifest = prepare(tmp_path / "r", options(vocab_file), **files, num_workers=IN_THIS_PROCESS)
     assert manifest["statistics"]["train"]["documents"] == 120
     assert manifest["statistics"]["eval"]["documents"] == 80
+
+
+def test_held_out_text_without_a_single_piece_is_a_mistake(tmp_path, vocab_file, text):
+    (tmp_path / "blank.txt").write_text("\u200b\n", encoding="utf-8")
+    files = {"input_file": text + "/a.txt", "eval_file": tmp_path / "blank.txt"}
+    with pytest.raises(UserError, match="eval_file has no text that the vocabulary can cut into pieces"):
+        prepare(tmp_path / "r", options(vocab_file), **files, num_workers=IN_THIS_PROCESS)
 
 
 def test_a_corpus_of_one_document_is_evaluated_on_itself_with_warnings(tmp_path, vocab_file):
@@ -252,25 +264,11 @@ def test_impossible_options_are_named(vocab_file, changes):
 
 
 def test_a_failing_worker_is_one_clear_error(tmp_path, vocab_file, text, monkeypatch):
-    class Pool:
-        def __init__(self, *arguments, **more):
-            pass
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error):
-            return False
-
-        def submit(self, function, job):
-            future = workers.concurrent.futures.Future()
-            future.set_exception(OSError(28, "No space left on device"))
-            return future
-
-        def shutdown(self, **how):
-            pass
-
-    monkeypatch.setattr(workers.concurrent.futures, "ProcessPoolExecutor", Pool)
+    future = workers.concurrent.futures.Future()
+    future.set_exception(OSError(28, "No space left on device"))
+    pool = mock.MagicMock()
+    pool.return_value.__enter__.return_value.submit.return_value = future
+    monkeypatch.setattr(workers.concurrent.futures, "ProcessPoolExecutor", pool)
     with pytest.raises(UserError, match=r"Writing .*tfrecord failed .*No space left on device.*; finished shards"):
         prepare(tmp_path / "r", options(vocab_file), input_file=text)
 

@@ -15,11 +15,6 @@ def opened(path, *, writes=True, **decisive):
     return folder
 
 
-def end(folder):
-    """Lets go of the folder as the end of the process would."""
-    os.close(folder._held)
-
-
 def lines(path):
     return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
 
@@ -38,7 +33,7 @@ def test_a_second_start_keeps_the_beginning_and_adds_to_the_phases(tmp_path):
     first = opened(tmp_path, size="tiny")
     first.update(started="2026-01-01T00:00:00+00:00")
     first.update(phases={"train": 100.0})
-    end(first)
+    first.close()
     second = opened(tmp_path, size="tiny")
     with second.phase("train"):
         pass
@@ -57,7 +52,7 @@ def test_a_phase_that_fails_is_counted_and_its_error_passed_on(tmp_path):
 
 
 def test_another_configuration_is_refused_with_every_difference_and_nothing_changes(tmp_path):
-    end(opened(tmp_path, size="tiny", rate=0.1, same=1))
+    opened(tmp_path, size="tiny", rate=0.1, same=1).close()
     before = (tmp_path / "run.json").read_bytes()
     with pytest.raises(UserError) as refused:
         opened(tmp_path, size="base", rate=0.2, same=1)
@@ -66,11 +61,15 @@ def test_another_configuration_is_refused_with_every_difference_and_nothing_chan
     assert (tmp_path / "run.json").read_bytes() == before
 
 
-def test_two_runs_at_once_in_one_folder_are_refused(tmp_path):
+def test_two_runs_at_once_in_one_folder_are_refused_until_the_first_is_closed_with_all_its_files(tmp_path):
+    import psutil
+
     first = opened(tmp_path)
+    first.log(1, {"loss": 1.0})
     with pytest.raises(UserError, match=f"Another process .{os.getpid()}. is at work in {tmp_path}"):
         opened(tmp_path)
-    end(first)
+    first.close()
+    assert not [file.path for file in psutil.Process().open_files() if file.path.startswith(str(tmp_path))]
     opened(tmp_path)
 
 
@@ -78,6 +77,13 @@ def test_a_path_that_is_a_file_is_refused_in_one_sentence(tmp_path):
     (tmp_path / "run").write_text("text")
     with pytest.raises(UserError, match="run cannot be written to .*choose another output_dir"):
         opened(tmp_path / "run")
+
+
+@pytest.mark.parametrize("name, character", [("mrpc[1]", r"\["), ("a]", "]"), ("a*", r"\*"), ("a?b", r"\?")])
+def test_a_path_that_tensorflow_would_take_for_a_pattern_is_refused(tmp_path, name, character):
+    with pytest.raises(UserError, match=f"has a {character} in it, .*: choose another output_dir"):
+        opened(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_damaged_run_json_does_not_stop_a_run(tmp_path):

@@ -1,9 +1,11 @@
 """Evaluation on the way: when, when it stops early, which weights it ends with, and that a killed run decides alike."""
 
+import contextlib
 import dataclasses
 import json
 import os
 import signal
+import types
 
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ import tiny
 from bert_tf import checkpoints, distribute, weights
 from bert_tf.config import FineTuningConfig
 from bert_tf.errors import Interrupted, UserError
+from bert_tf.fine_tuning_flags import FineTuningFlags
+from bert_tf.fine_tuning_run import open_folder
 from bert_tf.learner import Learner
 from bert_tf.run_folder import RunFolder, read_json
 from bert_tf.selection import BestWeights, Evaluations, is_due
@@ -55,6 +59,45 @@ def test_the_best_evaluation_is_the_first_of_equals_and_not_a_number_is_the_wors
     assert again.values == found.values
 
 
+def test_of_weights_that_are_thrown_away_the_best_only_are_held(tmp_path):
+    best = BestWeights({"a": tf.Variable(1.0)}, str(tmp_path / "best"), writes=False)
+    for step in (2, 4):
+        best.save(step)
+        best.forget_others(step)
+    assert [name for name in os.listdir(best.scratch) if name.endswith(".index")] == ["ckpt-4.index"]
+    best.close()
+    assert not os.path.exists(best.scratch) and not (tmp_path / "best").exists()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Flags(FineTuningFlags):
+    output_dir: str = "out"
+    task_name: str = "tiny"
+
+
+@pytest.mark.parametrize(
+    "options, is_free",
+    [
+        ({}, True),
+        ({"keep_best": True}, False),
+        ({"early_stop_patience": 2}, False),
+        ({"keep_best": True, "early_stop_patience": 2, "eval_steps": 50}, True),
+    ],
+)
+def test_how_often_it_saves_may_change_unless_what_is_evaluated_then_decides(tmp_path, options, is_free):
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "ckpt-3.index").touch()
+    refusal = pytest.raises(UserError, match=r"another configuration \(save_checkpoints_steps: 1000 there, 300 now\)")
+    for interval, expected in (
+        (1000, contextlib.nullcontext()),
+        (300, contextlib.nullcontext() if is_free else refusal),
+    ):
+        flags = Flags(**options, save_checkpoints_steps=interval)
+        script = types.SimpleNamespace(free_flags=frozenset(), model_flags=frozenset())
+        with expected, contextlib.closing(RunFolder(str(tmp_path))) as folder:
+            open_folder(folder, flags, script)
+
+
 @pytest.fixture
 def scripted(monkeypatch):
     """Evaluations that answer SCORES, by the number of steps of the learner that was made last."""
@@ -92,7 +135,7 @@ def run(path, replicas=1, **options):
     try:
         step = train(task, model, dataclasses.replace(CONFIG, **options), strategy, folder)
     finally:
-        os.close(folder._held)  # as at the end of a process
+        folder.close()
     return step, {name: variable.numpy() for name, variable in weights.variables(model).items()}
 
 
@@ -158,8 +201,8 @@ def after_step(number, action):
     """Learner.step that does something after so many steps."""
     step = Learner.step
 
-    def wrapped(self, batch):
-        result = step(self, batch)
+    def wrapped(self, batch, **options):
+        result = step(self, batch, **options)
         if int(self.optimizer.step.numpy()) == number:
             action()
         return result

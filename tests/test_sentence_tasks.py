@@ -49,6 +49,7 @@ def folder(tmp_path_factory):
 def task_of(name, data_dir, **given):
     options = dict.fromkeys("text_columns labels train_file eval_file predict_file id_column tfds_dir".split(), "")
     options |= {"data_dir": str(data_dir), "max_seq_length": 8, "class_weights": "none", "use_tfds": False}
+    options |= {"criterion": "", "do_eval": False, "eval_fraction": 0.1}
     options |= {"long_texts": "cut", "doc_stride": 2, "max_windows": 2, "window_pooling": "mean"}
     options |= {"label_column": "l", "label_type": "class", "label_separator": ","}
     return tasks.get(name)(types.SimpleNamespace(**{**options, **given}), lambda texts: TOKENIZER)
@@ -119,6 +120,34 @@ def test_a_table_of_pairs_finds_its_classes_and_refuses_others(folder):
     assert not task.source("test").is_known
     with pytest.raises(UserError, match="In line 2 of .*dev.tsv the label is 'c'; expected one of a, b"):
         task.source("dev")
+
+
+def test_a_part_of_a_single_table_is_held_out_and_the_same_texts_are_never_on_both_sides(tmp_path, caplog):
+    rows = [f"text {number // 2},{'ab'[number % 2]}" for number in range(400)]  # each text twice
+    (tmp_path / "train.csv").write_text("\n".join(["t,l", *rows, "alone,c"]) + "\n")
+    task = task_of("table", tmp_path, text_columns="t", do_eval=True, eval_fraction=0.25)
+    train, dev = ({example.texts for example in task.source(split).examples} for split in ("train", "dev"))
+    assert not train & dev and len(train | dev) == 201 and 30 < len(dev) < 70
+    assert task.goal.labels == ("a", "b", "c")  # though one of them is on one side only
+    assert f"{task.source('dev').count} of the 401 rows of {tmp_path / 'train.csv'} are held out" in caplog.text
+    again = task_of("table", tmp_path, text_columns="t", do_eval=True, eval_fraction=0.25)
+    assert {example.texts for example in again.source("dev").examples} == dev
+    (tmp_path / "dev.csv").write_text("t,l\ntext 1,a\n")
+    assert task_of("table", tmp_path, text_columns="t", do_eval=True).source("train").count == 401
+
+
+@pytest.mark.parametrize(
+    "fraction, complaint",
+    [
+        (0.0, "eval_fraction is 0.0; expected more than 0 and less than 1, or a table as eval_file"),
+        (1.0, "eval_fraction is 1.0; expected"),
+        (0.001, "With eval_fraction=0.001, 2 rows of .*train.csv are left to train on and 0 to evaluate on"),
+    ],
+)
+def test_a_part_that_cannot_be_held_out_is_refused(tmp_path, fraction, complaint):
+    (tmp_path / "train.csv").write_text("t,l\nx,a\ny,b\n")
+    with pytest.raises(UserError, match=complaint):
+        task_of("table", tmp_path, text_columns="t", do_eval=True, eval_fraction=fraction).source("train")
 
 
 def test_classes_may_be_given_and_numbers_are_sorted_as_numbers(folder):

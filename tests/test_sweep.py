@@ -14,6 +14,7 @@ from test_run_classifier import ROOT, TINY
 from bert_tf import checkpoints, sweep
 from bert_tf.errors import UserError
 from bert_tf.run_folder import RunFolder
+from bert_tf.train import Diverged
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -148,6 +149,24 @@ def test_a_folder_is_of_one_run_or_of_several(tmp_path):
     (tmp_path / "one" / "checkpoints" / "ckpt-3.index").touch()
     with pytest.raises(UserError, match="holds a single run: choose another output_dir"):
         sweep.expect_free(RunFolder(str(tmp_path / "one")), several=True)
+
+
+def test_the_folder_of_a_run_is_let_go_of_when_the_run_ends_even_if_it_failed(tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "_release", lambda: None)  # other tests have models in this process
+
+    def run(options, own):
+        own.open(name="trial", flags={}, decisive={})
+        own.write_json("eval_results.json", {"accuracy": 0.5})
+        if options.random_seed == 8:
+            raise Diverged("The loss is not a number.")
+
+    runs = sweep.plan(Options(output_dir=str(tmp_path), num_seeds=2))
+    outcomes = sweep.go_through(runs, RunFolder(str(tmp_path)), run)
+    assert list(outcomes.values()) == [
+        {"results": {"accuracy": 0.5}, "collapsed": None}, {"failed": "The loss is not a number."}
+    ]  # fmt: skip
+    for options in runs.values():
+        RunFolder(options.output_dir).open(name="trial", flags={}, decisive={})
 
 
 def start(**flags):

@@ -4,10 +4,15 @@ import json
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 import warm
+
+from bert_tf import train
+from bert_tf.config import TrainConfig
 
 HERE = Path(__file__).parent
 
@@ -61,7 +66,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(uninterrupted, tmp_path):
     assert weights_of(run(tmp_path)[1]) == uninterrupted[1]
 
 
-def test_two_worker_processes_equal_two_replicas(uninterrupted, tmp_path):
+def test_two_worker_processes_equal_two_replicas_and_none_stops_alone(uninterrupted, tmp_path):
     import socket
 
     sockets = [socket.socket() for _ in range(2)]
@@ -75,6 +80,7 @@ def test_two_worker_processes_equal_two_replicas(uninterrupted, tmp_path):
             tmp_path,
             "--strategy=multi_worker",
             "--dropout=0",
+            *["--stop-at=11"] * index,  # of 12 steps: the second worker is told to stop, and both do after the last
             environment={
                 "TF_CONFIG": json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})
             },
@@ -87,3 +93,79 @@ def test_two_worker_processes_equal_two_replicas(uninterrupted, tmp_path):
     _, alone, _ = run(tmp_path / "alone", "--dropout=0")
     assert float(outputs[0][0].split()[-1]) == pytest.approx(float(alone.split()[-1]), rel=1e-6)
     assert (tmp_path / "checkpoints" / "ckpt-12.index").exists()
+
+
+def result(**changes):
+    """What a step returns, of a task without measures."""
+    numbers = {"gradient_norm": 1.0, "diverged": False, "learning_rate": 0.1, "tokens": 8.0, **changes}
+    return {"measures": {}, **{name: tf.constant(value) for name, value in numbers.items()}}
+
+
+def log_into(lines, folder="none"):
+    """A log whose lines of metrics go into a list."""
+    folder = types.SimpleNamespace(checkpoints=str(folder), log=lambda step, values: lines.append(values))
+    return train._Log(types.SimpleNamespace(objectives={}), folder)
+
+
+def test_a_step_that_has_diverged_ends_training_and_one_that_float16_overflows_in_does_not(tmp_path):
+    (tmp_path / "ckpt-4.index").touch()
+    lines = []
+    log = log_into(lines, tmp_path)
+    log.add(5, result(gradient_norm=float("nan")))
+    log.write(5)
+    log.add(6, result(gradient_norm=float("nan"), diverged=True))
+    with pytest.raises(train.Diverged, match="not a number in step 6. Kept: ckpt-4"):
+        log.write(6)
+    assert len(lines) == 1
+
+
+def test_tokens_a_second_are_those_of_training_without_evaluating_and_saving(monkeypatch):
+    clock, lines = [0.0], []
+    monkeypatch.setattr(train, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+
+    def pass_by(seconds):
+        clock[0] += seconds
+
+    loop = object.__new__(train._Loop)
+    loop.config = TrainConfig(num_train_steps=9, save_checkpoints_steps=2)
+    loop.selection = types.SimpleNamespace(is_due=lambda step: step == 3, is_enough=False)
+    loop._evaluate = loop._save = lambda step: pass_by(100)
+    loop.log = log_into(lines)
+    for step in range(1, 6):
+        pass_by(1)
+        loop.log.add(step, result())
+        loop._after(step, [], lambda *_: None)
+    assert [line["tokens_per_second"] for line in lines] == [8] * 5
+
+
+@pytest.mark.parametrize(
+    "received, stops, expected",
+    [
+        ([], None, []),
+        ([2], None, [2]),  # a process alone
+        ([], 1.0, [15]),  # another worker was asked to
+        ([2], 2.0, [2]),
+        ([2], 0.0, []),  # asked while the step ran: the next one says it to all
+    ],
+)
+def test_workers_stop_after_the_step_before_which_one_was_asked_to(received, stops, expected):
+    assert train._agreed(received, result() if stops is None else result(stops=stops)) == expected
+
+
+def test_a_loop_that_fails_is_closed_all_the_same(monkeypatch):
+    closed = []
+
+    class Full(train._Loop):
+        def __init__(self, *arguments):
+            pass
+
+        def run(self, stop, report):
+            raise train.TrainingError("The disk is full.")
+
+        def close(self):
+            closed.append(True)
+
+    monkeypatch.setattr(train, "_Loop", Full)
+    with pytest.raises(train.TrainingError, match="The disk is full"):
+        train.train(None, None, TrainConfig(), None, None)
+    assert closed == [True]

@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import TrainingError, UserError
-from bert_tf.train_state import TrainState, load_weights, saved
+from bert_tf.saved_steps import newest_first
+from bert_tf.train_state import TrainState, load_weights
 
 
 def state_in(folder, **options):
@@ -81,31 +82,43 @@ def test_only_the_last_few_are_kept(tmp_path):
     parts, state = state_in(tmp_path)
     for step in range(1, 7):
         state.save(step)
-    assert [os.path.basename(path) for path in saved(str(tmp_path))] == ["ckpt-6", "ckpt-5", "ckpt-4"]
+    assert [os.path.basename(path) for path in newest_first(str(tmp_path))] == ["ckpt-6", "ckpt-5", "ckpt-4"]
 
 
-def test_a_full_disk_is_told_and_what_was_saved_is_kept(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "step, left", [(8, []), (4, ["ckpt-4.data-00000-of-00001", "ckpt-4.index"])], ids=["anew", "over an older one"]
+)
+def test_a_full_disk_is_told_and_what_was_saved_is_kept(tmp_path, monkeypatch, step, left):
     parts, state = state_in(tmp_path)
     state.save(4)
 
     def full(checkpoint_number):
-        (tmp_path / "ckpt-8_temp").mkdir()
-        (tmp_path / "ckpt-8.data-00000-of-00001").write_bytes(b"half")
+        (tmp_path / f"ckpt-{step}_temp").mkdir()
+        (tmp_path / f"ckpt-{step}.data-00000-of-00002").write_bytes(b"half")
         raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
 
     monkeypatch.setattr(state.manager, "save", full)
-    with pytest.raises(TrainingError, match="step 8 could not be written .*No space left.* Kept: ckpt-4"):
-        state.save(8)
-    assert not [name for name in os.listdir(tmp_path) if name.startswith("ckpt-8")]
+    with pytest.raises(TrainingError, match=f"step {step} could not be written .*No space left.* Kept: ckpt-4"):
+        state.save(step)
+    assert sorted(name for name in os.listdir(tmp_path) if name.startswith(f"ckpt-{step}")) == left
     assert state_in(tmp_path)[1].restore() == 4
 
 
-def test_a_process_that_is_not_the_chief_writes_nothing_into_the_folder(tmp_path):
-    parts, state = state_in(tmp_path / "shared", writes=False)
+def test_a_process_that_is_not_the_chief_writes_nothing_into_the_folder_and_holds_one_at_most(tmp_path):
+    parts, state = state_in(tmp_path / "shared", writes=False, kept=0)
     state.save(4)
+    state.save(8)
     assert not (tmp_path / "shared").exists()
+    assert [os.path.basename(path) for path in newest_first(state.scratch)] == ["ckpt-8"]
     state.close()
     assert not os.path.exists(state.scratch)
+
+
+def test_checkpoints_are_looked_for_in_the_folder_of_that_very_name(tmp_path):
+    for name, step in (("mrpc[1]", 3), ("mrpc1", 8)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"ckpt-{step}.index").touch()
+    assert newest_first(str(tmp_path / "mrpc[1]")) == [str(tmp_path / "mrpc[1]" / "ckpt-3")]
 
 
 def test_weights_alone_can_be_loaded(tmp_path):

@@ -169,17 +169,17 @@ def test_what_is_said_of_long_texts_counts_them():
     ],
 )
 def test_windows_that_leave_gaps_or_are_none_are_refused(given, complaint):
-    flags = {"max_seq_length": 128, "class_weights": "none", "long_texts": "windows", "doc_stride": 64}
+    flags = {"max_seq_length": 128, "class_weights": "none", "criterion": "", "long_texts": "windows", "doc_stride": 64}
     options = types.SimpleNamespace(**{**flags, "max_windows": 8, "window_pooling": "mean", **given})
     with pytest.raises(UserError, match=complaint):
         classification.settings(options)
 
 
 def test_windows_overlap_by_half_if_no_flag_says_otherwise():
-    flags = {"max_seq_length": 128, "class_weights": "none", "doc_stride": 0, "max_windows": 8, "window_pooling": "max"}
-    expected = {"class_weights": "none", "windows": Windows(stride=64, most=8, pooling="max")}
+    same = {"max_seq_length": 128, "class_weights": "none", "criterion": ""}
+    flags = {**same, "doc_stride": 0, "max_windows": 8, "window_pooling": "max"}
     given = classification.settings(types.SimpleNamespace(long_texts="windows", **flags))
-    assert given == {"max_seq_length": 128, **expected}
+    assert given == {**same, "windows": Windows(stride=64, most=8, pooling="max")}
     assert classification.settings(types.SimpleNamespace(long_texts="cut", **flags))["windows"] is None
 
 

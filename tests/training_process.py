@@ -38,8 +38,8 @@ from bert_tf.train import train  # noqa: E402
 def signalling(step, number, original):
     """Learner.step that sends the process a signal after so many steps."""
 
-    def wrapped(self, batch):
-        result = original(self, batch)
+    def wrapped(self, batch, **more):
+        result = original(self, batch, **more)
         if int(self.optimizer.step.numpy()) == step:
             os.kill(os.getpid(), number)
         return result

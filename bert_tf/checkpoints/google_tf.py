@@ -8,18 +8,19 @@ import logging
 import os
 import re
 
+from bert_tf import saved_steps
 from bert_tf.checkpoint_files import (
     read_task_side,
     read_tensors,
     read_text_side,
     whole_folder,
-    write_json,
     write_task_side,
     write_text_side,
 )
 from bert_tf.checkpoints import Checkpoint
 from bert_tf.config import BertConfig
 from bert_tf.weights import expand, translated, translated_back
+from bert_tf.whole_files import write_json
 
 LAYER = "bert/encoder/layer_{i}/"
 NAMES = {
@@ -117,7 +118,7 @@ def _prefix(path):
     path = path.removesuffix(".index")
     if os.path.isfile(f"{path}.index"):
         # Our own runs are saved as ckpt-N; the native format reads them.
-        return None if re.fullmatch(r"ckpt-\d+", os.path.basename(path)) else path
+        return None if saved_steps.is_one(path) else path
     found = [name.removesuffix(".index") for name in glob.glob(os.path.join(glob.escape(path), "*.ckpt*.index"))]
     return max(found, key=_age, default=None)
 

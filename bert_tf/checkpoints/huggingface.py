@@ -9,7 +9,6 @@ from bert_tf.checkpoint_files import (
     read_safetensors,
     read_text_side,
     whole_folder,
-    write_json,
     write_safetensors,
     write_text_side,
 )
@@ -18,6 +17,7 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.vocabulary import check_special_pieces
 from bert_tf.weights import expand, translated, translated_back
+from bert_tf.whole_files import write_json
 
 LAYER = "encoder.layer.{i}."
 # Ours -> theirs, without the "bert." that models with a head put before the encoder's names.

@@ -4,11 +4,11 @@ Both have `bert_config.json`, `vocab.txt` and `tokenizer_config.json` at their t
 There is no name table, as the names are ours.
 """
 
-import glob
 import logging
 import os
 import re
 
+from bert_tf import saved_steps
 from bert_tf.checkpoint_files import (
     read_json,
     read_safetensors,
@@ -84,7 +84,7 @@ def _task_side(folder):
 def _top(path):
     """The folder of the run that a path inside its checkpoints/ belongs to; else the path."""
     path = os.path.abspath(path)
-    if re.fullmatch(r"ckpt-\d+(\.index)?", os.path.basename(path)):
+    if saved_steps.is_one(path.removesuffix(".index")):
         path = os.path.dirname(path)
     return os.path.dirname(path) if os.path.basename(path) == "checkpoints" else path
 
@@ -92,11 +92,9 @@ def _top(path):
 def _saved(path, folder):
     """Prefixes of the checkpoints that are meant, newest first."""
     path = path.removesuffix(".index")
-    if re.fullmatch(r"ckpt-\d+", os.path.basename(path)):
+    if saved_steps.is_one(path):
         return [path] if os.path.isfile(f"{path}.index") else []
-    found = glob.glob(os.path.join(glob.escape(folder), "checkpoints", "ckpt-*.index"))
-    numbered = [(int(match[1]), name) for name in found if (match := re.search(r"ckpt-(\d+)\.index$", name))]
-    return [name.removesuffix(".index") for _, name in sorted(numbered, reverse=True)]
+    return saved_steps.newest_first(os.path.join(folder, "checkpoints"))
 
 
 def _newest_whole(prefixes):

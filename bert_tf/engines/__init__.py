@@ -21,7 +21,7 @@ import pkgutil
 import shutil
 import statistics
 
-from bert_tf import checkpoint_files
+from bert_tf import checkpoint_files, whole_files
 from bert_tf.characters import MAX_CHARACTERS
 from bert_tf.errors import UserError, reason_of
 
@@ -164,4 +164,4 @@ def _write_about(folder, checkpoint, head, written):
     about = {"engine": written.engine, "quantize": written.quantize}
     about["inputs"] = {name: {"type": "int32", "shape": shape} for name, shape in head.inputs.items()}
     about |= {"outputs": written.outputs, "labels": list(checkpoint.labels or ()), "kind": checkpoint.kind}
-    checkpoint_files.write_json(os.path.join(folder, ABOUT), about | {"difference": written.difference})
+    whole_files.write_json(os.path.join(folder, ABOUT), about | {"difference": written.difference})

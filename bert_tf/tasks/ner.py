@@ -27,6 +27,8 @@ def task(options, tokenizer_for, *, name, names):
         raise UserError(
             f"lstm_size is {options.lstm_size}; expected an even number above 0, as each direction has half of it."
         )
+    if options.criterion not in ("", "f1"):
+        raise UserError(f"criterion is {options.criterion}; tags are judged by the f1 of entities: leave it out.")
     layout = conll_files.Layout(
         word_column=options.word_column,
         tag_column=options.tag_column,

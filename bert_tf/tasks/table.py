@@ -1,10 +1,15 @@
 """The user's own table: CSV, TSV or JSONL files with one or two columns of text and one of labels."""
 
+import functools
+import logging
+import zlib
+
 from bert_tf import classification, examples, tables
 from bert_tf.errors import UserError
 from bert_tf.goals import Classes, Labels, Number, as_text, parted
 
 FLAGS = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
+log = logging.getLogger("bert_tf")
 
 
 def task(options, tokenizer_for):
@@ -13,7 +18,8 @@ def task(options, tokenizer_for):
     options: data_dir with train, dev and test as .csv, .tsv or .jsonl, or train_file, eval_file and predict_file;
         label_type "class" (one of several), "several" (any number of labels, parted by label_separator) or "number";
         labels, with commas: their order, else they are found in the training data and sorted;
-        id_column: what predictions carry as id, else the number of the row.
+        id_column: what predictions carry as id, else the number of the row;
+        eval_fraction: the part of the training rows that is held out to evaluate on where no table is given for that.
     The file to predict may be without the label column. An empty text is a text.
     """
     columns = [name.strip() for name in options.text_columns.split(",") if name.strip()]
@@ -21,11 +27,14 @@ def task(options, tokenizer_for):
         raise UserError(
             "Name the columns of the table: text_columns=TEXT or text_columns=FIRST,SECOND and label_column."
         )
-    splits = {split: lambda split=split: _examples(options, split, columns) for split in FLAGS}
+    splits = {split: functools.partial(_examples, options, split, columns) for split in FLAGS}
+    goal = _goal(options, splits["train"])  # of all rows: a label may be in a held-out one only
+    if options.do_eval and _find(options, "train") and not _find(options, "dev"):
+        splits |= _held_out(_path(options, "train"), splits["train"], options.eval_fraction)
     return classification.task(
         "table",
         splits,
-        _goal(options, splits["train"]),
+        goal,
         tokenizer_for(lambda: (text for example in splits["train"]() for text in example.texts)),
         texts=len(columns),
         **classification.settings(options),
@@ -40,9 +49,35 @@ def _examples(options, split, columns):
     return examples.read(path, texts=columns, label=label, id_column=options.id_column or None)
 
 
+def _held_out(path, read, fraction):
+    """{split: function that reads its examples}, both of one table; rows with the same texts are on the same side."""
+    if not 0 < fraction < 1:
+        raise UserError(f"eval_fraction is {fraction}; expected more than 0 and less than 1, or a table as eval_file.")
+
+    @functools.cache
+    def parted():
+        parts = {"train": [], "dev": []}
+        for example in read():
+            drawn = zlib.crc32("\n".join(example.texts).encode()) / 2**32
+            parts["dev" if drawn < fraction else "train"].append(example)
+        counts = {split: len(rows) for split, rows in parts.items()}
+        if not all(counts.values()):
+            raise UserError(
+                f"With eval_fraction={fraction}, {counts['train']} rows of {path} are left to train on and "
+                f"{counts['dev']} to evaluate on: choose another, or give a table as eval_file."
+            )
+        log.warning("%d of the %d rows of %s are held out to evaluate on.", counts["dev"], sum(counts.values()), path)
+        return parts
+
+    return {split: lambda split=split: parted()[split] for split in ("train", "dev")}
+
+
+def _find(options, split):
+    return getattr(options, FLAGS[split]) or (tables.find(options.data_dir, split) if options.data_dir else None)
+
+
 def _path(options, split):
-    given = getattr(options, FLAGS[split])
-    path = given or (tables.find(options.data_dir, split) if options.data_dir else None)
+    path = _find(options, split)
     if path is None:
         raise UserError(
             f"There is no {split}.csv, {split}.tsv or {split}.jsonl in data_dir={options.data_dir!r}: give the table "
