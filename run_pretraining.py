@@ -209,7 +209,7 @@ def learn(options, plan, train_config, masking, manifest, folder):
 def task_of(options, plan, masking, manifest, tokenizer):
     """Masked LM, and next sentence prediction if it has weight, on the records."""
     from bert_tf import tasks
-    from bert_tf.tasks.pretraining import guesses_of
+    from bert_tf.mask_filling import guesses_of
 
     return tasks.get("pretraining/mlm_nsp")(
         manifest,
@@ -244,6 +244,8 @@ def show(task, model, tokenizer, folder):
     held_out = held_out_examples(task, model, tokenizer)
     sentences = masked_sentences(held_out) if folder.run["flags"]["input_file"] else list(DEMONSTRATION_SENTENCES)
     examples, looks = {"serving_default": {"text": sentences}}, folder.run["flags"]["export_attention"]
+    if folder.run["flags"]["next_sentence_weight"]:
+        examples["next_sentence"] = {"text_a": sentences, "text_b": [*sentences[1:], sentences[0]]}
     task, examples = attention.added(task, examples) if looks else (task, examples)
     export(task, model, tokenizer, folder.file("export"), examples=examples, about={"attention": looks})
     answers = tf.saved_model.load(folder.file("export")).signatures["serving_default"](text=tf.constant(sentences))

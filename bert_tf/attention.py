@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UserError
 from bert_tf.feature_windows import parted
-from bert_tf.tasks.pretraining import ids_with_masks
+from bert_tf.mask_filling import ids_with_masks
 from bert_tf.text import pack
 
 SIGNATURE = "attention"

@@ -92,7 +92,7 @@ def _options(kind, flags):
 def _pretrained(folder, options, start, run):
     from bert_tf import flags, tasks
     from bert_tf.config import MaskingConfig
-    from bert_tf.tasks.pretraining import guesses_of
+    from bert_tf.mask_filling import guesses_of
     from bert_tf.text import Tokenizer
 
     tokenizer = Tokenizer(start.vocabulary, start.lower_case)

@@ -23,8 +23,8 @@ SIDES = {
     "means": "optimizers distribute precision metrics squad_scores entity_scores",
     "task": "task",
     "formats": "torch_pickle checkpoint_files checkpoints new_vocabulary pretrained engine_trial engines",
-    "tasks": "goals text_lengths splits classification predictions spans question_splits answering squad_files "
-    "marked_answers tag_splits tag_serving tagging feature_tables feature_files extraction feature_cache "
+    "tasks": "mask_filling goals text_lengths splits classification predictions spans question_splits answering "
+    "squad_files marked_answers tag_splits tag_serving tagging feature_tables feature_files extraction feature_cache "
     "feature_tagging attention tasks",
     "loop": "learner train selection train_state run_folder export exported",
     "report": "published curves scoreboard report comparison",

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf import checkpoints, models, weights
+from bert_tf import checkpoints, mask_filling, models, weights
 from bert_tf.config import MaskingConfig
 from bert_tf.encoder import trimmed
 from bert_tf.errors import UserError
@@ -75,13 +75,13 @@ def test_two_language_models_guess_from_both_sides_in_slots_of_their_own():
     # the left one after [CLS] and 7, the right one before 7 and [SEP]
     assert list(zip(slots[used > 0], ids[used > 0], strict=True)) == [(0, 7), (2, 3), (3, 2), (5, 7)]
     lstm = dataclasses.replace(tiny.CONFIG, encoder="lstm")
-    assert pretraining._places_guessed(lstm, slots[used > 0]).tolist() == [1, 2, 0, 1]
-    assert pretraining._slots_that_guess(lstm, tf.constant([1, 2])).numpy().tolist() == [0, 2]
+    assert mask_filling.places_guessed(lstm, slots[used > 0]).tolist() == [1, 2, 0, 1]
+    assert mask_filling.slots_that_guess(lstm, tf.constant([1, 2])).numpy().tolist() == [0, 2]
 
 
 def test_a_causal_model_fills_a_mask_from_the_place_before_it():
     model, tokenizer = model_of(), Tokenizer(PIECES)
-    answers = pretraining.fill_mask(model, tokenizer)["serving_default"](tf.constant(["c d [MASK]"]))
+    answers = mask_filling.fill_mask(model, tokenizer)["serving_default"](tf.constant(["c d [MASK]"]))
     inputs = inputs_of([[2, 7, 8, 4, 3]], [5])
     scores = tf.nn.softmax(model({**inputs, "masked_lm_positions": tf.constant([[2]])})["masked_lm_logits"])[0, 0]
     assert answers["pieces"].numpy()[0, 0, 0].decode() == PIECES[int(tf.argmax(scores))]

@@ -17,19 +17,19 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf import distribute, weights
+from bert_tf import distribute, mask_filling, weights
 from bert_tf import export as exporting
 from bert_tf.config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.export import export
 from bert_tf.learner import Learner
-from bert_tf.tasks import pretraining
 from bert_tf.text import Tokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
 TEXTS = ["the [MASK] ran.", "no mask", "", "[MASK] and [MASK]", "Foxes [MASK] THE\tOLD mat é [MASK]"]
-EXAMPLES = {"serving_default": {"text": TEXTS}}
+PAIRS = {"text_a": ["the fox", "", "a " * 30], "text_b": ["ran.", "sat", "the dog"]}
+EXAMPLES = {"serving_default": {"text": TEXTS}, "next_sentence": PAIRS}
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def live(trained):
 @pytest.fixture(scope="module")
 def fill(live, tokenizer):
     """The live signature: list of texts -> (pieces, scores) as NumPy arrays."""
-    function = pretraining.fill_mask(live[0], tokenizer)["serving_default"]
+    function = mask_filling.fill_mask(live[0], tokenizer)["serving_default"]
     return lambda texts: [value.numpy() for value in tf.nest.flatten(function(tf.constant(texts, tf.string)))]
 
 
@@ -147,6 +147,31 @@ def test_a_text_is_answered_alike_alone_and_among_others(fill):
         alone = fill([text])[1][0]
         np.testing.assert_allclose(row[: len(alone)], alone, atol=1e-6)
         assert not row[len(alone) :].any()
+
+
+def test_the_export_says_whether_a_text_goes_on_from_another_as_the_oracle_does(exported, live):
+    signature = tf.saved_model.load(exported).signatures["next_sentence"]
+    given = signature(**{name: tf.constant(texts) for name, texts in PAIRS.items()})["is_next"]
+    vocabulary = SPECIAL + WORDS
+    for row, seen in enumerate(
+        ["the fox [SEP] ran .", "[SEP] sat", "a a a a a a a [SEP] the dog"]
+    ):  # 12 with both ends
+        ids = [vocabulary.index(piece) for piece in f"[CLS] {seen} [SEP]".split()]
+        second = ids.index(vocabulary.index("[SEP]")) + 1
+        inputs = {
+            "token_ids": [ids],
+            "segment_ids": [[0] * second + [1] * (len(ids) - second)],
+            "lengths": [len(ids)],
+            "masked_lm_positions": [[0]],
+        }
+        arrays = {name: np.array(values) for name, values in inputs.items()}
+        expected = oracle.softmax(oracle.pretraining_logits(live[1], tiny.CONFIG, arrays)["next_sentence_logits"][0])[0]
+        assert float(given[row]) == pytest.approx(expected, abs=1e-5)
+
+
+def test_what_was_not_trained_to_tell_sentences_apart_is_not_asked(live, tokenizer):
+    assert sorted(mask_filling.serve(live[0], tokenizer)) == ["next_sentence", "serving_default"]
+    assert sorted(mask_filling.serve(live[0], tokenizer, next_sentence=False)) == ["serving_default"]
 
 
 def test_a_fresh_process_without_this_package_answers_the_same(exported, fill, tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import models, weights
+from bert_tf import mask_filling, models, weights
 from bert_tf.config import BertConfig
 from bert_tf.task import Task
 from bert_tf.tasks import pretraining
@@ -77,7 +77,7 @@ def task(batches=None, next_sentence_weight=1.0):
         weights=pretraining.weights_of,
         measures=pretraining.measures_of,
         objectives=goals,
-        serve=pretraining.fill_mask,
+        serve=mask_filling.serve,
     )
 
 
