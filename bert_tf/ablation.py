@@ -23,17 +23,19 @@ ENGLISH = re.compile(r"[^a-z0-9]+")
 
 @dataclasses.dataclass(frozen=True)
 class AskedTask:
-    """A task as the command line names it: its name, and flags of its own."""
+    """A task as the command line names it: its name, and flags of its own. `title` tells those of one name apart."""
 
     name: str
     flags: dict
+    title: str
 
     @classmethod
-    def of(cls, text):
+    def of(cls, text, others=()):
         name, _, rest = text.strip().partition(" ")
         if not name or name.startswith("-"):
             raise UserError(f"--task is {text!r}; expected the name of a task and then its flags.")
-        return cls(name, flags_of(rest, f"--task {name}"))
+        same = sum(other.name == name for other in others)
+        return cls(name, flags_of(rest, f"--task {name}"), f"{name} {same + 1}" if same else name)
 
     @property
     def script(self):
@@ -113,7 +115,7 @@ def commands(plan):
         flags = {**learned, **_of_pretraining(plan, variant)}
         made.setdefault(name, _command("run_pretraining", plan, name, flags))
         for task in plan.tasks:
-            name = os.path.join("tasks", variant_folder(variant), named({task.name: ""}))
+            name = os.path.join("tasks", variant_folder(variant), named({task.title: ""}))
             given = {**plan.fine_tuning, **task.given, **variant.fine_tuning, **_start(plan, variant)}
             made[name] = _command(task.script, plan, name, {"num_seeds": plan.num_seeds, "do_export": False, **given})
     return list(made.items())
@@ -264,7 +266,7 @@ def _row(plan, variant):
         "name": variant.name,
         "steps": int(_steps(plan) * variant.share) if variant.share < 1 else None,
         "pretraining": {} if variant.share < 1 or variant.fine_tuning else read_json(pretrained) or {},
-        "tasks": {task.name: score(os.path.join(folder, named({task.name: ""})), task.whole) for task in plan.tasks},
+        "tasks": {task.title: score(os.path.join(folder, named({task.title: ""})), task.whole) for task in plan.tasks},
         "paper": dict(variant.paper),
     }
 

@@ -65,6 +65,15 @@ def test_a_task_gets_its_own_flags_those_of_all_and_those_of_the_variant(tmp_pat
     assert command[2] == "run_squad" and "task_name" not in flags(command)
 
 
+def test_tasks_of_one_name_have_folders_of_their_own(tmp_path, capsys):
+    tasks = [f"--task=table --train_file={name}.csv" for name in "abc"]
+    given = ["ablate", str(tmp_path / "a"), "--input_file=texts", "--tables=masking", "--dry_run", "--json", *tasks]
+    assert main(given) in (None, 0)
+    runs = {name: command for name, command in json.loads(capsys.readouterr().out).items() if "/bert/" in name}
+    files = {name: flags(command)["train_file"] for name, command in runs.items()}
+    assert files == {"tasks/bert/table": "a.csv", "tasks/bert/table_2": "b.csv", "tasks/bert/table_3": "c.csv"}
+
+
 def test_weights_on_the_way_are_those_of_checkpoints_that_are_kept(tmp_path):
     runs = dict(ablation.commands(plan_of(tmp_path, "steps")))
     kept = flags(runs["pretraining/bert"])

@@ -48,13 +48,16 @@ def run(arguments):
             raise UserError(f"There is no table {name!r}. Known: {', '.join(known)}.")
     if arguments.num_seeds < 1:
         raise UserError(f"--num_seeds is {arguments.num_seeds}; expected 1 or more.")
+    tasks = []
+    for text in arguments.task:
+        tasks.append(ablation.AskedTask.of(text, tasks))
     plan = ablation.Plan(
         folder=arguments.folder,
         tables={name: known[name] for name in wanted},
         input_file=arguments.input_file,
         pretraining=ablation.flags_of(arguments.pretraining, "--pretraining"),
         fine_tuning=ablation.flags_of(arguments.fine_tuning, "--fine_tuning"),
-        tasks=[ablation.AskedTask.of(task) for task in arguments.task],
+        tasks=tasks,
         num_seeds=arguments.num_seeds,
     )
     if arguments.dry_run and arguments.json:
