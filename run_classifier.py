@@ -38,11 +38,15 @@ class Flags(FineTuningFlags):
         0.1, "Part of the training table that is held out to evaluate on, without another table."
     )
     predict_file: str = flag("", "Table to predict, with or without labels, instead of test.*.")
-    text_columns: str = flag("", "Of a table: the column with the text, or the two with a pair, with a comma.")
+    text_columns: str = flag(
+        "", "Of a table: columns with the text, with a pair, or a text and its choices; with commas."
+    )
     label_column: str = flag("label", "Of a table: the column with the label.")
     id_column: str = flag("", "Of a table: the column with ids for predictions; else they are numbers of rows.")
     label_type: str = flag(
-        "class", "Of a table: one class, several labels a text, or a number.", ("class", "several", "number")
+        "class",
+        "Of a table: one class, several labels a text, a number, or which of the columns behind the first goes on.",
+        ("class", "several", "number", "choice"),
     )
     label_separator: str = flag(",", "Of a table: what parts several labels in a cell.")
     labels: str = flag("", "Of a table or tags: the labels in order, with commas; without: those of the training data.")

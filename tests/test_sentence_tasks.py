@@ -163,6 +163,18 @@ def test_a_table_of_numbers_and_one_of_several_labels(folder):
     assert several.goal.labels == ("a", "b") and several.source("train").truth.tolist() == [[1, 1], [0, 0]]
 
 
+def test_a_table_of_choices_has_a_text_and_what_may_go_on_from_it(tmp_path):
+    (tmp_path / "train.csv").write_text("q,a,b,c,l\nWho?,fox,dog,cat,2\nWhy?,x,y,z,0\n")
+    task = task_of("table", tmp_path, text_columns="q,a,b,c", label_type="choice")
+    train = task.source("train")
+    assert train.texts.tolist() == [["Who?", "fox", "dog", "cat"], ["Why?", "x", "y", "z"]]
+    assert (train.truth.tolist(), task.kind, task.rows_an_example) == ([2, 0], "choice", 3)
+    with pytest.raises(UserError, match="text_columns is 'q,a'; expected FIRST,CHOICE,CHOICE"):
+        task_of("table", tmp_path, text_columns="q,a", label_type="choice")
+    with pytest.raises(UserError, match="In line 2 of .* the label is '2'; expected one of 0, 1"):
+        task_of("table", tmp_path, text_columns="q,a,b", label_type="choice").source("train")
+
+
 def test_a_table_as_a_spreadsheet_writes_it(folder):
     task = task_of("table", folder / "excel", text_columns="the text", id_column="Nr")
     train = task.source("train")

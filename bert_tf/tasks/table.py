@@ -1,4 +1,4 @@
-"""The user's own table: CSV, TSV or JSONL files with one or two columns of text and one of labels."""
+"""The user's own table: CSV, TSV or JSONL files with columns of text and one of labels."""
 
 import functools
 import logging
@@ -6,29 +6,28 @@ import zlib
 
 from bert_tf import classification, examples, tables
 from bert_tf.errors import UserError
-from bert_tf.goals import Classes, Labels, Number, as_text, parted
+from bert_tf.goals import Choice, Classes, Labels, Number, as_text, parted
 
 FLAGS = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
 log = logging.getLogger("bert_tf")
 
 
 def task(options, tokenizer_for):
-    """Sorts the texts of `text_columns` (one or two) by `label_column`; see bert_tf.tasks for the arguments.
+    """Sorts the texts of `text_columns` by `label_column`; see bert_tf.tasks for the arguments.
 
     options: data_dir with train, dev and test as .csv, .tsv or .jsonl, or train_file, eval_file and predict_file;
-        label_type "class" (one of several), "several" (any number of labels, parted by label_separator) or "number";
+        label_type "class" (one of several), "several" (any number of labels, parted by label_separator) or "number" of
+        one text or of two; or "choice": the first column is a text, the others are what may go on from it, and the
+        label says which does, from 0;
         labels, with commas: their order, else they are found in the training data and sorted;
         id_column: what predictions carry as id, else the number of the row;
         eval_fraction: the part of the training rows that is held out to evaluate on where no table is given for that.
     The file to predict may be without the label column. An empty text is a text.
     """
     columns = [name.strip() for name in options.text_columns.split(",") if name.strip()]
-    if len(columns) not in (1, 2) or not options.label_column:
-        raise UserError(
-            "Name the columns of the table: text_columns=TEXT or text_columns=FIRST,SECOND and label_column."
-        )
+    _expect_columns(columns, options)
     splits = {split: functools.partial(_examples, options, split, columns) for split in FLAGS}
-    goal = _goal(options, splits["train"])  # of all rows: a label may be in a held-out one only
+    goal = _goal(options, columns, splits["train"])  # of all rows: a label may be in a held-out one only
     if options.do_eval and _find(options, "train") and not _find(options, "dev"):
         splits |= _held_out(_path(options, "train"), splits["train"], options.eval_fraction)
     return classification.task(
@@ -39,6 +38,19 @@ def task(options, tokenizer_for):
         texts=len(columns),
         **classification.settings(options),
     )
+
+
+def _expect_columns(columns, options):
+    if options.label_type == "choice":
+        if len(columns) < 3 or not options.label_column:
+            raise UserError(
+                f"text_columns is {options.text_columns!r}; expected FIRST,CHOICE,CHOICE,..., the text and two or more "
+                "columns of which one is right, and as label_column the one that says which, from 0."
+            )
+    elif len(columns) not in (1, 2) or not options.label_column:
+        raise UserError(
+            "Name the columns of the table: text_columns=TEXT or text_columns=FIRST,SECOND and label_column."
+        )
 
 
 def _examples(options, split, columns):
@@ -86,7 +98,9 @@ def _path(options, split):
     return path
 
 
-def _goal(options, training):
+def _goal(options, columns, training):
+    if options.label_type == "choice":
+        return Choice(len(columns) - 1)
     if options.label_type == "number":
         return Number()
     labels = options.labels  # a list of those that a model was trained with, or the flag
