@@ -4,10 +4,11 @@
 
 Batch 32, rate 5e-5, a tenth of warm-up and a line down from there, Adam with bias correction, weight decay 0.01,
 clipping at 1, rows of at most 128 pieces; MRPC, RTE, STS-B and CoLA for three epochs with three seeds, SST-2 for one
-epoch with one. The pooler of the checkpoint is left out. Both sides start from the pooler and the head that the peer
-draws for the seed, so that they differ in the training alone; with --own_heads each draws its own (the original's
-normal distribution is cut off at two deviations, the peer's is not). Ours is run_classifier.py as anybody would start
-it. The peer runs in a virtual environment of its own, made in work_dir; or give --peer_python=PYTHON.
+epoch with one. The pooler of the checkpoint is left out. A seed decides the same on both sides: they start from the
+pooler and the head that the peer draws, and learn from the same examples in the order that the peer draws, as both
+matter more than what is compared (see docs/results.md). With --own_draws each draws its own. Ours is run_classifier.py
+as anybody would start it, but for that order (in_given_order.py). The peer runs in a virtual environment of its own,
+made in work_dir; or give --peer_python=PYTHON.
 
 Runs of both sides take turns; --sides=bert_tf or --sides=transformers does those of one side only, so that the two can
 run at the same time, each on cores of its own (taskset). What is done is kept in work_dir, so that the same command
@@ -32,7 +33,7 @@ def main():
     parser = reproduction.parser_of(__doc__)
     parser.add_argument("--data_dir", type=pathlib.Path, required=True)
     parser.add_argument("--tasks", default=",".join(EPOCHS))
-    parser.add_argument("--own_heads", action="store_true", help="ours draws pooler and head itself")
+    parser.add_argument("--own_draws", action="store_true", help="ours draws head and order itself")
     options = parser.parse_args()
     options.tasks = options.tasks.split(",")
     if not options.table:
@@ -61,13 +62,13 @@ def result_file(work_dir, side, task, seed):
     return work_dir / f"{task}-{seed}-{side}.json"
 
 
-def drawn_by_the_peer(options, checkpoint, size, seed):
-    """A folder with the model from which the peer starts with this seed."""
-    folder = options.work_dir / f"start-{size}-{seed}"
+def drawn_by_the_peer(options, checkpoint, task, seed):
+    """A folder with the model from which the peer starts with this seed, and the order of its examples."""
+    folder = options.work_dir / f"start-{task}-{seed}"
     if not folder.exists():
         new = folder.with_name(f"{folder.name}.{os.getpid()}")  # the other side may be making it too
         shutil.copytree(checkpoint, new)
-        flags = {"checkpoint": checkpoint, "size": size, "seed": seed, "start": new}
+        flags = flags_of_peer(options, checkpoint, task_of(options, checkpoint, task), task, seed) | {"start": new}
         reproduction.start_peer(reproduction.peer_python(options), "transformers_glue.py", flags)
         if not folder.exists():
             new.rename(folder)
@@ -75,8 +76,10 @@ def drawn_by_the_peer(options, checkpoint, size, seed):
 
 
 def ours(options, checkpoint, task, seed, output):
-    if not options.own_heads:
-        checkpoint = drawn_by_the_peer(options, checkpoint, size_of(task_of(options, checkpoint, task)), seed)
+    script = ["run_classifier.py"]
+    if not options.own_draws:
+        checkpoint = drawn_by_the_peer(options, checkpoint, task, seed)
+        script = ["benchmarks/in_given_order.py", checkpoint / "order.json", *script]
     folder = output.with_suffix("")
     flags = {
         "task_name": task,
@@ -88,7 +91,7 @@ def ours(options, checkpoint, task, seed, output):
         "save_checkpoints_steps": 100_000,
         "eval_steps": 100_000,  # at the end only, as the peer
     }
-    reproduction.run_ours("run_classifier.py", flags)
+    reproduction.run_ours(script, flags)
     scores = json.loads((folder / "eval_results.json").read_text())
     output.write_text(json.dumps({"scores": scores, "seconds": reproduction.seconds_of_training(folder)}))
 
@@ -98,17 +101,22 @@ def peer(python, options, checkpoint, task, seed, output):
     from bert_tf import metrics
 
     made = task_of(options, checkpoint, task)
-    data = options.work_dir / f"{task}-data"
-    for split in ("train", "dev"):
-        write_rows(made.source(split), data / f"{split}.jsonl")
-    size = size_of(made)
-    flags = {"checkpoint": checkpoint, "data": data, "size": size, "epochs": EPOCHS[task], "seed": seed}
+    flags = flags_of_peer(options, checkpoint, made, task, seed)
     found = reproduction.run_peer(python, "transformers_glue.py", flags, output.with_suffix(".answers.json"))
     logits = np.array(found["logits"])
-    guesses = logits.argmax(-1) if size > 1 else logits[:, 0]
+    guesses = logits.argmax(-1) if flags["size"] > 1 else logits[:, 0]
     truth = made.source("dev").truth
     scores = {name: metrics.SCORES[name](truth, guesses) for name in score_names(task)}
     output.write_text(json.dumps({"scores": scores, "seconds": found["seconds"]}))
+
+
+def flags_of_peer(options, checkpoint, made, task, seed):
+    """The flags of the peer's script; writes the data for it."""
+    data = options.work_dir / f"{task}-data"
+    for split in ("train", "dev"):
+        write_rows(made.source(split), data / f"{split}.jsonl")
+    size = len(made.goal.labels) or 1  # outputs of the head: classes, or one for a regression
+    return {"checkpoint": checkpoint, "data": data, "size": size, "epochs": EPOCHS[task], "seed": seed}
 
 
 def task_of(options, checkpoint, task):
@@ -119,11 +127,6 @@ def task_of(options, checkpoint, task):
 
     tokenizer = Tokenizer(vocabulary.read(str(checkpoint / "vocab.txt")))
     return tasks.get(f"glue/{task.lower()}")(Flags(data_dir=str(options.data_dir)), lambda texts: tokenizer)
-
-
-def size_of(made):
-    """Outputs of the head: classes, or one for a regression."""
-    return len(made.goal.labels) or 1
 
 
 def write_rows(split, path):

@@ -65,11 +65,13 @@ def without_pooler(source, target):
 
 
 def run_ours(script, flags):
-    """Runs a script of ours as anybody would start it, with the peers' recipe where the original's differs."""
+    """Runs a script of ours, [path, arguments], with the peers' recipe where the original's differs."""
     recipe = {"train_batch_size": BATCH, "eval_batch_size": BATCH, "learning_rate": RATE, "precision": "float32"}
     recipe |= {"continuous_schedule": True, "optimizer": "adamw_corrected"}
     told = {**recipe, "do_export": False, **flags}
-    subprocess.run([sys.executable, HERE.parent / script, *(f"--{n}={v}" for n, v in told.items())], check=True)
+    subprocess.run(
+        [sys.executable, HERE.parent / script[0], *script[1:], *(f"--{n}={v}" for n, v in told.items())], check=True
+    )
 
 
 def seconds_of_training(folder):

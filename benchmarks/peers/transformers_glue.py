@@ -6,9 +6,8 @@ FOLDER of the data holds train.jsonl and dev.jsonl, {"texts": [...], "label": nu
 The recipe: AdamW with bias correction, weight decay 0.01 but of LayerNorm and biases, a tenth of the steps of warm-up,
 then linear decay, clipping at 1, rows padded to the longest of their batch. Writes logits on dev and seconds as JSON.
 
-    python transformers_glue.py --checkpoint=FOLDER --size=2 --seed=1 --start=FOLDER
-
-writes the model as it stands before the first step, with the pooler and the head that this seed draws.
+The same with --start=FOLDER instead of --output writes what the seed decides, and stops: the model as it stands before
+the first step, with the pooler and the head that were drawn, and order.json, the numbers of the rows of each batch.
 """
 
 import argparse
@@ -44,17 +43,25 @@ def optimizer_of(model):
     )
 
 
-def train(model, tokenizer, rows, *, epochs, size, seed):
-    steps = max(1, int(len(rows) / BATCH * epochs))
-    optimizer = optimizer_of(model)
-    schedule = transformers.get_linear_schedule_with_warmup(optimizer, int(steps * WARM_UP), steps)
-    order = torch.Generator().manual_seed(seed)
-    model.train()
-    queue = []
-    for step in range(steps):
+def order_of(count, epochs, seed):
+    """The numbers of the rows of each batch; one may hold the end of an epoch and the beginning of the next."""
+    order, queue = torch.Generator().manual_seed(seed), []
+    batches = []
+    for _ in range(max(1, int(count / BATCH * epochs))):
         while len(queue) < BATCH:
-            queue += torch.randperm(len(rows), generator=order).tolist()
-        batch, queue = [rows[number] for number in queue[:BATCH]], queue[BATCH:]
+            queue += torch.randperm(count, generator=order).tolist()
+        batches.append(queue[:BATCH])
+        queue = queue[BATCH:]
+    return batches
+
+
+def train(model, tokenizer, rows, *, epochs, size, seed):
+    batches = order_of(len(rows), epochs, seed)
+    optimizer = optimizer_of(model)
+    schedule = transformers.get_linear_schedule_with_warmup(optimizer, int(len(batches) * WARM_UP), len(batches))
+    model.train()
+    for step, numbers in enumerate(batches):
+        batch = [rows[number] for number in numbers]
         labels = torch.tensor([row["label"] for row in batch], dtype=torch.float32 if size == 1 else torch.long)
         loss = model(**inputs_of(tokenizer, batch), labels=labels).loss
         loss.backward()
@@ -63,7 +70,7 @@ def train(model, tokenizer, rows, *, epochs, size, seed):
         schedule.step()
         optimizer.zero_grad()
         if step % 50 == 0:
-            print(f"step {step}/{steps} loss {loss.item():.3f}", flush=True)
+            print(f"step {step}/{len(batches)} loss {loss.item():.3f}", flush=True)
 
 
 def predict(model, tokenizer, rows):
@@ -77,22 +84,25 @@ def predict(model, tokenizer, rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--checkpoint", type=pathlib.Path, required=True)
-    for name in ("data", "output", "start"):
+    for name in ("checkpoint", "data"):
+        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
+    for name in ("output", "start"):
         parser.add_argument(f"--{name}", type=pathlib.Path)
     parser.add_argument("--size", type=int, required=True)
-    parser.add_argument("--epochs", type=float)
+    parser.add_argument("--epochs", type=float, required=True)
     parser.add_argument("--seed", type=int, required=True)
     given = parser.parse_args()
     transformers.set_seed(given.seed)
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     model = transformers.AutoModelForSequenceClassification.from_pretrained(given.checkpoint, num_labels=given.size)
+    rows = read(given.data / "train.jsonl")
     if given.start:
         model.save_pretrained(given.start)
+        (given.start / "order.json").write_text(json.dumps(order_of(len(rows), given.epochs, given.seed)))
         return
     tokenizer = transformers.AutoTokenizer.from_pretrained(given.checkpoint)
     start = time.monotonic()
-    train(model, tokenizer, read(given.data / "train.jsonl"), epochs=given.epochs, size=given.size, seed=given.seed)
+    train(model, tokenizer, rows, epochs=given.epochs, size=given.size, seed=given.seed)
     seconds = time.monotonic() - start
     logits = predict(model, tokenizer, read(given.data / "dev.jsonl"))
     given.output.write_text(json.dumps({"logits": logits, "seconds": seconds}))

@@ -1,0 +1,91 @@
+"""Steps of fine-tuning here and with Hugging Face transformers, on the same batches: are the losses the same?
+
+    python benchmarks/glue_steps.py --data_dir=GLUE --init_checkpoint=FOLDER --work_dir=FOLDER [--steps=40]
+
+MRPC, from one start, batch 32, the recipe of glue_reproduction.py with its warm-up and its way down within so many
+steps, without dropout. Ours are the steps of run_classifier.py, several texts in a row; the peer's rows are padded.
+Prints the largest differences of losses and of gradient norms, relative to the peer's.
+"""
+
+import dataclasses
+import json
+import pathlib
+
+import glue_reproduction
+import numpy as np
+import reproduction
+
+TASK, SEED = "MRPC", 1
+INPUTS = ("token_ids", "segment_ids", "lengths", "truth")
+SHOWN = 10  # lines of the table
+
+
+def main():
+    parser = reproduction.parser_of(__doc__)
+    parser.add_argument("--data_dir", type=pathlib.Path, required=True)
+    parser.add_argument("--steps", type=int, default=40)
+    options = parser.parse_args()
+    checkpoint = reproduction.without_pooler(options.init_checkpoint, options.work_dir / "checkpoint")
+    task = glue_reproduction.task_of(options, checkpoint, TASK)
+    start = glue_reproduction.drawn_by_the_peer(options, checkpoint, TASK, SEED)
+    stream = iter(task.train_batches(reproduction.BATCH, SEED))
+    batches = [next(stream) for _ in range(options.steps)]
+    warm_up = options.steps // 10
+    mine = ours(task, start, batches, warm_up)
+    theirs = peer(options, start, batches, warm_up)
+    show(mine, theirs)
+
+
+def ours(task, start, batches, warm_up):
+    """[{"loss", "gradient_norm"}] of our steps."""
+    from bert_tf import checkpoints, config, distribute, models, weights
+    from bert_tf.learner import Learner
+
+    models.HEAD_DROPOUT = 0.0
+    read, strategy = checkpoints.read(str(start)), distribute.create_strategy("one_device")
+    still = dataclasses.replace(read.config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    recipe = config.FineTuningConfig(
+        train_batch_size=reproduction.BATCH,
+        learning_rate=reproduction.RATE,
+        num_train_steps=len(batches),
+        num_warmup_steps=warm_up,
+        optimizer="adamw_corrected",
+        continuous_schedule=True,
+    )
+    with strategy.scope():
+        model = task.model(still)
+        learner = Learner(task, model, recipe, strategy)
+    weights.expect_no_refusal(weights.assign(model, read.weights))
+    found = []
+    for batch in batches:
+        result = learner.step(batch)
+        summed, weight = result["measures"]["cross_entropy"].numpy()
+        found.append({"loss": float(summed / weight), "gradient_norm": float(result["gradient_norm"])})
+    return found
+
+
+def peer(options, start, batches, warm_up):
+    """The same of the peer's."""
+    path = options.work_dir / "steps.npz"
+    np.savez(path, **{name: np.stack([batch[name].numpy() for batch in batches]) for name in INPUTS})
+    flags = {"start": start, "batches": path, "warm_up": warm_up}
+    return reproduction.run_peer(
+        reproduction.peer_python(options), "transformers_steps.py", flags, options.work_dir / "steps.json"
+    )
+
+
+def show(mine, theirs):
+    print("| step | loss, bert_tf | transformers | gradient norm, bert_tf | transformers |\n|---:|---:|---:|---:|---:|")
+    for step in range(0, len(mine), max(1, len(mine) // SHOWN)):
+        pair = mine[step], theirs[step]
+        cells = (f"{side[name]:.6f}" for name in ("loss", "gradient_norm") for side in pair)
+        print(f"| {step + 1} | {' | '.join(cells)} |")
+    apart = {
+        name: max(abs(a[name] / b[name] - 1) for a, b in zip(mine, theirs, strict=True))
+        for name in ("loss", "gradient_norm")
+    }
+    print(json.dumps({f"largest relative difference of {name}": f"{value:.1e}" for name, value in apart.items()}))
+
+
+if __name__ == "__main__":
+    main()
