@@ -100,7 +100,7 @@ def ours(options, seed, output):
     }
     for name in ("testb", "testa"):
         file = {"predict_file": options.data_dir / f"eng.{name}", "do_train": name == "testb"}
-        reproduction.run_ours("run_classifier.py", {**flags, **file})
+        reproduction.run_ours(["run_classifier.py"], {**flags, **file})
         tags[name] = read_column(folder / "predictions.txt")
     return {"tags": tags, "seconds": reproduction.seconds_of_training(folder)}
 

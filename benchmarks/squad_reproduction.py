@@ -96,7 +96,7 @@ def ours(options, seed, output):
         "do_eval": False,
         "do_predict": True,
     }
-    reproduction.run_ours("run_squad.py", flags)
+    reproduction.run_ours(["run_squad.py"], flags)
     answers = json.loads((folder / "predictions.json").read_text(encoding="utf-8"))
     return answers, reproduction.seconds_of_training(folder)
 
