@@ -17,9 +17,7 @@ goes on where it was stopped; it ends by printing a table, --table prints it of 
 
 import functools
 import json
-import os
 import pathlib
-import shutil
 
 import numpy as np
 import reproduction
@@ -64,22 +62,16 @@ def result_file(work_dir, side, task, seed):
 
 def drawn_by_the_peer(options, checkpoint, task, seed):
     """A folder with the model from which the peer starts with this seed, and the order of its examples."""
+    flags = flags_of_peer(options, checkpoint, task_of(options, checkpoint, task), task, seed)
     folder = options.work_dir / f"start-{task}-{seed}"
-    if not folder.exists():
-        new = folder.with_name(f"{folder.name}.{os.getpid()}")  # the other side may be making it too
-        shutil.copytree(checkpoint, new)
-        flags = flags_of_peer(options, checkpoint, task_of(options, checkpoint, task), task, seed) | {"start": new}
-        reproduction.start_peer(reproduction.peer_python(options), "transformers_glue.py", flags)
-        if not folder.exists():
-            new.rename(folder)
-    return folder
+    return reproduction.drawn_by_the_peer(options, "transformers_glue.py", flags, folder)
 
 
 def ours(options, checkpoint, task, seed, output):
     script = ["run_classifier.py"]
     if not options.own_draws:
         checkpoint = drawn_by_the_peer(options, checkpoint, task, seed)
-        script = ["benchmarks/in_given_order.py", checkpoint / "order.json", *script]
+        script = reproduction.in_order_of(checkpoint, *script)
     folder = output.with_suffix("")
     flags = {
         "task_name": task,

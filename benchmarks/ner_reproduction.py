@@ -3,10 +3,11 @@
     python benchmarks/ner_reproduction.py --data_dir=CONLL2003 --init_checkpoint=FOLDER --work_dir=FOLDER
 
 Three epochs, batch 32, rate 5e-5, a tenth of warm-up and a line down from there, Adam with bias correction, weight
-decay 0.01, clipping at 1, first pieces labelled, a new head; F1 of entities on testa and testb, of the tags of both
-sides by the same code. Ours is run_classifier.py as anybody would start it.
-The peer does as the library's own example of token classification, rows of up to 512 pieces; it runs in a virtual
-environment of its own, made in work_dir; or give --peer_python=PYTHON.
+decay 0.01, clipping at 1, first pieces labelled, rows of up to 512 pieces; F1 of entities on testa and testb, of the
+tags of both sides by the same code. A seed decides the same on both sides: the head that the peer draws, and the order
+of the sentences. Ours is run_classifier.py as anybody would start it, but for that order (in_given_order.py). The peer
+does as the library's own example of token classification; it runs in a virtual environment of its own, made in
+work_dir; or give --peer_python=PYTHON.
 
 Runs of both sides take turns. What is done is kept in work_dir, so that the same command goes on where it was stopped;
 it ends by printing a table, --table prints it of what there is. --max_steps=N trains N steps of each side only, in
@@ -87,11 +88,14 @@ def write_rows(options):
 def ours(options, seed, output):
     """Runs run_classifier.py, once more for the other set; returns {"tags": {set: rows}, "seconds"}."""
     folder, tags = output.with_suffix(""), {}
+    start = options.work_dir / f"start-{seed}-{options.epochs:g}"
+    reproduction.drawn_by_the_peer(options, "transformers_ner.py", flags_of_peer(options, seed), start)
     flags = {
         "task_name": "ner/conll2003",
         "data_dir": options.data_dir,
-        "init_checkpoint": options.checkpoint,
+        "init_checkpoint": start,
         "output_dir": folder,
+        "max_seq_length": 512,  # no sentence is longer, so that rows are sentences on both sides
         "num_train_epochs": options.epochs,
         "random_seed": seed,
         "save_checkpoints_steps": 100_000,
@@ -100,7 +104,7 @@ def ours(options, seed, output):
     }
     for name in ("testb", "testa"):
         file = {"predict_file": options.data_dir / f"eng.{name}", "do_train": name == "testb"}
-        reproduction.run_ours(["run_classifier.py"], {**flags, **file})
+        reproduction.run_ours(reproduction.in_order_of(start, "run_classifier.py"), {**flags, **file})
         tags[name] = read_column(folder / "predictions.txt")
     return {"tags": tags, "seconds": reproduction.seconds_of_training(folder)}
 
@@ -112,9 +116,13 @@ def read_column(path):
     return [list(sentence.tags) for sentence in Tagged(str(path), Layout(scheme="iob1")).sentences]
 
 
+def flags_of_peer(options, seed):
+    data = options.work_dir / "data"
+    return {"checkpoint": options.checkpoint, "data": data, "epochs": options.epochs, "seed": seed}
+
+
 def peer(options, python, seed, output, *, max_steps=0):
-    flags = {"checkpoint": options.checkpoint, "data": options.work_dir / "data", "epochs": options.epochs}
-    flags |= {"seed": seed, "max_steps": max_steps}
+    flags = flags_of_peer(options, seed) | {"max_steps": max_steps}
     return reproduction.run_peer(python, "transformers_ner.py", flags, output.with_suffix(".answers.json"))
 
 

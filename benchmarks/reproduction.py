@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -76,6 +77,25 @@ def run_ours(script, flags):
 
 def seconds_of_training(folder):
     return json.loads((folder / "run.json").read_text())["phases"]["train"]
+
+
+def drawn_by_the_peer(options, script, flags, folder):
+    """A folder with what the peer's seed decides: the model that it starts from, and order.json, see in_given_order.py.
+
+    folder: where it is, or is made, from a copy of flags["checkpoint"].
+    """
+    if not folder.exists():
+        new = folder.with_name(f"{folder.name}.{os.getpid()}")  # the other side may be making it too
+        shutil.copytree(flags["checkpoint"], new)
+        start_peer(peer_python(options), script, flags | {"start": new})
+        if not folder.exists():
+            new.rename(folder)
+    return folder
+
+
+def in_order_of(start, script):
+    """What `run_ours` takes, for a script that learns in the order of a folder that `drawn_by_the_peer` made."""
+    return [pathlib.Path("benchmarks", "in_given_order.py"), start / "order.json", script]
 
 
 def start_peer(python, script, flags):

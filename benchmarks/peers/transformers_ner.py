@@ -6,7 +6,8 @@ FOLDER of the data holds train.jsonl, dev.jsonl and test.jsonl, {"words": [...],
 labels.json with their names. The recipe of the library's own example: first pieces of words labelled, rows padded
 to the longest of their batch; AdamW, weight decay 0.01 but of LayerNorm and biases, a tenth of the steps of warm-up,
 then linear decay, clipping at 1. Writes {"tags": {"testa": rows, "testb": rows}, "seconds": of training} as JSON; with
---max_steps no tags and the seconds of every step.
+--max_steps no tags and the seconds of every step; with --start=FOLDER instead of --output what the seed decides: the
+model before the first step, and order.json, the numbers of the rows of each batch.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import time
 
 import torch
 import transformers
-from transformers_glue import BATCH, WARM_UP, optimizer_of, read
+from transformers_glue import BATCH, WARM_UP, optimizer_of, order_of, read
 
 MAX_LENGTH, IGNORED = 512, -100
 SETS = {"testa": "dev", "testb": "test"}
@@ -52,16 +53,13 @@ def labels_of(rows, inputs, firsts):
 
 def train(model, tokenizer, rows, *, epochs, seed, max_steps):
     """Trains and returns the seconds of every step."""
-    steps = max(1, int(len(rows) / BATCH * epochs))
+    batches, seconds = order_of(len(rows), epochs, seed), []
     optimizer = optimizer_of(model)
-    schedule = transformers.get_linear_schedule_with_warmup(optimizer, int(steps * WARM_UP), steps)
-    order, queue, seconds = torch.Generator().manual_seed(seed), [], []
+    schedule = transformers.get_linear_schedule_with_warmup(optimizer, int(len(batches) * WARM_UP), len(batches))
     model.train()
-    for step in range(max_steps or steps):
+    for step, numbers in enumerate(batches[: max_steps or None]):
         start = time.perf_counter()
-        while len(queue) < BATCH:
-            queue += torch.randperm(len(rows), generator=order).tolist()
-        batch, queue = [rows[number] for number in queue[:BATCH]], queue[BATCH:]
+        batch = [rows[number] for number in numbers]
         inputs, firsts = inputs_of(tokenizer, batch)
         loss = model(**inputs, labels=labels_of(batch, inputs, firsts)).loss
         loss.backward()
@@ -71,7 +69,7 @@ def train(model, tokenizer, rows, *, epochs, seed, max_steps):
         optimizer.zero_grad()
         seconds.append(time.perf_counter() - start)
         if step % 50 == 0:
-            print(f"step {step}/{steps} loss {loss.item():.3f}", flush=True)
+            print(f"step {step}/{len(batches)} loss {loss.item():.3f}", flush=True)
     return seconds
 
 
@@ -90,8 +88,10 @@ def predict(model, tokenizer, rows, names):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("checkpoint", "data", "output"):
+    for name in ("checkpoint", "data"):
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
+    for name in ("output", "start"):
+        parser.add_argument(f"--{name}", type=pathlib.Path)
     parser.add_argument("--epochs", type=float, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--max_steps", type=int, default=0)
@@ -102,6 +102,10 @@ def main():
     tokenizer = transformers.AutoTokenizer.from_pretrained(given.checkpoint)
     model = transformers.AutoModelForTokenClassification.from_pretrained(given.checkpoint, num_labels=len(names))
     rows = read(given.data / "train.jsonl")
+    if given.start:
+        model.save_pretrained(given.start)
+        (given.start / "order.json").write_text(json.dumps(order_of(len(rows), given.epochs, given.seed)))
+        return
     seconds = train(model, tokenizer, rows, epochs=given.epochs, seed=given.seed, max_steps=given.max_steps)
     told = {"tags": {}, "seconds": seconds}
     if not given.max_steps:
