@@ -53,7 +53,7 @@ class _Loop:
 
     def __init__(self, task, model, config, strategy, folder):
         self.task, self.config, self.folder = task, config, folder
-        self.batches = iter(task.train_batches(config.train_batch_size, config.random_seed))
+        self.batches = _iterator(task.train_batches(config.train_batch_size, config.random_seed))
         with strategy.scope():
             self.learner = Learner(task, model, config, strategy)
         self.selection = Selection(task, config, self.learner.variables, folder, strategy)
@@ -152,7 +152,7 @@ class Evaluator:
         Returns {measure: [sum, sum of weights]} and the task's {answer: array [n, ...]} of n examples.
         """
         sums, kept = collections.defaultdict(lambda: np.zeros(2)), collections.defaultdict(list)
-        batches = iter(self.task.eval_batches(self.rows, split).take(most))
+        batches = _iterator(self.task.eval_batches(self.rows, split).take(most))
         while True:
             with readable():
                 batch = next(batches, None)
@@ -173,6 +173,13 @@ class Evaluator:
         measures = self.task.measures(outputs, batch)
         sums = {name: tf.stack([tf.reduce_sum(v * w), tf.reduce_sum(w)]) for name, (v, w) in measures.items()}
         return total(sums), gathered(self.task.answers(outputs, batch)) if self.task.answers else {}
+
+
+def _iterator(dataset):
+    """An iterator that TensorFlow does not tune: its end would wait for the thread of that, asleep up to a minute."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return iter(dataset.with_options(options))
 
 
 def _agreed(stop, result):
