@@ -23,17 +23,19 @@ class Classes:
 
     kind = "class"  # what a checkpoint says of its head
     measure, scores = "cross_entropy", ("accuracy", "macro_f1")
-    criteria = (*scores, "matthews")
     missing = (None, "")  # what a label column says where there is no label
 
     def __init__(self, labels):
         self.labels = tuple(labels)
         self.size = len(self.labels)
-        if self.size == 2:
-            self.criteria = (*self.criteria, "f1")
         if len(self.labels) < 2 or len(set(self.labels)) < len(self.labels):
             raise UserError(f"The labels are {', '.join(self.labels) or 'none'}; expected two or more different ones.")
         self.model = functools.partial(models.Classifier, size=len(self.labels))
+
+    @property
+    def criteria(self):
+        """The scores that can decide which model is best."""
+        return (*self.scores, "matthews", *(("f1",) if self.size == 2 else ()))
 
     def number(self, example):
         """The number of an example's label; UserError with its place where the label is none of ours."""

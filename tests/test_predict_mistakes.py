@@ -120,7 +120,8 @@ def test_a_disk_that_fails_is_one_line(exports, tmp_path, monkeypatch, capsys, e
 
 
 WITHOUT_TENSORFLOW = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which who is started in the background does not hear
 from bert_tf import commands, exported
 
 

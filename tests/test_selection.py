@@ -160,7 +160,6 @@ def test_with_keep_best_it_ends_with_the_weights_of_the_best_evaluation(eager, s
 
 
 def test_the_best_weights_are_kept_on_replicas_too(eager, scripted, tmp_path, monkeypatch):
-    monkeypatch.setattr(tf.distribute.MirroredStrategy, "_collective_key_base", 1_000_000)  # not those of other tests
     saved = {}
     save = BestWeights.save
 
