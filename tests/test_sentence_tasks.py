@@ -150,6 +150,13 @@ def test_a_part_that_cannot_be_held_out_is_refused(tmp_path, fraction, complaint
         task_of("table", tmp_path, text_columns="t", do_eval=True, eval_fraction=fraction).source("train")
 
 
+def test_half_a_character_in_a_single_table_is_said_with_its_line(tmp_path):
+    rows = ['{"t": "x", "l": "a"}', '{"t": "\\ud83d", "l": "b"}']
+    (tmp_path / "train.jsonl").write_text("\n".join(rows) + "\n")
+    with pytest.raises(UserError, match="In line 2 of .* a text is not Unicode"):
+        task_of("table", tmp_path, text_columns="t", do_eval=True).source("train")
+
+
 def test_classes_may_be_given_and_numbers_are_sorted_as_numbers(folder):
     task = task_of("table", folder / "own", text_columns="title", label_column="kind", labels="c, b, a")
     assert task.goal.labels == ("c", "b", "a") and task.source("dev").truth.tolist() == [0]

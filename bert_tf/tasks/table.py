@@ -67,10 +67,10 @@ def _held_out(path, read, fraction):
         raise UserError(f"eval_fraction is {fraction}; expected more than 0 and less than 1, or a table as eval_file.")
 
     @functools.cache
-    def parted():
+    def shared_out():
         parts = {"train": [], "dev": []}
         for example in read():
-            drawn = zlib.crc32("\n".join(example.texts).encode()) / 2**32
+            drawn = zlib.crc32(b"\n".join(example.encoded())) / 2**32
             parts["dev" if drawn < fraction else "train"].append(example)
         counts = {split: len(rows) for split, rows in parts.items()}
         if not all(counts.values()):
@@ -81,7 +81,7 @@ def _held_out(path, read, fraction):
         log.warning("%d of the %d rows of %s are held out to evaluate on.", counts["dev"], sum(counts.values()), path)
         return parts
 
-    return {split: lambda split=split: parted()[split] for split in ("train", "dev")}
+    return {split: lambda split=split: shared_out()[split] for split in ("train", "dev")}
 
 
 def _find(options, split):
