@@ -169,3 +169,9 @@ def test_a_loop_that_fails_is_closed_all_the_same(monkeypatch):
     with pytest.raises(train.TrainingError, match="The disk is full"):
         train.train(None, None, TrainConfig(), None, None)
     assert closed == [True]
+
+
+def test_datasets_are_read_without_the_tuning_for_whose_thread_their_end_would_wait():
+    iterator = train._iterator(tf.data.Dataset.range(3))
+    assert iterator._dataset.options().autotune.enabled is False
+    assert [int(number) for number in iterator] == [0, 1, 2]
