@@ -5,11 +5,13 @@ python run_classifier.py --task_name=MRPC --data_dir=glue/MRPC --init_checkpoint
 
 import dataclasses
 
-from bert_tf import fine_tuning, fine_tuning_run, flags, starting_point, tag_schemes
+from bert_tf import flags, starting_point
 from bert_tf.errors import UserError
-from bert_tf.fine_tuning_flags import FineTuningFlags
+from bert_tf.finetuning import fine_tuning, fine_tuning_run
+from bert_tf.finetuning.fine_tuning_flags import FineTuningFlags
 from bert_tf.flags import flag
-from bert_tf.vector_choice import FEATURES
+from bert_tf.tags import tag_schemes
+from bert_tf.vectors.vector_choice import FEATURES
 
 # What stands for the defaults when no flag says what to learn: which part of Python's manual a passage comes from.
 DEMONSTRATION = {
@@ -116,7 +118,7 @@ def evaluate(task, evaluator, steps, folder):
 
 def collapse(task, answers):
     """Why the answers of {split: {name: array}} are worth nothing, in words, or None."""
-    from bert_tf import sweep
+    from bert_tf.finetuning import sweep
 
     reasons = (sweep.collapse(*task.compared(found, split)) for split, found in answers.items())
     return next(filter(None, reasons), None)

@@ -6,13 +6,15 @@ With no flag it does all of it on the manual of Python, in a few minutes; with -
 import dataclasses
 import os
 
-from bert_tf import exported, flags, preparation, records, report
+from bert_tf import exported, flags
 from bert_tf.cluster import worker_number
 from bert_tf.config import SIZES, MaskingConfig, TrainConfig
 from bert_tf.device_flags import DEVICE_FLAGS, DeviceFlags
 from bert_tf.errors import UserError
 from bert_tf.flags import flag
+from bert_tf.pretraining import preparation, records
 from bert_tf.quiet import start_tensorflow
+from bert_tf.reports import report
 from bert_tf.run_folder import RunFolder
 
 # What stands for the original's defaults when there is no --input_file: a small model, a few minutes on two cores.
@@ -61,9 +63,10 @@ class Flags(DeviceFlags):
     do_lower_case: bool = flag(True, "Lower-case and strip accents (uncased model).")
     init_checkpoint: str = flag("", "Checkpoint to go on from, in any format, or a run folder.")
     max_seq_length: int = flag(128, "Pieces in a row, [CLS] and [SEP] included.")
-    max_predictions_per_seq: int = flag(20, "Most masked pieces in a row.")
+    max_predictions_per_seq: int = flag(20, "Masked pieces of a row, at most.")
     masked_lm_prob: float = flag(0.15, "Share of pieces that is masked.")
     do_whole_word_mask: bool = flag(False, "Mask all pieces of a word together.")
+    max_span_words: int = flag(1, "Above 1: mask runs of whole words, up to so many (SpanBERT has 10).")
     masking_mix: str = flag("80/10/10", "Of 100 masked pieces: shown as [MASK], as they are, as a random piece.")
     left_to_right: bool = flag(False, "Guess each piece from those before it (GPT's objective) instead of masked ones.")
     static_masking: bool = flag(False, "Mask a row alike in every epoch, as the original's files do.")
@@ -174,7 +177,8 @@ def learn(options, plan, train_config, masking, manifest, folder):
     start_tensorflow()
     import keras
 
-    from bert_tf import attention, distribute, precision, text_lengths, train_state, weights
+    from bert_tf import attention, distribute, precision, train_state, weights
+    from bert_tf.sentences import text_lengths
     from bert_tf.text import Tokenizer
     from bert_tf.train import Evaluator, train
 
@@ -209,7 +213,7 @@ def learn(options, plan, train_config, masking, manifest, folder):
 def task_of(options, plan, masking, manifest, tokenizer):
     """Masked LM, and next sentence prediction if it has weight, on the records."""
     from bert_tf import tasks
-    from bert_tf.mask_filling import guesses_of
+    from bert_tf.pretraining.mask_filling import guesses_of
 
     return tasks.get("pretraining/mlm_nsp")(
         manifest,

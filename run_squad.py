@@ -6,21 +6,13 @@ python run_squad.py --train_file=train-v1.1.json --predict_file=dev-v1.1.json --
 import dataclasses
 import textwrap
 
-from bert_tf import (
-    fine_tuning,
-    fine_tuning_run,
-    finished_run,
-    flags,
-    marked_answers,
-    questions,
-    squad_files,
-    squad_scores,
-    starting_point,
-)
+from bert_tf import flags, starting_point
 from bert_tf.errors import UserError
-from bert_tf.fine_tuning_flags import FineTuningFlags
+from bert_tf.finetuning import fine_tuning, fine_tuning_run, finished_run
+from bert_tf.finetuning.fine_tuning_flags import FineTuningFlags
 from bert_tf.flags import flag
 from bert_tf.run_folder import RunFolder, read_json
+from bert_tf.squad import marked_answers, questions, squad_files, squad_scores
 
 # What stands for the defaults when no flag says what to learn: names left out of sentences of Python's manual.
 DEMONSTRATION = {
@@ -122,7 +114,7 @@ def evaluate(task, evaluator, steps, folder):
 
 def all_told(task, evaluator, folder):
     """{split: what is answered to its questions} of each that was evaluated, with the best threshold."""
-    from bert_tf import answering
+    from bert_tf.squad import answering
 
     search = with_best_threshold(task, folder).search
     return {split: answering.answered(task.source(split), found, search) for split, found in evaluator.answers.items()}
@@ -143,7 +135,7 @@ def collapse(told):
 
 def predict(task, evaluator, folder):
     """Writes predictions.json, nbest_predictions.json and null_odds.json, and scores them where the truth is known."""
-    from bert_tf import answering
+    from bert_tf.squad import answering
 
     task = with_best_threshold(task, folder)
     split = task.source("dev")

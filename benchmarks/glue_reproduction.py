@@ -3,12 +3,12 @@
     python benchmarks/glue_reproduction.py --data_dir=GLUE --init_checkpoint=FOLDER --work_dir=FOLDER
 
 Batch 32, rate 5e-5, a tenth of warm-up and a line down from there, Adam with bias correction, weight decay 0.01,
-clipping at 1, rows of at most 128 pieces; MRPC, RTE, STS-B and CoLA for three epochs with three seeds, SST-2 for one
-epoch with one. The pooler of the checkpoint is left out. A seed decides the same on both sides: they start from the
-pooler and the head that the peer draws, and learn from the same examples in the order that the peer draws, as both
-matter more than what is compared (see docs/results.md). With --own_draws each draws its own. Ours is run_classifier.py
-as anybody would start it, but for that order (in_given_order.py). The peer runs in a virtual environment of its own,
-made in work_dir; or give --peer_python=PYTHON.
+clipping at 1, rows of at most 128 pieces; MRPC, RTE, STS-B and CoLA for three epochs with the --seeds, SST-2 for one
+epoch with the first of them. The pooler of the checkpoint is left out. A seed decides the same on both sides: they
+start from the pooler and the head that the peer draws, and learn from the same examples in the order that the peer
+draws, as both matter more than what is compared (see docs/results.md). With --own_draws each draws its own. Ours is
+run_classifier.py as anybody would start it, but for that order (in_given_order.py). The peer runs in a virtual
+environment of its own, made in work_dir; or give --peer_python=PYTHON.
 
 Runs of both sides take turns; --sides=bert_tf or --sides=transformers does those of one side only, so that the two can
 run at the same time, each on cores of its own (taskset). What is done is kept in work_dir, so that the same command
@@ -23,7 +23,6 @@ import numpy as np
 import reproduction
 from reproduction import SIDES
 
-SEEDS = (1, 2, 3)
 EPOCHS = {"MRPC": 3, "RTE": 3, "STS-B": 3, "CoLA": 3, "SST-2": 1}
 
 
@@ -31,9 +30,10 @@ def main():
     parser = reproduction.parser_of(__doc__)
     parser.add_argument("--data_dir", type=pathlib.Path, required=True)
     parser.add_argument("--tasks", default=",".join(EPOCHS))
+    parser.add_argument("--seeds", default="1,2,3", help="numbers with commas")
     parser.add_argument("--own_draws", action="store_true", help="ours draws head and order itself")
     options = parser.parse_args()
-    options.tasks = options.tasks.split(",")
+    options.tasks, options.seeds = options.tasks.split(","), options.seeds.split(",")
     if not options.table:
         measure(options)
     print_table(options)
@@ -45,9 +45,9 @@ def measure(options):
     runs = {"bert_tf": ours}
     if "transformers" in options.sides:
         runs["transformers"] = functools.partial(peer, reproduction.peer_python(options))
-    for seed in SEEDS:
+    for seed in options.seeds:
         for task in options.tasks:
-            if seed > 1 and EPOCHS[task] == 1:
+            if seed != options.seeds[0] and EPOCHS[task] == 1:
                 continue
             for side in options.sides.split(","):
                 output = result_file(options.work_dir, side, task, seed)
@@ -136,19 +136,17 @@ def score_names(task):
 def print_table(options):
     reproduction.print_head("task, score")
     for task in options.tasks:
-        done = {side: results(options.work_dir, side, task) for side in SIDES}
-        number = min(map(len, done.values()))
-        if not number:
-            continue
-        done = {side: runs[:number] for side, runs in done.items()}
-        for name in score_names(task):
+        done = results(options, task)
+        for name in score_names(task) if done["bert_tf"] else ():
             scores = [[100 * run["scores"][name] for run in done[side]] for side in SIDES]
             reproduction.print_row(f"{task} {name}", scores, reproduction.mean_seconds(done))
 
 
-def results(work_dir, side, task):
-    paths = (result_file(work_dir, side, task, seed) for seed in SEEDS)
-    return [json.loads(path.read_text()) for path in paths if path.exists()]
+def results(options, task):
+    """{side: results} of the seeds that both sides have done."""
+    files = [[result_file(options.work_dir, side, task, seed) for side in SIDES] for seed in options.seeds]
+    both = [[json.loads(path.read_text()) for path in pair] for pair in files if all(path.exists() for path in pair)]
+    return {side: [pair[number] for pair in both] for number, side in enumerate(SIDES)}
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ def ours(options, seed, output):
 
 def read_column(path):
     """The last column of each sentence."""
-    from bert_tf.conll_files import Layout, Tagged
+    from bert_tf.tags.conll_files import Layout, Tagged
 
     return [list(sentence.tags) for sentence in Tagged(str(path), Layout(scheme="iob1")).sentences]
 
@@ -128,8 +128,8 @@ def peer(options, python, seed, output, *, max_steps=0):
 
 def scores_of(options, tags):
     """{set: F1 of entities} of {set: tags of each sentence}."""
-    from bert_tf import entity_scores
-    from bert_tf.conll_files import Layout, Tagged
+    from bert_tf.tags import entity_scores
+    from bert_tf.tags.conll_files import Layout, Tagged
 
     found = {}
     for name in SETS:

@@ -18,7 +18,8 @@ import time
 import psutil
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from bert_tf import buckets, corpus, records, shards  # noqa: E402
+from bert_tf import corpus  # noqa: E402
+from bert_tf.pretraining import buckets, records, shards  # noqa: E402
 
 
 def main():

@@ -2,9 +2,9 @@
 
 python benchmarks/serve.py runs/sst2 --texts=texts.txt --clients=1,8,64 --seconds=20 --minutes=10 --output=serve.md
 
-Every client sends one text after another, of 3 to 200 words, over a connection of its own. The levels of --clients take
---seconds each; then, for --minutes, the last of them beside clients that do what they must not (see RUDE). What comes
-out is a page of Markdown. Clients and server share this machine's cores.
+Every client sends one text after another, of as many words as --words says, over a connection of its own. The levels
+of --clients take --seconds each; then, for --minutes, the last of them beside clients that do what they must not (see
+RUDE). What comes out is a page of Markdown. Clients and server share this machine's cores.
 """
 
 import argparse
@@ -21,7 +21,6 @@ import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 WARM_UP = 2.0  # seconds at the start of a level that do not count
-WORDS = (3, 200)  # of a text
 PATIENCE = 30.0  # seconds that a client waits for an answer
 
 
@@ -29,6 +28,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("export", help="folder of an export or of a run")
     parser.add_argument("--texts", required=True, help="a file of text, to cut requests out of")
+    parser.add_argument("--words", default="3,200", help="of the shortest and the longest text")
     parser.add_argument("--clients", default="1,8,64")
     parser.add_argument("--seconds", type=float, default=15.0, help="of a level")
     parser.add_argument("--minutes", type=float, default=0.0, help="of the last level beside rude clients")
@@ -50,7 +50,7 @@ def main():
 
 async def measured(options, port, process):
     """Everything, as Markdown."""
-    texts = Texts(options.texts, await inputs(port))
+    texts = Texts(options.texts, [int(count) for count in options.words.split(",")], await inputs(port))
     counts = [int(count) for count in options.clients.split(",")]
     rows = ["| clients | answers a second | p50 ms | p99 ms | errors |", "|---|---|---|---|---|"]
     rates = {}
@@ -77,13 +77,14 @@ async def inputs(port):
 class Texts:
     """Endless bodies of requests: texts of mixed lengths, cut out of a file; the same in every run."""
 
-    def __init__(self, path, sizes):
-        self.words, self.sizes = Path(path).read_text(encoding="utf-8", errors="replace").split(), sizes
+    def __init__(self, path, lengths, sizes):
+        self.words = Path(path).read_text(encoding="utf-8", errors="replace").split()
+        self.lengths, self.sizes = lengths, sizes
         self.random = random.Random(1)
 
     def text(self):
         """Short ones are as frequent as long ones, by the order of their length."""
-        low, high = WORDS
+        low, high = self.lengths
         count = round(low * (high / low) ** self.random.random())
         first = self.random.randrange(max(1, len(self.words) - count))
         return " ".join(self.words[first : first + count])

@@ -30,9 +30,10 @@ def main():
     from bert_tf.quiet import start_tensorflow
 
     start_tensorflow()
-    from bert_tf import answering, questions, vocabulary
-    from bert_tf.question_splits import Split
-    from bert_tf.question_windows import QuestionWindows
+    from bert_tf import vocabulary
+    from bert_tf.squad import answering, questions
+    from bert_tf.squad.question_splits import Split
+    from bert_tf.squad.question_windows import QuestionWindows
     from bert_tf.text import Tokenizer
 
     found = [question for path in options.file for question in questions.read(path)]

@@ -25,7 +25,8 @@ def main():
     from bert_tf.quiet import start_tensorflow
 
     start_tensorflow()
-    from bert_tf import questions, squad_scores, vocabulary
+    from bert_tf import vocabulary
+    from bert_tf.squad import questions, squad_scores
     from bert_tf.text import Tokenizer
 
     tokenizer = Tokenizer(vocabulary.read(options.vocab_file), lower_case=not options.cased)
@@ -46,9 +47,9 @@ def main():
 
 def answers_of(asked, tokenizer):
     """({id: ours}, {id: the original's}) of the true pieces of each question's first answer."""
-    from bert_tf import original_alignment
-    from bert_tf.question_splits import Split
-    from bert_tf.question_windows import QuestionWindows
+    from bert_tf.squad import original_alignment
+    from bert_tf.squad.question_splits import Split
+    from bert_tf.squad.question_windows import QuestionWindows
 
     split, ours, theirs = Split(asked, tokenizer, QuestionWindows()), {}, {}
     ids, starts, ends = (split.pieces[name].values.numpy() for name in ("contexts", "starts", "ends"))

@@ -110,7 +110,7 @@ def peer(options, python, seed, output, *, max_steps=0):
 
 def scores_of(options, answers):
     """{file: {score: number}}."""
-    from bert_tf import questions, squad_scores
+    from bert_tf.squad import questions, squad_scores
 
     asked = questions.read(str(options.work_dir / "eval.json"))
     files = {path.stem: [q for q in asked if q.id.startswith(f"{path.stem}/")] for path in options.eval_file}

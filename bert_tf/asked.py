@@ -7,9 +7,10 @@ that a file may be of any length.
 import os
 import sys
 
-from bert_tf import questions, tables
 from bert_tf.errors import UserError
-from bert_tf.examples import Example
+from bert_tf.sentences import tables
+from bert_tf.sentences.examples import Example
+from bert_tf.squad import questions
 
 STANDARD_INPUT = "-"
 SQUAD = ".json"

@@ -10,9 +10,9 @@ import math
 import tensorflow as tf
 
 from bert_tf.errors import UserError
-from bert_tf.feature_windows import parted
-from bert_tf.mask_filling import ids_with_masks
+from bert_tf.pretraining.mask_filling import ids_with_masks
 from bert_tf.text import pack
+from bert_tf.vectors.feature_windows import parted
 
 SIGNATURE = "attention"
 MOST_SLOTS = 128  # nobody looks at more

@@ -220,6 +220,7 @@ class MaskingConfig:
     masked_lm_prob: float = 0.15
     max_predictions_per_seq: int = 20
     do_whole_word_mask: bool = False
+    max_span_words: int = 1  # above 1: runs of whole words, up to so many
     static_masking: bool = False  # True: a record is masked alike in every epoch, as in the original's files
     masking_mix: str = "80/10/10"  # of the masked pieces in hundred: shown as [MASK], as they are, as a random piece
 
@@ -239,6 +240,8 @@ class MaskingConfig:
             raise UserError(f"masked_lm_prob is {self.masked_lm_prob}; expected a share above 0 and below 1.")
         if self.max_predictions_per_seq < 1:
             raise UserError(f"max_predictions_per_seq is {self.max_predictions_per_seq}; expected 1 or more.")
+        if self.max_span_words < 1:
+            raise UserError(f"max_span_words is {self.max_span_words}; expected 1 or more.")
 
 
 def _is_mix(text):

@@ -3,6 +3,7 @@
 B texts at once.
 """
 
+import concurrent.futures
 import json
 import os
 
@@ -10,6 +11,7 @@ from bert_tf.errors import UserError, reason_of
 
 SAVED_MODEL, ABOUT = "saved_model.pb", "about.json"
 MOST_CHARACTERS = 4 << 20  # of texts that are held at once: 4096 of a thousand each
+MOST_AT_ONCE = 4  # batches, where there are so many cores; measured with two
 
 
 def find(path):
@@ -108,16 +110,25 @@ def in_order(export, examples, *, batch_size, window):
     Holds `window` of them at most, and fewer where they are so long that there are MOST_CHARACTERS before.
     Texts of like length share a batch, long ones first, so that short ones do not pay for the length of others.
     """
-    for chunk in _windows(examples, window):
-        lengths = [_length(*example.texts) for example in chunk]
-        order = sorted(range(len(chunk)), key=lengths.__getitem__, reverse=True)
-        found = [None] * len(chunk)
-        for first in range(0, len(order), batch_size):
-            rows = order[first : first + batch_size]
-            outputs = export.answer([chunk[row] for row in rows])
-            for place, row in enumerate(rows):
-                found[row] = {name: values[place] for name, values in outputs.items()}
-        yield from zip(chunk, found, strict=True)
+    threads = concurrent.futures.ThreadPoolExecutor(at_once())
+    try:
+        for chunk in _windows(examples, window):
+            lengths = [_length(*example.texts) for example in chunk]
+            order = sorted(range(len(chunk)), key=lengths.__getitem__, reverse=True)
+            batches = [order[first : first + batch_size] for first in range(0, len(order), batch_size)]
+            found = [None] * len(chunk)
+            answers = threads.map(export.answer, ([chunk[row] for row in rows] for rows in batches))
+            for rows, outputs in zip(batches, answers, strict=True):
+                for place, row in enumerate(rows):
+                    found[row] = {name: values[place] for name, values in outputs.items()}
+            yield from zip(chunk, found, strict=True)
+    finally:
+        threads.shutdown(cancel_futures=True)
+
+
+def at_once():
+    """How many batches to compute side by side: one alone leaves cores idle between its operations."""
+    return min(MOST_AT_ONCE, os.cpu_count() or 1)
 
 
 def _length(first, *others):

@@ -1,7 +1,7 @@
-"""Which tokens to hide and with what: stateless, whole words or not, 80/10/10.
+"""Which tokens to hide and with what: stateless; pieces, whole words or runs of words; 80/10/10.
 
 B texts, T slots, P = max_predictions_per_seq, G groups of a text (at most T), V vocabulary. A *group* is what is hidden
-together: one piece, or with whole words a piece and the ## pieces after it.
+together: one piece, with whole words a piece and the ## pieces after it, with spans some such words in a row.
 
 All chance comes from `random_bits`, a hash of the text's own seed and a counter, so that what is hidden in a text does
 not depend on its batch, on the padding, on the order or the number of threads, and needs no state to be saved.
@@ -9,7 +9,8 @@ not depend on its batch, on the padding, on the order or the number of threads, 
 
 import tensorflow as tf
 
-ORDER, KIND, REPLACEMENT = range(3)  # streams of random bits; counters of different streams never meet
+ORDER, KIND, REPLACEMENT, SPAN = range(4)  # streams of random bits; counters of different streams never meet
+SPAN_ENDS = 0.2  # probability that a span ends behind a word: the p of SpanBERT's geometric lengths
 
 
 def random_bits(seeds, stream, counters):
@@ -35,14 +36,17 @@ def hide(
     masked_lm_prob=0.15,
     max_predictions_per_seq=20,
     whole_word=False,
+    max_span_words=1,
     shares=(0.8, 0.1, 0.1),
 ):
     """Hides tokens for the masked language model (google-research/bert `create_masked_lm_predictions`).
 
     token_ids: int32 [B, T] (T static), padded with pad_id; seeds: int64 or uint64 [B], one per text; is_continuation:
-    bool [V], true for ## pieces, needed for whole_word; shares: how a hidden token is shown: as [MASK], as a random id
-    of the whole vocabulary, as itself. Of n tokens (specials included) min(P, max(1, round(n * masked_lm_prob))) are
-    hidden, never [CLS], [SEP], [PAD]; with whole words maybe fewer: a group that would go over is passed over.
+    bool [V], true for ## pieces, needed for whole_word and for max_span_words above 1: then a text is cut at random
+    into spans of whole words, of geometric length up to that, and whole spans are hidden (after SpanBERT, Joshi et al.
+    2020, §3.1, which draws spans one after another); shares: how a hidden token is shown: as [MASK], as a random id of
+    the whole vocabulary, as itself. Of n tokens (specials included) min(P, max(1, round(n * masked_lm_prob))) are
+    hidden, never [CLS], [SEP], [PAD]; with words and spans maybe fewer: a group that would go over is passed over.
     Returns "token_ids" int32 [B, T]; "masked_lm_positions", "masked_lm_ids" int32 [B, P] in order of position;
     "masked_lm_weights" float32 [B, P]. Where the weight is 0 (a row of padding has no other), so are those two.
     """
@@ -50,7 +54,8 @@ def hide(
     candidate = (token_ids != cls_id) & (token_ids != sep_id) & (token_ids != pad_id)  # [B, T]
     lengths = tf.math.count_nonzero(token_ids != pad_id, 1, dtype=tf.int32)  # [B]
     wanted = number_to_hide(lengths, masked_lm_prob, max_predictions_per_seq)
-    group = _groups(token_ids, candidate, is_continuation if whole_word else None)  # [B, T]
+    whole = is_continuation if whole_word or max_span_words > 1 else None
+    group = _groups(token_ids, candidate, seeds, whole, max_span_words)  # [B, T]
     hidden = _hidden(group, candidate, seeds, wanted)  # [B, T]
     positions, weights = _places(hidden, max_predictions_per_seq)  # [B, P]
     here = weights > 0
@@ -93,17 +98,34 @@ def take_in_order(sizes, wanted):
     return taken > 0
 
 
-def _groups(token_ids, candidate, is_continuation):
-    """The number of each slot's group in its text, int32 [B, T]: -1 before the first.
+def _groups(token_ids, candidate, seeds, is_continuation, max_span_words):
+    """The number of each slot's group in its text, int32 [B, T]: -1 before the first."""
+    starts = candidate if is_continuation is None else _word_starts(token_ids, candidate, is_continuation)
+    if max_span_words > 1:
+        starts = _span_starts(starts, candidate, seeds, max_span_words)
+    return tf.cumsum(tf.cast(starts, tf.int32), 1) - 1
+
+
+def _word_starts(token_ids, candidate, is_continuation):
+    """Where words begin, bool [B, T].
 
     As in the original, a ## piece joins the last candidate before it, even across a [SEP]; if there is none, it begins
-    a group.
+    a word.
     """
-    starts = candidate
-    if is_continuation is not None:
-        seen = tf.cumsum(tf.cast(candidate, tf.int32), 1, exclusive=True)
-        starts = candidate & (~tf.gather(tf.constant(is_continuation), token_ids) | (seen == 0))
-    return tf.cumsum(tf.cast(starts, tf.int32), 1) - 1
+    seen = tf.cumsum(tf.cast(candidate, tf.int32), 1, exclusive=True)
+    return candidate & (~tf.gather(tf.constant(is_continuation), token_ids) | (seen == 0))
+
+
+def _span_starts(starts, candidate, seeds, max_span_words):
+    """Where words begin -> where spans do, bool [B, T]: at random, at the most words, and behind [CLS] and [SEP]."""
+    batch, slots = tf.shape(starts)[0], starts.shape[1]
+    ends = _uniform(seeds, SPAN, tf.range(slots)[None, :]) < SPAN_ENDS
+    after_special = ~tf.pad(candidate, [[0, 0], [1, 0]])[:, :-1]
+    free = starts & (ends | after_special)  # where spans without a limit begin
+    words = tf.cumsum(tf.cast(starts, tf.int32), 1)  # [B, T]
+    span = tf.cumsum(tf.cast(free, tf.int32), 1) + (slots + 1) * tf.range(batch)[:, None]
+    first = tf.math.unsorted_segment_min(words + slots * tf.cast(~starts, tf.int32), span, batch * (slots + 1))
+    return starts & ((words - tf.gather(first, span)) % max_span_words == 0)
 
 
 def _hidden(group, candidate, seeds, wanted):
@@ -127,11 +149,15 @@ def _random_order(seeds, sizes):
 
 def _shown(labels, positions, seeds, mask_id, vocab_size, shares):
     """What stands in place of the hidden tokens, int32 [B, P]."""
-    kind = random_bits(seeds[:, None], KIND, positions)
-    kind = tf.cast(_right(kind, 11), tf.float64) * 2.0**-53  # [B, P], in [0, 1)
+    kind = _uniform(seeds, KIND, positions)  # [B, P]
     other = _right(random_bits(seeds[:, None], REPLACEMENT, positions), 32)
     other = tf.cast(_right(other * _constant(vocab_size), 32), tf.int32)  # in [0, V)
     return tf.where(kind < shares[0], mask_id, tf.where(kind < shares[0] + shares[1], other, labels))
+
+
+def _uniform(seeds, stream, counters):
+    """float64 in [0, 1) for each text and counter: seeds [B], counters [B or 1, N] -> [B, N]."""
+    return tf.cast(_right(random_bits(seeds[:, None], stream, counters), 11), tf.float64) * 2.0**-53
 
 
 def _places(hidden, limit):

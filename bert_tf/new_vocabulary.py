@@ -8,8 +8,8 @@ import dataclasses
 import numpy as np
 
 from bert_tf import vocabulary
-from bert_tf.characters import longest_matches, words
 from bert_tf.errors import UserError
+from bert_tf.tokenization.characters import longest_matches, words
 
 BY_PIECE = ("token_table", "masked_lm/output_bias")  # ends of the names of weights with a row for each piece
 

@@ -112,7 +112,8 @@ def _zero(dtype):
 
 
 def parse_pairs(records, max_seq_length):
-    """Records of `bert_tf.records` -> model inputs. records: serialized string [B]; an empty string is a row of zeros.
+    """Records of `bert_tf.pretraining.records` -> model inputs. records: serialized string [B]; an empty string is a
+    row of zeros.
 
     Returns token_ids and segment_ids int32 [B, T] (segment 0 up to the first [SEP], 1 after it, 0 on padding), lengths
     int32 [B], next_sentence_labels int32 [B] (1: random next), next_sentence_weights float32 [B] (0 for rows of zeros)

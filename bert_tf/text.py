@@ -2,8 +2,8 @@
 
 B texts, L = max_seq_length slots, V vocabulary. A "word" is what lies between spaces and punctuation.
 
-Two stock tensorflow-text kernels do the work, driven by the data of `bert_tf.normalizer`. Four things do not fit into
-a table of characters; each is dealt with where it occurs:
+Two stock tensorflow-text kernels do the work, driven by the data of `bert_tf.tokenization.normalizer`. Four things do
+not fit into a table of characters; each is dealt with where it occurs:
 
   final sigma                   the one rule of `str.lower` that looks around     -> `wordpiece._with_final_sigma`
   a word above 200 characters   the limit of the kernel is in bytes               -> `Automaton._long_words_redone`
@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from bert_tf import vocabulary as vocabularies
 from bert_tf.errors import UserError
-from bert_tf.wordpiece import Automaton
+from bert_tf.tokenization.wordpiece import Automaton
 
 
 class Tokenizer:

@@ -10,8 +10,8 @@ from collections import Counter
 from pathlib import Path
 
 from bert_tf import whole_files
-from bert_tf.characters import MAX_CHARACTERS, is_accent, words
 from bert_tf.errors import UserError
+from bert_tf.tokenization.characters import MAX_CHARACTERS, is_accent, words
 
 SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 LEAST_ALPHABET, COVERAGE = 1000, 0.9995  # characters that are kept: so many, or the commonest that make up this share

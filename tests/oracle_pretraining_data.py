@@ -78,16 +78,30 @@ def random_bits(seed, stream, counter):
     return splitmix64((key + ((stream << 32) + 1 + counter) * golden) & MASK64)
 
 
-def hide(tokens, seed, *, special, mask_id, vocab_size, is_continuation, prob, limit, whole_word):
+def spans(words, seed, most, special):
+    """Lists of places of words -> of spans of words."""
+    found, size = [], 0  # words in the last span
+    for word in words:
+        draw = (random_bits(seed, 3, word[0]) >> 11) / 2**53
+        if draw < 0.2 or word[0] - 1 in special or size == most or not found:
+            found, size = [*found, []], 0
+        found[-1] += word
+        size += 1
+    return found
+
+
+def hide(tokens, seed, *, special, mask_id, vocab_size, is_continuation, prob, limit, whole_word, max_span_words=1):
     """One text without padding -> (tokens shown, positions, labels)."""
     groups = []
     for place, token in enumerate(tokens):
         if token in special:
             continue
-        if whole_word and groups and is_continuation[token]:
+        if (whole_word or max_span_words > 1) and groups and is_continuation[token]:
             groups[-1].append(place)
         else:
             groups.append([place])
+    if max_span_words > 1:
+        groups = spans(groups, seed, max_span_words, {place for place, token in enumerate(tokens) if token in special})
     order = sorted(range(len(groups)), key=lambda g: -(random_bits(seed, 0, g) >> 2))
     wanted = min(limit, max(1, round(len(tokens) * prob)))
     hidden = []

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from bert_tf import ablation, ablation_tables, ablations
 from bert_tf.commands import main
 from bert_tf.errors import UserError
+from bert_tf.studies import ablation, ablation_tables, ablations
 
 
 def plan_of(folder, *tables, task="SST-2 --data_dir=glue --num_train_epochs=1", steps="800", seeds=2):

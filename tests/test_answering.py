@@ -9,13 +9,14 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf import answering, distribute, weights
+from bert_tf import distribute, weights
 from bert_tf.config import TrainConfig
 from bert_tf.export import export
 from bert_tf.learner import Learner
-from bert_tf.question_windows import QuestionWindows
-from bert_tf.questions import Question
-from bert_tf.spans import Search
+from bert_tf.squad import answering
+from bert_tf.squad.question_windows import QuestionWindows
+from bert_tf.squad.questions import Question
+from bert_tf.squad.spans import Search
 from bert_tf.text import Tokenizer
 from bert_tf.train import Evaluator
 

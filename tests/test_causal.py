@@ -7,10 +7,11 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf import checkpoints, mask_filling, models, weights
+from bert_tf import checkpoints, models, weights
 from bert_tf.config import MaskingConfig
 from bert_tf.encoder import trimmed
 from bert_tf.errors import UserError
+from bert_tf.pretraining import mask_filling
 from bert_tf.tasks import pretraining
 from bert_tf.text import Tokenizer
 

@@ -8,13 +8,14 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf import classification, distribute, models, weights
+from bert_tf import distribute, models, weights
 from bert_tf.config import TrainConfig
 from bert_tf.errors import UserError
-from bert_tf.examples import Example
 from bert_tf.export import export
-from bert_tf.goals import Choice, Classes, Labels, Number
 from bert_tf.learner import Learner
+from bert_tf.sentences import classification
+from bert_tf.sentences.examples import Example
+from bert_tf.sentences.goals import Choice, Classes, Labels, Number
 from bert_tf.train import Evaluator
 
 TOKENIZER = tiny.Words("the fox dog ran sat on a mat and cat red big".split())

@@ -4,7 +4,8 @@ import json
 
 from test_report import METRICS, RUN, as_read
 
-from bert_tf import commands, comparison, curves
+from bert_tf import commands
+from bert_tf.reports import comparison, curves
 
 
 def run_in(folder, *, name="glue/RTE", metrics=METRICS, scores=None, **changes):

@@ -83,3 +83,5 @@ def test_masking_options_out_of_range_are_refused():
         MaskingConfig(masked_lm_prob=1.5)
     with pytest.raises(UserError, match="max_predictions_per_seq is 0"):
         MaskingConfig(max_predictions_per_seq=0)
+    with pytest.raises(UserError, match="max_span_words is 0; expected 1 or more"):
+        MaskingConfig(max_span_words=0)

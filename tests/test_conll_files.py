@@ -2,9 +2,9 @@
 
 import pytest
 
-from bert_tf import conll_files
-from bert_tf.conll_files import Layout, Sentence, Tagged
 from bert_tf.errors import UserError
+from bert_tf.tags import conll_files
+from bert_tf.tags.conll_files import Layout, Sentence, Tagged
 
 FILE = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nsaid  VBD I-VP O\n\n\nParis NNP I-NP I-LOC\n \n"
 FILE += "-DOCSTART- -X- O O\n\nJo NNP B I-PER\n"

@@ -93,7 +93,8 @@ def test_the_commands_of_the_page_have_flags_that_exist():
 
 
 def test_every_function_that_the_page_names_is_there():
-    from bert_tf import classification, examples, goals, metrics
+    from bert_tf import metrics
+    from bert_tf.sentences import classification, examples, goals
 
     assert {"Classes", "Labels", "Number", "Choice"} <= set(vars(goals))
     assert callable(classification.task) and callable(examples.read) and metrics.SCORES["macro_f1"]

@@ -17,12 +17,13 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf import distribute, mask_filling, weights
+from bert_tf import distribute, weights
 from bert_tf import export as exporting
 from bert_tf.config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.export import export
 from bert_tf.learner import Learner
+from bert_tf.pretraining import mask_filling
 from bert_tf.text import Tokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -9,12 +9,13 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf import classification, exported, weights
-from bert_tf import predictions as rows_of
+from bert_tf import exported, weights
 from bert_tf.errors import UserError
-from bert_tf.examples import Example
 from bert_tf.export import export
-from bert_tf.goals import Choice, Classes
+from bert_tf.sentences import classification
+from bert_tf.sentences import predictions as rows_of
+from bert_tf.sentences.examples import Example
+from bert_tf.sentences.goals import Choice, Classes
 from bert_tf.text import Tokenizer
 
 WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()

@@ -10,10 +10,11 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf import checkpoints, commands, exported, extraction
+from bert_tf import checkpoints, commands, exported
 from bert_tf.checkpoints import Checkpoint
 from bert_tf.commands import extract
-from bert_tf.examples import Example
+from bert_tf.sentences.examples import Example
+from bert_tf.vectors import extraction
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklm", *(f"##{letter}" for letter in "abcdefghijkl")]
 WEIGHTS = tiny.pretrainer()[1]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import feature_files, feature_tables
 from bert_tf.errors import UserError
-from bert_tf.feature_files import Shape, TextVectors
+from bert_tf.vectors import feature_files, feature_tables
+from bert_tf.vectors.feature_files import Shape, TextVectors
 
 TOKENS = Shape(unit="token", layers=(-1, "embeddings"), width=3)
 TEXTS = [

@@ -11,15 +11,17 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf import conll_files, distribute, feature_cache, feature_tagging, tagging, tasks, weights
-from bert_tf.bilstm_tagger import BiLstmTagger
+from bert_tf import distribute, tasks, weights
 from bert_tf.config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.learner import Learner
-from bert_tf.tag_schemes import TagSet
-from bert_tf.tag_windows import TagWindows
+from bert_tf.tags import conll_files, tagging
+from bert_tf.tags.tag_schemes import TagSet
+from bert_tf.tags.tag_windows import TagWindows
 from bert_tf.text import Tokenizer
 from bert_tf.train import Evaluator
+from bert_tf.vectors import feature_cache, feature_tagging
+from bert_tf.vectors.bilstm_tagger import BiLstmTagger
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklm", *(f"##{letter}" for letter in "abcdefghijkl")]
 TOKENIZER = Tokenizer(PIECES)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import features, vector_choice
 from bert_tf.errors import UserError
-from bert_tf.feature_windows import parted, rows_and_tokens
-from bert_tf.scalar_mix import ScalarMix
+from bert_tf.sentences.windows import Windows, pack_windows
 from bert_tf.text import Tokenizer, pack
-from bert_tf.windows import Windows, pack_windows
+from bert_tf.vectors import features, vector_choice
+from bert_tf.vectors.feature_windows import parted, rows_and_tokens
+from bert_tf.vectors.scalar_mix import ScalarMix
 
 LETTERS = "abcdefghijklmnopqrstuvwxy"
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS])

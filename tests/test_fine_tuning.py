@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import tiny
 
-from bert_tf import distribute, fine_tuning, memory, models, weights
+from bert_tf import distribute, memory, models, weights
 from bert_tf.config import BertConfig, FineTuningConfig, TrainConfig
 from bert_tf.errors import UserError
+from bert_tf.finetuning import fine_tuning
 from bert_tf.learner import Learner
 from bert_tf.run_folder import RunFolder, read_json
 from bert_tf.starting_point import StartingPoint

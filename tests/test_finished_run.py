@@ -9,8 +9,9 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf import checkpoints, commands, exported, finished_run
+from bert_tf import checkpoints, commands, exported
 from bert_tf.checkpoints import Checkpoint
+from bert_tf.finetuning import finished_run
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
 WEIGHTS = tiny.pretrainer()[1]

@@ -6,8 +6,8 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.errors import UserError
-from bert_tf.examples import Example
-from bert_tf.goals import Choice, Classes, Labels, Number, as_text, parted
+from bert_tf.sentences.examples import Example
+from bert_tf.sentences.goals import Choice, Classes, Labels, Number, as_text, parted
 
 WORDS = "the fox dog ran sat on mat .".split()
 

@@ -5,8 +5,9 @@ import json
 import pytest
 from test_report import as_read, page_of
 
-from bert_tf import manual_questions, marked_answers, scoreboard
-from bert_tf.questions import Question
+from bert_tf.reports import scoreboard
+from bert_tf.squad import manual_questions, marked_answers
+from bert_tf.squad.questions import Question
 
 CONTEXT = "In 1066 William won. Then 😀 he <reigned> for years."
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 from bert_tf.masking import hide, number_to_hide, random_bits, take_in_order
 
 PAD, CLS, SEP, MASK, VOCAB = 0, 1, 2, 3, 200
+SPANS = {"whole_word": False, "max_span_words": 3}
 CONTINUATION = np.arange(VOCAB) % 3 == 1  # ids 4, 7, 10 ... are ## pieces
 
 
@@ -39,17 +40,17 @@ def random_texts(count, slots, shortest=3):
 
 
 @pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
-@pytest.mark.parametrize("whole_word", [False, True])
+@pytest.mark.parametrize("together", [{"whole_word": False}, {"whole_word": True}, SPANS], ids=str)
 @pytest.mark.parametrize("prob, limit", [(0.15, 8), (0.5, 40), (0.3, 3)])
-def test_hide_does_what_the_original_does_one_token_at_a_time(run, whole_word, prob, limit):
+def test_hide_does_what_the_original_does_one_token_at_a_time(run, together, prob, limit):
     texts = random_texts(150, 40)
-    options = {"masked_lm_prob": prob, "max_predictions_per_seq": limit, "whole_word": whole_word}
+    options = {"masked_lm_prob": prob, "max_predictions_per_seq": limit, **together}
     result = hidden(run, texts, np.arange(150) * 7 - 300, **options)
     for row, text in enumerate(texts):
         tokens = [int(token) for token in text if token != PAD]
         facts = {"special": {CLS, SEP}, "mask_id": MASK, "vocab_size": VOCAB, "is_continuation": CONTINUATION}
         shown, places, labels = oracle.hide(
-            tokens, (row * 7 - 300) % 2**64, **facts, prob=prob, limit=limit, whole_word=whole_word
+            tokens, (row * 7 - 300) % 2**64, **facts, prob=prob, limit=limit, **{"whole_word": False, **together}
         )
         filler = [0] * (limit - len(places))
         assert result["token_ids"][row].tolist() == shown + [PAD] * (40 - len(tokens))
@@ -160,3 +161,12 @@ def test_random_bits_of_neighbouring_seeds_and_counters_are_uniform_and_unrelate
     uniform = bits.astype(np.float64) / 2.0**64
     assert abs(np.corrcoef(uniform[:-1].ravel(), uniform[1:].ravel())[0, 1]) < 0.02
     assert abs(np.corrcoef(uniform[:, :-1].ravel(), uniform[:, 1:].ravel())[0, 1]) < 0.02
+
+
+@pytest.mark.parametrize(("max_span_words", "shortest", "longest"), [(1, 1.0, 1.1), (4, 2.2, 3.2), (10, 3.2, 5.0)])
+def test_spans_hide_neighbours_together(max_span_words, shortest, longest):
+    text = [CLS, *[5] * 400, SEP]  # words of one piece
+    limits = {"masked_lm_prob": 0.05, "max_predictions_per_seq": 20, "max_span_words": max_span_words}
+    places = hidden(eagerly, [text] * 300, np.arange(300), **limits)["masked_lm_positions"]
+    runs = (np.diff(places) > 1).sum() + len(places)
+    assert shortest < places.size / runs < longest

@@ -6,7 +6,7 @@ import numpy as np
 import oracle_pretraining_data as oracle
 import pytest
 
-from bert_tf.pairs import Draws, FlatDocuments, next_sentence_pairs, single_segments
+from bert_tf.pretraining.pairs import Draws, FlatDocuments, next_sentence_pairs, single_segments
 
 
 class Injected:

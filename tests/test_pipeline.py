@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from bert_tf.masking import hide
 from bert_tf.pipeline import batched, parse_pairs, read_records, record_seeds, row_numbers, shuffled, with_seeds
-from bert_tf.shards import record
+from bert_tf.pretraining.shards import record
 
 
 @pytest.fixture(params=["", ".gz"])

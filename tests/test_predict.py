@@ -6,14 +6,18 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 import quick_exports
 import tensorflow as tf
 
-from bert_tf import asked, commands, exported, predictions
+from bert_tf import asked, commands, exported
 from bert_tf.commands import predict
-from bert_tf.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.sentences import predictions
+from bert_tf.sentences.examples import Example
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -165,7 +169,35 @@ def test_texts_of_like_length_share_a_batch():
 
     examples = [Example("", ("x" * length,)) for length in (1, 9, 2, 8, 1, 9)]
     list(exported.in_order(Recorder(), examples, batch_size=2, window=6))
-    assert Recorder.seen == [[9, 9], [8, 2], [1, 1]]
+    assert sorted(Recorder.seen, reverse=True) == [[9, 9], [8, 2], [1, 1]]
+
+
+def test_several_batches_are_computed_at_once(monkeypatch):
+    monkeypatch.setattr(exported, "at_once", lambda: 2)
+    both = threading.Barrier(2, timeout=60)
+
+    class Waiting:
+        def answer(self, examples):
+            both.wait()  # passes when two are here
+            return {"values": [examples[0].texts[0]]}
+
+    examples = [Example("", (str(number),)) for number in range(100, 104)]
+    found = list(exported.in_order(Waiting(), examples, batch_size=1, window=4))
+    assert [outputs["values"] for _, outputs in found] == ["100", "101", "102", "103"]
+
+
+def test_a_batch_that_fails_ends_the_others():
+    seen = []
+
+    class Failing:
+        def answer(self, examples):
+            seen.append(examples)
+            time.sleep(0.01)
+            raise UserError("not this one")
+
+    with pytest.raises(UserError, match="not this one"):
+        list(exported.in_order(Failing(), [Example("", ("a",))] * 500, batch_size=1, window=500))
+    assert len(seen) < 100
 
 
 def test_few_texts_are_held_at_once_where_they_are_long(monkeypatch):

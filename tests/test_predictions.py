@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from bert_tf import predictions
-from bert_tf.classification import Split
-from bert_tf.examples import Example
-from bert_tf.goals import Choice, Classes, Labels, Number
+from bert_tf.sentences import predictions
+from bert_tf.sentences.classification import Split
+from bert_tf.sentences.examples import Example
+from bert_tf.sentences.goals import Choice, Classes, Labels, Number
 
 
 def hardest(goal, labels, most=12, texts=("a",), **answers):

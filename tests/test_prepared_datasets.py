@@ -5,8 +5,8 @@ import urllib.error
 
 import pytest
 
-from bert_tf import prepared_datasets
 from bert_tf.errors import UserError
+from bert_tf.sentences import prepared_datasets
 from bert_tf.tasks import glue
 
 LABELS = {"mnli": ["entailment", "neutral", "contradiction"], "cola": ["unacceptable", "acceptable"], "stsb": None}

@@ -10,9 +10,10 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf import records, tasks
+from bert_tf import tasks
 from bert_tf.config import MaskingConfig
 from bert_tf.errors import UserError
+from bert_tf.pretraining import records
 from bert_tf.tasks import pretraining
 from bert_tf.text import Tokenizer
 

@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import UserError
-from bert_tf.question_splits import Split
-from bert_tf.question_windows import QuestionWindows
-from bert_tf.questions import Question
+from bert_tf.squad.question_splits import Split
+from bert_tf.squad.question_windows import QuestionWindows
+from bert_tf.squad.questions import Question
 from bert_tf.text import Tokenizer
 
 LETTERS = [chr(code) for code in range(97, 123)]

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from bert_tf import original_alignment, questions
 from bert_tf.errors import UserError
-from bert_tf.questions import Question, place_of
+from bert_tf.squad import original_alignment, questions
+from bert_tf.squad.questions import Question, place_of
 
 
 def squad(*entries, context="The Normans came to France."):

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import buckets, shards, workers
 from bert_tf.errors import UserError
 from bert_tf.pipeline import read_records
-from bert_tf.records import RecordOptions, describe, open_records, prepare
+from bert_tf.pretraining import buckets, shards, workers
+from bert_tf.pretraining.records import RecordOptions, describe, open_records, prepare
 
 WORDS = ["rain", "gold", "star", "he", "left", "rose", "cold", "fire", "pool", "road", "##s", "##ed", ".", "!", ","]
 IN_THIS_PROCESS = -1

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from bert_tf import curves
 from bert_tf.errors import UserError
-from bert_tf.report import duration, shown, summary, words, write_report
+from bert_tf.reports import curves
+from bert_tf.reports.report import duration, shown, summary, words, write_report
 
 RUN = {
     "name": "first words",

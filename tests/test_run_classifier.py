@@ -101,3 +101,9 @@ def test_a_mistake_is_one_line_and_leaves_nothing(mistake, tmp_path):
     assert (code, len(complaints)) == (2, 1)
     assert expected in complaints[0]
     assert sorted(tmp_path.iterdir()) == [vocabulary]
+
+
+@pytest.mark.parametrize("name", ["SST-2", "sst2", "glue/sst-2", "GLUE/sst2"])
+def test_a_task_of_glue_goes_by_the_names_that_it_has_elsewhere(name, tmp_path):
+    code, _, complaints = script(**{**TINY, "task_name": name, "data_dir": tmp_path, "output_dir": tmp_path / "run"})
+    assert code == 2 and "SST-2" in complaints[0] and "train.tsv" in complaints[0]

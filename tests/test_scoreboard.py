@@ -5,8 +5,8 @@ import json
 import pytest
 from test_report import RUN, as_read, page_of
 
-from bert_tf import curves, scoreboard
-from bert_tf.report import write_report
+from bert_tf.reports import curves, scoreboard
+from bert_tf.reports.report import write_report
 
 DETAILS = {
     "dev": {

@@ -15,8 +15,8 @@ import tiny
 from bert_tf import checkpoints, distribute, weights
 from bert_tf.config import FineTuningConfig
 from bert_tf.errors import Interrupted, UserError
-from bert_tf.fine_tuning_flags import FineTuningFlags
-from bert_tf.fine_tuning_run import open_folder
+from bert_tf.finetuning.fine_tuning_flags import FineTuningFlags
+from bert_tf.finetuning.fine_tuning_run import open_folder
 from bert_tf.learner import Learner
 from bert_tf.run_folder import RunFolder, read_json
 from bert_tf.selection import BestWeights, Evaluations, is_due

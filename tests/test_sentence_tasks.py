@@ -4,8 +4,9 @@ import types
 
 import pytest
 
-from bert_tf import predictions, tasks
+from bert_tf import tasks
 from bert_tf.errors import UserError
+from bert_tf.sentences import predictions
 from bert_tf.text import Tokenizer
 
 TOKENIZER = Tokenizer("[PAD] [UNK] [CLS] [SEP] [MASK] the fox ran".split())

@@ -1,6 +1,7 @@
 """Requests of many clients in one batch: who shares it, who is refused, and that nobody notices the others."""
 
 import asyncio
+import functools
 import threading
 import types
 
@@ -11,6 +12,8 @@ from starlette.testclient import TestClient
 from bert_tf.serving.app import Server
 from bert_tf.serving.batcher import Batcher, Busy
 from bert_tf.serving.served import Signature
+
+one_at_once = functools.partial(Batcher, at_once=1)
 
 
 class Slow:
@@ -38,7 +41,7 @@ def rows(*texts):
 
 def test_what_comes_while_a_batch_is_computed_is_computed_together():
     async def scenario():
-        slow, batcher = Slow(), Batcher(most_rows=4)
+        slow, batcher = Slow(), one_at_once(most_rows=4)
         first = asyncio.create_task(batcher.answer(slow, rows("a")))
         await asyncio.sleep(0.05)
         others = [asyncio.create_task(batcher.answer(slow, rows(*texts))) for texts in ("bc", "d", "efg")]
@@ -53,9 +56,28 @@ def test_what_comes_while_a_batch_is_computed_is_computed_together():
     assert answers == [[b"a"], [b"b", b"c"], [b"d"], [b"e", b"f", b"g"]]
 
 
+def test_several_batches_are_computed_at_once_and_share_what_waits():
+    async def scenario():
+        slow, batcher = Slow(), Batcher(at_once=2)
+        asked = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in "abcdefgh"]
+        await asyncio.sleep(0.05)
+        begun = [list(batch) for batch in slow.batches]
+        late = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in "ij"]
+        await asyncio.sleep(0.05)
+        waiting = batcher.waiting
+        slow.go.set()
+        answers = await asyncio.gather(*asked, *late)
+        await batcher.close()
+        return begun, waiting, [answer["x"].tolist()[0].decode() for answer in answers]
+
+    begun, waiting, answers = asyncio.run(scenario())
+    assert sorted(begun) == [[b"a", b"b", b"c", b"d"], [b"e", b"f", b"g", b"h"]]
+    assert waiting == 2 and answers == list("abcdefghij")
+
+
 def test_one_bad_request_in_a_batch_does_not_spoil_the_others():
     async def scenario():
-        slow, batcher = Slow(), Batcher()
+        slow, batcher = Slow(), one_at_once()
         asked = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in ("first", "good", "bad", "fine")]
         await asyncio.sleep(0.05)
         slow.go.set()
@@ -68,7 +90,7 @@ def test_one_bad_request_in_a_batch_does_not_spoil_the_others():
 
 def test_a_full_queue_refuses_and_what_was_given_up_is_neither_counted_nor_computed():
     async def scenario():
-        slow, batcher = Slow(), Batcher(most_waiting=2)
+        slow, batcher = Slow(), one_at_once(most_waiting=2)
         first = asyncio.create_task(batcher.answer(slow, rows("a")))
         await asyncio.sleep(0.05)
         given_up, kept = (asyncio.create_task(batcher.answer(slow, rows(text))) for text in "bc")
@@ -89,7 +111,7 @@ def test_a_full_queue_refuses_and_what_was_given_up_is_neither_counted_nor_compu
 
 def test_a_request_of_many_parts_is_one_that_waits_and_others_come_between_its_parts():
     async def scenario():
-        slow, batcher = Slow(), Batcher(most_waiting=2, most_rows=2)
+        slow, batcher = Slow(), one_at_once(most_waiting=2, most_rows=2)
         large = asyncio.create_task(batcher.answer(slow, rows(*"abcdefgh")))
         await asyncio.sleep(0.05)
         others = [asyncio.create_task(batcher.answer(slow, rows(*texts))) for texts in ("xy", "z")]
@@ -125,7 +147,7 @@ class Constant(Ragged):
 )
 def test_what_cannot_be_handed_out_by_rows_is_computed_alone_and_given_whole(kind, batches):
     async def scenario():
-        slow, batcher = kind(), Batcher()
+        slow, batcher = kind(), one_at_once()
         asked = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in ("ab", "cd", "e")]
         await asyncio.sleep(0.05)
         slow.go.set()
@@ -138,7 +160,7 @@ def test_what_cannot_be_handed_out_by_rows_is_computed_alone_and_given_whole(kin
 
 def test_a_request_in_parts_whose_answer_has_no_rows_is_refused():
     async def scenario():
-        slow, batcher = Ragged(), Batcher(most_rows=1)
+        slow, batcher = Ragged(), one_at_once(most_rows=1)
         slow.go.set()
         with pytest.raises(ValueError, match="its output letters has not a row for each instance: send fewer"):
             await batcher.answer(slow, rows("ab", "c"))
@@ -149,7 +171,7 @@ def test_a_request_in_parts_whose_answer_has_no_rows_is_refused():
 
 def test_a_large_request_is_computed_in_parts_and_put_together_again():
     async def scenario():
-        slow, batcher = Slow(), Batcher(most_rows=3)
+        slow, batcher = Slow(), one_at_once(most_rows=3)
         slow.go.set()
         answer = await batcher.answer(slow, rows(*"abcdefgh"))
         await batcher.close()
@@ -161,7 +183,7 @@ def test_a_large_request_is_computed_in_parts_and_put_together_again():
 
 def test_a_batch_ends_where_its_texts_become_long():
     async def scenario():
-        slow, batcher = Slow(), Batcher(most_bytes=5)
+        slow, batcher = Slow(), one_at_once(most_bytes=5)
         first = asyncio.create_task(batcher.answer(slow, rows("long text", "a", "bb", "ccc")))
         await asyncio.sleep(0.05)
         second = asyncio.create_task(batcher.answer(slow, rows("dd")))
@@ -192,7 +214,7 @@ class Letters(Slow):
 
 def test_parts_of_different_widths_are_filled_up_as_the_model_does_it():
     async def scenario(rows_at_once):
-        slow, batcher = Letters(), Batcher(most_rows=rows_at_once)
+        slow, batcher = Letters(), one_at_once(most_rows=rows_at_once)
         slow.go.set()
         answer = await batcher.answer(slow, rows("abc", "d"))
         await batcher.close()

@@ -5,8 +5,8 @@ import oracle_squad
 import pytest
 import tensorflow as tf
 
-from bert_tf.question_windows import QuestionWindows
-from bert_tf.spans import Search
+from bert_tf.squad.question_windows import QuestionWindows
+from bert_tf.squad.spans import Search
 from bert_tf.text import Tokenizer
 
 LETTERS = "abcdefg"

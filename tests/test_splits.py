@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from bert_tf.examples import Example
-from bert_tf.goals import Choice, Classes, Labels, Number
-from bert_tf.splits import Split, described
+from bert_tf.sentences.examples import Example
+from bert_tf.sentences.goals import Choice, Classes, Labels, Number
+from bert_tf.sentences.splits import Split, described
 from bert_tf.text import Tokenizer
 
 TOKENIZER = Tokenizer("[PAD] [UNK] [CLS] [SEP] [MASK] a b c".split())

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from bert_tf import squad_files
 from bert_tf.errors import UserError
-from bert_tf.questions import Question
+from bert_tf.squad import squad_files
+from bert_tf.squad.questions import Question
 
 QUESTIONS = [Question("1", "?", "a fox", (("fox", 2),), True), Question("2", "?", "a fox", (), False)]
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bert_tf import squad_scores
-from bert_tf.questions import Question
-from bert_tf.squad_scores import character_f1, exact_match, f1, f1_with_null, normalized
+from bert_tf.squad import squad_scores
+from bert_tf.squad.questions import Question
+from bert_tf.squad.squad_scores import character_f1, exact_match, f1, f1_with_null, normalized
 
 
 def question(name, *answers, known=True):

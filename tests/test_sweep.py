@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from test_run_classifier import ROOT, TINY
 
-from bert_tf import checkpoints, sweep
+from bert_tf import checkpoints
 from bert_tf.errors import UserError
+from bert_tf.finetuning import sweep
 from bert_tf.run_folder import RunFolder
 from bert_tf.train import Diverged
 

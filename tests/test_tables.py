@@ -2,8 +2,8 @@
 
 import pytest
 
-from bert_tf import examples, tables
 from bert_tf.errors import UserError
+from bert_tf.sentences import examples, tables
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import random
 import oracle_conlleval
 import pytest
 
-from bert_tf import entity_scores, tag_schemes
-from bert_tf.tag_schemes import TagSet
+from bert_tf.tags import entity_scores, tag_schemes
+from bert_tf.tags.tag_schemes import TagSet
 
 SPANS = [("LOC", 0, 2), ("PER", 3, 4), ("PER", 4, 6), ("LOC", 6, 7)]
 WRITTEN = {

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from test_tagging import FILE, TAG_SET, TOKENIZER, model_of, task_of, told_by
 
-from bert_tf import tag_schemes, tagging
 from bert_tf.export import export
+from bert_tf.tags import tag_schemes, tagging
 
 TEXTS = [
     "The fox saw Jo-Anna, from PARIS.",

@@ -8,12 +8,13 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf import conll_files, distribute, tag_schemes, tagging, weights
+from bert_tf import distribute, weights
 from bert_tf.config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.learner import Learner
-from bert_tf.tag_schemes import TagSet
-from bert_tf.tag_windows import TagWindows
+from bert_tf.tags import conll_files, tag_schemes, tagging
+from bert_tf.tags.tag_schemes import TagSet
+from bert_tf.tags.tag_windows import TagWindows
 from bert_tf.text import Tokenizer
 from bert_tf.train import Evaluator
 

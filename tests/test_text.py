@@ -234,7 +234,7 @@ def test_a_mistake_is_explained_in_a_sentence(uncased, mistake, message):
 
 
 def test_a_kernel_that_disagrees_with_the_original_is_refused(monkeypatch):
-    monkeypatch.setattr("bert_tf.wordpiece.final_sigma_pattern", lambda: "(no)Σ(match)")
+    monkeypatch.setattr("bert_tf.tokenization.wordpiece.final_sigma_pattern", lambda: "(no)Σ(match)")
     with pytest.raises(RuntimeError, match="tensorflow-text .* cuts"):
         Tokenizer([*SPECIAL_PIECES, "ο", "##δ", "##ο", "##σ", "##ς"])
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.text_lengths import of_rows, statistics
+from bert_tf.sentences.text_lengths import of_rows, statistics
 
 
 def test_lengths_are_counted_under_bars_and_padding_is_told_three_ways():

@@ -7,13 +7,14 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf import classification, models, weights
+from bert_tf import models, weights
 from bert_tf.encoder import trimmed
 from bert_tf.errors import UserError
-from bert_tf.examples import Example
-from bert_tf.goals import Choice, Classes, Labels, Number
+from bert_tf.sentences import classification
+from bert_tf.sentences.examples import Example
+from bert_tf.sentences.goals import Choice, Classes, Labels, Number
+from bert_tf.sentences.windows import Windows, describe, pack_windows, piece_counts
 from bert_tf.text import Tokenizer, pack
-from bert_tf.windows import Windows, describe, pack_windows, piece_counts
 
 LETTERS = "abcdefghijklmno"
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS])

@@ -3,8 +3,9 @@
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import mask_filling, models, weights
+from bert_tf import models, weights
 from bert_tf.config import BertConfig
+from bert_tf.pretraining import mask_filling
 from bert_tf.task import Task
 from bert_tf.tasks import pretraining
 

@@ -72,7 +72,7 @@ if __name__ == "__main__":
     import keras  # noqa: F401
     import tensorflow_text  # noqa: F401
 
-    import bert_tf.fine_tuning_run  # noqa: F401
+    import bert_tf.finetuning.fine_tuning_run  # noqa: F401
     import bert_tf.train  # noqa: F401
 
     _begin(_jobs())

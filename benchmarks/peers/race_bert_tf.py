@@ -75,7 +75,8 @@ def fine_tuning(work, config, policy, strategy):
     """Training steps of a classifier, one for each of the batches in turn."""
     import tensorflow as tf
 
-    from bert_tf import goals, models
+    from bert_tf import models
+    from bert_tf.sentences import goals
 
     goal = goals.Classes(["0", "1"])
 

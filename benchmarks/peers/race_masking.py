@@ -21,8 +21,9 @@ def ours(work):
     from bert_tf.quiet import start_tensorflow
 
     start_tensorflow()
-    from bert_tf import records, tasks
+    from bert_tf import tasks
     from bert_tf.config import MaskingConfig
+    from bert_tf.pretraining import records
     from bert_tf.text import Tokenizer
 
     tokenizer = Tokenizer.from_file(work["vocab_file"])

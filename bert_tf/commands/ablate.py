@@ -39,7 +39,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    from bert_tf import ablation, ablations
+    from bert_tf.studies import ablation, ablations
 
     known = ablations.tables([_shape(size) for size in arguments.sizes.split(",")])
     wanted = [name.strip() for name in arguments.tables.split(",") if name.strip()]

@@ -13,8 +13,9 @@ those that the training scripts print; of questions with the threshold that the 
 import json
 import sys
 
-from bert_tf import exported, scored_export
+from bert_tf import exported
 from bert_tf.errors import UserError
+from bert_tf.finetuning import scored_export
 from bert_tf.progress import progress
 
 
@@ -77,6 +78,6 @@ def lines(found, path):
     for row in found.details.get("per_class", []):
         yield "  {label:26} precision {precision:.3f}  recall {recall:.3f}  F1 {f1:.3f}  of {count}".format(**row)
     if "questions" in found.details:
-        from bert_tf import marked_answers
+        from bert_tf.squad import marked_answers
 
         yield from marked_answers.sentences(found.details["questions"])

@@ -11,8 +11,8 @@ task are not needed. TO appears whole or not at all, once it has answered some s
 import json
 import os
 
-from bert_tf import finished_run
 from bert_tf.errors import UserError
+from bert_tf.finetuning import finished_run
 
 
 def add_arguments(parser):

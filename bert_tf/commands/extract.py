@@ -16,11 +16,13 @@ import os
 import sys
 import time
 
-from bert_tf import asked, checkpoints, exported, feature_files, finished_run, vector_choice
+from bert_tf import asked, checkpoints, exported
 from bert_tf.commands.convert import completed
 from bert_tf.commands.predict import watched
 from bert_tf.errors import UserError
-from bert_tf.examples import Example
+from bert_tf.finetuning import finished_run
+from bert_tf.sentences.examples import Example
+from bert_tf.vectors import feature_files, vector_choice
 
 WINDOW = 4096  # texts among which those of like length are put together
 WINDOW_BYTES = 256 << 20  # ... and no more than have vectors of so many bytes
@@ -181,15 +183,16 @@ def sizes(arguments, choice, shape):
 
 def extractor(arguments, checkpoint, choice):
     """The model and its tokenizer, ready to answer."""
-    from bert_tf.extraction import Extractor
+    from bert_tf.vectors.extraction import Extractor
 
     return Extractor(*model_and_tokenizer(arguments, checkpoint, choice), choice)
 
 
 def model_and_tokenizer(arguments, checkpoint, choice):
     """The encoder with the weights of the checkpoint, and its Tokenizer; UserError where something is lacking."""
-    from bert_tf import extraction, precision
+    from bert_tf import precision
     from bert_tf.text import Tokenizer
+    from bert_tf.vectors import extraction
 
     if checkpoint.vocabulary is None:
         raise UserError(f"{arguments.source} has no vocab.txt beside it: give its vocabulary as vocab_file.")
@@ -203,7 +206,8 @@ def model_and_tokenizer(arguments, checkpoint, choice):
 
 def export(arguments, checkpoint, choice):
     """Writes the SavedModel, which answers as this command does."""
-    from bert_tf import attention, export, extraction
+    from bert_tf import attention, export
+    from bert_tf.vectors import extraction
 
     if arguments.attention:
         attention.check(checkpoint.config)

@@ -15,10 +15,11 @@ import os
 import sys
 import time
 
-from bert_tf import asked, exported, predictions
+from bert_tf import asked, exported
 from bert_tf.errors import UserError
-from bert_tf.examples import Example
 from bert_tf.progress import progress
+from bert_tf.sentences import predictions
+from bert_tf.sentences.examples import Example
 
 WINDOW = 4096  # texts among which those of like length are put together
 OUTPUTS = (".jsonl", ".tsv")

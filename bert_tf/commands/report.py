@@ -21,7 +21,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    from bert_tf import comparison, report
+    from bert_tf.reports import comparison, report
 
     for folder in arguments.runs:
         report.read(folder)  # mistakes come before anything is written

@@ -28,7 +28,8 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    from bert_tf import tables, vocabulary
+    from bert_tf import vocabulary
+    from bert_tf.sentences import tables
 
     output, lower_case = arguments.output, arguments.do_lower_case == "true"
     if os.path.isdir(output) or not os.path.isdir(os.path.dirname(os.path.abspath(output))):
@@ -49,7 +50,8 @@ def run(arguments):
 
 def learned(arguments, lower_case):
     """The pieces that the texts are made of; UserError where there are none, or too few are asked for."""
-    from bert_tf import preparation, vocabulary
+    from bert_tf import vocabulary
+    from bert_tf.pretraining import preparation
 
     least = len(vocabulary.SPECIAL_PIECES)
     if arguments.vocab_size <= least:

@@ -22,8 +22,8 @@ import shutil
 import statistics
 
 from bert_tf import checkpoint_files, whole_files
-from bert_tf.characters import MAX_CHARACTERS
 from bert_tf.errors import UserError, reason_of
+from bert_tf.tokenization.characters import MAX_CHARACTERS
 
 ABOUT, NETWORK = "about.json", "network"
 QUANTIZED = ("int8",)

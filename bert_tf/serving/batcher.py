@@ -1,14 +1,18 @@
 """Requests of many clients in one batch: answered together, each as if it were alone.
 
-While a batch is computed the next one gathers, so that a single client never waits and many share the work.
+While batches are computed the next one gathers, so that a single client never waits and many share the work. Several
+batches are computed at once: one alone leaves cores idle between its operations.
 """
 
 import asyncio
 import collections
 import concurrent.futures
 import dataclasses
+import math
 
 import numpy as np
+
+from bert_tf import exported
 
 MOST_ROWS = 64  # of a batch
 MOST_BYTES = 16_384  # of text in a batch: more is not faster, but lets those who come next wait
@@ -39,17 +43,22 @@ class _Waiting:
 
 
 class Batcher:
-    """The queue of one model. `most_waiting` requests may wait; what comes then raises Busy.
+    """The queue of one model. `most_waiting` requests may wait; what comes then raises Busy. `at_once` batches are
+    computed at a time, 0 for what `exported.at_once` says.
 
     Of a large request one part at a time is in the queue, and the next goes behind those who wait by then.
     """
 
-    def __init__(self, *, most_waiting=256, most_rows=MOST_ROWS, most_bytes=MOST_BYTES, on_batch=lambda *_: None):
+    def __init__(
+        self, *, most_waiting=256, most_rows=MOST_ROWS, most_bytes=MOST_BYTES, at_once=0, on_batch=lambda *_: None
+    ):
         self.most_waiting, self.most_rows, self.most_bytes = most_waiting, most_rows, most_bytes
+        self.at_once = at_once or exported.at_once()
         self.on_batch = on_batch
         self._waiting = collections.deque()
         self._work = asyncio.Event()
-        self._thread = concurrent.futures.ThreadPoolExecutor(1, "model")
+        self._computing = set()  # tasks of batches
+        self._threads = concurrent.futures.ThreadPoolExecutor(self.at_once, "model")
         self._shared = False  # whether the last batch was of several requests
         self._loop = None
 
@@ -77,11 +86,12 @@ class Batcher:
 
     async def close(self):
         """Ends it; what still waits is cancelled."""
-        if self._loop:
-            self._loop.cancel()
+        for task in (self._loop, *self._computing):
+            if task:
+                task.cancel()
         for each in self._waiting:
             each.answer.cancel()
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self):
         while True:
@@ -91,21 +101,30 @@ class Batcher:
             await asyncio.sleep(GATHERING if self._shared else 0)  # 0: who got a part of an answer asks for the next
             batch = self._next_batch()
             self._shared = len(batch) > 1
-            try:
-                await self._compute(batch)
-            except Exception as error:  # whatever it is, the next batch must be computed
-                for each in batch:
-                    _tell(each, error=error)
+            computing = asyncio.create_task(self._attempt(batch))
+            self._computing.add(computing)
+            computing.add_done_callback(self._computing.discard)
+            if len(self._computing) == self.at_once:
+                await asyncio.wait(self._computing, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _attempt(self, batch):
+        try:
+            await self._compute(batch)
+        except Exception as error:  # whatever it is, the next batch must be computed
+            for each in batch:
+                _tell(each, error=error)
 
     def _next_batch(self):
-        """The oldest request, and those behind it that fit."""
+        """The oldest request, and those behind it that fit: a fair share of them where others can be computed too."""
         batch, rows, size, left = [], 0, 0, collections.deque()
+        share = math.ceil(self.waiting / (self.at_once - len(self._computing)))
         while self._waiting:
             each = self._waiting.popleft()
             if each.answer.done():  # given up
                 continue
             has_room = rows + each.rows <= self.most_rows and size + each.bytes <= self.most_bytes
-            if not batch or (has_room and each.kind == batch[0].kind):
+            fits = has_room and len(batch) < share and each.kind == batch[0].kind if batch else True
+            if fits:
                 batch.append(each)
                 rows += each.rows
                 size += each.bytes
@@ -121,7 +140,7 @@ class Batcher:
         arrays = {name: np.concatenate([each.arrays[name] for each in batch]) for name in batch[0].arrays}
         signature, loop = batch[0].signature, asyncio.get_running_loop()
         try:
-            outputs = await loop.run_in_executor(self._thread, signature, arrays)
+            outputs = await loop.run_in_executor(self._threads, signature, arrays)
             answers = _handed_out(outputs, batch) if len(batch) > 1 else [outputs]
         except Exception as error:
             if len(batch) == 1:

@@ -9,9 +9,9 @@ import functools
 import logging
 import os
 
-from bert_tf import classification, examples
 from bert_tf.errors import UserError
-from bert_tf.goals import Classes, Number
+from bert_tf.sentences import classification, examples
+from bert_tf.sentences.goals import Classes, Number
 
 ENTAILMENT = ("contradiction", "entailment", "neutral")
 log = logging.getLogger("bert_tf")
@@ -191,7 +191,7 @@ def read_file(path, layout, split):
 
 def read_tfds(tfds_dir, layout, split):
     """The same examples from tensorflow-datasets, in the order of the official file; their id is its `idx`."""
-    from bert_tf import prepared_datasets
+    from bert_tf.sentences import prepared_datasets
 
     numbers = layout.labels == Layout.labels  # there the classes have names, in the files numbers
     found = prepared_datasets.read(

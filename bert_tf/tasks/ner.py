@@ -3,10 +3,11 @@
 import functools
 import os
 
-from bert_tf import conll_files, feature_tagging, tag_schemes, tagging
 from bert_tf.errors import UserError
-from bert_tf.tag_schemes import TagSet
-from bert_tf.tag_windows import TagWindows
+from bert_tf.tags import conll_files, tag_schemes, tagging
+from bert_tf.tags.tag_schemes import TagSet
+from bert_tf.tags.tag_windows import TagWindows
+from bert_tf.vectors import feature_tagging
 
 FLAGS = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
 NAMES = {split: (f"{split}.txt",) for split in FLAGS}

@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import models, pipeline
-from bert_tf.mask_filling import MASK, places_guessed, serve
 from bert_tf.masking import hide
+from bert_tf.pretraining.mask_filling import MASK, places_guessed, serve
 from bert_tf.task import Objective, Task
 
 EVAL_SEED = 1  # the masks of held-out text are the same in every evaluation of every run
@@ -55,7 +55,7 @@ def objectives(next_sentence_weight=1.0):
 
 
 def task(records, tokenizer, masking, *, next_sentence_weight=1.0, guesses="masked"):
-    """The task, on the records that `bert_tf.records.prepare` made, with masks drawn as `masking` says.
+    """The task, on the records that `bert_tf.pretraining.records.prepare` made, with masks drawn as `masking` says.
 
     records: the manifest of the folder; masking: a MaskingConfig; next_sentence_weight 0 trains masked LM only.
     guesses: see `mask_filling.guesses_of`; the loss has the name of the masked LM's in any case.
@@ -110,6 +110,7 @@ def _hidden(pairs, seeds, *, tokenizer, masking):
         masked_lm_prob=masking.masked_lm_prob,
         max_predictions_per_seq=masking.max_predictions_per_seq,
         whole_word=masking.do_whole_word_mask,
+        max_span_words=masking.max_span_words,
         shares=masking.shares,
     )
 

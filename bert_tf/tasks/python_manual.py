@@ -2,9 +2,10 @@
 
 import functools
 
-from bert_tf import classification, python_manual
-from bert_tf.examples import Example
-from bert_tf.goals import Classes
+from bert_tf import python_manual
+from bert_tf.sentences import classification
+from bert_tf.sentences.examples import Example
+from bert_tf.sentences.goals import Classes
 
 # The topics of `pydoc_data.topics` by the chapter of the manual that they stand in; those of the library that are about
 # types and strings are together. What a later Python adds belongs nowhere and is left out.

@@ -2,10 +2,10 @@
 
 import functools
 
-from bert_tf import answering, manual_questions, questions
 from bert_tf.errors import UserError
-from bert_tf.question_windows import QuestionWindows
-from bert_tf.spans import Search
+from bert_tf.squad import answering, manual_questions, questions
+from bert_tf.squad.question_windows import QuestionWindows
+from bert_tf.squad.spans import Search
 
 
 def task(options, tokenizer_for, *, has_null):

@@ -2,9 +2,9 @@
 
 import dataclasses
 
-from bert_tf import classification, examples, tables
 from bert_tf.errors import UserError
-from bert_tf.goals import Choice
+from bert_tf.sentences import classification, examples, tables
+from bert_tf.sentences.goals import Choice
 
 ENDINGS = ("ending0", "ending1", "ending2", "ending3")
 NAMES = {"train": ("train",), "dev": ("val", "dev"), "test": ("test",)}  # of the official files, and the usual ones

@@ -4,9 +4,9 @@ import functools
 import logging
 import zlib
 
-from bert_tf import classification, examples, tables
 from bert_tf.errors import UserError
-from bert_tf.goals import Choice, Classes, Labels, Number, as_text, parted
+from bert_tf.sentences import classification, examples, tables
+from bert_tf.sentences.goals import Choice, Classes, Labels, Number, as_text, parted
 
 FLAGS = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
 log = logging.getLogger("bert_tf")

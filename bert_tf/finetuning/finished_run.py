@@ -1,0 +1,180 @@
+"""A run's folder as something to use again: its task, its model with the trained weights, its tokenizer, its export.
+
+No data of the task is read: what a task would find in them, labels and a vocabulary, lies in the folder.
+"""
+
+import dataclasses
+import os
+
+from bert_tf import checkpoint_files, exported, starting_point
+from bert_tf.errors import UserError
+from bert_tf.run_folder import RunFolder, read_json
+
+THRESHOLD = "null_threshold.json"  # of questions: what was found best on those that were evaluated
+THRESHOLD_FLAG = "null_score_diff_threshold"
+# What an export is compared with the live model on; the first has a gap for what fills gaps.
+SENTENCES = (
+    "The [MASK] is on the table.",
+    "Ann Smith moved from Paris to New York in 1998, and works at Acme Inc. there.",
+    "",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FinishedRun:
+    """What `read` found; about: what its export says of itself. step: of the checkpoint, 0 of the best of several."""
+
+    task: object
+    model: object
+    tokenizer: object
+    about: dict
+    step: int
+
+
+def read(path, scripts, *, with_attention=False):
+    """The FinishedRun in a folder, in float32; starts TensorFlow.
+
+    scripts: {"pretraining", "classifier", "squad": the dataclass of the flags of that script}, which fill up what an
+    older run did not write down. with_attention: its export has attention, even if the run's was not to have it.
+    Raises UserError where the folder is no run, has no checkpoint, or has no export by its nature.
+    """
+    folder, run = RunFolder(path, writes=False), expect_run(path)
+    kind = kind_of(run)
+    options = _options(scripts[kind], run["flags"] | ({"export_attention": True} if with_attention else {}))
+    if getattr(options, "feature_layers", ""):
+        raise UserError(f"The run in {path} is a tagger on feature_layers, which has no export: nothing was written.")
+    from bert_tf.quiet import start_tensorflow
+
+    start_tensorflow()
+    from bert_tf import checkpoints
+
+    checkpoint = checkpoints.read(path)
+    start = starting_point.StartingPoint(
+        config=checkpoint.config,
+        vocabulary=checkpoint.vocabulary,
+        lower_case=checkpoint.lower_case,
+        weights=checkpoint.weights,
+        labels=checkpoint.labels,
+    )
+    make = _pretrained if kind == "pretraining" else _fine_tuned
+    found = make(folder, options, start, run)
+    if options.export_attention:
+        from bert_tf import attention
+
+        attention.check(start.config)
+        found["task"], _ = attention.added(found["task"], {})
+    return FinishedRun(**found, step=folder.last_step())
+
+
+def expect_run(path):
+    """run.json of a folder with a checkpoint; UserError, before TensorFlow is loaded, where there is none."""
+    run = read_json(os.path.join(path, "run.json"))
+    if not isinstance(run, dict) or not isinstance(run.get("flags"), dict):
+        raise UserError(f"{path} is not the folder of a run: it holds no readable run.json.")
+    from bert_tf.checkpoints import native
+
+    if not native.recognises(path):
+        raise UserError(f"The run in {path} has no checkpoint with its bert_config.json: train first.")
+    return run
+
+
+def kind_of(run):
+    """Which script made a run: "pretraining", "squad" or "classifier"."""
+    name = str(run.get("name"))
+    return "squad" if name.startswith("squad/") else "pretraining" if name == "pretraining" else "classifier"
+
+
+def _options(kind, flags):
+    names = {field.name for field in dataclasses.fields(kind)}
+    return kind(**{name: value for name, value in flags.items() if name in names})
+
+
+def _pretrained(folder, options, start, run):
+    from bert_tf import flags, tasks
+    from bert_tf.config import MaskingConfig
+    from bert_tf.pretraining.mask_filling import guesses_of
+    from bert_tf.text import Tokenizer
+
+    tokenizer = Tokenizer(start.vocabulary, start.lower_case)
+    task = tasks.get("pretraining/mlm_nsp")(
+        {"wanted": {"max_seq_length": options.max_seq_length}},  # the records themselves are not needed
+        tokenizer,
+        flags.part(MaskingConfig, options),
+        next_sentence_weight=options.next_sentence_weight,
+        guesses=guesses_of(start.config),
+    )
+    return {
+        "task": task,
+        "model": _model(task, start),
+        "tokenizer": tokenizer,
+        "about": {"attention": options.export_attention},
+    }
+
+
+def _fine_tuned(folder, options, start, run):
+    from bert_tf.finetuning import fine_tuning
+
+    trained = {"do_train": False, "init_checkpoint": folder.path}
+    if hasattr(options, "labels"):
+        trained["labels"] = list(start.labels or ()) or ""
+    options = dataclasses.replace(options, **trained)
+    task, tokenizer = fine_tuning.make_task(options, start, folder)
+    start = fine_tuning.with_head(options, start, task)
+    given = any(f"{argument}=".startswith(f"--{THRESHOLD_FLAG}=") for argument in map(str, run.get("command", ())))
+    return {
+        "task": task if given else with_best_threshold(task, folder),
+        "model": _model(task, start),
+        "tokenizer": tokenizer,
+        "about": fine_tuning.about_export(options, task),
+    }
+
+
+def _model(task, start):
+    from bert_tf import weights
+
+    model = task.model(start.config)
+    weights.expect_no_refusal(weights.assign(model, start.weights))
+    return model
+
+
+def with_best_threshold(task, folder):
+    """A task about questions with the threshold for "no answer" that an evaluation found; else the task itself."""
+    from bert_tf.squad import answering
+
+    found = (read_json(folder.file(THRESHOLD)) or {}).get(THRESHOLD_FLAG)
+    return task if found is None else answering.with_threshold(task, found)
+
+
+def expect_place(target, *, overwrite):
+    """Raises UserError where an export would take the place of anything, but for an export that may be replaced."""
+    if not overwrite or not os.path.isfile(os.path.join(target, exported.SAVED_MODEL)):
+        checkpoint_files.expect_free(target)
+
+
+def write_export(run, target):
+    """Writes the export of a FinishedRun, as its script would have; it is compared with the model on SENTENCES."""
+    from bert_tf.export import export
+
+    signatures = run.task.serve(run.model, run.tokenizer)
+    export(run.task, run.model, run.tokenizer, target, examples=examples_of(signatures), about=run.about)
+
+
+def examples_of(signatures):
+    """{signature: {input: values}} made of SENTENCES, for signatures that take strings of one or two dimensions."""
+    found = {}
+    for name, function in signatures.items():
+        if name != "tf_example":  # its strings are no texts
+            found[name] = {spec.name: _values(spec.shape) for spec in function.input_signature}
+    return found
+
+
+def _values(shape):
+    """SENTENCES as they stand, so many of them in a row as a choice has, or as rows of words."""
+    if shape.rank == 1:
+        return list(SENTENCES)
+    if shape[1] is not None:
+        return [
+            [SENTENCES[(row + place) % len(SENTENCES)] for place in range(shape[1])] for row in range(len(SENTENCES))
+        ]
+    rows = [sentence.split() for sentence in SENTENCES]
+    return [row + [""] * (max(map(len, rows)) - len(row)) for row in rows]

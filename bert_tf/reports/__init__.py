@@ -1,0 +1,1 @@
+"""A run folder, or several, as a page that explains them."""

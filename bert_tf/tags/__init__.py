@@ -1,0 +1,1 @@
+"""Words with tags: files and schemes, words in rows, entities, scores, a task."""
