@@ -4,11 +4,12 @@ A sub-command imports TensorFlow within `run` only, so that --help and a mistake
 """
 
 import argparse
+import ast
 import contextlib
 import importlib
 import logging
 import os
-import pkgutil
+import pathlib
 import signal
 import sys
 
@@ -21,7 +22,7 @@ def main(arguments=None):
     The user's mistakes end as one line on standard error and exit code 2.
     """
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    given = parser().parse_args(arguments)
+    given = parser([_named(arguments)]).parse_args(arguments)
     try:
         with _stopped_by(signal.SIGTERM):
             given.run(given)
@@ -70,22 +71,34 @@ class _Parser(argparse.ArgumentParser):
         self.exit(_failed(f"{message}. Try --help.", 2))
 
 
-def parser():
-    """The ArgumentParser of the console script, with every sub-command."""
+def parser(only=None):
+    """The ArgumentParser of the console script, with every sub-command, or with the flags of those in `only` alone.
+
+    Importing all of them takes longer than an answer should; what is left out has its summary.
+    """
     made = _Parser(prog="bert-tf", description="Tools around BERT models.", allow_abbrev=False)
     commands = made.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for name in _names():
-        module = importlib.import_module(f"{__name__}.{name}")
-        summary = module.__doc__.splitlines()[0]
-        command = commands.add_parser(name, help=summary, description=module.__doc__, allow_abbrev=False)
+    for name, description in _descriptions().items():
+        summary = description.splitlines()[0]
+        command = commands.add_parser(name, help=summary, description=description, allow_abbrev=False)
         command.formatter_class = argparse.RawDescriptionHelpFormatter
-        module.add_arguments(command)
-        command.set_defaults(run=module.run)
+        if only is None or name in only:
+            module = importlib.import_module(f"{__name__}.{name}")
+            module.add_arguments(command)
+            command.set_defaults(run=module.run)
     return made
 
 
-def _names():
-    return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
+def _named(arguments):
+    """The sub-command of a command line: its first word that is no flag, or None."""
+    words = sys.argv[1:] if arguments is None else arguments
+    return next((word for word in words if not word.startswith("-")), None)
+
+
+def _descriptions():
+    """{name: description} of the sub-commands: what stands at the top of their files, read without importing them."""
+    files = sorted(pathlib.Path(__file__).parent.glob("[!_]*.py"))
+    return {file.stem: ast.get_docstring(ast.parse(file.read_bytes()), clean=False) for file in files}
 
 
 def _failed(message, code):
