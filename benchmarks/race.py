@@ -107,7 +107,7 @@ def run(description, kind, works, *, peers, rounds):
     parser.add_argument("--size", default="base")
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--works", default=",".join(works))
-    parser.add_argument("--peers", default=peers)
+    parser.add_argument("--peers", default=peers, help="with commas; with a precision: torch:bfloat16")
     given = parser.parse_args()
     for name in given.works.split(","):
         title, make = works[name]
@@ -115,10 +115,17 @@ def run(description, kind, works, *, peers, rounds):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(make(given)))
         flags = (f"--work={file}", f"--size={given.size}")
-        others = [Contender(peer, f"race_{peer}.py", flags, peer) for peer in given.peers.split(",")]
-        told = table(race([Contender("bert_tf", "race_bert_tf.py", flags), *others], given.rounds, given.work_dir))
+        names = ["bert_tf", *given.peers.split(",")]
+        told = table(race([contender(name, flags) for name in names], given.rounds, given.work_dir))
         print(f"{title}\n{told}", flush=True)
         keep(f"{kind}, {given.size}: {title}", told)
+
+
+def contender(named, flags):
+    """One of a race of encoders, named like the file of `peers/`, if asked for with its precision: torch:bfloat16."""
+    peer, _, precision = named.partition(":")
+    flags += (f"--precision={precision}",) if precision else ()
+    return Contender(named, f"race_{peer}.py", flags, peer if peer in REQUIREMENTS else None)
 
 
 def _busy():

@@ -137,8 +137,9 @@ class LayerNorm(ConfiguredLayer):
 
     def __init__(self, config, **options):
         super().__init__(config, **options)
-        self.gamma = self.add_weight(name="gamma", shape=(self.config.hidden_size,), initializer="ones", autocast=False)
-        self.beta = self.add_weight(name="beta", shape=(self.config.hidden_size,), initializer="zeros", autocast=False)
+        wide = {"shape": (self.config.hidden_size,), "dtype": "float32", "autocast": False}
+        self.gamma = self.add_weight(name="gamma", initializer="ones", **wide)
+        self.beta = self.add_weight(name="beta", initializer="zeros", **wide)
         self.built = True
 
     def call(self, x):  # [N, D] -> [N, D]

@@ -19,6 +19,7 @@ import tiny
 
 from bert_tf import distribute, weights
 from bert_tf import export as exporting
+from bert_tf.checkpoints import saved_model
 from bert_tf.config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.export import export
@@ -221,6 +222,27 @@ def test_a_model_of_mixed_precision_is_exported_in_float32(exported, live):
     np.testing.assert_allclose(scores[0], expected_answers(live[1], "the [MASK] ran")[1], atol=1e-5)
 
 
+def test_an_export_in_bfloat16_takes_half_the_place_and_is_a_float32_checkpoint(live, tokenizer, tmp_path):
+    folder = str(tmp_path / "export")
+    export(tiny.task(), live[0], tokenizer, folder, examples=EXAMPLES, precision="bfloat16")
+    kinds = {name: kind for name, kind in kinds_of_variables(folder).items() if "GRAPH" not in name}
+    assert {*kinds.values()} == {tf.float32, tf.bfloat16}
+    assert all((kind == tf.float32) == ("norm" in name) for name, kind in kinds.items())
+    read = saved_model.read(folder).weights
+    for name, array in live[1].items():
+        rounded = array if "norm" in name else array.astype(tf.bfloat16.as_numpy_dtype)
+        np.testing.assert_array_equal(read[name], rounded.astype(np.float32))
+        assert read[name].dtype == np.float32
+    scores = tf.saved_model.load(folder).signatures["serving_default"](text=tf.constant(["the [MASK] ran"]))["scores"]
+    expected = expected_answers(live[1], "the [MASK] ran")[1]
+    assert 0 < np.max(np.abs(scores[0] - expected)) < 0.01
+
+
+def kinds_of_variables(folder):
+    """{name: tf.DType} in the checkpoint of a SavedModel."""
+    return tf.train.load_checkpoint(os.path.join(folder, "variables", "variables")).get_variable_to_dtype_map()
+
+
 def spoiled_by(name, factor):
     """`weights.assign` that spoils an array on its way into the exported model."""
 
@@ -231,16 +253,18 @@ def spoiled_by(name, factor):
 
 
 @pytest.mark.parametrize(
-    "expected, given, difference",
+    "expected, given, difference, rough",
     [
-        ([1000.0, 1.0], [1001.0, 1.0], 0.001),  # numbers of any size may be learned
-        ([0.25, 0.0], [0.375, 0.0], 0.125),
-        ([], [], 0.0),
-        ([1.0], [1.0, 1.0], np.inf),
+        ([1000.0, 1.0], [1001.0, 1.0], 0.001, 0.001),  # numbers of any size may be learned
+        ([0.25, 0.0], [0.375, 0.0], 0.125, 0.125),
+        ([], [], 0.0, 0.0),
+        ([4, 10], [5, 10], 0.1, 0.0),  # places
+        ([1.0], [1.0, 1.0], np.inf, 0.0),  # entities
     ],
 )
-def test_an_export_is_compared_by_the_size_of_the_numbers(expected, given, difference):
-    assert exporting._difference(np.array(expected), np.array(given)) == difference
+def test_an_export_is_compared_by_the_size_of_the_numbers(expected, given, difference, rough):
+    assert exporting._difference(np.array(expected), np.array(given), 1e-4) == difference
+    assert exporting._difference(np.array(expected), np.array(given), 0.1) == rough
 
 
 @pytest.mark.parametrize("factor, difference", [(1.5, r"[\d.]+"), (np.nan, "nan")])

@@ -43,6 +43,7 @@ def test_a_named_precision_is_taken_on_any_machine(monkeypatch, precision, expec
     [
         ({"cpu": "flags : avx2 avx512f"}, "float32"),
         ({"cpu": "flags : avx2 amx_bf16 amx_tile"}, "mixed_bfloat16"),
+        ({"cpu": "flags : avx2 avx512f avx512_bf16"}, "mixed_bfloat16"),
         ({"cpu": None}, "float32"),
         ({"gpus": [(8, 0)]}, "mixed_bfloat16"),
         ({"gpus": [(9, 0), (7, 5)]}, "float32"),
@@ -53,6 +54,11 @@ def test_a_named_precision_is_taken_on_any_machine(monkeypatch, precision, expec
 def test_auto_is_bfloat16_where_the_hardware_multiplies_it(monkeypatch, hardware, expected):
     machine(monkeypatch, **hardware)
     assert policy() == policy("auto") == expected
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+def test_weights_of_what_only_answers_are_of_the_precision_too(precision):
+    assert policy(precision, is_trained=False) == precision
 
 
 def test_an_unknown_precision_is_refused_with_the_known_ones():

@@ -27,7 +27,8 @@ def worker(work, size, precision):
     shape = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
     config = BertConfig(vocab_size=work["vocab_size"], intermediate_size=4 * width, hidden_act="gelu_erf", **shape)
     kinds = {"encode": encoding, "classify": classifying, "fine_tune": fine_tuning, "pretrain": pretraining}
-    return kinds[work["kind"]](work, config, precisions.policy(precision), strategy)
+    is_trained = work["kind"] in ("fine_tune", "pretrain")
+    return kinds[work["kind"]](work, config, precisions.policy(precision, is_trained=is_trained), strategy)
 
 
 def rows_of(texts, slots):

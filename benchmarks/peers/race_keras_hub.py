@@ -8,9 +8,14 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 
 def main():
-    given = turns.given(__doc__)
+    given = turns.given(__doc__, ("float32", "bfloat16"))
     turns.keep_freed_memory()
+    import keras
     import keras_hub
+
+    is_training = given.work["kind"] in ("fine_tune", "pretrain")
+    if given.precision == "bfloat16":  # of what only answers the weights too: no cast in every call
+        keras.config.set_dtype_policy("mixed_bfloat16" if is_training else "bfloat16")
 
     layers, width, heads = turns.SHAPES[given.size]
     backbone = keras_hub.models.BertBackbone(

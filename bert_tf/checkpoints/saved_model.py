@@ -1,9 +1,13 @@
 """Exports: the SavedModel that a run leaves behind, with `assets.extra` beside its graph. Read alone.
 
+Weights are float32, those of an export in bfloat16 rounded to it.
+
 `bert_tf.export` writes them: the weights under their canonical names, and what they are in `assets.extra`.
 """
 
 import os
+
+import numpy as np
 
 from bert_tf.checkpoint_files import read_task_side, read_tensors, read_text_side
 from bert_tf.checkpoints import Checkpoint, native
@@ -31,7 +35,10 @@ def read(path):
     labels, kind = read_task_side(extra)
     return Checkpoint(
         config=BertConfig.from_json_file(os.path.join(extra, CONFIG)),
-        weights={native.SAVED.fullmatch(name)["name"].replace(".S", "/"): array for name, array in found.items()},
+        weights={
+            native.SAVED.fullmatch(name)["name"].replace(".S", "/"): np.asarray(array, np.float32)
+            for name, array in found.items()
+        },
         vocabulary=vocabulary,
         lower_case=lower_case,
         labels=labels,

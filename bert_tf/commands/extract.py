@@ -198,7 +198,7 @@ def model_and_tokenizer(arguments, checkpoint, choice):
         raise UserError(f"{arguments.source} has no vocab.txt beside it: give its vocabulary as vocab_file.")
     if checkpoint.lower_case is None:
         raise UserError(f"{arguments.source} does not say its casing: give do_lower_case=true or false.")
-    dtype = precision.policy(arguments.precision)
+    dtype = precision.policy(arguments.precision, is_trained=False)
     needs_pooler = choice.pooling == "pooled" and (choice.unit == "sentence" or arguments.export is not None)
     model = extraction.encoder_of(checkpoint, arguments.source, dtype=dtype, needs_pooler=needs_pooler)
     return model, Tokenizer(checkpoint.vocabulary, checkpoint.lower_case)
@@ -224,5 +224,6 @@ def export(arguments, checkpoint, choice):
     task = extraction.Features.of(choice)
     if arguments.attention:
         task, examples = attention.added(task, examples)
-    export.export(task, model, tokenizer, arguments.export, examples=examples, about=about)
+    given = {"examples": examples, "about": about, "precision": model.dtype_policy.compute_dtype}
+    export.export(task, model, tokenizer, arguments.export, **given)
     print(f"{arguments.export} takes texts and answers vectors of {choice.width(model.config.hidden_size):,} numbers.")

@@ -151,12 +151,13 @@ def expect_place(target, *, overwrite):
         checkpoint_files.expect_free(target)
 
 
-def write_export(run, target):
+def write_export(run, target, precision="float32"):
     """Writes the export of a FinishedRun, as its script would have; it is compared with the model on SENTENCES."""
     from bert_tf.export import export
 
     signatures = run.task.serve(run.model, run.tokenizer)
-    export(run.task, run.model, run.tokenizer, target, examples=examples_of(signatures), about=run.about)
+    given = {"examples": examples_of(signatures), "about": run.about, "precision": precision}
+    export(run.task, run.model, run.tokenizer, target, **given)
 
 
 def examples_of(signatures):

@@ -16,8 +16,9 @@ class ScalarMix(keras.layers.Layer):
 
     def __init__(self, layers, **options):
         super().__init__(**options)
-        self.scores = self.add_weight(name="scores", shape=(layers,), initializer="zeros", autocast=False)
-        self.gamma = self.add_weight(name="gamma", shape=(), initializer="ones", autocast=False)
+        wide = {"dtype": "float32", "autocast": False}
+        self.scores = self.add_weight(name="scores", shape=(layers,), initializer="zeros", **wide)
+        self.gamma = self.add_weight(name="gamma", shape=(), initializer="ones", **wide)
         self.built = True
 
     def call(self, x):  # [..., K, D] -> [..., D]
