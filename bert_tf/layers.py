@@ -10,6 +10,7 @@ import math
 import keras
 import tensorflow as tf
 
+from bert_tf import gradients
 from bert_tf.config import BertConfig
 
 LANE = 2**16  # what a lane of random bits counts to: a rate of 0.1 is 6554 of it, 0.100006
@@ -112,8 +113,8 @@ class Dense(ConfiguredLayer):
         self.bias = self.add_weight(name="bias", shape=(size_out,), initializer="zeros")
         self.built = True
 
-    def call(self, x):  # [N, size_in] -> [N, size_out]
-        return activate(dense(x, self.kernel.value, self.bias.value), self.activation)
+    def call(self, x, learns=False):  # [N, size_in] -> [N, size_out]
+        return activate(dense(x, self.kernel.value, self.bias.value), self.activation, learns)
 
 
 def dense(x, kernel, bias):  # [N, I], [I, O], [O] -> [N, O]
@@ -121,15 +122,17 @@ def dense(x, kernel, bias):  # [N, I], [I, O], [O] -> [N, O]
     return tf.nn.bias_add(tf.matmul(x, kernel), bias)
 
 
-def activate(x, kind):
-    """The activation of that name; None leaves `x` as it is."""
+def activate(x, kind, learns=False):
+    """The activation of that name; None leaves `x` as it is. learns: a gradient will be asked for."""
     if kind is None:
         return x
     if kind == "tanh":
         return tf.tanh(x)
     if kind == "relu":
         return tf.nn.relu(x)
-    return tf.nn.gelu(x, approximate=kind == "gelu_tanh")
+    if learns:
+        return gradients.GELUS[kind](x)
+    return tf.nn.gelu(x, approximate=kind == "gelu_tanh")  # which oneDNN joins to the product before it
 
 
 class LayerNorm(ConfiguredLayer):
@@ -143,10 +146,7 @@ class LayerNorm(ConfiguredLayer):
         self.built = True
 
     def call(self, x):  # [N, D] -> [N, D]
-        wide = tf.cast(x, tf.float32)
-        mean, variance = tf.nn.moments(wide, -1, keepdims=True)  # [N, 1]
-        scale = tf.math.rsqrt(variance + self.config.layer_norm_eps) * self.gamma.value  # [N, D]
-        return tf.cast((wide - mean) * scale + self.beta.value, x.dtype)
+        return gradients.layer_norm(x, self.gamma.value, self.beta.value, self.config.layer_norm_eps)
 
 
 class Dropout(keras.layers.Layer):
@@ -230,8 +230,8 @@ class FeedForward(ConfiguredLayer):
         self.contract = self.new_dense(wide, narrow)
         self.built = True
 
-    def call(self, x):  # [N, D] -> [N, D]
-        return self.contract(self.expand(x))
+    def call(self, x, *, layout):  # [N, D] -> [N, D]
+        return self.contract(self.expand(x, learns=layout.seed is not None))
 
 
 class TransformerLayer(ConfiguredLayer):
@@ -253,7 +253,7 @@ class TransformerLayer(ConfiguredLayer):
         """[N, D] -> [N, D] and attention probabilities [B, H, T, T]; of the slots `read` [R] alone [R, D]."""
         attended, probabilities = self.attention(x, layout=layout, read=read)
         x = self.attention_norm(at(x, read) + self.attention_dropout(attended, layout=layout))
-        x = self.feed_forward_norm(x + self.feed_forward_dropout(self.feed_forward(x), layout=layout))
+        x = self.feed_forward_norm(x + self.feed_forward_dropout(self.feed_forward(x, layout=layout), layout=layout))
         return x, probabilities
 
     def get_config(self):

@@ -109,19 +109,20 @@ def test_the_loss_does_not_depend_on_the_length_of_rows():
     np.testing.assert_allclose(whole["span_loss"][0], cut["span_loss"][0], rtol=1e-5)
 
 
-def test_sixty_steps_learn_the_answers_and_the_scores_say_so():
+def test_steps_learn_the_answers_and_the_scores_say_so():
     task = task_of([q for q in QUESTIONS if q.answers], has_null=False)
+    config = dataclasses.replace(CONFIG, learning_rate=0.003, num_train_steps=130)
     strategy = distribute.create_strategy("one_device")
     with strategy.scope():
         model = model_of(task, strategy)
-        learner = Learner(task, model, CONFIG, strategy)
-    evaluate = Evaluator(task, model, CONFIG, strategy)
+        learner = Learner(task, model, config, strategy)
+    evaluate = Evaluator(task, model, config, strategy)
     before = evaluate()
-    for batch in task.train_batches(4, 2).take(60):
+    for batch in task.train_batches(4, 2).take(130):
         learner.step(batch)
     after = evaluate()
-    assert after["loss"] < 0.5 * before["loss"]
-    assert set(after) >= {"span_loss", "window_accuracy", "exact_match"} and after["f1"] > before["f1"]
+    assert after["loss"] < 0.1 * before["loss"] and before["f1"] < 50
+    assert (after["window_accuracy"], after["exact_match"], after["f1"]) == (1.0, 100.0, 100.0)
 
 
 @pytest.fixture(scope="module")

@@ -35,17 +35,26 @@ def checkpoint(model, config=CONFIG, **more):
     return Checkpoint(config=config, weights=arrays, vocabulary=TOKENIZER.vocabulary, lower_case=True, **more)
 
 
+def model_of(config, **options):
+    return models.Classifier(config, 3, **options)
+
+
+def apart(name):
+    """How far the usual answers of an engine may be from the model's: OpenVINO rounds on a CPU with bfloat16."""
+    return 0.1 if engines.engine_of(name).may_round() else 1e-4
+
+
 @pytest.fixture(scope="module")
 def classifier():
     """A checkpoint with a head for three labels."""
-    return checkpoint(models.Classifier(CONFIG, 3), labels=LABELS, kind="class")
+    return checkpoint(model_of(CONFIG), labels=LABELS, kind="class")
 
 
 @pytest.fixture(scope="module")
 def exported(classifier, tmp_path_factory):
     """The folder of its export."""
     folder = tmp_path_factory.mktemp("exported") / "export"
-    model = models.Classifier(CONFIG, 3)
+    model = model_of(CONFIG)
     weights.assign(model, classifier.weights)
 
     def serve(model, tokenizer):
@@ -57,7 +66,7 @@ def exported(classifier, tmp_path_factory):
 
         return {"serving_default": answer}
 
-    task = types.SimpleNamespace(name="animals", model=lambda config: models.Classifier(config, 3), serve=serve)
+    task = types.SimpleNamespace(name="animals", model=model_of, serve=serve)
     about = {"labels": LABELS, "kind": "class"}
     export(task, model, TOKENIZER, str(folder), examples={"serving_default": {"text_a": ["the fox"]}}, about=about)
     return folder
@@ -100,10 +109,11 @@ def test_an_export_is_converted_and_answers_as_the_model_at_every_length(name, c
     assert commands.main(["convert", str(exported), str(to), f"--format={name}"]) == 0
     said = capsys.readouterr().out
     assert "0 fresh, 0 unused, 0 refused" in said and f"Wrote {to} for {name}." in said and "Its labels: cat" in said
-    assert re.search(rf"one text of 12 .*\n  {name} .* MB .* ms .*e-0[5-9]\n  TensorFlow, here .* ms\n", said)
-    model = models.Classifier(CONFIG, 3)
+    found = re.search(rf"one text of 12 .*\n  {name} .* MB .* ms +(.*e-..)\n  TensorFlow, here .* ms\n", said)
+    assert float(found[1]) < apart(name)
+    model = model_of(CONFIG)
     weights.assign(model, classifier.weights)
-    assert_answers_as(model, engines.load(str(to)))
+    assert_answers_as(model, engines.load(str(to), exact=True))
     about = json.loads((to / "about.json").read_text())
     assert about["inputs"]["token_ids"] == {"type": "int32", "shape": ["B", "T"]}
     assert (about["outputs"], about["labels"], about["kind"]) == (["logits"], LABELS, "class")
@@ -135,7 +145,7 @@ def test_the_heads_of_pre_training_are_converted_too(name, tmp_path):
     given = checkpoint(model, config)
     written = engines.write(given, str(tmp_path / "to"), name)
     assert written.outputs == ["masked_lm_logits", "next_sentence_logits"]
-    assert written.difference < 1e-4
+    assert written.difference < apart(name)
 
 
 def test_of_a_masked_lm_without_a_pooler_there_is_no_next_sentence(tmp_path):

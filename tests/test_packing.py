@@ -95,7 +95,7 @@ def test_tokens_that_are_asked_for_by_their_places_are_the_same_and_the_rest_is_
     expected = encoder(inputs)
     widths = []
     last = encoder.layers[-1].feed_forward.expand
-    before, last.call = last.call, lambda x: widths.append(x.shape[0]) or before(x)
+    before, last.call = last.call, lambda x, **given: widths.append(x.shape[0]) or before(x, **given)
     given = encoder(trimmed(inputs) if packs else inputs, places=tf.constant([[1, 2], [8, 0], [3, 3], [1, 1]]))
     assert widths == [4 * 3]
     wanted = expected["tokens"].numpy()[np.arange(4)[:, None], [[1, 2], [8, 0], [3, 3], [1, 1]]]
