@@ -2,8 +2,8 @@
 
     python benchmarks/memory.py --work_dir=FOLDER
 
-Random weights, fine-tuning on 32 rows of 128. "expected" is what `bert_tf.memory` says beforehand that a step takes at
-least; "peak" is of the whole process, TensorFlow itself included, which is about half a GiB.
+Random weights, float32, fine-tuning on 32 rows of 128. "expected" is what `bert_tf.memory` says beforehand that a step
+takes at least; "peak" is of the whole process, TensorFlow itself included, which is about half a GiB.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import training_step
 from bert_tf import memory
 from bert_tf.config import BertConfig
 
+PRECISION = "float32"
 RECIPES = {
     "plain": {},
     "--recompute": {"recompute": True},
@@ -39,7 +40,7 @@ def main():
     for name, recipe in RECIPES.items():
         file = given.work_dir / "memory.json"
         file.write_text(json.dumps(work | {"recipe": recipe}))
-        flags = (f"--work={file}", f"--size={given.size}")
+        flags = (f"--work={file}", f"--size={given.size}", f"--precision={PRECISION}")
         runner = race.Runner(race.Contender(name, "race_bert_tf.py", flags), sys.executable)
         runner.once()
         for _ in range(given.rounds):
@@ -57,7 +58,7 @@ def expected(size, recipe):
     shape = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
     config = BertConfig(vocab_size=training_step.VOCAB_SIZE, intermediate_size=4 * width, **shape)
     usual = {"train_batch_size": training_step.BATCH, "num_accumulation_steps": 1, "max_seq_length": 128}
-    return memory.at_least(config, types.SimpleNamespace(**usual | {"precision": "float32"} | recipe)) / 2**30
+    return memory.at_least(config, types.SimpleNamespace(**usual | {"precision": PRECISION} | recipe)) / 2**30
 
 
 def race_shapes():

@@ -181,8 +181,12 @@ def keep(title, text, path=HERE / "README.md"):
 
 
 def _commit():
-    told = subprocess.run(["git", "-C", HERE, "describe", "--always", "--dirty"], capture_output=True, text=True)
-    return told.stdout.strip() or "unknown"
+    """The commit that is measured, "-dirty" where more is changed than the tables that the measurements write."""
+    name, changed = (
+        subprocess.run(["git", "-C", HERE, *asked], capture_output=True, text=True).stdout.strip()
+        for asked in (["describe", "--always"], ["status", "--porcelain", "-uno", "--", ":/", ":(exclude)README.md"])
+    )
+    return f"{name or 'unknown'}{'-dirty' if changed else ''}"
 
 
 def _command():

@@ -4,6 +4,7 @@
 
 Random weights; works: fine_tuning (32 rows of 128), pretraining (16 rows of 128, 20 guesses), single (one text of 128).
 Time inside operations is counted once for each thread that works, so that the sum can pass the time by the clock.
+"floor" is what the matrix products of the work would take alone, at the rate of a large product, measured too.
 """
 
 import argparse
@@ -31,28 +32,61 @@ def main():
     import training_step
 
     works = {**encoder.WORKS, **training_step.WORKS}
-    work = race_bert_tf.worker(json.loads(json.dumps(works[given.work][1](None))), given.size, "auto")
+    work = json.loads(json.dumps(works[given.work][1](None)))
+    run = race_bert_tf.worker(work, given.size, "auto")
     import tensorflow as tf
 
+    from bert_tf import precision
+
     start = time.perf_counter()
-    work()
+    run()
     first = time.perf_counter() - start
-    work()
+    run()
     seconds = []
     with tempfile.TemporaryDirectory() as folder:
         tf.profiler.experimental.start(folder)
         for _ in range(REPEATS):
             start = time.perf_counter()
-            work()
+            run()
             seconds.append(time.perf_counter() - start)
         tf.profiler.experimental.stop()
         found = by_operation(folder)
     median = 1000 * statistics.median(seconds)
+    rate = rate_of_products(precision.policy())
+    floor = 1000 * operations_of(work, given.size) / rate
     print(f"{given.work}, {given.size}, {race.machine()}: {median:,.0f} ms, first {first:.1f} s")
+    print(f"products: {rate / 1e9:,.0f} GFLOP/s, floor {floor:,.0f} ms, {floor / median:.0%} of the time")
     total = sum(spent for spent, _ in found.values())
     print("| operation | ms | share | calls |\n|---|---:|---:|---:|")
     for name, (spent, calls) in sorted(found.items(), key=lambda item: -item[1][0])[:SHOWN]:
         print(f"| {name} | {1000 * spent / REPEATS:,.1f} | {spent / total:.1%} | {calls / REPEATS:,.0f} |")
+
+
+def operations_of(work, size):
+    """Additions and multiplications in a workload's matrix products; of a training step thrice those of an answer."""
+    import turns
+
+    layers, width, _ = turns.SHAPES[size]
+    rows = work["texts"] if work["kind"] == "encode" else work["batches"][0]
+    tokens, slots = len(rows) * len(rows[0]), len(rows[0])
+    each = layers * (24 * width**2 + 4 * slots * width)  # of a token: its dense layers, and attention
+    guesses = len(rows) * work.get("guesses", 0)
+    head = guesses * 2 * width * (width + work["vocab_size"])
+    return (tokens * each + head) * (1 if work["kind"] == "encode" else 3)
+
+
+def rate_of_products(policy):
+    """Operations a second of a product of [4096, 768] and [768, 3072] in the precision of a policy."""
+    import tensorflow as tf
+
+    kind = "bfloat16" if "bfloat16" in policy else "float32"
+    x, kernel = (tf.cast(tf.random.normal(shape), kind) for shape in ([4096, 768], [768, 3072]))
+    seconds = []
+    for _ in range(4 * REPEATS):
+        start = time.perf_counter()
+        tf.matmul(x, kernel).numpy()
+        seconds.append(time.perf_counter() - start)
+    return 2 * 4096 * 768 * 3072 / min(seconds)
 
 
 def by_operation(folder):
