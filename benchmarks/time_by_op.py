@@ -25,6 +25,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", default="base")
     parser.add_argument("--work", default="fine_tuning", choices=("fine_tuning", "pretraining", "single"))
+    parser.add_argument("--precision", default="auto", choices=("auto", "float32", "bfloat16"))
     given = parser.parse_args()
     import encoder
     import race
@@ -33,7 +34,7 @@ def main():
 
     works = {**encoder.WORKS, **training_step.WORKS}
     work = json.loads(json.dumps(works[given.work][1](None)))
-    run = race_bert_tf.worker(work, given.size, "auto")
+    run = race_bert_tf.worker(work, given.size, given.precision)
     import tensorflow as tf
 
     from bert_tf import precision
@@ -52,7 +53,7 @@ def main():
         tf.profiler.experimental.stop()
         found = by_operation(folder)
     median = 1000 * statistics.median(seconds)
-    rate = rate_of_products(precision.policy())
+    rate = rate_of_products(precision.policy(given.precision))
     floor = 1000 * operations_of(work, given.size) / rate
     print(f"{given.work}, {given.size}, {race.machine()}: {median:,.0f} ms, first {first:.1f} s")
     print(f"products: {rate / 1e9:,.0f} GFLOP/s, floor {floor:,.0f} ms, {floor / median:.0%} of the time")

@@ -163,8 +163,7 @@ class AdamWeightDecay(tf.Module):
         """
         factor = self.factors.get(name, 1.0)
         if self.weight_decay and not NO_DECAY.search(name):
-            decay = {"var": weight.handle, "alpha": rates.decay[factor], "delta": weight.read_value()}
-            tf.raw_ops.ResourceApplyGradientDescent(**decay)  # goes over the weights once, assign_sub twice
+            weight.assign_sub(rates.decay[factor] * weight)
         tf.raw_ops.ResourceApplyAdam(
             var=weight.handle,
             m=m.handle,
