@@ -2,7 +2,7 @@
 
     python benchmarks/time_by_op.py --size=base --work=fine_tuning
 
-Random weights; works: fine_tuning (32 rows of 128), pretraining (16 rows of 128, 20 guesses), single (one text of 128).
+Random weights; works: fine_tuning (32 rows of 128), pretraining (16 rows of 128, 20 guesses), single (one text of 128), batch (32 of them).
 Time inside operations is counted once for each thread that works, so that the sum can pass the time by the clock.
 "floor" is what the matrix products of the work would take alone, at the rate of a large product, measured too.
 """
@@ -24,7 +24,7 @@ REPEATS, SHOWN = 5, 16
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", default="base")
-    parser.add_argument("--work", default="fine_tuning", choices=("fine_tuning", "pretraining", "single"))
+    parser.add_argument("--work", default="fine_tuning", choices=("fine_tuning", "pretraining", "single", "batch"))
     parser.add_argument("--precision", default="auto", choices=("auto", "float32", "bfloat16"))
     given = parser.parse_args()
     import encoder

@@ -135,6 +135,13 @@ def activate(x, kind, learns=False):
     return tf.nn.gelu(x, approximate=kind == "gelu_tanh")  # which oneDNN joins to the product before it
 
 
+def softmax(scores, learns):  # [..., T] -> [..., T]
+    """In float32 inside: oneDNN's softmax of bfloat16 is that by itself, its gradient is not."""
+    if scores.dtype == tf.bfloat16 and not learns:
+        return tf.nn.softmax(scores)
+    return tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), scores.dtype)
+
+
 class LayerNorm(ConfiguredLayer):
     """Normalises each token; in float32 whatever the precision of the rest."""
 
@@ -215,7 +222,7 @@ class SelfAttention(ConfiguredLayer):
     def call(self, x, *, layout, read=None):  # [N, D], slots [R] or None: all -> [N or R, D], [B, H, T, T]
         q, k, v = layout.split_heads(self.query_key_value(x), 3)  # each [B, H, T, K]
         scores = tf.matmul(q * self.scale, k, transpose_b=True) + layout.mask  # [B, H, T, T]
-        probabilities = tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), x.dtype)
+        probabilities = softmax(scores, learns=layout.seed is not None)
         mixed = tf.matmul(self.dropout(probabilities, layout=layout), v)  # [B, H, T, K]
         return self.project_out(at(layout.join_heads(mixed), read)), probabilities
 
