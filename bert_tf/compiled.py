@@ -9,37 +9,51 @@ import functools
 
 import tensorflow as tf
 
-LEAST_WIDTH = 384  # numbers of a row; below, compiling takes longer than it saves
+# Below so many numbers in a row, or in a matrix, compiling takes longer than it saves.
+LEAST_WIDTH, LEAST_MATRIX = 384, 2**18
 # Rows that a tensor may have: eight to an octave, so that at most an eighth is added.
-ROWS = sorted({eighths << power for power in range(24) for eighths in range(8, 16)})
+ROWS = sorted({eighths << power for power in range(28) for eighths in range(8, 16)})
 
 
-def by_rows(function, tensors, weights=()):
+def by_rows(function, tensors, weights=(), *, width=None):
     """What `function(tensors, weights)` returns, compiled where that pays: on CPUs, for rows that are long enough.
 
-    tensors: [N, D] each, or [N, ...]. The function returns two lists: tensors [N, ...], each row of which depends on
-    that row of the given ones alone, and tensors of other shapes, to which rows of zeros must add nothing.
+    tensors: [N, ...] each. The function returns two lists: tensors [N, ...], each row of which depends on that row of
+    the given ones alone, and tensors of other shapes, to which rows of zeros must add nothing.
+    width: numbers of a row, where the last dimension does not tell.
     """
-    if not pays(tensors[0].shape[-1]):
+    if not pays(tensors[0].shape[-1] if width is None else width):
         return function(tensors, weights)
-    rows = tensors[0].shape[0]
-    if rows is not None:
-        return _jitted(function)(tensors, weights)
-    rows = tf.shape(tensors[0])[0]
-    sizes = tf.constant(ROWS)
-    more = tf.gather(sizes, tf.searchsorted(sizes, rows[None]))[0] - rows
-    filled = [tf.pad(x, [[0, more]] + [[0, 0]] * (len(x.shape) - 1)) for x in tensors]
-    for x, given in zip(filled, tensors, strict=True):
-        x.set_shape([None, *given.shape[1:]])
-    of_rows, others = _jitted(function)(filled, weights)
+    if tensors[0].shape[0] is not None:
+        return jitted(function)(tensors, weights)
+    paddings, rows = _paddings(tf.shape(tensors[0]))
+    of_rows, others = jitted(function)([tf.pad(x, paddings) for x in tensors], weights)
     return [x[:rows] for x in of_rows], others
+
+
+@tf.function(autograph=False, reduce_retracing=True)
+def _paddings(shape):
+    """What fills the rows of a shape up to one of ROWS, [R, 2], and how many there are before; traced once for all."""
+    sizes = tf.constant(ROWS)
+    more = tf.gather(sizes, tf.searchsorted(sizes, shape[:1])) - shape[:1]
+    return tf.pad(more[:, None], [[0, tf.size(shape) - 1], [1, 0]]), shape[0]
 
 
 def pays(width):
     """Whether rows of that many numbers, None: unknown, are compiled here."""
-    return width is not None and width >= LEAST_WIDTH and not tf.config.list_physical_devices("GPU")
+    return width is not None and width >= LEAST_WIDTH and _is_cpu()
+
+
+def pays_for(shape):
+    """Whether functions of a weight of that shape are compiled here."""
+    return len(shape) == 2 and shape.num_elements() >= LEAST_MATRIX and _is_cpu()
+
+
+def _is_cpu():
+    return not tf.config.list_physical_devices("GPU")  # where all of a step is compiled
 
 
 @functools.cache
-def _jitted(function):
+def jitted(function):
+    """The function compiled by XLA, once for all who call it."""
     return tf.function(function, jit_compile=True, autograph=False, reduce_retracing=True)

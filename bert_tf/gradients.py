@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from bert_tf import compiled
 
+LANE = 2**16  # what a lane of random bits counts to: a rate of 0.1 is 6554 of it, 0.100006
 TANH_SCALE, TANH_CUBE = math.sqrt(2 / math.pi), 0.044715  # of the approximation: Hendrycks & Gimpel 2016
 
 
@@ -57,6 +58,30 @@ def _layer_norm_slopes(tensors, weights):
     means = [tf.reduce_mean(part * gamma, -1, keepdims=True) for part in (upstream, along)]  # [N, 1]
     inner = (upstream * gamma - means[0] - unit * means[1]) * scale
     return [tf.cast(inner, kind)], [tf.reduce_sum(along, 0), tf.reduce_sum(upstream, 0)]
+
+
+def dropped(x, lanes, rate, onto=None, *, width):  # [...], uint16 [...] -> [...]
+    """0 where a lane of random bits says so, elsewhere divided by 1 - rate; `onto` [...] is added. width: as of rows."""
+    weights = [tf.constant(round(rate * LANE), tf.uint16), tf.constant(1 / (1 - rate))]
+    lanes = tf.reshape(lanes, [-1])
+
+    def over(x, *onto):
+        tensors = [tf.reshape(x, [-1]), lanes, *(tf.reshape(other, [-1]) for other in onto)]
+        return tf.reshape(compiled.by_rows(_dropped, tensors, weights, width=width)[0][0], tf.shape(x))
+
+    @tf.custom_gradient
+    def function(x, *onto):
+        return over(x, *onto), lambda upstream: (over(upstream), *(upstream for _ in onto))
+
+    return function(x, *([] if onto is None else [onto]))
+
+
+def _dropped(tensors, weights):
+    (x, lanes, *onto), (least, factor) = tensors, weights
+    made = tf.where(lanes >= least, tf.cast(x, tf.float32) * factor, 0.0)
+    for other in onto:
+        made += tf.cast(other, tf.float32)
+    return [tf.cast(made, x.dtype)], []
 
 
 def _with_slope(value, slope):

@@ -13,7 +13,6 @@ import tensorflow as tf
 from bert_tf import gradients
 from bert_tf.config import BertConfig
 
-LANE = 2**16  # what a lane of random bits counts to: a rate of 0.1 is 6554 of it, 0.100006
 HIDDEN = -10000.0  # added to the scores of slots that must not be seen; the original's number, exact zero after softmax
 
 
@@ -52,9 +51,8 @@ class Layout:
         x = tf.reshape(x, [self.rows, self.slots, parts, self.heads, size])
         return tf.unstack(tf.transpose(x, [2, 0, 3, 1, 4]))  # unstack, as the gradient of slices is slow
 
-    def join_heads(self, x):  # [B, H, T, K] -> [N, D]
-        width = x.shape[1] * x.shape[3]
-        return tf.reshape(tf.transpose(x, [0, 2, 1, 3]), [-1, width])
+    def join_heads(self, x, like):  # [B, H, T, K], some [N, D] -> [N, D]
+        return tf.reshape(tf.transpose(x, [0, 2, 1, 3]), tf.shape(like))  # then TensorFlow knows that they can be added
 
     def as_rows(self, x):  # [N, D] -> [B, T, D]
         return tf.reshape(x, [self.rows, self.slots, x.shape[-1]])
@@ -90,7 +88,7 @@ class ConfiguredLayer(keras.layers.Layer):
         return LayerNorm(self.config, dtype=self.dtype_policy)
 
     def new_dropout(self, rate, number):
-        return Dropout(rate, number, dtype=self.dtype_policy)
+        return Dropout(rate, number, self.config.hidden_size, dtype=self.dtype_policy)
 
     def new_table(self, name, rows):
         """An embedding table, drawn like every kernel from a normal distribution cut off at two deviations."""
@@ -157,22 +155,25 @@ class LayerNorm(ConfiguredLayer):
 
 
 class Dropout(keras.layers.Layer):
-    """Stateless: what is dropped depends on the pass's seed and the layer's number alone; there is nothing to save."""
+    """Stateless: what is dropped depends on the pass's seed and the layer's number alone; there is nothing to save.
 
-    def __init__(self, rate, number, **options):
+    width: how wide the model is, which decides whether compiling pays; 0: it does not.
+    """
+
+    def __init__(self, rate, number, width=0, **options):
         super().__init__(**options)
-        self.rate, self.number = rate, number
+        self.rate, self.number, self.width = rate, number, width
         self.built = True
 
-    def call(self, x, layout):
+    def call(self, x, layout, onto=None):
+        """`x` with its numbers dropped out; `onto`, in the same shape, is added."""
         if layout.seed is None or not self.rate:
-            return x
+            return x if onto is None else onto + x
         seed = layout.seed + tf.constant([self.number, 0], tf.int32)
-        is_kept = lanes(x, seed) >= round(self.rate * LANE)
-        return x * (tf.cast(is_kept, x.dtype) * tf.cast(1 / (1 - self.rate), x.dtype))
+        return gradients.dropped(x, lanes(x, seed), self.rate, onto, width=self.width)
 
     def get_config(self):
-        return {**super().get_config(), "rate": self.rate, "number": self.number}
+        return {**super().get_config(), "rate": self.rate, "number": self.number, "width": self.width}
 
 
 def lanes(x, seed):
@@ -224,7 +225,7 @@ class SelfAttention(ConfiguredLayer):
         scores = tf.matmul(q * self.scale, k, transpose_b=True) + layout.mask  # [B, H, T, T]
         probabilities = softmax(scores, learns=layout.seed is not None)
         mixed = tf.matmul(self.dropout(probabilities, layout=layout), v)  # [B, H, T, K]
-        return self.project_out(at(layout.join_heads(mixed), read)), probabilities
+        return self.project_out(at(layout.join_heads(mixed, x), read)), probabilities
 
 
 class FeedForward(ConfiguredLayer):
@@ -259,8 +260,9 @@ class TransformerLayer(ConfiguredLayer):
     def call(self, x, *, layout, read=None):
         """[N, D] -> [N, D] and attention probabilities [B, H, T, T]; of the slots `read` [R] alone [R, D]."""
         attended, probabilities = self.attention(x, layout=layout, read=read)
-        x = self.attention_norm(at(x, read) + self.attention_dropout(attended, layout=layout))
-        x = self.feed_forward_norm(x + self.feed_forward_dropout(self.feed_forward(x, layout=layout), layout=layout))
+        x = self.attention_norm(self.attention_dropout(attended, layout=layout, onto=at(x, read)))
+        widened = self.feed_forward(x, layout=layout)
+        x = self.feed_forward_norm(self.feed_forward_dropout(widened, layout=layout, onto=x))
         return x, probabilities
 
     def get_config(self):
