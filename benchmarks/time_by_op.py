@@ -2,7 +2,8 @@
 
     python benchmarks/time_by_op.py --size=base --work=fine_tuning
 
-Random weights; works: fine_tuning (32 rows of 128), pretraining (16 rows of 128, 20 guesses), single (one text of 128), batch (32 of them).
+Random weights; works: fine_tuning (32 rows of 128), pretraining (16 rows of 128, 20 guesses), single (one text of 128),
+batch (32 of them).
 Time inside operations is counted once for each thread that works, so that the sum can pass the time by the clock.
 "floor" is what the matrix products of the work would take alone, at the rate of a large product, measured too.
 """

@@ -5,16 +5,14 @@ number of replicas, and one plain iterator can be saved in a checkpoint (a distr
 """
 
 import contextlib
-import ctypes
 import functools
 
 import tensorflow as tf
 
 from bert_tf.cluster import expect_workers, number_of_workers
 from bert_tf.errors import UserError
+from bert_tf.process import keep_freed_memory
 
-# glibc's numbers for mallopt, and what they are set to, in bytes.
-MALLOC_OPTIONS = {-1: 2**31 - 1, -3: 2**30}  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
 
@@ -28,7 +26,7 @@ def create_strategy(kind="auto", *, num_logical_devices=1, tpu_name=""):
         raise UserError(f"There is no distribution strategy {kind!r}. Known: {', '.join(STRATEGIES)}.")
     if num_logical_devices < 1:
         raise UserError(f"num_logical_devices={num_logical_devices} was given; expected 1 or more.")
-    _keep_freed_memory()
+    keep_freed_memory()
     if kind == "auto":
         kind = _best_kind(num_logical_devices)
     if kind == "tpu":
@@ -43,13 +41,6 @@ def create_strategy(kind="auto", *, num_logical_devices=1, tpu_name=""):
 def _mirrored(*devices):
     """One strategy for the same devices in a process: two would count their collectives alike, and meet in them."""
     return tf.distribute.MirroredStrategy(devices)
-
-
-def _keep_freed_memory():
-    """Keeps the memory of large tensors in the process: fetching it anew for every step took a fifth of the time."""
-    with contextlib.suppress(AttributeError, OSError):  # not glibc
-        for option, value in MALLOC_OPTIONS.items():
-            ctypes.CDLL(None).mallopt(option, value)
 
 
 def _best_kind(num_logical_devices):

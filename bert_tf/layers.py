@@ -46,6 +46,11 @@ class Layout:
         mask = tf.cast(hidden | _later(slots) if is_causal else hidden, dtype) * tf.cast(HIDDEN, dtype)
         return cls(rows=size_of(text_numbers, 0), slots=slots, heads=heads, mask=mask, seed=seed)
 
+    @property
+    def learns(self):
+        """Whether a gradient will be asked for."""
+        return self.seed is not None
+
     def split_heads(self, x, parts):  # [N, parts * D] -> parts tensors [B, H, T, K]
         size = x.shape[-1] // (parts * self.heads)
         x = tf.reshape(x, [self.rows, self.slots, parts, self.heads, size])
@@ -112,12 +117,12 @@ class Dense(ConfiguredLayer):
         self.built = True
 
     def call(self, x, learns=False):  # [N, size_in] -> [N, size_out]
-        return activate(dense(x, self.kernel.value, self.bias.value), self.activation, learns)
+        return activate(dense(x, self.kernel.value, self.bias.value, learns), self.activation, learns)
 
 
-def dense(x, kernel, bias):  # [N, I], [I, O], [O] -> [N, O]
+def dense(x, kernel, bias, learns=False):  # [N, I], [I, O], [O] -> [N, O]
     """`bias_add`, not `+`: oneDNN joins it and the activation after it to the product."""
-    return tf.nn.bias_add(tf.matmul(x, kernel), bias)
+    return (gradients.bias_add if learns else tf.nn.bias_add)(tf.matmul(x, kernel), bias)
 
 
 def activate(x, kind, learns=False):
@@ -167,7 +172,7 @@ class Dropout(keras.layers.Layer):
 
     def call(self, x, layout, onto=None):
         """`x` with its numbers dropped out; `onto`, in the same shape, is added."""
-        if layout.seed is None or not self.rate:
+        if not (layout.learns and self.rate):
             return x if onto is None else onto + x
         seed = layout.seed + tf.constant([self.number, 0], tf.int32)
         return gradients.dropped(x, lanes(x, seed), self.rate, onto, width=self.width)
@@ -221,11 +226,11 @@ class SelfAttention(ConfiguredLayer):
         self.built = True
 
     def call(self, x, *, layout, read=None):  # [N, D], slots [R] or None: all -> [N or R, D], [B, H, T, T]
-        q, k, v = layout.split_heads(self.query_key_value(x), 3)  # each [B, H, T, K]
+        q, k, v = layout.split_heads(self.query_key_value(x, learns=layout.learns), 3)  # each [B, H, T, K]
         scores = tf.matmul(q * self.scale, k, transpose_b=True) + layout.mask  # [B, H, T, T]
-        probabilities = softmax(scores, learns=layout.seed is not None)
+        probabilities = softmax(scores, layout.learns)
         mixed = tf.matmul(self.dropout(probabilities, layout=layout), v)  # [B, H, T, K]
-        return self.project_out(at(layout.join_heads(mixed, x), read)), probabilities
+        return self.project_out(at(layout.join_heads(mixed, x), read), learns=layout.learns), probabilities
 
 
 class FeedForward(ConfiguredLayer):
@@ -239,7 +244,7 @@ class FeedForward(ConfiguredLayer):
         self.built = True
 
     def call(self, x, *, layout):  # [N, D] -> [N, D]
-        return self.contract(self.expand(x, learns=layout.seed is not None))
+        return self.contract(self.expand(x, learns=layout.learns), learns=layout.learns)
 
 
 class TransformerLayer(ConfiguredLayer):

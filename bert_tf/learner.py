@@ -10,6 +10,7 @@ from bert_tf import optimizers, weights
 from bert_tf.distribute import on_first_replica, replica_number, share_out, spans_processes, total
 from bert_tf.encoder import in_fixed_rows, trimmed
 from bert_tf.errors import UserError
+from bert_tf.process import expect_changing_weights
 
 FLOAT16_SCALE = 2.0**15  # first loss scale; halved at an overflow, doubled after this many steps without one
 FLOAT16_PATIENCE = 2000
@@ -19,6 +20,7 @@ class Learner:
     """A model, its optimizer and the function that improves it by one step. Made inside `strategy.scope()`."""
 
     def __init__(self, task, model, config, strategy):
+        expect_changing_weights()
         slices = strategy.num_replicas_in_sync * config.num_accumulation_steps
         if config.train_batch_size % slices:
             raise UserError(

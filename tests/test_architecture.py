@@ -16,7 +16,7 @@ SCRIPTS = sorted(ROOT.glob("run_*.py"))
 FAMILIES = {"tokenization", "pretraining", "sentences", "squad", "tags", "vectors", "reports", "finetuning", "studies"}
 # Where each module of bert_tf stands.
 SIDES = {
-    "ground": "cluster config errors memory progress quiet saved_steps vector_choice whole_files",
+    "ground": "cluster compiled config errors memory process progress quiet saved_steps vector_choice whole_files",
     "text": "characters normalizer double_array wordpiece text vocabulary text_layout python_manual corpus buckets "
     "pairs shards workers statistics records masking pipeline tables examples prepared_datasets windows asked "
     "questions manual_questions question_windows original_alignment tag_schemes conll_files tag_windows "
@@ -49,7 +49,7 @@ MAY_IMPORT = {
 }
 # Modules that flags are checked with, that worker processes load, or that only read files.
 NO_TENSORFLOW = (
-    "config errors memory progress tokenization.characters vocabulary text_layout python_manual corpus "
+    "config errors memory process progress tokenization.characters vocabulary text_layout python_manual corpus "
     "pretraining.buckets pretraining.pairs pretraining.statistics pretraining.records pretraining.workers "
     "reports.curves reports.report flags pretraining.preparation starting_point finetuning.fine_tuning "
     "finetuning.sweep run_folder task sentences.tables sentences.examples sentences.prepared_datasets metrics "

@@ -1,14 +1,18 @@
-"""Gradients that are written out are those that TensorFlow derives, in float32 and within the noise of bfloat16."""
+"""Gradients that are written out are those that TensorFlow derives, in float32 and within the noise of bfloat16.
+
+Narrow rows and wide ones: these are compiled, and filled up to a number of rows that is often seen.
+"""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import gradients
+from bert_tf import compiled, gradients
 
 DRAWS = np.random.default_rng(0)
-X, UPSTREAM = (DRAWS.normal(size=(64, 24)).astype(np.float32) * size for size in (2, 1))
-GAMMA, BETA = (DRAWS.normal(size=24).astype(np.float32) for _ in range(2))
+WIDTHS = (24, 400)
+X, UPSTREAM = (DRAWS.normal(size=(65, 400)).astype(np.float32) * size for size in (2, 1))
+GAMMA, BETA = (DRAWS.normal(size=400).astype(np.float32) for _ in range(2))
 NOISE = {"float32": 3e-6, "bfloat16": 0.03}  # as a share of the largest number
 
 
@@ -18,14 +22,15 @@ def plain_norm(x, gamma, beta):
 
 
 def value_and_gradients(function, arguments):
-    """In a graph, as in training."""
+    """In a graph that does not know how many rows there will be, as in training."""
+    specs = [tf.TensorSpec([None, *x.shape[1:]] if len(x.shape) > 1 else x.shape, x.dtype) for x in arguments]
 
-    @tf.function
+    @tf.function(input_signature=specs)
     def run(*arguments):
         with tf.GradientTape() as tape:
             tape.watch(arguments)
             value = function(*arguments)
-        return value, *tape.gradient(value, arguments, tf.cast(UPSTREAM, value.dtype))
+        return value, *tape.gradient(value, arguments, tf.cast(UPSTREAM[:, : value.shape[-1]], value.dtype))
 
     return run(*arguments)
 
@@ -37,9 +42,10 @@ def assert_near(found, expected, kind):
 
 
 @pytest.mark.parametrize("kind", NOISE)
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", gradients.GELUS)
-def test_the_gelus_and_their_gradients_are_tensorflows(name, kind):
-    rounded = tf.cast(tf.constant(X), kind)
+def test_the_gelus_and_their_gradients_are_tensorflows(name, width, kind):
+    rounded = tf.cast(tf.constant(X[:, :width]), kind)
     expected = value_and_gradients(
         lambda x: tf.nn.gelu(x, approximate=name == "gelu_tanh"), [tf.cast(rounded, tf.float32)]
     )
@@ -49,9 +55,10 @@ def test_the_gelus_and_their_gradients_are_tensorflows(name, kind):
 
 
 @pytest.mark.parametrize("kind", NOISE)
-def test_a_normalised_token_and_its_gradients_are_tensorflows(kind):
-    rounded = tf.cast(tf.constant(X), kind)
-    weights = [tf.constant(GAMMA), tf.constant(BETA)]
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_normalised_token_and_its_gradients_are_tensorflows(width, kind):
+    rounded = tf.cast(tf.constant(X[:, :width]), kind)
+    weights = [tf.constant(GAMMA[:width]), tf.constant(BETA[:width])]
     expected = value_and_gradients(plain_norm, [tf.cast(rounded, tf.float32), *weights])
     found = value_and_gradients(lambda *given: gradients.layer_norm(*given, 1e-6), [rounded, *weights])
     assert [tensor.dtype.name for tensor in found] == [kind, kind, "float32", "float32"]
@@ -61,7 +68,40 @@ def test_a_normalised_token_and_its_gradients_are_tensorflows(kind):
 @pytest.mark.parametrize("name", gradients.GELUS)
 def test_a_gelu_far_from_zero_is_the_number_or_nothing(name):
     value, slope = value_and_gradients(
-        lambda x: tf.broadcast_to(gradients.GELUS[name](x), UPSTREAM.shape), [tf.constant([[-40.0] * 12 + [40.0] * 12])]
+        lambda x: tf.broadcast_to(gradients.GELUS[name](x), [65, 24]), [tf.constant([[-40.0] * 12 + [40.0] * 12])]
     )
     np.testing.assert_array_equal(value[0], [0.0] * 12 + [40.0] * 12)
-    np.testing.assert_allclose(slope[0], np.where(np.arange(24) < 12, 0, UPSTREAM.sum(0)), rtol=1e-5)
+    np.testing.assert_allclose(slope[0], np.where(np.arange(24) < 12, 0, UPSTREAM[:, :24].sum(0)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", NOISE)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_what_is_dropped_out_has_no_gradient_and_the_rest_is_larger(width, kind):
+    rounded, onto = (tf.cast(tf.constant(x[:, :width]), kind) for x in (X, GAMMA * X))
+    lanes = tf.constant(DRAWS.integers(0, gradients.LANE, [65, width]), tf.uint16)
+    factor = (lanes.numpy() >= 0.25 * gradients.LANE) / 0.75
+    expected = value_and_gradients(lambda x, onto: x * factor + onto, [tf.cast(x, tf.float32) for x in (rounded, onto)])
+    found = value_and_gradients(lambda x, onto: gradients.dropped(x, lanes, 0.25, onto, width=width), [rounded, onto])
+    assert_near(found, expected, kind)
+    alone = gradients.dropped(rounded, lanes, 0.25, width=width)
+    assert_near([alone], [tf.cast(rounded, tf.float32) * factor], kind)
+    assert not np.any(tf.cast(alone, tf.float32).numpy()[factor == 0])
+
+
+@pytest.mark.parametrize("kind", NOISE)
+def test_the_gradient_of_a_bias_is_tensorflows(kind):
+    given = [tf.cast(tf.constant(x), kind) for x in (X, BETA)]
+    expected = value_and_gradients(tf.nn.bias_add, [tf.cast(x, tf.float32) for x in given])
+    assert_near(value_and_gradients(gradients.bias_add, given), expected, kind)
+
+
+def test_no_token_at_all_is_normalised_to_nothing():
+    weights = [tf.constant(GAMMA), tf.constant(BETA)]
+    normalised = tf.function(lambda x: gradients.layer_norm(x, *weights, 1e-6))
+    assert normalised(tf.zeros([0, 400])).shape == (0, 400)
+
+
+def test_rows_are_filled_up_by_an_eighth_at_most():
+    for rows in (*range(8, 200), 1000, 4097):
+        (_, more), *_ = compiled._paddings(tf.constant([rows, 3]))[0].numpy()
+        assert 0 <= more <= rows / 8

@@ -15,8 +15,12 @@ def main():
 
 def worker(work, size, precision):
     """A function that does the work of a workload once."""
+    from bert_tf import process
     from bert_tf.quiet import start_tensorflow
 
+    is_trained = work["kind"] in ("fine_tune", "pretrain")
+    if not is_trained:
+        process.only_answers()  # as the commands do that answer
     start_tensorflow()
     from bert_tf import distribute
     from bert_tf import precision as precisions
@@ -27,7 +31,6 @@ def worker(work, size, precision):
     shape = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
     config = BertConfig(vocab_size=work["vocab_size"], intermediate_size=4 * width, hidden_act="gelu_erf", **shape)
     kinds = {"encode": encoding, "classify": classifying, "fine_tune": fine_tuning, "pretrain": pretraining}
-    is_trained = work["kind"] in ("fine_tune", "pretrain")
     return kinds[work["kind"]](work, config, precisions.policy(precision, is_trained=is_trained), strategy)
 
 

@@ -13,7 +13,7 @@ those that the training scripts print; of questions with the threshold that the 
 import json
 import sys
 
-from bert_tf import exported
+from bert_tf import exported, process
 from bert_tf.errors import UserError
 from bert_tf.finetuning import scored_export
 from bert_tf.progress import progress
@@ -31,6 +31,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
+    process.only_answers()
     folder = exported.find(arguments.model)
     if arguments.batch_size < 1:
         raise UserError(f"batch_size is {arguments.batch_size}; expected 1 or more.")

@@ -16,7 +16,7 @@ import os
 import sys
 import time
 
-from bert_tf import asked, checkpoints, exported
+from bert_tf import asked, checkpoints, exported, process
 from bert_tf.commands.convert import completed
 from bert_tf.commands.predict import watched
 from bert_tf.errors import UserError
@@ -59,6 +59,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
+    process.only_answers()
     check(arguments)
     checkpoint = completed(checkpoints.read(arguments.source), arguments)
     choice = chosen(arguments, checkpoint)

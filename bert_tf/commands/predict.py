@@ -15,7 +15,7 @@ import os
 import sys
 import time
 
-from bert_tf import asked, exported
+from bert_tf import asked, exported, process
 from bert_tf.errors import UserError
 from bert_tf.progress import progress
 from bert_tf.sentences import predictions
@@ -45,6 +45,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
+    process.only_answers()
     folder = exported.find(arguments.export)
     check(arguments)
     export = exported.Export(folder)

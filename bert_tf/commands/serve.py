@@ -12,7 +12,7 @@ import math
 import os
 import socket
 
-from bert_tf import exported
+from bert_tf import exported, process
 from bert_tf.errors import UserError
 
 
@@ -29,6 +29,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
+    process.only_answers()
     wanted = named(arguments.exports, arguments.name)
     for path in wanted.values():
         exported.find(path)
