@@ -113,7 +113,7 @@ class BertEncoder(ConfiguredLayer):
     def _through_layers(self, x, layout, read):
         """What goes into the first layer and comes out of each, and their attention probabilities."""
         hidden_states, attention = [x], []
-        again = self.recomputes and layout.seed is not None
+        again = self.recomputes and layout.learns
         for layer in self.layers:
             known = {"layout": layout, "read": read if layer is self.layers[-1] else None}
             x, probabilities = recomputed(layer, x, **known) if again else layer(x, **known)
