@@ -1,19 +1,23 @@
 """How many windows of questions does the pipeline make in a second, and in how much memory?
 
-    python benchmarks/squad_features.py --vocab_file=vocab.txt --file=train-v1.1.json [--file=MORE]
+    python benchmarks/squad_features.py --vocab_file=vocab.txt --file=train-v1.1.json [--file=MORE] [--work_dir=FOLDER]
 
 Reads the files together, makes the batches that run_squad.py trains and evaluates on (rows of 384 pieces, a window each
 128), and prints a row for each: windows in a second, the median of --repeats passes of --seconds, and the most memory
-that the process has had, in MiB.
+that the process has had, in MiB. With --work_dir (where the peer's environment is made) it then races with the recipe
+of transformers, from questions to windows in batches, and writes the table to benchmarks/README.md.
 """
 
 import argparse
+import json
 import os
 import pathlib
 import resource
 import statistics
 import sys
 import time
+
+import race
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -26,6 +30,7 @@ def main():
     parser.add_argument("--batch_size", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--work_dir", type=pathlib.Path)
     options = parser.parse_args()
     from bert_tf.quiet import start_tensorflow
 
@@ -49,6 +54,25 @@ def main():
         dataset = answering.batches(part, options.batch_size, tokenizer=tokenizer, windows=windows, seed=seed)
         speeds = [speed(dataset, options) for _ in range(options.repeats)]
         print(f"| {name} | {statistics.median(speeds):,.0f} | {memory():,.0f} |", flush=True)
+
+    if options.work_dir:
+        race_with_transformers(options, count)
+
+
+def race_with_transformers(options, count):
+    """From all questions to their windows in batches, in turns."""
+    options.work_dir.mkdir(parents=True, exist_ok=True)
+    contenders = []
+    for side, environment in (("bert_tf", None), ("transformers", "torch")):
+        work = options.work_dir / f"squad_features_{side}.json"
+        work.write_text(json.dumps({"side": side, "files": options.file, "vocab_file": options.vocab_file}))
+        flags = (f"--work={work}",)
+        contenders.append(race.Contender(side, "race_squad_features.py", flags, environment))
+    runners = race.race(contenders, options.repeats, options.work_dir)
+    rates = [f"{each.contender.name} {count / statistics.median(each.seconds):,.0f} windows/s" for each in runners]
+    told = f"{race.table(runners)}\n\n{', '.join(rates)}."
+    print(told)
+    race.keep("Windows of questions, from text to batches", told)
 
 
 def speed(dataset, options):

@@ -1,0 +1,62 @@
+"""Windows of questions made ready for training, in a race: bert_tf and transformers' recipe; see ../squad_features.py.
+
+Both begin with questions in memory and end with every window once in a batch of 32: ids, and where its answer is.
+"""
+
+import pathlib
+import sys
+
+import turns
+
+BATCH = 32
+
+
+def main():
+    work = turns.given(__doc__).work
+    turns.serve({"bert_tf": ours, "transformers": recipe}[work["side"]](work))
+
+
+def ours(work):
+    """A function that makes the windows of all questions, shuffled."""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent))
+    from bert_tf.quiet import start_tensorflow
+
+    start_tensorflow()
+    from bert_tf.squad import answering, questions
+    from bert_tf.squad.question_splits import Split
+    from bert_tf.squad.question_windows import QuestionWindows
+    from bert_tf.text import Tokenizer
+
+    found = [question for path in work["files"] for question in questions.read(path)]
+    tokenizer, windows = Tokenizer.from_file(work["vocab_file"]), QuestionWindows()
+
+    def features():
+        split = Split(found, tokenizer, windows)
+        batches = iter(answering.batches(split.training(), BATCH, tokenizer=tokenizer, windows=windows, seed=1))
+        for _ in range(len(split.owners) // BATCH):
+            batch = next(batches)
+        return batch["token_ids"].numpy()
+
+    return features
+
+
+def recipe(work):
+    """A function that does what transformers' own script does: pieces and places at once, answers window by window."""
+    import transformers
+    import transformers_squad
+
+    rows = [row for path in work["files"] for row in transformers_squad.read(pathlib.Path(path))]
+    tokenizer = transformers.BertTokenizerFast(work["vocab_file"])
+
+    def features():
+        inputs, owners, places = transformers_squad.features_of(tokenizer, rows)
+        targets = transformers_squad.targets_of(rows, owners, places)
+        for first in range(0, len(owners) // BATCH * BATCH, BATCH):
+            batch = {name: x[first : first + BATCH] for name, x in inputs.items()}
+        return batch, targets
+
+    return features
+
+
+if __name__ == "__main__":
+    main()
