@@ -9,7 +9,7 @@ import tiny
 
 from bert_tf import models, weights
 from bert_tf.encoder import trimmed
-from bert_tf.packing import Packing, fitted, width_for
+from bert_tf.packing import Packing, filled_up, fitted, width_for
 
 LENGTHS = [3, 9, 0, 4, 2, 5, 3, 1]
 SLOTS = 12
@@ -54,6 +54,13 @@ def test_rows_have_the_width_that_costs_least():
     assert width_for(tf.constant([100] + [2] * 20)) == 140, "one row, no wider than what is in it"
     assert width_for(tf.constant([250] * 5 + [10] * 3)) == 260, "not so wide that none of the long ones has company"
     assert width_for(tf.constant([0, 0])) == 1
+    assert width_for(tf.constant([55] * 20 + [9] * 20)) == 64, "a multiple of 16 takes less time"
+
+
+def test_many_rows_are_filled_up_to_whole_blocks_where_that_takes_few():
+    assert [int(filled_up(rows, 64)) for rows in (3, 50, 51)] == [3, 50, 52]
+    assert [int(filled_up(rows, 48)) for rows in (66, 121)] == [66, 128]
+    assert [int(filled_up(9, width)) for width in (288, 308)] == [9, 9], "twelve would be a third more"
 
 
 def test_packing_leaves_out_most_of_the_padding_of_short_texts_beside_a_long_one():
