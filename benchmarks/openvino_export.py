@@ -1,0 +1,59 @@
+"""Our OpenVINO export beside OpenVINO fed with the same model by transformers and torch: one text of 128 pieces.
+
+    python benchmarks/openvino_export.py --work_dir=FOLDER [--size=base]
+
+Random weights, turns interleaved; see race.py. A turn is TEXTS calls, each of one text. Writes the table to
+benchmarks/README.md.
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import sys
+
+import race
+
+sys.path[:0] = [str(race.HERE.parent), str(race.PEERS)]
+TEXTS, SLOTS = 20, 128
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work_dir", required=True, type=pathlib.Path)
+    parser.add_argument("--size", default="base", choices=("minilm", "base", "large"))
+    parser.add_argument("--rounds", type=int, default=7)
+    given = parser.parse_args()
+    folders = written(given.work_dir / f"openvino_export_{given.size}", given.size)
+    contenders = []
+    for side, folder in folders.items():
+        work = given.work_dir / f"openvino_export_{side}.json"
+        work.write_text(json.dumps({"side": side, "folder": str(folder), "calls": TEXTS, "slots": SLOTS}))
+        contenders.append(race.Contender(side, "race_openvino_export.py", (f"--work={work}",), "openvino"))
+    told = race.table(race.race(contenders, given.rounds, given.work_dir))
+    print(told)
+    race.keep(f"OpenVINO, {given.size}: {TEXTS} times one text of {SLOTS} pieces, exported by us and by others", told)
+
+
+def written(folder, size):
+    """{contender: folder} of one model of random weights: for OpenVINO, and in transformers' format."""
+    import turns
+
+    from bert_tf import checkpoints, engines, models, weights
+    from bert_tf.config import BertConfig
+
+    layers, width, heads = turns.SHAPES[size]
+    shape = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
+    config = BertConfig(vocab_size=30522, intermediate_size=4 * width, hidden_act="gelu_erf", **shape)
+    encoder = weights.named(models.SpanFinder(config))
+    arrays = {name: v.value.numpy() for name, v in encoder.items() if name.startswith("encoder/")}
+    checkpoint = checkpoints.Checkpoint(config=config, weights=arrays)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    engines.write(checkpoint, str(folder / "ours"), "openvino")
+    checkpoints.write(checkpoint, str(folder / "theirs"), "huggingface")
+    return {"bert_tf": folder / "ours", "transformers": folder / "theirs"}
+
+
+if __name__ == "__main__":
+    main()
