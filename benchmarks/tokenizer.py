@@ -1,9 +1,10 @@
 """Does the tokenizer give what the original gives, and how fast? Exit code 1 on the first kind of difference.
 
-python benchmarks/tokenizer.py --vocab=vocab.txt --text=book.txt --text=page.txt [--cased]
+python benchmarks/tokenizer.py --vocab=vocab.txt --text=book.txt --text=page.txt [--cased] [--batch=256]
 
 Prints one row per comparison with the plain-Python original (texts, differences in pieces, differences in places) and
-one row per speed (MB of text a second, tf.data batches of 256 lines, against Hugging Face `tokenizers`).
+one row per speed (MB of text a second, batches of --batch lines on both sides, against Hugging Face `tokenizers`); of
+each text also one in which every third vowel has got an accent.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import oracle_tokenizer as oracle  # noqa: E402
 
 from bert_tf.text import Tokenizer  # noqa: E402
 
-BATCH = 256  # texts, by default
+ACCENTED = dict(zip("aeiouAEIOU", "áéîöùÁÉÎÖÙ", strict=True))
 ENOUGH = 8e6  # bytes for a measurement: a tf.data iterator takes up to 0.1 s to set up
 SHOWN = 5  # differences
 HARD_STRINGS = (
@@ -73,9 +74,21 @@ def differences(tokenizer, texts):
     return pieces, places
 
 
-def megabytes_per_second(run, lines, megabytes):
+def accented(lines):
+    """The lines with an accent on every third vowel."""
+    count, made = 0, []
+    for line in lines:
+        characters = []
+        for character in line:
+            count += character in ACCENTED
+            characters.append(ACCENTED[character] if character in ACCENTED and count % 3 == 0 else character)
+        made.append("".join(characters))
+    return made
+
+
+def megabytes_per_second(run, lines, megabytes, batch):
     """The best of three passes over the lines; the first pass, which traces, is not counted."""
-    batches = tf.reshape(tf.constant(lines), [-1, BATCH])  # beforehand: batching single strings would be measured
+    batches = tf.reshape(tf.constant(lines), [-1, batch])  # beforehand: batching single strings would be measured
     dataset = tf.data.Dataset.from_tensor_slices(batches).map(run, num_parallel_calls=tf.data.AUTOTUNE)
     seconds = []
     for _ in range(4):
@@ -86,15 +99,15 @@ def megabytes_per_second(run, lines, megabytes):
     return megabytes / min(seconds[1:])
 
 
-def hugging_face_speed(vocab_file, lower_case, lines, megabytes):
+def hugging_face_speed(vocab_file, lower_case, lines, megabytes, batch):
     from tokenizers import BertWordPieceTokenizer
 
     tokenizer = BertWordPieceTokenizer(vocab_file, lowercase=lower_case)
     seconds = []
     for _ in range(2):
         start = time.perf_counter()
-        for first in range(0, len(lines), BATCH):
-            tokenizer.encode_batch(lines[first : first + BATCH], add_special_tokens=False)
+        for first in range(0, len(lines), batch):
+            tokenizer.encode_batch(lines[first : first + batch], add_special_tokens=False)
         seconds.append(time.perf_counter() - start)
     return megabytes / min(seconds)
 
@@ -104,6 +117,7 @@ def main():
     parser.add_argument("--vocab", required=True, help="vocab.txt")
     parser.add_argument("--text", action="append", default=[], help="a UTF-8 text file; may be given several times")
     parser.add_argument("--cased", action="store_true", help="neither lower-case nor drop accents")
+    parser.add_argument("--batch", type=int, default=256, help="lines at once")
     flags = parser.parse_args()
     start = time.perf_counter()
     tokenizer = Tokenizer.from_file(flags.vocab, lower_case=not flags.cased)
@@ -115,7 +129,7 @@ def main():
         "assigned characters, alone": assigned_characters(),
         "hard strings": list(HARD_STRINGS),
         "random strings": random_strings(20_000),
-        **lines,
+        **(lines := lines | {f"{path}, accented": accented(texts) for path, texts in lines.items()}),
     }
     print(f"{'compared with the original':50} {'texts':>8} {'pieces differ':>14} {'places differ':>14}")
     wrong = 0
@@ -126,13 +140,13 @@ def main():
     print(f"{'speed, MB/s':50} {'ids':>10} {'byte places':>12} {'char. places':>12} {'tokenizers':>12}")
     for path, texts in lines.items():
         texts = texts * math.ceil(ENOUGH / sum(len(text.encode()) for text in texts))
-        texts = texts[: len(texts) // BATCH * BATCH]
+        texts = texts[: len(texts) // flags.batch * flags.batch]
         size = sum(len(text.encode()) for text in texts) / 1e6
         speeds = [
-            megabytes_per_second(tokenizer, texts, size),
-            megabytes_per_second(lambda batch: tokenizer.with_offsets(batch, unit="byte"), texts, size),
-            megabytes_per_second(tokenizer.with_offsets, texts, size),
-            hugging_face_speed(flags.vocab, tokenizer.lower_case, texts, size),
+            megabytes_per_second(tokenizer, texts, size, flags.batch),
+            megabytes_per_second(lambda rows: tokenizer.with_offsets(rows, unit="byte"), texts, size, flags.batch),
+            megabytes_per_second(tokenizer.with_offsets, texts, size, flags.batch),
+            hugging_face_speed(flags.vocab, tokenizer.lower_case, texts, size, flags.batch),
         ]
         print(f"{path[-50:]:50} {speeds[0]:10.1f} {speeds[1]:12.1f} {speeds[2]:12.1f} {speeds[3]:12.1f}")
     sys.exit(1 if wrong else 0)

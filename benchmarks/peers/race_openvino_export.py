@@ -1,4 +1,4 @@
-"""OpenVINO in a race with itself: a folder that bert_tf wrote, or a model that transformers loads and OpenVINO converts;
+"""OpenVINO in a race with itself: a folder that bert_tf wrote, or a model that OpenVINO converts from transformers;
 see ../openvino_export.py. Needs no bert_tf.
 """
 
