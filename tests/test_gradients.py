@@ -6,6 +6,7 @@ Narrow rows and wide ones: these are compiled, and filled up to a number of rows
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from bert_tf import compiled, gradients
 
@@ -95,10 +96,23 @@ def test_the_gradient_of_a_bias_is_tensorflows(kind):
     assert_near(value_and_gradients(gradients.bias_add, given), expected, kind)
 
 
-def test_no_token_at_all_is_normalised_to_nothing():
+@pytest.mark.parametrize("kind", NOISE)
+def test_tokens_whose_number_is_known_are_normalised_alike(kind):
     weights = [tf.constant(GAMMA), tf.constant(BETA)]
-    normalised = tf.function(lambda x: gradients.layer_norm(x, *weights, 1e-6))
-    assert normalised(tf.zeros([0, 400])).shape == (0, 400)
+    x = tf.cast(tf.constant(X), kind)
+    any_number = tf.function(
+        lambda x: gradients.normalise(x, *weights, 1e-6), input_signature=[tf.TensorSpec([None, 400], kind)]
+    )
+    assert_near([any_number(x)], [gradients.normalise(x, *weights, 1e-6)], kind)
+    assert any_number(x[:0]).shape == (0, 400)
+
+
+def test_one_operation_normalises_tokens_on_a_cpu():
+    weights = [tf.constant(GAMMA), tf.constant(BETA)]
+    run = tf.function(lambda x: gradients.normalise(x, *weights, 1e-6), input_signature=[tf.TensorSpec([None, 400])])
+    with context.collect_graphs(optimized=True) as graphs:  # a new TensorFlow may not find the pattern any more
+        run(tf.constant(X))
+    assert "_MklLayerNorm" in {node.op for graph in graphs for node in graph.node}
 
 
 def test_rows_are_filled_up_by_an_eighth_at_most():

@@ -204,10 +204,10 @@ def _in_characters(texts, row, *places):
 def _characters_counted(texts, row, *places):
     text_bytes, base = _flat_bytes(texts)
     is_first = (text_bytes < 0x80) | (text_bytes > 0xBF)  # the others are inner bytes
-    before = tf.cumsum(tf.cast(is_first, tf.int64), exclusive=True)
-    base = tf.gather(base, row)  # [N]
-    zero = tf.gather(before, base)
-    return [tf.gather(before, base + place) - zero for place in places]
+    before = tf.cumsum(tf.cast(is_first, tf.int32), exclusive=True)
+    zero = tf.gather(tf.gather(before, base), row)  # [N]
+    base = tf.gather(base, row)
+    return [tf.cast(tf.gather(before, base + place) - zero, tf.int64) for place in places]
 
 
 def _substrings(texts, row, starts, ends):
