@@ -50,7 +50,8 @@ def pays_for(shape):
 
 
 def _is_cpu():
-    return not tf.config.list_physical_devices("GPU")  # where all of a step is compiled
+    """On GPUs and TPUs all of a step is compiled at once."""
+    return not (tf.config.list_physical_devices("GPU") or tf.config.list_logical_devices("TPU"))
 
 
 @functools.cache
