@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf import distribute, weights
+from bert_tf import compiled, distribute, weights
 from bert_tf import learner as learners
 from bert_tf.config import TrainConfig
 from bert_tf.errors import UserError
@@ -33,7 +33,16 @@ def run(learner, steps, seeds=range(100)):
     return [learner.step(tiny.tensors(tiny.batch(seed=seed))) for seed, _ in zip(seeds, range(steps), strict=False)]
 
 
-def test_three_steps_equal_the_oracle_in_losses_norms_and_weights():
+def compile_everything(monkeypatch):
+    """As models are compiled that are wide enough."""
+    monkeypatch.setattr(compiled, "LEAST_WIDTH", 1)
+    monkeypatch.setattr(compiled, "LEAST_MATRIX", 1)
+
+
+@pytest.mark.parametrize("compiles", [False, True])
+def test_three_steps_equal_the_oracle_in_losses_norms_and_weights(compiles, monkeypatch):
+    if compiles:
+        compile_everything(monkeypatch)
     ours = learner()
     arrays = {name: value.astype(np.float64) for name, value in values_of(ours).items()}
     state = oracle_optimizer.new_state(arrays)
@@ -61,8 +70,10 @@ def difference_of(name, value, other):
     return difference
 
 
-@pytest.mark.parametrize("replicas, parts", [(1, 4), (2, 2)])
-def test_twenty_steps_on_replicas_and_in_micro_batches_equal_one_device(monkeypatch, replicas, parts):
+@pytest.mark.parametrize("replicas, parts, compiles", [(1, 4, False), (2, 2, False), (2, 2, True)])
+def test_twenty_steps_on_replicas_and_in_micro_batches_equal_one_device(monkeypatch, replicas, parts, compiles):
+    if compiles:
+        compile_everything(monkeypatch)
     monkeypatch.setattr(learners, "spans_processes", lambda strategy: strategy.num_replicas_in_sync > 1)
     gentle = dataclasses.replace(CONFIG, learning_rate=1e-3)
     one, many = learner(gentle), learner(dataclasses.replace(gentle, num_accumulation_steps=parts), replicas)
