@@ -91,6 +91,8 @@ def norms_under_their_names(variables, num_hidden_layers):
     """{the reference's name: Euclidean norm} of our variables; query, key and value are one variable of ours."""
     norms = {}
     for ours, theirs in weights.expand(NAMES, num_hidden_layers).items():
+        if ours not in variables:  # of a head that pre-training has none of
+            continue
         parts = np.split(variables[ours].numpy(), len(theirs), -1)
         norms |= {name: float(np.linalg.norm(part)) for name, part in zip(theirs, parts, strict=True)}
     return norms
