@@ -80,6 +80,7 @@ def ours(options, checkpoint, task, seed, output):
         "output_dir": folder,
         "num_train_epochs": EPOCHS[task],
         "random_seed": seed,
+        "precision": options.precision,
         "save_checkpoints_steps": 100_000,
         "eval_steps": 100_000,  # at the end only, as the peer
     }
@@ -108,7 +109,8 @@ def flags_of_peer(options, checkpoint, made, task, seed):
     for split in ("train", "dev"):
         write_rows(made.source(split), data / f"{split}.jsonl")
     size = len(made.goal.labels) or 1  # outputs of the head: classes, or one for a regression
-    return {"checkpoint": checkpoint, "data": data, "size": size, "epochs": EPOCHS[task], "seed": seed}
+    flags = {"checkpoint": checkpoint, "data": data, "size": size, "epochs": EPOCHS[task], "seed": seed}
+    return flags | {"precision": options.precision}
 
 
 def task_of(options, checkpoint, task):

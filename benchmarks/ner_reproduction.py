@@ -11,7 +11,7 @@ work_dir; or give --peer_python=PYTHON.
 
 Runs of both sides take turns. What is done is kept in work_dir, so that the same command goes on where it was stopped;
 it ends by printing a table, --table prints it of what there is. --max_steps=N trains N steps of each side only, in
-turns, three times, and prints the median seconds of a step.
+turns, three times, and prints the median seconds of a step. --precision=bfloat16 computes so on both sides.
 """
 
 import functools
@@ -31,7 +31,7 @@ def main():
     options = parser.parse_args()
     options.checkpoint = options.work_dir / "checkpoint"
     if options.only_time:
-        reproduction.time_our_steps(*task_of(options), options.max_steps)
+        reproduction.time_our_steps(*task_of(options), options)
         return
     if not options.table:
         reproduction.without_pooler(options.init_checkpoint, options.checkpoint)
@@ -98,6 +98,7 @@ def ours(options, seed, output):
         "max_seq_length": 512,  # no sentence is longer, so that rows are sentences on both sides
         "num_train_epochs": options.epochs,
         "random_seed": seed,
+        "precision": options.precision,
         "save_checkpoints_steps": 100_000,
         "do_eval": False,
         "do_predict": True,
@@ -118,7 +119,8 @@ def read_column(path):
 
 def flags_of_peer(options, seed):
     data = options.work_dir / "data"
-    return {"checkpoint": options.checkpoint, "data": data, "epochs": options.epochs, "seed": seed}
+    flags = {"checkpoint": options.checkpoint, "data": data, "epochs": options.epochs, "seed": seed}
+    return flags | {"precision": options.precision}
 
 
 def peer(options, python, seed, output, *, max_steps=0):

@@ -28,6 +28,7 @@ def parser_of(description):
     for name in ("init_checkpoint", "work_dir"):
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
     parser.add_argument("--peer_python", help="a Python that has transformers")
+    parser.add_argument("--precision", default="float32", choices=("float32", "bfloat16"), help="of both sides")
     parser.add_argument("--sides", default=",".join(SIDES), help="whose runs to do")
     parser.add_argument("--table", action="store_true", help="only print the table")
     sys.path.insert(0, str(HERE.parent))
@@ -67,7 +68,7 @@ def without_pooler(source, target):
 
 def run_ours(script, flags):
     """Runs a script of ours, [path, arguments], with the peers' recipe where the original's differs."""
-    recipe = {"train_batch_size": BATCH, "eval_batch_size": BATCH, "learning_rate": RATE, "precision": "float32"}
+    recipe = {"train_batch_size": BATCH, "eval_batch_size": BATCH, "learning_rate": RATE}
     recipe |= {"continuous_schedule": True, "optimizer": "adamw_corrected"}
     told = {**recipe, "do_export": False, **flags}
     subprocess.run(
@@ -153,15 +154,15 @@ def compare_steps(options, peer_seconds):
     print(f"{len(seconds['bert_tf'])} steps of each; ours takes {ratio:.2f} of the time of transformers")
 
 
-def time_our_steps(task, start, max_steps):
+def time_our_steps(task, start, options):
     """Trains some steps in this process, as the scripts do, and prints the seconds of each as JSON."""
-    from bert_tf import config, distribute, weights
+    from bert_tf import config, distribute, precision, weights
     from bert_tf.learner import Learner
 
-    strategy, steps = distribute.create_strategy("one_device"), max_steps + FIRST
+    strategy, steps = distribute.create_strategy("one_device"), options.max_steps + FIRST
     recipe = {"train_batch_size": BATCH, "learning_rate": RATE, "num_train_steps": steps, "num_warmup_steps": 1}
     with strategy.scope():
-        model = task.model(start.config)
+        model = task.model(start.config, dtype=precision.policy(options.precision))
         learner = Learner(task, model, config.TrainConfig(**recipe), strategy)
     weights.assign(model, start.weights)
     batches, seconds = iter(task.train_batches(BATCH, 1)), []

@@ -12,7 +12,7 @@ environment of its own, made in work_dir; or give --peer_python.
 
 Runs of both sides take turns. What is done is kept in work_dir, so that the same command goes on where it was stopped;
 it ends by printing a table, --table prints it of what there is. --max_steps=N trains N steps of each side only, in
-turns, three times, and prints the median seconds of a step.
+turns, three times, and prints the median seconds of a step. --precision=bfloat16 computes so on both sides.
 """
 
 import functools
@@ -32,7 +32,7 @@ def main():
     reproduction.add_step_flags(parser, epochs=1.0)
     options = parser.parse_args()
     if options.only_time:
-        reproduction.time_our_steps(*task_of(options), options.max_steps)
+        reproduction.time_our_steps(*task_of(options), options)
         return
     options.work_dir.mkdir(parents=True, exist_ok=True)
     if not options.table:
@@ -93,6 +93,7 @@ def ours(options, seed, output):
         "output_dir": folder,
         "num_train_epochs": options.epochs,
         "random_seed": seed,
+        "precision": options.precision,
         "do_eval": False,
         "do_predict": True,
     }
@@ -103,7 +104,7 @@ def ours(options, seed, output):
 
 def peer(options, python, seed, output, *, max_steps=0):
     flags = {"checkpoint": options.init_checkpoint, "data": options.work_dir, "epochs": options.epochs}
-    flags |= {"seed": seed, "max_steps": max_steps}
+    flags |= {"seed": seed, "max_steps": max_steps, "precision": options.precision}
     found = reproduction.run_peer(python, "transformers_squad.py", flags, output.with_suffix(".answers.json"))
     return found["answers"], found["seconds"]
 

@@ -55,7 +55,12 @@ def order_of(count, epochs, seed):
     return batches
 
 
-def train(model, tokenizer, rows, *, epochs, size, seed):
+def computing_in(precision):
+    """The context of a model's calls; bfloat16 is torch's mixed precision."""
+    return torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16")
+
+
+def train(model, tokenizer, rows, *, epochs, size, seed, precision):
     batches = order_of(len(rows), epochs, seed)
     optimizer = optimizer_of(model)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, int(len(batches) * WARM_UP), len(batches))
@@ -63,7 +68,8 @@ def train(model, tokenizer, rows, *, epochs, size, seed):
     for step, numbers in enumerate(batches):
         batch = [rows[number] for number in numbers]
         labels = torch.tensor([row["label"] for row in batch], dtype=torch.float32 if size == 1 else torch.long)
-        loss = model(**inputs_of(tokenizer, batch), labels=labels).loss
+        with computing_in(precision):
+            loss = model(**inputs_of(tokenizer, batch), labels=labels).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -73,10 +79,10 @@ def train(model, tokenizer, rows, *, epochs, size, seed):
             print(f"step {step}/{len(batches)} loss {loss.item():.3f}", flush=True)
 
 
-def predict(model, tokenizer, rows):
+def predict(model, tokenizer, rows, precision):
     model.eval()
     logits = []
-    with torch.no_grad():
+    with torch.no_grad(), computing_in(precision):
         for first in range(0, len(rows), BATCH):
             logits += model(**inputs_of(tokenizer, rows[first : first + BATCH])).logits.tolist()
     return logits
@@ -91,6 +97,7 @@ def main():
     parser.add_argument("--size", type=int, required=True)
     parser.add_argument("--epochs", type=float, required=True)
     parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--precision", required=True)
     given = parser.parse_args()
     transformers.set_seed(given.seed)
     torch.set_num_threads(len(os.sched_getaffinity(0)))
@@ -102,9 +109,9 @@ def main():
         return
     tokenizer = transformers.AutoTokenizer.from_pretrained(given.checkpoint)
     start = time.monotonic()
-    train(model, tokenizer, rows, epochs=given.epochs, size=given.size, seed=given.seed)
+    train(model, tokenizer, rows, epochs=given.epochs, size=given.size, seed=given.seed, precision=given.precision)
     seconds = time.monotonic() - start
-    logits = predict(model, tokenizer, read(given.data / "dev.jsonl"))
+    logits = predict(model, tokenizer, read(given.data / "dev.jsonl"), given.precision)
     given.output.write_text(json.dumps({"logits": logits, "seconds": seconds}))
 
 

@@ -18,7 +18,7 @@ import time
 
 import torch
 import transformers
-from transformers_glue import BATCH, WARM_UP, optimizer_of, order_of, read
+from transformers_glue import BATCH, WARM_UP, computing_in, optimizer_of, order_of, read
 
 MAX_LENGTH, IGNORED = 512, -100
 SETS = {"testa": "dev", "testb": "test"}
@@ -51,7 +51,7 @@ def labels_of(rows, inputs, firsts):
     return labels
 
 
-def train(model, tokenizer, rows, *, epochs, seed, max_steps):
+def train(model, tokenizer, rows, *, epochs, seed, max_steps, precision):
     """Trains and returns the seconds of every step."""
     batches, seconds = order_of(len(rows), epochs, seed), []
     optimizer = optimizer_of(model)
@@ -61,7 +61,8 @@ def train(model, tokenizer, rows, *, epochs, seed, max_steps):
         start = time.perf_counter()
         batch = [rows[number] for number in numbers]
         inputs, firsts = inputs_of(tokenizer, batch)
-        loss = model(**inputs, labels=labels_of(batch, inputs, firsts)).loss
+        with computing_in(precision):
+            loss = model(**inputs, labels=labels_of(batch, inputs, firsts)).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -73,13 +74,13 @@ def train(model, tokenizer, rows, *, epochs, seed, max_steps):
     return seconds
 
 
-def predict(model, tokenizer, rows, names):
+def predict(model, tokenizer, rows, names, precision):
     """The tags of each row; O for words behind the last piece that fits."""
     model.eval()
     tags = [["O"] * len(row["words"]) for row in rows]
     for first in range(0, len(rows), BATCH):
         inputs, firsts = inputs_of(tokenizer, rows[first : first + BATCH])
-        with torch.no_grad():
+        with torch.no_grad(), computing_in(precision):
             guesses = model(**inputs).logits.argmax(-1)
         for row, slot, word in firsts:
             tags[first + row][word] = names[guesses[row, slot]]
@@ -95,6 +96,7 @@ def main():
     parser.add_argument("--epochs", type=float, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--max_steps", type=int, default=0)
+    parser.add_argument("--precision", required=True)
     given = parser.parse_args()
     transformers.set_seed(given.seed)
     torch.set_num_threads(len(os.sched_getaffinity(0)))
@@ -106,12 +108,14 @@ def main():
         model.save_pretrained(given.start)
         (given.start / "order.json").write_text(json.dumps(order_of(len(rows), given.epochs, given.seed)))
         return
-    seconds = train(model, tokenizer, rows, epochs=given.epochs, seed=given.seed, max_steps=given.max_steps)
+    lengths = {"epochs": given.epochs, "max_steps": given.max_steps}
+    seconds = train(model, tokenizer, rows, seed=given.seed, precision=given.precision, **lengths)
     told = {"tags": {}, "seconds": seconds}
     if not given.max_steps:
         told["seconds"] = sum(seconds)
         for name, split in SETS.items():
-            told["tags"][name] = predict(model, tokenizer, read(given.data / f"{split}.jsonl"), names)
+            asked = read(given.data / f"{split}.jsonl")
+            told["tags"][name] = predict(model, tokenizer, asked, names, given.precision)
     given.output.write_text(json.dumps(told), encoding="utf-8")
 
 

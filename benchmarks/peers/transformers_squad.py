@@ -19,7 +19,7 @@ import time
 import numpy as np
 import torch
 import transformers
-from transformers_glue import optimizer_of
+from transformers_glue import computing_in, optimizer_of
 
 MAX_LENGTH, SHARED, BATCH, WARM_UP = 384, 128, 32, 0.1
 N_BEST, MAX_ANSWER_LENGTH = 20, 30
@@ -78,7 +78,7 @@ def targets_of(rows, owners, places):
     return torch.tensor(found)
 
 
-def train(model, inputs, targets, *, steps, seed, max_steps, saved):
+def train(model, inputs, targets, *, steps, seed, max_steps, saved, precision):
     """Trains and returns the seconds of every step; goes on from the file `saved` if there is one."""
     optimizer = optimizer_of(model)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, int(steps * WARM_UP), steps)
@@ -98,7 +98,8 @@ def train(model, inputs, targets, *, steps, seed, max_steps, saved):
             queue += torch.randperm(len(targets), generator=order).tolist()
         batch, queue = queue[:BATCH], queue[BATCH:]
         goals = {"start_positions": targets[batch, 0], "end_positions": targets[batch, 1]}
-        loss = model(**{name: x[batch] for name, x in inputs.items()}, **goals).loss
+        with computing_in(precision):
+            loss = model(**{name: x[batch] for name, x in inputs.items()}, **goals).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -114,15 +115,15 @@ def train(model, inputs, targets, *, steps, seed, max_steps, saved):
     return seconds
 
 
-def predict(model, tokenizer, rows):
+def predict(model, tokenizer, rows, precision):
     """{id: text}."""
     inputs, owners, places = features_of(tokenizer, rows)
     candidates = [[] for _ in rows]
     model.eval()
     for first in range(0, len(owners), BATCH):
-        with torch.no_grad():
+        with torch.no_grad(), computing_in(precision):
             outputs = model(**{name: x[first : first + BATCH] for name, x in inputs.items()})
-        logits = zip(outputs.start_logits.numpy(), outputs.end_logits.numpy(), strict=True)
+        logits = zip(*(x.float().numpy() for x in (outputs.start_logits, outputs.end_logits)), strict=True)
         for number, (starts, ends) in enumerate(logits, first):
             candidates[owners[number]] += spans(starts, ends, places[number])
     return {row["id"]: best(row["context"], found) for row, found in zip(rows, candidates, strict=True)}
@@ -154,6 +155,7 @@ def main():
     parser.add_argument("--epochs", type=float, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--max_steps", type=int, default=0)
+    parser.add_argument("--precision", required=True)
     given = parser.parse_args()
     transformers.set_seed(given.seed)
     torch.set_num_threads(len(os.sched_getaffinity(0)))
@@ -165,9 +167,11 @@ def main():
     inputs, owners, places = features_of(tokenizer, rows)
     steps = max(1, int(len(owners) / BATCH * given.epochs))
     targets = targets_of(rows, owners, places)
-    lengths = {"steps": steps, "max_steps": given.max_steps}
-    seconds = train(model, inputs, targets, seed=given.seed, saved=given.output.with_suffix(".pt"), **lengths)
-    answers = {} if given.max_steps else predict(model, tokenizer, read(given.data / "eval.json"))
+    recipe = {"steps": steps, "max_steps": given.max_steps, "precision": given.precision}
+    seconds = train(model, inputs, targets, seed=given.seed, saved=given.output.with_suffix(".pt"), **recipe)
+    answers = {}
+    if not given.max_steps:
+        answers = predict(model, tokenizer, read(given.data / "eval.json"), given.precision)
     told = {"answers": answers, "seconds": seconds if given.max_steps else sum(seconds)}
     given.output.write_text(json.dumps(told), encoding="utf-8")
 
