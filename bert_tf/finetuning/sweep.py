@@ -176,9 +176,7 @@ def summary(runs, outcomes, criterion):
     """
     settings = {name: {key: getattr(options, key) for key in GRIDS} for name, options in runs.items()}
     kinds = list({tuple(each.values()): each for each in settings.values()}.values())
-    combinations = [
-        _combination(kind, [outcomes[name] for name in runs if settings[name] == kind], criterion) for kind in kinds
-    ]
+    combinations = [_combination(kind, [outcomes[name] for name in runs if settings[name] == kind]) for kind in kinds]
     means = [each["scores"].get(criterion, {}).get("mean", -np.inf) for each in combinations]
     worth = {name: outcome["results"][criterion] for name, outcome in outcomes.items() if "results" in outcome}
     return {
@@ -190,7 +188,7 @@ def summary(runs, outcomes, criterion):
     }
 
 
-def _combination(settings, outcomes, criterion):
+def _combination(settings, outcomes):
     done = [outcome for outcome in outcomes if "results" in outcome]
     sound = [outcome for outcome in done if not outcome["collapsed"]]
     found = {

@@ -67,16 +67,14 @@ class BucketWriter:
                 os.fsync(file.fileno())
 
 
-def deal(documents, train, evaluation=None, *, seed, eval_fraction=0.0, report=None):
+def deal(documents, train, evaluation=None, *, seed, eval_fraction=0.0):
     """Deals documents between two BucketWriters: `evaluation` gets about eval_fraction of them, and at least one.
 
     Without `evaluation` all go to `train`. The document with the smallest chance is held out whatever the fraction; a
-    corpus of one document is put into both. Returns the number of documents. report(number) is called now and then.
+    corpus of one document is put into both. Returns the number of documents.
     """
     number, held = -1, None  # held: (chance, number, document) with the smallest chance so far, not yet dealt
     for number, document in enumerate(documents):
-        if report and number % 1000 == 0:
-            report(number)
         passed = (chance(f"{seed} held out", number), number, document)
         if evaluation is None:
             train.add(number, document)
