@@ -29,6 +29,7 @@ EPOCHS = {"MRPC": 3, "RTE": 3, "STS-B": 3, "CoLA": 3, "SST-2": 1}
 def main():
     parser = reproduction.parser_of(__doc__)
     parser.add_argument("--data_dir", type=pathlib.Path, required=True)
+    reproduction.add_precision_flag(parser)
     parser.add_argument("--tasks", default=",".join(EPOCHS))
     parser.add_argument("--seeds", default="1,2,3", help="numbers with commas")
     parser.add_argument("--own_draws", action="store_true", help="ours draws head and order itself")

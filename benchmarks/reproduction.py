@@ -28,14 +28,18 @@ def parser_of(description):
     for name in ("init_checkpoint", "work_dir"):
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
     parser.add_argument("--peer_python", help="a Python that has transformers")
-    parser.add_argument("--precision", default="float32", choices=("float32", "bfloat16"), help="of both sides")
     parser.add_argument("--sides", default=",".join(SIDES), help="whose runs to do")
     parser.add_argument("--table", action="store_true", help="only print the table")
     sys.path.insert(0, str(HERE.parent))
     return parser
 
 
+def add_precision_flag(parser):
+    parser.add_argument("--precision", default="float32", choices=("float32", "bfloat16"), help="of both sides")
+
+
 def add_step_flags(parser, epochs):
+    add_precision_flag(parser)
     parser.add_argument("--epochs", type=float, default=epochs)
     parser.add_argument("--seeds", default="1", help="numbers with commas")
     parser.add_argument("--max_steps", type=int, default=0)
