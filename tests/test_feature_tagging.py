@@ -14,6 +14,7 @@ import tiny
 from bert_tf import distribute, tasks, weights
 from bert_tf.config import TrainConfig
 from bert_tf.errors import UserError
+from bert_tf.export import export
 from bert_tf.learner import Learner
 from bert_tf.tags import conll_files, tagging
 from bert_tf.tags.tag_schemes import TagSet
@@ -188,3 +189,27 @@ def test_padding_and_the_order_of_sentences_change_nothing(choice):
     assert {name: v.shape for name, v in weights.named(again).items()} == {
         name: v.shape for name, v in weights.named(model).items()
     }
+
+
+def test_the_export_tags_words_as_predicting_a_file_does_and_finds_entities_in_texts_of_any_length(training, tmp_path):
+    task, model, folder = training["task"], training["learner"].model, str(tmp_path / "export")
+    export(task, model, TOKENIZER, folder, examples=task.serving_examples("dev"), about={"labels": TAGS.labels})
+    evaluator = Evaluator(task, model, CONFIG, distribute.create_strategy("one_device"))
+    evaluator()
+    signatures = tf.saved_model.load(folder).signatures
+    (words,) = task.serving_examples("dev")["words"].values()
+    many = [*words, *[[""] * len(words[0])] * 2, *words * 9]  # more texts than are computed at once
+    served = {name: x.numpy() for name, x in signatures["words"](words=tf.constant(many)).items()}
+    told = tagging.of_words(evaluator.answers["dev"], task.source("dev"))
+    for row, (numbers, shares) in enumerate(zip(*told, strict=True)):
+        for place in (row, 6 + 4 * 8 + row):
+            assert [tag.decode() for tag in served["tags"][place, : len(numbers)]] == [TAGS.labels[n] for n in numbers]
+            np.testing.assert_allclose(served["scores"][place, : len(shares)], shares, atol=1e-5)
+    texts = ["d c a", "", "ab c d ca " * 9]
+    found = {name: x.numpy() for name, x in signatures["serving_default"](text=tf.constant(texts)).items()}
+    assert found["counts"][0] == 1 and found["texts"][0, 0] == b"d" and found["counts"][1] == 0
+    assert found["counts"][2] > 9
+    for number in range(found["counts"][2]):
+        start, end = found["starts"][2, number], found["ends"][2, number]
+        assert texts[2][start:end].encode() == found["texts"][2, number] != b""
+    assert signatures["serving_default"](text=tf.constant([], tf.string))["counts"].shape == (0,)

@@ -51,11 +51,6 @@ def without_weights(folder):
     (folder / "model.safetensors").unlink()
 
 
-def on_features(folder):
-    flags = {"task_name": "ner/conll2003", "feature_layers": "last"}
-    (folder / "run.json").write_text(json.dumps({"name": "ner/conll2003", "flags": flags}))
-
-
 def full_of_other_things(folder):
     (folder / "export").mkdir()
     (folder / "export" / "mine.txt").write_text("mine")
@@ -66,7 +61,6 @@ def full_of_other_things(folder):
     [
         (without_run_json, "is not the folder of a run: it holds no readable run.json"),
         (without_weights, "has no checkpoint with its bert_config.json: train first"),
-        (on_features, "is a tagger on feature_layers, which has no export: nothing was written"),
         (full_of_other_things, "There is something at .*export already"),
     ],
 )

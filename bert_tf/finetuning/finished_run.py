@@ -41,8 +41,6 @@ def read(path, scripts, *, with_attention=False):
     folder, run = RunFolder(path, writes=False), expect_run(path)
     kind = kind_of(run)
     options = _options(scripts[kind], run["flags"] | ({"export_attention": True} if with_attention else {}))
-    if getattr(options, "feature_layers", ""):
-        raise UserError(f"The run in {path} is a tagger on feature_layers, which has no export: nothing was written.")
     from bert_tf.quiet import start_tensorflow
 
     start_tensorflow()

@@ -1,12 +1,15 @@
 """The export of a tagger: raw texts to entities, given words to tags; any length, all of it in the graph.
 
 B texts, W words of a row, N words of all texts, P pieces of them all, R rows (windows), T slots, C labels, E entities
-of a text.
+of a text; S the shape of what is known of a slot, and of a word.
 
 In a raw text a word is what the original's basic tokenizer parts: between spaces, every punctuation mark and ideograph
 by itself; but marks such as the hyphen belong to the word if they stand within it: "all-rounder", "3.5", "AT&T". So
 most files of tagged words part them. Who has words of his own gives them as `words`.
 """
+
+import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -21,7 +24,28 @@ WITHIN_WORDS = "-./&_@"  # marks that do not part letters and digits that they t
 COMPARED = 8  # sentences that an export is compared with the live model on
 
 
-def serve(model, tokenizer, *, tag_set, windows):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How a tagger comes from rows of pieces to the labels of words.
+
+    shape(model) -> S; states(model, rows) -> float32 [R, T, *S], a word is what its first piece is.
+    logits(model, states, owners, count) -> float32 [N, C], of states [N, *S], zeros for a word without a piece; owners:
+    the text of each word, int32 [N], ascending; count: B.
+    """
+
+    shape: Callable
+    states: Callable
+    logits: Callable
+
+
+PIECES = Reading(  # a TokenClassifier, which labels every piece
+    shape=lambda model: model.classifier.bias.shape,
+    states=lambda model, rows: model(rows)["logits"],
+    logits=lambda model, states, owners, count: states,
+)
+
+
+def serve(model, tokenizer, *, tag_set, windows, reading=PIECES):
     """The signatures of the export.
 
     serving_default(text string [B]) -> "counts" int32 [B], how many entities each text has, and of these, filled up
@@ -31,12 +55,17 @@ def serve(model, tokenizer, *, tag_set, windows):
         predicting a file gives them; a word without a piece is O; "probabilities" float32 [B, W, C].
     """
 
+    def shares_of(ids, bounds, words):
+        states = _states(model, tokenizer, windows, reading, ids, bounds, words)  # [N, *S]
+        shares = tf.nn.softmax(reading.logits(model, states, words["owners"], tf.size(bounds) - 1))
+        return tf.where(words["has_piece"][:, None], shares, tf.one_hot(_outside(tag_set), len(tag_set.labels)))
+
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")], autograph=False)
     def serving_default(text):
         ids, starts, ends = tokenizer.with_offsets(text)
         firsts, owners = _words_of(tokenizer, ids, starts.values, ends.values)
-        bounds = tf.cast(ids.row_splits, tf.int32)
-        shares = _shares(model, tokenizer, windows, ids.values, bounds, firsts, owners)  # [N, C]
+        words = {"firsts": firsts, "owners": owners, "has_piece": tf.fill([tf.size(firsts)], True)}
+        shares = shares_of(ids.values, tf.cast(ids.row_splits, tf.int32), words)  # [N, C]
         lasts = tf.concat([firsts, tf.shape(ids.values)], 0)[1:] - 1
         places = (tf.cast(tf.gather(x.values, where), tf.int32) for x, where in ((starts, firsts), (ends, lasts)))
         return _entities(tag_set, text, shares, owners, *places)
@@ -48,10 +77,7 @@ def serve(model, tokenizer, *, tag_set, windows):
         firsts, owners = tf.cumsum(counts, exclusive=True), tf.cast(where[:, 0], tf.int32)
         sizes = tf.math.unsorted_segment_sum(counts, owners, tf.shape(words)[0])
         bounds = tf.concat([[0], tf.cumsum(sizes)], 0)
-        has_piece = tf.where(counts > 0)  # [., 1]
-        known = _shares(model, tokenizer, windows, ids, bounds, *(tf.gather_nd(x, has_piece) for x in (firsts, owners)))
-        outside = tf.one_hot(tf.fill([tf.size(counts)], _outside(tag_set)), len(tag_set.labels))
-        shares = tf.tensor_scatter_nd_update(outside, has_piece, known)  # [N, C]
+        shares = shares_of(ids, bounds, {"firsts": firsts, "owners": owners, "has_piece": counts > 0})  # [N, C]
         shape = tf.shape(words, tf.int64)
         tags = tf.gather(tf.constant(tag_set.labels), tf.argmax(shares, -1))
         return {
@@ -104,35 +130,47 @@ def _shifted(x, first):
     return tf.concat([[tf.cast(first, x.dtype)], x], 0)[:-1]
 
 
-def _shares(model, tokenizer, windows, ids, bounds, firsts, owners):
-    """The probabilities of the labels of words, float32 [N, C].
+def _states(model, tokenizer, windows, reading, ids, bounds, words):
+    """What is known of each word, float32 [N, *S]: of its first piece in the row that shows the most around it.
 
-    ids: int32 [P]; bounds [B + 1]: the pieces of each text; firsts, owners: the first piece and the text of each word.
+    ids: int32 [P]; bounds [B + 1]: the pieces of each text; words: "firsts" (pieces), "owners" (texts), "has_piece".
     """
+    known = tf.where(words["has_piece"])  # [M, 1], M of the words have pieces
+    firsts, owners = (tf.gather_nd(words[name], known) for name in ("firsts", "owners"))
     starts, ends = bounds[:-1], bounds[1:]
     plan = windows.plan(starts, ends, starts, ends)
-    rows = windows.best_rows(plan, starts, owners, firsts)
-    slots = 1 + firsts - tf.gather(plan["firsts"], rows)
-    packed = windows.rows(tokenizer, ids, plan["firsts"], plan["sizes"])
-    logits = _in_parts(model, packed, windows.max_seq_length)  # [R, T, C]
-    return tf.nn.softmax(tf.gather_nd(logits, tf.stack([rows, slots], -1)))
+    numbers = windows.best_rows(plan, starts, owners, firsts)  # [M], ascending as words are
+    slots = 1 + firsts - tf.gather(plan["firsts"], numbers)
+    rows = windows.rows(tokenizer, ids, plan["firsts"], plan["sizes"])
+    shape = reading.shape(model)
+    found = _in_parts(lambda some: reading.states(model, trimmed(some)), shape, rows, numbers, slots)
+    return tf.scatter_nd(known, found, tf.concat([tf.shape(words["firsts"], tf.int64), shape], 0))
 
 
-def _in_parts(model, rows, slots):
-    """The logits of rows, some at a time: [R, T, C], 0 behind the longest of each part."""
+def _in_parts(states_of, shape, rows, numbers, slots):
+    """The states [M, *shape] in these slots of rows of these numbers, ascending; made of some rows at a time."""
     count = tf.shape(rows["lengths"])[0]
-    size = model.classifier.bias.shape[0]
+
+    def states(first, end):
+        here = slice(*tf.unstack(tf.searchsorted(numbers, [first, end])))
+        some = states_of({name: x[first:end] for name, x in rows.items()})
+        return tf.gather_nd(some, tf.stack([numbers[here] - first, slots[here]], -1))
+
+    return in_parts(states, count, shape)
+
+
+def in_parts(made, count, shape):
+    """made(first, end) -> float32 [any, *shape], for ROWS_AT_ONCE of `count` at a time, one behind the other."""
     parts = -(-count // ROWS_AT_ONCE)
-    array = tf.TensorArray(tf.float32, parts, infer_shape=False, element_shape=[None, slots, size])
+    array = tf.TensorArray(tf.float32, parts, infer_shape=False, element_shape=[None, *shape])
 
     def step(number, array):
         first = number * ROWS_AT_ONCE
-        logits = model(trimmed({name: x[first : first + ROWS_AT_ONCE] for name, x in rows.items()}))["logits"]
-        behind = [[0, 0], [0, slots - tf.shape(logits)[1]], [0, 0]]
-        return number + 1, array.write(number, tf.ensure_shape(tf.pad(logits, behind), [None, slots, size]))
+        found = made(first, tf.minimum(first + ROWS_AT_ONCE, count))
+        return number + 1, array.write(number, tf.ensure_shape(found, [None, *shape]))
 
     _, array = tf.while_loop(lambda number, _: number < parts, step, (0, array), parallel_iterations=1)
-    return tf.cond(parts > 0, array.concat, lambda: tf.zeros([0, slots, size]))
+    return tf.cond(parts > 0, array.concat, lambda: tf.zeros([0, *shape]))
 
 
 def _entities(tag_set, text, shares, owners, starts, ends):

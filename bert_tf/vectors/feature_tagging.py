@@ -14,9 +14,9 @@ import tensorflow as tf
 
 from bert_tf import pipeline
 from bert_tf.errors import UserError
-from bert_tf.tags import tagging
+from bert_tf.tags import tag_serving, tagging
 from bert_tf.tags.tag_splits import UNKNOWN
-from bert_tf.vectors import vector_choice
+from bert_tf.vectors import features, vector_choice
 from bert_tf.vectors.bilstm_tagger import BiLstmTagger
 from bert_tf.vectors.feature_cache import word_vectors
 from bert_tf.vectors.vector_choice import FEATURES
@@ -25,13 +25,10 @@ from bert_tf.vectors.vector_choice import FEATURES
 def of_options(plain, options):
     """The task that the flags ask for: feature_layers, lstm_size, feature_cache; init_checkpoint has the encoder.
 
-    Raises UserError where there is no encoder, and for an export, which would hold none.
+    Raises UserError where there is none.
     """
     if not options.init_checkpoint:
         raise UserError("feature_layers takes the vectors of a trained encoder: give one as init_checkpoint.")
-    if options.do_export:
-        raise UserError("A tagger on feature_layers has no export yet: give do_export=false.")
-
     folder = options.feature_cache or os.path.join(options.output_dir, "features")
     return task(plain, choice=options.feature_layers, lstm_size=options.lstm_size, folder=folder)
 
@@ -73,9 +70,35 @@ def task(plain, *, choice, lstm_size, folder):
         compared=lambda answers, split: tagging.compared(answers, source(split)),
         details=lambda answers, split: tagging.details(answers, source(split)),
         write_predictions=lambda path, split, found: tagging.write_predictions(path, split, found, source(split)),
-        serve=None,
+        serve=functools.partial(plain.serve, reading=READING),
         head=("classifier/kernel", len(plain.labels)),
     )
+
+
+def _states(model, rows):
+    """The vectors of the slots of rows, float32 [R, T, K, D]."""
+    choice = vector_choice.choose(FEATURES[model.features][0], model.config.num_hidden_layers)
+    return features.layer_vectors(model.encoder(rows, return_hidden_states=True)["hidden_states"], choice)
+
+
+def _logits(model, vectors, owners, count):
+    """Vectors of words [N, K, D] -> float32 [N, C]; a text is what a sentence was in training."""
+
+    def of_texts(first, end):
+        here = slice(*tf.unstack(tf.searchsorted(owners, [first, end])))
+        words = tf.RaggedTensor.from_value_rowids(vectors[here], owners[here] - first, nrows=end - first)
+        padded = tf.pad(words.to_tensor(), [[0, 0], [0, 1], [0, 0], [0, 0]])  # one word at least
+        lengths = tf.cast(words.row_lengths(), tf.int32)
+        found = model({"vectors": padded, "lengths": lengths})["logits"]  # [texts, words, C]
+        return tf.boolean_mask(found, tf.sequence_mask(lengths, tf.shape(found)[1]))
+
+    return tag_serving.in_parts(of_texts, count, model.classifier.bias.shape)
+
+
+# How an export reads texts: vectors of words as `feature_cache` makes them, then the BiLSTM over each text.
+READING = tag_serving.Reading(
+    shape=lambda model: (model.count, model.config.hidden_size), states=_states, logits=_logits
+)
 
 
 def by_sentences(split):
