@@ -26,7 +26,8 @@ def load(path):
     """Reads any checkpoint that `bert-tf convert` takes, the folder of a run or an export, into a Keras model.
 
     The model is that of its head: a Classifier, Regressor, MultipleChoice, SpanFinder or TokenClassifier; a Pretrainer
-    where it has the head of masked LM; else a BertModel, which has an encoder and nothing to call. Casing that the
+    where it has the head of masked LM; else, and of a tagger on frozen vectors, a BertModel, which has an encoder and
+    nothing to call. Casing that the
     checkpoint does not say is taken as lower. Raises UserError as `checkpoints.read` and `weights.assign` do.
     """
     checkpoint = checkpoints.read(path)
@@ -44,7 +45,7 @@ def model_of(checkpoint):
         return models.Pretrainer(config)
     if "span/bias" in held:
         return models.SpanFinder(config)
-    if "classifier/bias" not in held:
+    if "classifier/bias" not in held or any(name.startswith("lstm/") for name in held):  # vectors have no head to ask
         return models.BertModel(config)
     if kind in ("number", "choice"):
         return {"number": models.Regressor, "choice": models.MultipleChoice}[kind](config)

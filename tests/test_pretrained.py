@@ -11,6 +11,7 @@ from test_heads import HEADS
 import bert_tf
 from bert_tf import checkpoints, models
 from bert_tf.text import pack
+from bert_tf.vectors.bilstm_tagger import BiLstmTagger
 
 OTHERS = {"pretraining": (lambda: models.Pretrainer(tiny.CONFIG), None)}
 
@@ -37,3 +38,12 @@ def test_an_encoder_alone_can_be_asked_for_its_vectors(tmp_path):
     assert type(found.model) is models.BertModel and found.report.fresh == []
     assert encoded["tokens"].shape == (1, 8, given.config.hidden_size)
     assert len(encoded["hidden_states"]) == given.config.num_hidden_layers + 1
+
+
+def test_of_a_tagger_on_frozen_vectors_the_encoder_is_loaded(tmp_path):
+    arrays = tiny.random_weights(BiLstmTagger(tiny.CONFIG, 3, features="last", count=1, lstm_size=8))
+    given = dataclasses.replace(checkpoint(), weights=arrays, labels=["O", "B-X", "I-X"], kind="tags")
+    checkpoints.write(given, str(tmp_path / "model"), "native")
+    found = bert_tf.load(tmp_path / "model")
+    assert type(found.model) is models.BertModel and found.report.refused == []
+    assert {name.split("/")[0] for name in found.report.unused} == {"lstm", "classifier"}
