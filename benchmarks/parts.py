@@ -1,10 +1,12 @@
 """What the parts with a gradient of their own save: forward and backward pass, ours and what TensorFlow derives.
 
-    python benchmarks/parts.py
+    python benchmarks/parts.py [--parts=GELU,LayerNorm,BiLSTM]
 
-4,096 tokens of BERT-base. Prints the median milliseconds of ROUNDS turns.
+4,096 tokens of BERT-base; of the BiLSTM (two layers of 768, Keras's LSTMs beside it) a batch of sentences as long as
+CoNLL-2003's. Prints the median milliseconds of ROUNDS turns, in which both sides take turns.
 """
 
+import argparse
 import functools
 import statistics
 import sys
@@ -16,23 +18,50 @@ from bert_tf.quiet import start_tensorflow  # noqa: E402
 
 start_tensorflow()
 
+import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from bert_tf import distribute, gradients  # noqa: E402
+from bert_tf.config import BertConfig  # noqa: E402
+from bert_tf.encoders.bilstm_on_top import BiLstm  # noqa: E402
 
 TOKENS, WIDTH, ROUNDS = 4096, 768, 30
+SENTENCES, WORDS = 32, 14.5  # of a batch; of a sentence, in the mean
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", default=",".join(PARTS))
+    wanted = parser.parse_args().parts.split(",")
     distribute.create_strategy("one_device")  # which also keeps memory that was freed, as training does
-    print("| | derived, ms | ours, ms |\n|---|---:|---:|")
-    for kind in ("bfloat16", "float32"):
-        wide = drawn([TOKENS, 4 * WIDTH], kind)
-        gelu = functools.partial(tf.nn.gelu, approximate=False)
-        report(f"GELU, {kind}", with_gradient(gelu, wide), with_gradient(gradients.GELUS["gelu_erf"], wide))
-        tokens, weights = drawn([TOKENS, WIDTH], kind), (drawn([WIDTH], "float32"), drawn([WIDTH], "float32"))
-        ours = with_gradient(lambda *given: gradients.layer_norm(*given, 1e-12), tokens, *weights)
-        report(f"LayerNorm, {kind}", with_gradient(plain_norm, tokens, *weights), ours)
+    print("| | derived, ms | ours, ms | ratio |\n|---|---:|---:|---:|")
+    for name in wanted:
+        for kind in ("bfloat16", "float32"):
+            report(f"{name}, {kind}", *PARTS[name](kind))
+
+
+def gelus(kind):
+    wide = drawn([TOKENS, 4 * WIDTH], kind)
+    gelu = functools.partial(tf.nn.gelu, approximate=False)
+    return with_gradient(gelu, wide), with_gradient(gradients.GELUS["gelu_erf"], wide)
+
+
+def norms(kind):
+    given = drawn([TOKENS, WIDTH], kind), drawn([WIDTH], "float32"), drawn([WIDTH], "float32")
+    ours = with_gradient(lambda *given: gradients.layer_norm(*given, 1e-12), *given)
+    return with_gradient(plain_norm, *given), ours
+
+
+def bilstms(kind):
+    """Where a shape is known beforehand `recurrence` leaves the work to Keras; the number in a variable is not."""
+    lengths = np.random.default_rng(1).geometric(1 / WORDS, SENTENCES).astype(np.int32)
+    policy = "mixed_bfloat16" if kind == "bfloat16" else kind
+    layer = BiLstm(BertConfig(vocab_size=2), 2 * WIDTH, WIDTH, dtype=policy)
+    longest, given = tf.Variable(lengths.max()), drawn([SENTENCES, lengths.max(), 2 * WIDTH], kind)
+    used = tf.sequence_mask(lengths, dtype=kind)[:, :, None]
+    sides = (lambda x: layer(x, lengths) * used), (lambda x: layer(x[:, :longest], lengths) * used)
+    weights = [variable.value for variable in layer.trainable_variables]
+    return [with_gradient(side, given, weights=weights) for side in sides]
 
 
 def drawn(shape, kind):
@@ -45,31 +74,33 @@ def plain_norm(x, gamma, beta):
     return tf.cast((wide - mean) * (tf.math.rsqrt(variance + 1e-12) * gamma) + beta, x.dtype)
 
 
-def with_gradient(function, *arguments):
+def with_gradient(function, *arguments, weights=()):
     """A function that runs one and its backward pass, in a graph that does not know how many tokens there are."""
     specs = [tf.TensorSpec([None, *x.shape[1:]] if len(x.shape) > 1 else x.shape, x.dtype) for x in arguments]
 
-    @tf.function(input_signature=specs)
+    @tf.function(input_signature=specs, autograph=False)
     def run(*given):
         with tf.GradientTape() as tape:
             tape.watch(given)
             value = function(*given)
-        return value, *tape.gradient(value, given, value)
+        return value, *tape.gradient(value, [*given, *weights], value)
 
     return lambda: run(*arguments)
 
 
 def report(name, *functions):
-    print(f"| {name} | {' | '.join(f'{milliseconds(function):.1f}' for function in functions)} |", flush=True)
+    turns = [[milliseconds(function) for function in functions] for _ in range(ROUNDS + 2)][2:]
+    derived, ours = (statistics.median(side) for side in zip(*turns, strict=True))
+    print(f"| {name} | {derived:.1f} | {ours:.1f} | {derived / ours:.2f} × |", flush=True)
 
 
 def milliseconds(function):
-    seconds = []
-    for _ in range(ROUNDS + 2):
-        start = time.perf_counter()
-        function()[0].numpy()
-        seconds.append(time.perf_counter() - start)
-    return 1000 * statistics.median(seconds[2:])
+    start = time.perf_counter()
+    function()[0].numpy()
+    return 1000 * (time.perf_counter() - start)
+
+
+PARTS = {"GELU": gelus, "LayerNorm": norms, "BiLSTM": bilstms}
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_tf.encoder import BertEncoder
 from bert_tf.layers import ConfiguredLayer
+from bert_tf.recurrence import Recurrence
 
 LAYERS = 2
 
@@ -27,9 +28,9 @@ class BiLstm(ConfiguredLayer):
         return lstm
 
     def call(self, x, lengths):  # [B, T, size_in], [B]
-        used = tf.range(tf.shape(x)[1])[None, :] < lengths[:, None]  # [B, T]
+        run = Recurrence.of(x, lengths)
         for forward, backward in zip(self.forwards, self.backwards, strict=True):
-            x = tf.concat([forward(x, mask=used), tf.reverse(backward(x, mask=used), [1])], -1)
+            x = tf.concat([run(forward, x), run(backward, x)], -1)
         return x
 
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from bert_tf.encoders.bilstm_on_top import ends
 from bert_tf.layers import ConfiguredLayer, Layout
+from bert_tf.recurrence import Recurrence
 
 
 class Directions(ConfiguredLayer):
@@ -28,9 +29,9 @@ class Directions(ConfiguredLayer):
         self.dropout = self.new_dropout(self.config.hidden_dropout_prob, 1 + number)
         self.built = True
 
-    def call(self, x, used, *, layout):
+    def call(self, x, *, run, layout):
         left, right = tf.split(x, 2, axis=-1) if self.number else (x, x)
-        made = tf.concat([self.forward(left, mask=used), tf.reverse(self.backward(right, mask=used), [1])], -1)
+        made = tf.concat([run(self.forward, left), run(self.backward, right)], -1)
         made = self.dropout(made, layout=layout)
         return x + made if self.number else made
 
@@ -65,11 +66,10 @@ class Encoder(ConfiguredLayer):
         Place 2 t has the left model's state of token t, and zeros; place 2 t + 1 zeros, and the right model's.
         """
         layout = self.layout(inputs, seed)
-        used = tf.sequence_mask(inputs["lengths"], tf.shape(inputs["token_ids"])[1])  # [B, T]
         x = self.dropout(tf.gather(self.token_table, inputs["token_ids"]), layout=layout)  # [B, T, D]
-        hidden_states = [x]
+        hidden_states, run = [x], Recurrence.of(x, inputs["lengths"])
         for layer in self.layers:
-            x = layer(x, used, layout=layout)
+            x = layer(x, run=run, layout=layout)
             hidden_states.append(x)
         outputs = {"tokens": x, "pooled": self.pooler(ends(x, inputs["lengths"]))}
         if places is not None:
