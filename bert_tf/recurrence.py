@@ -34,7 +34,7 @@ class Recurrence:
         places, dtype = self.steps.places(backwards=lstm.go_backwards), lstm.compute_dtype
         kernel, recurrent = (tf.cast(x.value, dtype) for x in (lstm.cell.kernel, lstm.cell.recurrent_kernel))
         tokens = tf.gather(tf.reshape(x, [-1, x.shape[-1]]), places)  # [N, D], in the order of steps
-        inputs = tf.cast(tf.matmul(tf.cast(tokens, dtype), kernel), tf.float32) + lstm.cell.bias.value
+        inputs = _product(tokens, kernel) + tf.cast(lstm.cell.bias.value, tf.float32)
         states = _states(inputs, recurrent, self.steps.bounds, self.steps.before)
         batch = tf.shape(self.lengths)[0]
         made = tf.scatter_nd(places[:, None], tf.cast(states, dtype), [batch * self.slots, lstm.units])

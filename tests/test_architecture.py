@@ -21,7 +21,8 @@ SIDES = {
     "pairs shards workers statistics records masking pipeline tables examples prepared_datasets windows asked "
     "questions manual_questions question_windows original_alignment tag_schemes conll_files tag_windows "
     "feature_windows",
-    "model": "gradients layers packing recurrence encoder encoders models network weights features scalar_mix bilstm_tagger",
+    "model": "gradients layers packing recurrence encoder encoders models network weights features scalar_mix "
+    "bilstm_tagger",
     "means": "optimizers distribute precision metrics squad_scores entity_scores",
     "task": "task",
     "formats": "torch_pickle checkpoint_files checkpoints new_vocabulary pretrained engine_trial engines",

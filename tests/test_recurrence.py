@@ -4,7 +4,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 
+from bert_tf.encoders.bilstm_on_top import BiLstm
 from bert_tf.recurrence import Recurrence
 
 LENGTHS = ([3, 7, 1, 7, 0, 4], [1], [0, 0], [5, 5, 5])
@@ -54,6 +56,18 @@ def test_states_in_bfloat16_are_close_to_those_in_float32():
     assert np.abs(rough[0] - exact[0]).max() > 1e-5
     for expected, found in zip(exact[2:], rough[2:], strict=True):
         np.testing.assert_allclose(found, expected, atol=0.03 * np.abs(expected).max())
+
+
+def test_layers_of_mixed_precision_are_close_to_those_of_float32():
+    x = np.random.default_rng(0).normal(size=(4, 8, 5)).astype(np.float32)
+    found = []
+    for dtype in ("float32", "mixed_bfloat16"):
+        keras.utils.set_random_seed(1)
+        layer = BiLstm(tiny.CONFIG, 5, 6, dtype=dtype)
+        made = tf.function(layer, input_signature=[tf.TensorSpec([None, None, 5]), tf.TensorSpec([None], tf.int32)])
+        found.append(made(tf.constant(x), tf.constant([8, 2, 5, 8])))
+    assert [states.dtype for states in found] == [tf.float32, tf.bfloat16]
+    np.testing.assert_allclose(tf.cast(found[1], tf.float32), found[0], atol=0.02)
 
 
 def test_of_no_text_at_all_there_are_no_states():
