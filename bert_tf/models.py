@@ -32,18 +32,17 @@ class MaskedLmHead(ConfiguredLayer):
 
 
 class LogitsHead(ConfiguredLayer):
-    """One dense layer on a vector, its numbers in float32."""
+    """One dense layer on a vector, computed in float32: in bfloat16 answers that are not alike would score the same."""
 
-    def __init__(self, config, size, **options):
+    def __init__(self, config, size, size_in=None, **options):
         super().__init__(config, **options)
-        self.kernel = self.add_weight(
-            name="kernel", shape=(self.config.hidden_size, size), initializer=self.initializer()
-        )
-        self.bias = self.add_weight(name="bias", shape=(size,), initializer="zeros")
+        shape = (size_in or self.config.hidden_size, size)
+        self.kernel = self.add_weight(name="kernel", shape=shape, initializer=self.initializer(), autocast=False)
+        self.bias = self.add_weight(name="bias", shape=(size,), initializer="zeros", autocast=False)
         self.built = True
 
     def call(self, x):  # [B, D] -> float32 [B, size]
-        return tf.cast(dense(x, self.kernel.value, self.bias.value), tf.float32)
+        return dense(*(tf.cast(each, tf.float32) for each in (x, self.kernel.value, self.bias.value)))
 
 
 class BertModel(keras.Model):

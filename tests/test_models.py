@@ -12,6 +12,7 @@ import tiny
 from bert_tf import weights
 from bert_tf.errors import UserError
 from bert_tf.layers import lanes
+from bert_tf.models import SpanFinder
 
 
 @pytest.mark.parametrize("activation", ["gelu_erf", "gelu_tanh", "relu"])
@@ -168,3 +169,12 @@ def test_initial_weights_follow_the_original():
                 assert values.std() == pytest.approx(0.02 * 0.88, rel=0.05)  # what is left of 0.02 by the cut
         else:
             assert np.all(values == (1 if name.endswith("gamma") else 0))
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "bfloat16"])
+def test_what_a_head_answers_is_not_rounded_to_the_precision_of_the_encoder(policy):
+    model = SpanFinder(tiny.CONFIG, dtype=policy)
+    weights.assign(model, tiny.random_weights(model))
+    inputs = {"token_ids": tf.fill([2, 9], 7), "segment_ids": tf.zeros([2, 9], tf.int32), "lengths": tf.fill([2], 9)}
+    logits = model(inputs)["start_logits"].numpy()
+    assert (logits != tf.cast(tf.cast(logits, tf.bfloat16), tf.float32).numpy()).all()

@@ -7,8 +7,8 @@ import keras
 import tensorflow as tf
 
 from bert_tf.encoders.bilstm_on_top import BiLstm
-from bert_tf.layers import Dense, Dropout, Layout
-from bert_tf.models import HEAD_DROPOUT, BertModel
+from bert_tf.layers import Dropout, Layout
+from bert_tf.models import HEAD_DROPOUT, BertModel, LogitsHead
 from bert_tf.vectors.scalar_mix import ScalarMix
 from bert_tf.vectors.vector_choice import FEATURES
 
@@ -29,7 +29,7 @@ class BiLstmTagger(BertModel):
             self.mix = ScalarMix(count, dtype=self.dtype_policy)
         self.lstm = BiLstm(self.config, width, lstm_size, dtype=self.dtype_policy)
         self.dropout = Dropout(HEAD_DROPOUT, 1 + 3 * self.config.num_hidden_layers, dtype=self.dtype_policy)
-        self.classifier = Dense(self.config, lstm_size, size, dtype=self.dtype_policy)
+        self.classifier = LogitsHead(self.config, size, lstm_size, dtype=self.dtype_policy)
         self.built = True
 
     def call(self, inputs, seed=None):
@@ -41,7 +41,7 @@ class BiLstmTagger(BertModel):
         x = self.lstm(x, lengths)  # [B, longest, lstm_size]
         layout = Layout.padded(lengths, longest, heads=1, dtype=self.compute_dtype, seed=seed)
         logits = self.classifier(self.dropout(tf.reshape(x, [-1, self.lstm_size]), layout=layout))
-        return {"logits": tf.cast(tf.reshape(logits, [-1, longest, logits.shape[-1]]), tf.float32)}
+        return {"logits": tf.reshape(logits, [-1, longest, logits.shape[-1]])}
 
     def get_config(self):
         own = {"size": self.classifier.bias.shape[0], "features": self.features, "count": self.count}
