@@ -51,14 +51,14 @@ def measure(options):
             if seed != options.seeds[0] and EPOCHS[task] == 1:
                 continue
             for side in options.sides.split(","):
-                output = result_file(options.work_dir, side, task, seed)
+                output = result_file(options, side, task, seed)
                 if not output.exists():
                     print(f"{task}, seed {seed}, {side}", flush=True)
                     runs[side](options, checkpoint, task, seed, output)
 
 
-def result_file(work_dir, side, task, seed):
-    return work_dir / f"{task}-{seed}-{side}.json"
+def result_file(options, side, task, seed):
+    return options.work_dir / f"{task}-{seed}-{side}-{options.precision}.json"
 
 
 def drawn_by_the_peer(options, checkpoint, task, seed):
@@ -147,7 +147,7 @@ def print_table(options):
 
 def results(options, task):
     """{side: results} of the seeds that both sides have done."""
-    files = [[result_file(options.work_dir, side, task, seed) for side in SIDES] for seed in options.seeds]
+    files = [[result_file(options, side, task, seed) for side in SIDES] for seed in options.seeds]
     both = [[json.loads(path.read_text()) for path in pair] for pair in files if all(path.exists() for path in pair)]
     return {side: [pair[number] for pair in both] for number, side in enumerate(SIDES)}
 

@@ -127,7 +127,7 @@ def measure_seeds(options, runs):
 
 
 def result_file(options, side, seed):
-    return options.work_dir / f"{seed}-{side}-{options.epochs:g}.json"
+    return options.work_dir / f"{seed}-{side}-{options.epochs:g}-{options.precision}.json"
 
 
 def results(options):

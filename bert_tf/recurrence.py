@@ -31,8 +31,9 @@ class Recurrence:
         if self.steps is None:
             made = lstm(x, mask=tf.sequence_mask(self.lengths, self.slots))
             return tf.reverse(made, [1]) if lstm.go_backwards else made
-        places, dtype = self.steps.places(backwards=lstm.go_backwards), lstm.compute_dtype
-        kernel, recurrent = (tf.cast(x.value, dtype) for x in (lstm.cell.kernel, lstm.cell.recurrent_kernel))
+        places = self.steps.backwards if lstm.go_backwards else self.steps.forwards
+        dtype, weights = lstm.compute_dtype, (lstm.cell.kernel, lstm.cell.recurrent_kernel)
+        kernel, recurrent = (tf.cast(weight.value, dtype) for weight in weights)
         tokens = tf.gather(tf.reshape(x, [-1, x.shape[-1]]), places)  # [N, D], in the order of steps
         inputs = _product(tokens, kernel) + tf.cast(lstm.cell.bias.value, tf.float32)
         states = _states(inputs, recurrent, self.steps.bounds, self.steps.before)
@@ -45,12 +46,13 @@ class Recurrence:
 class _Steps:
     """Where the tokens of each step stand.
 
-    first, last: slots b * T + t of the tokens in the order of steps, forwards and backwards, int32 [N]; bounds [S + 1]:
-    the tokens of each step; before [N]: the place in that order of the same text's token one step before, -1 at first.
+    forwards, backwards: slots b * T + t of the tokens in the order of steps, int32 [N], for either direction; bounds
+    [S + 1]: the tokens of each step; before [N]: the place in that order of the same text's token one step before, -1
+    at first.
     """
 
-    first: tf.Tensor
-    last: tf.Tensor
+    forwards: tf.Tensor
+    backwards: tf.Tensor
     bounds: tf.Tensor
     before: tf.Tensor
 
@@ -58,20 +60,17 @@ class _Steps:
     def of(cls, lengths, slots):
         texts = tf.argsort(lengths, direction="DESCENDING", stable=True)
         in_order = tf.gather(lengths, texts)
-        steps = tf.maximum(tf.reduce_max(tf.concat([lengths, [1]], 0)), 1)
+        steps = tf.reduce_max(tf.concat([lengths, [1]], 0))  # of no text at all: 1
         is_used = tf.range(steps)[:, None] < in_order[None, :]  # [S, B]
         step, rank = tf.unstack(tf.cast(tf.where(is_used), tf.int32), axis=1)  # [N] each
         bounds = tf.concat([[0], tf.cumsum(tf.math.count_nonzero(is_used, 1, dtype=tf.int32))], 0)
         text = tf.gather(texts, rank)
         return cls(
-            first=text * slots + step,
-            last=text * slots + tf.gather(lengths, text) - 1 - step,
+            forwards=text * slots + step,
+            backwards=text * slots + tf.gather(lengths, text) - 1 - step,
             bounds=bounds,
             before=tf.where(step > 0, tf.gather(bounds, tf.maximum(step - 1, 0)) + rank, -1),
         )
-
-    def places(self, *, backwards):
-        return self.last if backwards else self.first
 
 
 @tf.custom_gradient
@@ -86,8 +85,7 @@ def _states(inputs, kernel, bounds, before):
     def step(number, state, memory, kept):
         here = slice(bounds[number], bounds[number + 1])
         count = bounds[number + 1] - bounds[number]
-        gates = inputs[here] + _product(state[:count], kernel)
-        i, f, g, o = _activated(gates)
+        i, f, g, o = _activated(inputs[here] + _product(state[:count], kernel))
         memory = f * memory[:count] + i * g
         state = o * tf.tanh(memory)
         return number + 1, state, memory, kept.write(number, tf.concat([state, memory, i, f, g, o], -1))

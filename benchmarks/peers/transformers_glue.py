@@ -1,6 +1,7 @@
 """Fine-tunes a BERT with Hugging Face transformers and torch, as glue_reproduction.py asks; needs no bert_tf.
 
-    python transformers_glue.py --checkpoint=FOLDER --data=FOLDER --size=2 --epochs=3 --seed=1 --output=FILE
+    python transformers_glue.py --checkpoint=FOLDER --data=FOLDER --size=2 --epochs=3 --seed=1 --precision=float32 \\
+        --output=FILE
 
 FOLDER of the data holds train.jsonl and dev.jsonl, {"texts": [...], "label": number} a line. size 1: a regression.
 The recipe: AdamW with bias correction, weight decay 0.01 but of LayerNorm and biases, a tenth of the steps of warm-up,

@@ -1,6 +1,6 @@
 """Fine-tunes a BERT on tagged words with Hugging Face transformers and torch, as ner_reproduction.py asks.
 
-    python transformers_ner.py --checkpoint=FOLDER --data=FOLDER --epochs=3 --seed=1 --output=FILE
+    python transformers_ner.py --checkpoint=FOLDER --data=FOLDER --epochs=3 --seed=1 --precision=float32 --output=FILE
 
 FOLDER of the data holds train.jsonl, dev.jsonl and test.jsonl, {"words": [...], "labels": [numbers]} a line, and
 labels.json with their names. The recipe of the library's own example: first pieces of words labelled, rows padded

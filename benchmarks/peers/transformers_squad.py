@@ -1,7 +1,7 @@
 """Fine-tunes a BERT on questions with Hugging Face transformers and torch, as squad_reproduction.py asks; needs no
 bert_tf.
 
-    python transformers_squad.py --checkpoint=FOLDER --data=FOLDER --epochs=1 --seed=1 --output=FILE
+    python transformers_squad.py --checkpoint=FOLDER --data=FOLDER --epochs=1 --seed=1 --precision=float32 --output=FILE
 
 FOLDER of the data holds train.json and eval.json in SQuAD's layout. The recipe: AdamW, weight decay 0.01 but of
 LayerNorm and biases, a tenth of the steps of warm-up, then linear decay, clipping at 1; every row has 384 pieces, and

@@ -9,6 +9,7 @@ most files of tagged words part them. Who has words of his own gives them as `wo
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -55,10 +56,7 @@ def serve(model, tokenizer, *, tag_set, windows, reading=PIECES):
         predicting a file gives them; a word without a piece is O; "probabilities" float32 [B, W, C].
     """
 
-    def shares_of(ids, bounds, words):
-        states = _states(model, tokenizer, windows, reading, ids, bounds, words)  # [N, *S]
-        shares = tf.nn.softmax(reading.logits(model, states, words["owners"], tf.size(bounds) - 1))
-        return tf.where(words["has_piece"][:, None], shares, tf.one_hot(_outside(tag_set), len(tag_set.labels)))
+    shares_of = functools.partial(_shares, model, tokenizer, tag_set, windows, reading)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")], autograph=False)
     def serving_default(text):
@@ -130,11 +128,18 @@ def _shifted(x, first):
     return tf.concat([[tf.cast(first, x.dtype)], x], 0)[:-1]
 
 
-def _states(model, tokenizer, windows, reading, ids, bounds, words):
-    """What is known of each word, float32 [N, *S]: of its first piece in the row that shows the most around it.
+def _shares(model, tokenizer, tag_set, windows, reading, ids, bounds, words):
+    """The probabilities of the labels of words, float32 [N, C]; a word without a piece is O, surely.
 
     ids: int32 [P]; bounds [B + 1]: the pieces of each text; words: "firsts" (pieces), "owners" (texts), "has_piece".
     """
+    states = _states(model, tokenizer, windows, reading, ids, bounds, words)  # [N, *S]
+    shares = tf.nn.softmax(reading.logits(model, states, words["owners"], tf.size(bounds) - 1))
+    return tf.where(words["has_piece"][:, None], shares, tf.one_hot(_outside(tag_set), len(tag_set.labels)))
+
+
+def _states(model, tokenizer, windows, reading, ids, bounds, words):
+    """What is known of each word, float32 [N, *S]: of its first piece in the row that shows the most around it."""
     known = tf.where(words["has_piece"])  # [M, 1], M of the words have pieces
     firsts, owners = (tf.gather_nd(words[name], known) for name in ("firsts", "owners"))
     starts, ends = bounds[:-1], bounds[1:]
@@ -143,20 +148,14 @@ def _states(model, tokenizer, windows, reading, ids, bounds, words):
     slots = 1 + firsts - tf.gather(plan["firsts"], numbers)
     rows = windows.rows(tokenizer, ids, plan["firsts"], plan["sizes"])
     shape = reading.shape(model)
-    found = _in_parts(lambda some: reading.states(model, trimmed(some)), shape, rows, numbers, slots)
-    return tf.scatter_nd(known, found, tf.concat([tf.shape(words["firsts"], tf.int64), shape], 0))
 
-
-def _in_parts(states_of, shape, rows, numbers, slots):
-    """The states [M, *shape] in these slots of rows of these numbers, ascending; made of some rows at a time."""
-    count = tf.shape(rows["lengths"])[0]
-
-    def states(first, end):
+    def of_rows(first, end):
         here = slice(*tf.unstack(tf.searchsorted(numbers, [first, end])))
-        some = states_of({name: x[first:end] for name, x in rows.items()})
-        return tf.gather_nd(some, tf.stack([numbers[here] - first, slots[here]], -1))
+        states = reading.states(model, trimmed({name: x[first:end] for name, x in rows.items()}))
+        return tf.gather_nd(states, tf.stack([numbers[here] - first, slots[here]], -1))
 
-    return in_parts(states, count, shape)
+    found = in_parts(of_rows, tf.shape(rows["lengths"])[0], shape)  # [M, *S]
+    return tf.scatter_nd(known, found, tf.concat([tf.shape(words["firsts"], tf.int64), shape], 0))
 
 
 def in_parts(made, count, shape):
