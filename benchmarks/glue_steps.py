@@ -24,6 +24,7 @@ def main():
     parser = reproduction.parser_of(__doc__)
     parser.add_argument("--data_dir", type=pathlib.Path, required=True)
     parser.add_argument("--steps", type=int, default=40)
+    parser.set_defaults(precision="float32")
     options = parser.parse_args()
     checkpoint = reproduction.without_pooler(options.init_checkpoint, options.work_dir / "checkpoint")
     task = glue_reproduction.task_of(options, checkpoint, TASK)
