@@ -125,6 +125,16 @@ def test_tables_have_mean_deviation_difference_perplexity_and_what_the_paper_say
     assert (tmp_path / "ablation.png").read_bytes().startswith(b"\x89PNG") and "ablation.png" in text
 
 
+def test_sizes_that_the_paper_has_stand_below_others_with_its_figures(tmp_path):
+    text = ablation_tables.markdown(ablation.results(plan_of(tmp_path, "sizes")))
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    assert lines[0] == "|  | SST-2 | paper: perplexity | paper: MNLI | paper: MRPC | paper: SST-2 |"
+    assert lines[2] == "| 1 layers, 64 wide, 1 heads | - |  |  |  |  |"
+    assert lines[4] == "| 3 layers, 768 wide, 12 heads |  | 5.84 | 77.9 | 79.8 | 88.4 |"
+    known = ablations.tables([(12, 768, 12)])["sizes"]
+    assert known.variants[0].paper["MRPC"] == 86.7 and len(known.published) == 5
+
+
 def test_scores_of_squad_are_per_cent_already(tmp_path):
     plan = plan_of(tmp_path, "objectives", task="squad --train_file=a.json")
     one = {"run": {"finished": "now", "criterion": "f1"}, "eval_results": {"f1": 77.5}}

@@ -54,7 +54,7 @@ class AskedTask:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What to run. tables: {name: (title, variants)}, see bert_tf.studies.ablations; flags are {name: value}."""
+    """What to run. tables: {name: Table}, see bert_tf.studies.ablations; flags are {name: value}."""
 
     folder: str
     tables: dict
@@ -68,8 +68,8 @@ class Plan:
     def variants(self):
         """Every variant of every table once."""
         found = {}
-        for _, variants in self.tables.values():
-            found |= {variant_folder(variant): variant for variant in variants}
+        for table in self.tables.values():
+            found |= {variant_folder(variant): variant for variant in table.variants}
         return list(found.values())
 
 
@@ -252,14 +252,19 @@ def _number(plan, flag, kind, default):
 
 
 def results(plan):
-    """{table: {"title", "rows"}}; a row has "name", "steps", "paper", "pretraining": its scores, "tasks": `score`s."""
+    """{table: {"title", "rows": of `_row`, "published"}}, the last {name: the paper's scores} of what is not run."""
     return {
-        name: {"title": title, "rows": [_row(plan, variant) for variant in variants]}
-        for name, (title, variants) in plan.tables.items()
+        name: {
+            "title": table.title,
+            "rows": [_row(plan, variant) for variant in table.variants],
+            "published": {variant.name: dict(variant.paper) for variant in table.published},
+        }
+        for name, table in plan.tables.items()
     }
 
 
 def _row(plan, variant):
+    """{"name", "steps", "paper", "pretraining": its scores, "tasks": {title: `score`}}."""
     pretrained = os.path.join(plan.folder, "pretraining", pretraining_folder(variant), "eval_results.json")
     folder = os.path.join(plan.folder, "tasks", variant_folder(variant))
     return {

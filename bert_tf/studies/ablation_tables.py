@@ -12,21 +12,31 @@ NOT_LIKE_OURS = (
 
 def markdown(found):
     """The tables of `ablation.results` in Markdown, per cent: mean ± deviation, the difference to the first row."""
-    parts = []
-    for table in found.values():
-        rows = table["rows"]
-        tasks, of_paper = list(rows[0]["tasks"]), list(dict.fromkeys(name for row in rows for name in row["paper"]))
-        has_loss = any("masked_lm_loss" in row["pretraining"] for row in rows)
-        head = ["", *["perplexity"] * has_loss, *(_title(rows, task) for task in tasks)]
-        head += [f"paper: {name}" for name in of_paper]
-        lines = [f"## {table['title']}", "", _line(head), _line(["---", *["---:"] * (len(head) - 1)])]
-        for row in rows:
-            cells = [row["name"], *[_perplexity(row)] * has_loss]
-            cells += [_cell(row["tasks"][task], rows[0]["tasks"][task]) for task in tasks]
-            lines.append(_line(cells + [_number(row["paper"].get(name)) for name in of_paper]))
-        parts.append("\n".join(lines))
-    has_paper = any(row["paper"] for table in found.values() for row in table["rows"])
+    parts = [_table(**table) for table in found.values()]
+    has_paper = any(_said(table["rows"], table["published"]) for table in found.values())
     return "\n\n".join([*parts, *[NOT_LIKE_OURS] * has_paper]) + "\n"
+
+
+def _table(title, rows, published):
+    tasks, said = list(rows[0]["tasks"]), _said(rows, published)
+    has_loss = any("masked_lm_loss" in row["pretraining"] for row in rows)
+    head = ["", *["perplexity"] * has_loss, *(_title(rows, task) for task in tasks)]
+    lines = [f"## {title}", ""]
+    lines.append(_line(head + [f"paper: {name}" for name in said]))
+    lines.append(_line(["---", *["---:"] * (len(head) + len(said) - 1)]))
+    for row in rows:
+        cells = [row["name"], *[_perplexity(row)] * has_loss]
+        cells += [_cell(row["tasks"][task], rows[0]["tasks"][task]) for task in tasks]
+        lines.append(_line(cells + [_number(row["paper"].get(name)) for name in said]))
+    for name, scores in published.items():
+        lines.append(_line([name, *[""] * (len(head) - 1), *(_number(scores[each]) for each in said)]))
+    return "\n".join(lines)
+
+
+def _said(rows, published):
+    """The names of what the paper says."""
+    scores = [*(row["paper"] for row in rows), *published.values()]
+    return list(dict.fromkeys(name for each in scores for name in each))
 
 
 def _line(cells):
@@ -51,7 +61,7 @@ def _cell(score, first):
 
 
 def _number(value):
-    return "" if value is None else f"{value:.1f}"
+    return "" if value is None else f"{value:.2f}".removesuffix("0")
 
 
 def plot(found, path):
