@@ -10,18 +10,18 @@ import pytest
 
 from bert_tf.commands import main
 from bert_tf.errors import UserError
-from bert_tf.studies import ablation, ablation_tables, ablations
+from bert_tf.studies import ablation, ablation_plan, ablation_tables, ablations
 
 
 def plan_of(folder, *tables, task="SST-2 --data_dir=glue --num_train_epochs=1", steps="800", seeds=2):
     known = ablations.tables([(1, 64, 1), (2, 64, 2)])
-    return ablation.Plan(
+    return ablation_plan.Plan(
         folder=str(folder),
         tables={name: known[name] for name in tables},
         input_file="texts",
         pretraining={"num_train_steps": steps, "vocab_size": "500"},
         fine_tuning={"learning_rate": "1e-4"},
-        tasks=[ablation.AskedTask.of(task)],
+        tasks=[ablation_plan.AskedTask.of(task)],
         num_seeds=seeds,
     )
 
@@ -31,7 +31,7 @@ def flags(command):
 
 
 def test_what_is_pre_trained_alike_is_pre_trained_once_and_before_what_needs_it(tmp_path):
-    runs = dict(ablation.commands(plan_of(tmp_path, "objectives", "masking", "encoders")))
+    runs = dict(ablation_plan.commands(plan_of(tmp_path, "objectives", "masking", "encoders")))
     pretrained = [name for name in runs if name.startswith("pretraining/")]
     ltr = "pretraining/left_to_right_true_next_sentence_weight_0"
     assert pretrained[:3] == ["pretraining/bert", "pretraining/next_sentence_weight_0", ltr]
@@ -46,7 +46,7 @@ def test_what_is_pre_trained_alike_is_pre_trained_once_and_before_what_needs_it(
 
 
 def test_a_task_gets_its_own_flags_those_of_all_and_those_of_the_variant(tmp_path):
-    runs = dict(ablation.commands(plan_of(tmp_path, "objectives")))
+    runs = dict(ablation_plan.commands(plan_of(tmp_path, "objectives")))
     name = "tasks/left_to_right_true_next_sentence_weight_0__encoder_bilstm_on_top/sst_2"
     assert runs[name][1:3] == ["-m", "run_classifier"]
     assert flags(runs[name]) == {
@@ -60,7 +60,7 @@ def test_a_task_gets_its_own_flags_those_of_all_and_those_of_the_variant(tmp_pat
         "init_checkpoint": f"{tmp_path}/pretraining/left_to_right_true_next_sentence_weight_0",
         "output_dir": f"{tmp_path}/{name}",
     }
-    squad = dict(ablation.commands(plan_of(tmp_path, "masking", task="squad --train_file=a.json")))
+    squad = dict(ablation_plan.commands(plan_of(tmp_path, "masking", task="squad --train_file=a.json")))
     command = squad["tasks/bert/squad"]
     assert command[2] == "run_squad" and "task_name" not in flags(command)
 
@@ -75,20 +75,20 @@ def test_tasks_of_one_name_have_folders_of_their_own(tmp_path, capsys):
 
 
 def test_weights_on_the_way_are_those_of_checkpoints_that_are_kept(tmp_path):
-    runs = dict(ablation.commands(plan_of(tmp_path, "steps")))
+    runs = dict(ablation_plan.commands(plan_of(tmp_path, "steps")))
     kept = flags(runs["pretraining/bert"])
     assert (kept["save_checkpoints_steps"], kept["keep_checkpoint_max"]) == ("100", "0")
     start = flags(runs["tasks/bert__share_0_25/sst_2"])["init_checkpoint"]
     assert start == f"{tmp_path}/pretraining/bert/checkpoints/ckpt-200"
     for wrong, words in (("801", "a multiple of 8"), ("many", "num_train_steps=NUMBER")):
         with pytest.raises(UserError, match=words):
-            ablation.commands(plan_of(tmp_path, "steps", steps=wrong))
+            ablation_plan.commands(plan_of(tmp_path, "steps", steps=wrong))
 
 
 def test_models_of_other_sizes_have_a_configuration_of_their_own(tmp_path):
     plan = plan_of(tmp_path, "sizes")
-    ablation._write_models(plan)
-    path = flags(dict(ablation.commands(plan))["pretraining/model_1_64_1"])["bert_config_file"]
+    ablation_plan.write_models(plan)
+    path = flags(dict(ablation_plan.commands(plan))["pretraining/model_1_64_1"])["bert_config_file"]
     with open(path, encoding="utf-8") as file:
         written = json.load(file)
     assert (written["num_hidden_layers"], written["hidden_size"], written["vocab_size"]) == (1, 64, 500)
@@ -102,7 +102,7 @@ def finish(folder, name, **files):
 
 def finish_all(plan, folder, **files):
     """What the runs of a plan leave behind when they end."""
-    for name, command in ablation.commands(plan):
+    for name, command in ablation_plan.commands(plan):
         finish(folder, name, run={"finished": "now", "command": ["run.py", *command[3:]]}, **files)
 
 
@@ -160,7 +160,7 @@ def test_only_what_is_not_finished_is_run_and_a_failure_names_its_log(tmp_path, 
             real(folder, name, [sys.executable, "-c", "raise SystemExit(1)"])
 
     real = ablation._run
-    (first, command), *_ = ablation.commands(plan)
+    (first, command), *_ = ablation_plan.commands(plan)
     finish(tmp_path, first, run={"finished": "now", "command": ["run.py", *command[3:]]})
     monkeypatch.setattr(ablation, "_run", call)
     with pytest.raises(UserError, match=r"pretraining.masking_mix_100_0_0 ended with code 1: see .*\.log"):

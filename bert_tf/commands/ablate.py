@@ -39,7 +39,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    from bert_tf.studies import ablation, ablations
+    from bert_tf.studies import ablation, ablation_plan, ablations
 
     known = ablations.tables([_shape(size) for size in arguments.sizes.split(",")])
     wanted = [name.strip() for name in arguments.tables.split(",") if name.strip()]
@@ -50,21 +50,21 @@ def run(arguments):
         raise UserError(f"--num_seeds is {arguments.num_seeds}; expected 1 or more.")
     tasks = []
     for text in arguments.task:
-        tasks.append(ablation.AskedTask.of(text, tasks))
-    plan = ablation.Plan(
+        tasks.append(ablation_plan.AskedTask.of(text, tasks))
+    plan = ablation_plan.Plan(
         folder=arguments.folder,
         tables={name: known[name] for name in wanted},
         input_file=arguments.input_file,
-        pretraining=ablation.flags_of(arguments.pretraining, "--pretraining"),
-        fine_tuning=ablation.flags_of(arguments.fine_tuning, "--fine_tuning"),
+        pretraining=ablation_plan.flags_of(arguments.pretraining, "--pretraining"),
+        fine_tuning=ablation_plan.flags_of(arguments.fine_tuning, "--fine_tuning"),
         tasks=tasks,
         num_seeds=arguments.num_seeds,
     )
     if arguments.dry_run and arguments.json:
-        print(json.dumps(dict(ablation.commands(plan)), ensure_ascii=False))
+        print(json.dumps(dict(ablation_plan.commands(plan)), ensure_ascii=False))
         return
     if arguments.dry_run:
-        for name, command in ablation.commands(plan):
+        for name, command in ablation_plan.commands(plan):
             print(name, " ".join(command), sep=": ")
         return
     ablation.run(plan)
