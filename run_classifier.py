@@ -7,7 +7,7 @@ import dataclasses
 
 from bert_tf import flags, starting_point
 from bert_tf.errors import UserError
-from bert_tf.finetuning import fine_tuning, fine_tuning_run
+from bert_tf.finetuning import fine_tuning, fine_tuning_run, finished_run
 from bert_tf.finetuning.fine_tuning_flags import FineTuningFlags
 from bert_tf.flags import flag
 from bert_tf.tags import tag_schemes
@@ -51,6 +51,10 @@ class Flags(FineTuningFlags):
         ("class", "several", "number", "choice"),
     )
     label_separator: str = flag(",", "Of a table: what parts several labels in a cell.")
+    label_threshold: str = flag(
+        "",
+        "Of several labels: the probability above which one holds; best: for each what gives the best F1 on dev data.",
+    )
     labels: str = flag("", "Of a table or tags: the labels in order, with commas; without: those of the training data.")
     class_weights: str = flag("none", "balanced: classes count alike, however rare.", ("none", "balanced"))
     criterion: str = flag(
@@ -103,17 +107,45 @@ def check(options):
     """Raises UserError where nothing is to be learned."""
     if not options.task_name:
         raise UserError("Say what to learn: task_name=MRPC, swag, table ... and data_dir, the folder with its files.")
+    if options.label_threshold and options.label_type != "several":
+        raise UserError("label_threshold goes with label_type=several; leave it out.")
 
 
 def evaluate(task, evaluator, steps, folder):
-    """Prints and writes what was reached on the development set."""
-    fine_tuning_run.conclude(evaluator(), steps, folder)
+    """Prints and writes what was reached on the development set; keeps the best thresholds of labels, if asked."""
+    results = evaluator()
+    if task.kind == "several":
+        if folder.run["flags"]["label_threshold"] == "best":
+            keep_best_thresholds(task, evaluator.answers["dev"], folder)
+        task = with_best_thresholds(task, folder)
+        results |= task.scores(evaluator.answers["dev"], "dev")
+    fine_tuning_run.conclude(results, steps, folder)
     fine_tuning.warn_of_collapse(collapse(task, evaluator.answers), folder)
     tables = {split: task.details(answers, split) for split, answers in evaluator.answers.items()}
     folder.write_json("eval_details.json", tables)
     for table in tables.values():
         for row in table.get("per_class", []):
             print("  {label:26} precision {precision:.3f}  recall {recall:.3f}  F1 {f1:.3f}  of {count}".format(**row))
+
+
+def keep_best_thresholds(task, answers, folder):
+    """Finds the best threshold of each label on answers to the development set, and writes them beside the model."""
+    from bert_tf import metrics
+
+    truth = task.source("dev").truth
+    found = metrics.best_thresholds(truth, answers["probabilities"]).tolist()
+    folder.write_json(finished_run.LABEL_THRESHOLDS, dict(zip(task.labels, found, strict=True)))
+    before = ", ".join(f"{name} {value:.4f}" for name, value in task.scores(answers, "dev").items())
+    told = ", ".join(f"{label} {value:.2f}" for label, value in zip(task.labels, found, strict=True))
+    print(f"Labels hold above {told}; with 0.5 for all of them: {before}.")
+
+
+def with_best_thresholds(task, folder):
+    """The task with the thresholds that an evaluation found, unless a flag gave one."""
+    from bert_tf.sentences.goals import given_threshold
+
+    threshold = given_threshold(folder.run["flags"]["label_threshold"])
+    return finished_run.with_best_threshold(task, folder) if threshold is None else task
 
 
 def collapse(task, answers):
@@ -126,6 +158,7 @@ def collapse(task, answers):
 
 def predict(task, evaluator, folder):
     """Writes predictions for each test set."""
+    task = with_best_thresholds(task, folder)
     for split in task.test_splits:
         answers = evaluator.over(split)[1]
         if folder.writes:
@@ -137,6 +170,7 @@ def show(options, task, model, tokenizer, folder):
     from bert_tf import attention
     from bert_tf.export import export
 
+    task = with_best_thresholds(task, folder)
     split = (fine_tuning_run.wanted_splits(options, task) or [*task.eval_splits.values(), *task.test_splits])[-1]
     served, examples = task, task.serving_examples(split)
     if options.export_attention:

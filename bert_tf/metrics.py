@@ -33,6 +33,27 @@ def _f1(truth, guesses, average):
     return float(f1_score(truth, guesses, average=average, zero_division=0))
 
 
+def best_thresholds(truth, probabilities):
+    """The threshold of each of several labels that gives it the best F1, where it holds above its threshold.
+
+    truth, probabilities: [n, C] -> float32 [C], in the middle between two probabilities; 0.5 for a label that never
+    holds.
+    """
+    return np.array([_best_threshold(*label) for label in zip(truth.T, probabilities.T, strict=True)], np.float32)
+
+
+def _best_threshold(truth, shares):
+    from sklearn.metrics import precision_recall_curve
+
+    if not truth.any():
+        return 0.5
+    precision, recall, least = precision_recall_curve(truth, shares)  # least: of the probabilities that count as above
+    best = np.argmax(precision[:-1] * recall[:-1] / np.maximum(precision + recall, 1e-12)[:-1])
+    above, below = least[best], least[best - 1] if best else 0.0
+    middle = np.float32((np.float64(above) + below) / 2)
+    return middle if middle < above else below  # neighbours among floating point numbers have none
+
+
 def matthews(truth, guesses):
     """Matthews' correlation, GLUE's score of CoLA and AX; 0 where all guesses are the same."""
     from sklearn.metrics import matthews_corrcoef

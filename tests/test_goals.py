@@ -94,6 +94,15 @@ def test_answers_are_probabilities_and_names():
     several = Labels(["a", "b|", "c"], separator="|")
     answers = several.answers({"logits": tf.constant([[1.0, -1.0, 2.0], [-1.0, -1.0, -1.0], [-1.0, -1.0, 1.0]])})
     assert several.served(answers)["label"].numpy().tolist() == [b"a|c", b"", b"c"]
+    told = Labels(["a", "b", "c"], "|", [0.1, 0.2, 0.9])
+    assert told.served(answers)["label"].numpy().tolist() == [b"a|b"] * 3
+    arrays = {name: x.numpy() for name, x in answers.items()}
+    assert told.guesses(arrays).tolist() == [[1, 1, 0]] * 3 and told.named(told.guesses(arrays))[0] == "a|b"
+    assert told.right({"logits": answers["logits"]}, np.array([[1, 1, 0], [1, 0, 0], [1, 1, 0]])).numpy().tolist() == [
+        1,
+        0,
+        1,
+    ]
     assert Number().served({}) == {} and Number().named(np.array([2.34567])) == ["2.346"]
 
 

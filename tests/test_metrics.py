@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from bert_tf import metrics
@@ -19,6 +20,25 @@ def test_f1_is_that_of_class_1_and_macro_f1_the_mean_of_all():
     truth, guesses = [1, 0, 0, 0], [1, 1, 0, 0]
     assert metrics.f1(truth, guesses) == pytest.approx(2 / 3)
     assert metrics.macro_f1(truth, guesses) == pytest.approx((2 / 3 + 4 / 5) / 2)
+
+
+def test_the_best_threshold_of_a_label_is_that_of_all_with_the_best_f1():
+    rng = np.random.default_rng(0)
+    truth = (rng.random((40, 4)) < [0.3, 0.5, 0.1, 0.9]).astype(np.float32)
+    shares = np.clip(0.3 * truth + rng.random(truth.shape), 0, 1).astype(np.float32)
+    shares[:3, 1] = np.nextafter(np.float32(1), np.float32(0)), 1, 1  # neighbours, with nothing in between
+    truth[:3, 1] = 0, 1, 1
+    found = metrics.best_thresholds(truth, shares)
+    assert found.dtype == np.float32
+    for label in range(4):
+        every = [0.0, *shares[:, label].tolist()]
+        best = max(metrics.f1(truth[:, label], shares[:, label] > threshold) for threshold in every)
+        assert metrics.f1(truth[:, label], shares[:, label] > found[label]) == pytest.approx(best)
+    apart = np.array([[0.1], [0.2], [0.6], [0.7]], np.float32)
+    assert metrics.best_thresholds(np.array([[0], [0], [1], [1]]), apart) == pytest.approx([0.4])
+    assert metrics.best_thresholds(np.zeros([4, 1]), apart) == [0.5]
+    neighbours = np.array([[1], [np.nextafter(np.float32(1), np.float32(0))]], np.float32)
+    assert ((neighbours > metrics.best_thresholds(np.array([[1], [0]]), neighbours)) == [[True], [False]]).all()
 
 
 def test_several_labels_are_right_only_together_and_f1_counts_each():

@@ -15,6 +15,7 @@ TINY = {
     "task_name": "table", "text_columns": "text", "label_column": "kind", "model_size": "tiny", "vocab_size": 60,
     "max_seq_length": 12, "train_batch_size": 4, "num_train_epochs": 2, "precision": "float32",
 }  # fmt: skip
+CELLS = [["cat"], ["dog"], ["cat", "dog"], [], ["fox", "cat"]]
 
 
 def script(**flags):
@@ -83,11 +84,46 @@ def test_its_export_scores_as_the_script_did_and_can_be_made_anew(trained, capsy
         np.testing.assert_array_equal(before.get_tensor(name), after.get_tensor(name))
 
 
+def test_labels_hold_above_the_threshold_that_was_best_for_each(tmp_path, capsys):
+    """They go from the evaluation to predictions, export and the scores of that; a number given goes before them."""
+    rows = [f'the {" ".join(words)} sat on mat number {i},"{",".join(words)}"\n' for i, words in enumerate(CELLS * 3)]
+    (tmp_path / "train.csv").write_text("text,kind\n" + "".join(rows))
+    (tmp_path / "dev.csv").write_text("text,kind\n" + "".join(rows[::2]))
+    run = tmp_path / "run"
+    flags = {**TINY, "data_dir": tmp_path, "output_dir": run, "label_type": "several"}
+    code, said, complaints = script(**flags, label_threshold="best", do_predict=True, predict_file=tmp_path / "dev.csv")
+    assert code == 0, complaints
+    found = json.loads((run / "label_thresholds.json").read_text())
+    assert list(found) == ["cat", "dog", "fox"] and "Labels hold above cat 0." in said
+    predicted = [json.loads(line) for line in (run / "predictions.jsonl").read_text().splitlines()]
+    for row in predicted:
+        assert row["label"] == ",".join(name for name, share in row["probabilities"].items() if share > found[name])
+    results = json.loads((run / "eval_results.json").read_text())
+    truth, guesses = ([{*row[name].split(",")} - {""} for row in predicted] for name in ("truth", "label"))
+    right = sum(len(a & b) for a, b in zip(truth, guesses, strict=True))
+    assert results["micro_f1"] == pytest.approx(2 * right / (sum(map(len, truth)) + sum(map(len, guesses))))
+    assert commands.main(["evaluate", str(run), f"--file={tmp_path / 'dev.csv'}", "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)["scores"]
+    assert scores == pytest.approx({name: results[name] for name in ("micro_f1", "macro_f1", "accuracy")})
+    assert commands.main(["export", str(run), str(tmp_path / "anew")]) == 0
+    abouts = [json.loads((path / "about.json").read_text()) for path in (run / "export", tmp_path / "anew")]
+    assert abouts[0] == abouts[1] and abouts[0]["thresholds"] == list(found.values())
+    again = {"do_train": False, "do_export": False, "label_threshold": 0.999}
+    code, _, complaints = script(**flags | again)
+    assert code == 0, complaints
+    assert json.loads((run / "eval_results.json").read_text())["micro_f1"] == 0
+
+
 MISTAKES = {
     "nothing to learn": ({"task_name": ""}, "Say what to learn"),
     "unknown task": ({"task_name": "mrcp"}, "There is no task 'mrcp' to fine-tune on. Known: glue/cola"),
     "a pre-training task": ({"task_name": "pretraining/mlm"}, "There is no task 'pretraining/mlm' to fine-tune on"),
     "nothing trained": ({"do_train": False}, "train first, or give init_checkpoint"),
+    "a threshold of one class": ({"label_threshold": "best"}, "label_threshold goes with label_type=several"),
+    "a share of more than all": (
+        {"label_type": "several", "label_threshold": "2", "train_file": "t.csv", "labels": "a,b"},
+        "label_threshold is 2; expected a number between 0 and 1, or best",
+    ),
     "no epochs": ({"num_train_epochs": 0}, "num_train_epochs is 0.0; expected more than 0"),
 }
 

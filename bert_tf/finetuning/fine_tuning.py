@@ -194,9 +194,13 @@ def write_text_side(folder, start, tokenizer, task):
 
 
 def about_export(options, task):
-    """What an export says of itself beside the name of its task: labels, kind, and how a labelled file is read."""
+    """What an export says of itself beside the name of its task: labels, kind, and how a labelled file is read.
+
+    Of several labels also the probabilities above which they hold.
+    """
     reads = {name: getattr(options, name) for name in READ_WITH.get(task.kind, TABLE_FLAGS) if hasattr(options, name)}
-    return {"labels": list(task.labels), "kind": task.kind, "reads": reads}
+    thresholds = {"thresholds": task.goal.thresholds.tolist()} if task.kind == "several" else {}
+    return {"labels": list(task.labels), "kind": task.kind, **thresholds, "reads": reads}
 
 
 def assign_weights(model, start, options):

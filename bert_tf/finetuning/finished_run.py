@@ -10,7 +10,8 @@ from bert_tf import checkpoint_files, exported, starting_point
 from bert_tf.errors import UserError
 from bert_tf.run_folder import RunFolder, read_json
 
-THRESHOLD = "null_threshold.json"  # of questions: what was found best on those that were evaluated
+# What was found best on the examples that were evaluated: for "no answer", and for each of several labels.
+THRESHOLD, LABEL_THRESHOLDS = "null_threshold.json", "label_thresholds.json"
 THRESHOLD_FLAG = "null_score_diff_threshold"
 # What an export is compared with the live model on; the first has a gap for what fills gaps.
 SENTENCES = (
@@ -111,6 +112,7 @@ def _pretrained(folder, options, start, run):
 
 def _fine_tuned(folder, options, start, run):
     from bert_tf.finetuning import fine_tuning
+    from bert_tf.sentences import goals
 
     trained = {"do_train": False, "init_checkpoint": folder.path}
     if hasattr(options, "labels"):
@@ -119,8 +121,10 @@ def _fine_tuned(folder, options, start, run):
     task, tokenizer = fine_tuning.make_task(options, start, folder)
     start = fine_tuning.with_head(options, start, task)
     given = any(f"{argument}=".startswith(f"--{THRESHOLD_FLAG}=") for argument in map(str, run.get("command", ())))
+    given = given or goals.given_threshold(getattr(options, "label_threshold", "")) is not None
+    task = task if given else with_best_threshold(task, folder)
     return {
-        "task": task if given else with_best_threshold(task, folder),
+        "task": task,
         "model": _model(task, start),
         "tokenizer": tokenizer,
         "about": fine_tuning.about_export(options, task),
@@ -136,7 +140,13 @@ def _model(task, start):
 
 
 def with_best_threshold(task, folder):
-    """A task about questions with the threshold for "no answer" that an evaluation found; else the task itself."""
+    """The task with what an evaluation found: the threshold for "no answer", or of each label; else the task itself."""
+    if task.kind == "several":
+        from bert_tf.sentences import classification
+
+        found = read_json(folder.file(LABEL_THRESHOLDS)) or {}
+        is_ours = found.keys() == set(task.labels)
+        return classification.with_thresholds(task, [found[label] for label in task.labels]) if is_ours else task
     from bert_tf.squad import answering
 
     found = (read_json(folder.file(THRESHOLD)) or {}).get(THRESHOLD_FLAG)

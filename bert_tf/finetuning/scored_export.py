@@ -111,7 +111,9 @@ def _goal(told):
         return goals.Number()
     if told["kind"] == "choice":
         return goals.Choice(len(labels))
-    return goals.Labels(labels, separator) if told["kind"] == "several" else goals.Classes(labels)
+    if told["kind"] == "several":
+        return goals.Labels(labels, separator, told.get("thresholds", 0.5))
+    return goals.Classes(labels)
 
 
 def _names_of_scores(told):

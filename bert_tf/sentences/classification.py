@@ -6,7 +6,7 @@ B rows of a batch, T = max_seq_length slots, F texts of an example, C classes or
 import dataclasses
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +15,7 @@ from bert_tf import metrics, pipeline
 from bert_tf.encoder import trimmed
 from bert_tf.errors import UserError
 from bert_tf.sentences import predictions
-from bert_tf.sentences.goals import Choice, Classes, Number
+from bert_tf.sentences.goals import Choice, Classes, Labels, Number
 from bert_tf.sentences.splits import Split, described, statistics
 from bert_tf.sentences.windows import Windows
 from bert_tf.task import Objective, ReportingTask
@@ -27,10 +27,12 @@ INPUTS = ("text_a", "text_b")  # names of texts in the export, those of the orig
 class TextTask(ReportingTask):
     """A task about whole texts, and what only its script asks for.
 
-    goal: see bert_tf.sentences.goals. submissions: {split: name of the file that a leaderboard takes}.
+    goal: see bert_tf.sentences.goals; told_by(goal): the fields that depend on what it makes of the answers.
+    submissions: {split: name of the file that a leaderboard takes}.
     """
 
     goal: Classes | Number
+    told_by: Callable
     test_splits: tuple = ("test",)
     submissions: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -86,21 +88,27 @@ def task(
     criterion = next((f"{prefix}{scores[0]}" for prefix in fields.get("eval_splits", {"": 0})), "")
     rows = {"max_seq_length": max_seq_length, "windows": windows}
     stream = functools.partial(batches, inputs=functools.partial(goal.inputs, tokenizer, **rows))
+    told_by = functools.partial(
+        _told_by, source=source, scores=scores, submissions=fields.get("submissions", {}), texts=texts, **rows
+    )
     return TextTask(
         name=name,
         model=functools.partial(goal.model, window_pooling=windows.pooling) if windows else goal.model,
         train_batches=lambda size, seed: stream(source("train"), size, seed=seed),
         eval_batches=lambda size, split="dev": stream(source(split), size),
-        serve=functools.partial(serve, goal=goal, texts=texts, **rows),
         answers=functools.partial(kept_answers, goal=goal),
-        scores=lambda answers, split: scored(goal, scores, answers, source(split)),
-        goal=goal,
-        **_measured(goal) | _head(goal) | _reports(goal, source, fields.get("submissions", {})),
+        told_by=told_by,
+        **_measured(goal) | _head(goal) | told_by(goal),
         source=source,
         described=lambda split: described(split, source(split), goal, tokenizer, **rows),
         statistics=lambda split: statistics(source(split), goal, tokenizer, max_seq_length=max_seq_length),
         **{"eval_splits": {"": "dev"}, "criterion": criterion, **fields},
     )
+
+
+def with_thresholds(task, thresholds):
+    """The task of several labels with other probabilities, one for each label, above which they hold."""
+    return dataclasses.replace(task, **task.told_by(Labels(task.goal.labels, task.goal.separator, thresholds)))
 
 
 def _deciding_first(scores, criterion, goal):
@@ -113,10 +121,9 @@ def _deciding_first(scores, criterion, goal):
 
 
 def _measured(goal):
-    """What a TextTask minimises, and what it measures beside that."""
+    """What a TextTask minimises."""
     return {
         "weights": lambda batch: {goal.measure: batch["row_weights"]},
-        "measures": functools.partial(measures_of, goal=goal),
         "objectives": {goal.measure: Objective()},
     }
 
@@ -128,14 +135,18 @@ def _head(goal):
     return {"labels": goal.labels, "kind": goal.kind, "head": head, "rows_an_example": rows}
 
 
-def _reports(goal, source, submissions):
-    """What a TextTask says of its answers."""
+def _told_by(goal, *, source, scores, submissions, texts, **rows):
+    """What a TextTask says of its answers: its measures, scores, files and export."""
 
     def told(answers, split):
         hardest = predictions.hardest(goal, source(split), answers)
         return {**details(goal, answers, source(split)), "hardest": hardest}
 
     return {
+        "goal": goal,
+        "measures": functools.partial(measures_of, goal=goal),
+        "serve": functools.partial(serve, goal=goal, texts=texts, **rows),
+        "scores": lambda answers, split: scored(goal, scores, answers, source(split)),
         "compared": lambda answers, split: compared(goal, answers, source(split)),
         "details": told,
         "write_predictions": lambda folder, split, answers: write_predictions(

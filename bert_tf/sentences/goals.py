@@ -92,17 +92,20 @@ class Classes:
 
 
 class Labels(Classes):
-    """Any number of several labels: each holds or does not, by itself. A cell has them with `separator` in between."""
+    """Any number of several labels: each holds or does not, by itself. A cell has them with `separator` in between.
+
+    thresholds: the probability above which a label holds, one for all or one for each.
+    """
 
     kind = "several"
     measure, scores = "binary_cross_entropy", ("micro_f1", "macro_f1", "accuracy")
     criteria = scores
     missing = (None,)
-    threshold = 0.5  # of the probability from which a label holds
 
-    def __init__(self, labels, separator=","):
+    def __init__(self, labels, separator=",", thresholds=0.5):
         super().__init__(labels)
         self.separator = separator
+        self.thresholds = np.full(self.size, thresholds, np.float32)
 
     def truth(self, examples):
         """float32 [n, C], 1 where a label holds."""
@@ -127,20 +130,20 @@ class Labels(Classes):
         return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(truth, outputs["logits"]), -1)
 
     def right(self, outputs, truth):
-        holds = tf.cast(outputs["logits"] > 0, tf.float32)
+        holds = tf.cast(tf.sigmoid(outputs["logits"]) > self.thresholds, tf.float32)
         return tf.cast(tf.reduce_all(tf.equal(holds, truth), -1), tf.float32)
 
     def answers(self, outputs):
         return {"logits": outputs["logits"], "probabilities": tf.sigmoid(outputs["logits"])}
 
     def guesses(self, answers):  # 0 and 1 [n, C]
-        return (answers["probabilities"] > self.threshold).astype(np.int32)
+        return (answers["probabilities"] > self.thresholds).astype(np.int32)
 
     def named(self, guesses):
         return [self.separator.join(np.array(self.labels)[row > 0]) for row in guesses]
 
     def served(self, answers):
-        names = tf.where(answers["probabilities"] > self.threshold, tf.constant(self.labels), "")  # [B, C]
+        names = tf.where(answers["probabilities"] > self.thresholds, tf.constant(self.labels), "")  # [B, C]
         joined = tf.strings.reduce_join(names, -1, separator=self.separator)
         repeated = tf.strings.regex_replace(joined, f"({_escaped(self.separator)})+", self.separator)
         ends = f"^{_escaped(self.separator)}|{_escaped(self.separator)}$"
@@ -234,6 +237,22 @@ def parted(label, separator):
     if isinstance(label, list):
         return [as_text(part) for part in label]
     return [part.strip() for part in (as_text(label) or "").split(separator) if part.strip()]
+
+
+def given_threshold(text):
+    """The number that label_threshold gives; None where it says to look for the best, or nothing.
+
+    Raises UserError for anything else.
+    """
+    if text in ("", "best"):
+        return None
+    try:
+        threshold = float(text)
+    except ValueError:
+        threshold = math.nan
+    if not 0 < threshold < 1:
+        raise UserError(f"label_threshold is {text}; expected a number between 0 and 1, or best.")
+    return threshold
 
 
 def _escaped(text):

@@ -6,7 +6,7 @@ import zlib
 
 from bert_tf.errors import UserError
 from bert_tf.sentences import classification, examples, tables
-from bert_tf.sentences.goals import Choice, Classes, Labels, Number, as_text, parted
+from bert_tf.sentences.goals import Choice, Classes, Labels, Number, as_text, given_threshold, parted
 
 FLAGS = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
 log = logging.getLogger("bert_tf")
@@ -19,6 +19,7 @@ def task(options, tokenizer_for):
         label_type "class" (one of several), "several" (any number of labels, parted by label_separator) or "number" of
         one text or of two; or "choice": the first column is a text, the others are what may go on from it, and the
         label says which does, from 0;
+        label_threshold: above which probability one of several labels holds, else 0.5;
         labels, with commas: their order, else they are found in the training data and sorted;
         id_column: what predictions carry as id, else the number of the row;
         eval_fraction: the part of the training rows that is held out to evaluate on where no table is given for that.
@@ -118,7 +119,9 @@ def _goal(options, columns, training):
             f"{_path(options, 'train')} has {f'only the label {labels[0]!r}' if labels else 'no label'} in its column "
             f"{options.label_column!r}; expected two or more to tell apart."
         )
-    return Labels(labels, separator) if options.label_type == "several" else Classes(labels)
+    if options.label_type == "several":
+        return Labels(labels, separator, given_threshold(options.label_threshold) or 0.5)
+    return Classes(labels)
 
 
 def _found(labels):
