@@ -52,7 +52,7 @@ def task_of(name, data_dir, **given):
     options |= {"data_dir": str(data_dir), "max_seq_length": 8, "class_weights": "none", "use_tfds": False}
     options |= {"criterion": "", "do_eval": False, "eval_fraction": 0.1}
     options |= {"long_texts": "cut", "doc_stride": 2, "max_windows": 2, "window_pooling": "mean"}
-    options |= {"label_column": "l", "label_type": "class", "label_separator": ","}
+    options |= {"label_column": "l", "label_type": "class", "label_separator": ",", "label_threshold": ""}
     return tasks.get(name)(types.SimpleNamespace(**{**options, **given}), lambda texts: TOKENIZER)
 
 
@@ -169,6 +169,8 @@ def test_a_table_of_numbers_and_one_of_several_labels(folder):
     assert numbers.source("train").truth.tolist() == [1, 2.5, 3]
     several = task_of("table", folder / "tags", text_columns="t", label_type="several")
     assert several.goal.labels == ("a", "b") and several.source("train").truth.tolist() == [[1, 1], [0, 0]]
+    asked = task_of("table", folder / "tags", text_columns="t", label_type="several", label_threshold="0.25")
+    assert several.goal.thresholds.tolist() == [0.5, 0.5] and asked.goal.thresholds.tolist() == [0.25, 0.25]
 
 
 def test_a_table_of_choices_has_a_text_and_what_may_go_on_from_it(tmp_path):
