@@ -65,9 +65,10 @@ def find(options, *, lower_case_given):
     if known:
         config = dataclasses.replace(config, vocab_size=len(known))
     if options.max_seq_length > config.max_position_embeddings:
+        longer = "`bert-tf convert` it with more" if checkpoint else "give a bert_config_file with more"
         raise UserError(
             f"max_seq_length is {options.max_seq_length}, but the model has {config.max_position_embeddings} "
-            "positions: choose a shorter length, or a configuration with more max_position_embeddings."
+            f"positions: choose a shorter length, or {longer}."
         )
     return StartingPoint(
         config=config,

@@ -25,7 +25,7 @@ SIDES = {
     "bilstm_tagger",
     "means": "optimizers distribute precision metrics squad_scores entity_scores",
     "task": "task",
-    "formats": "torch_pickle checkpoint_files checkpoints new_vocabulary pretrained engine_trial engines",
+    "formats": "torch_pickle checkpoint_files checkpoints new_vocabulary new_positions pretrained engine_trial engines",
     "tasks": "mask_filling goals text_lengths splits classification predictions spans question_splits answering "
     "squad_files marked_answers tag_splits tag_serving tagging feature_tables feature_files extraction feature_cache "
     "feature_tagging attention tasks",

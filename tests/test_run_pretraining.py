@@ -187,7 +187,7 @@ MISTAKES = {
         "has 6 pieces where the model expects 7",
     ),
     "no configuration": ({"bert_config_file": "{texts}/nothing.json"}, "There is no BERT configuration file"),
-    "too long": ({"max_seq_length": 513}, "the model has 512 positions"),
+    "too long": ({"max_seq_length": 513}, "the model has 512 positions: choose a shorter length, or give"),
     "too short": ({"max_seq_length": 4, "max_predictions_per_seq": 2}, "max_seq_length=4 was given"),
     "unknown flag": ({"learning_rat": 1}, "Did you mean: learning_rate?"),
     "wrong type": ({"num_train_steps": "many"}, "--num_train_steps=many was given; expected a whole number."),

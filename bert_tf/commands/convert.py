@@ -9,7 +9,8 @@ FROM is a folder, also of a run or an export, the prefix of a TF1 checkpoint, hf
 preset; its format is found out. TO is a new folder, which appears whole or not at all. GELU, LayerNorm epsilon and
 casing are translated. For an engine TO holds a function of ids, which was compared with the model: docs/serving.md.
 With --new_vocab_file pieces that both vocabularies have keep their vectors; a new one begins as the mean of the pieces
-that it was cut into, to be trained further (run_pretraining.py --init_checkpoint=TO).
+that it was cut into, to be trained further (run_pretraining.py --init_checkpoint=TO). With --max_position_embeddings
+the model reads longer rows: what is known of positions begins again behind the last, to be trained further too.
 """
 
 import dataclasses
@@ -18,9 +19,11 @@ import json
 
 from bert_tf import checkpoint_files, checkpoints, engines, vocabulary
 from bert_tf.errors import UserError
+from bert_tf.new_positions import with_positions
 from bert_tf.new_vocabulary import with_vocabulary
 
 CALIBRATION_LINES = 300  # more do not change what is found
+CHANGES = ("new_vocab_file", "max_position_embeddings")  # after them a model is to be trained further
 
 
 def add_arguments(parser):
@@ -33,6 +36,7 @@ def add_arguments(parser):
     )
     parser.add_argument("--vocab_file", help="vocab.txt of a checkpoint that has none beside it")
     parser.add_argument("--new_vocab_file", help="vocab.txt that TO is to have instead, longer or shorter")
+    parser.add_argument("--max_position_embeddings", type=int, help="positions that TO is to have, more or fewer")
     parser.add_argument(
         "--do_lower_case", choices=("true", "false"), help="casing of a checkpoint that does not say it"
     )
@@ -47,8 +51,9 @@ def formats():
 def run(arguments):
     checkpoint_files.expect_free(arguments.target)
     if arguments.format in engines.names():
-        if arguments.new_vocab_file:
-            raise UserError("--new_vocab_file goes with a format of checkpoints: convert twice, and train in between.")
+        for flag in CHANGES:
+            if getattr(arguments, flag) is not None:
+                raise UserError(f"--{flag} goes with a format of checkpoints: convert twice, and train in between.")
         for_engine(arguments)
         return
     for flag in ("quantize", "calibration_file"):
@@ -63,6 +68,10 @@ def run(arguments):
     if arguments.new_vocab_file:
         checkpoint, change = with_vocabulary(checkpoint, vocabulary.read(arguments.new_vocab_file))
         told.append(str(change))
+    if arguments.max_position_embeddings is not None:
+        before = checkpoint.config.max_position_embeddings
+        checkpoint = with_positions(checkpoint, arguments.max_position_embeddings)
+        told.append(f"{arguments.max_position_embeddings} positions instead of {before}.")
     if not arguments.json:
         print(*told, sep="\n", flush=True)
     left_out = checkpoints.write(checkpoint, arguments.target, arguments.format)

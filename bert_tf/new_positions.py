@@ -1,0 +1,32 @@
+"""A checkpoint that gets more positions, for rows longer than it was trained with, or fewer.
+
+P positions before, N positions after, D hidden size.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from bert_tf.errors import UserError
+
+TABLE = "position_table"  # end of the name of the weights with a row for each position
+FEWEST = 4  # [CLS], a piece and two [SEP]
+
+
+def with_positions(checkpoint, count):
+    """The Checkpoint with a row for each of N = `count` positions.
+
+    The first keep theirs; behind them the P rows begin again, as often as it takes, to be trained further: the
+    beginning that Longformer found best (Beltagy et al. 2020, section 5). Raises UserError where there are no positions
+    or too few are asked for.
+    """
+    if count < FEWEST:
+        raise UserError(f"max_position_embeddings is {count}; expected {FEWEST} or more.")
+    if not any(name.endswith(TABLE) for name in checkpoint.weights):
+        raise UserError("The checkpoint has no table of positions that could get another length.")
+    weights = {
+        name: np.resize(array, (count, array.shape[-1])) if name.endswith(TABLE) else array  # [P, D] -> [N, D]
+        for name, array in checkpoint.weights.items()
+    }
+    config = dataclasses.replace(checkpoint.config, max_position_embeddings=count)
+    return dataclasses.replace(checkpoint, config=config, weights=weights)
