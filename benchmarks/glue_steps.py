@@ -1,8 +1,8 @@
 """Steps of fine-tuning here and with Hugging Face transformers, on the same batches: are the losses the same?
 
-    python benchmarks/glue_steps.py --data_dir=GLUE --init_checkpoint=FOLDER --work_dir=FOLDER [--steps=40]
+    python benchmarks/glue_steps.py --data_dir=GLUE --init_checkpoint=FOLDER --work_dir=FOLDER [--steps=40] [--task=MRPC]
 
-MRPC, from one start, batch 32, the recipe of glue_reproduction.py with its warm-up and its way down within so many
+From one start, batch 32, the recipe of glue_reproduction.py with its warm-up and its way down within so many
 steps, without dropout. Ours are the steps of run_classifier.py, several texts in a row; the peer's rows are padded.
 Prints the largest differences of losses and of gradient norms, relative to the peer's.
 """
@@ -15,7 +15,7 @@ import glue_reproduction
 import numpy as np
 import reproduction
 
-TASK, SEED = "MRPC", 1
+SEED = 1
 INPUTS = ("token_ids", "segment_ids", "lengths", "truth")
 SHOWN = 10  # lines of the table
 
@@ -23,12 +23,13 @@ SHOWN = 10  # lines of the table
 def main():
     parser = reproduction.parser_of(__doc__)
     parser.add_argument("--data_dir", type=pathlib.Path, required=True)
+    parser.add_argument("--task", default="MRPC", choices=tuple(glue_reproduction.EPOCHS))
     parser.add_argument("--steps", type=int, default=40)
     parser.set_defaults(precision="float32")
     options = parser.parse_args()
     checkpoint = reproduction.without_pooler(options.init_checkpoint, options.work_dir / "checkpoint")
-    task = glue_reproduction.task_of(options, checkpoint, TASK)
-    start = glue_reproduction.drawn_by_the_peer(options, checkpoint, TASK, SEED)
+    task = glue_reproduction.task_of(options, checkpoint, options.task)
+    start = glue_reproduction.drawn_by_the_peer(options, checkpoint, options.task, SEED)
     stream = iter(task.train_batches(reproduction.BATCH, SEED))
     batches = [next(stream) for _ in range(options.steps)]
     warm_up = options.steps // 10
