@@ -202,7 +202,7 @@ def test_a_held_out_row_is_masked_alike_in_batches_of_any_size(manifest, tokeniz
     assert len(small) == 2 and all(large[row] == shown for row, shown in small.items())
 
 
-def test_held_out_examples_show_the_text_with_its_true_token(manifest, tokenizer):
+def test_held_out_examples_show_the_text_with_its_true_token(manifest, tokenizer, monkeypatch):
     task = pretraining.task(manifest, tokenizer, MASKING)
     fox, dog = PIECES.index("fox"), PIECES.index("dog")
 
@@ -220,6 +220,12 @@ def test_held_out_examples_show_the_text_with_its_true_token(manifest, tokenizer
         assert "[MASK]" not in text and text.startswith("[CLS]") and text.endswith("[SEP]")
         assert [answer["piece"] for answer in example["answers"][:2]] == ["fox", "dog"]
         assert example["answers"][0]["score"] == pytest.approx(7 / 9, rel=1e-5)
+    monkeypatch.setattr(pretraining, "SHOWN", 2)
+    for short, example in zip(
+        pretraining.held_out_examples(task, model, tokenizer, count=count), examples, strict=True
+    ):
+        assert short["before"].split() == example["before"].split()[-2:]
+        assert short["after"].split() == example["after"].split()[:2]
 
 
 def test_masked_sentences_are_texts_without_special_pieces_but_one_mask():

@@ -16,6 +16,7 @@ from bert_tf.task import Objective, Task
 EVAL_SEED = 1  # the masks of held-out text are the same in every evaluation of every run
 NAMES = {"masked": "mlm", "left_to_right": "ltr", "both_ways": "bilm"}
 MASKED_LM_EPSILON = 1e-5  # the original adds it to the sum of weights
+SHOWN = 40  # pieces on either side of a mask that people are shown
 
 
 def losses_of(outputs, batch):
@@ -163,7 +164,8 @@ def unigram_loss(token_counts, batches):
 def held_out_examples(task, model, tokenizer, count=8):
     """What the model puts in the place of masks in held-out text, for people to look at.
 
-    Returns a list of {"before", "truth", "after", "answers": [{"piece", "score"}, ...]}, one for each of `count` rows.
+    Returns a list of {"before", "truth", "after", "answers": [{"piece", "score"}, ...]}, one for each of `count` rows;
+    of a long row before and after are the nearest SHOWN pieces.
     """
     batch = next(iter(task.eval_batches(count)))
     scores = tf.nn.softmax(model(batch)["masked_lm_logits"])  # [B, P, V]
@@ -177,7 +179,8 @@ def held_out_examples(task, model, tokenizer, count=8):
         positions = places_guessed(model.config, rows["masked_lm_positions"][row])
         token_ids[positions[used]] = rows["masked_lm_ids"][row][used]
         position = positions[place]
-        before, after = tokenizer.detokenize([token_ids[:position], token_ids[position + 1 : rows["lengths"][row]]])
+        first, end = max(0, position - SHOWN), min(position + 1 + SHOWN, rows["lengths"][row])
+        before, after = tokenizer.detokenize([token_ids[first:position], token_ids[position + 1 : end]])
         answers = zip(tokenizer.pieces(ids[row, place]).numpy(), best[row, place].numpy(), strict=True)
         examples.append(
             {
