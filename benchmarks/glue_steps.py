@@ -1,6 +1,6 @@
 """Steps of fine-tuning here and with Hugging Face transformers, on the same batches: are the losses the same?
 
-    python benchmarks/glue_steps.py --data_dir=GLUE --init_checkpoint=FOLDER --work_dir=FOLDER [--steps=40] [--task=MRPC]
+    python benchmarks/glue_steps.py --data_dir=GLUE --init_checkpoint=FOLDER --work_dir=FOLDER [--task=SST-2]
 
 From one start, batch 32, the recipe of glue_reproduction.py with its warm-up and its way down within so many
 steps, without dropout. Ours are the steps of run_classifier.py, several texts in a row; the peer's rows are padded.
