@@ -2,7 +2,7 @@
 
     python benchmarks/feature_tagging.py --data_dir=CONLL2003 --init_checkpoint=FOLDER --work_dir=FOLDER
 
-Each choice is run_classifier.py --feature_layers=CHOICE with as many seeds as --seeds says, as anybody would start it.
+Each choice is run_classifier.py --feature_layers=CHOICE with each of the --seeds, as anybody would start it.
 The vectors are made once and shared by all runs that take the same layers. What is done is kept in work_dir, so that
 the same command goes on where it was stopped; it ends by printing a table beside the paper's figures (BERT-Base cased,
 mean of five restarts, development set), --table prints it of what there is. Flags behind -- go to the script.
@@ -33,7 +33,7 @@ def folder_of(options, choice, seed):
 
 def measure(options):
     """Does all runs that are not done yet: one seed of every choice, then the next seed."""
-    for seed in range(1, options.seeds + 1):
+    for seed in options.seeds.split(","):
         for choice in PAPER:
             folder = folder_of(options, choice, seed)
             if (folder / "eval_results.json").exists():
@@ -57,7 +57,7 @@ def measure(options):
 def print_table(options):
     print(f"| layers | F1, {options.init_checkpoint.name} | seeds | the paper, BERT-Base cased |\n|---|---:|---:|---:|")
     for choice, paper in PAPER.items():
-        files = [folder_of(options, choice, seed) / "eval_results.json" for seed in range(1, options.seeds + 1)]
+        files = [folder_of(options, choice, seed) / "eval_results.json" for seed in options.seeds.split(",")]
         found = [100 * json.loads(file.read_text())["f1"] for file in files if file.exists()]
         shown = "" if not found else f"{statistics.mean(found):.1f}"
         if len(found) > 1:
@@ -69,7 +69,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("data_dir", "init_checkpoint", "work_dir"):
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", default="1,2,3,4,5", help="numbers with commas")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("more", nargs="*", help="flags of run_classifier.py, behind --")
     options = parser.parse_args()
