@@ -15,6 +15,8 @@ from bert_tf.quiet import start_tensorflow
 
 HUB = "hf://"
 READ_ALONE = ("saved_model",)  # what no checkpoint is written as: an export is a task's
+HOLD_ALL = ("native", "keras_hub")  # they have room for weights of any name
+BETWEEN = ("lstm/", "mix/")  # beginnings of names of what stands between encoder and head, see vectors.bilstm_tagger
 # What a format may read from a model hub; weights for torch only if there are no others, as they are the same again.
 HUB_FILES = ["*.json", "vocab.txt", "model*.safetensors", "*.weights.h5", "assets/tokenizer/*", "bert_model.ckpt.*"]
 HUB_FILES_OF_TORCH = ["pytorch_model.bin"]
@@ -86,7 +88,17 @@ def write(checkpoint, folder, format_name):
     encoder = checkpoint.config.encoder
     if encoder != "bert" and format_name != "native":
         raise UserError(f"{format_name} has no encoder {encoder!r}, which this model has: choose the format native.")
-    return known[format_name].write(checkpoint, folder)
+    placed = checkpoint if format_name in HOLD_ALL else _on_the_encoder_alone(checkpoint)
+    left_out = known[format_name].write(placed, folder)
+    return sorted({*left_out, *(checkpoint.weights.keys() - placed.weights.keys())})
+
+
+def _on_the_encoder_alone(checkpoint):
+    """Without a tagger's layers between encoder and head, and without the head: alone it would answer nonsense."""
+    if not any(name.startswith(BETWEEN) for name in checkpoint.weights):
+        return checkpoint
+    kept = {name: x for name, x in checkpoint.weights.items() if not name.startswith((*BETWEEN, "classifier/"))}
+    return dataclasses.replace(checkpoint, weights=kept, labels=None, kind=None)
 
 
 def _format_of(path):

@@ -121,12 +121,12 @@ def sentences(arguments, checkpoint, left_out):
     for name in left_out:
         yield f"  left out {name}, which has no place in the format {arguments.format}"
     yield f"Wrote {len(checkpoint.weights) - len(left_out)} weights to {arguments.target} as {arguments.format}."
-    yield from notes(arguments, checkpoint)
+    yield from notes(arguments, checkpoint, has_head="classifier/bias" not in left_out)
 
 
-def notes(arguments, checkpoint):
+def notes(arguments, checkpoint, *, has_head=True):
     """What else is to be known of what was written."""
-    if checkpoint.labels:
+    if checkpoint.labels and has_head:
         yield f"Its labels: {', '.join(checkpoint.labels)}."
     if checkpoint.vocabulary is None:
         yield f"Without a vocabulary, as {arguments.source} has none: --vocab_file gives it."
