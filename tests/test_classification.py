@@ -185,6 +185,11 @@ def test_scores_and_details_are_those_of_the_whole_split():
     assert found["confusion"] == [[1, 1], [1, 0]]
     assert [(row["label"], row["count"]) for row in found["per_class"]] == [("cat", 2), ("dog", 1)]
     assert classification.details(Number(), {}, split) == {}
+    several = classification.with_thresholds(task_of("several"), [0.25, 0.75])
+    answers = {"probabilities": np.array([[0.3, 0.7]]), "row_numbers": np.array([1])}
+    told = several.details({**answers, "logits": np.array([[-1.0, 1.0]])}, "dev")
+    assert [row["threshold"] for row in told["per_class"]] == [0.25, 0.75] and "confusion" not in told
+    assert several.compared(answers, "dev")[1].tolist() == [[1, 0]]
 
 
 def assert_serves(signatures, task, model, split):

@@ -206,14 +206,18 @@ def compared(goal, answers, split):
 
 
 def details(goal, answers, split):
-    """What was taken for what: {"per_class", "confusion"} (see bert_tf.metrics); {} for numbers and choices."""
+    """What was taken for what: {"per_class", "confusion"} (see bert_tf.metrics); {} for numbers and choices.
+
+    Several labels have no "confusion"; the row of each says its "threshold".
+    """
     if not goal.labels or isinstance(goal, Choice):
         return {}
     truth, guesses = compared(goal, answers, split)
-    found = {"per_class": metrics.per_class(truth, guesses, goal.labels)}
-    if truth.ndim == 1:
-        found["confusion"] = metrics.confusion(truth, guesses, len(goal.labels))
-    return found
+    rows = metrics.per_class(truth, guesses, goal.labels)
+    if isinstance(goal, Labels):
+        thresholds = goal.thresholds.tolist()
+        return {"per_class": [{**row, "threshold": x} for row, x in zip(rows, thresholds, strict=True)]}
+    return {"per_class": rows, "confusion": metrics.confusion(truth, guesses, len(goal.labels))}
 
 
 def write_predictions(folder, split, rows, submissions):
