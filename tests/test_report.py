@@ -43,6 +43,11 @@ def as_read(page):
     return " ".join(re.sub(r"<[^>]*>", " ", body).split())
 
 
+def test_a_run_took_what_its_phases_took_or_from_start_to_finish():
+    without = {name: value for name, value in RUN.items() if name != "phases"}
+    assert "took 3 min 12 s" in summary(RUN, []) and "took 3 min 20 s" in summary(without, [])
+
+
 def test_a_whole_run_is_told_from_summary_to_command(tmp_path):
     (tmp_path / "records").mkdir()
     split = {"documents": 351, "tokens": 3211090, "layouts": {"files": 2}}
@@ -51,7 +56,7 @@ def test_a_whole_run_is_told_from_summary_to_command(tmp_path):
     examples = {"fill_mask": [{"text": "The [MASK] sat.", "answers": [{"piece": "cat", "score": 0.31}]}]}
     text = as_read(page_of(tmp_path, metrics=METRICS, eval_results={"loss": 7.5}, examples=examples))
     for expected in (
-        "first words 2 layers of width 128 · 1,480,322 parameters · 20 steps · took 3 min 20 s",
+        "first words 2 layers of width 128 · 1,480,322 parameters · 20 steps · took 3 min 12 s",
         " · finished 2026-11-21 09:03 Final scores on held-out data 7.5 Loss",
         "Loss training 7.25 held out 7.5",
         "Learning rate training 5e-05",

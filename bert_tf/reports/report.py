@@ -124,7 +124,10 @@ def summary(run, metrics):
     if steps:
         parts.append(f"{shown(max(steps))} step{'s' if max(steps) != 1 else ''}")
     started, finished = _time(run.get("started")), _time(run.get("finished"))
-    if started and finished and (started.tzinfo is None) == (finished.tzinfo is None):
+    phases = [seconds for _, seconds, _ in _phases(dictionary(run.get("phases")))]
+    if finished and phases:  # of all its starts: between them a night may lie
+        parts.append(f"took {duration(sum(phases))}")
+    elif started and finished and (started.tzinfo is None) == (finished.tzinfo is None):
         parts.append(f"took {duration((finished - started).total_seconds())}")
     if finished:
         parts.append(f"finished {finished:%Y-%m-%d %H:%M}")
