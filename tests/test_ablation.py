@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 import time
@@ -151,36 +152,50 @@ def test_without_matplotlib_the_tables_are_there_and_it_is_said(tmp_path, monkey
     assert "bert-tf[plots]" in ablation_tables.plot({}, str(tmp_path / "ablation.png"))
 
 
-def test_only_what_is_not_finished_is_run_and_a_failure_names_its_log(tmp_path, monkeypatch):
-    plan, called = plan_of(tmp_path, "masking"), []
+class Ended:
+    """A run that has ended as soon as it is started; `codes` {part of its folder: its exit code}, else 0."""
 
-    def call(folder, name, command):
-        called.append(name)
-        if "masking" in name:
-            real(folder, name, [sys.executable, "-c", "raise SystemExit(1)"])
+    codes, started = {}, []
 
-    real = ablation._run
+    def __init__(self, command, **_):
+        folder = flags(command)["output_dir"]
+        self.pid, self.returncode = os.getpid(), next((c for part, c in self.codes.items() if part in folder), 0)
+        self.started.append("/".join(folder.split("/")[-3 if "/tasks/" in folder else -2 :]))
+
+    def poll(self):
+        return self.returncode
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The names of the runs that are started, in their order."""
+    monkeypatch.setattr(subprocess, "Popen", Ended)
+    monkeypatch.setattr(Ended, "started", [])
+    return Ended.started
+
+
+def test_only_what_is_not_finished_is_run_and_a_failure_names_its_log(tmp_path, monkeypatch, started):
+    plan = plan_of(tmp_path, "masking")
     (first, command), *_ = ablation_plan.commands(plan)
     finish(tmp_path, first, run={"finished": "now", "command": ["run.py", *command[3:]]})
-    monkeypatch.setattr(ablation, "_run", call)
+    monkeypatch.setattr(Ended, "codes", {"masking": 1})
     with pytest.raises(UserError, match=r"pretraining.masking_mix_100_0_0 ended with code 1: see .*\.log"):
         ablation.run(plan)
-    assert called == ["tasks/bert/sst_2", "pretraining/masking_mix_100_0_0"]
+    assert started == ["tasks/bert/sst_2", "pretraining/masking_mix_100_0_0"]
+    assert "run_pretraining" in (tmp_path / "logs" / "pretraining-masking_mix_100_0_0.log").read_text()
 
 
-def test_more_tables_and_more_seeds_go_on(tmp_path, monkeypatch):
-    called = []
-    monkeypatch.setattr(ablation, "_run", lambda folder, name, command: called.append(name))
+def test_more_tables_and_more_seeds_go_on(tmp_path, started):
     finish_all(plan_of(tmp_path, "steps"), tmp_path, sweep={})
     ablation.run(plan_of(tmp_path, "objectives"))
-    assert called == [
+    assert started == [
         "pretraining/next_sentence_weight_0",
         "tasks/next_sentence_weight_0/sst_2",
         "tasks/left_to_right_true_next_sentence_weight_0__encoder_bilstm_on_top/sst_2",
     ]
-    called.clear()
+    started.clear()
     ablation.run(plan_of(tmp_path, "steps", seeds=3))
-    assert len(called) == 8 and all(name.startswith("tasks/") for name in called)
+    assert len(started) == 8 and all(name.startswith("tasks/") for name in started)
 
 
 @pytest.mark.parametrize(
@@ -218,20 +233,50 @@ time.sleep(60)
 """
 
 
-def test_an_interruption_lets_the_run_save_what_it_has(tmp_path, monkeypatch):
-    class Interrupted(subprocess.Popen):
-        def wait(self, timeout=None):
-            if not (tmp_path / "ready").exists():
-                while self.poll() is None and not (tmp_path / "ready").exists():
-                    time.sleep(0.01)
-                raise KeyboardInterrupt
-            return super().wait(timeout)
+def test_an_interruption_lets_the_runs_save_what_they_have(tmp_path, monkeypatch):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    with pytest.raises(KeyboardInterrupt), ablation._Jobs(str(tmp_path), 2) as working:
+        for name in "ab":
+            monkeypatch.chdir(tmp_path / name)
+            working.start(f"tasks/{name}", [sys.executable, "-c", SAVES_WHEN_STOPPED])
+        while not all((tmp_path / name / "ready").exists() for name in "ab"):
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+    assert all((tmp_path / name / "saved").exists() for name in "ab")
 
+
+WAITS_FOR_THE_OTHER = """
+import os, pathlib, sys, time
+
+pathlib.Path(sys.argv[1]).write_text(str(sorted(os.sched_getaffinity(0))))
+while not pathlib.Path(sys.argv[2]).exists():
+    time.sleep(0.01)
+"""
+
+
+def test_jobs_go_on_at_once_on_cores_of_their_own_after_what_they_need(tmp_path, monkeypatch):
+    """Each of two runs waits for the other: one after the other they would never end."""
+    path = f"{tmp_path}/pretraining/x"
+    runs = {
+        "pretraining/x": ["-c", "import time; time.sleep(0.3); open('first', 'w')", f"--output_dir={path}"],
+        "tasks/a": ["-c", f"open('first'){WAITS_FOR_THE_OTHER}", "a", "b", f"--init_checkpoint={path}"],
+        "tasks/b": [
+            "-c",
+            f"open('first'){WAITS_FOR_THE_OTHER}",
+            "b",
+            "a",
+            f"--init_checkpoint={path}/checkpoints/ckpt-8",
+        ],
+    }
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(subprocess, "Popen", Interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        ablation._run(str(tmp_path), "tasks/x", [sys.executable, "-c", SAVES_WHEN_STOPPED])
-    assert (tmp_path / "saved").exists()
+    monkeypatch.setattr(
+        ablation_plan, "commands", lambda plan: [(name, [sys.executable, *c]) for name, c in runs.items()]
+    )
+    ablation.run(plan_of(tmp_path, "objectives"), jobs=2)
+    first, second = (set(json.loads((tmp_path / name).read_text())) for name in "ab")
+    cores = os.sched_getaffinity(0)
+    assert first | second == cores and (len(cores) == 1 or not first & second)
 
 
 @pytest.mark.parametrize(
@@ -240,6 +285,7 @@ def test_an_interruption_lets_the_run_save_what_it_has(tmp_path, monkeypatch):
         (["--tables=sizzes"], "no table 'sizzes'. Known: objectives, sizes"),
         (["--sizes=2/128"], "--sizes has '2/128'"),
         (["--num_seeds=0"], "--num_seeds is 0"),
+        (["--jobs=0"], "--jobs is 0; expected 1 or more"),
         (["--pretraining=num_train_steps=3"], "--pretraining has 'num_train_steps=3'"),
         (['--pretraining=--a="b'], "--pretraining is '--a=\"b', which cannot be taken apart: No closing quotation."),
         (

@@ -4,8 +4,9 @@
   bert-tf ablate runs/ablation --input_file=my_texts --task "squad --train_file=train.json --predict_file=dev.json"
 
 Every model is pre-trained once with run_pretraining.py and fine-tuned on every task with several seeds, each in a
-folder of its own in OUTPUT. Interrupted, the same command goes on. In the end OUTPUT has ablation.json, ablation.md and
-ablation.png. Flags of the scripts go into --pretraining and --fine_tuning, for all runs, and behind the name of a task.
+folder of its own in OUTPUT. Interrupted, the same command goes on. With --jobs several runs go on at once: small models
+leave most of many cores idle. In the end OUTPUT has ablation.json, ablation.md and ablation.png. Flags of the scripts
+go into --pretraining and --fine_tuning, for all runs, and behind the name of a task.
 
 Tables: objectives (table 5 of the paper), sizes (table 6), masking (table 8), steps (figure 5), encoders (static
 embeddings, ELMo-like, GPT-like, BERT).
@@ -34,6 +35,7 @@ def add_arguments(parser):
     parser.add_argument("--pretraining", default="", metavar="FLAGS", help="flags of every run of run_pretraining.py")
     parser.add_argument("--fine_tuning", default="", metavar="FLAGS", help="flags of every run on a task")
     parser.add_argument("--num_seeds", type=int, default=2, help="runs on a task (2)")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at once, each on its share of the cores (1)")
     parser.add_argument("--dry_run", action="store_true", help="only say what would be run")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output: ablation.json's")
 
@@ -46,8 +48,9 @@ def run(arguments):
     for name in wanted:
         if name not in known:
             raise UserError(f"There is no table {name!r}. Known: {', '.join(known)}.")
-    if arguments.num_seeds < 1:
-        raise UserError(f"--num_seeds is {arguments.num_seeds}; expected 1 or more.")
+    for flag in ("num_seeds", "jobs"):
+        if getattr(arguments, flag) < 1:
+            raise UserError(f"--{flag} is {getattr(arguments, flag)}; expected 1 or more.")
     tasks = []
     for text in arguments.task:
         tasks.append(ablation_plan.AskedTask.of(text, tasks))
@@ -67,7 +70,7 @@ def run(arguments):
         for name, command in ablation_plan.commands(plan):
             print(name, " ".join(command), sep=": ")
         return
-    ablation.run(plan)
+    ablation.run(plan, arguments.jobs)
     told = ablation.conclude(plan)
     print(json.dumps(ablation.results(plan), ensure_ascii=False) if arguments.json else told)
 

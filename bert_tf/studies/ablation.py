@@ -14,23 +14,81 @@ from bert_tf.studies import ablation_plan
 
 FREE_FLAGS = DEVICE_FLAGS | {"num_workers"}  # what numbers do not depend on
 OWN_PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file")  # as the folder and order of tables say
+PAUSE = 0.2  # seconds between two looks at what is running
 KEPT_ON_THE_WAY = ("save_checkpoints_steps", "keep_checkpoint_max")  # only the table of steps needs them
 
 
-def run(plan):
-    """Does every run that is not finished, one after the other.
+def run(plan, jobs=1):
+    """Does every run that is not finished, `jobs` of them at once, a pre-training before what needs it.
 
     Raises UserError where one fails, and before any if one was finished with other flags.
     """
-    wanted = ablation_plan.commands(plan)
-    finished = {name for name, command in wanted if is_finished(plan.folder, name, command)}
+    wanted = dict(ablation_plan.commands(plan))
+    waiting = [name for name, command in wanted.items() if not is_finished(plan.folder, name, command)]
     ablation_plan.write_models(plan)
-    with progress("runs", len(wanted)) as report:
-        for number, (name, command) in enumerate(wanted):
-            report(number, name)
-            if name not in finished:
-                _run(plan.folder, name, command)
+    with progress("runs", len(wanted)) as report, _Jobs(plan.folder, jobs) as working:
+        while waiting or working.runs:
+            needed = {*waiting, *working.runs}
+            ready = [name for name in waiting if not needed & _needs(plan.folder, wanted[name], wanted)]
+            if ready and working.free:
+                waiting.remove(ready[0])
+                working.start(ready[0], wanted[ready[0]])
+            else:
+                working.wait_for_one()
+            report(len(wanted) - len(waiting) - len(working.runs), ", ".join(working.runs))
         report(len(wanted), "done")
+
+
+def _needs(folder, command, names):
+    """Those of the names whose folder a command reads."""
+    values = [argument.partition("=")[2] for argument in command if not argument.startswith("--output_dir=")]
+    return {name for name in names if any(f"{value}/".startswith(f"{folder}/{name}/") for value in values)}
+
+
+class _Jobs:
+    """Runs that go on at once, each on cores of its own where the system lets one say so.
+
+    Those that go on when it ends are told to stop, and save what they have learned.
+    runs: {name: (process, its cores)}; free: the cores of those that may be started.
+    """
+
+    def __init__(self, folder, count):
+        self.folder, self.runs = folder, {}
+        cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+        self.free = [cores[number::count] for number in range(count)]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process, _ in self.runs.values():
+            process.terminate()
+        for process, _ in self.runs.values():
+            process.wait()
+
+    def start(self, name, command):
+        cores, log = self.free.pop(0), self._log(name)
+        os.makedirs(os.path.dirname(log), exist_ok=True)
+        with open(log, "a", encoding="utf-8") as file:
+            print(time.strftime("%Y-%m-%d %H:%M:%S"), shlex.join(command), file=file, flush=True)
+            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+        self.runs[name] = process, cores
+        if cores:
+            os.sched_setaffinity(process.pid, cores)
+
+    def wait_for_one(self):
+        """Waits until a run ends; UserError if it failed."""
+        while not (ended := [name for name, (process, _) in self.runs.items() if process.poll() is not None]):
+            time.sleep(PAUSE)
+        for name in ended:
+            process, cores = self.runs.pop(name)
+            self.free.append(cores)
+            if process.returncode:
+                told = f"{name} ended with code {process.returncode}: see {self._log(name)}"
+                raise UserError(f"{told}, then start the same command again.")
+
+    def _log(self, name):
+        return os.path.join(self.folder, "logs", f"{name.replace(os.sep, '-')}.log")
 
 
 def is_finished(folder, name, command):
@@ -58,22 +116,6 @@ def _deciding(arguments, name):
     top = found.get("output_dir", "").removesuffix(name)
     own = {flag for flag in OWN_PATHS if found.get(flag, "").startswith(top)}
     return {flag: value for flag, value in found.items() if flag not in FREE_FLAGS | own}
-
-
-def _run(folder, name, command):
-    log = os.path.join(folder, "logs", f"{name.replace(os.sep, '-')}.log")
-    os.makedirs(os.path.dirname(log), exist_ok=True)
-    with open(log, "a", encoding="utf-8") as file:
-        print(time.strftime("%Y-%m-%d %H:%M:%S"), shlex.join(command), file=file, flush=True)
-        with subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT) as process:
-            try:
-                code = process.wait()
-            except KeyboardInterrupt:
-                process.terminate()  # it saves what it has learned
-                process.wait()
-                raise
-    if code:
-        raise UserError(f"{name} ended with code {code}: see {log}, then start the same command again.")
 
 
 def results(plan):
