@@ -13,6 +13,7 @@ from bert_tf.flags import flag
 from bert_tf.tags import tag_schemes
 from bert_tf.vectors.vector_choice import FEATURES
 
+MOST_SHOWN = 12  # labels of which the thresholds are printed
 # What stands for the defaults when no flag says what to learn: which part of Python's manual a passage comes from.
 DEMONSTRATION = {
     "task_name": "python_manual",
@@ -85,7 +86,7 @@ def main():
     fine_tuning_run.main(
         fine_tuning_run.Script(
             flags=Flags,
-            free_flags=frozenset(("eval_file", "predict_file", "feature_cache")),
+            free_flags=frozenset(("eval_file", "predict_file", "feature_cache", "label_threshold")),
             model_flags=frozenset(("task_name", "label_type", "document_context")),
             demonstration=demonstration,
             check=check,
@@ -136,8 +137,8 @@ def keep_best_thresholds(task, answers, folder):
     found = metrics.best_thresholds(truth, answers["probabilities"]).tolist()
     folder.write_json(finished_run.LABEL_THRESHOLDS, dict(zip(task.labels, found, strict=True)))
     before = ", ".join(f"{name} {value:.4f}" for name, value in task.scores(answers, "dev").items())
-    told = ", ".join(f"{label} {value:.2f}" for label, value in zip(task.labels, found, strict=True))
-    print(f"Labels hold above {told}; with 0.5 for all of them: {before}.")
+    told = ", ".join(f"{label} {value:.2f}" for label, value in list(zip(task.labels, found, strict=True))[:MOST_SHOWN])
+    print(f"Labels hold above {told}{' ...' * (len(found) > MOST_SHOWN)}; with 0.5 for all of them: {before}.")
 
 
 def with_best_thresholds(task, folder):
