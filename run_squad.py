@@ -147,8 +147,12 @@ def predict(task, evaluator, folder):
         return
     path = squad_files.write(folder.path, split.questions, told)
     print(f"{len(told):,} answers are in {path}.")
-    for name, value in answering.scored(told, split, task.search).items():
+    scores = answering.scored(told, split, task.search)
+    for name, value in scores.items():
         print(f"  {name:26} {value:.4f}")
+    if scores and not folder.run["flags"]["do_eval"]:  # what is in the report then
+        folder.write_json("eval_results.json", scores)
+        folder.write_json("eval_details.json", {"dev": {"questions": marked_answers.details(split.questions, told)}})
 
 
 def show(options, task, model, tokenizer, folder):

@@ -86,6 +86,18 @@ def test_predictions_are_made_with_the_best_threshold_and_scored_alone_give_the_
     assert scores["f1"] == pytest.approx(results["best_f1"])
 
 
+def test_what_is_only_answered_is_scored_in_the_report_too(trained, tmp_path):
+    file, (run, _), _ = trained
+    only = {"do_train": False, "do_eval": False, "do_export": False, "do_predict": True}
+    code, said, complaints = script(
+        **TINY, **only, predict_file=file, init_checkpoint=run, output_dir=tmp_path / "only"
+    )
+    assert code == 0, complaints
+    results = read(tmp_path / "only" / "eval_results.json")
+    assert f"f1                         {results['f1']:.4f}" in said and results["total"] == 8
+    assert "Answers to questions" in (tmp_path / "only" / "report.html").read_text()
+
+
 def test_an_export_made_later_has_the_best_threshold_and_its_scores(trained, capsys, tmp_path):
     file, (run, _), _ = trained
     assert commands.main(["export", str(run), str(tmp_path / "export")]) == 0
