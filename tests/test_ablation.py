@@ -273,7 +273,7 @@ def test_jobs_go_on_at_once_on_cores_of_their_own_after_what_they_need(tmp_path,
     monkeypatch.setattr(
         ablation_plan, "commands", lambda plan: [(name, [sys.executable, *c]) for name, c in runs.items()]
     )
-    ablation.run(plan_of(tmp_path, "objectives"), jobs=2)
+    ablation.run(plan_of(f"{tmp_path}/", "objectives"), jobs=2)  # as a shell completes it
     first, second = (set(json.loads((tmp_path / name).read_text())) for name in "ab")
     cores = os.sched_getaffinity(0)
     assert first | second == cores and (len(cores) == 1 or not first & second)

@@ -42,7 +42,8 @@ def run(plan, jobs=1):
 def _needs(folder, command, names):
     """Those of the names whose folder a command reads."""
     values = [argument.partition("=")[2] for argument in command if not argument.startswith("--output_dir=")]
-    return {name for name in names if any(f"{value}/".startswith(f"{folder}/{name}/") for value in values)}
+    paths = {name: os.path.join(folder, name, "") for name in names}
+    return {name for name, path in paths.items() if any(os.path.join(value, "").startswith(path) for value in values)}
 
 
 class _Jobs:
