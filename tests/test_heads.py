@@ -37,6 +37,22 @@ def test_the_head_of_a_task_and_its_labels_survive_every_format(kind, tmp_path):
         assert (found.labels, found.kind, checkpoints.labels(folder)) == (labels, kind, labels)
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_head_on_layers_of_its_own_goes_with_them_or_not_at_all(name, tmp_path):
+    tagger = dataclasses.replace(checkpoint(), labels=["O", "B-X"], kind="tags")
+    encoder = {each: x for each, x in tagger.weights.items() if each.startswith("encoder/")}
+    between = {"lstm/forwards/0/cell/kernel": np.ones((16, 8), np.float32), "mix/scale": np.ones(1, np.float32)}
+    head = {"classifier/kernel": np.ones((4, 2), np.float32), "classifier/bias": np.ones(2, np.float32)}
+    tagger.weights.clear()
+    tagger.weights.update(encoder | between | head)
+    left_out = checkpoints.write(tagger, str(tmp_path / name), name)
+    found = checkpoints.read(str(tmp_path / name))
+    if name in ("native", "keras_hub"):
+        assert left_out == [] and found.weights.keys() == tagger.weights.keys() and found.labels == tagger.labels
+    else:
+        assert left_out == sorted(between | head) and found.weights.keys() == encoder.keys() and found.labels is None
+
+
 @pytest.mark.parametrize(
     "kind, labels, architecture, problem, id2label",
     [
