@@ -34,7 +34,7 @@ def folder_of(options, choice, seed):
 def measure(options):
     """Does all runs that are not done yet: one seed of every choice, then the next seed."""
     for seed in options.seeds.split(","):
-        for choice in PAPER:
+        for choice in options.choices.split(","):
             folder = folder_of(options, choice, seed)
             if (folder / "eval_results.json").exists():
                 continue
@@ -70,6 +70,7 @@ def main():
     for name in ("data_dir", "init_checkpoint", "work_dir"):
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
     parser.add_argument("--seeds", default="1,2,3,4,5", help="numbers with commas")
+    parser.add_argument("--choices", default=",".join(PAPER), help="which of them to do, with commas")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("more", nargs="*", help="flags of run_classifier.py, behind --")
     options = parser.parse_args()

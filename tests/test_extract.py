@@ -96,6 +96,8 @@ def test_words_that_spaces_alone_part_keep_their_punctuation(folder):
         ("mean", lambda tokens: tokens.mean(0)),
         ("max", lambda tokens: tokens.max(0)),
         ("mean_max", lambda tokens: np.append(tokens.mean(0), tokens.max(0))),
+        ("last", lambda tokens: tokens[-1]),
+        ("weighted_mean", lambda tokens: np.average(tokens, axis=0, weights=range(1, len(tokens) + 1))),
     ],
 )
 def test_whole_texts_are_pooled_over_all_their_tokens(pooling, pooled, folder):

@@ -76,11 +76,14 @@ VECTORS = tf.constant([[[1.0, 5.0]], [[2.0, 3.0]], [[9.0, 1.0]], [[4.0, -4.0]]])
         ("mean", [[4, 3], [4, -4]]),
         ("max", [[9, 5], [4, -4]]),
         ("mean_max", [[4, 3, 9, 5], [4, -4, 4, -4]]),
+        ("mean_sqrt_len", [[12 / 3**0.5, 9 / 3**0.5], [4, -4]]),
+        ("weighted_mean", [[32 / 6, 14 / 6], [4, -4]]),
+        ("last", [[9, 1], [4, -4]]),
     ],
 )
 def test_tokens_of_a_text_become_one_vector(pooling, expected):
     found = features.text_vectors(VECTORS, tf.constant([0, 0, 0, 1]), 2, pooling)
-    assert found[:, 0].numpy().tolist() == expected
+    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-6)
 
 
 def test_pieces_of_a_word_become_one_vector_and_vectors_get_length_1():

@@ -12,6 +12,7 @@ import pkgutil
 from bert_tf.config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.quiet import start_tensorflow
+from bert_tf.sentence_vectors import SentenceVectors
 
 HUB = "hf://"
 READ_ALONE = ("saved_model",)  # what no checkpoint is written as: an export is a task's
@@ -28,6 +29,7 @@ class Checkpoint:
 
     labels: the names of what its head sorts into, in the order of its outputs. kind: what the head answers, "class",
     "several" (any number of labels), "number", "choice", "span" or "tags" (a label for each word).
+    sentence_vectors: how it was made to give vectors of whole texts.
     """
 
     config: BertConfig
@@ -36,6 +38,7 @@ class Checkpoint:
     lower_case: bool | None = None
     labels: list | None = None
     kind: str | None = None
+    sentence_vectors: SentenceVectors | None = None
 
 
 def names():

@@ -3,7 +3,7 @@
 import os
 import re
 
-from bert_tf import torch_pickle
+from bert_tf import sentence_vectors, torch_pickle
 from bert_tf.checkpoint_files import (
     read_json,
     read_safetensors,
@@ -102,6 +102,7 @@ def read(path):
         lower_case=lower_case,
         labels=labels(path) if kind in LABELLED else None,
         kind=kind,
+        sentence_vectors=sentence_vectors.read(path),
     )
 
 
@@ -156,6 +157,7 @@ def write(checkpoint, folder):
         write_safetensors(os.path.join(beside, "model.safetensors"), arrays, maker="pt")
         length = config.max_position_embeddings
         write_text_side(beside, checkpoint, tokenizer_class="BertTokenizer", model_max_length=length)
+        sentence_vectors.write(beside, checkpoint)
     return sorted(checkpoint.weights.keys() - used)
 
 

@@ -8,7 +8,7 @@ import logging
 import os
 import re
 
-from bert_tf import saved_steps
+from bert_tf import saved_steps, sentence_vectors
 from bert_tf.checkpoint_files import (
     read_json,
     read_safetensors,
@@ -46,7 +46,13 @@ def read(path):
     vocabulary, lower_case = read_text_side(folder)
     labels, kind = _task_side(folder)
     return Checkpoint(
-        config=config, weights=weights, vocabulary=vocabulary, lower_case=lower_case, labels=labels, kind=kind
+        config=config,
+        weights=weights,
+        vocabulary=vocabulary,
+        lower_case=lower_case,
+        labels=labels,
+        kind=kind,
+        sentence_vectors=sentence_vectors.read(folder),
     )
 
 
@@ -65,6 +71,7 @@ def write(checkpoint, folder):
         write_safetensors(os.path.join(beside, WEIGHTS), checkpoint.weights, maker="bert_tf")
         write_text_side(beside, checkpoint)
         write_task_side(beside, checkpoint)
+        sentence_vectors.write(beside, checkpoint)
     return []
 
 

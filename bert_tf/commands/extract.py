@@ -10,8 +10,12 @@ or .tsv, .csv or .jsonl with a column text; - is standard input, a text a line. 
 --layers: numbers with commas, 0 for the first layer and -1 for the last, or embeddings, last, second_to_last,
 sum_last_four, concat_last_four, all. A text that is longer than max_seq_length is read in windows that overlap, and
 each token has its vector from the window that shows most on both sides of it; --long_texts=cut cuts the text instead.
+
+A folder of sentence-transformers says how its model makes vectors of whole texts, which holds where neither --pooling
+nor --normalize is given. Other models' are the mean of the tokens.
 """
 
+import argparse
 import os
 import sys
 import time
@@ -41,10 +45,11 @@ def add_arguments(parser):
     parser.add_argument("--unit", choices=vector_choice.UNITS, help="what has a vector (token)")
     parser.add_argument("--layers", default="last", help="layers that are wanted (last)")
     parser.add_argument("--layer_weights", default="", metavar="NUMBERS", help="one vector: their sum, each times this")
-    parser.add_argument("--pooling", choices=vector_choice.POOLINGS, help="tokens of a sentence to one vector (mean)")
+    parser.add_argument("--pooling", choices=vector_choice.POOLINGS, help="tokens of a sentence to one vector")
     parser.add_argument("--word_vectors", choices=vector_choice.WORD_VECTORS, help="pieces of a word to one (first)")
     parser.add_argument("--words", choices=vector_choice.WORDS, help="what parts words: as BERT does (text), or spaces")
-    parser.add_argument("--normalize", action="store_true", help="make every vector of length 1")
+    length_1 = argparse.BooleanOptionalAction
+    parser.add_argument("--normalize", action=length_1, default=None, help="make every vector of length 1")
     parser.add_argument("--max_seq_length", type=int, default=128, help="tokens that the model reads at once (128)")
     parser.add_argument("--long_texts", choices=("windows", "cut"), default="windows", help="what is longer (windows)")
     parser.add_argument("--doc_stride", type=int, default=0, help="from window to window (half of max_seq_length)")
@@ -123,16 +128,35 @@ def chosen(arguments, checkpoint):
             "positions: choose a shorter length; longer texts are read in windows."
         )
     windows = arguments.long_texts == "windows"
+    pooling, normalize = pooling_of(arguments, checkpoint.sentence_vectors)
     return vector_choice.VectorChoice(
         layers=vector_choice.choose(arguments.layers, config.num_hidden_layers, arguments.layer_weights),
         unit=arguments.unit or "token",
-        pooling=arguments.pooling or "mean",
+        pooling=pooling,
         word_vectors=arguments.word_vectors or "first",
         words=arguments.words or "text",
-        normalize=arguments.normalize,
+        normalize=normalize,
         max_seq_length=arguments.max_seq_length,
         stride=(arguments.doc_stride or arguments.max_seq_length // 2) if windows else 0,
     )
+
+
+def pooling_of(arguments, said):
+    """The pooling, and the units whose vectors get length 1: as the flags say, without them as the checkpoint does.
+
+    said: a SentenceVectors, or None. UserError where its way is none that there is here.
+    """
+    if said is None or (arguments.pooling, arguments.normalize) != (None, None):
+        return arguments.pooling or "mean", vector_choice.UNITS if arguments.normalize else ()
+    if not (arguments.export or arguments.unit == "sentence"):
+        return "mean", ()
+    if not said.is_known:
+        raise UserError(
+            f"{arguments.source} makes vectors of texts with {said.pooling}, which there is not here: give a pooling."
+        )
+    length = ", of length 1" if said.normalize else ""
+    print(f"Vectors of texts as {arguments.source} says: {said.pooling} of the tokens{length}.", file=sys.stderr)
+    return said.pooling, ("sentence",) if said.normalize else ()
 
 
 def single(arguments):
@@ -217,7 +241,7 @@ def export(arguments, checkpoint, choice):
     about = {
         "layers": [str(name) for name in choice.layers.names],
         "pooling": choice.pooling,
-        "normalize": choice.normalize,
+        "normalize": "sentence" in choice.normalize,
         "max_seq_length": choice.max_seq_length,
         "do_lower_case": tokenizer.lower_case,
         "attention": arguments.attention,

@@ -105,7 +105,7 @@ class Extractor:
             pooling = "cls" if choice.pooling == "pooled" else choice.pooling
             texts = tf.cast(sources.value_rowids(), tf.int32)
             vectors = features.text_vectors(vectors, texts, tf.cast(sources.nrows(), tf.int32), pooling)
-        return features.normalized(vectors) if choice.normalize else vectors
+        return features.normalized(vectors) if choice.unit in choice.normalize else vectors
 
     def signatures(self):
         """The signatures of an export, both of `text`, string [B], a text or "first ||| second" each.

@@ -23,10 +23,20 @@ def text_vectors(vectors, texts, count, pooling):
     """Tokens as one vector for each text: [M, K, E] -> [count, K, E], or [count, K, 2 * E] of "mean_max".
 
     texts: int32 [M], ascending, the text of each token; each has its first token ([CLS]) and possibly others.
-    pooling: "cls", "mean", "max" or "mean_max"; [CLS] and [SEP] count like other tokens.
+    pooling: as of a VectorChoice, "pooled" excepted; [CLS] and [SEP] count like other tokens.
     """
+    firsts = tf.searchsorted(texts, tf.range(count))
     if pooling == "cls":
-        return tf.gather(vectors, tf.searchsorted(texts, tf.range(count)))
+        return tf.gather(vectors, firsts)
+    if pooling == "last":
+        return tf.gather(vectors, tf.searchsorted(texts, tf.range(count), side="right") - 1)
+    if pooling == "weighted_mean":
+        places = tf.range(1, tf.size(texts) + 1) - tf.gather(firsts, texts)  # of a text's first token 1
+        places = tf.cast(places, vectors.dtype)[:, None, None]
+        return tf.math.segment_sum(vectors * places, texts) / tf.math.segment_sum(places, texts)
+    if pooling == "mean_sqrt_len":
+        ones = tf.ones_like(vectors[:, :1, :1])
+        return tf.math.segment_sum(vectors, texts) / tf.sqrt(tf.math.segment_sum(ones, texts))
     mean, largest = tf.math.segment_mean, tf.math.segment_max
     pools = {"mean": [mean], "max": [largest], "mean_max": [mean, largest]}[pooling]
     return tf.concat([pool(vectors, texts) for pool in pools], -1)

@@ -8,7 +8,7 @@ import dataclasses
 from bert_tf.errors import UserError
 
 UNITS = ("token", "word", "sentence")
-POOLINGS = ("cls", "mean", "max", "mean_max", "pooled")
+POOLINGS = ("cls", "mean", "max", "mean_max", "mean_sqrt_len", "weighted_mean", "last", "pooled")
 WORDS = ("text", "spaces")
 WORD_VECTORS = ("first", "mean")
 EMBEDDINGS, ALL = "embeddings", "all"
@@ -113,10 +113,11 @@ class VectorChoice:
     """What is wanted of a text.
 
     unit: a vector for each of its tokens ([CLS] and [SEP] too), for each word, or one for the whole.
-    pooling: how the tokens become one: that of [CLS], their mean or largest number, both, or the pooler's answer.
+    pooling: how the tokens become one: that of [CLS], their mean or largest number, both, their sum divided by the
+        root of their count, a mean in which the n-th counts n times, the last one, or the pooler's answer.
     word_vectors: that of a word's first piece (Devlin et al. 2018, section 5.3), or the mean of its pieces.
     words: what parts them, spaces and punctuation ("text"), or "spaces" alone, as in a treebank's own words.
-    normalize: divides every vector by its length.
+    normalize: the units whose vectors are divided by their length.
     stride: pieces from the start of a window of a long text to the next; 0: what does not fit is cut off.
     """
 
@@ -125,7 +126,7 @@ class VectorChoice:
     pooling: str = "mean"
     word_vectors: str = "first"
     words: str = "text"
-    normalize: bool = False
+    normalize: tuple = ()
     max_seq_length: int = 128
     stride: int = 64
 
