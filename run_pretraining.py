@@ -73,6 +73,7 @@ class Flags(DeviceFlags):
     short_seq_prob: float = flag(0.1, "Share of rows that are made shorter.")
     dupe_factor: int = flag(10, "Passes over the text, each with other pairs; where there are none, 1 unless given.")
     compress_records: bool = flag(False, "Write records as .tfrecord.gz: half the size on disk, more time.")
+    records_dir: str = flag("", "Folder of the records, which several runs may share; without, one in output_dir.")
     next_sentence_weight: float = flag(1.0, "Weight of the next sentence loss; 0: masked LM only, rows of one segment.")
     random_seed: int = flag(12345, "Seed of everything random.")
     num_workers: int = flag(os.cpu_count() or 1, "Processes that make records; the records do not depend on it.")
@@ -102,7 +103,7 @@ class Flags(DeviceFlags):
 # What may differ between two starts of one run, as it does not decide what is learned.
 FREE_FLAGS = (
     frozenset(
-        "output_dir num_workers prepare_only do_train do_eval do_export export_attention eval_batch_size "
+        "output_dir records_dir num_workers prepare_only do_train do_eval do_export export_attention eval_batch_size "
         "max_eval_steps num_train_steps save_checkpoints_steps keep_checkpoint_max".split()
     )
     | DEVICE_FLAGS
@@ -127,12 +128,12 @@ def main():
         if folder.writes:
             config, manifest = preparation.prepare(plan, options, folder)
         else:
-            config, manifest = preparation.wait_for_first_worker(folder)
+            config, manifest = preparation.wait_for_first_worker(options, folder)
     print(records.describe(manifest["statistics"]), flush=True)
     for warning in manifest["warnings"]:
         print(f"Warning: {warning}", flush=True)
     if options.prepare_only:
-        print(f"The records are in {folder.file('records')}.")
+        print(f"The records are in {preparation.records_folder(options, folder)}.")
         return
     if is_finished(folder, options):
         print(f"Nothing is left to do: this run is finished. All of it is in {folder.path}.")
@@ -204,7 +205,7 @@ def learn(options, plan, train_config, masking, manifest, folder):
         train_state.load_weights(weights.variables(model), folder.checkpoints)
     if options.do_eval:
         with folder.phase("evaluate"):
-            conclude(Evaluator(task, model, train_config, strategy)(), task, train_config, folder)
+            conclude(Evaluator(task, model, train_config, strategy)(), task, train_config, manifest, folder)
     if options.do_export and folder.writes:
         with folder.phase("export"):
             show(task, model, tokenizer, folder)
@@ -224,12 +225,12 @@ def task_of(options, plan, masking, manifest, tokenizer):
     )
 
 
-def conclude(results, task, train_config, folder):
+def conclude(results, task, train_config, manifest, folder):
     """Prints and writes what was reached on held-out text, beside what frequencies alone reach."""
     from bert_tf.tasks.pretraining import unigram_loss
 
     held_out = task.eval_batches(train_config.eval_batch_size).take(train_config.max_eval_steps)
-    results["unigram_masked_lm_loss"] = unigram_loss(records.token_counts(folder.file("records")), held_out)
+    results["unigram_masked_lm_loss"] = unigram_loss(records.token_counts(manifest), held_out)
     folder.write_json("eval_results.json", results)
     folder.log(train_config.num_train_steps, {f"eval_{name}": value for name, value in results.items()})
     print("On held-out text:")

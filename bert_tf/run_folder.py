@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 
-from bert_tf import saved_steps, whole_files
+from bert_tf import folder_lock, saved_steps, whole_files
 from bert_tf.errors import UserError
 
 NOT_IN_PATHS = set("[]*?\\") - {os.sep}  # TensorFlow takes the path of a checkpoint for a pattern
@@ -92,20 +92,12 @@ class RunFolder:
     def _lock(self):
         """Holds the folder until `close` or the end of this process; where a file system has no locks, does nothing."""
         try:
-            import fcntl
-        except ImportError:  # not on Windows
-            return
-        self._held = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._held = folder_lock.hold(self.path)
         except BlockingIOError:
-            self.close()
             process = (read_json(self.file("run.json")) or {}).get("process", "unknown")
             raise UserError(
                 f"Another process ({process}) is at work in {self.path}: wait for its end, or choose another folder."
             ) from None
-        except OSError:
-            return
 
     def close(self):
         """Lets go of the folder and of the file of events; nothing is to be written into it any more."""

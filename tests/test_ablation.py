@@ -239,7 +239,7 @@ def test_an_interruption_lets_the_runs_save_what_they_have(tmp_path, monkeypatch
     with pytest.raises(KeyboardInterrupt), ablation._Jobs(str(tmp_path), 2) as working:
         for name in "ab":
             monkeypatch.chdir(tmp_path / name)
-            working.start(f"tasks/{name}", [sys.executable, "-c", SAVES_WHEN_STOPPED])
+            working.start(f"tasks/{name}", [sys.executable, "-c", SAVES_WHEN_STOPPED], shares=1)
         while not all((tmp_path / name / "ready").exists() for name in "ab"):
             time.sleep(0.01)
         raise KeyboardInterrupt
@@ -256,10 +256,10 @@ while not pathlib.Path(sys.argv[2]).exists():
 
 
 def test_jobs_go_on_at_once_on_cores_of_their_own_after_what_they_need(tmp_path, monkeypatch):
-    """Each of two runs waits for the other: one after the other they would never end."""
+    """Each of two runs waits for the other: one after the other they would never end. The first has all cores."""
     path = f"{tmp_path}/pretraining/x"
     runs = {
-        "pretraining/x": ["-c", "import time; time.sleep(0.3); open('first', 'w')", f"--output_dir={path}"],
+        "pretraining/x": ["-c", WAITS_FOR_THE_OTHER, "first", ".", f"--output_dir={path}"],
         "tasks/a": ["-c", f"open('first'){WAITS_FOR_THE_OTHER}", "a", "b", f"--init_checkpoint={path}"],
         "tasks/b": [
             "-c",
@@ -274,8 +274,9 @@ def test_jobs_go_on_at_once_on_cores_of_their_own_after_what_they_need(tmp_path,
         ablation_plan, "commands", lambda plan: [(name, [sys.executable, *c]) for name, c in runs.items()]
     )
     ablation.run(plan_of(f"{tmp_path}/", "objectives"), jobs=2)  # as a shell completes it
-    first, second = (set(json.loads((tmp_path / name).read_text())) for name in "ab")
+    alone, first, second = (set(json.loads((tmp_path / name).read_text())) for name in ("first", "a", "b"))
     cores = os.sched_getaffinity(0)
+    assert alone == cores
     assert first | second == cores and (len(cores) == 1 or not first & second)
 
 

@@ -1,8 +1,11 @@
 """Text to record shards: the same bytes by any way, going on after an interruption, and the mistakes of users."""
 
+import functools
 import json
 import os
 import random
+import threading
+import time
 from pathlib import Path
 from unittest import mock
 
@@ -10,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_tf import folder_lock
 from bert_tf.errors import UserError
 from bert_tf.pipeline import read_records
 from bert_tf.pretraining import buckets, shards, workers
@@ -175,6 +179,24 @@ def test_records_that_are_ready_are_not_made_again_and_the_work_is_removed(tmp_p
     monkeypatch.setattr(workers, "write_shard", None)
     assert prepare(tmp_path / "r", options(vocab_file), input_file=text) == first
     assert not {"work", "options.json"} & set(os.listdir(tmp_path / "r"))
+
+
+def test_records_that_another_process_makes_are_waited_for(tmp_path, vocab_file, text, capsys):
+    pytest.importorskip("fcntl", reason="locks of folders are those of POSIX")
+    folder = tmp_path / "records"
+    folder.mkdir()
+    make = functools.partial(prepare, folder, options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+    held, made = folder_lock.hold(folder), []
+    waiting = threading.Thread(target=lambda: made.append(make()))
+    waiting.start()
+    said = ""
+    while "Waiting for another process that makes the records" not in said:
+        said += capsys.readouterr().out
+        time.sleep(0.01)
+    assert waiting.is_alive() and not list(folder.iterdir())
+    os.close(held)
+    waiting.join()
+    assert made[0]["train_files"] and make() == made[0]
 
 
 def test_other_options_or_other_text_in_the_same_folder_are_named(tmp_path, vocab_file, text):

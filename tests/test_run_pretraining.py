@@ -162,6 +162,19 @@ def test_records_are_made_alone_and_trained_on_with_other_flags_for_training(tmp
     assert not any("Traceback" in line for line in complaints)
 
 
+def test_runs_with_other_masks_share_their_records(tmp_path):
+    asked = {"input_file": write_texts(tmp_path) / "good.txt", "records_dir": tmp_path / "shared"}
+    assert script(tmp_path / "first", **asked, prepare_only=True)[0] == 0
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "shared").iterdir()}
+    asked |= {"vocab_file": tmp_path / "first" / "vocab.txt", "masking_mix": "100/0/0", "num_train_steps": 2}
+    assert script(tmp_path / "second", **asked, do_export=False)[0] == 0
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "shared").iterdir()} == before
+    assert (tmp_path / "second" / "eval_results.json").exists()
+    assert not any((tmp_path / run / "records").exists() for run in ("first", "second"))
+    code, _, complaints = script(tmp_path / "third", **asked, next_sentence_weight=0)
+    assert (code, len(complaints)) == (2, 1) and "shared holds records made with another" in complaints[0]
+
+
 def test_without_pairs_there_is_one_pass_over_the_text_unless_more_are_asked_for(tmp_path):
     for number, asked in enumerate(({}, {"static_masking": True})):
         asked |= {"input_file": write_texts(tmp_path / str(number)) / "good.txt", "dupe_factor": None}

@@ -74,7 +74,7 @@ def _sources(patterns, options):
 
 
 def prepare(plan, options, folder):
-    """Writes vocab.txt, bert_config.json and records/ into the run folder, or finds them there.
+    """Writes vocab.txt, bert_config.json and the records of a run, or finds them there.
 
     Returns the BertConfig and the manifest of the records.
     """
@@ -90,7 +90,7 @@ def prepare(plan, options, folder):
     folder.write_json("tokenizer_config.json", {"do_lower_case": plan.lower_case})
     with progress("records") as report:
         made = records.prepare(
-            folder.file("records"),
+            records_folder(options, folder),
             record_options(options, vocab_file, lower_case=plan.lower_case),
             input_file=options.input_file,
             eval_file=options.eval_file,
@@ -134,12 +134,16 @@ def _at_most(texts, characters):
         yield text
 
 
-def wait_for_first_worker(folder, seconds=3600):
+def records_folder(options, folder):
+    """Where the records of a run are: in its folder, or where several runs share them."""
+    return options.records_dir or folder.file("records")
+
+
+def wait_for_first_worker(options, folder, seconds=3600):
     """Returns the configuration and the records that the first of several workers makes in a folder they share."""
-    end = time.monotonic() + seconds
+    end, made = time.monotonic() + seconds, records_folder(options, folder)
     while time.monotonic() < end:
-        if os.path.exists(folder.file("records", records.MANIFEST)):
-            config = BertConfig.from_json_file(folder.file("bert_config.json"))
-            return config, records.open_records(folder.file("records"))
+        if os.path.exists(os.path.join(made, records.MANIFEST)) and os.path.exists(folder.file("bert_config.json")):
+            return BertConfig.from_json_file(folder.file("bert_config.json")), records.open_records(made)
         time.sleep(0.5)
     raise UserError(f"The first worker has not made records in {folder.path} within {seconds} seconds.")

@@ -10,6 +10,7 @@ turn each bucket into one shard (`shards`). What a folder holds when it is ready
   options.json, work/                 while it is being made: what was asked for, buckets, finished shards' statistics
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -19,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bert_tf import corpus, vocabulary, whole_files
+from bert_tf import corpus, folder_lock, vocabulary, whole_files
 from bert_tf.errors import UserError
 from bert_tf.pretraining.buckets import BucketWriter, bucket_path, deal, number_of_buckets
 from bert_tf.pretraining.shards import Job
@@ -71,27 +72,47 @@ def prepare(folder, options, *, input_file="", eval_file="", num_workers=1, prog
     meaning one; the records do not depend on it. -1 works inside this process. progress(done, total=..., text=...) is
     called after each piece of work.
     Raises UserError for wrong input, for a folder made with other options or input, and when a worker fails; what was
-    finished is kept, and the same call goes on from there. About 1.2 times the input is needed on disk besides the
-    records, until they are ready.
+    finished is kept, and the same call goes on from there. While another process makes them, it waits. About 1.2 times
+    the input is needed on disk besides the records, until they are ready.
     """
     folder = Path(folder)
     report = progress or (lambda done, total, text: None)
     wanted, sources = _wanted(options, input_file, eval_file)
-    if (folder / MANIFEST).exists():
-        manifest = open_records(folder)
-        _check_same(folder, manifest["wanted"], wanted)
-        _remove_work(folder)  # left where a call was killed right after it wrote the manifest
-        return manifest
-    ready = _dealt(folder, wanted, options, sources, report)
-    jobs = _jobs(folder, options, ready)
-    write_missing(jobs["eval"] + jobs["train"], num_workers, report)
-    return _finish(folder, wanted, jobs, ready)
+    with _alone(folder):
+        if (folder / MANIFEST).exists():
+            manifest = open_records(folder)
+            _check_same(folder, manifest["wanted"], wanted)
+            _remove_work(folder)  # left where a call was killed right after it wrote the manifest
+            return manifest
+        ready = _dealt(folder, wanted, options, sources, report)
+        jobs = _jobs(folder, options, ready)
+        write_missing(jobs["eval"] + jobs["train"], num_workers, report)
+        return _finish(folder, wanted, jobs, ready)
+
+
+@contextlib.contextmanager
+def _alone(folder):
+    """Makes the folder and holds it, after another process that is at work in it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"The folder {folder} cannot be made ({error.strerror}): choose another.") from None
+    try:
+        held = folder_lock.hold(folder)
+    except BlockingIOError:
+        print(f"Waiting for another process that makes the records in {folder}", flush=True)
+        held = folder_lock.hold(folder, wait=True)
+    try:
+        yield
+    finally:
+        os.close(held)
 
 
 def open_records(folder):
     """The manifest of a folder of records, after checking that each shard is there and whole.
 
-    manifest["train_files"] and manifest["eval_files"] are full paths; manifest["statistics"] has one entry a split.
+    manifest["folder"], manifest["train_files"] and manifest["eval_files"] are full paths; manifest["statistics"] has an
+    entry for each split.
     Raises UserError naming the file that is missing or has another size.
     """
     folder = Path(folder)
@@ -107,6 +128,7 @@ def open_records(folder):
         if size != shard["bytes"]:
             found = "is missing" if size is None else f"has {size} bytes, not {shard['bytes']}"
             raise UserError(f"{path} {found}; delete {folder} and prepare the records again.")
+    manifest["folder"] = str(folder)
     for split in ("train", "eval"):
         manifest[f"{split}_files"] = [str(folder / s["file"]) for s in manifest["shards"] if s["split"] == split]
     return manifest
@@ -271,9 +293,10 @@ def _finish(folder, wanted, jobs, ready):
 
 def _remove_work(folder):
     shutil.rmtree(folder / WORK, ignore_errors=True)
-    (folder / OPTIONS).unlink(missing_ok=True)
+    if (folder / OPTIONS).exists():  # shared records may lie where nothing can be changed
+        (folder / OPTIONS).unlink()
 
 
-def token_counts(folder):
-    """How often each id occurs in the training documents of a folder of records: int64 [V]."""
-    return np.load(Path(folder) / COUNTS)
+def token_counts(manifest):
+    """How often each id occurs in the training documents of records: int64 [V]."""
+    return np.load(Path(manifest["folder"]) / COUNTS)

@@ -12,7 +12,7 @@ from bert_tf.progress import progress
 from bert_tf.run_folder import read_json
 from bert_tf.studies import ablation_plan
 
-FREE_FLAGS = DEVICE_FLAGS | {"num_workers"}  # what numbers do not depend on
+FREE_FLAGS = DEVICE_FLAGS | {"num_workers", "records_dir"}  # what numbers do not depend on
 OWN_PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file")  # as the folder and order of tables say
 PAUSE = 0.2  # seconds between two looks at what is running
 KEPT_ON_THE_WAY = ("save_checkpoints_steps", "keep_checkpoint_max")  # only the table of steps needs them
@@ -32,7 +32,7 @@ def run(plan, jobs=1):
             ready = [name for name in waiting if not needed & _needs(plan.folder, wanted[name], wanted)]
             if ready and working.free:
                 waiting.remove(ready[0])
-                working.start(ready[0], wanted[ready[0]])
+                working.start(ready[0], wanted[ready[0]], shares=1 if len(ready) > 1 or working.runs else jobs)
             else:
                 working.wait_for_one()
             report(len(wanted) - len(waiting) - len(working.runs), ", ".join(working.runs))
@@ -50,7 +50,7 @@ class _Jobs:
     """Runs that go on at once, each on cores of its own where the system lets one say so.
 
     Those that go on when it ends are told to stop, and save what they have learned.
-    runs: {name: (process, its cores)}; free: the cores of those that may be started.
+    runs: {name: (process, its shares of the cores)}; free: the shares that nobody has.
     """
 
     def __init__(self, folder, count):
@@ -67,13 +67,14 @@ class _Jobs:
         for process, _ in self.runs.values():
             process.wait()
 
-    def start(self, name, command):
-        cores, log = self.free.pop(0), self._log(name)
+    def start(self, name, command, shares):
+        taken, log = [self.free.pop(0) for _ in range(shares)], self._log(name)
+        cores = [core for share in taken for core in share]
         os.makedirs(os.path.dirname(log), exist_ok=True)
         with open(log, "a", encoding="utf-8") as file:
             print(time.strftime("%Y-%m-%d %H:%M:%S"), shlex.join(command), file=file, flush=True)
             process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
-        self.runs[name] = process, cores
+        self.runs[name] = process, taken
         if cores:
             os.sched_setaffinity(process.pid, cores)
 
@@ -82,8 +83,8 @@ class _Jobs:
         while not (ended := [name for name, (process, _) in self.runs.items() if process.poll() is not None]):
             time.sleep(PAUSE)
         for name in ended:
-            process, cores = self.runs.pop(name)
-            self.free.append(cores)
+            process, taken = self.runs.pop(name)
+            self.free.extend(taken)
             if process.returncode:
                 told = f"{name} ended with code {process.returncode}: see {self._log(name)}"
                 raise UserError(f"{told}, then start the same command again.")

@@ -9,6 +9,7 @@ import sys
 from bert_tf import saved_steps
 from bert_tf.errors import UserError
 
+RECORD_FLAGS = ("next_sentence_weight",)  # of those in which variants differ: what decides their records
 SCRIPTS = {"squad": "run_squad"}  # every other task is one of run_classifier
 ENGLISH = re.compile(r"[^a-z0-9]+")
 
@@ -115,6 +116,8 @@ def commands(plan):
 
 def _of_pretraining(plan, variant):
     flags = {"input_file": plan.input_file, "do_export": False, **plan.pretraining, **variant.pretraining}
+    deciding = {flag: variant.pretraining[flag] for flag in RECORD_FLAGS if flag in variant.pretraining}
+    flags["records_dir"] = os.path.join(plan.folder, "records", named(deciding) or "bert")
     if variant.model:
         flags["bert_config_file"] = os.path.join(plan.folder, "models", f"{'-'.join(map(str, variant.model))}.json")
     if any(each.share < 1 for each in plan.variants):
