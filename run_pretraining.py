@@ -75,6 +75,7 @@ class Flags(DeviceFlags):
     compress_records: bool = flag(False, "Write records as .tfrecord.gz: half the size on disk, more time.")
     records_dir: str = flag("", "Folder of the records, which several runs may share; without, one in output_dir.")
     next_sentence_weight: float = flag(1.0, "Weight of the next sentence loss; 0: masked LM only, rows of one segment.")
+    keep_pairs: bool = flag(False, "Without next sentence loss: rows of two texts nevertheless, as with it.")
     random_seed: int = flag(12345, "Seed of everything random.")
     num_workers: int = flag(os.cpu_count() or 1, "Processes that make records; the records do not depend on it.")
     prepare_only: bool = flag(False, "Write vocabulary and records, then stop.")
@@ -118,7 +119,8 @@ TEXT_FLAGS = frozenset(
 def main():
     demonstration = not flags.given("input_file")
     options = flags.read(Flags, instead=DEMONSTRATION if demonstration else {})
-    if not (options.next_sentence_weight or options.static_masking or flags.given("dupe_factor")):
+    has_pairs = options.next_sentence_weight or options.keep_pairs
+    if not (has_pairs or options.static_masking or flags.given("dupe_factor")):
         options = dataclasses.replace(options, dupe_factor=1)  # each pass would have the same texts
     train_config, masking = flags.part(TrainConfig, options), flags.part(MaskingConfig, options)
     plan = preparation.plan(options, lower_case_given=flags.given("do_lower_case"))

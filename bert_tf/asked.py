@@ -49,14 +49,12 @@ def read(path, inputs, *, columns=(), id_column=None, label=None):
         the id; without it, the number of the text, from 0. label: the column of a table with the label.
     Raises UserError for a missing column, an empty file, and what is not UTF-8, with the line.
     """
-    if path == STANDARD_INPUT:
-        return _lines(path, inputs)
-    if _kind(path) == SQUAD:
-        if columns or id_column:
-            raise UserError(f"text_columns and id_column are for tables, and {path} is none: leave them out.")
-        return _questions(path, inputs)
-    is_table = _kind(path) in tables.KINDS
-    return _rows(path, inputs, columns, id_column, label) if is_table else _lines(path, inputs)
+    if path != STANDARD_INPUT and _kind(path) in tables.KINDS:
+        return _rows(path, inputs, columns, id_column, label)
+    if columns or id_column:
+        name = "standard input" if path == STANDARD_INPUT else path
+        raise UserError(f"text_columns and id_column are for tables, and {name} is none: leave them out.")
+    return _questions(path, inputs) if _kind(path) == SQUAD else _lines(path, inputs)
 
 
 def _kind(path):
@@ -85,7 +83,8 @@ def _rows(path, inputs, columns, id_column, label):
         place = f"line {line} of {path}"
         if len(found) != expected or not all(isinstance(text, str) for text in found):
             raise UserError(f"In {place} there is {found!r}; expected {expected} texts in {', '.join(columns)}.")
-        yield Example(str(row.get(id_column, number)), tuple(found), row.get(label) if label else None, place)
+        identifier = str(number) if id_column is None else tables.identifier(row, id_column, place)
+        yield Example(identifier, tuple(found), row.get(label) if label else None, place)
 
 
 def _named(path, inputs, row):

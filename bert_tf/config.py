@@ -59,6 +59,8 @@ class BertConfig:
         self._expect("encoder", str, ENCODERS.__contains__, f"one of {', '.join(ENCODERS)}")
         if self.encoder in ENCODERS[1:3]:
             self._expect("hidden_size", int, lambda width: not width % 2, "an even number, for LSTMs")
+        if self.is_causal and self.encoder == "lstm":
+            raise UserError("The encoder lstm reads from both sides: leave out left_to_right, or choose encoder=bert.")
         if self.hidden_size % self.num_attention_heads:
             raise UserError(
                 f"hidden_size {self.hidden_size} cannot be shared out among {self.num_attention_heads} attention "
@@ -75,6 +77,11 @@ class BertConfig:
     def head_size(self):
         """Width of one attention head."""
         return self.hidden_size // self.num_attention_heads
+
+    @property
+    def layers_with_states(self):
+        """How many layers have states beside the embeddings."""
+        return 0 if self.encoder == "static" else self.num_hidden_layers
 
     @classmethod
     def of_size(cls, size, **changes):

@@ -12,7 +12,7 @@ from bert_tf.errors import UserError
 EPSILON = 1e-6  # the original's, outside the root
 NO_DECAY = re.compile(r"norm/|bias")  # the original's "LayerNorm|layer_norm|bias", in our names
 LAYER = re.compile(r"encoder/layers/(\d+)/")
-EMBEDDINGS = "encoder/embeddings/"
+EMBEDDINGS = ("encoder/embeddings/", "encoder/token_embeddings")
 FUSED = "query_key_value/kernel"  # three matrices side by side; LAMB treats each by itself, as the original would
 
 

@@ -7,7 +7,22 @@ those of the step before. What the inputs do to a state is one product over all 
 
 import dataclasses
 
+import keras
 import tensorflow as tf
+
+
+def lstm(size_in, size, dtype, **options):
+    """A built keras.layers.LSTM that returns sequences, for a Recurrence: [B, T, size_in] -> [B, T, size]."""
+    made = keras.layers.LSTM(size, return_sequences=True, recurrent_initializer=_Orthogonal(), dtype=dtype, **options)
+    made.build((None, None, size_in))
+    return made
+
+
+class _Orthogonal(keras.initializers.Orthogonal):
+    """Drawn in float32: TensorFlow has no QR decomposition of bfloat16."""
+
+    def __call__(self, shape, dtype=None):
+        return tf.cast(super().__call__(shape, "float32"), dtype or "float32")
 
 
 class Recurrence:

@@ -13,6 +13,7 @@ from bert_tf.errors import UserError
 from bert_tf.quiet import start_tensorflow
 from bert_tf.run_folder import RunFolder
 
+OF_BERT = ("bert", "bilstm_on_top")  # encoders with the same layers
 PRETRAINING = "runs/pretraining"  # where run_pretraining.py leaves its run if no flag says otherwise
 
 
@@ -55,6 +56,8 @@ def find(options, *, lower_case_given):
     """
     checkpoint = _checkpoint(options.init_checkpoint)
     config = _config(options, checkpoint)
+    if checkpoint:
+        _expect_encoder(options.init_checkpoint, checkpoint.config.encoder, config.encoder)
     known = checkpoint.vocabulary if checkpoint else None
     if options.vocab_file:
         known = vocabulary.read(
@@ -90,12 +93,17 @@ def _checkpoint(path):
     return checkpoints.read(path)
 
 
+def _expect_encoder(path, there, wanted):
+    """Raises UserError where the weights of one encoder are of no use to another, which would begin from nothing."""
+    if wanted != there and not (there in OF_BERT and wanted in (*OF_BERT, "static")):
+        raise UserError(f"{path} has the encoder {there}, of which {wanted} can take nothing: choose encoder={there}.")
+
+
 def _config(options, checkpoint):
     config = _config_of_files(options, checkpoint)
-    if getattr(options, "left_to_right", False):
-        config = dataclasses.replace(config, is_causal=True)
-    encoder = getattr(options, "encoder", "")
-    return dataclasses.replace(config, encoder=encoder) if encoder else config
+    encoder = getattr(options, "encoder", "") or config.encoder
+    is_causal = getattr(options, "left_to_right", False) or config.is_causal
+    return dataclasses.replace(config, encoder=encoder, is_causal=is_causal)
 
 
 def _config_of_files(options, checkpoint):

@@ -12,6 +12,7 @@ import numpy as np
 from bert_tf.errors import UserError
 
 PRE_TRAINED = ("encoder/", "masked_lm/", "next_sentence/")  # where another shape means another model, not another task
+HEADS = ("classifier/", "span/", "lstm/", "mix/")  # of tasks
 
 
 def named(model):
@@ -111,9 +112,12 @@ def compared(model, arrays):
     shapes = {
         name: (tuple(array.shape), tuple(variables[name].shape)) for name, array in arrays.items() if name in variables
     }
+    fitting = [name for name in variables if name in shapes and shapes[name][0] == shapes[name][1]]
+    ours, theirs, fit = ({name for name in names if name.startswith(HEADS)} for names in (variables, arrays, fitting))
+    left = set() if ours == theirs == fit else fit  # a part of another head would begin with what it knew of that
     return LoadReport(
-        loaded=[name for name in variables if name in shapes and shapes[name][0] == shapes[name][1]],
-        fresh=[name for name in variables if name not in arrays],
+        loaded=[name for name in fitting if name not in left],
+        fresh=[name for name in variables if name not in arrays or name in left],
         unused=[name for name in arrays if name not in variables],
         refused=[(name, given, expected) for name, (given, expected) in shapes.items() if given != expected],
     )
@@ -123,7 +127,8 @@ def assign(model, arrays):
     """Puts {canonical name: array} into the model and returns a LoadReport.
 
     Raises UserError, before anything is assigned, where a shape of the encoder or of a pre-training head does not fit.
-    A head of a task that does not fit (another number of labels) is refused in the report and stays fresh.
+    A head of a task that does not fit (another number of labels, other layers) stays fresh as a whole; shapes that do
+    not fit are refused in the report.
     """
     report = compared(model, arrays)
     expect_no_refusal(report)

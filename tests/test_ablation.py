@@ -34,8 +34,8 @@ def flags(command):
 def test_what_is_pre_trained_alike_is_pre_trained_once_and_before_what_needs_it(tmp_path):
     runs = dict(ablation_plan.commands(plan_of(tmp_path, "objectives", "masking", "encoders")))
     pretrained = [name for name in runs if name.startswith("pretraining/")]
-    ltr = "pretraining/left_to_right_true_next_sentence_weight_0"
-    assert pretrained[:3] == ["pretraining/bert", "pretraining/next_sentence_weight_0", ltr]
+    ltr = "pretraining/keep_pairs_true_left_to_right_true_next_sentence_weight_0"
+    assert pretrained[:3] == ["pretraining/bert", "pretraining/keep_pairs_true_next_sentence_weight_0", ltr]
     assert len(pretrained) == 3 + 5 + 1 and len(runs) == len(pretrained) + 4 + 5 + 2
     names = list(runs)
     for name, command in runs.items():
@@ -48,7 +48,7 @@ def test_what_is_pre_trained_alike_is_pre_trained_once_and_before_what_needs_it(
 
 def test_a_task_gets_its_own_flags_those_of_all_and_those_of_the_variant(tmp_path):
     runs = dict(ablation_plan.commands(plan_of(tmp_path, "objectives")))
-    name = "tasks/left_to_right_true_next_sentence_weight_0__encoder_bilstm_on_top/sst_2"
+    name = "tasks/keep_pairs_true_left_to_right_true_next_sentence_weight_0__encoder_bilstm_on_top/sst_2"
     assert runs[name][1:3] == ["-m", "run_classifier"]
     assert flags(runs[name]) == {
         "num_seeds": "2",
@@ -58,7 +58,7 @@ def test_a_task_gets_its_own_flags_those_of_all_and_those_of_the_variant(tmp_pat
         "data_dir": "glue",
         "num_train_epochs": "1",
         "encoder": "bilstm_on_top",
-        "init_checkpoint": f"{tmp_path}/pretraining/left_to_right_true_next_sentence_weight_0",
+        "init_checkpoint": f"{tmp_path}/pretraining/keep_pairs_true_left_to_right_true_next_sentence_weight_0",
         "output_dir": f"{tmp_path}/{name}",
     }
     squad = dict(ablation_plan.commands(plan_of(tmp_path, "masking", task="squad --train_file=a.json")))
@@ -67,7 +67,9 @@ def test_a_task_gets_its_own_flags_those_of_all_and_those_of_the_variant(tmp_pat
 
 
 def test_tasks_of_one_name_have_folders_of_their_own(tmp_path, capsys):
-    tasks = [f"--task=table --train_file={name}.csv" for name in "abc"]
+    tasks = [
+        f"--task={kind} --train_file={name}.csv" for kind, name in zip(("table", "table", "Table"), "abc", strict=True)
+    ]
     given = ["ablate", str(tmp_path / "a"), "--input_file=texts", "--tables=masking", "--dry_run", "--json", *tasks]
     assert main(given) in (None, 0)
     runs = {name: command for name, command in json.loads(capsys.readouterr().out).items() if "/bert/" in name}
@@ -107,19 +109,25 @@ def finish_all(plan, folder, **files):
         finish(folder, name, run={"finished": "now", "command": ["run.py", *command[3:]]}, **files)
 
 
+def sweep_of(criterion, *scores, failed=0):
+    """A sweep.json whose last combination is the best: (mean, deviation) of each."""
+    combinations = [
+        {"scores": {criterion: {"mean": mean, "sd": sd}}, "collapsed": 0, "failed": failed} for mean, sd in scores
+    ]
+    return {"criterion": criterion, "combinations": combinations, "best_combination": len(scores) - 1}
+
+
 def test_tables_have_mean_deviation_difference_perplexity_and_what_the_paper_says(tmp_path):
     plan = plan_of(tmp_path, "objectives")
     finish(tmp_path, "pretraining/bert", eval_results={"masked_lm_loss": 3.0})
-    scores = {"accuracy": {"mean": 0.75, "sd": 0.01}}
-    sweep = {"criterion": "accuracy", "combinations": [{"scores": scores}]}
-    finish(tmp_path, "tasks/bert/sst_2", sweep=sweep)
-    one = {"run": {"finished": "now", "criterion": "accuracy"}, "eval_results": {"accuracy": 0.7}}
-    finish(tmp_path, "tasks/next_sentence_weight_0/sst_2", **one)
+    finish(tmp_path, "tasks/bert/sst_2", sweep=sweep_of("accuracy", (0.5, 0.02), (0.75, 0.01)))
+    one = {"run": {"finished": "now", "criterion": "accuracy", "collapsed": "why"}, "eval_results": {"accuracy": 0.7}}
+    finish(tmp_path, "tasks/keep_pairs_true_next_sentence_weight_0/sst_2", **one)
     text = ablation.conclude(plan)
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     assert lines[0].startswith("|  | perplexity | SST-2, accuracy | paper: MNLI |")
     assert lines[2].startswith("| BERT | 20.1 | 75.0 ± 1.0 | 84.4 |")
-    assert lines[3].startswith("| no NSP |  | 70.0 (-5.0) | 83.9 |")
+    assert lines[3].startswith("| no NSP |  | 70.0 (-5.0), 1 collapsed | 83.9 |")
     assert lines[4].startswith("| LTR & no NSP |  | - |")
     assert (tmp_path / "ablation.md").read_text() in text
     assert json.loads((tmp_path / "ablation.json").read_text())["objectives"]["rows"][0]["paper"]["SST-2"] == 92.7
@@ -129,22 +137,48 @@ def test_tables_have_mean_deviation_difference_perplexity_and_what_the_paper_say
 def test_sizes_that_the_paper_has_stand_below_others_with_its_figures(tmp_path):
     text = ablation_tables.markdown(ablation.results(plan_of(tmp_path, "sizes")))
     lines = [line for line in text.splitlines() if line.startswith("| ")]
-    assert lines[0] == "|  | SST-2 | paper: perplexity | paper: MNLI | paper: MRPC | paper: SST-2 |"
+    assert lines[0] == "|  | SST-2 | paper: perplexity | paper: MNLI | paper: MRPC accuracy | paper: SST-2 |"
     assert lines[2] == "| 1 layers, 64 wide, 1 heads | - |  |  |  |  |"
     assert lines[4] == "| 3 layers, 768 wide, 12 heads |  | 5.84 | 77.9 | 79.8 | 88.4 |"
     known = ablations.tables([(12, 768, 12)])["sizes"]
-    assert known.variants[0].paper["MRPC"] == 86.7 and len(known.published) == 5
+    assert known.variants[0].paper["MRPC accuracy"] == 86.7 and len(known.published) == 5
 
 
 def test_scores_of_squad_are_per_cent_already(tmp_path):
     plan = plan_of(tmp_path, "objectives", task="squad --train_file=a.json")
     one = {"run": {"finished": "now", "criterion": "f1"}, "eval_results": {"f1": 77.5}}
     finish(tmp_path, "tasks/bert/squad", **one)
-    sweep = {"criterion": "f1", "combinations": [{"scores": {"f1": {"mean": 75.0, "sd": 1.5}}}]}
-    finish(tmp_path, "tasks/next_sentence_weight_0/squad", sweep=sweep)
+    sweep = sweep_of("f1", (75.0, 1.5), failed=1)
+    finish(tmp_path, "tasks/keep_pairs_true_next_sentence_weight_0/squad", sweep=sweep)
     rows = ablation.results(plan)["objectives"]["rows"]
-    assert rows[0]["tasks"]["squad"] == {"score": "f1", "mean": 0.775, "sd": None}
-    assert rows[1]["tasks"]["squad"] == {"score": "f1", "mean": 0.75, "sd": 0.015}
+    assert rows[0]["tasks"]["squad"] == {"score": "f1", "mean": 0.775, "sd": None, "collapsed": 0, "failed": 0}
+    assert rows[1]["tasks"]["squad"] == {"score": "f1", "mean": 0.75, "sd": 0.015, "collapsed": 0, "failed": 1}
+
+
+def test_of_mrpc_the_accuracy_is_shown_as_in_the_paper(tmp_path):
+    plan = plan_of(tmp_path, "objectives", task="mrpc --data_dir=glue")
+    run = {"finished": "now", "criterion": "f1"}
+    finish(tmp_path, "tasks/bert/mrpc", run=run, eval_results={"f1": 0.8, "accuracy": 0.7})
+    found = ablation.results(plan)["objectives"]["rows"][0]["tasks"]["mrpc"]
+    assert (found["score"], found["mean"]) == ("accuracy", 0.7)
+
+
+def test_flags_that_make_a_row_another_one_are_refused(tmp_path):
+    masking, tasks = plan_of(tmp_path, "masking"), plan_of(tmp_path, "encoders")
+    with pytest.raises(UserError, match="--pretraining has --masking_mix, which is set for each run: leave it out"):
+        dataclasses.replace(masking, pretraining={"masking_mix": "100/0/0"})
+    with pytest.raises(UserError, match="--fine_tuning has --encoder, which is set"):
+        dataclasses.replace(tasks, fine_tuning={"encoder": "static"})
+    task = ablation_plan.AskedTask.of("SST-2 --init_checkpoint=mine")
+    with pytest.raises(UserError, match="--task SST-2 has --init_checkpoint, which is set"):
+        dataclasses.replace(masking, tasks=[task])
+    assert dataclasses.replace(tasks, pretraining={"masking_mix": "100/0/0"})
+
+
+def test_a_task_that_there_is_not_is_told_before_anything_is_run(tmp_path, started):
+    with pytest.raises(UserError, match="There is no task 'SST-3' to fine-tune on. Known: glue/cola,"):
+        ablation.run(plan_of(tmp_path, "objectives", task="SST-3"))
+    assert not started and ablation_plan.AskedTask.of("SQuAD --train_file=a").script == "run_squad"
 
 
 def test_without_matplotlib_the_tables_are_there_and_it_is_said(tmp_path, monkeypatch):
@@ -186,15 +220,22 @@ def test_only_what_is_not_finished_is_run_and_a_failure_names_its_log(tmp_path, 
 
 
 def test_more_tables_and_more_seeds_go_on(tmp_path, started):
-    finish_all(plan_of(tmp_path, "steps"), tmp_path, sweep={})
-    ablation.run(plan_of(tmp_path, "objectives"))
+    finish_all(plan_of(tmp_path, "masking"), tmp_path, sweep={})
+    ablation.run(plan_of(tmp_path, "masking", "steps"))
+    left_to_right = "keep_pairs_true_left_to_right_true_next_sentence_weight_0"
+    assert started[:4] == [f"tasks/bert__share_{share}/sst_2" for share in ("0_125", "0_25", "0_5")] + [
+        f"pretraining/{left_to_right}"
+    ]
+    finish_all(plan_of(tmp_path / "other", "steps"), tmp_path / "other", sweep={})
+    started.clear()
+    ablation.run(plan_of(tmp_path / "other", "objectives"))
     assert started == [
-        "pretraining/next_sentence_weight_0",
-        "tasks/next_sentence_weight_0/sst_2",
-        "tasks/left_to_right_true_next_sentence_weight_0__encoder_bilstm_on_top/sst_2",
+        "pretraining/keep_pairs_true_next_sentence_weight_0",
+        "tasks/keep_pairs_true_next_sentence_weight_0/sst_2",
+        "tasks/keep_pairs_true_left_to_right_true_next_sentence_weight_0__encoder_bilstm_on_top/sst_2",
     ]
     started.clear()
-    ablation.run(plan_of(tmp_path, "steps", seeds=3))
+    ablation.run(plan_of(tmp_path / "other", "steps", seeds=3))
     assert len(started) == 8 and all(name.startswith("tasks/") for name in started)
 
 
@@ -207,7 +248,6 @@ def test_more_tables_and_more_seeds_go_on(tmp_path, started):
         ),
         ({"input_file": "others"}, r"pretraining.bert was .*\(input_file: texts there, others now\)"),
         ({"pretraining": {"num_train_steps": "80", "vocab_size": "500"}}, "num_train_steps: 800 there, 80 now"),
-        ({"tables": {"steps": ablations.tables([])["steps"]}}, "keep_checkpoint_max: not given there, 0 now"),
         ({"num_seeds": 3}, r"\(num_seeds: 2 there, 3 now\)"),  # it is a single run, as it left no sweep.json
     ],
 )
@@ -287,6 +327,8 @@ def test_jobs_go_on_at_once_on_cores_of_their_own_after_what_they_need(tmp_path,
         (["--sizes=2/128"], "--sizes has '2/128'"),
         (["--num_seeds=0"], "--num_seeds is 0"),
         (["--jobs=0"], "--jobs is 0; expected 1 or more"),
+        (["--tables=,"], "--tables names no table. Known: objectives, sizes"),
+        (["--sizes=2/100/3"], "--sizes has '2/100/3'; expected numbers above 0, and a width that the heads can share"),
         (["--pretraining=num_train_steps=3"], "--pretraining has 'num_train_steps=3'"),
         (['--pretraining=--a="b'], "--pretraining is '--a=\"b', which cannot be taken apart: No closing quotation."),
         (

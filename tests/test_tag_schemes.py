@@ -60,7 +60,7 @@ def test_a_tag_set_numbers_tags_of_any_scheme_and_tells_what_it_lacks():
     assert tag_set.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
     assert tag_set.numbers(["I-PER", "B-PER", "O", "S-MISC"], "iob1") == [3, 3, 0, None]
     assert tag_set.spans([4, 4, 0, 1, 1]) == [("PER", 0, 2), ("LOC", 3, 4), ("LOC", 4, 5)]
-    assert TagSet(("O", "S-X", "B-X", "E-X")).scheme == "bioes" and tag_set.scheme == "iob2"
+    assert TagSet.of(("O", "S-X", "B-X", "E-X")).scheme == "bioes" and tag_set.scheme == "iob2"
     plain = TagSet.of_types({"NN", "DT"}, "plain")
     assert (plain.labels, plain.scheme, plain.types) == (("O", "DT", "NN"), "plain", ["DT", "NN"])
 

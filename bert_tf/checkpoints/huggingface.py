@@ -136,7 +136,8 @@ def write(checkpoint, folder):
     `transformers` loads it with the class it names. Returns the names of weights that have no place in the format.
     """
     config = checkpoint.config
-    arrays, used = translated_back(expand(NAMES, config.num_hidden_layers), checkpoint.weights, _is_transposed)
+    weights = {name: array for name, array in checkpoint.weights.items() if _is_read_alike(name, checkpoint)}
+    arrays, used = translated_back(expand(NAMES, config.num_hidden_layers), weights, _is_transposed)
     heads = tuple(sorted({name.split("/")[0] for name in used} - {"encoder"}))
     prefix = "bert." if heads else ""
     arrays = {
@@ -144,7 +145,7 @@ def write(checkpoint, folder):
         for name, array in arrays.items()
     }
     values = {
-        "architectures": [ARCHITECTURES.get(heads, "BertForPreTraining")],
+        "architectures": ["BertLMHeadModel" if config.is_causal and heads == ("masked_lm",) else ARCHITECTURES[heads]],
         "model_type": "bert",
         **config.to_dict(),
         "is_decoder": config.is_causal,
@@ -159,6 +160,12 @@ def write(checkpoint, folder):
         write_text_side(beside, checkpoint, tokenizer_class="BertTokenizer", model_max_length=length)
         sentence_vectors.write(beside, checkpoint)
     return sorted(checkpoint.weights.keys() - used)
+
+
+def _is_read_alike(name, checkpoint):
+    """Whether transformers reads what a weight is for where we do: a text that is read left to right, at its start."""
+    of_texts = ("encoder/pooler/", "next_sentence/", *(["classifier/"] if checkpoint.kind != "tags" else []))
+    return not (checkpoint.config.is_causal and name.startswith(of_texts))
 
 
 def _task_values(checkpoint, size):

@@ -45,6 +45,8 @@ def run(arguments):
 
     known = ablations.tables([_shape(size) for size in arguments.sizes.split(",")])
     wanted = [name.strip() for name in arguments.tables.split(",") if name.strip()]
+    if not wanted:
+        raise UserError(f"--tables names no table. Known: {', '.join(known)}.")
     for name in wanted:
         if name not in known:
             raise UserError(f"There is no table {name!r}. Known: {', '.join(known)}.")
@@ -80,4 +82,6 @@ def _shape(text):
         layers, width, heads = (int(part) for part in text.split("/"))
     except ValueError:
         raise UserError(f"--sizes has {text!r}; expected layers/width/heads such as 2/128/2.") from None
+    if min(layers, width, heads) < 1 or width % heads:
+        raise UserError(f"--sizes has {text!r}; expected numbers above 0, and a width that the heads can share.")
     return layers, width, heads

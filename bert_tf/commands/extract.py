@@ -129,8 +129,10 @@ def chosen(arguments, checkpoint):
         )
     windows = arguments.long_texts == "windows"
     pooling, normalize = pooling_of(arguments, checkpoint.sentence_vectors)
+    if config.is_causal and pooling == "cls":
+        raise UserError("pooling is cls, but the model reads from left to right: [CLS] has seen no text; choose last.")
     return vector_choice.VectorChoice(
-        layers=vector_choice.choose(arguments.layers, config.num_hidden_layers, arguments.layer_weights),
+        layers=vector_choice.choose(arguments.layers, config.layers_with_states, arguments.layer_weights),
         unit=arguments.unit or "token",
         pooling=pooling,
         word_vectors=arguments.word_vectors or "first",

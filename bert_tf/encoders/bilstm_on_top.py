@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_tf.encoder import BertEncoder
 from bert_tf.layers import ConfiguredLayer
-from bert_tf.recurrence import Recurrence
+from bert_tf.recurrence import Recurrence, lstm
 
 LAYERS = 2
 
@@ -18,14 +18,10 @@ class BiLstm(ConfiguredLayer):
 
     def __init__(self, config, size_in, size, layers=LAYERS, **options):
         super().__init__(config, **options)
-        self.forwards = [self._lstm(size_in if not i else size, size // 2) for i in range(layers)]
-        self.backwards = [self._lstm(size_in if not i else size, size // 2, go_backwards=True) for i in range(layers)]
+        sizes = [(size if layer else size_in, size // 2) for layer in range(layers)]
+        self.forwards = [lstm(*each, self.dtype_policy) for each in sizes]
+        self.backwards = [lstm(*each, self.dtype_policy, go_backwards=True) for each in sizes]
         self.built = True
-
-    def _lstm(self, size_in, size, **options):
-        lstm = keras.layers.LSTM(size, return_sequences=True, dtype=self.dtype_policy, **options)
-        lstm.build((None, None, size_in))
-        return lstm
 
     def call(self, x, lengths):  # [B, T, size_in], [B]
         run = Recurrence.of(x, lengths)

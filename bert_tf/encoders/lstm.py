@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_tf.encoders.bilstm_on_top import ends
 from bert_tf.layers import ConfiguredLayer, Layout
-from bert_tf.recurrence import Recurrence
+from bert_tf.recurrence import Recurrence, lstm
 
 
 class Directions(ConfiguredLayer):
@@ -22,10 +22,9 @@ class Directions(ConfiguredLayer):
         super().__init__(config, **options)
         self.number = number
         half = self.config.hidden_size // 2
-        self.forward = keras.layers.LSTM(half, return_sequences=True, dtype=self.dtype_policy)
-        self.backward = keras.layers.LSTM(half, return_sequences=True, go_backwards=True, dtype=self.dtype_policy)
-        for lstm in (self.forward, self.backward):
-            lstm.build((None, None, half if number else 2 * half))
+        size_in = half if number else 2 * half
+        self.forward = lstm(size_in, half, self.dtype_policy)
+        self.backward = lstm(size_in, half, self.dtype_policy, go_backwards=True)
         self.dropout = self.new_dropout(self.config.hidden_dropout_prob, 1 + number)
         self.built = True
 

@@ -64,19 +64,8 @@ def make_task(options, start, folder):
         made.append(Tokenizer(pieces, start.lower_case))
         return made[0]
 
-    name = options.task_name
-    known = [each for each in tasks.known() if not each.startswith("pretraining/")]
-    if "." not in name:
-        name = next((each for each in known if _plain(each) == _plain(name)), None)
-    if name is None:
-        raise UserError(f"There is no task {options.task_name!r} to fine-tune on. Known: {', '.join(known)}.")
-    task = tasks.get(name)(options, tokenizer_for)
+    task = tasks.get(tasks.to_fine_tune(options.task_name))(options, tokenizer_for)
     return task, made[0]
-
-
-def _plain(name):
-    """A name of a task as others write it, too: tensorflow-datasets has sst2 for SST-2."""
-    return name.lower().removeprefix("glue/").replace("-", "")
 
 
 def expect_evaluation(options, task, *, several):

@@ -179,7 +179,7 @@ def _answered(outputs, has_null):
 def _tags(folder, path, told, batch_size, watched):
     names = {"tag_scheme": "scheme"}
     layout = conll_files.Layout(**{names.get(name, name): value for name, value in told["reads"].items()})
-    tagged, tag_set = conll_files.Tagged(path, layout), TagSet(tuple(told["labels"]))
+    tagged, tag_set = conll_files.Tagged(path, layout), TagSet.of(told["labels"], layout.scheme)
     if tagged.scheme is None:
         raise UserError(f"{path} has words only; expected a column with their tags too.")
     signature = exported.signatures(folder)["words"]

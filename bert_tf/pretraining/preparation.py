@@ -17,6 +17,7 @@ from bert_tf.pretraining import records
 from bert_tf.progress import progress
 from bert_tf.python_manual import python_manual
 
+PRE_TRAINED = ("bert", "lstm")  # encoders that learn from text alone
 VOCABULARY_TEXT = 100_000_000  # characters that a vocabulary is learned from at most; more hardly changes it
 
 
@@ -30,6 +31,11 @@ def plan(options, *, lower_case_given):
         if getattr(options, name):
             expect_text(name, options)
     start = starting_point.find(options, lower_case_given=lower_case_given)
+    if start.config.encoder not in PRE_TRAINED:
+        raise UserError(
+            f"{options.init_checkpoint} has the encoder {start.config.encoder}, which is for fine-tuning alone: give "
+            "encoder=bert or another checkpoint."
+        )
     if options.max_predictions_per_seq >= options.max_seq_length:
         raise UserError(
             f"max_predictions_per_seq is {options.max_predictions_per_seq}; expected fewer than the "
@@ -106,7 +112,7 @@ def record_options(options, vocab_file, lower_case=True):
     return records.RecordOptions(
         vocab_file=vocab_file,
         lower_case=lower_case,
-        nsp=bool(options.next_sentence_weight),
+        nsp=bool(options.next_sentence_weight) or options.keep_pairs,
         compress=options.compress_records,
         **{name: getattr(options, name) for name in same},
     )

@@ -45,7 +45,7 @@ class RecordOptions:
     short_seq_prob: float = 0.1
     dupe_factor: int = 10  # passes over the training documents, each with other pairs
     random_seed: int = 12345
-    nsp: bool = True  # False: one segment a record, no next-sentence prediction
+    nsp: bool = True  # False: one segment a record, which says nothing of next sentences
     eval_fraction: float = 0.05  # of the documents, when no eval_file is given; 0: no evaluation records
     compress: bool = False  # .tfrecord.gz shards: 0.4 to 0.6 of the size, written at 0.6 of the speed
     text_layout: str = "auto"

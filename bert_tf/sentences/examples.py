@@ -36,7 +36,7 @@ def read(path, *, texts, label=None, id_column=None, columns=None, broken=None):
         if not examples:
             tables.expect_columns(path, row, [*texts, *filter(None, [label, id_column])])
         place = f"line {line} of {path}"
-        number = str(len(examples)) if id_column is None else str(row.get(id_column))
+        number = str(len(examples)) if id_column is None else tables.identifier(row, id_column, place)
         found = tuple(row.get(name) for name in texts)
         if not all(isinstance(text, str) for text in found):
             raise UserError(f"In {place} a text is {found!r}; expected strings in {', '.join(texts)}.")

@@ -50,6 +50,14 @@ def expect_columns(path, row, wanted):
         raise UserError(f"{path} has no column {', '.join(map(repr, missing))}; its columns: {', '.join(row)}.")
 
 
+def identifier(row, column, place):
+    """The id in a column of a row; UserError where there is none, as JSON may have it."""
+    found = row.get(column)
+    if isinstance(found, bool) or not isinstance(found, str | int):
+        raise UserError(f"In {place} the id is {found!r}; expected a text or a whole number in {column}.")
+    return str(found)
+
+
 def find(folder, name):
     """The path of the table `name` in a folder, whatever its kind; None if there is none. UserError if several."""
     found = [os.path.join(folder, name + kind) for kind in KINDS if os.path.isfile(os.path.join(folder, name + kind))]

@@ -5,17 +5,18 @@ import shlex
 import subprocess
 import time
 
-from bert_tf import whole_files
+from bert_tf import tasks, whole_files
 from bert_tf.device_flags import DEVICE_FLAGS
 from bert_tf.errors import UserError
 from bert_tf.progress import progress
+from bert_tf.quiet import start_tensorflow
 from bert_tf.run_folder import read_json
 from bert_tf.studies import ablation_plan
+from bert_tf.studies.ablations import SCORES
 
 FREE_FLAGS = DEVICE_FLAGS | {"num_workers", "records_dir"}  # what numbers do not depend on
 OWN_PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file")  # as the folder and order of tables say
 PAUSE = 0.2  # seconds between two looks at what is running
-KEPT_ON_THE_WAY = ("save_checkpoints_steps", "keep_checkpoint_max")  # only the table of steps needs them
 
 
 def run(plan, jobs=1):
@@ -24,6 +25,7 @@ def run(plan, jobs=1):
     Raises UserError where one fails, and before any if one was finished with other flags.
     """
     wanted = dict(ablation_plan.commands(plan))
+    _expect_tasks(plan)
     waiting = [name for name, command in wanted.items() if not is_finished(plan.folder, name, command)]
     ablation_plan.write_models(plan)
     with progress("runs", len(wanted)) as report, _Jobs(plan.folder, jobs) as working:
@@ -37,6 +39,14 @@ def run(plan, jobs=1):
                 working.wait_for_one()
             report(len(wanted) - len(waiting) - len(working.runs), ", ".join(working.runs))
         report(len(wanted), "done")
+
+
+def _expect_tasks(plan):
+    """Raises UserError for a task that there is not, before hours of pre-training."""
+    start_tensorflow()
+    for task in plan.tasks:
+        if task.name not in ablation_plan.SCRIPTS:
+            tasks.to_fine_tune(task.name)
 
 
 def _needs(folder, command, names):
@@ -100,7 +110,6 @@ def is_finished(folder, name, command):
         return False
     there, now = (_deciding(arguments, name) for arguments in (run["command"][1:], command[3:]))
     changed = {flag for flag in there.keys() | now.keys() if there.get(flag) != now.get(flag)}
-    changed -= set(KEPT_ON_THE_WAY) - now.keys()
     is_sweep = os.path.exists(os.path.join(folder, name, "sweep.json"))
     if others := sorted(changed - {"num_seeds"} if is_sweep else changed):
         pairs = ((flag, there.get(flag, "not given"), now.get(flag, "not given")) for flag in others)
@@ -143,26 +152,30 @@ def _row(plan, variant):
         "steps": int(ablation_plan.number_of_steps(plan) * variant.share) if variant.share < 1 else None,
         "pretraining": {} if variant.share < 1 or variant.fine_tuning else read_json(pretrained) or {},
         "tasks": {
-            task.title: score(os.path.join(folder, ablation_plan.named({task.title: ""})), task.whole)
-            for task in plan.tasks
+            task.title: score(os.path.join(folder, ablation_plan.named({task.title: ""})), task) for task in plan.tasks
         },
         "paper": dict(variant.paper),
     }
 
 
-def score(folder, whole):
-    """What decides of a run or of several: {"score": its name, "mean", "sd" (None for one run)}; None: not there.
+def score(folder, task):
+    """What a run, or the best combination of several, reached on a task; None: it is not there.
 
-    Both are shares of `whole`.
+    {"score": its name, "mean", "sd" (None for one run), "collapsed", "failed": how many runs}, as shares of one.
     """
     sweep = read_json(os.path.join(folder, "sweep.json"))
     if sweep:
-        found = sweep["combinations"][0]["scores"][sweep["criterion"]]
-        shares = {name: value if value is None else value / whole for name, value in found.items()}
-        return {"score": sweep["criterion"], **shares}
-    criterion = (read_json(os.path.join(folder, "run.json")) or {}).get("criterion")
+        best = sweep["combinations"][sweep["best_combination"]]
+        name = SCORES.get(task.name.lower(), sweep["criterion"])
+        shares = {key: value if value is None else value / task.whole for key, value in best["scores"][name].items()}
+        return {"score": name, **shares, "collapsed": best["collapsed"], "failed": best["failed"]}
+    run = read_json(os.path.join(folder, "run.json")) or {}
+    name = SCORES.get(task.name.lower(), run.get("criterion"))
     found = read_json(os.path.join(folder, "eval_results.json")) or {}
-    return {"score": criterion, "mean": found[criterion] / whole, "sd": None} if criterion in found else None
+    if name not in found:
+        return None
+    collapsed = int(bool(run.get("collapsed")))
+    return {"score": name, "mean": found[name] / task.whole, "sd": None, "collapsed": collapsed, "failed": 0}
 
 
 def conclude(plan):

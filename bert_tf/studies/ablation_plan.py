@@ -8,9 +8,10 @@ import sys
 
 from bert_tf import saved_steps
 from bert_tf.errors import UserError
+from bert_tf.studies import ablations
 
-RECORD_FLAGS = ("next_sentence_weight",)  # of those in which variants differ: what decides their records
 SCRIPTS = {"squad": "run_squad"}  # every other task is one of run_classifier
+OWN = ("output_dir", "records_dir", "init_checkpoint", "task_name", "num_seeds")  # flags that nobody else can give
 ENGLISH = re.compile(r"[^a-z0-9]+")
 
 
@@ -27,7 +28,8 @@ class AskedTask:
         name, _, rest = text.strip().partition(" ")
         if not name or name.startswith("-"):
             raise UserError(f"--task is {text!r}; expected the name of a task and then its flags.")
-        same = sum(other.name == name for other in others)
+        name = name.lower() if name.lower() in SCRIPTS else name
+        same = sum(other.name.lower() == name.lower() for other in others)
         return cls(name, flags_of(rest, f"--task {name}"), f"{name} {same + 1}" if same else name)
 
     @property
@@ -56,6 +58,16 @@ class Plan:
     fine_tuning: dict
     tasks: list
     num_seeds: int
+
+    def __post_init__(self):
+        """Raises UserError for a flag that would make a row something else than what it is called."""
+        given = {"--pretraining": self.pretraining, "--fine_tuning": self.fine_tuning}
+        given |= {f"--task {task.title}": task.flags for task in self.tasks}
+        for where, flags in given.items():
+            kind = "pretraining" if where == "--pretraining" else "fine_tuning"
+            varied = {flag for variant in self.variants for flag in getattr(variant, kind)}
+            if taken := sorted(flags.keys() & {*varied, *OWN}):
+                raise UserError(f"{where} has --{taken[0]}, which is set for each run: leave it out.")
 
     @property
     def variants(self):
@@ -116,15 +128,23 @@ def commands(plan):
 
 def _of_pretraining(plan, variant):
     flags = {"input_file": plan.input_file, "do_export": False, **plan.pretraining, **variant.pretraining}
-    deciding = {flag: variant.pretraining[flag] for flag in RECORD_FLAGS if flag in variant.pretraining}
-    flags["records_dir"] = os.path.join(plan.folder, "records", named(deciding) or "bert")
+    flags["records_dir"] = os.path.join(plan.folder, "records")
     if variant.model:
         flags["bert_config_file"] = os.path.join(plan.folder, "models", f"{'-'.join(map(str, variant.model))}.json")
-    if any(each.share < 1 for each in plan.variants):
-        steps = number_of_steps(plan)
-        flags |= {"save_checkpoints_steps": max(1, int(steps * min(each.share for each in plan.variants)))}
-        flags |= {"keep_checkpoint_max": 0}
-    return flags
+    return flags | _kept_on_the_way(plan, variant)
+
+
+def _kept_on_the_way(plan, variant):
+    """Flags that keep the weights which the table of steps takes, also where it is not asked for yet."""
+    takes_part = variant.trained in {each.trained for each in ablations.steps()}
+    if not takes_part or not (any(each.share < 1 for each in plan.variants) or _is_of_eighths(plan)):
+        return {}
+    return {"save_checkpoints_steps": int(number_of_steps(plan) * min(ablations.STEPS)), "keep_checkpoint_max": 0}
+
+
+def _is_of_eighths(plan):
+    steps = plan.pretraining.get("num_train_steps", "")
+    return steps.isdecimal() and int(steps) > 0 and not int(steps) % 8
 
 
 def _start(plan, variant):
@@ -144,7 +164,7 @@ def number_of_steps(plan):
         steps = int(plan.pretraining["num_train_steps"])
     except (KeyError, ValueError):
         raise UserError("Give --pretraining with --num_train_steps=NUMBER for the table of steps.") from None
-    if steps % 8:
+    if not _is_of_eighths(plan):
         raise UserError(f"num_train_steps is {steps}; expected a multiple of 8 for the table of steps.")
     return steps
 

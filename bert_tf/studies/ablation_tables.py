@@ -4,17 +4,20 @@ import math
 
 from bert_tf import whole_files
 
-NOT_LIKE_OURS = (
-    "The paper's figures are per cent on its development sets, of models a hundred times as large. Perplexity is of "
-    "held-out pieces that are guessed; left to right others are guessed than masked ones."
+HOW_TO_READ = (
+    "Per cent on development sets: mean ± deviation over the seeds of fine-tuning one pre-trained model, in brackets "
+    "the difference to the first row; a collapsed run guesses the same for everything. Perplexity is of held-out "
+    "pieces that are guessed; left to right they are others, and in another mix they are shown otherwise."
 )
+NOT_LIKE_OURS = "The paper's figures are of models a hundred times as large."
 
 
 def markdown(found):
-    """The tables of `ablation.results` in Markdown, per cent: mean ± deviation, the difference to the first row."""
+    """The tables of `ablation.results` in Markdown, and how to read them."""
     parts = [_table(**table) for table in found.values()]
     has_paper = any(_said(table["rows"], table["published"]) for table in found.values())
-    return "\n\n".join([*parts, *[NOT_LIKE_OURS] * has_paper]) + "\n"
+    notes = " ".join([HOW_TO_READ, *[NOT_LIKE_OURS] * has_paper])
+    return "\n\n".join([*parts, notes]) + "\n"
 
 
 def _table(title, rows, published):
@@ -57,7 +60,9 @@ def _cell(score, first):
     if score is None:
         return "-"
     text = f"{100 * score['mean']:.1f}" + ("" if score["sd"] is None else f" ± {100 * score['sd']:.1f}")
-    return text if first is None or score is first else f"{text} ({100 * (score['mean'] - first['mean']):+.1f})"
+    if first is not None and score is not first:
+        text += f" ({100 * (score['mean'] - first['mean']):+.1f})"
+    return ", ".join([text, *(f"{score[kind]} {kind}" for kind in ("collapsed", "failed") if score[kind])])
 
 
 def _number(value):

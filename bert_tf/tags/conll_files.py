@@ -54,7 +54,8 @@ class Tagged:
     documents begin; else it is one.
 
     Raises UserError, with the line, for a word with more or fewer columns than the first one, for what is no tag, for
-    tags of different schemes, for words without a digit where digits were promised; and for a file without words.
+    tags of different schemes, for words without a digit where digits were promised, for a carriage return that ends no
+    line; and for a file without words.
     """
 
     def __init__(self, path, layout):
@@ -84,11 +85,18 @@ class Tagged:
             column = getattr(layout, name)
             if abs(column) > count and not (count == 1 and name == "tag_column"):
                 raise UserError(f"{name} is {column}, but line {number} of {self.path} has {count} columns.")
+        if count > 1 and layout.word_column % (count + 1) == layout.tag_column % (count + 1):
+            raise UserError(
+                f"word_column {layout.word_column} and tag_column {layout.tag_column} are the same of the {count} "
+                f"columns of {self.path}: say where both are."
+            )
 
     def _sentence(self, lines, separator, expected, layout, document):
         words, tags = [], []
         for number, line in lines:
             fields = _fields(line, separator)
+            if "\r" in line.rstrip("\r\n"):
+                raise UserError(f"Line {number} of {self.path} has a carriage return within: end lines as Unix does.")
             if len(fields) != expected[1]:
                 raise UserError(
                     f"Line {number} of {self.path} has {len(fields)} columns ({line.strip()[:40]!r}); expected "
@@ -165,9 +173,11 @@ def _is_word(line):
 
 
 def _fields(line, separator):
-    """Tabs part fields one by one; of spaces several count as one."""
+    """Tabs part fields one by one, spaces beside them are no part of these; of spaces several count as one."""
     line = line.rstrip("\r\n")
-    return line.split("\t") if separator == "\t" else [field for field in line.split(" ") if field]
+    if separator == "\t":
+        return [field.strip(" ") for field in line.split("\t")]
+    return [field for field in line.split(" ") if field]
 
 
 def _at(fields, column):

@@ -134,23 +134,24 @@ def _signs(before, here, after):
 
 @dataclasses.dataclass(frozen=True)
 class TagSet:
-    """The tags that a model tells apart, in the order of its outputs, and how they make spans."""
+    """The tags that a model tells apart, in the order of its outputs, and in which of SCHEMES they make spans."""
 
     labels: tuple
+    scheme: str
+
+    @classmethod
+    def of(cls, labels, scheme="auto"):
+        """Those of these labels; only "plain" says more of their scheme than they do themselves."""
+        if scheme == "plain" or any(parsed(label) is None for label in labels):
+            return cls(tuple(labels), "plain")
+        return cls(tuple(labels), "bioes" if any(label[:2] in ("E-", "S-") for label in labels) else "iob2")
 
     @classmethod
     def of_types(cls, types, scheme):
         """O, and B- and I- of every type in order; the types alone, and O, if words are tagged by a plain scheme."""
         types = sorted(types)
         prefixed = types if scheme == "plain" else [f"{prefix}-{kind}" for kind in types for prefix in "BI"]
-        return cls((OUTSIDE, *prefixed))
-
-    @property
-    def scheme(self):
-        """In which of SCHEMES its labels are."""
-        if any(parsed(label) is None for label in self.labels):
-            return "plain"
-        return "bioes" if any(label[:2] in ("E-", "S-") for label in self.labels) else "iob2"
+        return cls((OUTSIDE, *prefixed), "plain" if scheme == "plain" else "iob2")
 
     @property
     def types(self):

@@ -115,7 +115,7 @@ def numbered(tagged, tag_set):
             known = ", ".join(tag_set.types[: 2 * MOST_TYPES])
             raise UserError(
                 f"In line {sentence.line + place} of {tagged.path} the tag is {sentence.tags[place]!r}; "
-                f"expected O or a type of {known}, which are those of the training data."
+                f"expected O or a type of {known}, which are those that the model learns."
             )
         found.append(numbers)
     return found

@@ -29,6 +29,23 @@ def get(name):
     return table[key]
 
 
+def to_fine_tune(name):
+    """The whole name of a task to fine-tune on, which others may write otherwise: SST-2, or sst2, of glue/sst-2.
+
+    Raises UserError for one that there is not; one with a dot is of another package.
+    """
+    names = [each for each in known() if not each.startswith("pretraining/")]
+    found = name if "." in name else next((each for each in names if _plain(each) == _plain(name)), None)
+    if found is None:
+        raise UserError(f"There is no task {name!r} to fine-tune on. Known: {', '.join(names)}.")
+    return found
+
+
+def _plain(name):
+    """A name of a task as others write it, too: tensorflow-datasets has sst2 for SST-2."""
+    return name.lower().removeprefix("glue/").replace("-", "")
+
+
 def known():
     """The names of all tasks of this package."""
     families = sorted(module.name for module in pkgutil.iter_modules(__path__))

@@ -49,7 +49,7 @@ def task(options, tokenizer_for, *, name, names):
             raise UserError(f"{found.path} has words only; expected a column with their tags too.")
         return found
 
-    tag_set = _tag_set(options.labels, read)
+    tag_set = _tag_set(options.labels, options.tag_scheme, read)
     files = {split: functools.partial(read, split) for split in FLAGS}
     plain = tagging.task(name, files, tag_set, tokenizer_for(lambda: _texts(read("train"))), windows=windows)
     return feature_tagging.of_options(plain, options) if options.feature_layers else plain
@@ -66,17 +66,30 @@ def _path(options, split, names):
     return path
 
 
-def _tag_set(labels, read):
+def _tag_set(labels, scheme, read):
     """The tags that are told apart: those of the flag or of a trained model, or else of the training data."""
     if isinstance(labels, str):
         labels = [label.strip() for label in labels.split(",") if label.strip()]
     if labels:
-        return TagSet(tuple(labels))
+        return _checked(TagSet.of(labels, scheme))
     found = read("train")
     types = {kind for sentence in found.sentences for kind, _, _ in tag_schemes.spans(sentence.tags, found.scheme)}
     if not types:
         raise UserError(f"All words of {found.path} are tagged O; expected entities to learn from.")
     return TagSet.of_types(types, found.scheme)
+
+
+def _checked(tag_set):
+    """The same; UserError for labels that no words could be tagged with."""
+    there = list(tag_set.labels)
+    wanted = [tag_schemes.OUTSIDE]
+    if tag_set.scheme != "plain":
+        wanted += [f"{prefix}-{kind}" for kind in tag_set.types for prefix in "BI"]
+    if doubles := sorted({label for label in there if there.count(label) > 1}):
+        raise UserError(f"labels names {doubles[0]} more than once; expected each tag once.")
+    if missing := [label for label in wanted if label not in there]:
+        raise UserError(f"labels are {', '.join(there)}; expected {missing[0]} among them too.")
+    return tag_set
 
 
 def _texts(found):

@@ -5,13 +5,16 @@ N words, K layers, D hidden size, R rows, T slots in a row.
 
 import hashlib
 import json
+import logging
 import os
+import tempfile
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf import weights, whole_files
 from bert_tf.encoder import trimmed
+from bert_tf.errors import UserError
 from bert_tf.progress import progress
 from bert_tf.vectors import features
 
@@ -34,13 +37,34 @@ def word_vectors(split, model, tokenizer, windows, choice, path):
     }
     told = json.dumps(about, indent=2)
     path = f"{path}-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
-    if not os.path.exists(f"{path}.npy"):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+    array = _kept(f"{path}.npy")
+    if array is None:
+        whole_files.write_json(f"{path}.json", about, shared=True)
         with whole_files.beside(f"{path}.npy", shared=True) as partial:  # two runs may make the same vectors at once
             _make(split, model, tokenizer, windows, choice, partial)
-        whole_files.write_json(f"{path}.json", about)
-    array = np.load(f"{path}.npy", mmap_mode="c")  # copied only where it is written to, which it never is
+        array = _kept(f"{path}.npy")
     return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+
+
+def expect_folder(path):
+    """Makes the folder where vectors are kept; UserError if it cannot be, or if nothing can be written there."""
+    try:
+        os.makedirs(path, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise UserError(f"feature_cache {path} cannot hold files ({error.strerror}): choose another folder.") from None
+
+
+def _kept(path):
+    """The array in a file, as far as it is looked at; None where there is none, or it was cut short."""
+    try:
+        return np.load(path, mmap_mode="c")  # copied only where it is written to, which it never is
+    except FileNotFoundError:
+        return None
+    except (ValueError, OSError, EOFError) as error:
+        logging.getLogger("bert_tf").warning("%s is damaged (%s): made anew.", path, error)
+        return None
 
 
 def _digest(arrays):

@@ -67,7 +67,7 @@ def expect_writable(path, *, overwrite=False, kind=None):
 @contextlib.contextmanager
 def writer(path, shape, kind=None):
     """Yields `add(number, text_vectors, id)`; the file appears at the end, and not at all if something fails."""
-    with whole_files.beside(path) as partial, _writers()[kind_of(path, kind)](partial, shape) as add:
+    with whole_files.beside(path, shared=True) as partial, _writers()[kind_of(path, kind)](partial, shape) as add:
         yield add
 
 

@@ -16,9 +16,8 @@ from bert_tf import pipeline
 from bert_tf.errors import UserError
 from bert_tf.tags import tag_serving, tagging
 from bert_tf.tags.tag_splits import UNKNOWN
-from bert_tf.vectors import features, vector_choice
+from bert_tf.vectors import feature_cache, features, vector_choice
 from bert_tf.vectors.bilstm_tagger import BiLstmTagger
-from bert_tf.vectors.feature_cache import word_vectors
 from bert_tf.vectors.vector_choice import FEATURES
 
 
@@ -30,6 +29,7 @@ def of_options(plain, options):
     if not options.init_checkpoint:
         raise UserError("feature_layers takes the vectors of a trained encoder: give one as init_checkpoint.")
     folder = options.feature_cache or os.path.join(options.output_dir, "features")
+    feature_cache.expect_folder(folder)
     return task(plain, choice=options.feature_layers, lstm_size=options.lstm_size, folder=folder)
 
 
@@ -47,15 +47,15 @@ def task(plain, *, choice, lstm_size, folder):
 
     @functools.cache
     def vectors(split):
-        chosen = vector_choice.choose(layers, models[-1].config.num_hidden_layers)
+        chosen = vector_choice.choose(layers, models[-1].config.layers_with_states)
         path = os.path.join(folder, f"{split}_{layers.replace(',', '_')}")
-        return word_vectors(plain.source(split), models[-1], plain.tokenizer, plain.windows, chosen, path)
+        return feature_cache.word_vectors(plain.source(split), models[-1], plain.tokenizer, plain.windows, chosen, path)
 
     def stream(split, size, seed=None):
         return batches(source(split), vectors(split), size, seed=seed)
 
     def new_model(config, **options):
-        sizes = {"count": len(vector_choice.choose(layers, config.num_hidden_layers).layers), "lstm_size": lstm_size}
+        sizes = {"count": len(vector_choice.choose(layers, config.layers_with_states).layers), "lstm_size": lstm_size}
         models[:] = [BiLstmTagger(config, features=choice, size=len(plain.labels), **sizes, **options)]
         return models[0]
 
@@ -77,7 +77,7 @@ def task(plain, *, choice, lstm_size, folder):
 
 def _states(model, rows):
     """The vectors of the slots of rows, float32 [R, T, K, D]."""
-    choice = vector_choice.choose(FEATURES[model.features][0], model.config.num_hidden_layers)
+    choice = vector_choice.choose(FEATURES[model.features][0], model.config.layers_with_states)
     return features.layer_vectors(model.encoder(rows, return_hidden_states=True)["hidden_states"], choice)
 
 

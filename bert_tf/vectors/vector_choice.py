@@ -83,7 +83,11 @@ def choose(text, num_hidden_layers, weights=""):
     Raises UserError for a layer that the model has not, and for too many or few weights.
     """
     parts, factors = parsed(text), parsed_weights(weights)
+    if not num_hidden_layers and parts != [EMBEDDINGS]:
+        raise UserError(f"layers is {text!r}, but the model has embeddings alone: choose layers=embeddings.")
     names = [name for part in parts for name in (range(num_hidden_layers) if part == ALL else [part])]
+    if doubles := [name for name in names if names.count(name) > 1]:
+        raise UserError(f"layers is {text!r}, which names {doubles[0]} more than once; expected each layer once.")
     join = LAST_FOUR.get(names[0], "apart")
     layers = tuple(
         _state(number, text, num_hidden_layers)
