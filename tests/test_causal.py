@@ -1,6 +1,7 @@
 """Models that look to the left only, and what they and other ablations are trained on."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -114,7 +115,12 @@ def test_formats_say_that_a_model_is_causal(tmp_path, kind):
         config=CAUSAL, weights=tiny.random_weights(model), vocabulary=PIECES, lower_case=True, labels=None
     )
     checkpoints.write(written, str(tmp_path / "written"), kind)
-    assert checkpoints.read(str(tmp_path / "written")).config == CAUSAL
+    again = checkpoints.read(str(tmp_path / "written"))
+    assert again.config == CAUSAL
+    if kind == "huggingface":  # there a text is what stands at its start, where nothing of it has been read
+        said = json.loads((tmp_path / "written" / "config.json").read_text())
+        assert (said["architectures"], said["is_decoder"]) == (["BertLMHeadModel"], True)
+        assert not [name for name in again.weights if name.startswith(("encoder/pooler/", "next_sentence/"))]
     with pytest.raises(UserError, match="cannot be causal"):
         checkpoints.write(written, str(tmp_path / "other"), "keras_hub")
     assert not (tmp_path / "other").exists()

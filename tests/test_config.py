@@ -51,6 +51,7 @@ def test_sizes_are_those_of_the_original(size, layers, hidden, heads, wide):
         ({"hidden_act": "swish"}, "hidden_act is 'swish'"),
         ({"hidden_act": ["gelu"]}, r"hidden_act is \['gelu'\]"),
         ({"hidden_size": 9, "num_attention_heads": 3, "encoder": "lstm"}, "hidden_size is 9 .*; expected an even"),
+        ({"is_causal": True, "encoder": "lstm"}, "lstm reads from both sides: leave out left_to_right"),
     ],
 )
 def test_impossible_values_are_refused_with_the_name_and_the_value(values, sentence):

@@ -41,6 +41,11 @@ def test_columns_are_parted_by_tabs_or_chosen_by_number_and_files_have_a_bom_and
     assert (tmp_path / "out.txt").read_text() == "B-LOC\tNew York\t1\tO\nO\tis\t2\tO\n"
 
 
+def test_spaces_beside_tabs_are_no_part_of_words_and_tags(tmp_path):
+    found = tagged(tmp_path, "a \tB-X\nb\tI-X \n")
+    assert [(sentence.words, sentence.tags) for sentence in found.sentences] == [(("a", "b"), ("B-X", "I-X"))]
+
+
 def test_a_file_of_words_alone_has_no_tags(tmp_path):
     found = tagged(tmp_path, "a\nb\n\nc\n")
     assert ([s.tags for s in found.sentences], found.scheme) == ([None, None], None)
@@ -78,6 +83,9 @@ def test_words_are_joined_by_spaces_but_ideographs_and_their_punctuation_are_not
         ("a O\n", {"word_column": 0}, "word_column is 0; expected 1 for the first"),
         ("科0 O\n技 O\n", {"position_digits": True}, "In line 2 of .* the word is '技', without a digit at its end"),
         (b"a O\nb\xff O\n", {}, "not UTF-8: byte 2 of line 2"),
+        ("a x O\n", {"word_column": 3}, "word_column 3 and tag_column -1 are the same of the 3 columns of"),
+        ("a O\n", {"tag_column": -2}, "word_column 1 and tag_column -2 are the same"),
+        ("a O\n\nb O\rc O\r", {}, "Line 3 of .* has a carriage return within"),
     ],
 )
 def test_a_mistake_is_said_with_its_line(content, layout, said, tmp_path):

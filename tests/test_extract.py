@@ -1,5 +1,6 @@
 """`bert-tf extract`: the vectors of the oracle for every unit and pooling, in the order of the texts; its export."""
 
+import dataclasses
 import json
 import os
 
@@ -223,6 +224,10 @@ def test_the_export_says_where_tokens_look_if_it_is_asked_to(folder, monkeypatch
         (["--format=npz"], "format goes with output only"),
         (["--file=none.txt"], "There is no file none.txt"),
         (["--file=empty.txt"], "empty.txt is empty"),
+        (["--file=texts.txt", "--id_column=id"], "id_column are for tables, and texts.txt is none: leave them out"),
+        (["--file=-", "--text_columns=a"], "are for tables, and standard input is none"),
+        (["--file=ids.jsonl", "--id_column=id"], "In line 2 of ids.jsonl the id is None; expected a text or a whole"),
+        (["--layers=-1,-1", "--output=a.parquet"], "names -1 more than once"),
         (["--file=latin.txt", "--output=a.npz"], "latin.txt is not UTF-8: byte 1 of line 2"),
         (["--do_lower_case=false"], "is uncased: leave the flag out"),
     ],
@@ -231,6 +236,7 @@ def test_mistakes_are_one_sentence_and_leave_nothing(arguments, message, folder,
     monkeypatch.chdir(folder)
     (folder / "empty.txt").write_bytes(b"")
     (folder / "latin.txt").write_bytes(b"a\n\xe9\n")
+    (folder / "ids.jsonl").write_text('{"text": "a", "id": 7}\n{"text": "b"}\n')
     before = sorted(os.listdir(folder))
     given = arguments if any(argument.startswith("--file") for argument in arguments) else [*arguments, "--text=a"]
     if not any(argument.startswith("--max") for argument in given):
@@ -239,6 +245,16 @@ def test_mistakes_are_one_sentence_and_leave_nothing(arguments, message, folder,
     said = capsys.readouterr().err
     assert message in said and said.count("\n") == 1 and said.startswith("bert-tf: ")
     assert sorted(os.listdir(folder)) == before
+
+
+def test_of_a_model_that_reads_left_to_right_cls_says_nothing(folder, capsys):
+    causal = dataclasses.replace(tiny.CONFIG, is_causal=True)
+    made = Checkpoint(config=causal, weights=WEIGHTS, vocabulary=PIECES, lower_case=True)
+    checkpoints.write(made, str(folder / "causal"), "native")
+    command = ["extract", str(folder / "causal"), "--text=a b", "--unit=sentence", "--max_seq_length=12"]
+    assert commands.main([*command, "--pooling=cls"]) == 2
+    assert "[CLS] has seen no text; choose last" in capsys.readouterr().err
+    assert commands.main([*command, "--pooling=last"]) == 0
 
 
 def test_folders_that_hold_no_whole_model_are_refused(folder, capsys):

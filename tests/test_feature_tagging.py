@@ -110,6 +110,26 @@ def test_vectors_are_made_once_and_anew_for_other_weights_or_data(make, monkeypa
     assert not [name for name in os.listdir(tmp_path / "features") if "partial" in name]
 
 
+def test_vectors_that_were_cut_short_are_made_anew(make, tmp_path):
+    def vectors():
+        task = make("last")
+        model_of(task)
+        return next(iter(task.eval_batches(4, "dev")))["vectors"].numpy()
+
+    first = vectors()
+    (kept,) = (tmp_path / "features").glob("dev*.npy")
+    whole = kept.read_bytes()
+    kept.write_bytes(whole[:-50])
+    np.testing.assert_array_equal(vectors(), first)
+    assert kept.read_bytes() == whole
+
+
+def test_a_cache_that_can_hold_no_files_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="file cannot hold files .*: choose another folder"):
+        feature_cache.expect_folder(str(tmp_path / "file"))
+
+
 def learner(task):
     strategy = distribute.create_strategy("one_device")
     tf.keras.utils.set_random_seed(1)

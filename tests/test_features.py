@@ -59,11 +59,20 @@ def test_layers_are_summed_weighted_and_laid_side_by_side():
         ("-1,-2", "1", "layer_weights are 1 numbers, but layers '-1,-2' are 2"),
         ("concat_last_four", "1,1,1,1", "concat_last_four has its own"),
         ("-1", "x", "layer_weights is 'x'; expected numbers"),
+        ("-1,0,-1", "", "layers is '-1,0,-1', which names -1 more than once; expected each layer once"),
+        ("all,2", "", "names 2 more than once"),
     ],
 )
 def test_layers_that_cannot_be_are_refused(text, weights, message):
     with pytest.raises(UserError, match=message):
         vector_choice.choose(text, 4, weights)
+
+
+def test_a_model_of_embeddings_alone_has_no_layers_to_choose():
+    assert vector_choice.choose("embeddings", 0).layers == (0,)
+    for text in ("last", "all", "0", "embeddings,last", "concat_last_four"):
+        with pytest.raises(UserError, match="the model has embeddings alone: choose layers=embeddings"):
+            vector_choice.choose(text, 0)
 
 
 VECTORS = tf.constant([[[1.0, 5.0]], [[2.0, 3.0]], [[9.0, 1.0]], [[4.0, -4.0]]])  # four tokens, K = 1, E = 2

@@ -12,7 +12,7 @@ import tiny
 from bert_tf import weights
 from bert_tf.errors import UserError
 from bert_tf.layers import lanes
-from bert_tf.models import SpanFinder
+from bert_tf.models import SpanFinder, TokenClassifier
 
 
 @pytest.mark.parametrize("activation", ["gelu_erf", "gelu_tanh", "relu"])
@@ -154,6 +154,21 @@ def test_the_load_report_names_what_is_fresh_and_what_is_unused():
     report = weights.assign(model, {**arrays, "adapter/kernel": np.zeros(2)})
     assert report.fresh == ["next_sentence/bias"] and report.unused == ["adapter/kernel"]
     assert len(report.loaded) == 37 and "fresh   next_sentence/bias" in str(report)
+
+
+def test_a_head_is_taken_whole_or_not_at_all():
+    model = TokenClassifier(tiny.CONFIG, 3)
+    kernel, bias = np.ones((16, 3), np.float32), np.ones(3, np.float32)
+    encoder = {"encoder/pooler/bias": np.zeros(16, np.float32)}
+    for head in (
+        {"classifier/kernel": np.ones((8, 3), np.float32), "classifier/bias": bias},  # of other vectors
+        {"classifier/kernel": kernel, "classifier/bias": bias, "lstm/forwards/0/kernel": kernel},  # on a BiLSTM
+        {"classifier/kernel": kernel},
+    ):
+        report = weights.compared(model, {**encoder, **head})
+        assert report.loaded == ["encoder/pooler/bias"]
+    report = weights.compared(model, {**encoder, "classifier/kernel": kernel, "classifier/bias": bias})
+    assert len(report.loaded) == 3
 
 
 def test_initial_weights_follow_the_original():

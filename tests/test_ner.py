@@ -106,6 +106,9 @@ def test_conll2003_goes_by_its_own_names_and_labels_of_a_model_need_no_training_
     assert task.source("dev").truth.tolist() == [2] and task.labels == ("O", "I-X", "B-X")
     (tmp_path / "eng.train").write_text("a NN\n\na VB\n")
     assert made("ner/conll2003", tmp_path, tag_scheme="plain").labels == ("O", "NN", "VB")
+    (tmp_path / "eng.train").write_text("a B-X\nb I-X\n")
+    plain = made("ner/conll2003", tmp_path, tag_scheme="plain")
+    assert plain.labels == ("O", "B-X", "I-X") and plain.source("train").truth.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -116,6 +119,9 @@ def test_conll2003_goes_by_its_own_names_and_labels_of_a_model_need_no_training_
         ({"train.txt": "a\n"}, {}, "train.txt has words only; expected a column with their tags too"),
         ({"train.txt": "a B-X\n", "dev.txt": ""}, {}, "dev.txt holds no words"),
         ({"train.txt": "a B-X\n"}, {"eval_file": "none.txt"}, "There is no none.txt: give the file as eval_file, or"),
+        ({}, {"labels": "O,O,B-X,I-X"}, "labels names O more than once; expected each tag once"),
+        ({}, {"labels": "B-X,I-X"}, "labels are B-X, I-X; expected O among them too"),
+        ({}, {"labels": "O,B-X"}, "labels are O, B-X; expected I-X among them too"),
         ({}, {"criterion": "accuracy"}, "criterion is accuracy; tags are judged by the f1 of entities: leave it out"),
     ],
 )

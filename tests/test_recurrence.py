@@ -70,6 +70,15 @@ def test_layers_of_mixed_precision_are_close_to_those_of_float32():
     np.testing.assert_allclose(tf.cast(found[1], tf.float32), found[0], atol=0.02)
 
 
+def test_layers_are_drawn_in_bfloat16_too():
+    keras.utils.set_random_seed(1)
+    rough = BiLstm(tiny.CONFIG, 5, 6, dtype="bfloat16").forwards[0].cell.recurrent_kernel
+    keras.utils.set_random_seed(1)
+    exact = BiLstm(tiny.CONFIG, 5, 6).forwards[0].cell.recurrent_kernel
+    assert rough.dtype == "bfloat16"
+    np.testing.assert_allclose(tf.cast(rough.value, tf.float32), exact, atol=0.01)
+
+
 def test_of_no_text_at_all_there_are_no_states():
     lstm = lstm_of(5, backwards=False)
     made = tf.function(lambda x, lengths: Recurrence.of(x, lengths)(lstm, x), autograph=False)

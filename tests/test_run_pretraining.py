@@ -200,6 +200,7 @@ MISTAKES = {
         "has 6 pieces where the model expects 7",
     ),
     "no configuration": ({"bert_config_file": "{texts}/nothing.json"}, "There is no BERT configuration file"),
+    "both ways from the left": ({"encoder": "lstm", "left_to_right": True}, "leave out left_to_right"),
     "too long": ({"max_seq_length": 513}, "the model has 512 positions: choose a shorter length, or give"),
     "too short": ({"max_seq_length": 4, "max_predictions_per_seq": 2}, "max_seq_length=4 was given"),
     "unknown flag": ({"learning_rat": 1}, "Did you mean: learning_rate?"),

@@ -1,8 +1,14 @@
 """What a demonstration of fine-tuning starts from."""
 
-import pytest
+import dataclasses
+import types
 
-from bert_tf import flags, starting_point
+import pytest
+import tiny
+
+from bert_tf import checkpoints, flags, starting_point
+from bert_tf.checkpoints import Checkpoint
+from bert_tf.errors import UserError
 from bert_tf.run_folder import RunFolder
 
 
@@ -25,3 +31,30 @@ def test_a_demonstration_starts_from_what_the_flag_says_or_else_from_what_is_the
     assert starting_point.demonstration({"vocab_size": 9}, "Which?", "runs/x") == expected
     told = capsys.readouterr().out
     assert "Which?" in told and (said in told if said else "starts" not in told)
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "goes"),
+    [
+        ("bert", "static", True),
+        ("bert", "bilstm_on_top", True),
+        ("bilstm_on_top", "bert", True),
+        ("lstm", "", True),
+        ("bert", "lstm", False),
+        ("lstm", "static", False),
+        ("static", "bert", False),
+    ],
+)
+def test_an_encoder_starts_from_one_with_the_same_layers_only(there, wanted, goes, monkeypatch):
+    config = dataclasses.replace(tiny.CONFIG, encoder=there)
+    pieces = [f"piece {i}" for i in range(config.vocab_size)]
+    given = Checkpoint(config=config, weights={}, vocabulary=pieces, lower_case=True)
+    monkeypatch.setattr(checkpoints, "read", lambda path: given)
+    flags_given = {"init_checkpoint": "given", "bert_config_file": "", "vocab_file": "", "do_lower_case": True}
+    options = types.SimpleNamespace(**flags_given, max_seq_length=8, encoder=wanted)
+    if goes:
+        found = starting_point.find(options, lower_case_given=False)
+        assert found.config.encoder == (wanted or there)
+        return
+    with pytest.raises(UserError, match=f"given has the encoder {there}, of which {wanted} can take nothing"):
+        starting_point.find(options, lower_case_given=False)

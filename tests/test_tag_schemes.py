@@ -63,6 +63,8 @@ def test_a_tag_set_numbers_tags_of_any_scheme_and_tells_what_it_lacks():
     assert TagSet.of(("O", "S-X", "B-X", "E-X")).scheme == "bioes" and tag_set.scheme == "iob2"
     plain = TagSet.of_types({"NN", "DT"}, "plain")
     assert (plain.labels, plain.scheme, plain.types) == (("O", "DT", "NN"), "plain", ["DT", "NN"])
+    each = TagSet.of_types({"B-X", "I-X"}, "plain")  # they look like parts of spans, and stand for themselves
+    assert each.numbers(["I-X", "B-X", "O"], "plain") == [2, 1, 0] and TagSet.of(each.labels, "plain") == each
 
 
 def odd_sentences(seed, count=40):

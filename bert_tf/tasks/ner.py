@@ -68,10 +68,10 @@ def _path(options, split, names):
 
 def _tag_set(labels, scheme, read):
     """The tags that are told apart: those of the flag or of a trained model, or else of the training data."""
-    if isinstance(labels, str):
-        labels = [label.strip() for label in labels.split(",") if label.strip()]
+    if labels and isinstance(labels, str):
+        return _checked(TagSet.of([label.strip() for label in labels.split(",") if label.strip()], scheme))
     if labels:
-        return _checked(TagSet.of(labels, scheme))
+        return TagSet.of(labels, scheme)
     found = read("train")
     types = {kind for sentence in found.sentences for kind, _, _ in tag_schemes.spans(sentence.tags, found.scheme)}
     if not types:

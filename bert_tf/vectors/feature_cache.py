@@ -39,6 +39,7 @@ def word_vectors(split, model, tokenizer, windows, choice, path):
     path = f"{path}-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
     array = _kept(f"{path}.npy")
     if array is None:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         whole_files.write_json(f"{path}.json", about, shared=True)
         with whole_files.beside(f"{path}.npy", shared=True) as partial:  # two runs may make the same vectors at once
             _make(split, model, tokenizer, windows, choice, partial)

@@ -28,8 +28,9 @@ def of_options(plain, options):
     """
     if not options.init_checkpoint:
         raise UserError("feature_layers takes the vectors of a trained encoder: give one as init_checkpoint.")
+    if options.feature_cache:
+        feature_cache.expect_folder(options.feature_cache)
     folder = options.feature_cache or os.path.join(options.output_dir, "features")
-    feature_cache.expect_folder(folder)
     return task(plain, choice=options.feature_layers, lstm_size=options.lstm_size, folder=folder)
 
 
