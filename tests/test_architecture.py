@@ -16,7 +16,8 @@ SCRIPTS = sorted(ROOT.glob("run_*.py"))
 FAMILIES = {"tokenization", "pretraining", "sentences", "squad", "tags", "vectors", "reports", "finetuning", "studies"}
 # Where each module of bert_tf stands.
 SIDES = {
-    "ground": "cluster compiled config errors memory process progress quiet saved_steps vector_choice whole_files",
+    "ground": "cluster compiled config errors folder_lock memory process progress quiet saved_steps vector_choice "
+    "whole_files",
     "text": "characters normalizer double_array wordpiece text vocabulary text_layout python_manual corpus buckets "
     "pairs shards workers statistics records masking pipeline tables examples prepared_datasets windows asked "
     "questions manual_questions question_windows original_alignment tag_schemes conll_files tag_windows "
@@ -25,7 +26,8 @@ SIDES = {
     "bilstm_tagger",
     "means": "optimizers distribute precision metrics squad_scores entity_scores",
     "task": "task",
-    "formats": "torch_pickle checkpoint_files checkpoints new_vocabulary new_positions pretrained engine_trial engines",
+    "formats": "torch_pickle checkpoint_files sentence_vectors checkpoints new_vocabulary new_positions "
+    "pretrained engine_trial engines",
     "tasks": "mask_filling goals text_lengths splits classification predictions spans question_splits answering "
     "squad_files marked_answers tag_splits tag_serving tagging feature_tables feature_files extraction feature_cache "
     "feature_tagging attention tasks",
