@@ -19,6 +19,7 @@ SIZES = {
     "large": (24, 1024),
 }
 ACTIVATIONS = ("gelu_erf", "gelu_tanh", "relu")
+BETWEEN = ("lstm/", "mix/")  # beginnings of names of what stands between encoder and head, see vectors.bilstm_tagger
 ENCODERS = ("bert", "bilstm_on_top", "lstm", "static")  # see bert_tf.encoders
 
 

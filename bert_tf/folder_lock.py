@@ -1,6 +1,21 @@
 """One process at a time in a folder, where the file system knows locks."""
 
+import contextlib
 import os
+
+
+@contextlib.contextmanager
+def after_others(folder, said):
+    """Holds a folder while the block runs; says so and waits where another process has it."""
+    try:
+        held = hold(folder)
+    except BlockingIOError:
+        print(said, flush=True)
+        held = hold(folder, wait=True)
+    try:
+        yield
+    finally:
+        os.close(held)
 
 
 def hold(folder, *, wait=False):

@@ -9,10 +9,11 @@ import dataclasses
 import keras
 import numpy as np
 
+from bert_tf.config import BETWEEN
 from bert_tf.errors import UserError
 
 PRE_TRAINED = ("encoder/", "masked_lm/", "next_sentence/")  # where another shape means another model, not another task
-HEADS = ("classifier/", "span/", "lstm/", "mix/")  # of tasks
+HEADS = ("classifier/", "span/", *BETWEEN)  # of tasks
 
 
 def named(model):
@@ -113,8 +114,9 @@ def compared(model, arrays):
         name: (tuple(array.shape), tuple(variables[name].shape)) for name, array in arrays.items() if name in variables
     }
     fitting = [name for name in variables if name in shapes and shapes[name][0] == shapes[name][1]]
-    ours, theirs, fit = ({name for name in names if name.startswith(HEADS)} for names in (variables, arrays, fitting))
-    left = set() if ours == theirs == fit else fit  # a part of another head would begin with what it knew of that
+    ours, fit = ({name for name in names if name.startswith(HEADS)} for names in (variables, fitting))
+    is_on_other_layers = any(name.startswith(BETWEEN) for name in arrays.keys() - variables.keys())
+    left = set() if ours == fit and not is_on_other_layers else fit  # else it would begin with what it knew of others
     return LoadReport(
         loaded=[name for name in fitting if name not in left],
         fresh=[name for name in variables if name not in arrays or name in left],

@@ -169,6 +169,9 @@ def test_a_head_is_taken_whole_or_not_at_all():
         assert report.loaded == ["encoder/pooler/bias"]
     report = weights.compared(model, {**encoder, "classifier/kernel": kernel, "classifier/bias": bias})
     assert len(report.loaded) == 3
+    another = {"span/kernel": np.ones((16, 2), np.float32)}  # a head of its own beside it
+    report = weights.compared(model, {**encoder, **another, "classifier/kernel": kernel, "classifier/bias": bias})
+    assert len(report.loaded) == 3 and report.unused == ["span/kernel"]
 
 
 def test_initial_weights_follow_the_original():

@@ -9,6 +9,7 @@ import tiny
 from bert_tf import checkpoints, flags, starting_point
 from bert_tf.checkpoints import Checkpoint
 from bert_tf.errors import UserError
+from bert_tf.pretraining import preparation
 from bert_tf.run_folder import RunFolder
 
 
@@ -58,3 +59,13 @@ def test_an_encoder_starts_from_one_with_the_same_layers_only(there, wanted, goe
         return
     with pytest.raises(UserError, match=f"given has the encoder {there}, of which {wanted} can take nothing"):
         starting_point.find(options, lower_case_given=False)
+
+
+def test_an_encoder_that_sees_what_it_would_guess_is_not_pre_trained(monkeypatch):
+    config = dataclasses.replace(tiny.CONFIG, encoder="bilstm_on_top")
+    start = starting_point.StartingPoint(config=config, vocabulary=None, lower_case=True)
+    monkeypatch.setattr(starting_point, "find", lambda *_, **__: start)
+    monkeypatch.setattr(preparation, "_check_numbers", lambda options: None)
+    options = types.SimpleNamespace(init_checkpoint="tagger", input_file="", eval_file="", records_dir="")
+    with pytest.raises(UserError, match="tagger has the encoder bilstm_on_top, which is for fine-tuning alone: give"):
+        preparation.plan(options, lower_case_given=False)

@@ -9,7 +9,7 @@ import importlib
 import os
 import pkgutil
 
-from bert_tf.config import BertConfig
+from bert_tf.config import BETWEEN, BertConfig
 from bert_tf.errors import UserError
 from bert_tf.quiet import start_tensorflow
 from bert_tf.sentence_vectors import SentenceVectors
@@ -17,7 +17,6 @@ from bert_tf.sentence_vectors import SentenceVectors
 HUB = "hf://"
 READ_ALONE = ("saved_model",)  # what no checkpoint is written as: an export is a task's
 HOLD_ALL = ("native", "keras_hub")  # they have room for weights of any name
-BETWEEN = ("lstm/", "mix/")  # beginnings of names of what stands between encoder and head, see vectors.bilstm_tagger
 # What a format may read from a model hub; weights for torch only if there are no others, as they are the same again.
 HUB_FILES = ["*.json", "vocab.txt", "model*.safetensors", "*.weights.h5", "assets/tokenizer/*", "bert_model.ckpt.*"]
 HUB_FILES_OF_TORCH = ["pytorch_model.bin"]

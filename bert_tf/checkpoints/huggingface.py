@@ -145,7 +145,7 @@ def write(checkpoint, folder):
         for name, array in arrays.items()
     }
     values = {
-        "architectures": ["BertLMHeadModel" if config.is_causal and heads == ("masked_lm",) else ARCHITECTURES[heads]],
+        "architectures": [_architecture(heads, config)],
         "model_type": "bert",
         **config.to_dict(),
         "is_decoder": config.is_causal,
@@ -160,6 +160,12 @@ def write(checkpoint, folder):
         write_text_side(beside, checkpoint, tokenizer_class="BertTokenizer", model_max_length=length)
         sentence_vectors.write(beside, checkpoint)
     return sorted(checkpoint.weights.keys() - used)
+
+
+def _architecture(heads, config):
+    """The class of transformers that has these heads."""
+    reads_on = config.is_causal and heads == ("masked_lm",)
+    return "BertLMHeadModel" if reads_on else ARCHITECTURES.get(heads, "BertForPreTraining")
 
 
 def _is_read_alike(name, checkpoint):

@@ -30,6 +30,8 @@ def plan(options, *, lower_case_given):
     for name in ("input_file", "eval_file"):
         if getattr(options, name):
             expect_text(name, options)
+    if options.records_dir and os.path.exists(options.records_dir) and not os.path.isdir(options.records_dir):
+        raise UserError(f"records_dir is {options.records_dir}, which is a file: give the name of a folder.")
     start = starting_point.find(options, lower_case_given=lower_case_given)
     if start.config.encoder not in PRE_TRAINED:
         raise UserError(

@@ -10,7 +10,6 @@ turn each bucket into one shard (`shards`). What a folder holds when it is ready
   options.json, work/                 while it is being made: what was asked for, buckets, finished shards' statistics
 """
 
-import contextlib
 import dataclasses
 import hashlib
 import json
@@ -78,7 +77,8 @@ def prepare(folder, options, *, input_file="", eval_file="", num_workers=1, prog
     folder = Path(folder)
     report = progress or (lambda done, total, text: None)
     wanted, sources = _wanted(options, input_file, eval_file)
-    with _alone(folder):
+    _make_folder(folder)
+    with folder_lock.after_others(folder, f"Waiting for another process that makes the records in {folder}"):
         if (folder / MANIFEST).exists():
             manifest = open_records(folder)
             _check_same(folder, manifest["wanted"], wanted)
@@ -90,22 +90,11 @@ def prepare(folder, options, *, input_file="", eval_file="", num_workers=1, prog
         return _finish(folder, wanted, jobs, ready)
 
 
-@contextlib.contextmanager
-def _alone(folder):
-    """Makes the folder and holds it, after another process that is at work in it."""
+def _make_folder(folder):
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"The folder {folder} cannot be made ({error.strerror}): choose another.") from None
-    try:
-        held = folder_lock.hold(folder)
-    except BlockingIOError:
-        print(f"Waiting for another process that makes the records in {folder}", flush=True)
-        held = folder_lock.hold(folder, wait=True)
-    try:
-        yield
-    finally:
-        os.close(held)
 
 
 def open_records(folder):
