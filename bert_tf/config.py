@@ -82,7 +82,7 @@ class BertConfig:
     @property
     def layers_with_states(self):
         """How many layers have states beside the embeddings."""
-        return 0 if self.encoder == "static" else self.num_hidden_layers
+        return {"static": 0, "bilstm_on_top": self.num_hidden_layers + 1}.get(self.encoder, self.num_hidden_layers)
 
     @classmethod
     def of_size(cls, size, **changes):

@@ -48,7 +48,14 @@ def test_with_a_bilstm_on_top_every_token_and_the_text_depend_on_every_other():
     outputs = model_of("bilstm_on_top").encoder(inputs_of([ROW, CHANGED], [6, 6]), return_hidden_states=True)
     assert changed(outputs["tokens"].numpy()) == [True] * 6
     assert np.abs(outputs["pooled"][0] - outputs["pooled"][1]).max() > 1e-3
-    assert len(outputs["hidden_states"]) == 1 + tiny.CONFIG.num_hidden_layers
+
+
+@pytest.mark.parametrize("encoder", ("bert", *OTHERS))
+def test_the_last_states_are_what_heads_read_and_there_are_as_many_as_the_configuration_says(encoder):
+    model = model_of(encoder)
+    outputs = model.encoder(inputs_of([ROW, CHANGED], [6, 6]), return_hidden_states=True)
+    np.testing.assert_array_equal(outputs["hidden_states"][-1], outputs["tokens"])
+    assert len(outputs["hidden_states"]) == 1 + model.config.layers_with_states
 
 
 @pytest.mark.parametrize("encoder", OTHERS)

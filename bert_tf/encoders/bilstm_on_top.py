@@ -47,8 +47,12 @@ class Encoder(BertEncoder):
         self.bilstm = BiLstm(self.config, width, width, dtype=self.dtype_policy)
 
     def call(self, inputs, seed=None, places=None, return_hidden_states=False, return_attention=False):
-        """As BertEncoder; "tokens" and "pooled" are those of the BiLSTM, "hidden_states" those of BERT."""
+        """As BertEncoder; "tokens" and "pooled" are those of the BiLSTM, the last of L + 2 "hidden_states" too."""
         outputs = super().call(inputs, seed, None, return_hidden_states, return_attention)
         tokens = self.bilstm(outputs["tokens"], inputs["lengths"])
-        read = {} if places is None else {"tokens_at": tf.gather(tokens, places, batch_dims=1)}
-        return {**outputs, "tokens": tokens, "pooled": self.pooler(ends(tokens, inputs["lengths"])), **read}
+        outputs |= {"tokens": tokens, "pooled": self.pooler(ends(tokens, inputs["lengths"]))}
+        if places is not None:
+            outputs["tokens_at"] = tf.gather(tokens, places, batch_dims=1)
+        if return_hidden_states:
+            outputs["hidden_states"] += (tokens,)
+        return outputs
