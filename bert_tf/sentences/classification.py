@@ -76,13 +76,7 @@ def task(
     """
     if windows and isinstance(goal, Choice):
         raise UserError("long_texts=windows goes with texts and pairs; leave it out for choices, which are cut.")
-
-    @functools.cache
-    def source(split):
-        if split not in splits:
-            raise UserError(f"{name} has no {split} data: give a trained model as init_checkpoint, and do_train=false.")
-        return Split(splits[split](), goal, balanced=split == "train" and class_weights == "balanced")
-
+    source = _source(name, splits, goal, balanced=class_weights == "balanced")
     scores = _deciding_first(scores or goal.scores, criterion, goal)
     # MNLI: matched_accuracy
     criterion = next((f"{prefix}{scores[0]}" for prefix in fields.get("eval_splits", {"": 0})), "")
@@ -109,6 +103,18 @@ def task(
 def with_thresholds(task, thresholds):
     """The task of several labels with other probabilities, one for each label, above which they hold."""
     return dataclasses.replace(task, **task.told_by(Labels(task.goal.labels, task.goal.separator, thresholds)))
+
+
+def _source(name, splits, goal, balanced):
+    """The function that gives the Split of a name, each read when first asked for."""
+
+    @functools.cache
+    def source(split):
+        if split not in splits:
+            raise UserError(f"{name} has no {split} data: give a trained model as init_checkpoint, and do_train=false.")
+        return Split(splits[split](), goal, balanced=balanced and split == "train")
+
+    return source
 
 
 def _deciding_first(scores, criterion, goal):
