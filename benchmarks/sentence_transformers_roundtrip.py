@@ -1,0 +1,88 @@
+"""Does sentence-transformers load what we write, and do we load what it writes? Vectors of sentences, both ways.
+
+    python benchmarks/sentence_transformers_roundtrip.py --checkpoint=FOLDER --torch_python=PYTHON
+
+Writes the checkpoint once for each pooling, with and without vectors of length 1, as `bert-tf convert` does. PYTHON,
+which has sentence-transformers and need not have TensorFlow, loads it, makes vectors of a few texts, and saves it its
+own way. `bert-tf extract --unit=sentence`, without a further flag, makes them from both folders. Prints a table and
+ends with exit code 1 if one misses its tolerance.
+"""
+
+import argparse
+import dataclasses
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+from features import extract
+
+TOLERANCE = 1e-5  # of the length of a vector
+TEXTS = ("A man is eating pasta.", "The sky, blue as ever, is above us all.", "Where?", "naïve caffè " * 40)
+
+
+def answer_with_torch(folder):
+    """Runs in the Python that has sentence-transformers: loads each `folder`/*/written, answers, saves it."""
+    import sentence_transformers
+
+    for each in sorted(folder.glob("*/written")):
+        model = sentence_transformers.SentenceTransformer(str(each), device="cpu")
+        np.save(each.parent / "theirs.npy", model.encode(list(TEXTS)))
+        model.save(str(each.parent / "saved"))
+    print(f"sentence-transformers {sentence_transformers.__version__}", flush=True)
+
+
+def write_all(checkpoint, folder):
+    """Writes the checkpoint with each pooling; returns the names of the folders."""
+    from bert_tf import checkpoints
+    from bert_tf.sentence_vectors import FLAGS, SentenceVectors
+
+    names = []
+    for pooling in FLAGS.values():
+        for normalize in (False, True):
+            names.append(f"{pooling}, of length 1" if normalize else pooling)
+            changed = dataclasses.replace(checkpoint, sentence_vectors=SentenceVectors(pooling, normalize))
+            (folder / names[-1]).mkdir()
+            checkpoints.write(changed, str(folder / names[-1] / "written"), "huggingface")
+    return names
+
+
+def differences(checkpoint, torch_python, folder):
+    """Yields (what, largest difference by the length of the longest vector)."""
+    names = write_all(checkpoint, folder)
+    subprocess.run([torch_python, __file__, f"--answer={folder}"], check=True)
+    texts = folder / "texts.txt"
+    texts.write_text("".join(f"{text}\n" for text in TEXTS), encoding="utf-8")
+    for name in names:
+        theirs = np.load(folder / name / "theirs.npy")
+        for kind in ("written", "saved"):
+            flags = ("--unit=sentence", "--max_seq_length=512", "--long_texts=cut")
+            ours = extract(folder / name / kind, texts, folder / "ours.npz", *flags)[0]["vectors"]
+            yield f"{name}, {kind}", np.abs(ours - theirs).max() / np.linalg.norm(theirs, axis=1).max()
+
+
+def main():
+    """Prints the table; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--checkpoint", help="any folder of weights")
+    parser.add_argument("--torch_python", default=sys.executable, help="Python with sentence-transformers")
+    parser.add_argument("--answer", type=pathlib.Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.answer:
+        answer_with_torch(options.answer)
+        return 0
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+    from bert_tf import checkpoints
+
+    is_right = True
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = checkpoints.read(options.checkpoint)
+        for what, found in differences(checkpoint, options.torch_python, pathlib.Path(folder)):
+            is_right &= bool(found <= TOLERANCE)
+            print(f"  {what:40} {found:10.2g}  {'ok' if found <= TOLERANCE else 'MISS'}", flush=True)
+    return 0 if is_right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
