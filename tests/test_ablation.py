@@ -11,7 +11,7 @@ import pytest
 from ablation_runs import finish, finish_all, flags, plan_of, sweep_of
 
 from bert_tf.errors import UserError
-from bert_tf.studies import ablation, ablation_plan, ablation_tables, ablations
+from bert_tf.studies import ablation, ablation_picture, ablation_plan, ablation_tables, ablations
 
 
 def test_tables_have_mean_deviation_difference_perplexity_and_what_the_paper_says(tmp_path):
@@ -35,10 +35,25 @@ def test_sizes_that_the_paper_has_stand_below_others_with_its_figures(tmp_path):
     text = ablation_tables.markdown(ablation.results(plan_of(tmp_path, "sizes")))
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     assert lines[0] == "|  | SST-2 | paper: perplexity | paper: MNLI | paper: MRPC accuracy | paper: SST-2 |"
-    assert lines[2] == "| 1 layers, 64 wide, 1 heads | - |  |  |  |  |"
+    assert lines[2] == "| 1 layer, 64 wide, 1 head | - |  |  |  |  |"
     assert lines[4] == "| 3 layers, 768 wide, 12 heads |  | 5.84 | 77.9 | 79.8 | 88.4 |"
     known = ablations.tables([(12, 768, 12)])["sizes"]
     assert known.variants[0].paper["MRPC accuracy"] == 86.7 and len(known.published) == 5
+
+
+def test_steps_are_drawn_as_a_curve_for_each_model_through_what_there_is(tmp_path, monkeypatch):
+    from matplotlib import pyplot
+
+    for share, score in (("__share_0_125", 0.5), ("__share_0_5", 0.6), ("", 0.7)):
+        finish(tmp_path, f"tasks/bert{share}/sst_2", sweep=sweep_of("accuracy", (score, 0.01)))
+    monkeypatch.setattr(pyplot, "close", lambda figure: None)
+    ablation.conclude(plan_of(tmp_path, "masking", "steps"))
+    points, curves = pyplot.gcf().axes
+    lines = [line.get_xydata().round(6).tolist() for line in curves.containers[0].lines[:1]]
+    assert lines == [[[100, 50], [400, 60], [800, 70]]] and len(curves.containers) == 1
+    assert [text.get_text() for text in curves.get_legend().get_texts()] == ["masked LM"]
+    assert [text.get_text() for text in curves.get_xticklabels()] == ["100", "200", "400", "800"]
+    assert points.get_yticklabels()[1].get_text() == "100/0/0"
 
 
 def test_scores_of_squad_are_per_cent_already(tmp_path):
@@ -68,7 +83,7 @@ def test_a_task_that_there_is_not_is_told_before_anything_is_run(tmp_path, start
 
 def test_without_matplotlib_the_tables_are_there_and_it_is_said(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    assert "bert-tf[plots]" in ablation_tables.plot({}, str(tmp_path / "ablation.png"))
+    assert "bert-tf[plots]" in ablation_picture.plot({}, str(tmp_path / "ablation.png"))
 
 
 class Ended:

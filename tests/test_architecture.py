@@ -34,7 +34,8 @@ SIDES = {
     "loop": "learner train selection train_state run_folder export exported",
     "report": "published curves scoreboard report comparison",
     "edge": "flags device_flags fine_tuning_flags preparation starting_point fine_tuning fine_tuning_run sweep "
-    "ablations ablation_plan ablation ablation_tables finished_run scored_export serving commands __init__",
+    "ablations ablation_plan ablation ablation_tables ablation_picture finished_run scored_export serving commands "
+    "__init__",
 }
 SIDE_OF = {module: side for side, modules in SIDES.items() for module in modules.split()}
 # What each side may import, beside itself.

@@ -142,14 +142,15 @@ def results(plan):
 
 
 def _row(plan, variant):
-    """{"name", "steps", "paper", "pretraining": its scores, "tasks": {title: `score`}}."""
+    """{"name", "curve", "steps", "paper", "pretraining": its scores, "tasks": {title: `score`}}; "steps" of a curve."""
     pretrained = os.path.join(
         plan.folder, "pretraining", ablation_plan.pretraining_folder(variant), "eval_results.json"
     )
     folder = os.path.join(plan.folder, "tasks", ablation_plan.variant_folder(variant))
     return {
         "name": variant.name,
-        "steps": int(ablation_plan.number_of_steps(plan) * variant.share) if variant.share < 1 else None,
+        "curve": variant.curve,
+        "steps": int(ablation_plan.number_of_steps(plan) * variant.share) if variant.curve else None,
         "pretraining": {} if variant.share < 1 or variant.fine_tuning else read_json(pretrained) or {},
         "tasks": {
             task.title: score(os.path.join(folder, ablation_plan.named({task.title: ""})), task) for task in plan.tasks
@@ -180,11 +181,11 @@ def score(folder, task):
 
 def conclude(plan):
     """Writes ablation.json, ablation.md and ablation.png; returns the tables as text."""
-    from bert_tf.studies import ablation_tables
+    from bert_tf.studies import ablation_picture, ablation_tables
 
     found = results(plan)
     text = ablation_tables.markdown(found)
     whole_files.write_json(os.path.join(plan.folder, "ablation.json"), found)
     whole_files.write_lines(os.path.join(plan.folder, "ablation.md"), [text])
-    picture = ablation_tables.plot(found, os.path.join(plan.folder, "ablation.png"))
+    picture = ablation_picture.plot(found, os.path.join(plan.folder, "ablation.png"))
     return f"{text}\nAll of it is in {plan.folder}; {picture}"

@@ -1,8 +1,6 @@
-"""What came of ablations, for people: tables beside the paper's figures, and a picture."""
+"""What came of ablations, for people: tables beside the paper's figures."""
 
 import math
-
-from bert_tf import whole_files
 
 HOW_TO_READ = (
     "Per cent on development sets: mean ± deviation over the seeds of fine-tuning one pre-trained model, in brackets "
@@ -23,7 +21,7 @@ def markdown(found):
 def _table(title, rows, published):
     tasks, said = list(rows[0]["tasks"]), _said(rows, published)
     has_loss = any("masked_lm_loss" in row["pretraining"] for row in rows)
-    head = ["", *["perplexity"] * has_loss, *(_title(rows, task) for task in tasks)]
+    head = ["", *["perplexity"] * has_loss, *(scored_title(rows, task) for task in tasks)]
     lines = [f"## {title}", ""]
     lines.append(_line(head + [f"paper: {name}" for name in said]))
     lines.append(_line(["---", *["---:"] * (len(head) + len(said) - 1)]))
@@ -46,7 +44,8 @@ def _line(cells):
     return f"| {' | '.join(cells)} |"
 
 
-def _title(rows, task):
+def scored_title(rows, task):
+    """A task and the name of the score that is shown of it."""
     name = next((row["tasks"][task]["score"] for row in rows if row["tasks"][task]), None)
     return f"{task}, {name}" if name else task
 
@@ -67,45 +66,3 @@ def _cell(score, first):
 
 def _number(value):
     return "" if value is None else f"{value:.2f}".removesuffix("0")
-
-
-def plot(found, path):
-    """Draws every table as a picture, one panel a task; says where it is, or why there is none."""
-    try:
-        import matplotlib
-    except ImportError:
-        return 'there is no picture, as matplotlib is missing: pip install "bert-tf[plots]".'
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    tasks = list(next(iter(found.values()))["rows"][0]["tasks"])
-    heights = [0.6 + 0.34 * len(table["rows"]) for table in found.values()]
-    figure, axes = pyplot.subplots(
-        len(found), len(tasks), figsize=(3.2 + 3.4 * len(tasks), sum(heights) + 0.5 * len(found)), squeeze=False,
-        gridspec_kw={"height_ratios": heights}, layout="constrained",
-    )  # fmt: skip
-    for row, table in zip(axes, found.values(), strict=True):
-        for axis, task in zip(row, tasks, strict=True):
-            _panel(axis, table, task, with_names=axis is row[0])
-        row[0].set_title(table["title"], loc="left", fontsize=9, fontweight="bold", x=-0.02, y=1.0, pad=16)
-    with whole_files.beside(path) as partial:
-        figure.savefig(partial, format="png", dpi=130)
-    pyplot.close(figure)
-    return f"look at {path}."
-
-
-def _panel(axis, table, task, *, with_names):
-    rows = table["rows"]
-    scores = [row["tasks"][task] for row in rows]
-    known = [(place, 100 * each["mean"], 100 * (each["sd"] or 0)) for place, each in enumerate(scores) if each]
-    if known:
-        at, means, deviations = zip(*known, strict=True)
-        axis.errorbar(means, at, xerr=deviations, fmt="o", color="#1f4e79", capsize=3, markersize=5)
-        axis.axvline(means[0], color="#999999", linewidth=0.8, linestyle=":")
-    axis.set_yticks(range(len(rows)), [row["name"] for row in rows] if with_names else [""] * len(rows), fontsize=8)
-    axis.set_ylim(len(rows) - 0.5, -0.5)
-    axis.set_xlabel(f"{_title(rows, task)} (%)", fontsize=8)
-    axis.tick_params(axis="x", labelsize=8)
-    axis.grid(axis="x", color="#eeeeee")
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)

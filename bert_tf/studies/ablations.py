@@ -17,8 +17,8 @@ class Variant:
     """One row of a table.
 
     pretraining, fine_tuning: {flag: value} beside those that all have. model: (layers, hidden size, attention heads) of
-    another size. share: of the steps of pre-training after which its weights are taken. paper: {task: per cent}, and
-    "perplexity".
+    another size. share: of the steps of pre-training after which its weights are taken; curve: the line that it is a
+    point of. paper: {task: per cent}, and "perplexity".
     """
 
     name: str
@@ -26,6 +26,7 @@ class Variant:
     fine_tuning: Mapping[str, object] = dataclasses.field(default_factory=dict)
     model: tuple = ()
     share: float = 1.0
+    curve: str = ""
     paper: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
@@ -100,7 +101,7 @@ def sizes(shapes):
     tasks = ("perplexity", "MNLI", "MRPC accuracy", "SST-2")
     return tuple(
         Variant(
-            name="{} layers, {} wide, {} heads".format(*shape),
+            name=_named(*shape),
             model=shape,
             paper=_paper(tasks, *PUBLISHED_SIZES[shape]) if shape in PUBLISHED_SIZES else {},
         )
@@ -108,11 +109,16 @@ def sizes(shapes):
     )
 
 
+def _named(layers, width, heads):
+    layers, heads = (f"{count} {word}{'s' * (count > 1)}" for count, word in ((layers, "layer"), (heads, "head")))
+    return f"{layers}, {width} wide, {heads}"
+
+
 def steps(shares=STEPS):
     """Figure 5: masked LM and left to right, after these shares of their steps."""
     kinds = (("masked LM", {}), ("left to right", LEFT_TO_RIGHT))
     return tuple(
-        Variant(name=f"{name}, {share:.0%} of the steps", pretraining=flags, share=share)
+        Variant(name=f"{name}, {100 * share:g}% of the steps", pretraining=flags, share=share, curve=name)
         for name, flags in kinds
         for share in shares
     )
