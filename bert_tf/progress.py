@@ -41,12 +41,15 @@ def _bar(name, total):
 
 
 class _Lines:
+    """Lines, of which short work has none."""
+
     def __init__(self, name, total):
-        self.name, self.total, self.last = name, total, time.monotonic()
+        self.name, self.total, self.last, self.has_said = name, total, time.monotonic(), False
 
     def __call__(self, done, text="", total=None):
         self.total = self.total if total is None else total
-        if time.monotonic() - self.last < SECONDS_BETWEEN_LINES and done != self.total:
+        is_end = self.has_said and done == self.total
+        if time.monotonic() - self.last < SECONDS_BETWEEN_LINES and not is_end:
             return
-        self.last = time.monotonic()
+        self.last, self.has_said = time.monotonic(), True
         print(f"{self.name} {done}/{self.total or '?'} {text}".rstrip(), file=sys.stderr, flush=True)

@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf import checkpoints, commands, exported
+from bert_tf import checkpoints, commands, exported, progress
 from bert_tf.checkpoints import Checkpoint
-from bert_tf.commands import extract
+from bert_tf.commands import extract, predict
 from bert_tf.sentences.examples import Example
 from bert_tf.vectors import extraction
 
@@ -136,6 +136,17 @@ def test_tables_have_pairs_in_two_columns_and_ids_and_without_output_lines_are_p
     assert " ".join(item["token"] for item in rows[0]["features"]) == TOKENS[2]
     values = [item["layers"][0]["values"] for item in rows[0]["features"]]
     np.testing.assert_allclose(values, states_of(2)[:, -1], atol=2e-5)
+
+
+def test_long_work_says_how_far_it_is_where_no_terminal_is_and_short_work_nothing(folder, monkeypatch, capsys):
+    run(folder, "--unit=sentence")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(predict, "SECONDS_BETWEEN_REPORTS", 0)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)
+    run(folder, "--unit=sentence")
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("extracting 1/5 ") and said[0].endswith(" texts/s")
+    assert said[-1].startswith("extracting 5/5 ")
 
 
 def test_few_texts_are_held_and_rows_pass_the_encoder_in_blocks(folder, monkeypatch):

@@ -11,7 +11,6 @@ those that the training scripts print; of questions with the threshold that the 
 """
 
 import json
-import sys
 
 from bert_tf import exported, process
 from bert_tf.errors import UserError
@@ -61,10 +60,7 @@ def columns(arguments, kind):
 
 
 def watched(rows):
-    """Yields the rows; shows how many there were on a terminal."""
-    if not sys.stderr.isatty():
-        yield from rows
-        return
+    """Yields the rows; shows how many there were."""
     with progress("evaluating") as report:
         for done, row in enumerate(rows, 1):
             yield row

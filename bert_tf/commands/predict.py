@@ -125,8 +125,9 @@ def window(arguments):
 
 
 def watched(rows, arguments, what="predicting"):
-    """Yields the rows; shows how far they are and how fast on a terminal that shows nothing else."""
-    if not sys.stderr.isatty() or (sys.stdout.isatty() and not arguments.output) or arguments.file is None:
+    """Yields the rows of a file; shows how far they are and how fast, where that disturbs no rows on a terminal."""
+    rows_are_shown = sys.stdout.isatty() or not sys.stderr.isatty()
+    if arguments.file is None or (rows_are_shown and not arguments.output):
         yield from rows
         return
     start = shown = time.monotonic()
