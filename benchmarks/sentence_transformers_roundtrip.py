@@ -4,8 +4,8 @@
 
 Writes the checkpoint once for each pooling, with and without vectors of length 1, as `bert-tf convert` does. PYTHON,
 which has sentence-transformers and need not have TensorFlow, loads it, makes vectors of a few texts, and saves it its
-own way. `bert-tf extract --unit=sentence`, without a further flag, makes them from both folders. Prints a table and
-ends with exit code 1 if one misses its tolerance.
+own way. `bert-tf extract --unit=sentence`, which is not told how to pool, makes them from both folders. Prints a table
+and ends with exit code 1 if one misses its tolerance.
 """
 
 import argparse
@@ -72,6 +72,8 @@ def main():
     if options.answer:
         answer_with_torch(options.answer)
         return 0
+    if not options.checkpoint:
+        parser.error("give --checkpoint=FOLDER")
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
     from bert_tf import checkpoints
 

@@ -125,9 +125,9 @@ def window(arguments):
 
 
 def watched(rows, arguments, what="predicting"):
-    """Yields the rows of a file; shows how far they are and how fast, where that disturbs no rows on a terminal."""
-    rows_are_shown = sys.stdout.isatty() or not sys.stderr.isatty()
-    if arguments.file is None or (rows_are_shown and not arguments.output):
+    """Yields the rows of a file; shows how far they are and how fast, but not where it could stand among the rows."""
+    may_meet = not arguments.output and (sys.stdout.isatty() or not sys.stderr.isatty())
+    if arguments.file is None or may_meet:
         yield from rows
         return
     start = shown = time.monotonic()

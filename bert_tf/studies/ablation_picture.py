@@ -3,7 +3,7 @@
 from bert_tf import whole_files
 from bert_tf.studies.ablation_tables import scored_title
 
-COLOURS = ("#1f4e79", "#c55a11", "#548235", "#7f6000")
+COLOURS = ("#1f4e79", "#c55a11")  # of curves; points have the first
 CURVES_HEIGHT = 2.4  # inches
 
 
@@ -62,7 +62,7 @@ def _panel(axis, rows, task, *, is_first):
 
 def _curves(axis, rows, task, *, is_first):
     """The score against the steps of pre-training, which double, a line for each kind of model."""
-    for name, colour in zip(dict.fromkeys(row["curve"] for row in rows), COLOURS, strict=False):
+    for name, colour in zip(dict.fromkeys(row["curve"] for row in rows), COLOURS, strict=True):
         known = _known([row for row in rows if row["curve"] == name], task)
         if known:
             of, means, deviations = zip(*known, strict=True)
