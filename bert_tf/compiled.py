@@ -41,17 +41,25 @@ def _paddings(shape):
 
 def pays(width):
     """Whether rows of that many numbers, None: unknown, are compiled here."""
-    return width is not None and width >= LEAST_WIDTH and _is_cpu()
+    return width is not None and width >= LEAST_WIDTH and only_cpus()
 
 
 def pays_for(shape):
     """Whether functions of a weight of that shape are compiled here."""
-    return len(shape) == 2 and shape.num_elements() >= LEAST_MATRIX and _is_cpu()
+    return len(shape) == 2 and shape.num_elements() >= LEAST_MATRIX and only_cpus()
 
 
-def _is_cpu():
-    """On GPUs and TPUs all of a step is compiled at once."""
+def only_cpus():
+    """Whether no GPU or TPU is visible: on those all of a step is compiled at once."""
     return not (tf.config.list_physical_devices("GPU") or tf.config.list_logical_devices("TPU"))
+
+
+@functools.cache
+def has_onednn():
+    """Whether TensorFlow hands operations of this CPU to oneDNN, as it does by itself on CPUs with AVX-512."""
+    from tensorflow.python.util import _pywrap_util_port
+
+    return _pywrap_util_port.IsMklEnabled()
 
 
 @functools.cache

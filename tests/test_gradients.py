@@ -3,13 +3,18 @@
 Narrow rows and wide ones: these are compiled, and filled up to a number of rows that is often seen.
 """
 
+import os
+import pathlib
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.python.eager import context
 
 from bert_tf import compiled, gradients
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 DRAWS = np.random.default_rng(0)
 WIDTHS = (24, 400)
 X, UPSTREAM = (DRAWS.normal(size=(65, 400)).astype(np.float32) * size for size in (2, 1))
@@ -96,8 +101,10 @@ def test_the_gradient_of_a_bias_is_tensorflows(kind):
     assert_near(value_and_gradients(gradients.bias_add, given), expected, kind)
 
 
+@pytest.mark.parametrize("has_onednn", [True, False])
 @pytest.mark.parametrize("kind", NOISE)
-def test_tokens_whose_number_is_known_are_normalised_alike(kind):
+def test_tokens_whose_number_is_known_are_normalised_alike(kind, has_onednn, monkeypatch):
+    monkeypatch.setattr(compiled, "has_onednn", lambda: has_onednn)
     weights = [tf.constant(GAMMA), tf.constant(BETA)]
     x = tf.cast(tf.constant(X), kind)
     any_number = tf.function(
@@ -107,15 +114,46 @@ def test_tokens_whose_number_is_known_are_normalised_alike(kind):
     assert any_number(x[:0]).shape == (0, 400)
 
 
-def test_one_operation_normalises_tokens_on_a_cpu():
-    weights = [tf.constant(GAMMA), tf.constant(BETA)]
-    run = tf.function(lambda x: gradients.normalise(x, *weights, 1e-6), input_signature=[tf.TensorSpec([None, 400])])
-    with context.collect_graphs(optimized=True) as graphs:  # a new TensorFlow may not find the pattern any more
-        run(tf.constant(X))
-    assert "_MklLayerNorm" in {node.op for graph in graphs for node in graph.node}
+ONE_OPERATION = """
+import tensorflow as tf
+from tensorflow.python.eager import context
+from bert_tf import gradients
+
+gamma, beta = tf.linspace(0.5, 2.0, 400), tf.linspace(-1.0, 1.0, 400)
+run = tf.function(lambda x: gradients.normalise(x, gamma, beta, 1e-6), input_signature=[tf.TensorSpec([None, 400])])
+with context.collect_graphs(optimized=True) as graphs:  # a new TensorFlow may not find the pattern any more
+    run(tf.ones([65, 400]))
+print("_MklLayerNorm" in {node.op for graph in graphs for node in graph.node})
+"""
+
+
+def test_with_onednn_one_operation_normalises_tokens_on_a_cpu():
+    onednn = {"TF_ENABLE_ONEDNN_OPTS": "1", "PYTHONPATH": str(ROOT)}  # not every CPU has it by itself
+    command = [sys.executable, "-c", ONE_OPERATION]
+    done = subprocess.run(command, env={**os.environ, **onednn}, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
 
 
 def test_rows_are_filled_up_by_an_eighth_at_most():
     for rows in (*range(8, 200), 1000, 4097):
         (_, more), *_ = compiled._paddings(tf.constant([rows, 3]))[0].numpy()
         assert 0 <= more <= rows / 8
+
+
+def operations_of_layer_norm():
+    specs = [tf.TensorSpec([None, 400]), tf.TensorSpec([400]), tf.TensorSpec([400])]
+    traced = tf.function(lambda *x: gradients.layer_norm(*x, 1e-6), input_signature=specs).get_concrete_function()
+    return {operation.type for operation in traced.graph.get_operations()}
+
+
+def test_where_a_gpu_is_visible_no_operation_is_used_that_onednn_rewrites_for_cpus(monkeypatch):
+    monkeypatch.setattr(compiled, "has_onednn", lambda: True)
+    assert "FusedBatchNormV3" in operations_of_layer_norm()
+    physical = tf.config.list_physical_devices
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["GPU:0"] if kind == "GPU" else physical(kind))
+    assert "FusedBatchNormV3" not in operations_of_layer_norm()
+    assert_near(
+        value_and_gradients(lambda *x: gradients.layer_norm(*x, 1e-6), [tf.constant(x) for x in (X, GAMMA, BETA)]),
+        value_and_gradients(plain_norm, [tf.constant(x) for x in (X, GAMMA, BETA)]),
+        "float32",
+    )

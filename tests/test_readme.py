@@ -42,6 +42,12 @@ def run(command, folder):
     return warm.run(*command, cwd=folder, env={"PYTHONPATH": str(ROOT)})
 
 
+def test_the_readme_names_the_pythons_that_it_installs_on():
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (least, above) = re.search(r'requires-python = ">=3\.(\d+),<3\.(\d+)"', project).groups()
+    assert f"Python 3.{least} to 3.{int(above) - 1} on Linux" in README
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A folder with texts and a table, in which the commands are run."""

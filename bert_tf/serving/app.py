@@ -185,7 +185,7 @@ class Server:
             outputs = await asyncio.wait_for(batcher.answer(signature, arrays), self.seconds)
         except Busy as error:
             raise HTTPException(503, f"{error}: try again later.", {"retry-after": "1"}) from None
-        except (TimeoutError, asyncio.TimeoutError):  # two classes before Python 3.11
+        except TimeoutError:
             raise HTTPException(504, f"There was no answer within {self.seconds:g} seconds.") from None
         except asyncio.CancelledError:
             raise
@@ -202,7 +202,7 @@ class Server:
     async def _body_in_time(self, request):
         try:
             return await asyncio.wait_for(self._body(request), self.receive_seconds)
-        except (TimeoutError, asyncio.TimeoutError):
+        except TimeoutError:
             told = f"The request did not come whole within {self.receive_seconds:g} seconds."
             raise HTTPException(408, told, {"connection": "close"}) from None
 
