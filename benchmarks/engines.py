@@ -14,9 +14,11 @@ import tempfile
 
 import numpy as np
 
-from bert_tf import checkpoints, engine_trial, engines, network
-from bert_tf.commands.convert import texts_of
+from bert_tf.checkpoints import formats
+from bert_tf.cli.commands.convert import texts_of
 from bert_tf.errors import UserError
+from bert_tf.export import engine_parity, engines
+from bert_tf.model import functional_bert
 
 LONGEST = 128  # pieces of a labelled text, as it was trained
 
@@ -28,7 +30,7 @@ def main():
     parser.add_argument("--labelled")
     given = parser.parse_args()
     texts = texts_of(given.calibration_file) if given.calibration_file else ()
-    checkpoint, written, scores = checkpoints.read(given.checkpoint), [], {}
+    checkpoint, written, scores = formats.read(given.checkpoint), [], {}
     with tempfile.TemporaryDirectory() as folder:
         for name in engines.names():
             for quantize in (None, *engines.QUANTIZED):
@@ -44,7 +46,7 @@ def main():
     if written:
         print(given.checkpoint, *engines.table(written), sep="\n")
     if scores:
-        scores["TensorFlow, here"] = right(network.Live(checkpoint), rows, labels)
+        scores["TensorFlow, here"] = right(functional_bert.Live(checkpoint), rows, labels)
         print(*(f"  {name:22} right in {share:.2%} of {len(labels):,}" for name, share in scores.items()), sep="\n")
 
 
@@ -60,7 +62,7 @@ def labelled(path, folder):
     for encoded in tokenizer.encode_batch(
         [tuple(row["texts"]) if row["texts"][1:] else row["texts"][0] for row in found]
     ):
-        inputs = engine_trial.inputs_of([encoded.ids])
+        inputs = engine_parity.inputs_of([encoded.ids])
         rows.append(inputs | {"segment_ids": np.array([encoded.type_ids], np.int32)})
     return rows, np.array([row["label"] for row in found])
 

@@ -24,7 +24,7 @@ TOLERANCE, PUBLISHED_TOLERANCE = 1e-5, 1e-4  # the published similarities have f
 
 def extract(model, texts, output, *flags):
     """Runs the command; returns the arrays of its .npz file and the seconds it took."""
-    command = [sys.executable, "-m", "bert_tf.commands", "extract", str(model), "--file", str(texts), "--overwrite"]
+    command = [sys.executable, "-m", "bert_tf", "extract", str(model), "--file", str(texts), "--overwrite"]
     start = time.monotonic()
     subprocess.run([*command, "--output", str(output), *flags], cwd=ROOT, check=True)
     return dict(np.load(output)), time.monotonic() - start

@@ -15,7 +15,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bert_tf.tasks import glue  # noqa: E402
+from bert_tf.tasks.catalog import glue  # noqa: E402
 
 KNOWN = {
     "CoLA": {"train": 8551, "dev": 1043, "test": 1063},

@@ -92,7 +92,7 @@ def ours(options, checkpoint, task, seed, output):
 
 def peer(python, options, checkpoint, task, seed, output):
     """Runs the peer, and scores its answers by our metrics."""
-    from bert_tf import metrics
+    from bert_tf.training import metrics
 
     made = task_of(options, checkpoint, task)
     flags = flags_of_peer(options, checkpoint, made, task, seed)
@@ -116,12 +116,13 @@ def flags_of_peer(options, checkpoint, made, task, seed):
 
 def task_of(options, checkpoint, task):
     """The task as run_classifier.py makes it."""
-    from bert_tf import tasks, vocabulary
-    from bert_tf.text import Tokenizer
-    from run_classifier import Flags
+    from bert_tf.recipes.finetune import Flags
+    from bert_tf.tasks import catalog
+    from bert_tf.text import vocabulary
+    from bert_tf.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer(vocabulary.read(str(checkpoint / "vocab.txt")))
-    return tasks.get(f"glue/{task.lower()}")(Flags(data_dir=str(options.data_dir)), lambda texts: tokenizer)
+    return catalog.get(f"glue/{task.lower()}")(Flags(data_dir=str(options.data_dir)), lambda texts: tokenizer)
 
 
 def write_rows(split, path):
@@ -131,7 +132,7 @@ def write_rows(split, path):
 
 
 def score_names(task):
-    from bert_tf.tasks.glue import LAYOUTS
+    from bert_tf.tasks.catalog.glue import LAYOUTS
 
     return LAYOUTS[task.lower()].scores
 

@@ -40,13 +40,16 @@ def main():
 
 def ours(task, start, batches, warm_up):
     """[{"loss", "gradient_norm"}] of our steps."""
-    from bert_tf import checkpoints, config, distribute, models, weights
-    from bert_tf.learner import Learner
+    from bert_tf.checkpoints import formats
+    from bert_tf.config import train_config
+    from bert_tf.model import heads, weights
+    from bert_tf.training import distribute
+    from bert_tf.training.train_step import Learner
 
-    models.HEAD_DROPOUT = 0.0
-    read, strategy = checkpoints.read(str(start)), distribute.create_strategy("one_device")
+    heads.HEAD_DROPOUT = 0.0
+    read, strategy = formats.read(str(start)), distribute.create_strategy("one_device")
     still = dataclasses.replace(read.config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    recipe = config.FineTuningConfig(
+    recipe = train_config.FineTuningConfig(
         train_batch_size=reproduction.BATCH,
         learning_rate=reproduction.RATE,
         num_train_steps=len(batches),

@@ -32,22 +32,22 @@ UNEXPECTED = dict.fromkeys(("span", "tags"), {"bert.pooler.dense.weight", "bert.
 
 def model_for(config, kind, labels):
     """Our model with a head of that kind."""
-    from bert_tf import models
+    from bert_tf.model import heads
 
     if kind in ("class", "several"):
-        return models.Classifier(config, len(labels))
+        return heads.Classifier(config, len(labels))
     if kind == "tags":
-        return models.TokenClassifier(config, len(labels))
-    kinds = {"number": models.Regressor, "choice": models.MultipleChoice, "span": models.SpanFinder}
-    return (kinds | {None: models.Pretrainer})[kind](config)
+        return heads.TokenClassifier(config, len(labels))
+    kinds = {"number": heads.Regressor, "choice": heads.MultipleChoice, "span": heads.SpanFinder}
+    return (kinds | {None: heads.Pretrainer})[kind](config)
 
 
 def new_checkpoint(hidden_act, kind=None):
     """A random BERT, its numbers large enough that every part of it matters."""
-    from bert_tf import weights
-    from bert_tf.checkpoints import Checkpoint
-    from bert_tf.config import BertConfig
-    from bert_tf.vocabulary import SPECIAL_PIECES
+    from bert_tf.checkpoints.formats import Checkpoint
+    from bert_tf.config.bert_config import BertConfig
+    from bert_tf.model import weights
+    from bert_tf.text.vocabulary import SPECIAL_PIECES
 
     letters = [chr(code) for code in range(33, 127) if not 65 <= code <= 90]
     vocabulary = [*SPECIAL_PIECES, *letters, *(f"##{letter}" for letter in letters), "quick", "fox", "##x"]
@@ -84,8 +84,8 @@ def our_outputs(checkpoint, inputs):
     """Our model's answers under the names of transformers, and our tokenizer's ids of TEXTS."""
     import tensorflow as tf
 
-    from bert_tf import weights
-    from bert_tf.text import Tokenizer, pack
+    from bert_tf.model import weights
+    from bert_tf.text.tokenizer import Tokenizer, pack
 
     model = model_for(checkpoint.config, checkpoint.kind, checkpoint.labels)
     weights.assign(model, checkpoint.weights)
@@ -146,10 +146,10 @@ def answer_with_torch(folder):
 
 def compare(checkpoint, torch_python):
     """Yields (what, difference, tolerance) of one checkpoint, written and read back both ways."""
-    from bert_tf import checkpoints
+    from bert_tf.checkpoints import formats
 
     with tempfile.TemporaryDirectory() as folder:
-        checkpoints.write(checkpoint, os.path.join(folder, "written"), "huggingface")
+        formats.write(checkpoint, os.path.join(folder, "written"), "huggingface")
         inputs = inputs_for(checkpoint.config)
         np.savez(os.path.join(folder, "inputs.npz"), **inputs)
         subprocess.run([torch_python, __file__, f"--answer={folder}"], check=True)
@@ -166,7 +166,7 @@ def compare(checkpoint, torch_python):
         theirs, used = np.load(os.path.join(folder, "answers.npz")), inputs["lengths"]
         for name, ours in our_outputs(checkpoint, inputs).items():
             yield name, difference(ours, theirs[name], used), 0 if name.startswith("ids") else TOLERANCE
-        saved = checkpoints.read(os.path.join(folder, "saved"))
+        saved = formats.read(os.path.join(folder, "saved"))
         kept = {name: x for name, x in checkpoint.weights.items() if name not in WITHOUT.get(checkpoint.kind, ())}
         yield "weights lost by its save_pretrained", len(kept.keys() ^ saved.weights.keys()), 0
         changed = sum(not np.array_equal(saved.weights[name], array) for name, array in kept.items())
@@ -204,12 +204,12 @@ def main():
         answer_with_torch(arguments.answer)
         return 0
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-    from bert_tf.quiet import start_tensorflow
+    from bert_tf.runtime.tensorflow_startup import start_tensorflow
 
     start_tensorflow()
-    from bert_tf import checkpoints
+    from bert_tf.checkpoints import formats
 
-    given = [checkpoints.read(arguments.checkpoint)] if arguments.checkpoint else None
+    given = [formats.read(arguments.checkpoint)] if arguments.checkpoint else None
     all_right = True
     made = [("gelu_erf", None), ("gelu_tanh", None), *(("relu", kind) for kind in KINDS)]
     for checkpoint in given or [new_checkpoint(*each) for each in made]:

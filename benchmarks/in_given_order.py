@@ -24,12 +24,12 @@ def main():
 
 def give(batches):
     """Lets the batches of training come in this order; evaluation goes on as it does."""
-    from bert_tf import quiet
+    from bert_tf.runtime import tensorflow_startup
 
-    quiet.start_tensorflow()
+    tensorflow_startup.start_tensorflow()
     import tensorflow as tf
 
-    from bert_tf import pipeline
+    from bert_tf.data import pipeline
 
     drawn = pipeline.row_numbers
 

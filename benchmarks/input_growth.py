@@ -44,7 +44,7 @@ def row(size, seconds, peak, instances):
 
 def documents_of(pattern):
     """Documents of sentences, none of more than DOCUMENT bytes."""
-    from bert_tf import corpus
+    from bert_tf.text import corpus
 
     documents = []
     for document in itertools.chain.from_iterable(map(corpus.read_documents, corpus.find_sources(pattern))):

@@ -41,7 +41,7 @@ def main():
 def first_rows(folder):
     """Lists of ids of the first ROWS training rows."""
     sys.path.insert(0, str(race.HERE.parent))
-    from bert_tf.pretraining import records
+    from bert_tf.data.pretraining import records
 
     files = records.open_records(folder)["train_files"]
     import tensorflow as tf

@@ -2,7 +2,8 @@
 
     python benchmarks/memory.py --work_dir=FOLDER
 
-Random weights, float32, fine-tuning on 32 rows of 128. "expected" is what `bert_tf.memory` says beforehand that a step
+Random weights, float32, fine-tuning on 32 rows of 128. "expected" is what `runtime.memory_estimate` says beforehand
+that a step
 takes at least; "peak" is of the whole process, TensorFlow itself included, which is about half a GiB.
 """
 
@@ -16,8 +17,8 @@ import types
 import race
 import training_step
 
-from bert_tf import memory
-from bert_tf.config import BertConfig
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.runtime import memory_estimate
 
 PRECISION = "float32"
 RECIPES = {
@@ -58,7 +59,7 @@ def expected(size, recipe):
     shape = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
     config = BertConfig(vocab_size=training_step.VOCAB_SIZE, intermediate_size=4 * width, **shape)
     usual = {"train_batch_size": training_step.BATCH, "num_accumulation_steps": 1, "max_seq_length": 128}
-    return memory.at_least(config, types.SimpleNamespace(**usual | {"precision": PRECISION} | recipe)) / 2**30
+    return memory_estimate.at_least(config, types.SimpleNamespace(**usual | {"precision": PRECISION} | recipe)) / 2**30
 
 
 def race_shapes():

@@ -58,16 +58,17 @@ def scoring(options, run):
 
 def task_of(options):
     """The task as run_classifier.py makes it, and the checkpoint."""
-    from bert_tf.quiet import start_tensorflow
+    from bert_tf.runtime.tensorflow_startup import start_tensorflow
 
     start_tensorflow()
-    from bert_tf import checkpoints, tasks
-    from bert_tf.text import Tokenizer
-    from run_classifier import Flags
+    from bert_tf.checkpoints import formats
+    from bert_tf.recipes.finetune import Flags
+    from bert_tf.tasks import catalog
+    from bert_tf.text.tokenizer import Tokenizer
 
-    start = checkpoints.read(str(options.checkpoint))
+    start = formats.read(str(options.checkpoint))
     tokenizer = Tokenizer(start.vocabulary, start.lower_case)
-    return tasks.get("ner/conll2003")(Flags(data_dir=str(options.data_dir)), lambda texts: tokenizer), start
+    return catalog.get("ner/conll2003")(Flags(data_dir=str(options.data_dir)), lambda texts: tokenizer), start
 
 
 def write_rows(options):
@@ -112,7 +113,7 @@ def ours(options, seed, output):
 
 def read_column(path):
     """The last column of each sentence."""
-    from bert_tf.tags.conll_files import Layout, Tagged
+    from bert_tf.tasks.token_classification.conll_files import Layout, Tagged
 
     return [list(sentence.tags) for sentence in Tagged(str(path), Layout(scheme="iob1")).sentences]
 
@@ -130,8 +131,8 @@ def peer(options, python, seed, output, *, max_steps=0):
 
 def scores_of(options, tags):
     """{set: F1 of entities} of {set: tags of each sentence}."""
-    from bert_tf.tags import entity_scores
-    from bert_tf.tags.conll_files import Layout, Tagged
+    from bert_tf.tasks.token_classification import entity_scores
+    from bert_tf.tasks.token_classification.conll_files import Layout, Tagged
 
     found = {}
     for name in SETS:

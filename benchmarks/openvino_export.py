@@ -39,19 +39,21 @@ def written(folder, size):
     """{contender: folder} of one model of random weights: for OpenVINO, and in transformers' format."""
     import turns
 
-    from bert_tf import checkpoints, engines, models, weights
-    from bert_tf.config import BertConfig
+    from bert_tf.checkpoints import formats
+    from bert_tf.config.bert_config import BertConfig
+    from bert_tf.export import engines
+    from bert_tf.model import heads, weights
 
-    layers, width, heads = turns.SHAPES[size]
-    shape = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
+    layers, width, num_heads = turns.SHAPES[size]
+    shape = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": num_heads}
     config = BertConfig(vocab_size=30522, intermediate_size=4 * width, hidden_act="gelu_erf", **shape)
-    encoder = weights.named(models.SpanFinder(config))
+    encoder = weights.named(heads.SpanFinder(config))
     arrays = {name: v.value.numpy() for name, v in encoder.items() if name.startswith("encoder/")}
-    checkpoint = checkpoints.Checkpoint(config=config, weights=arrays)
+    checkpoint = formats.Checkpoint(config=config, weights=arrays)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     engines.write(checkpoint, str(folder / "ours"), "openvino")
-    checkpoints.write(checkpoint, str(folder / "theirs"), "huggingface")
+    formats.write(checkpoint, str(folder / "theirs"), "huggingface")
     return {"bert_tf": folder / "ours", "transformers": folder / "theirs"}
 
 

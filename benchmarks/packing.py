@@ -22,17 +22,18 @@ def main():
     parser.add_argument("--steps", type=int, default=0, help="steps to time of each; 0: only how full batches are")
     options = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-    from bert_tf.quiet import start_tensorflow
+    from bert_tf.runtime.tensorflow_startup import start_tensorflow
 
     start_tensorflow()
-    from bert_tf import checkpoints, tasks
-    from bert_tf.text import Tokenizer
-    from run_classifier import Flags
+    from bert_tf.checkpoints import formats
+    from bert_tf.recipes.finetune import Flags
+    from bert_tf.tasks import catalog
+    from bert_tf.text.tokenizer import Tokenizer
 
-    checkpoint = checkpoints.read(options.init_checkpoint)
+    checkpoint = formats.read(options.init_checkpoint)
     tokenizer = Tokenizer(checkpoint.vocabulary, checkpoint.lower_case)
     for name in options.tasks.split(","):
-        task = tasks.get(f"glue/{name.lower()}")(Flags(data_dir=options.data_dir), lambda texts: tokenizer)
+        task = catalog.get(f"glue/{name.lower()}")(Flags(data_dir=options.data_dir), lambda texts: tokenizer)
         print(
             f"{name}: padded {fill(task, packs=False):.1%} full, packed {fill(task, packs=True):.1%} full", flush=True
         )
@@ -46,7 +47,7 @@ def fill(task, *, packs):
     """The share of slots that hold a piece."""
     import tensorflow as tf
 
-    from bert_tf.packing import fitted, width_for
+    from bert_tf.model.sequence_packing import fitted, width_for
 
     fit, used, slots = tf.function(fitted, reduce_retracing=True), 0, 0
     for batch in task.train_batches(BATCH, 1).take(ROWS // BATCH):
@@ -59,16 +60,18 @@ def fill(task, *, packs):
 
 def seconds(task, checkpoint, steps):
     """{"packed" and "padded": median seconds of a step}, after one to compile."""
-    from bert_tf import config, distribute, encoder, learner, weights
+    from bert_tf.config import train_config
+    from bert_tf.model import encoder, weights
+    from bert_tf.training import distribute, train_step
 
     recipe = {"train_batch_size": BATCH, "num_train_steps": steps + 1, "num_warmup_steps": 1}
     strategy, sides, found = distribute.create_strategy("one_device"), {}, {"packed": [], "padded": []}
     for kind in found:
-        learner.trimmed = encoder.trimmed if kind == "packed" else only_cut
+        train_step.trimmed = encoder.trimmed if kind == "packed" else only_cut
         model = task.model(checkpoint.config)
         weights.assign(model, checkpoint.weights)
         sides[kind] = (
-            learner.Learner(task, model, config.TrainConfig(**recipe), strategy),
+            train_step.Learner(task, model, train_config.TrainConfig(**recipe), strategy),
             iter(task.train_batches(BATCH, 1)),
         )
         sides[kind][0].step(next(sides[kind][1]))["gradient_norm"].numpy()
@@ -81,7 +84,7 @@ def seconds(task, checkpoint, steps):
 
 
 def only_cut(inputs):
-    from bert_tf import encoder
+    from bert_tf.model import encoder
 
     return {name: x for name, x in encoder.trimmed(inputs).items() if name != "row_width"}
 

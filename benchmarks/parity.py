@@ -19,7 +19,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from bert_tf.quiet import start_tensorflow  # noqa: E402
+from bert_tf.runtime.tensorflow_startup import start_tensorflow  # noqa: E402
 
 start_tensorflow()
 
@@ -28,10 +28,11 @@ import numpy as np  # noqa: E402
 import parity_steps  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from bert_tf import checkpoints, weights  # noqa: E402
-from bert_tf.config import BertConfig  # noqa: E402
+from bert_tf.checkpoints import formats  # noqa: E402
+from bert_tf.config.bert_config import BertConfig  # noqa: E402
 from bert_tf.errors import UserError  # noqa: E402
-from bert_tf.models import Pretrainer  # noqa: E402
+from bert_tf.model import weights  # noqa: E402
+from bert_tf.model.heads import Pretrainer  # noqa: E402
 
 # Fair in float32: a plain NumPy BERT is 6e-6 from the recorded hidden states and 3.3e-5 from the masked-LM logits.
 TOLERANCES = {"hidden states": 1e-5, "masked-LM logits": 5e-5, "next-sentence logits": 1e-4}
@@ -59,7 +60,7 @@ class Golden:
     folder: pathlib.Path
     facts: dict
     arrays: dict
-    checkpoint: checkpoints.Checkpoint
+    checkpoint: formats.Checkpoint
 
     @property
     def config(self):
@@ -83,10 +84,10 @@ def read_golden(folder, weights_folder):
     """Reads a golden, or returns None where its weights are in neither place."""
     candidates = [pathlib.Path(weights_folder, folder.name), folder, folder / "bert_model.ckpt"]
     for candidate in candidates:
-        if any(module.recognises(str(candidate)) for module in checkpoints.formats().values()):
+        if any(module.recognises(str(candidate)) for module in formats.formats().values()):
             facts = json.loads((folder / "golden.json").read_text(encoding="utf-8"))
             arrays = dict(np.load(folder / "golden.npz"))
-            return Golden(folder, facts, arrays, checkpoints.read(str(candidate)))
+            return Golden(folder, facts, arrays, formats.read(str(candidate)))
     return None
 
 
@@ -121,7 +122,7 @@ def text_rows(golden):
     has_texts = bool(recorded) and all("text" in expected for expected in recorded)
     if golden.checkpoint.vocabulary is None or golden.checkpoint.lower_case is None or not has_texts:
         return []
-    from bert_tf.text import Tokenizer, pack
+    from bert_tf.text.tokenizer import Tokenizer, pack
 
     tokenizer = Tokenizer(golden.checkpoint.vocabulary, lower_case=golden.checkpoint.lower_case)
     wrong = 0

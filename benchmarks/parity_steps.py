@@ -13,12 +13,12 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import weights
-from bert_tf.checkpoints.huggingface import NAMES
-from bert_tf.config import TrainConfig
-from bert_tf.learner import Learner, means_of
-from bert_tf.task import Task
-from bert_tf.tasks import pretraining
+from bert_tf.checkpoints.formats.huggingface import NAMES
+from bert_tf.config.train_config import TrainConfig
+from bert_tf.model import weights
+from bert_tf.tasks.catalog import pretraining
+from bert_tf.tasks.task import Task
+from bert_tf.training.train_step import Learner, means_of
 
 RELATIVE = 1e-4
 # A key bias adds the same to all scores of a query, which softmax takes away again: its gradient is 0, what moves it is

@@ -14,16 +14,17 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from bert_tf.quiet import start_tensorflow  # noqa: E402
+from bert_tf.runtime.tensorflow_startup import start_tensorflow  # noqa: E402
 
 start_tensorflow()
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
-from bert_tf import distribute, gradients  # noqa: E402
-from bert_tf.config import BertConfig  # noqa: E402
-from bert_tf.encoders.bilstm_on_top import BiLstm  # noqa: E402
+from bert_tf.config.bert_config import BertConfig  # noqa: E402
+from bert_tf.model import fused_ops  # noqa: E402
+from bert_tf.model.encoders.bilstm_on_top import BiLstm  # noqa: E402
+from bert_tf.training import distribute  # noqa: E402
 
 TOKENS, WIDTH, ROUNDS = 4096, 768, 30
 SENTENCES, WORDS = 32, 14.5  # of a batch; of a sentence, in the mean
@@ -43,12 +44,12 @@ def main():
 def gelus(kind):
     wide = drawn([TOKENS, 4 * WIDTH], kind)
     gelu = functools.partial(tf.nn.gelu, approximate=False)
-    return with_gradient(gelu, wide), with_gradient(gradients.GELUS["gelu_erf"], wide)
+    return with_gradient(gelu, wide), with_gradient(fused_ops.GELUS["gelu_erf"], wide)
 
 
 def norms(kind):
     given = drawn([TOKENS, WIDTH], kind), drawn([WIDTH], "float32"), drawn([WIDTH], "float32")
-    ours = with_gradient(lambda *given: gradients.layer_norm(*given, 1e-12), *given)
+    ours = with_gradient(lambda *given: fused_ops.layer_norm(*given, 1e-12), *given)
     return with_gradient(plain_norm, *given), ours
 
 

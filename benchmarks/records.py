@@ -23,8 +23,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "peers")]
 import plain_records  # noqa: E402
 
-from bert_tf import corpus, vocabulary  # noqa: E402
-from bert_tf.pretraining import buckets, records, shards  # noqa: E402
+from bert_tf.data.pretraining import buckets, records, shards  # noqa: E402
+from bert_tf.text import corpus, vocabulary  # noqa: E402
 
 PLAIN_TOKENS = 1_000_000
 

@@ -61,12 +61,12 @@ def peer_python(options):
 def without_pooler(source, target):
     """A Hugging Face folder with the encoder of `source` and no pooler, for both sides to load."""
     if not target.exists():
-        from bert_tf import checkpoints
+        from bert_tf.checkpoints import formats
 
-        read = checkpoints.read(str(source))
+        read = formats.read(str(source))
         target.parent.mkdir(parents=True, exist_ok=True)
         kept = {name: x for name, x in read.weights.items() if "pooler" not in name}
-        checkpoints.write(dataclasses.replace(read, weights=kept), str(target), "huggingface")
+        formats.write(dataclasses.replace(read, weights=kept), str(target), "huggingface")
     return target
 
 
@@ -160,14 +160,16 @@ def compare_steps(options, peer_seconds):
 
 def time_our_steps(task, start, options):
     """Trains some steps in this process, as the scripts do, and prints the seconds of each as JSON."""
-    from bert_tf import config, distribute, precision, weights
-    from bert_tf.learner import Learner
+    from bert_tf.config import train_config
+    from bert_tf.model import weights
+    from bert_tf.training import distribute, precision
+    from bert_tf.training.train_step import Learner
 
     strategy, steps = distribute.create_strategy("one_device"), options.max_steps + FIRST
     recipe = {"train_batch_size": BATCH, "learning_rate": RATE, "num_train_steps": steps, "num_warmup_steps": 1}
     with strategy.scope():
         model = task.model(start.config, dtype=precision.policy(options.precision))
-        learner = Learner(task, model, config.TrainConfig(**recipe), strategy)
+        learner = Learner(task, model, train_config.TrainConfig(**recipe), strategy)
     weights.assign(model, start.weights)
     batches, seconds = iter(task.train_batches(BATCH, 1)), []
     for _ in range(steps):

@@ -35,8 +35,8 @@ def answer_with_torch(folder):
 
 def write_all(checkpoint, folder):
     """Writes the checkpoint with each pooling; returns the names of the folders."""
-    from bert_tf import checkpoints
-    from bert_tf.sentence_vectors import FLAGS, SentenceVectors
+    from bert_tf.checkpoints import formats
+    from bert_tf.checkpoints.sentence_transformers import FLAGS, SentenceVectors
 
     names = []
     for pooling in FLAGS.values():
@@ -44,7 +44,7 @@ def write_all(checkpoint, folder):
             names.append(f"{pooling}, of length 1" if normalize else pooling)
             changed = dataclasses.replace(checkpoint, sentence_vectors=SentenceVectors(pooling, normalize))
             (folder / names[-1]).mkdir()
-            checkpoints.write(changed, str(folder / names[-1] / "written"), "huggingface")
+            formats.write(changed, str(folder / names[-1] / "written"), "huggingface")
     return names
 
 
@@ -75,11 +75,11 @@ def main():
     if not options.checkpoint:
         parser.error("give --checkpoint=FOLDER")
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-    from bert_tf import checkpoints
+    from bert_tf.checkpoints import formats
 
     is_right = True
     with tempfile.TemporaryDirectory() as folder:
-        checkpoint = checkpoints.read(options.checkpoint)
+        checkpoint = formats.read(options.checkpoint)
         for what, found in differences(checkpoint, options.torch_python, pathlib.Path(folder)):
             is_right &= bool(found <= TOLERANCE)
             print(f"  {what:40} {found:10.2g}  {'ok' if found <= TOLERANCE else 'MISS'}", flush=True)

@@ -34,7 +34,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=0.0, help="of the last level beside rude clients")
     parser.add_argument("--output", help="file for what is printed")
     options = parser.parse_args()
-    command = [sys.executable, "-m", "bert_tf.commands", "serve", f"model={options.export}", "--port=0"]
+    command = [sys.executable, "-m", "bert_tf", "serve", f"model={options.export}", "--port=0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
         told = server.stdout.readline()

@@ -32,14 +32,14 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--work_dir", type=pathlib.Path)
     options = parser.parse_args()
-    from bert_tf.quiet import start_tensorflow
+    from bert_tf.runtime.tensorflow_startup import start_tensorflow
 
     start_tensorflow()
-    from bert_tf import vocabulary
-    from bert_tf.squad import answering, questions
-    from bert_tf.squad.question_splits import Split
-    from bert_tf.squad.question_windows import QuestionWindows
-    from bert_tf.text import Tokenizer
+    from bert_tf.tasks.question_answering import answering, questions
+    from bert_tf.tasks.question_answering.question_splits import Split
+    from bert_tf.tasks.question_answering.question_windows import QuestionWindows
+    from bert_tf.text import vocabulary
+    from bert_tf.text.tokenizer import Tokenizer
 
     found = [question for path in options.file for question in questions.read(path)]
     tokenizer, windows = Tokenizer(vocabulary.read(options.vocab_file)), QuestionWindows()

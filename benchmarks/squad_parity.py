@@ -22,12 +22,12 @@ def main():
     parser.add_argument("--vocab_file", required=True)
     parser.add_argument("--cased", action="store_true")
     options = parser.parse_args()
-    from bert_tf.quiet import start_tensorflow
+    from bert_tf.runtime.tensorflow_startup import start_tensorflow
 
     start_tensorflow()
-    from bert_tf import vocabulary
-    from bert_tf.squad import questions, squad_scores
-    from bert_tf.text import Tokenizer
+    from bert_tf.tasks.question_answering import questions, squad_scores
+    from bert_tf.text import vocabulary
+    from bert_tf.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer(vocabulary.read(options.vocab_file), lower_case=not options.cased)
     print("| file | questions | differ | exact match, ours / original | F1, ours / original |\n|---|--:|--:|--:|--:|")
@@ -47,9 +47,9 @@ def main():
 
 def answers_of(asked, tokenizer):
     """({id: ours}, {id: the original's}) of the true pieces of each question's first answer."""
-    from bert_tf.squad import original_alignment
-    from bert_tf.squad.question_splits import Split
-    from bert_tf.squad.question_windows import QuestionWindows
+    from bert_tf.tasks.question_answering import original_alignment
+    from bert_tf.tasks.question_answering.question_splits import Split
+    from bert_tf.tasks.question_answering.question_windows import QuestionWindows
 
     split, ours, theirs = Split(asked, tokenizer, QuestionWindows()), {}, {}
     ids, starts, ends = (split.pieces[name].values.numpy() for name in ("contexts", "starts", "ends"))

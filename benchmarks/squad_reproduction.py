@@ -72,16 +72,17 @@ def join_files(options):
 
 def task_of(options):
     """The task as run_squad.py makes it, and the checkpoint."""
-    from bert_tf.quiet import start_tensorflow
+    from bert_tf.runtime.tensorflow_startup import start_tensorflow
 
     start_tensorflow()
-    from bert_tf import checkpoints, tasks
-    from bert_tf.text import Tokenizer
-    from run_squad import Flags
+    from bert_tf.checkpoints import formats
+    from bert_tf.recipes.finetune_squad import Flags
+    from bert_tf.tasks import catalog
+    from bert_tf.text.tokenizer import Tokenizer
 
-    start = checkpoints.read(str(options.init_checkpoint))
+    start = formats.read(str(options.init_checkpoint))
     flags = Flags(train_file=str(options.work_dir / "train.json"))
-    return tasks.get("squad/v1.1")(flags, lambda texts: Tokenizer(start.vocabulary, start.lower_case)), start
+    return catalog.get("squad/v1.1")(flags, lambda texts: Tokenizer(start.vocabulary, start.lower_case)), start
 
 
 def ours(options, seed, output):
@@ -111,7 +112,7 @@ def peer(options, python, seed, output, *, max_steps=0):
 
 def scores_of(options, answers):
     """{file: {score: number}}."""
-    from bert_tf.squad import questions, squad_scores
+    from bert_tf.tasks.question_answering import questions, squad_scores
 
     asked = questions.read(str(options.work_dir / "eval.json"))
     files = {path.stem: [q for q in asked if q.id.startswith(f"{path.stem}/")] for path in options.eval_file}

@@ -30,9 +30,7 @@ def main():
     for _ in range(ROUNDS):
         for command in COMMANDS:
             start = time.perf_counter()
-            subprocess.run(
-                [sys.executable, "-m", "bert_tf.commands", *command.split()], check=True, capture_output=True
-            )
+            subprocess.run([sys.executable, "-m", "bert_tf", *command.split()], check=True, capture_output=True)
             found[f"bert-tf {command}"].append(time.perf_counter() - start)
     for name in ("pretraining", "fine_tuning"):
         what, make = training_step.WORKS[name]

@@ -38,7 +38,7 @@ def main():
     run = race_bert_tf.worker(work, given.size, given.precision)
     import tensorflow as tf
 
-    from bert_tf import precision
+    from bert_tf.training import precision
 
     start = time.perf_counter()
     run()

@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 import oracle_tokenizer as oracle  # noqa: E402
 
-from bert_tf.text import Tokenizer  # noqa: E402
+from bert_tf.text.tokenizer import Tokenizer  # noqa: E402
 
 ACCENTED = dict(zip("aeiouAEIOU", "áéîöùÁÉÎÖÙ", strict=True))
 ENOUGH = 8e6  # bytes for a measurement: a tf.data iterator takes up to 0.1 s to set up

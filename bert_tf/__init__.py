@@ -8,10 +8,11 @@ __version__ = "0.1.0"
 
 
 def load(path):
-    """A checkpoint in any format, a run or an export as a Keras model with its tokenizer: `bert_tf.pretrained.load`."""
-    from bert_tf.quiet import start_tensorflow
+    """A checkpoint in any format, a run or an export as a Keras model with its tokenizer:
+    `checkpoints.pretrained.load`."""
+    from bert_tf.runtime.tensorflow_startup import start_tensorflow
 
     start_tensorflow()
-    from bert_tf import pretrained
+    from bert_tf.checkpoints import pretrained
 
     return pretrained.load(path)

@@ -8,7 +8,7 @@ import os
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")  # the expected numbers are those of a CPU
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
-from bert_tf.quiet import start_tensorflow  # noqa: E402
+from bert_tf.runtime.tensorflow_startup import start_tensorflow  # noqa: E402
 
 start_tensorflow()
 
@@ -17,8 +17,8 @@ import pytest  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 # Files whose tests start processes or train, the longest first: begun last they would keep one process waiting.
-SLOW = "readme train run_squad run_pretraining learner sweep answering run_classifier ner classification".split()
-SLOW += "extract selection export text feature_tagging tag_serving".split()
+SLOW = "readme loop finetune_squad pretrain train_step sweep answering finetune ner classification".split()
+SLOW += "extract early_stopping saved_model tokenizer feature_tagging tag_serving".split()
 
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2

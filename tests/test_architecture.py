@@ -12,67 +12,35 @@ PACKAGE = ROOT / "bert_tf"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 SCRIPTS = sorted(ROOT.glob("run_*.py"))
 
-# Folders whose files stand on sides of their own; in the others a new file stands where the folder does.
-FAMILIES = {"tokenization", "pretraining", "sentences", "squad", "tags", "vectors", "reports", "finetuning", "studies"}
-# Where each module of bert_tf stands.
-SIDES = {
-    "ground": "cluster compiled config errors folder_lock memory process progress quiet saved_steps vector_choice "
-    "whole_files",
-    "text": "characters normalizer double_array wordpiece text vocabulary text_layout python_manual corpus buckets "
-    "pairs shards workers statistics records masking pipeline tables examples prepared_datasets windows asked "
-    "questions manual_questions question_windows original_alignment tag_schemes conll_files tag_windows "
-    "feature_windows",
-    "model": "gradients layers packing recurrence encoder encoders models network weights features scalar_mix "
-    "bilstm_tagger",
-    "means": "optimizers distribute precision metrics squad_scores entity_scores",
-    "task": "task",
-    "formats": "torch_pickle checkpoint_files sentence_vectors checkpoints new_vocabulary new_positions "
-    "pretrained engine_trial engines",
-    "tasks": "mask_filling goals text_lengths splits classification predictions spans question_splits answering "
-    "squad_files marked_answers tag_splits tag_serving tagging feature_tables feature_files extraction feature_cache "
-    "feature_tagging attention tasks",
-    "loop": "learner train selection train_state run_folder export exported",
-    "report": "published curves scoreboard report comparison",
-    "edge": "flags device_flags fine_tuning_flags preparation starting_point fine_tuning fine_tuning_run sweep "
-    "ablations ablation_plan ablation ablation_tables ablation_picture finished_run scored_export serving commands "
-    "__init__",
-}
-SIDE_OF = {module: side for side, modules in SIDES.items() for module in modules.split()}
-# What each side may import, beside itself.
-MAY_IMPORT = {
-    "ground": set(),
-    "text": {"ground"},  # never keras
-    "model": {"ground"},  # never strings, files or tf.data
-    "means": {"ground"},
-    "task": set(),  # types only
-    "formats": {"ground", "text", "model"},  # with tasks the only place where text and model meet
-    "tasks": {"ground", "text", "model", "means", "task"},
-    "loop": {"ground", "model", "means", "task"},  # knows Task, never a particular task
-    "report": {"ground"},
-    "edge": set(SIDES) - {"edge"},
-}
+# The folders of bert_tf, from the ground up: each imports only those before it. errors.py is below all of them.
+FLOORS = "runtime config text data model training checkpoints tasks export reports serving recipes cli".split()
+AT_THE_TOP = {"__init__", "__main__", "errors"}  # the files of bert_tf itself
 # Modules that flags are checked with, that worker processes load, or that only read files.
-NO_TENSORFLOW = (
-    "config errors memory process progress tokenization.characters vocabulary text_layout python_manual corpus "
-    "pretraining.buckets pretraining.pairs pretraining.statistics pretraining.records pretraining.workers "
-    "reports.curves reports.report flags pretraining.preparation starting_point finetuning.fine_tuning "
-    "finetuning.sweep run_folder task sentences.tables sentences.examples sentences.prepared_datasets metrics "
-    "sentences.predictions whole_files saved_steps asked exported reports.scoreboard checkpoints checkpoint_files "
-    "engines device_flags commands commands.convert commands.predict commands.extract commands.evaluate "
-    "commands.export commands.report reports.published reports.comparison vectors.vector_choice "
-    "vectors.feature_files vectors.feature_tables squad.squad_scores squad.squad_files squad.questions "
-    "squad.marked_answers"
-).split()
+NO_TENSORFLOW = """
+runtime.memory_estimate runtime.process runtime.progress runtime.atomic_files runtime.folder_lock runtime.tf_config
+config.bert_config config.train_config config.flags config.device_flags
+text.characters text.vocabulary text.sentence_splitting text.demo_corpus text.corpus
+data.tables data.examples data.tfds_datasets data.pretraining.buckets data.pretraining.pairs
+data.pretraining.statistics data.pretraining.records data.pretraining.workers
+training.run_directory training.metrics training.checkpoint_paths
+checkpoints.formats checkpoints.checkpoint_files
+tasks.task tasks.text_classification.predictions tasks.embeddings.vector_choice tasks.embeddings.feature_files
+tasks.embeddings.feature_tables tasks.question_answering.squad_scores tasks.question_answering.squad_files
+tasks.question_answering.questions tasks.question_answering.answer_highlights
+export.prediction_inputs export.loaded_model export.engines
+reports.curves reports.report reports.scoreboard reports.published reports.comparison
+recipes.pretraining_preparation recipes.initialization recipes.pretrain recipes.finetune recipes.finetune_squad
+recipes.finetuning.fine_tuning recipes.finetuning.sweep
+cli.main cli.commands.convert cli.commands.predict cli.commands.extract cli.commands.evaluate cli.commands.export
+cli.commands.report
+""".split()
 VAGUE = {"utils", "util", "helpers", "helper", "misc", "base", "common"}
 
 
-def module_of(path):
-    """bert_tf/tasks/glue.py -> "tasks"; bert_tf/text.py -> "text"; bert_tf/squad/spans.py -> "spans"."""
-    return _module(path.relative_to(PACKAGE).with_suffix("").parts)
-
-
-def _module(parts):
-    return parts[1] if parts[0] in FAMILIES and len(parts) > 1 else parts[0]
+def floor_of(path):
+    """bert_tf/tasks/catalog/glue.py -> "tasks"; None for a file of bert_tf itself."""
+    parts = path.relative_to(PACKAGE).parts
+    return parts[0] if len(parts) > 1 else None
 
 
 def imports_of(source):
@@ -96,11 +64,11 @@ def among(names, *packages):
     return sorted(name for name in names if any(f"{name}.".startswith(f"{package}.") for package in packages))
 
 
-def on_side(*sides):
-    """The sources on these sides; without one a test would say nothing."""
-    found = [path for path in SOURCES if SIDE_OF.get(module_of(path)) in sides]
-    assert found
-    return found
+def files_on(*floors):
+    """The sources in these folders; without one a test would say nothing."""
+    files = [path for path in SOURCES if floor_of(path) in floors]
+    assert files
+    return files
 
 
 def violations(paths, *forbidden):
@@ -117,39 +85,58 @@ def test_the_reader_of_imports_sees_those_inside_functions_too():
     source = "import a.b\nfrom bert_tf import text\ndef f():\n    from d.e import g\n"
     assert imports_of(source) == {"a.b", "bert_tf", "bert_tf.text", "d.e", "d.e.g"}
     assert among({"a", "a.b", "ab", "b.a"}, "a") == ["a", "a.b"]
-    assert [module_of(PACKAGE / path) for path in ("text.py", "tasks/glue.py", "squad/spans.py")] == [
+    assert [floor_of(PACKAGE / path) for path in ("errors.py", "text/corpus.py", "tasks/catalog/glue.py")] == [
+        None,
         "text",
         "tasks",
-        "spans",
     ]
 
 
-def test_every_module_has_a_side():
-    modules = {module_of(path) for path in SOURCES}
-    assert modules - set(SIDE_OF) == set(), "say in SIDES where these stand"
-    assert set(SIDE_OF) - modules == set(), "SIDES names modules that are gone"
+def test_every_module_lies_in_a_folder_of_the_list():
+    assert {path.stem for path in SOURCES if floor_of(path) is None} == AT_THE_TOP
+    assert {floor_of(path) for path in SOURCES} - {None} == set(FLOORS)
 
 
-@each_source(SOURCES)
-def test_imports_go_one_way(path):
-    side = SIDE_OF[module_of(path)]
-    imported = {_module(name.split(".")[1:]) for name in among(imports(path), "bert_tf") if "." in name}
-    found = {module: SIDE_OF[module] for module in imported & set(SIDE_OF)}
-    assert {module: where for module, where in found.items() if where not in MAY_IMPORT[side] | {side}} == {}
+@each_source([path for path in SOURCES if floor_of(path)])
+def test_a_folder_imports_only_those_before_it(path):
+    allowed = FLOORS[: FLOORS.index(floor_of(path)) + 1]
+    imported = {name.split(".")[1] for name in among(imports(path), "bert_tf") if "." in name}
+    assert imported & set(FLOORS) <= set(allowed)
+    assert imported <= {*FLOORS, "errors", "__version__"}, "a name that lies nowhere"
 
 
-def test_the_text_side_never_imports_keras():
-    assert violations(on_side("text"), "keras", "tf_keras", "tensorflow.keras") == {}
+def test_errors_import_nothing_of_the_package():
+    assert among(imports(PACKAGE / "errors.py"), "bert_tf") == []
 
 
-def test_the_model_side_never_sees_strings():
-    assert violations(on_side("model", "means"), "tensorflow_text", "tensorflow.strings", "tensorflow.data") == {}
+def test_text_never_imports_keras():
+    assert violations(files_on("text", "data"), "keras", "tf_keras", "tensorflow.keras") == {}
 
 
-def test_only_scripts_commands_and_flags_read_flags():
-    library = [path for path in SOURCES if module_of(path) not in ("flags", "commands")]
+def test_the_model_never_sees_strings():
+    assert violations(files_on("model"), "tensorflow_text", "tensorflow.strings", "tensorflow.data") == {}
+
+
+def test_only_recipes_and_the_command_line_read_flags():
+    library = [path for path in SOURCES if floor_of(path) not in ("recipes", "cli") and path.name != "flags.py"]
     assert violations(library, "absl.flags", "absl.app", "argparse") == {}
-    assert violations(library, *(script.stem for script in SCRIPTS)) == {}
+
+
+def test_nothing_imports_or_starts_the_scripts():
+    names = [script.stem for script in SCRIPTS]
+    assert violations(SOURCES, *names) == {}
+    assert [path for path in SOURCES for name in names if f"-m {name}" in path.read_text(encoding="utf-8")] == []
+
+
+def test_no_test_imports_a_test():
+    tests = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
+    assert violations((ROOT / "tests").rglob("*.py"), *tests) == {}
+
+
+def test_tests_lie_in_the_folders_of_what_they_test():
+    folders = {path.relative_to(ROOT / "tests").parent for path in (ROOT / "tests").rglob("test_*.py")}
+    known = {path.relative_to(PACKAGE).parent for path in SOURCES} | {pathlib.Path(), pathlib.Path("helpers")}
+    assert folders <= known
 
 
 def test_what_needs_no_tensorflow_does_not_load_it():

@@ -7,14 +7,15 @@ import sys
 
 import numpy as np
 import pytest
-import test_formats
-import test_heads
 import tiny
+from checkpoint_cases import assert_covers_every_weight, assert_equal, checkpoint, cut_short
+from head_cases import HEADS
 
-from bert_tf import checkpoints, tasks
+from bert_tf.checkpoints import formats
 from bert_tf.errors import UserError
-from bert_tf.text import Tokenizer
-from run_classifier import Flags
+from bert_tf.recipes.finetune import Flags
+from bert_tf.tasks import catalog
+from bert_tf.text.tokenizer import Tokenizer
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LETTERS = "abcdefghijklmnopqrstuvwxy"
@@ -55,7 +56,7 @@ def made(folder):
         return tokenizer()
 
     options = Flags(data_dir=str(folder), max_seq_length=12)
-    return tasks.get("my_lab.sarcasm/headlines")(options, tokenizer_for), learned_from
+    return catalog.get("my_lab.sarcasm/headlines")(options, tokenizer_for), learned_from
 
 
 def test_the_task_of_the_page_reads_answers_and_is_scored(headlines):
@@ -82,19 +83,20 @@ def test_the_task_of_the_page_says_what_is_missing_in_a_sentence(headlines):
 
 
 def test_the_commands_of_the_page_have_flags_that_exist():
-    from bert_tf import commands
+    from bert_tf.cli import main
 
     (commands_of_the_page,) = blocks("adding_a_task.md", "bash")
     train, predict = commands_of_the_page.splitlines()
     assert set(re.findall(r"--(\w+)", train)) <= set(Flags.__dataclass_fields__)
     assert train.startswith("PYTHONPATH=. python run_classifier.py --task_name=my_lab.sarcasm/headlines ")
-    given = commands.parser().parse_args(["predict", "runs/sarcasm", "--text=Local"])
+    given = main.parser().parse_args(["predict", "runs/sarcasm", "--text=Local"])
     assert predict.startswith("bert-tf predict runs/sarcasm --text=") and given.text == "Local"
 
 
 def test_every_function_that_the_page_names_is_there():
-    from bert_tf import metrics
-    from bert_tf.sentences import classification, examples, goals
+    from bert_tf.data import examples
+    from bert_tf.tasks.text_classification import classification, goals
+    from bert_tf.training import metrics
 
     assert {"Classes", "Labels", "Number", "Choice"} <= set(vars(goals))
     assert callable(classification.task) and callable(examples.read) and metrics.SCORES["macro_f1"]
@@ -109,35 +111,35 @@ def npz(tmp_path, monkeypatch):
     (source,) = blocks("adding_a_checkpoint_format.md", "python")
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "npz.py").write_text(source, encoding="utf-8")
-    monkeypatch.setattr(checkpoints, "__path__", [*checkpoints.__path__, str(tmp_path / "more")])
-    yield checkpoints.formats()["npz"]
-    sys.modules.pop("bert_tf.checkpoints.npz")
-    del checkpoints.npz
+    monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path / "more")])
+    yield formats.formats()["npz"]
+    sys.modules.pop("bert_tf.checkpoints.formats.npz")
+    del formats.npz
 
 
 def test_the_format_of_the_page_is_found_and_keeps_everything(npz, tmp_path):
-    assert checkpoints.names() == ["google_tf", "huggingface", "keras_hub", "native", "npz", "saved_model"]
-    test_formats.test_a_table_covers_every_weight_of_a_real_model_and_no_name_twice("npz")
+    assert formats.names() == ["google_tf", "huggingface", "keras_hub", "native", "npz", "saved_model"]
+    assert_covers_every_weight("npz")
     folder = str(tmp_path / "model")
-    assert checkpoints.write(test_formats.checkpoint(), folder, "npz") == []
-    assert [name for name, module in checkpoints.formats().items() if module.recognises(folder)] == ["npz"]
-    test_formats.assert_equal(checkpoints.read(folder), test_formats.checkpoint())
+    assert formats.write(checkpoint(), folder, "npz") == []
+    assert [name for name, module in formats.formats().items() if module.recognises(folder)] == ["npz"]
+    assert_equal(formats.read(folder), checkpoint())
     for name in ("huggingface", "google_tf"):
-        checkpoints.write(checkpoints.read(folder), str(tmp_path / name), name)
-        test_formats.assert_equal(checkpoints.read(str(tmp_path / name)), test_formats.checkpoint())
+        formats.write(formats.read(folder), str(tmp_path / name), name)
+        assert_equal(formats.read(str(tmp_path / name)), checkpoint())
 
 
 def test_the_format_of_the_page_keeps_heads_with_their_labels_and_names_what_has_no_place(npz, tmp_path):
-    make, labels = test_heads.HEADS["class"]
+    make, labels = HEADS["class"]
     arrays = {**tiny.random_weights(make()), "adapter/kernel": np.ones(3, np.float32)}
-    given = checkpoints.Checkpoint(config=tiny.CONFIG, weights=arrays, labels=labels, kind="class")
-    assert checkpoints.write(given, str(tmp_path / "model"), "npz") == ["adapter/kernel"]
-    assert checkpoints.labels(tmp_path / "model") == labels
-    assert checkpoints.read(tmp_path / "model").weights.keys() == arrays.keys() - {"adapter/kernel"}
+    given = formats.Checkpoint(config=tiny.CONFIG, weights=arrays, labels=labels, kind="class")
+    assert formats.write(given, str(tmp_path / "model"), "npz") == ["adapter/kernel"]
+    assert formats.labels(tmp_path / "model") == labels
+    assert formats.read(tmp_path / "model").weights.keys() == arrays.keys() - {"adapter/kernel"}
 
 
 def test_the_format_of_the_page_refuses_a_damaged_file_in_a_sentence(npz, tmp_path):
-    checkpoints.write(test_formats.checkpoint(), str(tmp_path / "model"), "npz")
-    test_formats.cut_short(tmp_path / "model" / "weights.npz")
+    formats.write(checkpoint(), str(tmp_path / "model"), "npz")
+    cut_short(tmp_path / "model" / "weights.npz")
     with pytest.raises(UserError, match="weights.npz cannot be read .*fetch it again"):
-        checkpoints.read(tmp_path / "model")
+        formats.read(tmp_path / "model")

@@ -85,7 +85,7 @@ def test_the_commands_of_the_shell_run_in_their_order(folder):
             continue
         program, *arguments = shlex.split(line)
         if program == "bert-tf":
-            command = ["-m", "bert_tf.commands", *arguments]
+            command = ["-m", "bert_tf", *arguments]
         else:
             shorter = SHORTER if "pretraining" in arguments[0] else SHORTER_CLASSIFIER
             shorter = SHORTER_SQUAD if "squad" in arguments[0] else shorter
@@ -121,14 +121,12 @@ def test_what_a_run_leaves_is_what_readme_says(folder):
 def known_flags():
     """{script, or command of bert-tf: names of its flags}."""
     sys.path.insert(0, str(ROOT))
-    import run_classifier
-    import run_pretraining
-    import run_squad
-    from bert_tf import commands
+    from bert_tf.cli import main
+    from bert_tf.recipes import finetune, finetune_squad, pretrain
 
-    scripts = run_classifier, run_pretraining, run_squad
+    scripts = finetune, pretrain, finetune_squad
     known = {f"{script.__name__}.py": set(script.Flags.__dataclass_fields__) for script in scripts}
-    parsers = next(action.choices for action in commands.parser()._actions if action.choices)
+    parsers = next(action.choices for action in main.parser()._actions if action.choices)
     for name, parser in parsers.items():
         options = (option for action in parser._actions for option in action.option_strings)
         known[name] = {option.removeprefix("--") for option in options}

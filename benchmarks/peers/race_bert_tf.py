@@ -15,20 +15,20 @@ def main():
 
 def worker(work, size, precision):
     """A function that does the work of a workload once."""
-    from bert_tf import process
-    from bert_tf.quiet import start_tensorflow
+    from bert_tf.runtime import process
+    from bert_tf.runtime.tensorflow_startup import start_tensorflow
 
     is_trained = work["kind"] in ("fine_tune", "pretrain")
     if not is_trained:
         process.only_answers()  # as the commands do that answer
     start_tensorflow()
-    from bert_tf import distribute
-    from bert_tf import precision as precisions
-    from bert_tf.config import BertConfig
+    from bert_tf.config.bert_config import BertConfig
+    from bert_tf.training import distribute
+    from bert_tf.training import precision as precisions
 
     strategy = distribute.create_strategy("one_device")
-    layers, width, heads = turns.SHAPES[size]
-    shape = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
+    layers, width, num_heads = turns.SHAPES[size]
+    shape = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": num_heads}
     config = BertConfig(vocab_size=work["vocab_size"], intermediate_size=4 * width, hidden_act="gelu_erf", **shape)
     kinds = {"encode": encoding, "classify": classifying, "fine_tune": fine_tuning, "pretrain": pretraining}
     return kinds[work["kind"]](work, config, precisions.policy(precision, is_trained=is_trained), strategy)
@@ -47,10 +47,10 @@ def encoding(work, config, policy, strategy):
     """Last hidden states and pooled vectors of rows of ids."""
     import tensorflow as tf
 
-    from bert_tf import models
-    from bert_tf.encoder import trimmed
+    from bert_tf.model import heads
+    from bert_tf.model.encoder import trimmed
 
-    encoder = models.SpanFinder(config, dtype=policy).encoder
+    encoder = heads.SpanFinder(config, dtype=policy).encoder
     encode = tf.function(lambda inputs: encoder(trimmed(inputs)), reduce_retracing=True)
     inputs = rows_of(work["texts"], work["slots"])
     return lambda: encode(inputs)["tokens"].numpy()
@@ -60,12 +60,13 @@ def classifying(work, config, policy, strategy):
     """From strings to the logits of two classes."""
     import tensorflow as tf
 
-    from bert_tf import models, vocabulary
-    from bert_tf.encoder import trimmed
-    from bert_tf.text import Tokenizer, pack
+    from bert_tf.model import heads
+    from bert_tf.model.encoder import trimmed
+    from bert_tf.text import vocabulary
+    from bert_tf.text.tokenizer import Tokenizer, pack
 
     tokenizer = Tokenizer(vocabulary.read(work["vocab_file"]))
-    model = models.Classifier(config, 2, dtype=policy)
+    model = heads.Classifier(config, 2, dtype=policy)
 
     @tf.function
     def logits(texts):
@@ -79,8 +80,8 @@ def fine_tuning(work, config, policy, strategy):
     """Training steps of a classifier, one for each of the batches in turn."""
     import tensorflow as tf
 
-    from bert_tf import models
-    from bert_tf.sentences import goals
+    from bert_tf.model import heads
+    from bert_tf.tasks.text_classification import goals
 
     goal = goals.Classes(["0", "1"])
 
@@ -94,15 +95,15 @@ def fine_tuning(work, config, policy, strategy):
             return {"cross_entropy": (goal.loss(outputs, batch["label"]), self.weights(batch)["cross_entropy"])}
 
     batches = [rows_of(texts, work["slots"]) | {"label": tf.zeros([len(texts)], tf.int32)} for texts in work["batches"]]
-    return stepping(Task(), models.Classifier(config, 2, dtype=policy), batches, strategy, work.get("recipe"))
+    return stepping(Task(), heads.Classifier(config, 2, dtype=policy), batches, strategy, work.get("recipe"))
 
 
 def pretraining(work, config, policy, strategy):
     """Training steps of masked-LM and next-sentence prediction."""
     import tensorflow as tf
 
-    from bert_tf import models
-    from bert_tf.tasks import pretraining as task
+    from bert_tf.model import heads
+    from bert_tf.tasks.catalog import pretraining as task
 
     class Task:
         objectives = task.objectives()
@@ -118,23 +119,24 @@ def pretraining(work, config, policy, strategy):
         }
         hidden |= {"masked_lm_weights": tf.ones(places.shape), **labels}
         batches.append(rows_of(texts, work["slots"]) | hidden)
-    return stepping(Task(), models.Pretrainer(config, dtype=policy), batches, strategy, work.get("recipe"))
+    return stepping(Task(), heads.Pretrainer(config, dtype=policy), batches, strategy, work.get("recipe"))
 
 
 def objective():
-    from bert_tf.task import Objective
+    from bert_tf.tasks.task import Objective
 
     return Objective()
 
 
 def stepping(task, model, batches, strategy, asked=None):
     """A function that does a step for each batch; asked: {name: value} of the TrainConfig."""
-    from bert_tf import config, learner
+    from bert_tf.config import train_config
+    from bert_tf.training import train_step
 
     recipe = {"train_batch_size": len(batches[0]["lengths"]), "num_train_steps": 1000, "num_warmup_steps": 1} | (
         asked or {}
     )
-    made = learner.Learner(task, model, config.TrainConfig(**recipe), strategy)
+    made = train_step.Learner(task, model, train_config.TrainConfig(**recipe), strategy)
     return lambda: [made.step(batch)["gradient_norm"].numpy() for batch in batches]
 
 

@@ -18,16 +18,16 @@ def main():
 def ours(work):
     """A function that takes so many rows of the batches of training."""
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent))
-    from bert_tf.quiet import start_tensorflow
+    from bert_tf.runtime.tensorflow_startup import start_tensorflow
 
     start_tensorflow()
-    from bert_tf import tasks
-    from bert_tf.config import MaskingConfig
-    from bert_tf.pretraining import records
-    from bert_tf.text import Tokenizer
+    from bert_tf.config.train_config import MaskingConfig
+    from bert_tf.data.pretraining import records
+    from bert_tf.tasks import catalog
+    from bert_tf.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.from_file(work["vocab_file"])
-    task = tasks.get("pretraining/mlm_nsp")(records.open_records(work["records"]), tokenizer, MaskingConfig())
+    task = catalog.get("pretraining/mlm_nsp")(records.open_records(work["records"]), tokenizer, MaskingConfig())
     batches = iter(task.train_batches(work["batch"], 1))
     return lambda: [next(batches)["masked_lm_ids"] for _ in range(work["rows"] // work["batch"])][-1].numpy()
 

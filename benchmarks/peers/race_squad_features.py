@@ -19,13 +19,13 @@ def main():
 def ours(work):
     """A function that makes the windows of all questions, shuffled."""
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent))
-    from bert_tf.quiet import start_tensorflow
+    from bert_tf.runtime.tensorflow_startup import start_tensorflow
 
     start_tensorflow()
-    from bert_tf.squad import answering, questions
-    from bert_tf.squad.question_splits import Split
-    from bert_tf.squad.question_windows import QuestionWindows
-    from bert_tf.text import Tokenizer
+    from bert_tf.tasks.question_answering import answering, questions
+    from bert_tf.tasks.question_answering.question_splits import Split
+    from bert_tf.tasks.question_answering.question_windows import QuestionWindows
+    from bert_tf.text.tokenizer import Tokenizer
 
     found = [question for path in work["files"] for question in questions.read(path)]
     tokenizer, windows = Tokenizer.from_file(work["vocab_file"]), QuestionWindows()

@@ -11,9 +11,9 @@ from datetime import datetime
 
 import jinja2
 
-from bert_tf import whole_files
 from bert_tf.errors import UserError
 from bert_tf.reports import curves, published, scoreboard
+from bert_tf.runtime import atomic_files
 
 TEMPLATE = "report.html.jinja"
 NOT_WORDS = {"lm": "LM", "id": "ID", "nsp": "NSP", "mlm": "MLM", "f1": "F1"}
@@ -71,7 +71,7 @@ def write_report(folder, path=None):
 
 def write_page(path, template, **values):
     """Renders a template of this package into a file, whole or not at all; returns the path."""
-    whole_files.write_lines(path, [_template(template).render(**values)])
+    atomic_files.write_lines(path, [_template(template).render(**values)])
     return path
 
 

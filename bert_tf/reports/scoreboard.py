@@ -134,7 +134,7 @@ def _hard(row):
 
 
 def sweep(values):
-    """What the page shows of sweep.json, as bert_tf.finetuning.sweep writes it; None where it holds no runs.
+    """What the page shows of sweep.json, as bert_tf.recipes.finetuning.sweep writes it; None where it holds no runs.
 
     {"varied": names, "scores": names, "rows", "criterion", "best": name of a run, "collapsed": how many}. A row is
     {"settings", "runs", "cells", "collapsed": names, "is_best"}, a cell (mean, sd, mean without collapsed runs).

@@ -10,8 +10,9 @@ import os
 
 import numpy as np
 
-from bert_tf import exported, memory
 from bert_tf.errors import UserError
+from bert_tf.export import loaded_model
+from bert_tf.runtime import memory_estimate
 
 VERSION = "1"  # TensorFlow Serving counts versions; an export has one
 ROOM = 1.3  # memory that a loaded model takes, as a share of its file of weights
@@ -87,18 +88,18 @@ class Served:
 
     def __init__(self, name, path):
         """Loads it; UserError where it is no export, or more than the memory that is free."""
-        self.name, self.folder = name, exported.find(path)
+        self.name, self.folder = name, loaded_model.find(path)
         _expect_room(self.folder)
         self.signatures = {
             key: Signature(
                 function, _specs(function.structured_input_signature[1]), _specs(function.structured_outputs)
             )
-            for key, function in exported.signatures(self.folder).items()
+            for key, function in loaded_model.signatures(self.folder).items()
         }
         if "serving_default" not in self.signatures:
             raise UserError(f"The export {self.folder} has no signature serving_default: export it again.")
         self._warm_up()
-        about = exported.about(self.folder)
+        about = loaded_model.about(self.folder)
         self._described = _described(self.folder)
         self.labels, self.task = list(about.get("labels") or ()), str(about.get("task") or "")
 
@@ -157,7 +158,7 @@ def _described(folder):
     from google.protobuf import json_format
     from tensorflow.core.protobuf import saved_model_pb2
 
-    with open(os.path.join(folder, exported.SAVED_MODEL), "rb") as file:
+    with open(os.path.join(folder, loaded_model.SAVED_MODEL), "rb") as file:
         (graph,) = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs
     options = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
     return {name: json_format.MessageToDict(each, **options) for name, each in sorted(graph.signature_def.items())}
@@ -167,7 +168,7 @@ def _expect_room(folder):
     """Raises UserError if the weights are more than the memory that is free."""
     weights = os.path.join(folder, "variables")
     needed = ROOM * sum(entry.stat().st_size for entry in os.scandir(weights)) if os.path.isdir(weights) else 0
-    _, free = memory.of_machine()
+    _, free = memory_estimate.of_machine()
     if needed > free:
         raise UserError(
             f"{folder} needs about {needed / 2**30:.1f} GiB of memory and {free / 2**30:.1f} GiB are free: "

@@ -1,0 +1,253 @@
+"""Hugging Face folders: `config.json` with `model.safetensors`, its shards, or `pytorch_model.bin`."""
+
+import os
+import re
+
+from bert_tf.checkpoints import sentence_transformers, torch_pickle
+from bert_tf.checkpoints.checkpoint_files import (
+    read_json,
+    read_safetensors,
+    read_text_side,
+    whole_folder,
+    write_safetensors,
+    write_text_side,
+)
+from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.errors import UserError
+from bert_tf.model.weights import expand, translated, translated_back
+from bert_tf.runtime.atomic_files import write_json
+from bert_tf.text.vocabulary import check_special_pieces
+
+LAYER = "encoder.layer.{i}."
+# Ours -> theirs, without the "bert." that models with a head put before the encoder's names.
+NAMES = {
+    "encoder/embeddings/token_table": "embeddings.word_embeddings.weight",
+    "encoder/embeddings/position_table": "embeddings.position_embeddings.weight",
+    "encoder/embeddings/segment_table": "embeddings.token_type_embeddings.weight",
+    "encoder/embeddings/norm/gamma": "embeddings.LayerNorm.weight",
+    "encoder/embeddings/norm/beta": "embeddings.LayerNorm.bias",
+    "encoder/layers/{i}/attention/query_key_value/kernel": tuple(
+        LAYER + f"attention.self.{part}.weight" for part in ("query", "key", "value")
+    ),
+    "encoder/layers/{i}/attention/query_key_value/bias": tuple(
+        LAYER + f"attention.self.{part}.bias" for part in ("query", "key", "value")
+    ),
+    "encoder/layers/{i}/attention/project_out/kernel": LAYER + "attention.output.dense.weight",
+    "encoder/layers/{i}/attention/project_out/bias": LAYER + "attention.output.dense.bias",
+    "encoder/layers/{i}/attention_norm/gamma": LAYER + "attention.output.LayerNorm.weight",
+    "encoder/layers/{i}/attention_norm/beta": LAYER + "attention.output.LayerNorm.bias",
+    "encoder/layers/{i}/feed_forward/expand/kernel": LAYER + "intermediate.dense.weight",
+    "encoder/layers/{i}/feed_forward/expand/bias": LAYER + "intermediate.dense.bias",
+    "encoder/layers/{i}/feed_forward/contract/kernel": LAYER + "output.dense.weight",
+    "encoder/layers/{i}/feed_forward/contract/bias": LAYER + "output.dense.bias",
+    "encoder/layers/{i}/feed_forward_norm/gamma": LAYER + "output.LayerNorm.weight",
+    "encoder/layers/{i}/feed_forward_norm/beta": LAYER + "output.LayerNorm.bias",
+    "encoder/pooler/kernel": "pooler.dense.weight",
+    "encoder/pooler/bias": "pooler.dense.bias",
+    "masked_lm/transform/kernel": "cls.predictions.transform.dense.weight",
+    "masked_lm/transform/bias": "cls.predictions.transform.dense.bias",
+    "masked_lm/norm/gamma": "cls.predictions.transform.LayerNorm.weight",
+    "masked_lm/norm/beta": "cls.predictions.transform.LayerNorm.bias",
+    "masked_lm/output_bias": "cls.predictions.bias",
+    "next_sentence/kernel": "cls.seq_relationship.weight",
+    "next_sentence/bias": "cls.seq_relationship.bias",
+    "classifier/kernel": "classifier.weight",
+    "classifier/bias": "classifier.bias",
+    "span/kernel": "qa_outputs.weight",
+    "span/bias": "qa_outputs.bias",
+}
+WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
+# Repeats of tied weights, and a constant: nothing is lost when they are left out.
+REDUNDANT = re.compile(r"cls\.predictions\.decoder\.(weight|bias)|embeddings\.position_ids")
+ACTIVATIONS = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}  # "gelu" is the exact error function here
+# The class of transformers that has these heads of ours; the encoder alone has no prefix before its names.
+ARCHITECTURES = {
+    ("masked_lm", "next_sentence"): "BertForPreTraining",
+    ("masked_lm",): "BertForMaskedLM",
+    ("next_sentence",): "BertForNextSentencePrediction",
+    ("classifier",): "BertForSequenceClassification",
+    ("span",): "BertForQuestionAnswering",
+    (): "BertModel",
+}
+# Classes that alone say what their head answers. Those of choices and of words have a "classifier" too.
+KINDS = {
+    "BertForMultipleChoice": "choice",
+    "BertForQuestionAnswering": "span",
+    "BertForTokenClassification": "tags",
+}
+LABELLED = ("class", "several", "tags")  # kinds of heads whose outputs have names
+PROBLEMS = {"class": "single_label_classification", "several": "multi_label_classification", "number": "regression"}
+
+
+def recognises(path):
+    """A folder with config.json and weights."""
+    return os.path.isfile(os.path.join(path, "config.json")) and _weight_file(path) is not None
+
+
+def read(path):
+    """Reads the folder; "gelu" means the exact error function here."""
+    config = _read_config(os.path.join(path, "config.json"))
+    arrays = {_without_prefix(name): array for name, array in _read_arrays(path).items()}
+    arrays = {name: array for name, array in arrays.items() if not REDUNDANT.fullmatch(name)}
+    table = expand(NAMES, config.num_hidden_layers)
+    weights, used = translated(table, arrays, _is_transposed)
+    weights.update((name, array) for name, array in arrays.items() if name not in used)
+    vocabulary, lower_case = _text_side(path)
+    kind = _kind(path) if "classifier/bias" in weights or "span/bias" in weights else None
+    return Checkpoint(
+        config=config,
+        weights=weights,
+        vocabulary=vocabulary,
+        lower_case=lower_case,
+        labels=labels(path) if kind in LABELLED else None,
+        kind=kind,
+        sentence_vectors=sentence_transformers.read(path),
+    )
+
+
+def labels(path):
+    """The names of the labels in config.json, in the order of the outputs; where it names none, LABEL_0, LABEL_1."""
+    if _kind(path) not in LABELLED:
+        return None
+    values = read_json(os.path.join(path, "config.json"))
+    names = values.get("id2label") or {str(i): f"LABEL_{i}" for i in range(values.get("num_labels") or 2)}
+    if not isinstance(names, dict) or set(names) != {str(i) for i in range(len(names))}:
+        raise UserError(f"{path} has an id2label without the numbers 0, 1, 2, ...: mend its config.json.")
+    return [str(names[str(i)]) for i in range(len(names))]
+
+
+def _kind(path):
+    """What the head of a fine-tuned model answers; None where there is none."""
+    values = read_json(os.path.join(path, "config.json"))
+    architecture = (values.get("architectures") or [""])[0]
+    if architecture in KINDS:
+        return KINDS[architecture]
+    if architecture != ARCHITECTURES["classifier",]:
+        return None
+    is_number = len(values.get("id2label") or (0, 1)) == 1
+    said = {problem: kind for kind, problem in PROBLEMS.items()}.get(values.get("problem_type"))
+    return said or ("number" if is_number else "class")
+
+
+def write(checkpoint, folder):
+    """Writes `config.json`, `model.safetensors`, `vocab.txt`, `tokenizer_config.json` as a new folder.
+
+    `transformers` loads it with the class it names. Returns the names of weights that have no place in the format.
+    """
+    config = checkpoint.config
+    weights = {name: array for name, array in checkpoint.weights.items() if _is_read_alike(name, checkpoint)}
+    arrays, used = translated_back(expand(NAMES, config.num_hidden_layers), weights, _is_transposed)
+    heads = tuple(sorted({name.split("/")[0] for name in used} - {"encoder"}))
+    prefix = "bert." if heads else ""
+    arrays = {
+        name if name.startswith(("cls.", "classifier.", "qa_outputs.")) else prefix + name: array
+        for name, array in arrays.items()
+    }
+    values = {
+        "architectures": [_architecture(heads, config)],
+        "model_type": "bert",
+        **config.to_dict(),
+        "is_decoder": config.is_causal,
+    }
+    values["hidden_act"] = ACTIVATIONS.get(config.hidden_act, config.hidden_act)
+    if heads == ("classifier",):
+        values |= _task_values(checkpoint, len(arrays["classifier.bias"]))
+    with whole_folder(folder) as beside:
+        write_json(os.path.join(beside, "config.json"), values)
+        write_safetensors(os.path.join(beside, "model.safetensors"), arrays, maker="pt")
+        length = config.max_position_embeddings
+        write_text_side(beside, checkpoint, tokenizer_class="BertTokenizer", model_max_length=length)
+        sentence_transformers.write(beside, checkpoint)
+    return sorted(checkpoint.weights.keys() - used)
+
+
+def _architecture(heads, config):
+    """The class of transformers that has these heads."""
+    reads_on = config.is_causal and heads == ("masked_lm",)
+    return "BertLMHeadModel" if reads_on else ARCHITECTURES.get(heads, "BertForPreTraining")
+
+
+def _is_read_alike(name, checkpoint):
+    """Whether transformers reads what a weight is for where we do: a text that is read left to right, at its start."""
+    of_texts = ("encoder/pooler/", "next_sentence/", *(["classifier/"] if checkpoint.kind != "tags" else []))
+    return not (checkpoint.config.is_causal and name.startswith(of_texts))
+
+
+def _task_values(checkpoint, size):
+    """What config.json says on a head of that many outputs."""
+    if checkpoint.kind == "choice":
+        return {"architectures": ["BertForMultipleChoice"]}
+    names = list(checkpoint.labels or ())
+    if len(names) != size:  # transformers makes the head as large as this list
+        names = [f"LABEL_{i}" for i in range(size)]
+    values = {"id2label": {str(i): name for i, name in enumerate(names)}}
+    values["label2id"] = {name: i for i, name in enumerate(names)}
+    if checkpoint.kind == "tags":
+        return values | {"architectures": ["BertForTokenClassification"]}
+    kind = checkpoint.kind or ("number" if size == 1 else "class")
+    return values | {"problem_type": PROBLEMS[kind]}
+
+
+def _text_side(path):
+    """As `read_text_side`, and from `tokenizer.json`, which is all that newer versions of transformers write."""
+    vocabulary, lower_case = read_text_side(path)
+    file = os.path.join(path, "tokenizer.json")
+    if not os.path.isfile(file) or None not in (vocabulary, lower_case):
+        return vocabulary, lower_case
+    values = read_json(file)
+    model, normalizer = values.get("model") or {}, values.get("normalizer") or {}
+    if vocabulary is None and model.get("type") == "WordPiece":
+        vocabulary = sorted(model["vocab"], key=model["vocab"].get)
+        check_special_pieces(vocabulary, file)
+        if sorted(model["vocab"].values()) != list(range(len(vocabulary))):
+            raise UserError(f"The ids in {file} are not 0 to {len(vocabulary) - 1}, each once: give its vocab.txt.")
+    if lower_case is None and normalizer.get("type") == "BertNormalizer":
+        lower_case = normalizer.get("lowercase")
+    return vocabulary, lower_case
+
+
+def _weight_file(path):
+    return next((name for name in WEIGHT_FILES if os.path.isfile(os.path.join(path, name))), None)
+
+
+def _read_config(path):
+    values = read_json(path)
+    if values.get("model_type", "bert") != "bert":
+        raise UserError(f"{path} describes a model of type {values['model_type']!r}; expected 'bert'.")
+    if values.get("position_embedding_type", "absolute") != "absolute":
+        raise UserError(f"{path} asks for {values['position_embedding_type']!r} positions; expected 'absolute'.")
+    return BertConfig.from_dict({**values, "is_causal": values.get("is_decoder", False)}, gelu="gelu_erf")
+
+
+def _read_arrays(path):
+    name = _weight_file(path)
+    if name == "pytorch_model.bin":
+        return torch_pickle.read(os.path.join(path, name))
+    shards = {name}
+    if name.endswith(".index.json"):
+        shards = set(_weight_map(os.path.join(path, name)).values())
+    arrays = {}
+    for shard in sorted(shards):
+        arrays.update(read_safetensors(os.path.join(path, shard)))
+    return arrays
+
+
+def _weight_map(path):
+    """{name of a weight: file}, of files beside the index only."""
+    files = read_json(path).get("weight_map")
+    is_map = isinstance(files, dict) and all(isinstance(name, str) for name in files.values())
+    if not is_map or any(os.path.basename(name) != name for name in files.values()):
+        raise UserError(f"{path} has no weight_map of names to files beside it: fetch it again.")
+    return files
+
+
+def _without_prefix(name):
+    """Old files say gamma and beta where newer ones say weight and bias."""
+    name = name.removeprefix("bert.")
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+
+
+def _is_transposed(name):
+    """Linear layers are stored [out, in]; embeddings as ours."""
+    return name.endswith(".weight") and "LayerNorm" not in name and "embeddings" not in name

@@ -1,0 +1,268 @@
+"""KerasHub presets of `keras_hub.models.BertBackbone`: folders, "bert_base_en_uncased", "kaggle://...".
+
+KerasHub itself reads, fetches and writes them, so the package must be there: `pip install "bert-tf[keras_hub]"`.
+D hidden size, H heads, K size of one head. The next sentence head, which
+KerasHub has not, and the head of a task lie beside, in heads.safetensors.
+"""
+
+import dataclasses
+import logging
+import os
+import re
+
+import numpy as np
+
+from bert_tf.checkpoints.checkpoint_files import (
+    read_json,
+    read_safetensors,
+    read_task_side,
+    read_text_side,
+    whole_folder,
+    write_safetensors,
+    write_task_side,
+    write_text_side,
+)
+from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.errors import UserError
+from bert_tf.model.weights import expand, translated, translated_back
+from bert_tf.text import vocabulary
+
+LAYER = "transformer_layer_{i}/"
+ATTENTION = LAYER + "self_attention_layer/"
+# Ours -> paths of KerasHub's variables.
+NAMES = {
+    "encoder/embeddings/token_table": "token_embedding/embeddings",
+    "encoder/embeddings/position_table": "position_embedding/embeddings",
+    "encoder/embeddings/segment_table": "segment_embedding/embeddings",
+    "encoder/embeddings/norm/gamma": "embeddings_layer_norm/gamma",
+    "encoder/embeddings/norm/beta": "embeddings_layer_norm/beta",
+    "encoder/layers/{i}/attention/query_key_value/kernel": tuple(
+        ATTENTION + f"{part}/kernel" for part in ("query", "key", "value")
+    ),
+    "encoder/layers/{i}/attention/query_key_value/bias": tuple(
+        ATTENTION + f"{part}/bias" for part in ("query", "key", "value")
+    ),
+    "encoder/layers/{i}/attention/project_out/kernel": ATTENTION + "attention_output/kernel",
+    "encoder/layers/{i}/attention/project_out/bias": ATTENTION + "attention_output/bias",
+    "encoder/layers/{i}/attention_norm/gamma": LAYER + "self_attention_layer_norm/gamma",
+    "encoder/layers/{i}/attention_norm/beta": LAYER + "self_attention_layer_norm/beta",
+    "encoder/layers/{i}/feed_forward/expand/kernel": LAYER + "feedforward_intermediate_dense/kernel",
+    "encoder/layers/{i}/feed_forward/expand/bias": LAYER + "feedforward_intermediate_dense/bias",
+    "encoder/layers/{i}/feed_forward/contract/kernel": LAYER + "feedforward_output_dense/kernel",
+    "encoder/layers/{i}/feed_forward/contract/bias": LAYER + "feedforward_output_dense/bias",
+    "encoder/layers/{i}/feed_forward_norm/gamma": LAYER + "feedforward_layer_norm/gamma",
+    "encoder/layers/{i}/feed_forward_norm/beta": LAYER + "feedforward_layer_norm/beta",
+    "encoder/pooler/kernel": "pooled_dense/kernel",
+    "encoder/pooler/bias": "pooled_dense/bias",
+    "masked_lm/transform/kernel": "mlm_head/intermediate_dense/kernel",
+    "masked_lm/transform/bias": "mlm_head/intermediate_dense/bias",
+    "masked_lm/norm/gamma": "mlm_head/intermediate_layer_norm/gamma",
+    "masked_lm/norm/beta": "mlm_head/intermediate_layer_norm/beta",
+    "masked_lm/output_bias": "mlm_head/output_bias",
+    "next_sentence/kernel": "next_sentence/kernel",  # in heads.safetensors
+    "next_sentence/bias": "next_sentence/bias",
+    "classifier/kernel": "classifier/kernel",
+    "classifier/bias": "classifier/bias",
+    "span/kernel": "span/kernel",
+    "span/bias": "span/bias",
+}
+HEADS, EPSILON = "heads.safetensors", 1e-12
+NAME = re.compile(r"kaggle://.*|[a-z0-9]+(_[a-z0-9.]+)+")  # what may be a preset of a model hub
+SHAPE = {  # our names of the numbers that make a KerasHub backbone
+    "vocab_size": "vocabulary_size",
+    "num_hidden_layers": "num_layers",
+    "num_attention_heads": "num_heads",
+    "hidden_size": "hidden_dim",
+    "intermediate_size": "intermediate_dim",
+    "hidden_dropout_prob": "dropout",
+    "max_position_embeddings": "max_sequence_length",
+    "type_vocab_size": "num_segments",
+}
+
+
+def recognises(path):
+    """The folder of a preset with a backbone, or what looks like the name of one while there is no such file."""
+    if os.path.exists(path):
+        return _backbone_class(path).endswith("Backbone")
+    return NAME.fullmatch(path) is not None
+
+
+def read(path):
+    """Reads a preset; a name or handle goes through KerasHub's own download and cache.
+
+    GELU is the tanh approximation and epsilon 1e-12, unless `bert_config.json`, which `write` leaves, says otherwise.
+    The masked-LM head is read from the task of a folder, if it has one.
+    """
+    backbone, head = _load(path)
+    config = _config(backbone, os.path.join(path, "bert_config.json"))
+    arrays = {variable.path: _flat(variable.path, np.asarray(variable)) for variable in [*backbone.weights, *head]}
+    if os.path.isfile(os.path.join(path, HEADS)):
+        arrays.update(read_safetensors(os.path.join(path, HEADS)))
+    weights, used = translated(expand(NAMES, config.num_hidden_layers), arrays, _is_transposed)
+    weights.update((name, array) for name, array in arrays.items() if name not in used)
+    vocabulary, lower_case = _text_side(path)
+    labels, kind = read_task_side(path)
+    return Checkpoint(
+        config=config, weights=weights, vocabulary=vocabulary, lower_case=lower_case, labels=labels, kind=kind
+    )
+
+
+def labels(path):
+    """The names of the labels that `write` left beside; a backbone has none."""
+    return read_task_side(path)[0]
+
+
+def write(checkpoint, folder):
+    """Writes a preset as a new folder; with a masked-LM head as `keras_hub.models.BertMaskedLM`.
+
+    Returns an empty list: what KerasHub has no place for lies in heads.safetensors. Raises UserError where a weight of
+    the encoder is missing or the activation is one that KerasHub's BERT cannot have.
+    """
+    config = checkpoint.config
+    table = expand(NAMES, config.num_hidden_layers)
+    _expect_possible(checkpoint, table)
+    arrays, used = translated_back(table, checkpoint.weights, _is_transposed)
+    rest = {name: array for name, array in checkpoint.weights.items() if name not in used}
+    with whole_folder(folder) as beside:
+        model, tokenizer = _new_model(checkpoint)
+        places = {variable.path: variable for variable in model.weights}
+        for name in places.keys() & arrays.keys():
+            places[name].assign(arrays[name].reshape(places[name].shape))
+        rest.update((name, array) for name, array in arrays.items() if name not in places)
+        _save(model, tokenizer, checkpoint, beside)
+        if rest:
+            write_safetensors(os.path.join(beside, HEADS), rest, maker="bert_tf")
+        config.write(os.path.join(beside, "bert_config.json"))
+        write_task_side(beside, checkpoint)
+    return []
+
+
+def _keras_hub(path):
+    try:
+        import keras_hub
+    except ImportError as error:
+        raise UserError(
+            f"{path} needs KerasHub, which is not there ({error}): pip install 'bert-tf[keras_hub]'."
+        ) from None
+    return keras_hub
+
+
+def _backbone_class(path):
+    """The class that config.json names, such as "keras_hub>BertBackbone"; "" if it is no preset."""
+    file = os.path.join(path, "config.json")
+    return str(read_json(file).get("registered_name", "")) if os.path.isfile(file) else ""
+
+
+def _load(path):
+    """A backbone and the variables of its masked-LM head, if there is one."""
+    if os.path.isdir(path) and not _backbone_class(path).endswith(">BertBackbone"):
+        raise UserError(f"{path} holds a {_backbone_class(path).split('>')[-1]}; expected a BertBackbone.")
+    models = _keras_hub(path).models
+    if not os.path.isdir(path) and "://" not in path and path not in models.BertBackbone.presets:
+        known = ", ".join(sorted(name for name in models.BertBackbone.presets if name.startswith("bert_")))
+        raise UserError(f"{path} is neither a folder nor a preset of KerasHub for BERT; it has {known} and others.")
+    try:
+        backbone = models.BertBackbone.from_preset(path)
+        task = os.path.join(path, "task.json")
+        if not read_json(task).get("registered_name", "").endswith(">BertMaskedLM"):
+            return backbone, []
+        masked_lm = models.BertMaskedLM(backbone, preprocessor=None)
+        masked_lm.load_task_weights(os.path.join(path, "task.weights.h5"))
+        return backbone, masked_lm.masked_lm_head.weights
+    except UserError:
+        raise
+    except Exception as error:  # Keras, h5py and the hubs raise all sorts for damaged or missing files
+        reason = (str(error).strip().splitlines() or [""])[0]
+        raise UserError(
+            f"{path} cannot be read as a KerasHub preset ({type(error).__name__}: {reason}): a file of it is missing "
+            "or cut short; fetch it again."
+        ) from None
+
+
+def _config(backbone, ours):
+    """KerasHub's numbers; what it has none for from our own bert_config.json, if that is there."""
+    settings = backbone.get_config()
+    shape = {name: settings[theirs] for name, theirs in SHAPE.items()}
+    if os.path.isfile(ours):
+        return dataclasses.replace(BertConfig.from_json_file(ours), **shape)
+    return BertConfig(**shape, attention_probs_dropout_prob=settings["dropout"], hidden_act="gelu_tanh")
+
+
+def _flat(name, array):
+    """Heads side by side: kernels [D, H, K] and [H, K, D] as [D, D], biases [H, K] as [D]."""
+    if "/self_attention_layer/" not in name:
+        return array
+    if name.endswith("/bias"):
+        return array.reshape(-1)
+    return array.reshape(-1, array.shape[-1]) if "/attention_output/" in name else array.reshape(len(array), -1)
+
+
+def _text_side(path):
+    """The vocabulary and whether it is lower-case; a folder is read without KerasHub."""
+    if not os.path.isdir(path):
+        try:
+            tokenizer = _keras_hub(path).models.BertTokenizer.from_preset(path)
+        except Exception as error:
+            raise UserError(f"The tokenizer of {path} could not be fetched ({error}): try again.") from None
+        return tokenizer.get_vocabulary(), tokenizer.lowercase
+    settings = os.path.join(path, "tokenizer.json")
+    if not os.path.isfile(settings):
+        return read_text_side(path)
+    pieces = vocabulary.read(os.path.join(path, "assets", "tokenizer", "vocabulary.txt"))
+    return pieces, read_json(settings).get("config", {}).get("lowercase")
+
+
+def _expect_possible(checkpoint, table):
+    missing = [name for name in table if name.startswith("encoder/") and name not in checkpoint.weights]
+    if missing:
+        raise UserError(
+            f"KerasHub has no BERT without {missing[0]}, which the checkpoint lacks: choose another format."
+        )
+    config = checkpoint.config
+    if config.is_causal:
+        raise UserError("KerasHub's BERT cannot be causal, which this model is: choose another format.")
+    if config.hidden_act == "relu":
+        raise UserError("KerasHub's BERT cannot have hidden_act relu, which this model has: choose another format.")
+    if config.hidden_act != "gelu_tanh" or config.layer_norm_eps != EPSILON:
+        logging.getLogger("bert_tf").warning(
+            "KerasHub will compute with the tanh GELU and epsilon %g where this model has %s and %g: close, not equal.",
+            EPSILON,
+            config.hidden_act,
+            config.layer_norm_eps,
+        )
+
+
+def _new_model(checkpoint):
+    """A backbone, within a BertMaskedLM if the checkpoint has all of its head."""
+    models = _keras_hub("The keras_hub format").models
+    settings = checkpoint.config.to_dict()
+    backbone = models.BertBackbone(**{theirs: settings[ours] for ours, theirs in SHAPE.items()})
+    head = {name for name in NAMES if name.startswith("masked_lm/")}
+    tokenizer = None
+    if checkpoint.vocabulary is not None and checkpoint.lower_case is not None:
+        lower_case = checkpoint.lower_case  # the original strips accents where it lower-cases, KerasHub when it is told
+        tokenizer = models.BertTokenizer(checkpoint.vocabulary, lowercase=lower_case, strip_accents=lower_case)
+    if not head <= checkpoint.weights.keys():
+        return backbone, tokenizer
+    preprocessor = None
+    if tokenizer:
+        length = checkpoint.config.max_position_embeddings
+        preprocessor = models.BertMaskedLMPreprocessor(tokenizer, sequence_length=length)
+    return models.BertMaskedLM(backbone, preprocessor=preprocessor), tokenizer
+
+
+def _save(model, tokenizer, checkpoint, folder):
+    try:
+        model.save_to_preset(folder)
+        if tokenizer:
+            tokenizer.save_to_preset(folder)
+        else:
+            write_text_side(folder, checkpoint)
+    except RuntimeError as error:  # what h5py makes of a full disk
+        raise OSError(str(error)) from None
+
+
+def _is_transposed(_):
+    """Dense layers are stored [in, out], as ours."""
+    return False

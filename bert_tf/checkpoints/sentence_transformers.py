@@ -1,0 +1,75 @@
+"""How a model was made to give vectors of whole texts, as a folder of sentence-transformers says: modules.json."""
+
+import dataclasses
+import json
+import os
+
+from bert_tf.checkpoints.checkpoint_files import read_json
+from bert_tf.errors import UserError
+from bert_tf.runtime.atomic_files import write_json
+
+MODULES, POOLING = "modules.json", "1_Pooling"
+FLAGS = {  # of the pooling's config.json: what it is called here
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len",
+    "pooling_mode_weightedmean_tokens": "weighted_mean",
+    "pooling_mode_lasttoken": "last",
+}
+WORDS = {"weightedmean": "weighted_mean", "lasttoken": "last", "mean_sqrt_len_tokens": "mean_sqrt_len"}
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceVectors:
+    """pooling: how tokens become one vector, or what the folder says instead ("Dense", "cls and max").
+
+    normalize: whether vectors get length 1.
+    """
+
+    pooling: str
+    normalize: bool
+
+    @property
+    def is_known(self):
+        """Whether it is a pooling that there is here."""
+        return self.pooling in FLAGS.values()
+
+
+def read(folder):
+    """What a folder says, None where it is not one of sentence-transformers. UserError for a damaged file."""
+    path = os.path.join(folder, MODULES)
+    if not os.path.isfile(path):
+        return None
+    try:
+        with open(path, encoding="utf-8") as file:
+            modules = [(each["type"].split(".")[-1], each["path"]) for each in json.load(file)]
+        if not modules:
+            raise ValueError("it is empty")
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UserError(f"{path} is no list of modules ({error!r}): fetch it again, or remove it.") from None
+    kinds = [kind for kind, _ in modules]
+    others = [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]
+    if others or kinds.count("Pooling") != 1:
+        return SentenceVectors(" and ".join(others) or "no pooling", "Normalize" in kinds)
+    values = read_json(os.path.join(folder, dict(modules)["Pooling"], "config.json"))
+    said = [name for flag, name in FLAGS.items() if values.get(flag)] or [str(values.get("pooling_mode"))]
+    return SentenceVectors(" and ".join(WORDS.get(name, name) for name in said), "Normalize" in kinds)
+
+
+def write(folder, checkpoint):
+    """Writes what a checkpoint says of it, so that sentence-transformers loads the folder too."""
+    said = checkpoint.sentence_vectors
+    if said is None or not said.is_known:
+        return
+    paths = {"Transformer": "", "Pooling": POOLING} | ({"Normalize": "2_Normalize"} if said.normalize else {})
+    modules = [
+        {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for number, (kind, path) in enumerate(paths.items())
+    ]
+    write_json(os.path.join(folder, MODULES), modules)
+    for path in filter(None, paths.values()):
+        os.makedirs(os.path.join(folder, path))
+    values = {"word_embedding_dimension": checkpoint.config.hidden_size}
+    values |= {flag: name == said.pooling for flag, name in FLAGS.items()}
+    write_json(os.path.join(folder, POOLING, "config.json"), values)

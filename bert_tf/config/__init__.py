@@ -1,0 +1,1 @@
+"""Configurations as frozen dataclasses, and flags made from them."""

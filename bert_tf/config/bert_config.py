@@ -1,0 +1,145 @@
+"""BertConfig: the frozen dataclass that *is* `bert_config.json`, and the sizes the original published."""
+
+import dataclasses
+import json
+import logging
+import math
+
+from bert_tf.errors import UserError
+from bert_tf.runtime import atomic_files
+
+# Layers and hidden size of the models that were published with a name (google-research/bert README).
+SIZES = {
+    "tiny": (2, 128),
+    "mini": (4, 256),
+    "small": (4, 512),
+    "medium": (8, 512),
+    "base": (12, 768),
+    "large": (24, 1024),
+}
+ACTIVATIONS = ("gelu_erf", "gelu_tanh", "relu")
+BETWEEN = ("lstm/", "mix/")  # beginnings of names of what stands between encoder and head, see vectors.bilstm_tagger
+ENCODERS = ("bert", "bilstm_on_top", "lstm", "static")  # see bert_tf.model.encoders
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BertConfig:
+    """The shape of a BERT, under the names of `bert_config.json` (google-research/bert `modeling.py: BertConfig`).
+
+    `hidden_act` is explicit where the files are not: "gelu" means the tanh approximation in the original's code and
+    the exact error function in Hugging Face's, so it is "gelu_tanh" or "gelu_erf" here and readers translate.
+    """
+
+    vocab_size: int
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: str = "gelu_tanh"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2  # the original's code says 16 by default; every released checkpoint says 2
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-12
+    is_causal: bool = False  # a token sees itself and those before it, as in GPT; what a text is stands at its end then
+    encoder: str = "bert"  # one of ENCODERS
+
+    def __post_init__(self):
+        sizes = "vocab_size hidden_size num_attention_heads intermediate_size max_position_embeddings type_vocab_size"
+        for name in sizes.split():
+            self._expect(name, int, lambda size: size > 0, "a whole number above 0")
+        self._expect("num_hidden_layers", int, lambda count: count >= 0, "a whole number, 0 or more")
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            self._expect(name, int | float, lambda share: 0 <= share < 1, "a number from 0 up to but not 1")
+        self._expect("initializer_range", int | float, lambda width: 0 <= width < math.inf, "a number, 0 or more")
+        self._expect("layer_norm_eps", int | float, lambda least: 0 < least < math.inf, "a number above 0")
+        self._expect("is_causal", bool, lambda _: True, "true or false")
+        self._expect("hidden_act", str, ACTIVATIONS.__contains__, f"one of {', '.join(ACTIVATIONS)}")
+        self._expect("encoder", str, ENCODERS.__contains__, f"one of {', '.join(ENCODERS)}")
+        if self.encoder in ENCODERS[1:3]:
+            self._expect("hidden_size", int, lambda width: not width % 2, "an even number, for LSTMs")
+        if self.is_causal and self.encoder == "lstm":
+            raise UserError("The encoder lstm reads from both sides: leave out left_to_right, or choose encoder=bert.")
+        if self.hidden_size % self.num_attention_heads:
+            raise UserError(
+                f"hidden_size {self.hidden_size} cannot be shared out among {self.num_attention_heads} attention "
+                "heads: choose num_attention_heads that divides it."
+            )
+
+    def _expect(self, name, kind, holds, expected):
+        value = getattr(self, name)
+        is_kind = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)  # to Python True is an int
+        if not (is_kind and holds(value)):
+            raise UserError(f"{name} is {value!r} in the BERT configuration; expected {expected}.")
+
+    @property
+    def head_size(self):
+        """Width of one attention head."""
+        return self.hidden_size // self.num_attention_heads
+
+    @property
+    def layers_with_states(self):
+        """How many layers have states beside the embeddings."""
+        return {"static": 0, "bilstm_on_top": self.num_hidden_layers + 1}.get(self.encoder, self.num_hidden_layers)
+
+    @classmethod
+    def of_size(cls, size, **changes):
+        """The configuration of a published size: "tiny", "mini", "small", "medium", "base" or "large"."""
+        if size not in SIZES:
+            raise UserError(f"There is no model size {size!r}. Known: {', '.join(SIZES)}.")
+        layers, hidden = SIZES[size]
+        shape = {"num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": hidden // 64}
+        return cls(**{**shape, "intermediate_size": 4 * hidden, **changes})
+
+    @classmethod
+    def from_dict(cls, values, *, gelu="gelu_tanh"):
+        """Reads the content of a `bert_config.json`; unknown keys are logged and dropped.
+
+        `gelu` says what "hidden_act": "gelu" means in that file: "gelu_tanh" (the original's code, the default) or
+        "gelu_erf" (Hugging Face).
+        """
+        known = {field.name for field in dataclasses.fields(cls)}
+        values = dict(values)
+        unknown = sorted(set(values) - known)
+        if unknown:
+            logging.getLogger("bert_tf").debug("Not used from the BERT configuration: %s", ", ".join(unknown))
+        act = values.get("hidden_act", "gelu")
+        translated = {"gelu": gelu, "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
+        values["hidden_act"] = translated.get(act, act) if isinstance(act, str) else act
+        if "vocab_size" not in values:
+            raise UserError("The BERT configuration has no vocab_size; it is the number of lines of vocab.txt.")
+        return cls(**{name: value for name, value in values.items() if name in known})
+
+    @classmethod
+    def from_json_file(cls, path, *, gelu="gelu_tanh"):
+        """Reads a `bert_config.json`; see `from_dict`."""
+        try:
+            with open(path, encoding="utf-8") as file:
+                values = json.load(file)
+        except FileNotFoundError:
+            raise UserError(f"There is no BERT configuration file {path}.") from None
+        except (ValueError, IsADirectoryError) as error:
+            raise UserError(f"{path} is not a BERT configuration: expected a JSON object ({error}).") from None
+        if not isinstance(values, dict):
+            raise UserError(
+                f"{path} is not a BERT configuration: expected a JSON object, found a {type(values).__name__}."
+            )
+        return cls.from_dict(values, gelu=gelu)
+
+    def to_dict(self):
+        """The fields as a plain dictionary."""
+        return dataclasses.asdict(self)
+
+    def write(self, path):
+        """Writes `bert_config.json`, whole or not at all."""
+        atomic_files.write_json(path, self.to_dict())
+
+
+def expect_layers(num_frozen_layers, num_hidden_layers):
+    """Raises UserError if more layers are to be frozen than there are."""
+    if num_frozen_layers > num_hidden_layers:
+        raise UserError(
+            f"num_frozen_layers is {num_frozen_layers}, but the model has {num_hidden_layers} layers: "
+            f"choose {num_hidden_layers} or fewer."
+        )

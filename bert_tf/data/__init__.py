@@ -1,0 +1,1 @@
+"""Tables and tf.data pipelines that every task shares."""

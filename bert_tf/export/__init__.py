@@ -1,0 +1,1 @@
+"""SavedModels that take strings, and models for other inference engines."""

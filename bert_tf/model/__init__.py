@@ -1,0 +1,1 @@
+"""BERT as Keras layers and models. Never sees strings, files or tf.data."""

@@ -1,0 +1,148 @@
+"""Functions with gradients that are written out: they keep less for the backward pass than what TensorFlow derives, and
+go over the numbers fewer times. Inside they compute in float32, whatever the kind of what they are given.
+
+N tokens, D their width.
+"""
+
+import math
+
+import tensorflow as tf
+
+from bert_tf.model import xla_rowwise
+
+LANE = 2**16  # what a lane of random bits counts to: a rate of 0.1 is 6554 of it, 0.100006
+TANH_SCALE, TANH_CUBE = math.sqrt(2 / math.pi), 0.044715  # of the approximation: Hendrycks & Gimpel 2016
+
+
+def layer_norm(x, gamma, beta, eps):  # [N, D], [D], [D] -> [N, D]
+    """Normalises each token; gamma and beta are float32."""
+
+    @tf.custom_gradient
+    def normalised(x, gamma, beta):
+        def backward(upstream):
+            (inner,), outer = xla_rowwise.by_rows(_layer_norm_slopes, [x, upstream], [gamma, tf.constant(eps)])
+            return inner, *outer
+
+        return normalise(x, gamma, beta, eps), backward
+
+    return normalised(x, tf.convert_to_tensor(gamma), tf.convert_to_tensor(beta))
+
+
+def normalise(x, gamma, beta, eps):  # [N, D], [D], [D] -> [N, D]
+    """`layer_norm` forward; where the number of tokens is not known beforehand, as a batch normalisation of tokens.
+
+    In a graph on a CPU TensorFlow makes one operation of oneDNN of just this, several times as fast as any other way to
+    write it; of known sizes it would make constants first, and not find it. What it divides by is float32 inside.
+    oneDNN rewrites the operation for the CPU even in graphs that run on a GPU, so it is not used where one is visible,
+    and not without oneDNN, where it takes five times as long as the plain way.
+    """
+    if x.shape[0] is not None or not (xla_rowwise.has_onednn() and xla_rowwise.only_cpus()):
+        wide = tf.cast(x, tf.float32)
+        mean, variance = tf.nn.moments(wide, -1, keepdims=True)
+        return tf.cast((wide - mean) * (tf.math.rsqrt(variance + eps) * gamma) + beta, x.dtype)
+    tokens, width, nothing = tf.shape(x)[0], x.shape[-1], tf.constant([], tf.float32)
+    unit = tf.raw_ops.FusedBatchNormV3(
+        x=tf.reshape(x, [1, tokens, width, 1]),
+        scale=tf.fill([tokens], 1.0),
+        offset=tf.fill([tokens], 0.0),
+        mean=nothing,
+        variance=nothing,
+        epsilon=eps,
+        data_format="NCHW",
+        is_training=True,
+    )
+    return tf.reshape(unit.y, [tokens, width]) * tf.cast(gamma, x.dtype) + tf.cast(beta, x.dtype)
+
+
+def _layer_norm_slopes(tensors, weights):
+    (x, upstream), (gamma, eps) = tensors, weights
+    kind, x, upstream = x.dtype, tf.cast(x, tf.float32), tf.cast(upstream, tf.float32)
+    mean, variance = tf.nn.moments(x, -1, keepdims=True)  # [N, 1]
+    scale = tf.math.rsqrt(variance + eps)  # [N, 1]
+    unit = (x - mean) * scale  # [N, D]
+    along = upstream * unit
+    means = [tf.reduce_mean(part * gamma, -1, keepdims=True) for part in (upstream, along)]  # [N, 1]
+    inner = (upstream * gamma - means[0] - unit * means[1]) * scale
+    return [tf.cast(inner, kind)], [tf.reduce_sum(along, 0), tf.reduce_sum(upstream, 0)]
+
+
+@tf.custom_gradient
+def bias_add(x, bias):  # [N, D], [D] -> [N, D]
+    """A product of ones adds up the gradient of the bias sooner than the operation that is made for it."""
+
+    def backward(upstream):
+        ones = tf.ones([1, tf.shape(upstream)[0]], upstream.dtype)
+        return upstream, tf.matmul(ones, upstream)[0]
+
+    return tf.nn.bias_add(x, bias), backward
+
+
+def dropped(x, lanes, rate, onto=None, *, width):  # [...], uint16 [...] -> [...]
+    """0 where a lane of random bits says so, elsewhere x / (1 - rate); `onto` [...] is added. width: as of rows."""
+    weights = [tf.constant(round(rate * LANE), tf.uint16), tf.constant(1 / (1 - rate))]
+    lanes = tf.reshape(lanes, [-1])
+
+    def over(x, *onto):
+        tensors = [tf.reshape(x, [-1]), lanes, *(tf.reshape(other, [-1]) for other in onto)]
+        return tf.reshape(xla_rowwise.by_rows(_dropped, tensors, weights, width=width)[0][0], tf.shape(x))
+
+    @tf.custom_gradient
+    def function(x, *onto):
+        return over(x, *onto), lambda upstream: (over(upstream), *(upstream for _ in onto))
+
+    return function(x, *([] if onto is None else [onto]))
+
+
+def _dropped(tensors, weights):
+    (x, lanes, *onto), (least, factor) = tensors, weights
+    made = tf.where(lanes >= least, tf.cast(x, tf.float32) * factor, 0.0)
+    for other in onto:
+        made += tf.cast(other, tf.float32)
+    return [tf.cast(made, x.dtype)], []
+
+
+def _with_slope(value, slope):
+    """The function x [N, D] -> [N, D] of one number's `value`, with the gradient `slope`."""
+
+    def values(tensors, weights):
+        (x,) = tensors
+        return [tf.cast(value(tf.cast(x, tf.float32)), x.dtype)], []
+
+    def slopes(tensors, weights):
+        x, upstream = tensors
+        return [tf.cast(tf.cast(upstream, tf.float32) * slope(tf.cast(x, tf.float32)), x.dtype)], []
+
+    @tf.custom_gradient
+    def function(x):
+        def backward(upstream):
+            return xla_rowwise.by_rows(slopes, [x, upstream])[0][0]
+
+        return xla_rowwise.by_rows(values, [x])[0][0], backward
+
+    return function
+
+
+def _below(x):
+    """The probability that a standard normal number is below x; by erf: TensorFlow's erfc is slow."""
+    return 0.5 + 0.5 * tf.math.erf(x * math.sqrt(0.5))
+
+
+def _erf_slope(x):
+    return _below(x) + x * tf.exp(-0.5 * tf.square(x)) / math.sqrt(2 * math.pi)
+
+
+def _bent(x):
+    return tf.tanh(TANH_SCALE * x * (1 + TANH_CUBE * tf.square(x)))
+
+
+def _tanh_slope(x):
+    tangent = _bent(x)
+    inner = TANH_SCALE * (1 + 3 * TANH_CUBE * tf.square(x))
+    return 0.5 * (1 + tangent) + 0.5 * x * (1 - tf.square(tangent)) * inner
+
+
+# gelu_tanh: the approximation of the original code.
+GELUS = {
+    "gelu_erf": _with_slope(lambda x: x * _below(x), _erf_slope),
+    "gelu_tanh": _with_slope(lambda x: 0.5 * x * (1 + _bent(x)), _tanh_slope),
+}

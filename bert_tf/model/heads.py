@@ -1,0 +1,210 @@
+"""Encoder plus head.
+
+B rows, T slots in a row, D hidden size, V vocabulary, P masked positions, C choices, W windows of a long text.
+"""
+
+import keras
+import tensorflow as tf
+
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.model import encoders
+from bert_tf.model.layers import ConfiguredLayer, Dropout, dense, size_of
+
+HEAD_DROPOUT = 0.1  # before the head of a task; the original's number, whatever the configuration says of the encoder
+
+
+class MaskedLmHead(ConfiguredLayer):
+    """Guesses the hidden tokens from their places (google-research/bert `run_pretraining.py: get_masked_lm_output`)."""
+
+    def __init__(self, config, **options):
+        super().__init__(config, **options)
+        width = self.config.hidden_size
+        self.transform = self.new_dense(width, width, self.config.hidden_act)
+        self.norm = self.new_norm()
+        self.output_bias = self.add_weight(name="output_bias", shape=(self.config.vocab_size,), initializer="zeros")
+        self.built = True
+
+    def call(self, tokens, token_table):  # [B, P, D], [V, D] -> float32 [B, P, V]
+        x = self.norm(self.transform(tf.reshape(tokens, [-1, self.config.hidden_size])))  # [B * P, D]
+        logits = tf.matmul(x, token_table, transpose_b=True)  # [B * P, V]
+        logits = tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias.value, tf.float32))
+        return tf.reshape(logits, [-1, size_of(tokens, 1), self.config.vocab_size])
+
+
+class LogitsHead(ConfiguredLayer):
+    """One dense layer on a vector, computed in float32: in bfloat16 answers that are not alike would score the same."""
+
+    def __init__(self, config, size, size_in=None, **options):
+        super().__init__(config, **options)
+        shape = (size_in or self.config.hidden_size, size)
+        self.kernel = self.add_weight(name="kernel", shape=shape, initializer=self.initializer(), autocast=False)
+        self.bias = self.add_weight(name="bias", shape=(size,), initializer="zeros", autocast=False)
+        self.built = True
+
+    def call(self, x):  # [B, D] -> float32 [B, size]
+        return dense(*(tf.cast(each, tf.float32) for each in (x, self.kernel.value, self.bias.value)))
+
+
+class BertModel(keras.Model):
+    """An encoder with a head: rebuilt from plain data, so that `.keras` files need no code beside this package.
+
+    unread: canonical names of weights that its answers do not depend on, which other formats therefore may lack.
+    """
+
+    unread = ()
+
+    def __init__(self, config, **options):
+        super().__init__(**options)
+        self.config = config if isinstance(config, BertConfig) else BertConfig(**config)
+        self.encoder = encoders.create(self.config, dtype=self.dtype_policy)
+
+    def get_config(self):
+        return {"name": self.name, "dtype": self.dtype_policy.name, "config": self.config.to_dict()}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Pretrainer(BertModel):
+    """BERT with its two pre-training heads: masked LM (tied to the word embeddings) and next sentence prediction."""
+
+    def __init__(self, config, **options):
+        super().__init__(config, **options)
+        self.masked_lm = MaskedLmHead(self.config, dtype=self.dtype_policy)
+        self.next_sentence = LogitsHead(self.config, 2, dtype=self.dtype_policy)
+        self.built = True
+
+    def call(self, inputs, seed=None):
+        """inputs: those of BertEncoder and `masked_lm_positions` [B, P].
+
+        Returns float32 "masked_lm_logits" [B, P, V] and "next_sentence_logits" [B, 2] (0: is next, 1: random).
+        """
+        encoded = self.encoder(inputs, seed=seed, places=inputs["masked_lm_positions"])
+        return {
+            "masked_lm_logits": self.masked_lm(encoded["tokens_at"], self.encoder.token_table),
+            "next_sentence_logits": self.next_sentence(encoded["pooled"]),
+        }
+
+
+class PooledModel(BertModel):
+    """BERT with one dense layer on its pooled vector (google-research/bert `run_classifier.py: create_model`).
+
+    window_pooling: "mean" or "max" of the pooled vectors of a text's windows is the vector of the text.
+    """
+
+    def __init__(self, config, size, window_pooling="mean", **options):
+        super().__init__(config, **options)
+        self.window_pooling = window_pooling
+        after_layers = 1 + 3 * self.config.num_hidden_layers  # the number of its dropout, see layers.TransformerLayer
+        self.dropout = Dropout(HEAD_DROPOUT, after_layers, dtype=self.dtype_policy)
+        self.classifier = LogitsHead(self.config, size, dtype=self.dtype_policy)
+        self.built = True
+
+    def logits(self, inputs, seed=None):
+        """inputs: those of BertEncoder -> float32 [B, size].
+
+        Or of texts in windows: `token_ids`, `segment_ids` [B, W, T], `lengths` [B, W], `window_counts` [B].
+        """
+        rows = _as_rows(inputs) if "window_counts" in inputs else inputs
+        nothing_else = tf.zeros([size_of(rows["token_ids"], 0), 0], tf.int32)
+        pooled = self.encoder(rows, seed=seed, places=nothing_else)["pooled"]  # [B, D], or of each window
+        if "window_counts" in inputs:
+            pooled = _over_windows(pooled, inputs["lengths"], inputs["window_counts"], self.window_pooling)
+        return self.classifier(self.dropout(pooled, layout=self.encoder.layout(rows, seed)))
+
+    def get_config(self):
+        return {**super().get_config(), "window_pooling": self.window_pooling}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Classifier(PooledModel):
+    """Sorts texts, or pairs of them, into `size` classes; or says of each of `size` labels whether it holds."""
+
+    def call(self, inputs, seed=None):
+        """inputs: those of BertEncoder. Returns float32 "logits" [B, size]."""
+        return {"logits": self.logits(inputs, seed)}
+
+    def get_config(self):
+        return {**super().get_config(), "size": self.classifier.bias.shape[0]}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Regressor(PooledModel):
+    """Gives texts, or pairs of them, a number."""
+
+    def __init__(self, config, **options):
+        super().__init__(config, 1, **options)
+
+    def call(self, inputs, seed=None):
+        """inputs: those of BertEncoder. Returns float32 "values" [B], not squashed."""
+        return {"values": self.logits(inputs, seed)[:, 0]}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class MultipleChoice(PooledModel):
+    """Chooses among texts that are encoded each by itself (Devlin et al. 2018, section 4.4)."""
+
+    def __init__(self, config, **options):
+        super().__init__(config, 1, **options)
+
+    def call(self, inputs, seed=None):
+        """inputs: int32 `token_ids`, `segment_ids` [B, C, T], `lengths` [B, C]. Returns float32 "logits" [B, C]."""
+        logits = self.logits(_as_rows(inputs), seed)  # [B * C, 1]
+        return {"logits": tf.reshape(logits, [-1, size_of(inputs["lengths"], -1)])}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class SpanFinder(BertModel):
+    """Scores every token as the start and as the end of an answer (google-research/bert `run_squad.py`)."""
+
+    unread = ("encoder/pooler/kernel", "encoder/pooler/bias")
+
+    def __init__(self, config, **options):
+        super().__init__(config, **options)
+        self.span = LogitsHead(self.config, 2, dtype=self.dtype_policy)
+        self.built = True
+
+    def call(self, inputs, seed=None):
+        """inputs: those of BertEncoder. Returns float32 "start_logits" and "end_logits" [B, T]."""
+        tokens = self.encoder(inputs, seed=seed)["tokens"]  # [B, T, D]
+        logits = self.span(tf.reshape(tokens, [-1, self.config.hidden_size]))  # [B * T, 2]
+        logits = tf.reshape(logits, [-1, size_of(inputs["token_ids"], -1), 2])
+        return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class TokenClassifier(BertModel):
+    """Gives every token one of `size` labels (Devlin et al. 2018, section 5.3): one dense layer, no CRF."""
+
+    unread = ("encoder/pooler/kernel", "encoder/pooler/bias")
+
+    def __init__(self, config, size, **options):
+        super().__init__(config, **options)
+        self.dropout = Dropout(HEAD_DROPOUT, 1 + 3 * self.config.num_hidden_layers, dtype=self.dtype_policy)
+        self.classifier = LogitsHead(self.config, size, dtype=self.dtype_policy)
+        self.built = True
+
+    def call(self, inputs, seed=None):
+        """inputs: those of BertEncoder. Returns float32 "logits" [B, T, size]."""
+        tokens = self.encoder(inputs, seed=seed)["tokens"]  # [B, T, D]
+        x = self.dropout(tf.reshape(tokens, [-1, self.config.hidden_size]), layout=self.encoder.layout(inputs, seed))
+        logits = self.classifier(x)  # [B * T, size]
+        return {"logits": tf.reshape(logits, [-1, size_of(inputs["token_ids"], -1), logits.shape[-1]])}
+
+    def get_config(self):
+        return {**super().get_config(), "size": self.classifier.bias.shape[0]}
+
+
+def _as_rows(inputs):
+    """Inputs of the encoder [B, W, ...] (windows or choices) -> [B * W, ...]."""
+    flat = {name: tf.reshape(inputs[name], [-1, size_of(inputs[name], -1)]) for name in ("token_ids", "segment_ids")}
+    packing = {name: inputs[name] for name in ("row_width", "row_form") if name in inputs}
+    return {**flat, "lengths": tf.reshape(inputs["lengths"], [-1]), **packing}
+
+
+def _over_windows(pooled, lengths, counts, pooling):  # [B * W, D], [B, W], [B] -> [B, D]
+    """Mean or maximum of the vectors of each text's windows; windows of length 0 count nothing."""
+    pooled = tf.reshape(pooled, [-1, size_of(lengths, -1), pooled.shape[-1]])  # [B, W, D]
+    is_used = (lengths > 0)[:, :, None]
+    if pooling == "max":
+        return tf.reduce_max(tf.where(is_used, pooled, pooled.dtype.min), 1)
+    summed = tf.reduce_sum(tf.where(is_used, tf.cast(pooled, tf.float32), 0), 1)
+    return tf.cast(summed / tf.cast(counts, tf.float32)[:, None], pooled.dtype)

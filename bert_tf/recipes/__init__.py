@@ -1,0 +1,1 @@
+"""What the scripts do, from flags to report."""

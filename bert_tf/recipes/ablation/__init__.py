@@ -1,0 +1,1 @@
+"""The paper's ablations: which runs, their results as tables and pictures."""

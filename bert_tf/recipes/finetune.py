@@ -1,0 +1,183 @@
+"""Fine-tunes BERT on sentences, pairs and words: GLUE, SWAG, named entities, your own; evaluates, predicts, exports.
+
+python run_classifier.py --task_name=MRPC --data_dir=glue/MRPC --init_checkpoint=uncased_L-12_H-768_A-12
+"""
+
+import dataclasses
+
+from bert_tf.config import flags
+from bert_tf.config.flags import flag
+from bert_tf.errors import UserError
+from bert_tf.recipes import initialization
+from bert_tf.recipes.finetuning import fine_tuning, fine_tuning_run, finished_run
+from bert_tf.recipes.finetuning.fine_tuning_flags import FineTuningFlags
+from bert_tf.tasks.embeddings.vector_choice import FEATURES
+from bert_tf.tasks.token_classification import tag_schemes
+
+MOST_SHOWN = 12  # labels of which the thresholds are printed
+# What stands for the defaults when no flag says what to learn: which part of Python's manual a passage comes from.
+DEMONSTRATION = {
+    "task_name": "python_manual",
+    "model_size": "tiny",
+    "dropout_prob": 0.0,  # as in the demonstration of run_pretraining.py
+    "vocab_size": 1500,
+    "learning_rate": 1e-3,
+    "num_train_epochs": 12.0,
+    "eval_steps": 64,
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Flags(FineTuningFlags):
+    task_name: str = flag(
+        "", "What to learn: MRPC, another task of GLUE, swag, table, ner/conll2003, my_package.module/x."
+    )
+    data_dir: str = flag("", "Folder with the files of the task.")
+    use_tfds: bool = flag(False, "Take GLUE from tensorflow-datasets, instead of data_dir; downloads what is missing.")
+    tfds_dir: str = flag("", "Folder of tensorflow-datasets; without it its own, ~/tensorflow_datasets.")
+    output_dir: str = flag("runs/classifier", "Folder of the run.")
+    train_file: str = flag("", "Table to train on, instead of train.tsv, .csv or .jsonl in data_dir.")
+    eval_file: str = flag("", "Table to evaluate on, instead of dev.*.")
+    eval_fraction: float = flag(
+        0.1, "Part of the training table that is held out to evaluate on, without another table."
+    )
+    predict_file: str = flag("", "Table to predict, with or without labels, instead of test.*.")
+    text_columns: str = flag(
+        "", "Of a table: columns with the text, with a pair, or a text and its choices; with commas."
+    )
+    label_column: str = flag("label", "Of a table: the column with the label.")
+    id_column: str = flag("", "Of a table: the column with ids for predictions; else they are numbers of rows.")
+    label_type: str = flag(
+        "class",
+        "Of a table: one class, several labels a text, a number, or which of the columns behind the first goes on.",
+        ("class", "several", "number", "choice"),
+    )
+    label_separator: str = flag(",", "Of a table: what parts several labels in a cell.")
+    label_threshold: str = flag(
+        "",
+        "Of several labels: the probability above which one holds; best: for each what gives the best F1 on dev data.",
+    )
+    labels: str = flag("", "Of a table or tags: the labels in order, with commas; without: those of the training data.")
+    class_weights: str = flag("none", "balanced: classes count alike, however rare.", ("none", "balanced"))
+    criterion: str = flag(
+        "", "Score that decides which weights and which run are the best, such as macro_f1; without: the task's first."
+    )
+    word_column: int = flag(1, "Of tagged words: the column with the word; -1 is the last.")
+    tag_column: int = flag(-1, "Of tagged words: the column with the tag.")
+    tag_scheme: str = flag(
+        "auto", "Of tagged words: how tags are written; plain: each stands for itself.", ("auto", *tag_schemes.SCHEMES)
+    )
+    position_digits: bool = flag(False, "Of tagged words: each ends in a digit that is no part of it, as in Weibo NER.")
+    document_context: bool = flag(False, "Of tagged words: rows are filled up with the document around a sentence.")
+    feature_layers: str = flag(
+        "", "Of tagged words: vectors of the frozen encoder, on which a BiLSTM learns.", ("", *FEATURES)
+    )
+    lstm_size: int = flag(768, "With feature_layers: numbers of a word in each layer of the BiLSTM.")
+    feature_cache: str = flag("", "With feature_layers: folder of the vectors; without it in output_dir.")
+    max_seq_length: int = flag(128, "Pieces in a row, [CLS] and [SEP] included.")
+    long_texts: str = flag(
+        "cut", "Texts longer than a row: cut; or read whole, in windows that overlap.", ("cut", "windows")
+    )
+    doc_stride: int = flag(0, "Pieces from the start of a window to that of the next; 0: half of max_seq_length.")
+    max_windows: int = flag(8, "Most windows of a text; what lies behind is not read.")
+    window_pooling: str = flag("mean", "What becomes of the pooled vectors of a text's windows.", ("mean", "max"))
+
+
+def main():
+    fine_tuning_run.main(
+        fine_tuning_run.Script(
+            flags=Flags,
+            free_flags=frozenset(("eval_file", "predict_file", "feature_cache", "label_threshold")),
+            model_flags=frozenset(("task_name", "label_type", "document_context")),
+            demonstration=demonstration,
+            check=check,
+            evaluate=evaluate,
+            predict=predict,
+            show=show,
+        )
+    )
+
+
+def demonstration():
+    """The settings of the demonstration, where no flag says what to learn."""
+    said = any(map(flags.given, ("task_name", "data_dir", "train_file", "predict_file")))
+    question = "Which part of it is a passage from?"
+    return {} if said else initialization.demonstration(DEMONSTRATION, question, "runs/classifier")
+
+
+def check(options):
+    """Raises UserError where nothing is to be learned."""
+    if not options.task_name:
+        raise UserError("Say what to learn: task_name=MRPC, swag, table ... and data_dir, the folder with its files.")
+    if options.label_threshold and options.label_type != "several":
+        raise UserError("label_threshold goes with label_type=several; leave it out.")
+
+
+def evaluate(task, evaluator, steps, folder):
+    """Prints and writes what was reached on the development set; keeps the best thresholds of labels, if asked."""
+    results = evaluator()
+    if task.kind == "several":
+        if folder.run["flags"]["label_threshold"] == "best":
+            keep_best_thresholds(task, evaluator.answers["dev"], folder)
+        task = with_best_thresholds(task, folder)
+        results |= task.scores(evaluator.answers["dev"], "dev")
+    fine_tuning_run.conclude(results, steps, folder)
+    fine_tuning.warn_of_collapse(collapse(task, evaluator.answers), folder)
+    tables = {split: task.details(answers, split) for split, answers in evaluator.answers.items()}
+    folder.write_json("eval_details.json", tables)
+    for table in tables.values():
+        for row in table.get("per_class", []):
+            print("  {label:26} precision {precision:.3f}  recall {recall:.3f}  F1 {f1:.3f}  of {count}".format(**row))
+
+
+def keep_best_thresholds(task, answers, folder):
+    """Finds the best threshold of each label on answers to the development set, and writes them beside the model."""
+    from bert_tf.training import metrics
+
+    truth = task.source("dev").truth
+    found = metrics.best_thresholds(truth, answers["probabilities"]).tolist()
+    folder.write_json(finished_run.LABEL_THRESHOLDS, dict(zip(task.labels, found, strict=True)))
+    before = ", ".join(f"{name} {value:.4f}" for name, value in task.scores(answers, "dev").items())
+    told = ", ".join(f"{label} {value:.2f}" for label, value in list(zip(task.labels, found, strict=True))[:MOST_SHOWN])
+    print(f"Labels hold above {told}{' ...' * (len(found) > MOST_SHOWN)}; with 0.5 for all of them: {before}.")
+
+
+def with_best_thresholds(task, folder):
+    """The task with the thresholds that an evaluation found, unless a flag gave one."""
+    from bert_tf.tasks.text_classification.goals import given_threshold
+
+    threshold = given_threshold(folder.run["flags"]["label_threshold"])
+    return finished_run.with_best_threshold(task, folder) if threshold is None else task
+
+
+def collapse(task, answers):
+    """Why the answers of {split: {name: array}} are worth nothing, in words, or None."""
+    from bert_tf.recipes.finetuning import sweep
+
+    reasons = (sweep.collapse(*task.compared(found, split)) for split, found in answers.items())
+    return next(filter(None, reasons), None)
+
+
+def predict(task, evaluator, folder):
+    """Writes predictions for each test set."""
+    task = with_best_thresholds(task, folder)
+    for split in task.test_splits:
+        answers = evaluator.over(split)[1]
+        if folder.writes:
+            print(*task.write_predictions(folder.path, split, answers), sep="\n", flush=True)
+
+
+def show(options, task, model, tokenizer, folder):
+    """Exports the model and compares the export with it on the first texts."""
+    from bert_tf.export import attention_signature
+    from bert_tf.export.saved_model import export
+
+    task = with_best_thresholds(task, folder)
+    split = (fine_tuning_run.wanted_splits(options, task) or [*task.eval_splits.values(), *task.test_splits])[-1]
+    served, examples = task, task.serving_examples(split)
+    if options.export_attention:
+        served, examples = attention_signature.added(task, examples)
+    about = fine_tuning.about_export(options, task)
+    export(served, model, tokenizer, folder.file("export"), examples=examples, about=about)
+    print(f"The export, {folder.file('export')}, answers as the model does:")
+    fine_tuning.show_answers(folder.file("export"), task.source(split).examples)

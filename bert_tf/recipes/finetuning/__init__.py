@@ -1,0 +1,1 @@
+"""Fine-tuning: one run or several, from flags to report."""

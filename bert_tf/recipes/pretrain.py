@@ -1,0 +1,270 @@
+"""Pre-trains BERT on raw text: vocabulary, records, training, evaluation, SavedModel.
+
+With no flag it does all of it on the manual of Python, in a few minutes; with --input_file on your own text.
+"""
+
+import dataclasses
+import os
+
+from bert_tf.config import flags
+from bert_tf.config.bert_config import SIZES
+from bert_tf.config.device_flags import DEVICE_FLAGS, DeviceFlags
+from bert_tf.config.flags import flag
+from bert_tf.config.train_config import MaskingConfig, TrainConfig
+from bert_tf.data.pretraining import records
+from bert_tf.errors import UserError
+from bert_tf.export import loaded_model
+from bert_tf.recipes import pretraining_preparation
+from bert_tf.reports import report
+from bert_tf.runtime.tensorflow_startup import start_tensorflow
+from bert_tf.runtime.tf_config import worker_number
+from bert_tf.training.run_directory import RunFolder
+
+# What stands for the original's defaults when there is no --input_file: a small model, a few minutes on two cores.
+DEMONSTRATION = {
+    "model_size": "tiny",
+    "dropout_prob": 0.0,  # in so few steps it only slows the learning
+    "vocab_size": 1500,
+    "max_seq_length": 32,
+    "max_predictions_per_seq": 6,
+    "train_batch_size": 64,
+    "eval_batch_size": 32,
+    "learning_rate": 1e-3,
+    "num_train_steps": 1400,
+    "num_warmup_steps": 140,
+    "save_checkpoints_steps": 350,
+}
+DEMONSTRATION_SENTENCES = (
+    "The [MASK] statement is used to raise an exception.",
+    "A function definition is an executable [MASK].",
+    "If the expression is not given, the [MASK] is None.",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Flags(DeviceFlags):
+    input_file: str = flag(
+        "", "Text to learn from: files, folders, globs (.txt, .txt.gz, .jsonl), with commas. Without: Python's manual."
+    )
+    output_dir: str = flag("runs/pretraining", "Folder of the run.")
+    eval_file: str = flag("", "Held-out text, as input_file. Without: 5% of the documents of input_file.")
+    text_layout: str = flag(
+        "auto",
+        "How .txt files are laid out: one sentence, one paragraph a line, hard-wrapped lines, a document a file.",
+        ("auto", "sentences", "paragraphs", "wrapped", "files"),
+    )
+    text_field: str = flag("text", "Field of .jsonl files that holds the text.")
+    language: str = flag("auto", "Language for splitting sentences, such as en, de, zh.")
+    bert_config_file: str = flag("", "bert_config.json of the model; instead of model_size.")
+    model_size: str = flag("base", "Size of the model.", tuple(SIZES))
+    dropout_prob: float = flag(0.1, "Dropout of hidden states and of attention; a configuration file has its own.")
+    encoder: str = flag(
+        "", "bert, or lstm: two language models as in ELMo; without it as init_checkpoint.", ("", "bert", "lstm")
+    )
+    vocab_file: str = flag("", "vocab.txt; without it (and init_checkpoint) one is learned from the text.")
+    vocab_size: int = flag(30522, "Size of the vocabulary to learn.")
+    do_lower_case: bool = flag(True, "Lower-case and strip accents (uncased model).")
+    init_checkpoint: str = flag("", "Checkpoint to go on from, in any format, or a run folder.")
+    max_seq_length: int = flag(128, "Pieces in a row, [CLS] and [SEP] included.")
+    max_predictions_per_seq: int = flag(20, "Masked pieces of a row, at most.")
+    masked_lm_prob: float = flag(0.15, "Share of pieces that is masked.")
+    do_whole_word_mask: bool = flag(False, "Mask all pieces of a word together.")
+    max_span_words: int = flag(1, "Above 1: mask runs of whole words, up to so many (SpanBERT has 10).")
+    masking_mix: str = flag("80/10/10", "Of 100 masked pieces: shown as [MASK], as they are, as a random piece.")
+    left_to_right: bool = flag(False, "Guess each piece from those before it (GPT's objective) instead of masked ones.")
+    static_masking: bool = flag(False, "Mask a row alike in every epoch, as the original's files do.")
+    short_seq_prob: float = flag(0.1, "Share of rows that are made shorter.")
+    dupe_factor: int = flag(10, "Passes over the text, each with other pairs; where there are none, 1 unless given.")
+    compress_records: bool = flag(False, "Write records as .tfrecord.gz: half the size on disk, more time.")
+    records_dir: str = flag("", "Folder of the records, which several runs may share; without, one in output_dir.")
+    next_sentence_weight: float = flag(1.0, "Weight of the next sentence loss; 0: masked LM only, rows of one segment.")
+    keep_pairs: bool = flag(False, "Without next sentence loss: rows of two texts nevertheless, as with it.")
+    random_seed: int = flag(12345, "Seed of everything random.")
+    num_workers: int = flag(os.cpu_count() or 1, "Processes that make records; the records do not depend on it.")
+    prepare_only: bool = flag(False, "Write vocabulary and records, then stop.")
+    do_train: bool = flag(True, "Train.")
+    do_eval: bool = flag(True, "Evaluate on held-out text.")
+    do_export: bool = flag(True, "Export a SavedModel that fills masks in strings.")
+    export_attention: bool = flag(False, "The export also says which token looks where; see docs/serving.md.")
+    train_batch_size: int = flag(32, "Rows in a step, of all replicas and micro-batches together.")
+    eval_batch_size: int = flag(8, "Rows in a batch of evaluation.")
+    max_eval_steps: int = flag(100, "Most batches in an evaluation.")
+    learning_rate: float = flag(5e-5, "Learning rate at the start of the decay.")
+    num_train_steps: int = flag(100000, "Steps of training.")
+    num_warmup_steps: int = flag(10000, "Steps in which the learning rate rises.")
+    num_accumulation_steps: int = flag(1, "Micro-batches whose gradients make a step; less memory, same result.")
+    optimizer: str = flag(
+        "adamw",
+        "adamw: the original's; adamw_corrected: with bias correction; lamb: for large batches.",
+        ("adamw", "adamw_corrected", "lamb"),
+    )
+    weight_decay: float = flag(0.01, "Decay of weights; not of LayerNorm and biases.")
+    continuous_schedule: bool = flag(False, "Decay from the end of warm-up, without the original's jump there.")
+    save_checkpoints_steps: int = flag(1000, "Save and evaluate after so many steps.")
+    keep_checkpoint_max: int = flag(3, "Checkpoints that are kept, the newest; 0: all.")
+
+
+# What may differ between two starts of one run, as it does not decide what is learned.
+FREE_FLAGS = (
+    frozenset(
+        "output_dir records_dir num_workers prepare_only do_train do_eval do_export export_attention eval_batch_size "
+        "max_eval_steps num_train_steps save_checkpoints_steps keep_checkpoint_max".split()
+    )
+    | DEVICE_FLAGS
+)
+# Of the others, those that decide the vocabulary and the records: all that counts before the first checkpoint.
+TEXT_FLAGS = frozenset(
+    "input_file eval_file text_layout text_field language vocab_file vocab_size do_lower_case init_checkpoint "
+    "max_seq_length short_seq_prob dupe_factor compress_records random_seed".split()
+)
+
+
+def main():
+    demonstration = not flags.given("input_file")
+    options = flags.read(Flags, instead=DEMONSTRATION if demonstration else {})
+    has_pairs = options.next_sentence_weight or options.keep_pairs
+    if not (has_pairs or options.static_masking or flags.given("dupe_factor")):
+        options = dataclasses.replace(options, dupe_factor=1)  # each pass would have the same texts
+    train_config, masking = flags.part(TrainConfig, options), flags.part(MaskingConfig, options)
+    plan = pretraining_preparation.plan(options, lower_case_given=flags.given("do_lower_case"))
+    folder = RunFolder(options.output_dir, writes=worker_number() == 0)
+    open_folder(folder, options)
+    with folder.phase("prepare"):
+        if folder.writes:
+            config, manifest = pretraining_preparation.prepare(plan, options, folder)
+        else:
+            config, manifest = pretraining_preparation.wait_for_first_worker(options, folder)
+    print(records.describe(manifest["statistics"]), flush=True)
+    for warning in manifest["warnings"]:
+        print(f"Warning: {warning}", flush=True)
+    if options.prepare_only:
+        print(f"The records are in {pretraining_preparation.records_folder(options, folder)}.")
+        return
+    if is_finished(folder, options):
+        print(f"Nothing is left to do: this run is finished. All of it is in {folder.path}.")
+        return
+    learn(options, dataclasses.replace(plan, config=config), train_config, masking, manifest, folder)
+    if folder.writes:
+        folder.finish()
+        print(f"All of it is in {folder.path}; look at {report.write_report(folder.path)}.")
+
+
+def open_folder(folder, options):
+    """Begins or goes on with the run; raises UserError for flags that do not go with what is there."""
+    if not (options.do_train or options.prepare_only or options.init_checkpoint or folder.last_step()):
+        raise UserError(f"There is no checkpoint in {folder.path}: train first, or give init_checkpoint.")
+    asked = dataclasses.asdict(options)
+    decisive = {name: value for name, value in asked.items() if name not in FREE_FLAGS}
+    if not folder.last_step():
+        there = os.path.exists(folder.file("vocab.txt"))
+        compared = {name: value for name, value in decisive.items() if there and name in TEXT_FLAGS}
+    else:
+        compared = decisive
+    folder.open(name="pretraining", flags=asked, decisive=decisive, compared=compared)
+
+
+def is_finished(folder, options):
+    """Whether the same command came to its end before and all it made is there."""
+    made = [
+        ("report.html",),
+        ("eval_results.json",) * options.do_eval,
+        ("export", "saved_model.pb") * options.do_export,
+    ]
+    there = all(os.path.exists(folder.file(*names)) for names in made)
+    there &= not options.export_attention or bool(loaded_model.about(folder.file("export")).get("attention"))
+    trained = folder.last_step() >= options.num_train_steps or not options.do_train
+    finished = folder.run["finished"] and there and trained
+    folder.update(finished=folder.run["finished"] if finished else None)
+    return finished
+
+
+def learn(options, plan, train_config, masking, manifest, folder):
+    """Trains, evaluates, exports: what comes after the text."""
+    start_tensorflow()
+    import keras
+
+    from bert_tf.export import attention_signature
+    from bert_tf.model import weights
+    from bert_tf.tasks import text_lengths
+    from bert_tf.text.tokenizer import Tokenizer
+    from bert_tf.training import checkpointing, distribute, precision
+    from bert_tf.training.loop import Evaluator, train
+
+    if options.export_attention:
+        attention_signature.check(plan.config)
+    strategy = distribute.create_strategy(
+        options.distribution_strategy, num_logical_devices=options.num_logical_devices, tpu_name=options.tpu_name
+    )
+    tokenizer = Tokenizer.from_file(folder.file("vocab.txt"), plan.lower_case)
+    task = task_of(options, plan, masking, manifest, tokenizer)
+    keras.utils.set_random_seed(options.random_seed)
+    with strategy.scope():
+        model = task.model(plan.config, dtype=precision.policy(options.precision))
+        if plan.weights:
+            print(weights.assign(model, plan.weights))
+    rows = {name: text_lengths.of_rows(task, options.max_seq_length, name) for name in ("train", "eval")}
+    folder.update(config=plan.config.to_dict(), parameters=model.count_params(), text_statistics=rows)
+    print(f"Training {model.count_params():,} parameters", flush=True)
+    if options.do_train:
+        with folder.phase("train"):
+            train(task, model, train_config, strategy, folder)
+    elif folder.last_step():
+        checkpointing.load_weights(weights.variables(model), folder.checkpoints)
+    if options.do_eval:
+        with folder.phase("evaluate"):
+            conclude(Evaluator(task, model, train_config, strategy)(), task, train_config, manifest, folder)
+    if options.do_export and folder.writes:
+        with folder.phase("export"):
+            show(task, model, tokenizer, folder)
+
+
+def task_of(options, plan, masking, manifest, tokenizer):
+    """Masked LM, and next sentence prediction if it has weight, on the records."""
+    from bert_tf.tasks import catalog
+    from bert_tf.tasks.pretraining.mask_filling import guesses_of
+
+    return catalog.get("pretraining/mlm_nsp")(
+        manifest,
+        tokenizer,
+        masking,
+        next_sentence_weight=options.next_sentence_weight,
+        guesses=guesses_of(plan.config),
+    )
+
+
+def conclude(results, task, train_config, manifest, folder):
+    """Prints and writes what was reached on held-out text, beside what frequencies alone reach."""
+    from bert_tf.tasks.catalog.pretraining import unigram_loss
+
+    held_out = task.eval_batches(train_config.eval_batch_size).take(train_config.max_eval_steps)
+    results["unigram_masked_lm_loss"] = unigram_loss(records.token_counts(manifest), held_out)
+    folder.write_json("eval_results.json", results)
+    folder.log(train_config.num_train_steps, {f"eval_{name}": value for name, value in results.items()})
+    print("On held-out text:")
+    for name, value in results.items():
+        print(f"  {name:26} {value:.4f}")
+
+
+def show(task, model, tokenizer, folder):
+    """Exports the model, lets the export fill masks, and keeps examples for the report."""
+    import tensorflow as tf
+
+    from bert_tf.export import attention_signature
+    from bert_tf.export.saved_model import export
+    from bert_tf.tasks.catalog.pretraining import held_out_examples, masked_sentences
+
+    held_out = held_out_examples(task, model, tokenizer)
+    sentences = masked_sentences(held_out) if folder.run["flags"]["input_file"] else list(DEMONSTRATION_SENTENCES)
+    examples, looks = {"serving_default": {"text": sentences}}, folder.run["flags"]["export_attention"]
+    if folder.run["flags"]["next_sentence_weight"]:
+        examples["next_sentence"] = {"text_a": sentences, "text_b": [*sentences[1:], sentences[0]]}
+    task, examples = attention_signature.added(task, examples) if looks else (task, examples)
+    export(task, model, tokenizer, folder.file("export"), examples=examples, about={"attention": looks})
+    answers = tf.saved_model.load(folder.file("export")).signatures["serving_default"](text=tf.constant(sentences))
+    filled = []
+    print("The export fills masks:")
+    for sentence, pieces, scores in zip(sentences, answers["pieces"].numpy(), answers["scores"].numpy(), strict=True):
+        best = [{"piece": p.decode(), "score": float(s)} for p, s in zip(pieces[0][:5], scores[0][:5], strict=True)]
+        filled.append({"text": sentence, "answers": best})
+        print(f"  {sentence}  ->  " + ", ".join(f"{b['piece']} {b['score']:.0%}" for b in best[:3]))
+    folder.write_json("examples.json", {"fill_mask": filled, "held_out": held_out})

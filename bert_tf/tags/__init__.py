@@ -1,1 +1,0 @@
-"""Words with tags: files and schemes, words in rows, entities, scores, a task."""

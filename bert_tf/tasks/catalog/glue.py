@@ -1,0 +1,225 @@
+"""GLUE (Wang et al. 2018): CoLA, SST-2, MRPC, STS-B, QQP, MNLI, QNLI, RTE, WNLI and AX.
+
+From its official files, or from tensorflow-datasets, which downloads them.
+Labels, metrics and columns are those of the benchmark; MNLI has two development and two test sets.
+"""
+
+import dataclasses
+import functools
+import logging
+import os
+
+from bert_tf.data import examples
+from bert_tf.errors import UserError
+from bert_tf.tasks.text_classification import classification
+from bert_tf.tasks.text_classification.goals import Classes, Number
+
+ENTAILMENT = ("contradiction", "entailment", "neutral")
+log = logging.getLogger("bert_tf")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Layout:
+    """How the files of one task are made, and the same in tensorflow-datasets. `labels` empty: a number.
+
+    headerless: the columns of files without a header. files: {split: name}. submissions: {split: the leaderboard's
+    name}. tolerant: rows with too few fields are passed over, as they are known to be there.
+    config: the name that tensorflow-datasets has for it. features: its names of the texts. parts: {split: its name}.
+    """
+
+    folder: str
+    texts: tuple
+    label: str = "label"
+    labels: tuple = ("0", "1")
+    scores: tuple = ("accuracy",)
+    headerless: tuple = ()
+    files: dict = dataclasses.field(
+        default_factory=lambda: {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
+    )
+    eval_splits: dict = dataclasses.field(default_factory=lambda: {"": "dev"})
+    submissions: dict
+    tolerant: bool = False
+    config: str
+    features: tuple
+    parts: dict = dataclasses.field(default_factory=lambda: {"train": "train", "dev": "validation", "test": "test"})
+
+
+PAIR, YES_NO = ("sentence1", "sentence2"), ("entailment", "not_entailment")
+LAYOUTS = {
+    "cola": Layout(
+        folder="CoLA",
+        texts=("sentence",),
+        scores=("matthews", "accuracy"),
+        headerless=("source", "label", "mark", "sentence"),
+        submissions={"test": "CoLA.tsv"},
+        config="cola",
+        features=("sentence",),
+    ),
+    "sst-2": Layout(
+        folder="SST-2",
+        texts=("sentence",),
+        submissions={"test": "SST-2.tsv"},
+        config="sst2",
+        features=("sentence",),
+    ),
+    "mrpc": Layout(
+        folder="MRPC",
+        texts=("#1 String", "#2 String"),
+        label="Quality",
+        scores=("f1", "accuracy"),
+        submissions={"test": "MRPC.tsv"},
+        config="mrpc",
+        features=PAIR,
+    ),
+    "sts-b": Layout(
+        folder="STS-B",
+        texts=PAIR,
+        label="score",
+        labels=(),
+        scores=("spearman", "pearson"),
+        submissions={"test": "STS-B.tsv"},
+        config="stsb",
+        features=PAIR,
+    ),
+    "qqp": Layout(
+        folder="QQP",
+        texts=("question1", "question2"),
+        label="is_duplicate",
+        scores=("f1", "accuracy"),
+        submissions={"test": "QQP.tsv"},
+        tolerant=True,
+        config="qqp",
+        features=("question1", "question2"),
+    ),
+    "mnli": Layout(
+        folder="MNLI",
+        texts=PAIR,
+        label="gold_label",
+        labels=ENTAILMENT,
+        files={
+            "train": "train.tsv",
+            **{
+                f"{kind}_{part}": f"{kind}_{part}.tsv" for kind in ("dev", "test") for part in ("matched", "mismatched")
+            },
+        },
+        eval_splits={"matched_": "dev_matched", "mismatched_": "dev_mismatched"},
+        submissions={"test_matched": "MNLI-m.tsv", "test_mismatched": "MNLI-mm.tsv"},
+        config="mnli",
+        features=("premise", "hypothesis"),
+        parts={
+            "train": "train",
+            **{
+                f"{kind}_{part}": f"{known}_{part}"
+                for kind, known in (("dev", "validation"), ("test", "test"))
+                for part in ("matched", "mismatched")
+            },
+        },
+    ),
+    "qnli": Layout(
+        folder="QNLI",
+        texts=("question", "sentence"),
+        labels=YES_NO,
+        submissions={"test": "QNLI.tsv"},
+        config="qnli",
+        features=("question", "sentence"),
+    ),
+    "rte": Layout(
+        folder="RTE", texts=PAIR, labels=YES_NO, submissions={"test": "RTE.tsv"}, config="rte", features=PAIR
+    ),
+    "wnli": Layout(folder="WNLI", texts=PAIR, submissions={"test": "WNLI.tsv"}, config="wnli", features=PAIR),
+    # Nothing to train on: give a model of MNLI as init_checkpoint.
+    "ax": Layout(
+        folder="AX",
+        texts=PAIR,
+        labels=ENTAILMENT,
+        scores=("matthews", "accuracy"),
+        files={"test": "AX.tsv"},
+        eval_splits={},
+        submissions={"test": "AX.tsv"},
+        config="ax",
+        features=("premise", "hypothesis"),
+        parts={"test": "test"},
+    ),
+}
+OTHER_NAMES = {"AX.tsv": ("diagnostic.tsv",)}  # names that some copies of GLUE give a file
+
+
+def task(options, tokenizer_for, *, name):
+    """One task of GLUE; see bert_tf.tasks.catalog for the arguments.
+
+    options.data_dir: the folder of the task, or the one that holds all of GLUE. With options.use_tfds instead what
+    tensorflow-datasets has in options.tfds_dir, or else downloads there. Raises UserError for a file that is missing or
+    not as GLUE made it.
+    """
+    layout = LAYOUTS[name]
+    reads = functools.partial(*((read_tfds, options.tfds_dir) if options.use_tfds else (read, options.data_dir)))
+    splits = {split: functools.partial(reads, layout, split) for split in layout.files}
+    return classification.task(
+        f"glue/{name}",
+        splits,
+        Classes(layout.labels) if layout.labels else Number(),
+        tokenizer_for(lambda: (text for example in splits["train"]() for text in example.texts)),
+        texts=len(layout.texts),
+        scores=layout.scores,
+        **classification.settings(options),
+        eval_splits=layout.eval_splits,
+        test_splits=tuple(layout.submissions),
+        submissions=layout.submissions,
+    )
+
+
+def read(data_dir, layout, split):
+    """The examples of a split, in the order of the file."""
+    return read_file(_path(data_dir, layout, layout.files[split]), layout, split)
+
+
+def read_file(path, layout, split):
+    """The examples of a file that is made like that of a split; files of test splits have no labels."""
+    is_test = split in layout.submissions
+    broken = [] if layout.tolerant and not is_test else None
+    found = examples.read(
+        path,
+        texts=layout.texts,
+        label=None if is_test else layout.label,
+        id_column="id" if layout.folder == "QQP" else None if _has_no_index(layout, is_test) else "index",
+        columns=None if is_test or not layout.headerless else layout.headerless,
+        broken=broken,
+    )
+    if broken:
+        log.warning("Passed over %d rows of %s with too few or too many fields, lines %s.", len(broken), path, broken)
+    return found
+
+
+def read_tfds(tfds_dir, layout, split):
+    """The same examples from tensorflow-datasets, in the order of the official file; their id is its `idx`."""
+    from bert_tf.data import tfds_datasets
+
+    numbers = layout.labels == Layout.labels  # there the classes have names, in the files numbers
+    found = tfds_datasets.read(
+        f"glue/{layout.config}",
+        layout.parts[split],
+        data_dir=tfds_dir,
+        texts=layout.features,
+        label=None if split in layout.submissions else "label",
+        names=() if numbers or not layout.labels else layout.labels,
+        number="idx",
+    )
+    return sorted(found, key=lambda example: int(example.id))
+
+
+def _has_no_index(layout, is_test):
+    return layout.folder in ("CoLA", "SST-2", "MRPC") and not is_test
+
+
+def _path(data_dir, layout, name):
+    if not data_dir:
+        raise UserError(f"Give the folder with {layout.folder}'s {name} as data_dir.")
+    names = (name, *OTHER_NAMES.get(name, ()))
+    tried = [os.path.join(data_dir, *parts, name) for parts in ((), (layout.folder,)) for name in names]
+    found = next((path for path in tried if os.path.isfile(path)), None)
+    if found is None:
+        raise UserError(f"There is no {name} in {data_dir}; expected GLUE's {layout.folder} there.")
+    return found
+
+
+TASKS = {f"glue/{name}": functools.partial(task, name=name) for name in LAYOUTS}

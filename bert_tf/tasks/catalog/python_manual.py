@@ -1,0 +1,57 @@
+"""Which part of Python's manual a passage comes from: a task on data that every machine has, to try things on."""
+
+import functools
+
+from bert_tf.data.examples import Example
+from bert_tf.tasks.text_classification import classification
+from bert_tf.tasks.text_classification.goals import Classes
+from bert_tf.text import demo_corpus
+
+# The topics of `pydoc_data.topics` by the chapter of the manual that they stand in; those of the library that are about
+# types and strings are together. What a later Python adds belongs nowhere and is left out.
+CHAPTERS = {
+    "lexical analysis": "floating id-classes identifiers imaginary integers numbers strings",
+    "data model": "attribute-access callable-types customization numeric-types objects sequence-types specialnames "
+    "types",
+    "execution model": "dynamic-features exceptions execmodel naming",
+    "expressions": "atom-identifiers atom-literals attribute-references await binary bitwise booleans calls "
+    "comparisons conversions dict exprlists in lambda lists operator-summary power shifting slicings subscriptions "
+    "unary",
+    "simple statements": "assert assignment augassign break continue del global import nonlocal pass raise return "
+    "yield",
+    "compound statements": "async class compound context-managers else for function if try while with",
+    "built-in types": "bltin-code-objects bltin-ellipsis-object bltin-null-object bltin-type-objects formatstrings "
+    "specialattrs string-methods truth typesfunctions typesmapping typesmethods typesmodules typesseq typesseq-mutable",
+    "the debugger": "debugger",
+}
+EVERY = 5  # one passage of so many is held out
+
+
+def task(options, tokenizer_for):
+    """Sorts passages by their chapter; see tasks.catalog for the arguments. There is no file and no test set."""
+    return classification.task(
+        "python_manual",
+        {split: functools.partial(read, split) for split in ("train", "dev")},
+        Classes(sorted(CHAPTERS)),
+        tokenizer_for(lambda: (example.texts[0] for example in read("train"))),
+        test_splits=(),
+        **classification.settings(options),
+    )
+
+
+def read(split, topics=None):
+    """The passages of a split; every fifth of each chapter is "dev", so that both have the chapters in equal shares."""
+    chapter_of = {topic: chapter for chapter, names in CHAPTERS.items() for topic in names.split()}
+    counts, found = dict.fromkeys(CHAPTERS, 0), []
+    for topic, text in demo_corpus.passages(topics):
+        if topic not in chapter_of:
+            continue
+        chapter = chapter_of[topic]
+        counts[chapter] += 1
+        if (counts[chapter] % EVERY == 0) == (split == "dev"):
+            name = f"{chapter} {counts[chapter]}"
+            found.append(Example(name, (text,), chapter, f"passage {name} of Python's manual"))
+    return found
+
+
+TASKS = {"python_manual": task}

@@ -1,0 +1,54 @@
+"""SWAG (Zellers et al. 2018): which of four endings goes on from a sentence (Devlin et al. 2018, section 4.4)."""
+
+import dataclasses
+
+from bert_tf.data import examples, tables
+from bert_tf.errors import UserError
+from bert_tf.tasks.text_classification import classification
+from bert_tf.tasks.text_classification.goals import Choice
+
+ENDINGS = ("ending0", "ending1", "ending2", "ending3")
+NAMES = {"train": ("train",), "dev": ("val", "dev"), "test": ("test",)}  # of the official files, and the usual ones
+
+
+def task(options, tokenizer_for):
+    """SWAG, or other data in its columns (HellaSwag); see bert_tf.tasks.catalog for the arguments.
+
+    options.data_dir holds train.csv, val.csv and test.csv, or the same as .tsv or .jsonl.
+    The paper trains with batches of 16, learning rate 2e-5, 3 epochs.
+    """
+    splits = {split: lambda split=split: read(_path(options.data_dir, split)) for split in NAMES}
+    return classification.task(
+        "swag",
+        splits,
+        Choice(len(ENDINGS)),
+        tokenizer_for(lambda: (text for example in splits["train"]() for text in example.texts)),
+        texts=1 + len(ENDINGS),
+        **classification.settings(options),
+    )
+
+
+def read(path):
+    """The examples of a file: texts are sent1, then sent2 with each of the endings."""
+    there = tables.column_names(path)
+    rows = examples.read(
+        path,
+        texts=("sent1", "sent2", *ENDINGS),
+        label="label" if "label" in there else None,
+        id_column=next((name for name in ("", "ind") if name in there), None),  # the first column has no name
+    )
+    return [dataclasses.replace(row, texts=_with_choices(*row.texts)) for row in rows]
+
+
+def _with_choices(first, start, *endings):
+    return (first, *(f"{start} {ending}".strip() for ending in endings))
+
+
+def _path(data_dir, split):
+    path = next(filter(None, (tables.find(data_dir, name) for name in NAMES[split])), None) if data_dir else None
+    if path is None:
+        raise UserError(f"There is no {NAMES[split][0]}.csv in data_dir={data_dir}; expected SWAG's files there.")
+    return path
+
+
+TASKS = {"swag": task}

@@ -1,0 +1,1 @@
+"""Vectors of tokens, words and texts, and taggers trained on frozen ones."""

@@ -1,0 +1,1 @@
+"""Classes, labels, numbers and choices for whole texts."""

@@ -1,0 +1,1 @@
+"""Tags for words: named entities, chunks, parts of speech."""

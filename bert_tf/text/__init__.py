@@ -1,0 +1,1 @@
+"""Strings to tokens: the exact WordPiece tokenizer, vocabularies, raw text. Never imports Keras."""

@@ -1,1 +1,0 @@
-"""What turns characters into pieces exactly as the original does; `bert_tf.text.Tokenizer` is what others use."""

@@ -1,0 +1,252 @@
+"""Checkpoint formats: tables that name every weight, round trips bit for bit, translated meaning, damaged files.
+
+D hidden size.
+"""
+
+import dataclasses
+import itertools
+import json
+import os
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+from checkpoint_cases import CONFIG, FORMATS, PIECES, assert_covers_every_weight, assert_equal, checkpoint, cut_short
+
+from bert_tf.checkpoints import checkpoint_files, formats
+from bert_tf.checkpoints.formats import Checkpoint, google_tf, keras_hub, native
+from bert_tf.errors import UserError
+from bert_tf.model import heads, weights
+from bert_tf.training.checkpointing import TrainState
+
+LAYER_NAMES = """attention/output/LayerNorm/beta attention/output/LayerNorm/gamma attention/output/dense/bias
+attention/output/dense/kernel attention/self/key/bias attention/self/key/kernel attention/self/query/bias
+attention/self/query/kernel attention/self/value/bias attention/self/value/kernel intermediate/dense/bias
+intermediate/dense/kernel output/LayerNorm/beta output/LayerNorm/gamma output/dense/bias output/dense/kernel"""
+OTHER_NAMES = """bert/embeddings/LayerNorm/beta bert/embeddings/LayerNorm/gamma bert/embeddings/position_embeddings
+bert/embeddings/token_type_embeddings bert/embeddings/word_embeddings bert/pooler/dense/bias bert/pooler/dense/kernel
+cls/predictions/output_bias cls/predictions/transform/LayerNorm/beta cls/predictions/transform/LayerNorm/gamma
+cls/predictions/transform/dense/bias cls/predictions/transform/dense/kernel cls/seq_relationship/output_bias
+cls/seq_relationship/output_weights"""
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """{format: folder} of one checkpoint, written in every format."""
+    folder = tmp_path_factory.mktemp("written")
+    folders = {name: str(folder / f"{name}_model") for name in FORMATS}
+    left_out = {name: formats.write(checkpoint(), path, name) for name, path in folders.items()}
+    assert left_out == dict.fromkeys(FORMATS, [])
+    return folders
+
+
+def test_the_formats_are_the_files_of_the_folder():
+    assert {"google_tf", "huggingface", "keras_hub", "native"} <= set(FORMATS)
+    for name, module in formats.formats().items():
+        assert callable(module.recognises) and callable(module.read)
+        assert callable(getattr(module, "write", None)) == (name in FORMATS)
+
+
+@pytest.mark.parametrize("name", [name for name, module in formats.formats().items() if hasattr(module, "NAMES")])
+def test_a_table_covers_every_weight_of_a_real_model_and_no_name_twice(name):
+    assert_covers_every_weight(name)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_is_written_is_recognised_by_its_own_format_alone(written, name):
+    found = [other for other, module in formats.formats().items() if module.recognises(written[name])]
+    assert found == [name]
+    assert_equal(formats.read(written[name]), checkpoint())
+
+
+def test_a_walk_over_every_way_from_one_format_to_another_changes_nothing(written, tmp_path):
+    walk = [name for pair in itertools.combinations(FORMATS, 2) for name in pair] + [FORMATS[0]]
+    assert sorted(itertools.pairwise(walk)) == sorted(itertools.permutations(FORMATS, 2))
+    folder = written[walk[0]]
+    for number, name in enumerate(walk[1:]):
+        formats.write(formats.read(folder), str(tmp_path / f"{number}"), name)
+        folder = str(tmp_path / f"{number}")
+    assert_equal(formats.read(folder), checkpoint())
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "keras_hub"])
+def test_an_encoder_without_heads_vocabulary_or_casing_stays_that(name, tmp_path):
+    whole = checkpoint(hidden_act="relu", layer_norm_eps=1e-7)
+    encoder = {name: array for name, array in whole.weights.items() if name.startswith("encoder/")}
+    bare = Checkpoint(config=whole.config, weights=encoder)
+    formats.write(bare, str(tmp_path / "bare"), name)
+    assert_equal(formats.read(str(tmp_path / "bare")), bare)
+    assert not (tmp_path / "bare" / "vocab.txt").exists()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_another_gelu_and_epsilon_survive_every_format(name, tmp_path):
+    config = {"hidden_act": "gelu_erf", "layer_norm_eps": 1e-9}
+    formats.write(checkpoint(**config), str(tmp_path / "model"), name)
+    assert_equal(formats.read(str(tmp_path / "model")), checkpoint(**config))
+
+
+def test_gelu_is_called_in_each_file_what_its_readers_take_it_for(tmp_path):
+    for hidden_act, name, file, expected in (
+        ("gelu_tanh", "google_tf", "bert_config.json", "gelu"),
+        ("gelu_erf", "google_tf", "bert_config.json", "gelu_erf"),
+        ("gelu_tanh", "huggingface", "config.json", "gelu_new"),
+        ("gelu_erf", "huggingface", "config.json", "gelu"),
+    ):
+        folder = tmp_path / f"{name}_{hidden_act}"
+        formats.write(checkpoint(hidden_act=hidden_act), str(folder), name)
+        assert json.loads((folder / file).read_text())["hidden_act"] == expected
+
+
+def test_weights_without_a_place_are_left_out_and_named(tmp_path):
+    more = checkpoint()
+    more.weights["adapter/kernel"] = np.ones((2, 3), np.float32)
+    for name, expected in (("google_tf", ["adapter/kernel"]), ("huggingface", ["adapter/kernel"]), ("native", [])):
+        assert formats.write(more, str(tmp_path / name), name) == expected
+
+
+def test_a_tf1_checkpoint_lists_exactly_the_names_of_the_original(written):
+    prefix = os.path.join(written["google_tf"], "bert_model.ckpt")
+    given = dict(tf.train.list_variables(prefix))
+    layers = [f"bert/encoder/layer_{i}/{name}" for i in range(2) for name in LAYER_NAMES.split()]
+    assert sorted(given) == sorted([*OTHER_NAMES.split(), *layers])
+    assert given["cls/seq_relationship/output_weights"] == [2, 16]  # the original's [out, in]
+    assert given["bert/encoder/layer_1/intermediate/dense/kernel"] == [16, 24]
+    assert sorted(os.listdir(written["google_tf"])) == [
+        "bert_config.json",
+        "bert_model.ckpt.data-00000-of-00001",
+        "bert_model.ckpt.index",
+        "tokenizer_config.json",
+        "vocab.txt",
+    ]
+
+
+@pytest.mark.parametrize("end", ["", "/bert_model.ckpt", "/bert_model.ckpt.index"])
+def test_a_tf1_checkpoint_is_found_by_folder_prefix_or_index(written, end):
+    assert_equal(formats.read(written["google_tf"] + end), checkpoint())
+
+
+def test_optimizer_state_and_step_of_a_tf1_training_are_skipped_and_the_newest_is_read(tmp_path):
+    for step in (9, 20):
+        arrays = {
+            "bert/pooler/dense/bias": np.full(16, step, np.float32),
+            "bert/pooler/dense/bias/adam_m": np.zeros(16, np.float32),
+            "bert/pooler/dense/bias/adam_v": np.zeros(16, np.float32),
+            "bert/pooler/dense/bias/AdamWeightDecayOptimizer_1": np.zeros(16, np.float32),
+            "global_step": np.int64(step),
+            "loss/other": np.zeros(3, np.float32),
+        }
+        google_tf._write_arrays(str(tmp_path / f"model.ckpt-{step}"), arrays)
+    CONFIG.write(tmp_path / "bert_config.json")
+    found = formats.read(str(tmp_path)).weights
+    assert sorted(found) == ["encoder/pooler/bias", "loss/other"]
+    np.testing.assert_array_equal(found["encoder/pooler/bias"], np.full(16, 20))
+
+
+@pytest.mark.parametrize(
+    "folder, pieces, expected",
+    [
+        ("uncased_L-12_H-768_A-12", PIECES, True),
+        ("cased_L-12_H-768_A-12", PIECES, False),
+        ("multi_cased_L-12_H-768_A-12", PIECES, False),
+        ("chinese_L-12_H-768_A-12", PIECES, True),
+        ("model", [*PIECES, "A"], False),
+        ("model", [*PIECES, "<S>"], None),
+        ("model", PIECES, None),
+    ],
+)
+def test_the_casing_of_a_tf1_checkpoint_follows_from_released_names_or_capitals(folder, pieces, expected, tmp_path):
+    silent = dataclasses.replace(checkpoint(), vocabulary=pieces, lower_case=None)
+    formats.write(silent, str(tmp_path / folder), "google_tf")
+    assert formats.read(str(tmp_path / folder)).lower_case is expected
+
+
+def test_a_run_folder_is_read_at_its_newest_whole_checkpoint(tmp_path):
+    CONFIG.write(tmp_path / "bert_config.json")
+    model, arrays = tiny.pretrainer(CONFIG, seed=1)
+    state = TrainState(str(tmp_path / "checkpoints"), {"weights": weights.variables(model), "step": tf.Variable(7)})
+    state.save(10)
+    model.encoder.pooler.bias.assign(np.zeros(16))
+    state.save(20)
+    assert set(formats.read(str(tmp_path)).weights) == set(arrays)
+    for path, expected in (("", 0), ("checkpoints", 0), ("checkpoints/ckpt-20.index", 0), ("checkpoints/ckpt-10", 1)):
+        bias = formats.read(str(tmp_path / path)).weights["encoder/pooler/bias"]
+        np.testing.assert_array_equal(bias, expected * arrays["encoder/pooler/bias"])
+    cut_short(tmp_path / "checkpoints" / "ckpt-20.data-00000-of-00001")
+    bias = formats.read(str(tmp_path)).weights["encoder/pooler/bias"]
+    np.testing.assert_array_equal(bias, arrays["encoder/pooler/bias"])
+
+
+def test_the_head_of_a_task_with_other_labels_is_refused_in_the_report_and_stays_fresh():
+    model, arrays = heads.Classifier(CONFIG, 3), dict(checkpoint().weights)
+    before = model.classifier.kernel.numpy()
+    report = weights.assign(model, {**arrays, "classifier/kernel": np.ones((16, 2), np.float32)})
+    assert report.refused == [("classifier/kernel", (16, 2), (16, 3))] and report.fresh == ["classifier/bias"]
+    assert "  refused classifier/kernel: (16, 2) in the checkpoint, (16, 3) in the model" in str(report)
+    np.testing.assert_array_equal(model.classifier.kernel, before)
+    np.testing.assert_array_equal(model.encoder.pooler.bias, arrays["encoder/pooler/bias"])
+
+
+@pytest.mark.parametrize(
+    "name, file, reason",
+    [
+        ("google_tf", "bert_model.ckpt.index", "missing or cut short"),
+        ("google_tf", "bert_model.ckpt.data-00000-of-00001", "missing or cut short"),
+        ("google_tf", "bert_config.json", "is not a BERT configuration"),
+        ("huggingface", "model.safetensors", "may be cut short"),
+        ("huggingface", "config.json", "is not valid JSON"),
+        ("keras_hub", "model.weights.h5", "missing or cut short"),
+        ("keras_hub", "task.weights.h5", "missing or cut short"),
+        ("keras_hub", "config.json", "is not valid JSON"),
+        ("keras_hub", "tokenizer.json", "is not valid JSON"),
+        ("native", "model.safetensors", "may be cut short"),
+        ("native", "bert_config.json", "is not a BERT configuration"),
+    ],
+)
+def test_a_file_that_is_cut_short_is_one_clear_sentence(written, name, file, reason, tmp_path):
+    shutil.copytree(written[name], tmp_path / "model")
+    cut_short(tmp_path / "model" / file)
+    with pytest.raises(UserError, match=reason) as caught:
+        formats.read(str(tmp_path / "model"))
+    assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_tf1_checkpoint_without_its_data_or_configuration_is_refused(written, tmp_path):
+    for file in ("bert_model.ckpt.data-00000-of-00001", "bert_config.json"):
+        shutil.copytree(written["google_tf"], tmp_path / file)
+        os.remove(tmp_path / file / file)
+        with pytest.raises(UserError, match="missing or cut short|There is no BERT configuration file"):
+            formats.read(str(tmp_path / file))
+
+
+def test_a_place_that_is_taken_or_fails_is_left_as_it_was(tmp_path, monkeypatch):
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "notes.txt").write_text("mine")
+    for name in FORMATS:
+        with pytest.raises(UserError, match="There is something at .*taken already"):
+            formats.write(checkpoint(), str(tmp_path / "taken"), name)
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    for module in (google_tf, native, formats.formats()["huggingface"], keras_hub):
+        monkeypatch.setattr(module, "write_text_side", full, raising=True)
+        silent = dataclasses.replace(checkpoint(), lower_case=None)
+        with pytest.raises(UserError, match="could not be written .No space left on device."):
+            module.write(silent, str(tmp_path / "new"))
+    assert os.listdir(tmp_path) == ["taken"] and os.listdir(tmp_path / "taken") == ["notes.txt"]
+
+
+def test_an_interrupted_write_leaves_nothing_and_its_remains_do_no_harm(tmp_path):
+    with pytest.raises(KeyboardInterrupt), checkpoint_files.whole_folder(tmp_path / "new") as beside:
+        pathlib.Path(beside, "half").write_text("half")
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "new.partial").mkdir()
+    (tmp_path / "new.partial" / "half").write_text("of a process that was killed")
+    with checkpoint_files.whole_folder(tmp_path / "new") as beside:
+        pathlib.Path(beside, "whole").write_text("whole")
+    assert os.listdir(tmp_path) == ["new"] and os.listdir(tmp_path / "new") == ["whole"]

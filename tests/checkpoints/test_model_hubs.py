@@ -1,0 +1,175 @@
+"""What comes from and goes to other libraries and their hubs: KerasHub presets, its names, hf:// handles."""
+
+import dataclasses
+import json
+import shutil
+import sys
+
+import keras_hub
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf.checkpoints import formats
+from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.errors import UserError
+from bert_tf.model import heads, weights
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
+
+
+def checkpoint(vocabulary=PIECES, lower_case=True, **changes):
+    config = dataclasses.replace(tiny.CONFIG, **changes)
+    return Checkpoint(config=config, weights=tiny.pretrainer(config)[1], vocabulary=vocabulary, lower_case=lower_case)
+
+
+def theirs(**changes):
+    """A backbone of KerasHub with random weights."""
+    keras_hub_config = {"vocabulary_size": 30, "num_layers": 2, "num_heads": 4, "hidden_dim": 16}
+    backbone = keras_hub.models.BertBackbone(
+        **{**keras_hub_config, "intermediate_dim": 24, "max_sequence_length": 12, "dropout": 0.0, **changes}
+    )
+    for number, weight in enumerate(backbone.weights):
+        weight.assign(np.random.default_rng(number).normal(0, 0.3, weight.shape))
+    return backbone
+
+
+def assert_same_answers(backbone, model):
+    """Our encoder's tokens and pooled vector are those of a backbone, where there are tokens."""
+    batch = tiny.tensors(tiny.batch())
+    used = np.arange(12) < batch["lengths"].numpy()[:, None]
+    given = backbone(
+        {
+            "token_ids": batch["token_ids"],
+            "segment_ids": batch["segment_ids"],
+            "padding_mask": tf.constant(used, tf.int32),
+        }
+    )
+    expected = model.encoder(batch)
+    np.testing.assert_allclose(given["sequence_output"].numpy()[used], expected["tokens"].numpy()[used], atol=2e-5)
+    np.testing.assert_allclose(given["pooled_output"], expected["pooled"], atol=2e-5)
+
+
+def test_a_preset_that_we_write_answers_in_keras_hub_as_our_model_does(tmp_path):
+    formats.write(checkpoint(), str(tmp_path / "preset"), "keras_hub")
+    assert_same_answers(keras_hub.models.BertBackbone.from_preset(str(tmp_path / "preset")), tiny.pretrainer()[0])
+    tokenizer = keras_hub.models.BertTokenizer.from_preset(str(tmp_path / "preset"))
+    assert np.asarray(tokenizer("A é b")).tolist() == [5, 9, 6]  # lower-cased, accents stripped: a, e, b
+    masked_lm = keras_hub.models.BertMaskedLM.from_preset(str(tmp_path / "preset"))
+    head = {weight.path: weight.numpy() for weight in masked_lm.masked_lm_head.weights}
+    np.testing.assert_array_equal(head["mlm_head/output_bias"], checkpoint().weights["masked_lm/output_bias"])
+
+
+def test_a_preset_that_keras_hub_writes_answers_in_our_model_as_there(tmp_path):
+    backbone = theirs()
+    backbone.save_to_preset(str(tmp_path / "preset"))
+    keras_hub.models.BertTokenizer(PIECES, lowercase=False).save_to_preset(str(tmp_path / "preset"))
+    found = formats.read(str(tmp_path / "preset"))
+    assert (found.vocabulary, found.lower_case) == (PIECES, False)
+    assert found.config == dataclasses.replace(tiny.CONFIG, hidden_act="gelu_tanh")
+    model = heads.Pretrainer(found.config)
+    report = weights.assign(model, found.weights)
+    assert {name.split("/")[0] for name in report.fresh} == {"masked_lm", "next_sentence"} and not report.unused
+    assert_same_answers(backbone, model)
+
+
+def test_a_preset_of_another_architecture_is_refused_by_name(tmp_path):
+    keras_hub.models.RobertaBackbone(20, 1, 2, 8, 16, max_sequence_length=9).save_to_preset(str(tmp_path / "preset"))
+    with pytest.raises(UserError, match="preset holds a RobertaBackbone; expected a BertBackbone"):
+        formats.read(str(tmp_path / "preset"))
+
+
+def test_what_keras_hub_cannot_hold_is_refused_or_said(tmp_path, caplog):
+    with pytest.raises(UserError, match="cannot have hidden_act relu"):
+        formats.write(checkpoint(hidden_act="relu"), str(tmp_path / "relu"), "keras_hub")
+    headless = checkpoint()
+    del headless.weights["encoder/pooler/bias"]
+    with pytest.raises(UserError, match="no BERT without encoder/pooler/bias"):
+        formats.write(headless, str(tmp_path / "headless"), "keras_hub")
+    assert list(tmp_path.iterdir()) == []
+    formats.write(checkpoint(hidden_act="gelu_erf"), str(tmp_path / "erf"), "keras_hub")
+    assert "will compute with the tanh GELU" in caplog.text
+
+
+def test_a_preset_without_casing_has_a_vocabulary_and_no_tokenizer(tmp_path):
+    formats.write(checkpoint(lower_case=None), str(tmp_path / "preset"), "keras_hub")
+    found = formats.read(str(tmp_path / "preset"))
+    assert (found.vocabulary, found.lower_case) == (PIECES, None)
+    assert not (tmp_path / "preset" / "tokenizer.json").exists()
+
+
+@pytest.mark.parametrize("name", ["bert_tiny_en_uncased", "kaggle://keras/bert/keras/bert_tiny_en_uncased/3"])
+def test_the_name_of_a_preset_goes_through_the_download_of_keras_hub(name, tmp_path, monkeypatch):
+    folder = str(tmp_path / "fetched")
+    formats.write(checkpoint(), folder, "keras_hub")
+    asked = []
+
+    def through(load):
+        return lambda path: asked.append(path) or load(folder)
+
+    for kind in (keras_hub.models.BertBackbone, keras_hub.models.BertTokenizer):
+        monkeypatch.setattr(kind, "from_preset", through(kind.from_preset))
+    found = formats.read(name)
+    assert asked == [name, name]
+    assert (found.vocabulary, found.lower_case) == (PIECES, True)
+    np.testing.assert_array_equal(found.weights["encoder/pooler/kernel"], checkpoint().weights["encoder/pooler/kernel"])
+
+
+def test_an_unknown_preset_is_answered_with_the_known_ones():
+    with pytest.raises(UserError, match="bert_base_en_uncasd is neither a folder nor a preset .* bert_base_en_uncased"):
+        formats.read("bert_base_en_uncasd")
+
+
+def test_without_keras_hub_its_presets_ask_for_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "keras_hub", None)
+    with pytest.raises(UserError, match=r"needs KerasHub, which is not there .* pip install 'bert-tf\[keras_hub\]'"):
+        formats.read("bert_base_en_uncased")
+
+
+@pytest.mark.parametrize("name", ["google_tf", "huggingface", "keras_hub"])
+def test_a_handle_of_the_hugging_face_hub_is_read_in_whatever_format_its_files_are(name, tmp_path, monkeypatch):
+    folder = str(tmp_path / "fetched")
+    formats.write(checkpoint(), folder, name)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda handle, allow_patterns: {"me/bert": folder}[handle])
+    assert formats.read("hf://me/bert").config == tiny.CONFIG
+
+
+def test_weights_for_torch_are_fetched_only_if_there_are_no_others(tmp_path, monkeypatch):
+    formats.write(checkpoint(), str(tmp_path / "whole"), "huggingface")
+    folder, asked = tmp_path / "cache", []
+    folder.mkdir()
+
+    def fetched(_, allow_patterns):
+        asked.append("pytorch_model.bin" in allow_patterns)
+        if asked == [False, True]:
+            shutil.copytree(tmp_path / "whole", folder, dirs_exist_ok=True)
+        return str(folder)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetched)
+    assert formats.read("hf://me/bert").config == tiny.CONFIG
+    assert asked == [False, True]
+
+
+def test_vocabulary_and_casing_are_found_in_tokenizer_json_too(tmp_path):
+    bare = dataclasses.replace(checkpoint(), vocabulary=None, lower_case=None)
+    formats.write(bare, str(tmp_path / "model"), "huggingface")
+    vocabulary = {piece: number for number, piece in enumerate(PIECES)}
+    values = {"model": {"type": "WordPiece", "vocab": vocabulary}, "normalizer": {"type": "BertNormalizer"}}
+    values["normalizer"]["lowercase"] = False
+    (tmp_path / "model" / "tokenizer.json").write_text(json.dumps(values))
+    found = formats.read(str(tmp_path / "model"))
+    assert (found.vocabulary, found.lower_case) == (PIECES, False)
+    vocabulary["z"] = 40
+    (tmp_path / "model" / "tokenizer.json").write_text(json.dumps(values))
+    with pytest.raises(UserError, match="tokenizer.json are not 0 to 30, each once"):
+        formats.read(str(tmp_path / "model"))
+
+
+def test_a_handle_that_cannot_be_fetched_is_one_sentence(monkeypatch):
+    def offline(*_, **__):
+        raise ConnectionError("no network\nand a long story")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", offline)
+    with pytest.raises(UserError, match=r"^hf://me/bert could not be fetched \(no network\): expected [^\n]*$"):
+        formats.read("hf://me/bert")

@@ -1,0 +1,72 @@
+"""Another vocabulary for a checkpoint: what keeps its vector, what a new piece begins with, what is refused."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tiny
+
+from bert_tf.checkpoints import formats
+from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.checkpoints.resize_vocabulary import Change, with_vocabulary
+from bert_tf.cli import main
+from bert_tf.errors import UserError
+from bert_tf.text import vocabulary
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+OLD = [*SPECIAL, "the", "kr", "##ill", "##s", "[unused0]"]
+CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=len(OLD))
+TABLE, BIAS = "encoder/embeddings/token_table", "masked_lm/output_bias"
+ROWS = np.arange(20, dtype=np.float32).reshape(10, 2)
+GIVEN = Checkpoint(
+    config=CONFIG,
+    weights={TABLE: ROWS, BIAS: ROWS[:, 0], "classifier/bias": np.ones(3, np.float32)},
+    vocabulary=OLD,
+    lower_case=True,
+)
+
+
+def test_old_pieces_keep_their_vectors_and_new_ones_are_the_mean_of_their_parts():
+    pieces = ["krill", "##ills", *SPECIAL, "##s", "the", "q"]
+    found, change = with_vocabulary(GIVEN, pieces)
+    krill, ills, whole = ROWS[[6, 7]].mean(0), ROWS[[7, 8]].mean(0), ROWS.mean(0)
+    expected = np.stack([krill, ills, *ROWS[:5], ROWS[8], ROWS[5], whole])
+    np.testing.assert_array_equal(found.weights[TABLE], expected)
+    np.testing.assert_array_equal(found.weights[BIAS], expected[:, 0])
+    np.testing.assert_array_equal(found.weights["classifier/bias"], np.ones(3))
+    assert (found.config.vocab_size, found.vocabulary, change) == (10, pieces, Change(kept=7, new=3, left_out=3))
+
+
+def test_the_same_vocabulary_in_another_order_only_moves_rows():
+    found, change = with_vocabulary(GIVEN, OLD[::-1])
+    np.testing.assert_array_equal(found.weights[TABLE], ROWS[::-1])
+    assert change == Change(kept=10, new=0, left_out=0)
+
+
+@pytest.mark.parametrize(
+    "without, pieces, said",
+    [
+        ({"vocabulary": None}, OLD, "has no vocabulary, .*: give --vocab_file"),
+        ({"lower_case": None}, OLD, "has no word on casing, .*: give --do_lower_case"),
+        ({}, OLD[2:], r"The new vocabulary has no \[PAD\], \[UNK\]"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(without, pieces, said):
+    with pytest.raises(UserError, match=said):
+        with_vocabulary(dataclasses.replace(GIVEN, **without), pieces)
+
+
+def test_convert_gives_a_model_longer_tables_and_says_so(tmp_path, capsys):
+    model, arrays = tiny.pretrainer()
+    pieces = [*SPECIAL, *"abcdefghijklmnopqrstuvwxy"]
+    given = Checkpoint(config=model.config, weights=arrays, vocabulary=pieces, lower_case=True)
+    formats.write(given, str(tmp_path / "from"), "native")
+    vocabulary.write(tmp_path / "longer.txt", [*pieces, "##z", "za"])
+    told = ["convert", str(tmp_path / "from"), str(tmp_path / "to"), f"--new_vocab_file={tmp_path / 'longer.txt'}"]
+    assert main.main([*told, "--format=huggingface"]) == 0
+    assert "30 pieces keep their vectors, 2 are new (each the mean" in capsys.readouterr().out
+    found = formats.read(str(tmp_path / "to"))
+    assert found.config.vocab_size == len(found.vocabulary) == 32
+    np.testing.assert_array_equal(found.weights[TABLE][:30], arrays[TABLE])
+    np.testing.assert_allclose(found.weights[TABLE][30], arrays[TABLE].mean(0), rtol=1e-5)
+    assert main.main([*told, "--format=onnx"]) == 2

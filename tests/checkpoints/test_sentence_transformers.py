@@ -1,0 +1,118 @@
+"""Folders of sentence-transformers say how vectors of texts are made: kept by convert, done by extract."""
+
+import json
+
+import numpy as np
+import pytest
+import tiny
+
+from bert_tf.checkpoints import formats, sentence_transformers
+from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.checkpoints.sentence_transformers import SentenceVectors
+from bert_tf.cli import main
+from bert_tf.errors import UserError
+
+CHECKPOINT = Checkpoint(
+    config=tiny.CONFIG,
+    weights=tiny.pretrainer()[1],
+    vocabulary=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"{i:x}" for i in range(tiny.CONFIG.vocab_size - 5))],
+    lower_case=True,
+    sentence_vectors=SentenceVectors("max", normalize=True),
+)
+
+
+def folder_of(path, kinds, pooling):
+    """The two files of a folder of sentence-transformers."""
+    paths = {"Transformer": "", "Pooling": "1_Pooling"}
+    modules = [{"type": f"sentence_transformers.models.{kind}", "path": paths.get(kind, f"1_{kind}")} for kind in kinds]
+    (path / "modules.json").write_text(json.dumps(modules))
+    (path / "1_Pooling").mkdir()
+    (path / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    return path
+
+
+@pytest.mark.parametrize("format_name", ["huggingface", "native"])
+@pytest.mark.parametrize("said", [SentenceVectors("max", True), SentenceVectors("cls", False), None])
+def test_a_converted_model_says_how_its_vectors_are_made(said, format_name, tmp_path):
+    given = Checkpoint(**{**vars(CHECKPOINT), "sentence_vectors": said})
+    formats.write(given, tmp_path / "written", format_name)
+    assert formats.read(tmp_path / "written").sentence_vectors == said
+
+
+@pytest.mark.parametrize(
+    "kinds, pooling, expected",
+    [
+        (["Transformer", "Pooling"], {"pooling_mode_mean_tokens": True}, SentenceVectors("mean", False)),
+        (["Transformer", "Pooling", "Normalize"], {"pooling_mode_lasttoken": True}, SentenceVectors("last", True)),
+        (["Transformer", "Pooling"], {"pooling_mode": "weightedmean"}, SentenceVectors("weighted_mean", False)),
+    ],
+)
+def test_modules_and_pooling_are_read(kinds, pooling, expected, tmp_path):
+    found = sentence_transformers.read(folder_of(tmp_path, kinds, pooling))
+    assert found == expected and found.is_known
+
+
+@pytest.mark.parametrize(
+    "kinds, pooling, said",
+    [
+        (["Transformer", "Pooling", "Dense"], {"pooling_mode_cls_token": True}, "Dense"),
+        (["Transformer"], {}, "no pooling"),
+        (["Transformer", "Pooling"], {"pooling_mode_cls_token": True, "pooling_mode_max_tokens": True}, "cls and max"),
+        (["Transformer", "Pooling"], {}, "None"),
+    ],
+)
+def test_what_there_is_not_here_is_told_by_its_name(kinds, pooling, said, tmp_path):
+    found = sentence_transformers.read(folder_of(tmp_path, kinds, pooling))
+    assert found.pooling == said and not found.is_known
+
+
+@pytest.mark.parametrize("text", ["{", "{}", "[]", "[1]", '[{"type": 1}]', "null"])
+def test_a_damaged_list_of_modules_is_told(text, tmp_path):
+    (tmp_path / "modules.json").write_text(text)
+    with pytest.raises(UserError, match=r"modules.json is no list of modules .*: fetch it again, or remove it"):
+        sentence_transformers.read(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sentences")
+    formats.write(CHECKPOINT, folder / "model", "huggingface")
+    (folder / "texts.txt").write_text("1 2 3\n4\n")
+    return folder
+
+
+def vectors(folder, *flags):
+    output = folder / "vectors.npz"
+    given = ["--file", str(folder / "texts.txt"), "--output", str(output), "--overwrite", "--max_seq_length=12"]
+    assert main.main(["extract", str(folder / "model"), *given, *flags]) == 0
+    return np.load(output)["vectors"]
+
+
+def test_vectors_are_made_as_the_folder_says_and_flags_come_first(folder, capsys):
+    asked = vectors(folder, "--unit=sentence", "--pooling=max", "--normalize")
+    assert "says" not in capsys.readouterr().err
+    np.testing.assert_array_equal(vectors(folder, "--unit=sentence"), asked)
+    assert "model says: max of the tokens, of length 1." in capsys.readouterr().err
+    plain = vectors(folder, "--unit=sentence", "--pooling=max")
+    assert abs(np.linalg.norm(plain, axis=1) - 1).min() > 0.01
+    mean = vectors(folder, "--unit=sentence", "--no-normalize")
+    np.testing.assert_array_equal(mean, vectors(folder, "--unit=sentence", "--pooling=mean"))
+    capsys.readouterr()
+    assert abs(np.linalg.norm(vectors(folder), axis=1) - 1).min() > 0.01  # tokens stay as they are
+    assert "says" not in capsys.readouterr().err
+
+
+def test_an_export_pools_as_the_folder_says(folder, monkeypatch):
+    said = []
+    monkeypatch.setattr("bert_tf.export.saved_model.export", lambda *_, about, **__: said.append(about))
+    assert main.main(["extract", str(folder / "model"), f"--export={folder / 'out'}", "--max_seq_length=12"]) == 0
+    assert (said[0]["pooling"], said[0]["normalize"]) == ("max", True)
+
+
+def test_a_pooling_that_there_is_not_here_must_be_chosen(folder, tmp_path, capsys):
+    formats.write(Checkpoint(**{**vars(CHECKPOINT), "sentence_vectors": None}), tmp_path / "model", "huggingface")
+    folder_of(tmp_path / "model", ["Transformer", "Pooling", "Dense"], {"pooling_mode_cls_token": True})
+    command = ["extract", str(tmp_path / "model"), "--text=1 2", "--unit=sentence", "--max_seq_length=12"]
+    assert main.main(command) == 2
+    assert "makes vectors of texts with Dense, which there is not here: give a pooling." in capsys.readouterr().err
+    assert main.main([*command, "--pooling=cls"]) == 0

@@ -1,0 +1,129 @@
+"""Fine-tuned checkpoints in every format: heads bit for bit, their labels, and what Hugging Face's config.json says."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tiny
+from checkpoint_cases import CONFIG, FORMATS, assert_equal, checkpoint
+from head_cases import HEADS
+
+from bert_tf.checkpoints import checkpoint_files, formats
+from bert_tf.checkpoints.formats import Checkpoint, native
+from bert_tf.errors import UserError
+from bert_tf.model import heads
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_the_head_of_a_task_and_its_labels_survive_every_format(kind, tmp_path):
+    make, labels = HEADS[kind]
+    arrays = tiny.random_weights(make())
+    given = dataclasses.replace(checkpoint(), weights=arrays, labels=labels, kind=kind)
+    folder = None
+    for name in FORMATS if kind in ("class", "span") else [name for name in FORMATS if name != "keras_hub"]:
+        given = given if folder is None else formats.read(folder)
+        folder = str(tmp_path / name)
+        assert formats.write(given, folder, name) == []
+        found = formats.read(folder)
+        assert_equal(found, dataclasses.replace(checkpoint(), weights=arrays))
+        assert (found.labels, found.kind, formats.labels(folder)) == (labels, kind, labels)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_head_on_layers_of_its_own_goes_with_them_or_not_at_all(name, tmp_path):
+    tagger = dataclasses.replace(checkpoint(), labels=["O", "B-X"], kind="tags")
+    encoder = {each: x for each, x in tagger.weights.items() if each.startswith("encoder/")}
+    between = {"lstm/forwards/0/cell/kernel": np.ones((16, 8), np.float32), "mix/scale": np.ones(1, np.float32)}
+    head = {"classifier/kernel": np.ones((4, 2), np.float32), "classifier/bias": np.ones(2, np.float32)}
+    tagger.weights.clear()
+    tagger.weights.update(encoder | between | head)
+    left_out = formats.write(tagger, str(tmp_path / name), name)
+    found = formats.read(str(tmp_path / name))
+    if name in ("native", "keras_hub"):
+        assert left_out == [] and found.weights.keys() == tagger.weights.keys() and found.labels == tagger.labels
+    else:
+        assert left_out == sorted(between | head) and found.weights.keys() == encoder.keys() and found.labels is None
+
+
+@pytest.mark.parametrize(
+    "kind, labels, architecture, problem, id2label",
+    [
+        ("class", ["no", "yes"], "SequenceClassification", "single_label_classification", {"0": "no", "1": "yes"}),
+        ("several", ["a", "b"], "SequenceClassification", "multi_label_classification", {"0": "a", "1": "b"}),
+        (None, ["one"], "SequenceClassification", "single_label_classification", {"0": "LABEL_0", "1": "LABEL_1"}),
+        ("number", None, "SequenceClassification", "regression", {"0": "LABEL_0"}),
+        ("choice", ["0", "1"], "MultipleChoice", None, None),
+        ("span", None, "QuestionAnswering", None, None),
+        ("tags", ["O", "B-X"], "TokenClassification", None, {"0": "O", "1": "B-X"}),
+    ],
+)
+def test_config_json_of_hugging_face_names_class_problem_and_labels(
+    kind, labels, architecture, problem, id2label, tmp_path
+):
+    size = 1 if kind in ("number", "choice") else 2
+    arrays = tiny.random_weights(heads.SpanFinder(CONFIG) if kind == "span" else heads.Classifier(CONFIG, size))
+    given = Checkpoint(config=CONFIG, weights=arrays, labels=labels, kind=kind)
+    formats.write(given, str(tmp_path / "model"), "huggingface")
+    values = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert values["architectures"] == [f"BertFor{architecture}"]
+    assert (values.get("problem_type"), values.get("id2label")) == (problem, id2label)
+    assert values.get("label2id") == (id2label and {name: int(number) for number, name in id2label.items()})
+
+
+@pytest.mark.parametrize(
+    "values, expected",
+    [
+        ({"id2label": {"1": "b", "0": "a", "2": "c"}}, ["a", "b", "c"]),
+        ({}, ["LABEL_0", "LABEL_1"]),  # what transformers leaves out
+        ({"id2label": {"0": "LABEL_0"}}, None),
+        ({"architectures": ["BertModel"], "id2label": {"0": "a", "1": "b"}}, None),
+    ],
+)
+def test_labels_of_a_hugging_face_model_are_in_the_order_of_its_outputs(values, expected, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["BertForSequenceClassification"], **values}))
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    assert formats.labels(tmp_path) == expected
+    (tmp_path / "config.json").write_text(
+        json.dumps({"architectures": ["BertForSequenceClassification"], "id2label": {"7": "a", "9": "b"}})
+    )
+    with pytest.raises(UserError, match="id2label without the numbers 0, 1, 2"):
+        formats.labels(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name, kernel, bias",
+    [
+        ("google_tf", "cls/squad/output_weights", "cls/squad/output_bias"),  # [2, D], as google-research/bert has it
+        ("huggingface", "qa_outputs.weight", "qa_outputs.bias"),
+    ],
+)
+def test_the_head_of_questions_has_the_name_and_shape_of_each_format(name, kernel, bias, tmp_path):
+    arrays = tiny.random_weights(heads.SpanFinder(CONFIG))
+    formats.write(Checkpoint(config=CONFIG, weights=arrays, kind="span"), str(tmp_path / "model"), name)
+    if name == "google_tf":
+        found = checkpoint_files.read_tensors(str(tmp_path / "model" / "bert_model.ckpt"), lambda name: "squad" in name)
+    else:
+        found = checkpoint_files.read_safetensors(tmp_path / "model" / "model.safetensors")
+        assert "bert.embeddings.LayerNorm.weight" in found
+    np.testing.assert_array_equal(found[kernel], arrays["span/kernel"].T)
+    np.testing.assert_array_equal(found[bias], arrays["span/bias"])
+
+
+@pytest.mark.parametrize(
+    "task, flags, expected",
+    [
+        ({"labels": ["a", "b"]}, {"task_name": "RTE", "label_type": "class"}, (["a", "b"], "class")),
+        ({"labels": ["a", "b"]}, {"task_name": "table", "label_type": "several"}, (["a", "b"], "several")),
+        ({"labels": []}, {"task_name": "STS-B", "label_type": "class"}, (None, "number")),
+        ({"labels": ["0", "1"]}, {"task_name": "swag", "label_type": "class"}, (["0", "1"], "choice")),
+        ({"labels": [], "kind": "span"}, {"task_name": "squad/v1.1"}, (None, "span")),
+        ({"labels": ["a", "b"], "kind": "several"}, {"task_name": "my_lab.x/y"}, (["a", "b"], "several")),
+    ],
+)
+def test_a_run_folder_says_what_its_head_answers(task, flags, expected, tmp_path):
+    native.write(Checkpoint(config=CONFIG, weights=tiny.random_weights(heads.Regressor(CONFIG))), tmp_path / "run")
+    (tmp_path / "run" / "task.json").write_text(json.dumps(task))
+    (tmp_path / "run" / "run.json").write_text(json.dumps({"flags": flags}))
+    found = formats.read(tmp_path / "run")
+    assert (found.labels, found.kind) == expected

@@ -1,0 +1,154 @@
+"""Weights of PyTorch without PyTorch: every kind of tensor, and a refusal of every pickle that asks for more."""
+
+import os
+import pickle
+
+import numpy as np
+import pytest
+import torch_files
+
+from bert_tf.checkpoints.torch_pickle import read
+from bert_tf.errors import UserError
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "pytorch_model.bin"
+
+
+STORAGES = [
+    ("DoubleStorage", np.float64),
+    ("FloatStorage", np.float32),
+    ("HalfStorage", np.float16),
+    ("LongStorage", np.int64),
+    ("IntStorage", np.int32),
+    ("ByteStorage", np.uint8),
+    ("BoolStorage", np.bool_),
+]
+
+
+def write(path, description, data, width, *, old):
+    """One storage, "0", in either format."""
+    if old:
+        torch_files.write_old(path, description, {"0": data}, {"0": width})
+    else:
+        torch_files.write_zip(path, description, {"0": data})
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["zip", "old"])
+@pytest.mark.parametrize("storage, kind", STORAGES)
+def test_storages_of_every_kind_keep_their_numbers(path, storage, kind, old):
+    values = np.arange(6).astype(kind)
+    named = {"a": torch_files.tensor(storage, "0", 0, [2, 3], [3, 1]), "b": torch_files.tensor(storage, "0", 5, [], [])}
+    write(path, torch_files.state_dict(named), values.tobytes(), values.itemsize, old=old)
+    found = read(path)
+    assert found["a"].dtype == kind and found["a"].shape == (2, 3) and found["b"].shape == ()
+    np.testing.assert_array_equal(found["a"], values.reshape(2, 3))
+    np.testing.assert_array_equal(found["b"], values[5])
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["zip", "old"])
+def test_bfloat16_is_the_upper_half_of_a_float32(path, old):
+    data, expected = torch_files.halved(np.float32([1, -2.5, 3.14159, 1e-30]), "bfloat16")
+    named = {"a": torch_files.tensor("BFloat16Storage", "0", 0, [4], [1])}
+    write(path, torch_files.state_dict(named), data, 2, old=old)
+    np.testing.assert_array_equal(read(path)["a"], expected)
+    assert expected[:2].tolist() == [1, -2.5] and expected[2] == np.float32(3.140625)
+
+
+def test_tensors_may_be_transposed_strided_parameters_and_share_a_storage(path):
+    storage = np.arange(12, dtype="<f4")
+    named = {
+        "transposed": torch_files.tensor("FloatStorage", "0", 0, [4, 3], [1, 4]),
+        "every fifth": torch_files.tensor("FloatStorage", "0", 1, [3], [5]),
+        "spread": torch_files.tensor("FloatStorage", "0", 7, [2, 2], [0, 1]),
+        "empty": torch_files.tensor("FloatStorage", "0", 12, [0, 3], [3, 1]),
+        "parameter": torch_files.parameter(torch_files.tensor("FloatStorage", "0", 3, [2], [1])),
+    }
+    torch_files.write_zip(path, torch_files.state_dict(named), {"0": storage.tobytes()})
+    assert {name: array.tolist() for name, array in read(path).items()} == {
+        "transposed": [[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]],
+        "every fifth": [1, 6, 11],
+        "spread": [[7, 8], [7, 8]],
+        "empty": [],
+        "parameter": [3, 4],
+    }
+
+
+class Reduced:
+    """Pickled as a call of that function with these arguments."""
+
+    def __init__(self, function, *arguments):
+        self.reduced = function, arguments
+
+    def __reduce__(self):
+        return self.reduced
+
+
+def attacks(ran):
+    """{the name that must be refused: a pickle that would leave the file `ran` behind}."""
+    python = f"open({str(ran)!r}, 'w').close()"
+    tuple_of = torch_files.together
+    call = torch_files.called(torch_files.named("builtins", "eval"), torch_files.text(python))
+    good = torch_files.tensor("FloatStorage", "0", 0, [1], [1])
+    return {
+        "posix.system": pickle.dumps({"a": Reduced(os.system, f"touch {ran}")}, 4),  # STACK_GLOBAL
+        "builtins.eval": torch_files.state_dict({"a": good, "b": call}),
+        "__builtin__.exec": pickle.dumps(Reduced(exec, python), 0),
+        "numpy.fromfile": torch_files.state_dict(
+            {"a": torch_files.called(torch_files.named("numpy", "fromfile"), torch_files.text("/dev/null"))}
+        ),
+        "numpy.core.multiarray.scalar": torch_files.state_dict(
+            {"a": torch_files.named("numpy.core.multiarray", "scalar")}
+        ),
+        "os.path.join": torch_files.PROTOCOL + torch_files.named("os", "path.join") + torch_files.STOP,
+        "torch.load": torch_files.PROTOCOL + torch_files.named("torch", "load") + torch_files.STOP,
+        "os.system": torch_files.PROTOCOL + b"(" + torch_files.text(f"touch {ran}") + b"ios\nsystem\n" + b".",  # INST
+        "bert_tf.errors.UserError": torch_files.PROTOCOL
+        + torch_files.named("bert_tf.errors", "UserError")
+        + tuple_of()
+        + b"\x81.",  # NEWOBJ
+    }
+
+
+@pytest.mark.parametrize("where", ["zip", "old", "magic number", "keys of the storages"])
+def test_a_pickle_that_would_run_code_is_refused_by_name_and_nothing_of_it_runs(tmp_path, path, where):
+    ran = tmp_path / "ran"
+    for name, attack in attacks(ran).items():
+        if where == "zip":
+            torch_files.write_zip(path, attack, {"0": bytes(4)})
+        elif where == "old":
+            torch_files.write_old(path, attack, {"0": bytes(4)}, {"0": 4})
+        elif where == "magic number":
+            path.write_bytes(attack)
+        else:
+            torch_files.write_old(path, torch_files.state_dict({}) + attack, {}, {})
+        with pytest.raises(UserError, match="only tensors are admitted") as refused:
+            read(path)
+        assert f"asks for {name};" in str(refused.value) and str(path) in str(refused.value)
+        assert not ran.exists(), name
+
+
+def test_the_attacks_of_the_test_above_do_run_elsewhere(tmp_path):
+    ran = tmp_path / "ran"
+    for name in ("posix.system", "__builtin__.exec", "os.system"):
+        pickle.loads(attacks(ran)[name])
+        ran.unlink()  # fails where it did nothing
+
+
+@pytest.mark.parametrize(
+    "offset, shape, strides", [(0, [5], [1]), (3, [2], [1]), (0, [2, 2], [3, 1]), (-1, [2], [1]), (0, [2], [-1])]
+)
+def test_a_tensor_that_reaches_beyond_its_storage_is_refused(path, offset, shape, strides):
+    description = torch_files.state_dict({"a": torch_files.tensor("FloatStorage", "0", offset, shape, strides)})
+    torch_files.write_zip(path, description, {"0": bytes(16)})
+    with pytest.raises(UserError, match="reaches beyond its storage"):
+        read(path)
+
+
+def test_a_pickle_of_something_else_than_a_dictionary_is_refused(path):
+    tensor = torch_files.tensor("FloatStorage", "0", 0, [1], [1])
+    description = torch_files.PROTOCOL + tensor + torch_files.STOP
+    torch_files.write_zip(path, description, {"0": bytes(4)})
+    with pytest.raises(UserError, match="expected a dictionary of tensors"):
+        read(path)

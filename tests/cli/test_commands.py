@@ -1,0 +1,207 @@
+"""The console script: quick help, conversions, and one clear line with exit code 2 for a mistake."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tiny
+
+from bert_tf.checkpoints import formats
+from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.cli import main
+from bert_tf.model import heads
+from bert_tf.text import vocabulary
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
+CHECKPOINT = Checkpoint(config=tiny.CONFIG, weights=tiny.pretrainer()[1], vocabulary=PIECES, lower_case=True)
+
+
+def bert_tf(*arguments):
+    """`bert-tf` in a process of its own."""
+    command = [sys.executable, "-m", "bert_tf", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+
+
+@pytest.fixture
+def source(tmp_path):
+    """The folder of a TF1 checkpoint."""
+    formats.write(CHECKPOINT, str(tmp_path / "source"), "google_tf")
+    return tmp_path / "source"
+
+
+def test_help_names_the_commands_within_half_a_second_and_without_tensorflow():
+    seconds = []
+    for _ in range(3):
+        start = os.times()
+        done = bert_tf("--help")
+        end = os.times()  # of work, as others may be at work on this machine
+        seconds.append(end.children_user + end.children_system - start.children_user - start.children_system)
+    assert (done.returncode, done.stderr) == (0, "") and "convert   Rewrites a checkpoint" in done.stdout
+    assert min(seconds) < 0.5
+    code = (
+        "import sys; from bert_tf import commands; commands.parser(); print({'tensorflow', 'keras'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.stdout == "set()\n"
+
+
+def test_convert_help_names_every_format(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main.main(["convert", "--help"])
+    assert ended.value.code == 0
+    assert "--format {google_tf,huggingface,keras_hub,native,litert,onnx,openvino}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["google_tf", "huggingface", "keras_hub", "native"])
+def test_convert_writes_weights_configuration_and_vocabulary_and_says_what_it_did(name, source, tmp_path, capsys):
+    assert main.main(["convert", str(source), str(tmp_path / "to"), f"--format={name}"]) == 0
+    found = formats.read(str(tmp_path / "to"))
+    assert (found.config, found.vocabulary, found.lower_case) == (tiny.CONFIG, PIECES, True)
+    for weight, array in CHECKPOINT.weights.items():
+        np.testing.assert_array_equal(found.weights[weight], array)
+    said = capsys.readouterr().out
+    assert "38 weights loaded, 0 fresh, 0 unused, 0 refused" in said
+    assert f"Wrote 38 weights to {tmp_path / 'to'} as {name}." in said
+
+
+def test_convert_says_what_is_fresh_unused_and_left_out(source, tmp_path, capsys):
+    weights = {name: array for name, array in CHECKPOINT.weights.items() if not name.startswith("next_sentence/")}
+    weights["adapter/kernel"] = np.zeros(3, np.float32)
+    formats.write(dataclasses.replace(CHECKPOINT, weights=weights), str(tmp_path / "from"), "native")
+    assert main.main(["convert", str(tmp_path / "from"), str(tmp_path / "to"), "--format=huggingface"]) == 0
+    said = capsys.readouterr().out
+    assert "36 weights loaded, 2 fresh, 1 unused, 0 refused" in said
+    assert "  fresh   next_sentence/kernel\n" in said and "  unused  adapter/kernel\n" in said
+    assert "  left out adapter/kernel, which has no place in the format huggingface\n" in said
+    assert json.loads((tmp_path / "to" / "config.json").read_text())["architectures"] == ["BertForMaskedLM"]
+
+
+def test_convert_says_the_same_to_programs(source, tmp_path, capsys):
+    assert main.main(["convert", str(source), str(tmp_path / "to"), "--format=huggingface", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (len(found.pop("loaded")), found.pop("source"), found.pop("target")) == (
+        38, str(source), str(tmp_path / "to")
+    )  # fmt: skip
+    assert found == {
+        "format": "huggingface", "pieces": 30, "lower_case": True, "labels": None, "kind": None, "fresh": [],
+        "unused": [], "refused": [], "left_out": [],
+    }  # fmt: skip
+
+
+def test_a_vocabulary_is_learned_and_extended_whole_or_not_at_all(tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("The fox ran over the hill.\n\nIt saw a fox.\n" * 9)
+    (tmp_path / "words.txt").write_text("krill\n")
+    vocab, longer = tmp_path / "vocab.txt", tmp_path / "longer.txt"
+    assert main.main(["vocabulary", str(tmp_path / "a.txt"), str(vocab), "--vocab_size=40", "--json"]) == 0
+    pieces = vocabulary.read(vocab)
+    assert json.loads(capsys.readouterr().out) == {"vocabulary": str(vocab), "pieces": len(pieces), "lower_case": True}
+    assert "fox" in pieces and len(pieces) <= 40
+    assert main.main(["vocabulary", str(tmp_path / "words.txt"), str(longer), f"--extend={vocab}"]) == 0
+    assert vocabulary.read(longer) == [*pieces, "krill"]
+    for arguments, said in (
+        (["a.txt", "vocab.txt"], "There is something at .*vocab.txt already"),
+        (["none.txt", "new.txt"], "none.txt"),
+        (["words.txt", "new.txt", f"--extend={longer}"], "'krill' is in the vocabulary already"),
+        (["a.txt", "new.txt", "--vocab_size=5"], "vocab_size is 5; expected more than the 5 special pieces"),
+    ):
+        first, second, *flags = arguments
+        assert main.main(["vocabulary", str(tmp_path / first), str(tmp_path / second), *flags]) == 2
+        assert re.search(said, capsys.readouterr().err) and not (tmp_path / "new.txt").exists()
+
+
+def test_convert_of_a_classifier_finds_a_place_for_its_head_and_tells_its_labels(tmp_path, capsys):
+    weights = tiny.random_weights(heads.Classifier(tiny.CONFIG, 2))
+    given = dataclasses.replace(CHECKPOINT, weights=weights, labels=["no", "yes"], kind="class")
+    formats.write(given, str(tmp_path / "from"), "native")
+    assert main.main(["convert", str(tmp_path / "from"), str(tmp_path / "to"), "--format=huggingface"]) == 0
+    said = capsys.readouterr().out
+    assert "33 weights loaded, 0 fresh, 0 unused, 0 refused" in said and "Its labels: no, yes." in said
+    assert formats.labels(tmp_path / "to") == ["no", "yes"]
+
+
+def test_what_a_checkpoint_does_not_say_can_be_given(source, tmp_path, capsys):
+    (source / "vocab.txt").unlink()
+    (source / "tokenizer_config.json").unlink()
+    vocabulary.write(tmp_path / "pieces.txt", PIECES)
+    assert main.main(["convert", str(source), str(tmp_path / "less"), "--format=native"]) == 0
+    said = capsys.readouterr().out
+    assert "--vocab_file gives it" in said and "--do_lower_case says it" in said
+    given = [f"--vocab_file={tmp_path / 'pieces.txt'}", "--do_lower_case=false"]
+    assert main.main(["convert", str(source), str(tmp_path / "more"), "--format=native", *given]) == 0
+    found = formats.read(str(tmp_path / "more"))
+    assert (found.vocabulary, found.lower_case) == (PIECES, False)
+
+
+def spoil_vocabulary(source):
+    vocabulary.write(source / "vocab.txt", PIECES[:-1])
+
+
+def spoil_shape(source):
+    dataclasses.replace(tiny.CONFIG, intermediate_size=32).write(source / "bert_config.json")
+
+
+def spoil_vocabulary_size(source):
+    dataclasses.replace(tiny.CONFIG, vocab_size=31).write(source / "bert_config.json")
+    vocabulary.write(source / "vocab.txt", [*PIECES, "z"])
+
+
+def spoil_data(source):
+    data = source / "bert_model.ckpt.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:900])
+
+
+def take_target(source):
+    (source.parent / "to").write_text("mine")
+
+
+@pytest.mark.parametrize(
+    "spoil, more, expected",
+    [
+        (None, ["--do_lower_case=false"], "--do_lower_case=false was given, but .*source is uncased"),
+        (None, ["--format=torch"], "invalid choice: 'torch'"),
+        (None, ["--formt=native"], "unrecognized arguments: --formt=native"),
+        (None, ["--vocab_file=none.txt"], "none.txt does not exist"),
+        (None, ["--quantize=int8"], "--quantize goes with an engine: give --format=litert or onnx or openvino"),
+        (None, ["--format=onnx", "--calibration_file=none.txt"], "none.txt cannot be used"),
+        (spoil_vocabulary, [], "has 29 pieces where its model expects 30"),
+        (spoil_vocabulary_size, [], "a vocabulary of 30 pieces and the model one of 31"),
+        (spoil_shape, [], r"has the shape \(16, 24\) in the checkpoint and \(16, 32\) in the model"),
+        (spoil_data, [], "missing or cut short"),
+        (take_target, [], "There is something at .*to already"),
+    ],
+)
+def test_a_mistake_is_one_line_with_exit_code_2_and_nothing_is_written(spoil, more, expected, source, capsys):
+    if spoil:
+        spoil(source)
+    before = sorted(source.parent.rglob("*"))
+    arguments = ["convert", str(source), str(source.parent / "to"), "--format=native", *more]
+    try:
+        code = main.main(arguments)
+    except SystemExit as ended:  # argparse's way
+        code = ended.code
+    said = capsys.readouterr().err
+    assert code == 2
+    assert said.startswith("bert-tf: ") and said.count("\n") == 1
+    assert re.search(expected, said)
+    assert sorted(source.parent.rglob("*")) == before
+
+
+def test_a_real_process_ends_with_exit_code_2_one_line_and_no_traceback(tmp_path):
+    done = bert_tf("convert", str(tmp_path / "nothing"), str(tmp_path / "to"), "--format=native")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"bert-tf: No checkpoint format recognises {tmp_path / 'nothing'}. "
+        "Known: google_tf, huggingface, keras_hub, native, saved_model.\n"
+    )
+
+
+def test_without_a_command_the_commands_are_asked_for():
+    done = bert_tf()
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1) and "COMMAND" in done.stderr

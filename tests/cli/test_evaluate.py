@@ -1,0 +1,128 @@
+"""`bert-tf evaluate` on exports that are made in no time: the scores, how files are read, mistakes."""
+
+import json
+import re
+
+import pytest
+import quick_exports
+import tensorflow as tf
+
+from bert_tf.cli import main
+
+SHORT, LONG = "123", "123456"  # which the export of single texts finds
+
+
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory):
+    """{kind: folder of an export}, which say what they are."""
+    folder = tmp_path_factory.mktemp("exports")
+    made = quick_exports.make(folder)
+    for name, kind in {"single": "class", "pair": "class", "choice": "choice", "number": "number"}.items():
+        about = {"task": "swag" if name == "choice" else "sizes", "kind": kind}
+        about["labels"] = ["0", "1"] if name == "choice" else list(quick_exports.LABELS) if kind == "class" else []
+        (made[name] / "about.json").write_text(json.dumps(about))
+    made["questions"] = quick_exports.saved(folder / "questions", answer_first_word, CONTEXT, QUESTION)
+    about = {"task": "squad/v2.0", "kind": "span", "reads": {"version_2_with_negative": True}}
+    (made["questions"] / "about.json").write_text(json.dumps(about))
+    return made
+
+
+CONTEXT, QUESTION = ("context", tf.string, ()), ("question", tf.string, ())
+
+
+def answer_first_word(context, question):
+    """Answers the first word of the context, to "nothing?" with one in three, else with three in four."""
+    word = tf.strings.split(context)[:, :1].to_tensor()[:, 0]
+    share = tf.where(question == "nothing?", 1 / 3, 3 / 4)  # [Q]
+    size, none = tf.strings.length(word), tf.zeros_like(word, tf.int32)
+    is_given = share > 0.5
+    return {
+        "answer": tf.where(is_given, word, ""),
+        "start": none,
+        "end": tf.where(is_given, size, 0),
+        "score": share,
+        "answers": tf.stack([word, tf.zeros_like(word)], 1),
+        "starts": tf.stack([none, none], 1),
+        "ends": tf.stack([size, none], 1),
+        "probabilities": tf.stack([share, 1 - share], 1),
+    }
+
+
+def scored(capsys, *arguments):
+    """What the command prints as JSON; it must end well and complain of nothing."""
+    assert main.main(["evaluate", *map(str, arguments), "--json"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    return json.loads(said.out)
+
+
+def test_classes_have_accuracy_f1_and_a_confusion_matrix(exports, capsys, tmp_path):
+    rows = [(SHORT, "short"), (SHORT, "short"), (LONG, "long"), (LONG, "short")]
+    (tmp_path / "a.tsv").write_text("text_a\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
+    (tmp_path / "b.jsonl").write_text("".join(json.dumps({"t": t, "kind": k}) + "\n" for t, k in rows))
+    found = scored(capsys, exports["single"], f"--file={tmp_path / 'a.tsv'}", "--batch_size=3")
+    assert (found["task"], found["kind"], found["examples"]) == ("sizes", "class", 4)
+    assert found["scores"] == pytest.approx({"accuracy": 3 / 4, "macro_f1": (4 / 5 + 2 / 3) / 2})
+    assert found["details"]["confusion"] == [[2, 1], [0, 1]]
+    others = ["--text_columns=t", "--label_column=kind"]
+    assert scored(capsys, exports["single"], f"--file={tmp_path / 'b.jsonl'}", *others)["scores"] == found["scores"]
+    assert main.main(["evaluate", str(exports["single"]), f"--file={tmp_path / 'a.tsv'}"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "  accuracy                   0.7500",
+        "  macro_f1                   0.7333",
+        "  short                      precision 1.000  recall 0.667  F1 0.800  of 3",
+        "  long                       precision 0.500  recall 1.000  F1 0.667  of 1",
+    ]
+
+
+def test_numbers_have_correlations_and_a_choice_of_more_than_the_export_takes_is_refused(exports, capsys, tmp_path):
+    (tmp_path / "n.csv").write_text("text_a,label\n123,1\n123456,2\n123456789,4\n")
+    scores = scored(capsys, exports["number"], f"--file={tmp_path / 'n.csv'}")["scores"]
+    assert scores == pytest.approx({"pearson": 0.98198, "spearman": 1, "mean_squared_error": 1 / 3}, abs=1e-5)
+    header = "sent1,sent2,ending0,ending1,ending2,ending3,label\n"
+    (tmp_path / "c.csv").write_text(header + "a,b,long ending,x,y,z,0\n")
+    assert main.main(["evaluate", str(exports["choice"]), f"--file={tmp_path / 'c.csv'}"]) == 2
+    assert re.search("line 2 of .*c.csv there are 5 texts; the export .*choice takes 3", capsys.readouterr().err)
+
+
+def test_questions_have_the_official_scores_with_and_without_an_answer(exports, capsys, tmp_path):
+    entries = [("1", "who?", ["Ann"]), ("2", "who else?", ["Bob"]), ("3", "nothing?", []), ("4", "nothing?", ["Ann"])]
+    asked = [
+        {"id": name, "question": text, "answers": [{"text": a, "answer_start": 0} for a in answers],
+         "is_impossible": not answers}
+        for name, text, answers in entries
+    ]  # fmt: skip
+    paragraphs = [{"context": "Ann sang.", "qas": asked}]
+    (tmp_path / "q.json").write_text(json.dumps({"data": [{"title": "t", "paragraphs": paragraphs}]}))
+    found = scored(capsys, exports["questions"], f"--file={tmp_path / 'q.json'}")
+    wanted = {"exact": 50, "HasAns_exact": 100 / 3, "NoAns_exact": 100, "best_exact": 50, "total": 4}
+    assert {name: found["scores"][name] for name in wanted} == pytest.approx(wanted)
+    counts = {name: found["details"]["questions"][name] for name in ("right", "partly", "wrong")}
+    assert counts == {"right": 2, "partly": 0, "wrong": 2}
+
+
+@pytest.mark.parametrize(
+    "kind, name, content, flags, expected",
+    [
+        ("single", "a.tsv", "text_a\tlabel\nx\t\n", [], "There is no label in line 2 of .*a.tsv"),
+        ("single", "a.tsv", "text_a\nx\n", [], "has no column 'label'"),
+        (
+            "single",
+            "a.tsv",
+            "text_a\tlabel\nx\thuge\n",
+            [],
+            "In line 2 of .* the label is 'huge'; expected one of short",
+        ),
+        ("single", "a.txt", "x\n", [], "a.txt is no table with labels"),
+        ("single", "a.tsv", None, [], "There is no file .*a.tsv: give a table"),
+        ("single", "a.tsv", "text_a\tlabel\n", ["--tag_column=2"], "tag_column goes with tagged words"),
+        ("questions", "a.json", '{"data": []}', [], "holds no questions"),
+        ("mask", "a.tsv", "text\tlabel\n", [], "does not say what its answers are: export its run anew"),
+    ],
+)
+def test_a_mistake_is_one_line(exports, capsys, tmp_path, kind, name, content, flags, expected):
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    assert main.main(["evaluate", str(exports[kind]), f"--file={tmp_path / name}", *flags]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and re.search(expected, said)

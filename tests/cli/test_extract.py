@@ -1,0 +1,287 @@
+"""`bert-tf extract`: the vectors of the oracle for every unit and pooling, in the order of the texts; its export."""
+
+import dataclasses
+import json
+import os
+
+import c_loader
+import numpy as np
+import oracle
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf.checkpoints import formats
+from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.cli import main
+from bert_tf.cli.commands import extract, predict
+from bert_tf.data.examples import Example
+from bert_tf.export import loaded_model
+from bert_tf.runtime import progress
+from bert_tf.tasks.embeddings import extraction
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklm", *(f"##{letter}" for letter in "abcdefghijkl")]
+WEIGHTS = tiny.pretrainer()[1]
+LINES = ["a b", "", "cab é ||| kl m", "a b c d e f g h i j k l m", "m"]
+# The pieces of LINES; the fourth is read in two windows of 10 pieces, each takes the pieces nearest to its middle.
+TOKENS = ["[CLS] a b [SEP]", "[CLS] [SEP]", "[CLS] c ##a ##b e [SEP] k ##l m [SEP]"]
+TOKENS += ["[CLS] a b c d e f g h i j k l m [SEP]", "[CLS] m [SEP]"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A checkpoint, and a file of texts."""
+    folder = tmp_path_factory.mktemp("extract")
+    made = Checkpoint(config=tiny.CONFIG, weights=WEIGHTS, vocabulary=PIECES, lower_case=True)
+    formats.write(made, str(folder / "model"), "huggingface")
+    (folder / "texts.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    return folder
+
+
+def encoded(tokens):
+    """The oracle's answers for one row of tokens."""
+    ids = np.array([[PIECES.index(token) for token in tokens.split()]])
+    second = [number > tokens.split().index("[SEP]") for number in range(ids.size)]
+    return oracle.encode(WEIGHTS, tiny.CONFIG, ids, np.array([second]).astype(int), np.array([ids.size]))
+
+
+def states_of(number):
+    """The states of a line's tokens, [tokens, layers + 1, D]."""
+    if number != 3:
+        return np.stack(encoded(TOKENS[number])["hidden_states"], 2)[0]
+    first, second = ("[CLS] a b c d e f g h i j [SEP]", "[CLS] d e f g h i j k l m [SEP]")
+    first, second = (np.stack(encoded(tokens)["hidden_states"], 2)[0] for tokens in (first, second))
+    return np.concatenate([first[:8], second[5:]])  # a ... g of the one, h ... m of the other
+
+
+def run(folder, *arguments, name="out.npz", lines="texts.txt"):
+    """What the command writes, as arrays."""
+    output, file = str(folder / name), str(folder / lines)
+    command = ["extract", str(folder / "model"), "--file", file, "--output", output, "--overwrite"]
+    assert main.main([*command, "--max_seq_length=12", "--doc_stride=3", *arguments]) == 0
+    return dict(np.load(output))
+
+
+def test_tokens_have_the_vectors_of_the_oracle_and_long_texts_those_of_their_best_windows(folder, capsys):
+    found = run(folder, "--layers=embeddings,-1,0", "--batch_size=2")
+    expected = np.concatenate([states_of(number)[:, [0, 2, 1]] for number in range(5)])
+    np.testing.assert_allclose(found["vectors"], expected, atol=2e-5)
+    assert found["tokens"].tolist() == " ".join(TOKENS).split()
+    assert found["splits"].tolist() == [0, 4, 6, 16, 31, 34]
+    assert "5 texts, 102 vectors of 16 numbers" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["first", "mean"])
+def test_words_have_that_of_their_first_piece_or_the_mean_of_their_pieces(kind, folder):
+    found = run(folder, "--unit=word", f"--word_vectors={kind}")
+    assert found["tokens"][2:6].tolist() == ["cab", "é", "kl", "m"] and found["splits"].tolist() == [0, 2, 2, 6, 19, 20]
+    assert found["starts"][2:6].tolist() == [0, 4, 0, 3] and found["ends"][2:6].tolist() == [3, 5, 2, 4]
+    assert found["segments"][2:6].tolist() == [0, 0, 1, 1]
+    states = states_of(2)[:, -1]
+    pieces = [states[1:4], states[4:5], states[6:8], states[8:9]]
+    expected = [word[0] if kind == "first" else word.mean(0) for word in pieces]
+    np.testing.assert_allclose(found["vectors"][2:6], expected, atol=2e-5)
+
+
+def test_words_that_spaces_alone_part_keep_their_punctuation(folder):
+    (folder / "words.txt").write_text("a-b, m ||| kl m\n", encoding="utf-8")
+    found = run(folder, "--unit=word", "--words=spaces", "--word_vectors=mean", lines="words.txt")
+    assert found["tokens"].tolist() == ["a-b,", "m", "kl", "m"]
+    assert (found["starts"].tolist(), found["ends"].tolist()) == ([0, 5, 0, 3], [4, 6, 2, 4])
+    states = np.stack(encoded("[CLS] a [UNK] b [UNK] m [SEP] k ##l m [SEP]")["hidden_states"], 2)[0, :, -1]
+    expected = [states[1:5].mean(0), states[5], states[7:9].mean(0), states[9]]
+    np.testing.assert_allclose(found["vectors"], expected, atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    "pooling, pooled",
+    [
+        ("cls", lambda tokens: tokens[0]),
+        ("mean", lambda tokens: tokens.mean(0)),
+        ("max", lambda tokens: tokens.max(0)),
+        ("mean_max", lambda tokens: np.append(tokens.mean(0), tokens.max(0))),
+        ("last", lambda tokens: tokens[-1]),
+        ("weighted_mean", lambda tokens: np.average(tokens, axis=0, weights=range(1, len(tokens) + 1))),
+    ],
+)
+def test_whole_texts_are_pooled_over_all_their_tokens(pooling, pooled, folder):
+    found = run(
+        folder, "--unit=sentence", f"--pooling={pooling}", "--layers=-2,-1", "--layer_weights=0.5,2", "--normalize"
+    )
+    vectors = [pooled(states_of(number).transpose(0, 2, 1) @ [0, 0.5, 2]) for number in range(5)]
+    expected = [vector / np.linalg.norm(vector) for vector in vectors]
+    np.testing.assert_allclose(found["vectors"], expected, atol=1e-5)
+
+
+def test_the_pooler_answers_for_the_first_window(folder):
+    found = run(folder, "--unit=sentence", "--pooling=pooled")
+    rows = [*TOKENS[:3], "[CLS] a b c d e f g h i j [SEP]", TOKENS[4]]
+    expected = [encoded(tokens)["pooled"][0] for tokens in rows]
+    np.testing.assert_allclose(found["vectors"], expected, atol=1e-5)
+
+
+def test_long_texts_are_cut_where_that_is_asked_for(folder):
+    command = ["extract", str(folder / "model"), f"--text={LINES[3]}", "--long_texts=cut", "--max_seq_length=8"]
+    output = str(folder / "cut.npz")
+    assert main.main([*command, "--output", output, "--overwrite"]) == 0
+    found = np.load(output)
+    assert " ".join(found["tokens"]) == "[CLS] a b c d e f [SEP]"
+    np.testing.assert_allclose(found["vectors"], encoded("[CLS] a b c d e f [SEP]")["tokens"][0], atol=2e-5)
+
+
+def test_tables_have_pairs_in_two_columns_and_ids_and_without_output_lines_are_printed(folder, capsys):
+    (folder / "pairs.tsv").write_text("q\tone\ttwo\n7\tcab é\tkl m\n8\ta\tb\n", encoding="utf-8")
+    columns = ["--text_columns=one,two", "--id_column=q"]
+    command = ["extract", str(folder / "model"), "--file", str(folder / "pairs.tsv"), "--max_seq_length=12"]
+    assert main.main([*command, *columns]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["linex_index"], row["id"]) for row in rows] == [(0, "7"), (1, "8")]
+    assert " ".join(item["token"] for item in rows[0]["features"]) == TOKENS[2]
+    values = [item["layers"][0]["values"] for item in rows[0]["features"]]
+    np.testing.assert_allclose(values, states_of(2)[:, -1], atol=2e-5)
+
+
+def test_long_work_says_how_far_it_is_where_no_terminal_is_and_short_work_nothing(folder, monkeypatch, capsys):
+    run(folder, "--unit=sentence")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(predict, "SECONDS_BETWEEN_REPORTS", 0)
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)
+    run(folder, "--unit=sentence")
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("extracting 1/5 ") and said[0].endswith(" texts/s")
+    assert said[-1].startswith("extracting 5/5 ")
+
+
+def test_few_texts_are_held_and_rows_pass_the_encoder_in_blocks(folder, monkeypatch):
+    expected = run(folder, "--unit=sentence")["vectors"]
+    monkeypatch.setattr(extraction, "SLOTS_AT_ONCE", 24)
+    monkeypatch.setattr(extract, "WINDOW_BYTES", 4 * 12 * 16 * 2)
+    arguments = extract_arguments("--file=-")
+    held = []
+    with monkeypatch.context() as patch:
+        patch.setattr(loaded_model, "in_order", lambda *_, **sizes: held.append(sizes) or [])
+        extract.write(arguments, *parts(folder, arguments), iter([Example("0", ("a",))]))
+    assert held == [{"batch_size": 2, "window": 2}]
+    np.testing.assert_allclose(run(folder, "--unit=sentence")["vectors"], expected, atol=1e-6)
+
+
+def extract_arguments(*arguments):
+    return main.parser().parse_args(["extract", "model", "--max_seq_length=12", *arguments])
+
+
+def parts(folder, arguments):
+    checkpoint = formats.read(str(folder / "model"))
+    return checkpoint, extract.chosen(arguments, checkpoint)
+
+
+@pytest.fixture(scope="module")
+def export(folder):
+    """The folder of an export with two layers."""
+    command = ["extract", str(folder / "model"), f"--export={folder / 'export'}", "--max_seq_length=12"]
+    assert main.main([*command, "--layers=-1,embeddings", "--pooling=max", "--doc_stride=3"]) == 0
+    return folder / "export"
+
+
+def test_the_export_answers_as_the_command_does(export, folder):
+    signatures = tf.saved_model.load(str(export)).signatures
+    sentences = run(folder, "--layers=-1,embeddings", "--pooling=max", "--unit=sentence")["vectors"]
+    np.testing.assert_allclose(signatures["serving_default"](text=tf.constant(LINES))["vectors"], sentences, atol=1e-5)
+    given, expected = signatures["tokens"](text=tf.constant(LINES)), run(folder, "--layers=-1,embeddings")
+    is_token = tf.sequence_mask(given["counts"]).numpy()
+    assert given["vectors"].shape == (5, 15, 2, 16) and not given["vectors"].numpy()[~is_token].any()
+    np.testing.assert_allclose(given["vectors"].numpy()[is_token], expected["vectors"], atol=1e-5)
+    assert [token.decode() for token in given["tokens"].numpy()[is_token]] == expected["tokens"].tolist()
+    for name in ("starts", "ends", "segments"):
+        np.testing.assert_array_equal(given[name].numpy()[is_token], expected[name])
+        assert (given[name].numpy()[~is_token] == -1).all()
+
+
+def test_the_export_answers_in_c_too_and_to_predict(export, folder, capsys):
+    given = c_loader.run_in_c(export, {"text": LINES}, ["vectors", "starts"], signature="tokens")
+    expected = run(folder, "--layers=-1,embeddings")
+    np.testing.assert_allclose(np.array(given["vectors"][3], float), expected["vectors"][16:31], atol=1e-5)
+    assert given["starts"][2] == [-1, 0, 1, 2, 4, -1, 0, 1, 3, -1] + [-1] * 5
+    capsys.readouterr()
+    assert main.main(["predict", str(export), "--text=m", "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert row["text"] == "m" and np.shape(row["vectors"]) == (2, 16)
+
+
+def test_the_export_says_where_tokens_look_if_it_is_asked_to(folder, monkeypatch):
+    said = []
+    monkeypatch.setattr(
+        "bert_tf.export.saved_model.export", lambda *arguments, **names: said.append((arguments, names))
+    )
+    given = ["extract", str(folder / "model"), f"--export={folder / 'looks'}", "--max_seq_length=12", "--attention"]
+    assert main.main(given) == 0
+    ((task, model, tokenizer, _), names) = said[0]
+    signatures = task.serve(model, tokenizer)
+    assert signatures.keys() == names["examples"].keys() == {"serving_default", "tokens", "attention"}
+    assert names["about"]["attention"] is True
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--attention", "--text=a"], "attention goes with export only"),
+        (["--layers=2"], "the model has 2 layers: 0 to 1, or -2 to -1"),
+        (["--layers=sum_last_four"], "the model has 2 layers"),
+        (["--layers=x"], "layers is 'x'; expected"),
+        (["--pooling=mean"], "pooling goes with unit=sentence only"),
+        (["--unit=word", "--normalize", "--pooling=max"], "pooling goes with unit=sentence only"),
+        (["--word_vectors=mean"], "word_vectors goes with unit=word only"),
+        (["--unit=sentence", "--pooling=pooled", "--layers=-2"], "made of the last layer: leave out layers"),
+        (["--max_seq_length=13"], "the model has 12 positions"),
+        (["--max_seq_length=4"], "max_seq_length is 4; expected 5 or more"),
+        (["--doc_stride=11"], "doc_stride is 11; expected 1 to 10"),
+        (["--long_texts=cut", "--doc_stride=2"], "doc_stride goes with long_texts=windows only"),
+        (["--batch_size=0"], "batch_size is 0"),
+        (["--output=a.csv"], "expected a name that ends in .jsonl"),
+        (["--format=npz"], "format goes with output only"),
+        (["--file=none.txt"], "There is no file none.txt"),
+        (["--file=empty.txt"], "empty.txt is empty"),
+        (["--file=texts.txt", "--id_column=id"], "id_column are for tables, and texts.txt is none: leave them out"),
+        (["--file=-", "--text_columns=a"], "are for tables, and standard input is none"),
+        (["--file=ids.jsonl", "--id_column=id"], "In line 2 of ids.jsonl the id is None; expected a text or a whole"),
+        (["--layers=-1,-1", "--output=a.parquet"], "names -1 more than once"),
+        (["--file=latin.txt", "--output=a.npz"], "latin.txt is not UTF-8: byte 1 of line 2"),
+        (["--do_lower_case=false"], "is uncased: leave the flag out"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_leave_nothing(arguments, message, folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    (folder / "empty.txt").write_bytes(b"")
+    (folder / "latin.txt").write_bytes(b"a\n\xe9\n")
+    (folder / "ids.jsonl").write_text('{"text": "a", "id": 7}\n{"text": "b"}\n')
+    before = sorted(os.listdir(folder))
+    given = arguments if any(argument.startswith("--file") for argument in arguments) else [*arguments, "--text=a"]
+    if not any(argument.startswith("--max") for argument in given):
+        given = [*given, "--max_seq_length=12"]
+    assert main.main(["extract", "model", *given]) == 2
+    said = capsys.readouterr().err
+    assert message in said and said.count("\n") == 1 and said.startswith("bert-tf: ")
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_of_a_model_that_reads_left_to_right_cls_says_nothing(folder, capsys):
+    causal = dataclasses.replace(tiny.CONFIG, is_causal=True)
+    made = Checkpoint(config=causal, weights=WEIGHTS, vocabulary=PIECES, lower_case=True)
+    formats.write(made, str(folder / "causal"), "native")
+    command = ["extract", str(folder / "causal"), "--text=a b", "--unit=sentence", "--max_seq_length=12"]
+    assert main.main([*command, "--pooling=cls"]) == 2
+    assert "[CLS] has seen no text; choose last" in capsys.readouterr().err
+    assert main.main([*command, "--pooling=last"]) == 0
+
+
+def test_folders_that_hold_no_whole_model_are_refused(folder, capsys):
+    assert main.main(["extract", str(folder), "--text=a"]) == 2
+    assert "No checkpoint format recognises" in capsys.readouterr().err
+    lacking = {name: array for name, array in WEIGHTS.items() if "pooler" not in name}
+    made = Checkpoint(config=tiny.CONFIG, weights=lacking, vocabulary=PIECES, lower_case=None)
+    formats.write(made, str(folder / "lacking"), "native")
+    pooled = ["extract", str(folder / "lacking"), "--text=a", "--unit=sentence", "--max_seq_length=12"]
+    assert main.main(pooled) == 2
+    assert "does not say its casing: give do_lower_case" in capsys.readouterr().err
+    assert main.main([*pooled, "--pooling=pooled", "--do_lower_case=true"]) == 2
+    assert "lacks 2 weights of its encoder, as encoder/pooler/kernel: choose another" in capsys.readouterr().err
+    assert main.main([*pooled, "--do_lower_case=true"]) == 0

@@ -1,0 +1,287 @@
+"""`bert-tf predict` on exports that are made in no time: what it reads, writes, prints and refuses."""
+
+import io
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import quick_exports
+import tensorflow as tf
+
+from bert_tf.cli import main
+from bert_tf.cli.commands import predict
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.export import loaded_model, prediction_inputs
+from bert_tf.tasks.text_classification import predictions
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory):
+    """{kind: folder of an export}."""
+    folder = tmp_path_factory.mktemp("exports")
+    return quick_exports.make(folder) | quick_exports.for_the_page(folder)
+
+
+def answers(capsys, *arguments):
+    """What the command prints, as lines; it must end well and complain of nothing."""
+    assert main.main(["predict", *map(str, arguments)]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    return said.out.removesuffix("\n").split("\n")  # splitlines would cut at U+2028 too
+
+
+@pytest.mark.parametrize(
+    "kind, flags, expected",
+    [
+        ("single", ["--text=123456"], ["long", "   60.0%  long", "   40.0%  short"]),
+        ("pair", ["--text=", "--text_b=123"], ["short", "   80.0%  short", "   20.0%  long"]),
+        ("choice", ["--text=", "--choice=", "--choice=12"], ["long", "   75.0%  long", "   25.0%  short"]),
+        ("number", ["--text=1234"], ["1.333"]),
+        ("mask", ["--text=x [MASK]"], [" 75.0%  a", " 25.0%  b"]),
+        ("mask", ["--text=x"], ["no [MASK] in it\tx"]),
+        ("question", ["--text=Ann sings", "--question=Who?"], ["Ann", " 75.0%  Ann  0-3", " 25.0%  no answer  0-0"]),
+        ("question", ["--text=", "--question=Who?"], ["no answer", " 75.0%  no answer  0-0", " 25.0%  no answer  0-0"]),
+    ],
+)
+def test_a_text_of_the_command_line_is_answered_for_reading(exports, capsys, kind, flags, expected):
+    assert answers(capsys, exports[kind], *flags) == expected
+
+
+@pytest.mark.parametrize(
+    "kind, flags, expected",
+    [
+        ("single", ["--text=1234"], {"text_a": "1234", "label": "short", "probabilities": {"short": 0.5, "long": 0.5}}),
+        ("number", ["--text=12"], {"text_a": "12", "label": "0.667", "value": pytest.approx(0.667, abs=1e-3)}),
+        (
+            "choice",
+            ["--text=a", "--choice=", "--choice=12"],
+            {"text_a": "a", "choices": ["", "12"], "label": "long", "probabilities": {"short": 0.25, "long": 0.75}},
+        ),
+        (
+            "mask",
+            ["--text=[MASK]"],
+            {
+                "text": "[MASK]",
+                "label": "a",
+                "answers": [[{"piece": "a", "score": 0.75}, {"piece": "b", "score": 0.25}]],
+            },
+        ),
+    ],
+)
+def test_json_has_id_texts_label_and_probabilities(exports, capsys, kind, flags, expected):
+    (line,) = answers(capsys, exports[kind], *flags, "--json")
+    assert json.loads(line) == {"id": "0", **expected}
+
+
+def test_lines_of_a_text_file_are_answered_a_line_each_blank_ones_and_carriage_returns_too(exports, capsys, tmp_path):
+    (tmp_path / "a.txt").write_bytes("\ufeff12\r\n\n123456\u2028".encode())
+    lines = answers(capsys, exports["single"], "--file", tmp_path / "a.txt", "--json", "--batch_size=2")
+    assert [json.loads(line)["text_a"] for line in lines] == ["12", "", "123456\u2028"]
+    assert answers(capsys, exports["single"], "--file", tmp_path / "a.txt") == [
+        "short\t66.7%\t12",
+        "short\t100.0%\t",
+        "long\t69.2%\t123456",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name, content, flags",
+    [
+        ("a.tsv", 'text_b\ttext_a\tlabel\n12\t"x\tno\n\t\tyes\n', []),
+        ("a.csv", 'text_a,text_b\n"""x",12\n,""\n', []),
+        ("a.jsonl", '{"one": "\\"x", "two": "12"}\n{"one": "", "two": ""}\n', ["--text_columns", "one, two"]),
+        ("a.JSONL", '{"text_a": "\\"x", "text_b": "12"}\n{"text_a": "", "text_b": ""}\n', []),
+    ],
+)
+def test_columns_are_found_by_the_inputs_names_or_the_given_ones(exports, capsys, tmp_path, name, content, flags):
+    (tmp_path / name).write_text(content)
+    rows = [json.loads(row) for row in answers(capsys, exports["pair"], "--file", tmp_path / name, "--json", *flags)]
+    assert [(row["id"], row["text_a"], row["text_b"]) for row in rows] == [("0", '"x', "12"), ("1", "", "")]
+
+
+@pytest.mark.parametrize(
+    "name, content, flags",
+    [
+        ("a.jsonl", '{"text_a": "x", "choices": ["", "12"]}\n', []),
+        ("a.tsv", "text_a\tchoice 0\tchoice 1\nx\t\t12\n", []),
+        ("a.csv", "s,e0,e1\nx,,12\n", ["--text_columns=s,e0,e1"]),
+    ],
+)
+def test_choices_are_a_list_or_columns(exports, capsys, tmp_path, name, content, flags):
+    (tmp_path / name).write_text(content)
+    (row,) = answers(capsys, exports["choice"], "--file", tmp_path / name, "--json", *flags)
+    assert (json.loads(row)["text_a"], json.loads(row)["choices"]) == ("x", ["", "12"])
+
+
+def test_output_is_a_table_or_json_lines_and_a_table_can_be_read_again(exports, capsys, tmp_path):
+    (tmp_path / "a.tsv").write_text("number\ttext_a\ttext_b\nq7\t1\t123\nq8\t\t\n")
+    given = ["--file", tmp_path / "a.tsv", "--id_column=number"]
+    for name in ("b.tsv", "b.jsonl"):
+        said = answers(capsys, exports["pair"], *given, "--output", tmp_path / name)
+        assert said == [f"The predictions are in {tmp_path / name}."]
+    assert (tmp_path / "b.tsv").read_text() == (
+        "id\tlabel\tprobability short\tprobability long\ttext_a\ttext_b\n"
+        "q7\tshort\t0.666667\t0.333333\t1\t123\n"
+        "q8\tshort\t0.500000\t0.500000\t\t\n"
+    )
+    rows = [json.loads(line) for line in (tmp_path / "b.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in rows] == ["q7", "q8"]
+    again = answers(capsys, exports["pair"], "--file", tmp_path / "b.tsv", "--id_column=id", "--json")
+    assert [json.loads(line)["label"] for line in again] == ["short", "short"]
+    assert sorted(os.listdir(tmp_path)) == ["a.tsv", "b.jsonl", "b.tsv"]
+
+
+def test_the_folder_of_a_run_is_as_good_as_its_export(exports, capsys, tmp_path):
+    (tmp_path / "run.json").write_text("{}")
+    (tmp_path / "export").symlink_to(exports["number"])
+    assert answers(capsys, tmp_path, "--text=123") == ["1.000"]
+
+
+def test_more_texts_than_a_window_keep_their_order_and_few_are_held(exports):
+    taken = []
+
+    def texts():
+        for number in range(1000):
+            taken.append(number)
+            yield Example(str(number), ("x" * (number * 7919 % 50),))
+
+    export, far = loaded_model.Export(str(exports["number"])), 0
+    for number, (example, outputs) in enumerate(loaded_model.in_order(export, texts(), batch_size=16, window=64)):
+        far = max(far, len(taken) - number)
+        assert (example.id, outputs["values"]) == (str(number), pytest.approx(len(example.texts[0]) / 3))
+    assert number == 999 and far <= 64
+
+
+def test_texts_of_like_length_share_a_batch():
+    class Recorder:
+        seen = []
+
+        def answer(self, examples):
+            self.seen.append([len(example.texts[0]) for example in examples])
+            return {"values": [0] * len(examples)}
+
+    examples = [Example("", ("x" * length,)) for length in (1, 9, 2, 8, 1, 9)]
+    list(loaded_model.in_order(Recorder(), examples, batch_size=2, window=6))
+    assert sorted(Recorder.seen, reverse=True) == [[9, 9], [8, 2], [1, 1]]
+
+
+def test_several_batches_are_computed_at_once(monkeypatch):
+    monkeypatch.setattr(loaded_model, "at_once", lambda: 2)
+    both = threading.Barrier(2, timeout=60)
+
+    class Waiting:
+        def answer(self, examples):
+            both.wait()  # passes when two are here
+            return {"values": [examples[0].texts[0]]}
+
+    examples = [Example("", (str(number),)) for number in range(100, 104)]
+    found = list(loaded_model.in_order(Waiting(), examples, batch_size=1, window=4))
+    assert [outputs["values"] for _, outputs in found] == ["100", "101", "102", "103"]
+
+
+def test_a_batch_that_fails_ends_the_others():
+    seen = []
+
+    class Failing:
+        def answer(self, examples):
+            seen.append(examples)
+            time.sleep(0.01)
+            raise UserError("not this one")
+
+    with pytest.raises(UserError, match="not this one"):
+        list(loaded_model.in_order(Failing(), [Example("", ("a",))] * 500, batch_size=1, window=500))
+    assert len(seen) < 100
+
+
+def test_few_texts_are_held_at_once_where_they_are_long(monkeypatch):
+    monkeypatch.setattr(loaded_model, "MOST_CHARACTERS", 10)
+    held = []
+
+    class Recorder:
+        def answer(self, examples):
+            held.append([len(text) for example in examples for text in example.texts])
+            return {"values": [0] * len(examples)}
+
+    examples = [Example("", ("x" * length, "y")) for length in (2, 3, 4, 99, 1)]
+    found = list(loaded_model.in_order(Recorder(), examples, batch_size=9, window=9))
+    assert held == [[4, 1, 3, 1, 2, 1], [99, 1], [1, 1]] and [example for example, _ in found] == examples
+
+
+def test_standard_input_is_a_text_a_line(exports, capsys, monkeypatch, tmp_path):
+    (tmp_path / "given").write_text("123\n123456\n")
+    with open(tmp_path / "given") as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        assert answers(capsys, exports["number"], "--file=-") == ["1.000\t123", "2.000\t123456"]
+
+
+def test_the_rate_is_shown_on_a_terminal_only(exports, monkeypatch, tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("a\nb\n")
+    shown = []
+    monkeypatch.setattr(predict, "SECONDS_BETWEEN_REPORTS", -1)
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+        def write(self, text):
+            shown.append(text)
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    main.main(
+        ["predict", str(exports["number"]), "--file", str(tmp_path / "a.txt"), "--output", str(tmp_path / "b.tsv")]
+    )
+    assert "predicting" in "".join(shown) and "texts/s" in "".join(shown) and "2/2" in "".join(shown)
+
+
+def test_help_and_mistakes_in_files_come_without_tensorflow(tmp_path):
+    code = (
+        "import sys; from bert_tf import commands\n"
+        "try: commands.main(['predict', '--help'])\n"
+        "except SystemExit: pass\n"
+        "commands.main(['predict', 'none', '--text=a']); print({'tensorflow', 'keras'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.stdout.endswith("set()\n") and "EXPORT is the folder of an export" in done.stdout
+    assert "There is no folder none" in done.stderr
+
+
+def test_how_many_texts_a_file_holds_is_told_by_its_ends_of_lines(tmp_path):
+    for name, expected in (("a.txt", 3), ("a.tsv", 2), ("a.jsonl", 3), ("a.csv", None), ("a.json", None)):
+        (tmp_path / name).write_text("a\nb\nc\n")
+        assert prediction_inputs.count(str(tmp_path / name)) == expected
+    assert prediction_inputs.count("-") is None
+
+
+def test_questions_of_a_file_in_squad_s_layout_and_of_a_table_are_answered_with_their_place(exports, capsys, tmp_path):
+    qas = [{"id": "q7", "question": "Who?"}, {"id": "q8", "question": "Where?"}]
+    content = {"data": [{"paragraphs": [{"context": "Änn sings", "qas": qas}]}]}
+    (tmp_path / "a.json").write_text(json.dumps(content))
+    (tmp_path / "a.csv").write_text("question,context\nWho?,Änn sings\nWhere?,Änn sings\n", encoding="utf-8")
+    best = [("Änn", 0, 3, 0.75), ("", 0, 0, 0.25)]
+    n_best = [dict(zip(("text", "start", "end", "probability"), one, strict=True)) for one in best]
+    found = {"answer": "Änn", "start": 0, "end": 3, "score": 0.75, "null_score": -0.25, "n_best": n_best}
+    for name, ids in (("a.json", ["q7", "q8"]), ("a.csv", ["0", "1"])):
+        rows = [json.loads(row) for row in answers(capsys, exports["question"], "--file", tmp_path / name, "--json")]
+        assert [row.pop("id") for row in rows] == ids
+        asked_for = [{"context": "Änn sings", "question": question} for question in ("Who?", "Where?")]
+        assert rows == [{**one, **found} for one in asked_for]
+        lines = answers(capsys, exports["question"], "--file", tmp_path / name)
+        assert lines == [f"Änn\t75.0%\t{question}\tÄnn sings" for question in ("Who?", "Where?")]
+    answers(capsys, exports["question"], "--file", tmp_path / "a.json", "--output", tmp_path / "b.tsv")
+    head, row, _ = (tmp_path / "b.tsv").read_text(encoding="utf-8").splitlines()
+    assert head == "id\tanswer\tstart\tend\tscore\tnull_score\tquestion\tcontext"
+    assert row == "q7\tÄnn\t0\t3\t0.75\t-0.25\tWho?\tÄnn sings"
+
+
+def test_rows_of_outputs_that_are_not_known_keep_them_as_they_are():
+    outputs = {"vector": tf.constant([1.5]).numpy(), "name": b"a"}
+    row = predictions.answered(Example("7", ("x",)), outputs, labels=(), inputs={"text_a": None})
+    assert row == {"id": "7", "text_a": "x", "vector": [1.5], "name": "a"}

@@ -1,0 +1,174 @@
+"""`bert-tf predict` where something is wrong: one line, an exit code, and nothing half-written."""
+
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import quick_exports
+
+from bert_tf.cli import main
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory):
+    """{kind: folder of an export}."""
+    return quick_exports.make(tmp_path_factory.mktemp("exports"))
+
+
+MISTAKES = {
+    "no folder": ("none", ["--text=a"], "There is no folder .*none: give that of an export"),
+    "no export": ("empty", ["--text=a"], "empty is no export: it holds no saved_model.pb"),
+    "run without": ("run", ["--text=a"], "The run in .* has no export: `bert-tf export"),
+    "damaged": ("damaged", ["--text=a"], "cannot be loaded .*damaged or missing"),
+    "no strings": ("other", ["--text=a"], "takes ids of int32 .*; expected strings"),
+    "nothing": ("single", [], "one of the arguments --text --file is required"),
+    "both": ("single", ["--text=a", "--file=b.txt"], "argument --file: not allowed with argument --text"),
+    "no second": ("pair", ["--text=a"], "takes text_a and text_b: give --text_b too"),
+    "second": ("single", ["--text=a", "--text_b=b"], "takes text_a only: leave out --text_b"),
+    "second of a file": ("pair", ["--file=a.txt", "--text_b=b"], "text_b goes with text only"),
+    "question of no question": ("single", ["--text=a", "--question=b"], "takes text_a only: leave out --question"),
+    "questions": ("single", ["--file=a.json"], "a.json holds questions in SQuAD's layout; the model takes text_a"),
+    "columns of questions": ("single", ["--file=a.json", "--id_column=x"], "are for tables, and a.json is none"),
+    "columns of a text": ("pair", ["--text=a", "--text_columns=b"], "text_columns goes with file only"),
+    "one choice": ("choice", ["--text=a", "--choice=b"], "1 choices were given; .*choice takes 2"),
+    "lines for a pair": ("pair", ["--file=a.txt"], "a.txt has one text a line, the model takes text_a and text_b"),
+    "no column": ("pair", ["--file=a.tsv"], "a.tsv has no column 'text_b'; its columns: text_a. Name those"),
+    "few columns": ("pair", ["--file=a.tsv", "--text_columns=x"], "names 1 columns; expected 2, for text_a, text_b"),
+    "no id": ("single", ["--file=a.tsv", "--id_column=x"], "has no column 'x'"),
+    "a number": ("single", ["--file=a.jsonl"], r"In line 2 of .* there is \[3\]; expected 1 texts in text_a"),
+    "missing": ("single", ["--file=none.txt"], "There is no file none.txt"),
+    "empty": ("single", ["--file=empty.txt"], "empty.txt is empty; expected texts"),
+    "header only": ("single", ["--file=header.tsv"], "header.tsv holds no rows"),
+    "latin": ("single", ["--file=latin.txt"], "latin.txt is not UTF-8: byte 3 of line 2 is 0xe9"),
+    "latin table": ("single", ["--file=latin.tsv"], "latin.tsv is not UTF-8: byte 1 of line 3 is 0xe9"),
+    "kind": ("single", ["--file=a.xlsx"], "a.xlsx cannot be read; expected a name that ends in .txt, .tsv, .csv"),
+    "output kind": ("single", ["--text=a", "--output=a.csv"], "expected a name that ends in .jsonl or .tsv"),
+    "output place": ("single", ["--text=a", "--output=none/a.tsv"], "none/a.tsv cannot be written"),
+    "output is file": ("single", ["--file=a.tsv", "--output=a.tsv"], "output and file are both a.tsv"),
+    "batch": ("single", ["--text=a", "--batch_size=0"], "batch_size is 0; expected 1 or more"),
+}
+
+
+@pytest.fixture
+def place(exports, tmp_path, monkeypatch):
+    """A folder with files to give, and links to the exports."""
+    monkeypatch.chdir(tmp_path)
+    for name, content in {
+        "a.txt": b"a\n", "a.tsv": b"text_a\nx\n", "a.jsonl": b'{"text_a": "x"}\n{"text_a": 3}\n', "a.xlsx": b"x",
+        "empty.txt": b"", "header.tsv": b"text_a\n", "latin.txt": b"a\ncaf\xe9".replace(b"caf", b"ca"),
+        "latin.tsv": b"text_a\nx\n\xe9\n", "a.json": b'{"data": []}',
+    }.items():  # fmt: skip
+        (tmp_path / name).write_bytes(content)
+    for name in ("empty", "run", "damaged"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "run" / "run.json").write_text("{}")
+    (tmp_path / "damaged" / "saved_model.pb").write_bytes(b"no protocol buffer")
+    for kind, folder in exports.items():
+        (tmp_path / kind).symlink_to(folder)
+    return tmp_path
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_with_exit_code_2_and_nothing_is_written(mistake, place, capsys):
+    kind, flags, expected = MISTAKES[mistake]
+    before = sorted(os.listdir(place))
+    if "--file" in "".join(flags) and "--output" not in "".join(flags):
+        flags = [*flags, "--output=answers.tsv"]
+    try:
+        code = main.main(["predict", kind, *flags])
+    except SystemExit as ended:  # argparse's way
+        code = ended.code
+    said = capsys.readouterr()
+    assert (code, said.out) == (2, "")
+    assert said.err.startswith("bert-tf: ") and said.err.count("\n") == 1
+    assert re.search(expected, said.err), said.err
+    assert sorted(os.listdir(place)) == before
+
+
+def test_a_mistake_far_into_a_file_leaves_the_old_predictions(exports, tmp_path, capsys):
+    (tmp_path / "a.txt").write_bytes(b"a\n" * 5000 + b"\xff\n")
+    (tmp_path / "b.tsv").write_text("old")
+    arguments = [str(exports["number"]), "--file", str(tmp_path / "a.txt"), "--output", str(tmp_path / "b.tsv")]
+    assert main.main(["predict", *arguments]) == 2
+    assert "byte 1 of line 5001" in capsys.readouterr().err
+    assert (tmp_path / "b.tsv").read_text() == "old" and sorted(os.listdir(tmp_path)) == ["a.txt", "b.tsv"]
+
+
+@pytest.mark.parametrize(
+    "error, code, expected",
+    [
+        (OSError(28, "No space left on device"), 1, "the output could not be written (No space left on device)"),
+        (PermissionError(13, "Permission denied", "b.tsv"), 2, "b.tsv cannot be used (Permission denied)"),
+    ],
+)
+def test_a_disk_that_fails_is_one_line(exports, tmp_path, monkeypatch, capsys, error, code, expected):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(os, "replace", fail)
+    assert main.main(["predict", str(exports["number"]), "--text=a", f"--output={tmp_path / 'b.tsv'}"]) == code
+    said = capsys.readouterr().err
+    assert said.startswith(f"bert-tf: {expected}") and said.count("\n") == 1 and os.listdir(tmp_path) == []
+
+
+WITHOUT_TENSORFLOW = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which who is started in the background does not hear
+from bert_tf import commands, exported
+
+
+class Export:
+    inputs, labels = {"text_a": None}, ()
+
+    def __init__(self, folder):
+        pass
+
+    def answer(self, examples):
+        return {"values": [len(example.texts[0]) / 3 for example in examples]}
+
+
+exported.Export = Export
+sys.exit(commands.main(sys.argv[1:]))
+"""
+
+
+def endless(folder, *flags):
+    """The command in a process of its own, which starts at once, at work on what does not end."""
+    (folder / "saved_model.pb").write_bytes(b"")
+    command = [sys.executable, "-c", WITHOUT_TENSORFLOW, "predict", str(folder), "--file=-", *flags]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, **pipes)
+
+
+def test_a_reader_that_has_seen_enough_ends_it_quietly(tmp_path):
+    with endless(tmp_path) as piped:
+        piped.stdin.write(b"123\n" * 20000)
+        piped.stdin.close()
+        assert piped.stdout.readline() == b"1.000\t123\n"
+        piped.stdout.close()
+        assert (piped.wait(60), piped.stderr.read()) == (128 + signal.SIGPIPE, b"")
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_with_one_line_and_nothing_half_written(tmp_path, number, code):
+    output = tmp_path / "b.tsv"
+    with endless(tmp_path, f"--output={output}") as stopped:
+        stopped.stdin.write(b"123\n" * 5000)  # more than a window, and more to come
+        stopped.stdin.flush()
+        deadline = time.monotonic() + 60
+        while not pathlib.Path(f"{output}.partial").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        stopped.send_signal(number)
+        assert (stopped.wait(60), stopped.stdout.read()) == (code, b"")
+        assert stopped.stderr.read() == b"bert-tf: interrupted; nothing was left half-written.\n"
+        with contextlib.suppress(BrokenPipeError):
+            stopped.stdin.close()
+    assert os.listdir(tmp_path) == ["saved_model.pb"]

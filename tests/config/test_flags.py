@@ -1,0 +1,125 @@
+"""Flags from a dataclass, and the frame of a script: each case is a process, as absl's flags are global."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = '''"""A script to try flags with."""
+
+import dataclasses
+import json
+
+from bert_tf import flags
+from bert_tf.errors import Interrupted, TrainingError, UserError
+from bert_tf.flags import flag
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Size:
+    width: int = flag(4, "Width in metres.")
+    colour: str = flag("red", "Colour of it.", ("red", "blue"))
+    share: float = flag(0.5, "Share of it.")
+    do_paint: bool = flag(True, "Paint it.")
+    notes: tuple = ()  # no help, so no flag
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Paint:
+    colour: str = "green"
+    do_paint: bool = False
+
+
+def main():
+    options = flags.read(Size, instead={"width": 9, "share": 0.25}, notes=("a",))
+    ends = {
+        1: UserError("The width is 1; expected 2 or more."),
+        2: TrainingError("The loss is not a number."),
+        3: Interrupted("Stopped after step 3."),
+        5: KeyboardInterrupt(),
+        6: MemoryError(),
+        7: ValueError("a mistake of ours"),
+    }
+    if options.width in ends:
+        raise ends[options.width]
+    paint = dataclasses.asdict(flags.part(Paint, options))
+    print(json.dumps([dataclasses.asdict(options), paint, flags.given("width"), flags.given("share")]))
+
+
+if __name__ == "__main__":
+    flags.define(Size, colour="blue")
+    flags.run(main)
+'''
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory):
+    path = tmp_path_factory.mktemp("script") / "paint.py"
+    path.write_text(SCRIPT)
+    return path
+
+
+def run(script, *arguments):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_flags_that_are_not_given_take_the_value_instead_then_that_of_define_then_the_dataclass(script):
+    code, output, errors = run(script)
+    assert (code, errors) == (0, "")
+    options, paint, *given = json.loads(output)
+    assert options == {"width": 9, "colour": "blue", "share": 0.25, "do_paint": True, "notes": ["a"]}
+    assert paint == {"colour": "blue", "do_paint": True}
+    assert given == [False, False]
+
+
+def test_flags_that_are_given_win_even_with_their_default(script):
+    code, output, errors = run(script, "--width=4", "--colour", "red", "--nodo_paint")
+    assert (code, errors) == (0, "")
+    options, paint, *given = json.loads(output)
+    assert options == {"width": 4, "colour": "red", "share": 0.25, "do_paint": False, "notes": ["a"]}
+    assert paint == {"colour": "red", "do_paint": False}
+    assert given == [True, False]
+
+
+@pytest.mark.parametrize(
+    "argument, code, says",
+    [
+        ("--width=1", 2, "The width is 1; expected 2 or more."),
+        ("--width=2", 1, "The loss is not a number."),
+        ("--width=3", 143, "Stopped after step 3."),
+        ("--width=5", 130, "interrupted; the same command goes on where it stopped."),
+        ("--width=6", 1, "memory ran out: give recompute, lower train_batch_size or raise num_accumulation_steps."),
+        ("--widht=4", 2, "Unknown command line flag 'widht'. Did you mean: width"),
+        ("--width=wide", 2, "--width=wide was given; expected a whole number."),
+        ("--width=4.5", 2, "--width=4.5 was given; expected a whole number."),
+        ("--share=half", 2, "--share=half was given; expected a number."),
+        ("--colour=green", 2, "--colour=green was given; expected one of red, blue."),
+        ("--do_paint=perhaps", 2, "--do_paint=perhaps was given; expected true or false."),
+        ("--width", 2, "Missing value for flag --width"),
+        ("--notes=a", 2, "Unknown command line flag 'notes'"),
+        ("width=4", 2, "'width=4' is no flag: flags begin with -- and have their value behind =. Try --help."),
+    ],
+)
+def test_a_mistake_is_one_line_that_begins_with_the_script_and_an_exit_code(script, argument, code, says):
+    given, output, errors = run(script, argument)
+    assert (given, output) == (code, "")
+    assert errors.startswith(f"paint.py: {says}") and errors.count("\n") == 1 and errors.endswith("\n")
+
+
+def test_a_mistake_of_ours_keeps_its_traceback(script):
+    code, _, errors = run(script, "--width=7")
+    assert code == 1 and "Traceback" in errors and errors.rstrip().endswith("ValueError: a mistake of ours")
+
+
+def test_help_shows_our_flags_with_their_defaults_and_is_no_mistake(script):
+    _, output, errors = run(script, "--help")
+    for shown in ("A script to try flags with.", "--width: Width in metres.", "(default: '4')", "--[no]do_paint"):
+        assert shown in output
+    assert "<red|blue>" in output and "--notes" not in output and errors == ""

@@ -1,0 +1,315 @@
+"""Text to record shards: the same bytes by any way, going on after an interruption, and the mistakes of users."""
+
+import functools
+import json
+import os
+import random
+import threading
+import time
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.data.pipeline import read_records
+from bert_tf.data.pretraining import buckets, shards, workers
+from bert_tf.data.pretraining.records import RecordOptions, describe, open_records, prepare
+from bert_tf.errors import UserError
+from bert_tf.runtime import folder_lock
+
+WORDS = ["rain", "gold", "star", "he", "left", "rose", "cold", "fire", "pool", "road", "##s", "##ed", ".", "!", ","]
+IN_THIS_PROCESS = -1
+
+
+@pytest.fixture(scope="module")
+def vocab_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
+    path.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]) + "\n")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """200 documents of 1 to 12 sentences, one a line."""
+    generator = random.Random(0)
+    folder = tmp_path_factory.mktemp("text")
+    documents = []
+    for number in range(200):
+        sentences = [f"star {number} " * (line == 0) + sentence(generator) for line in range(generator.randint(1, 12))]
+        documents.append("\n".join(sentences) + "\n")
+    (folder / "a.txt").write_text("\n".join(documents[:120]))
+    (folder / "b.txt").write_text("\n".join(documents[120:]))
+    return str(folder)
+
+
+def sentence(generator):
+    return " ".join(generator.choices(WORDS[:10], k=generator.randint(2, 9))).capitalize() + "."
+
+
+def options(vocab_file, **changes):
+    return RecordOptions(vocab_file=vocab_file, **({"max_seq_length": 32, "dupe_factor": 2} | changes))
+
+
+@pytest.fixture
+def small_buckets(monkeypatch):
+    monkeypatch.setattr(buckets, "BUCKET_BYTES", 8_000)  # the text has 36,000
+
+
+def shard_bytes(folder):
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.name != "manifest.json"}
+
+
+def records(files):
+    """Parsed by TensorFlow's own reader: list of dicts of lists."""
+    found = []
+    for serialized in tf.data.TFRecordDataset(files):
+        features = tf.train.Example.FromString(serialized.numpy()).features.feature
+        found.append({name: list(feature.int64_list.value) for name, feature in features.items()})
+    return found
+
+
+def test_records_hold_pairs_in_their_documented_form(tmp_path, vocab_file, text):
+    manifest = prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+    found = records(manifest["train_files"])
+    statistics = manifest["statistics"]["train"]
+    assert len(found) == statistics["instances"] > 300
+    for record in found:
+        ids, (second,) = record["token_ids"], record["second_start"]
+        assert len(ids) <= 32 and ids[0] == 2 and ids[second - 1] == 3 and ids[-1] == 3
+        assert ids.count(3) == 2 and 0 not in ids
+    labels = [record["next_sentence_label"][0] for record in found]
+    assert sum(labels) == statistics["random_next"] > len(found) / 2
+    every = found + records(manifest["eval_files"])
+    assert len({record["record_id"][0] for record in every}) == len(every)
+    assert np.mean([len(record["token_ids"]) for record in found]) == pytest.approx(statistics["mean_length"])
+
+
+def test_statistics_and_token_counts_describe_the_text(tmp_path, vocab_file, text):
+    manifest = prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+    train, held_out = (manifest["statistics"][split] for split in ("train", "eval"))
+    counts = np.load(tmp_path / "r" / "token_counts.npy")
+    assert counts.sum() == train["tokens"] and counts[1] == train["unknown"]
+    assert train["documents"] + held_out["documents"] == 200 and 4 <= held_out["documents"] <= 18
+    assert counts[7] >= train["documents"]  # "star" begins each document
+    assert train["layouts"] == {"sentences": 2}
+    table = describe(manifest["statistics"])
+    assert f"{train['instances']:,}" in table and "files: 2 sentences" in table
+
+
+def test_held_out_documents_are_not_training_text(tmp_path, vocab_file, text, small_buckets):
+    pieces = [*(str(digit) for digit in range(10)), *(f"##{digit}" for digit in range(10))]
+    digits = Path(vocab_file).with_name("digits.txt")
+    digits.write_text(Path(vocab_file).read_text() + "\n".join(pieces) + "\n")
+    nothing_trimmed = options(str(digits), max_seq_length=512)
+    manifest = prepare(tmp_path / "r", nothing_trimmed, input_file=text, num_workers=IN_THIS_PROCESS)
+
+    def documents(files):
+        firsts = set()
+        for record in records(files):
+            text = " ".join(pieces[i - 20] if i >= 20 else "|" for i in record["token_ids"]).replace(" ##", "")
+            firsts |= set(text.replace("|", "").split())
+        return firsts
+
+    train, held_out = documents(manifest["train_files"]), documents(manifest["eval_files"])
+    assert len(train) > 100 and held_out and not train & held_out
+
+
+def test_any_number_of_workers_writes_the_same_bytes(tmp_path, vocab_file, text, small_buckets):
+    prepare(tmp_path / "here", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+    manifest = prepare(tmp_path / "two", options(vocab_file), input_file=text, num_workers=2)
+    assert len(manifest["train_files"]) > 3
+    assert shard_bytes(tmp_path / "here") == shard_bytes(tmp_path / "two")
+
+
+def test_compressed_shards_hold_the_same_records(tmp_path, vocab_file, text):
+    plain = prepare(tmp_path / "plain", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+    packed = options(vocab_file, compress=True)
+    packed = prepare(tmp_path / "packed", packed, input_file=text, num_workers=IN_THIS_PROCESS)
+    assert packed["train_files"][0].endswith(".tfrecord.gz")
+    assert list(read_records(packed["train_files"])) == list(read_records(plain["train_files"]))
+
+
+def test_another_seed_writes_other_records(tmp_path, vocab_file, text):
+    first = prepare(tmp_path / "a", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+    changed = options(vocab_file, random_seed=1)
+    second = prepare(tmp_path / "b", changed, input_file=text, num_workers=IN_THIS_PROCESS)
+    assert records(first["train_files"])[:20] != records(second["train_files"])[:20]
+
+
+def test_each_pass_makes_other_pairs(tmp_path, vocab_file, text):
+    manifest = prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+    found = [tuple(record["token_ids"]) for record in records(manifest["train_files"])]
+    assert len(set(found)) > 0.8 * len(found)
+    once = options(vocab_file, dupe_factor=1)
+    single = prepare(tmp_path / "once", once, input_file=text, num_workers=IN_THIS_PROCESS)
+    assert 0.4 < single["statistics"]["train"]["instances"] / len(found) < 0.6
+
+
+def test_an_interrupted_call_goes_on_with_the_missing_shards(tmp_path, vocab_file, text, small_buckets, monkeypatch):
+    prepare(tmp_path / "whole", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+    written = []
+
+    def interrupted(job):
+        if len(written) == 2:
+            Path(job.statistics).with_suffix(".123.partial").write_bytes(b"half")
+            raise KeyboardInterrupt
+        written.append(job.shard)
+        return shards.write_shard(job)
+
+    monkeypatch.setattr(workers, "write_shard", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+    with pytest.raises(UserError, match="holds no manifest.json"):
+        open_records(tmp_path / "r")
+    before = {path: os.stat(path).st_mtime_ns for path in written}
+    monkeypatch.undo()
+    monkeypatch.setattr(buckets, "BUCKET_BYTES", 8_000)
+    prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+    assert {path: os.stat(path).st_mtime_ns for path in written} == before
+    assert shard_bytes(tmp_path / "r") == shard_bytes(tmp_path / "whole")
+
+
+def test_records_that_are_ready_are_not_made_again_and_the_work_is_removed(tmp_path, vocab_file, text, monkeypatch):
+    first = prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+    for name in ("work/train-00000.jsonl", "options.json"):  # a call was killed right after it wrote the manifest
+        (tmp_path / "r" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "r" / name).touch()
+    monkeypatch.setattr(workers, "write_shard", None)
+    assert prepare(tmp_path / "r", options(vocab_file), input_file=text) == first
+    assert not {"work", "options.json"} & set(os.listdir(tmp_path / "r"))
+
+
+def test_records_that_another_process_makes_are_waited_for(tmp_path, vocab_file, text, capsys):
+    pytest.importorskip("fcntl", reason="locks of folders are those of POSIX")
+    folder = tmp_path / "records"
+    folder.mkdir()
+    make = functools.partial(prepare, folder, options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+    held, made = folder_lock.hold(folder), []
+    waiting = threading.Thread(target=lambda: made.append(make()))
+    waiting.start()
+    said = ""
+    while "Waiting for another process that makes the records" not in said:
+        said += capsys.readouterr().out
+        time.sleep(0.01)
+    assert waiting.is_alive() and not list(folder.iterdir())
+    os.close(held)
+    waiting.join()
+    assert made[0]["train_files"] and make() == made[0]
+
+
+def test_other_options_or_other_text_in_the_same_folder_are_named(tmp_path, vocab_file, text):
+    prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+    with pytest.raises(UserError, match=r"another dupe_factor \(2 -> 3\)"):
+        prepare(tmp_path / "r", options(vocab_file, dupe_factor=3), input_file=text)
+    with pytest.raises(UserError, match=r"another input_file \(2 files -> 1 files\)"):
+        prepare(tmp_path / "r", options(vocab_file), input_file=text + "/a.txt")
+    with pytest.raises(UserError, match="another input_file"):
+        prepare(tmp_path / "r", options(vocab_file))
+
+
+def test_a_truncated_and_a_missing_shard_are_named(tmp_path, vocab_file, text):
+    manifest = prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+    (path,) = manifest["train_files"]
+    content = Path(path).read_bytes()
+    Path(path).write_bytes(content[:-7])
+    with pytest.raises(UserError, match=rf"{path} has {len(content) - 7} bytes, not {len(content)}"):
+        open_records(tmp_path / "r")
+    os.remove(path)
+    with pytest.raises(UserError, match=f"{path} is missing"):
+        prepare(tmp_path / "r", options(vocab_file), input_file=text)
+
+
+def test_an_eval_file_is_used_as_it_is(tmp_path, vocab_file, text):
+    files = {"input_file": text + "/a.txt", "eval_file": text + "/b.txt"}
+    manifest = prepare(tmp_path / "r", options(vocab_file), **files, num_workers=IN_THIS_PROCESS)
+    assert manifest["statistics"]["train"]["documents"] == 120
+    assert manifest["statistics"]["eval"]["documents"] == 80
+
+
+def test_held_out_text_without_a_single_piece_is_a_mistake(tmp_path, vocab_file, text):
+    (tmp_path / "blank.txt").write_text("\u200b\n", encoding="utf-8")
+    files = {"input_file": text + "/a.txt", "eval_file": tmp_path / "blank.txt"}
+    with pytest.raises(UserError, match="eval_file has no text that the vocabulary can cut into pieces"):
+        prepare(tmp_path / "r", options(vocab_file), **files, num_workers=IN_THIS_PROCESS)
+
+
+def test_a_corpus_of_one_document_is_evaluated_on_itself_with_warnings(tmp_path, vocab_file):
+    (tmp_path / "a.txt").write_text("He left. Gold. Cold rain. A fire.\n")
+    manifest = prepare(tmp_path / "r", options(vocab_file), input_file=tmp_path / "a.txt", num_workers=IN_THIS_PROCESS)
+    assert manifest["statistics"]["eval"]["documents"] == manifest["statistics"]["train"]["documents"] == 1
+    assert any("no true random next" in warning for warning in manifest["warnings"])
+    assert any("evaluation uses the training text" in warning for warning in manifest["warnings"])
+
+
+def test_two_documents_give_one_to_evaluation(tmp_path, vocab_file):
+    (tmp_path / "a.txt").write_text("He left.\nGold.\n\nCold rain.\nThe fire.\nHe rose.\n")
+    manifest = prepare(tmp_path / "r", options(vocab_file), input_file=tmp_path / "a.txt", num_workers=IN_THIS_PROCESS)
+    assert [manifest["statistics"][split]["documents"] for split in ("train", "eval")] == [1, 1]
+
+
+def test_repeated_and_unknown_text_is_warned_of(tmp_path, vocab_file):
+    (tmp_path / "a.txt").write_text(("He left.\nGold.\n\n" + "Xylophone zebra.\nUnknown rain.\n\n") * 5)
+    no_evaluation = options(vocab_file, eval_fraction=0.0)
+    manifest = prepare(tmp_path / "r", no_evaluation, input_file=tmp_path / "a.txt", num_workers=IN_THIS_PROCESS)
+    assert manifest["statistics"]["train"]["duplicate_sentences"] == 16
+    assert manifest["eval_files"] == []
+    assert len(manifest["warnings"]) == 2
+
+
+def test_without_pairs_a_record_is_one_segment(tmp_path, vocab_file, text):
+    manifest = prepare(tmp_path / "r", options(vocab_file, nsp=False), input_file=text, num_workers=IN_THIS_PROCESS)
+    found = records(manifest["train_files"])
+    for record in found:
+        assert record["token_ids"].count(3) == 1 and record["token_ids"][-1] == 3
+        assert record["second_start"] == [len(record["token_ids"])] and record["next_sentence_label"] == [0]
+    tokens = sum(len(record["token_ids"]) - 2 for record in found)
+    assert tokens == 2 * manifest["statistics"]["train"]["tokens"]  # each of the two passes holds the whole text
+
+
+@pytest.mark.parametrize("content, message", [("", "no text at all"), ("\n\n \n", "no text at all")])
+def test_empty_input_is_a_mistake_and_leaves_nothing_behind(tmp_path, vocab_file, content, message):
+    (tmp_path / "a.txt").write_text(content)
+    with pytest.raises(UserError, match=message):
+        prepare(tmp_path / "r", options(vocab_file), input_file=tmp_path / "a.txt")
+    assert list((tmp_path / "r").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "changes", [{"max_seq_length": 4}, {"short_seq_prob": 1.5}, {"dupe_factor": 0}, {"eval_fraction": 1.0}]
+)
+def test_impossible_options_are_named(vocab_file, changes):
+    (name,) = changes
+    with pytest.raises(UserError, match=f"{name}={changes[name]} was given"):
+        options(vocab_file, **changes)
+
+
+def test_a_failing_worker_is_one_clear_error(tmp_path, vocab_file, text, monkeypatch):
+    future = workers.concurrent.futures.Future()
+    future.set_exception(OSError(28, "No space left on device"))
+    pool = mock.MagicMock()
+    pool.return_value.__enter__.return_value.submit.return_value = future
+    monkeypatch.setattr(workers.concurrent.futures, "ProcessPoolExecutor", pool)
+    with pytest.raises(UserError, match=r"Writing .*tfrecord failed .*No space left on device.*; finished shards"):
+        prepare(tmp_path / "r", options(vocab_file), input_file=text)
+
+
+def test_sentence_hashes_tell_order_and_length_apart():
+    ids = np.array([5, 6, 6, 5, 5, 6, 5, 0], np.int32)
+    a, b, c, d = shards.sentence_hashes(ids, np.array([2, 2, 2, 2]))
+    assert a == c and len({int(a), int(b), int(d)}) == 3
+    assert len(shards.sentence_hashes(ids[:0], np.array([], np.int64))) == 0
+
+
+def test_a_record_file_of_the_manifest_says_what_it_was_made_from(tmp_path, vocab_file, text):
+    prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+    manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
+    assert manifest["wanted"]["train_input"][0].startswith("a.txt ")
+    assert str(tmp_path) not in json.dumps(manifest)
+    assert sorted(os.listdir(tmp_path / "r")) == [
+        "eval-00000-of-00001.tfrecord",
+        "manifest.json",
+        "token_counts.npy",
+        "train-00000-of-00001.tfrecord",
+    ]

@@ -1,0 +1,116 @@
+"""Tables: every row of what is right, one sentence with the line for what is wrong."""
+
+import pytest
+
+from bert_tf.data import examples, tables
+from bert_tf.errors import UserError
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(name, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(path)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "name, content, expected",
+    [
+        ("a.tsv", "x\ty\n1\ttwo\n", [(2, {"x": "1", "y": "two"})]),
+        ("a.tsv", "x\ty\r\n1\ttwo\r\n", [(2, {"x": "1", "y": "two"})]),
+        ("no_end.tsv", "x\ty\n1\ttwo", [(2, {"x": "1", "y": "two"})]),
+        ("mark.tsv", "\ufeffx\ty\n\ufeff1\ttwo\n", [(2, {"x": "\ufeff1", "y": "two"})]),
+        ("quotes.tsv", 'x\ty\n"a\tb"c\n"\t"\n', [(2, {"x": '"a', "y": 'b"c'}), (3, {"x": '"', "y": '"'})]),
+        (
+            "signs.tsv",
+            "x\n1\x08\x12\x85\u2028\u200b\x0b\x0c2\n3\n",
+            [(2, {"x": "1\x08\x12\x85\u2028\u200b\x0b\x0c2"}), (3, {"x": "3"})],
+        ),
+        ("empty_field.tsv", "x\ty\n\t\n", [(2, {"x": "", "y": ""})]),
+        ("a.csv", 'x,y\n"a, ""b""\nc",2\nd,3\n', [(3, {"x": 'a, "b"\nc', "y": "2"}), (4, {"x": "d", "y": "3"})]),
+        ("semicolons.csv", 'x;y\n"a;b";"c,d"\n1,5;2\n', [(2, {"x": "a;b", "y": "c,d"}), (3, {"x": "1,5", "y": "2"})]),
+        ("commas.csv", "x;y,z\na;b,c\n", [(2, {"x;y": "a;b", "z": "c"})]),
+        ("space.csv", " my text ,y \n a ,b\n", [(2, {"my text": " a ", "y": "b"})]),
+        ("unnamed.csv", ",x,,\n0,a,,\n1,b,,,,\n", [(2, {"": "", "x": "a"}), (3, {"": "", "x": "b"})]),
+        ("a.CSV", "x\r\na\r\n\r\n", [(2, {"x": "a"})]),
+        ("a.jsonl", '{"x": "a\\tb", "y": 1}\n\n{"x": ["c"]}\n', [(1, {"x": "a\tb", "y": 1}), (3, {"x": ["c"]})]),
+    ],
+)
+def test_rows_come_with_their_line_and_every_character(written, name, content, expected):
+    assert list(tables.read(written(name, content))) == expected
+
+
+def test_a_file_without_header_is_read_by_the_columns_given(written):
+    path = written("a.tsv", "gj04\t1\n\tx\n")
+    assert list(tables.read(path, ("source", "label"))) == [
+        (1, {"source": "gj04", "label": "1"}),
+        (2, {"source": "", "label": "x"}),
+    ]
+
+
+def test_rows_with_another_number_of_fields_are_passed_over_only_when_asked(written):
+    path, broken = written("a.tsv", "x\ty\n1\n2\t3\n4\t5\t6\n"), []
+    assert list(tables.read(path, broken=broken)) == [(3, {"x": "2", "y": "3"})]
+    assert broken == [2, 4]
+
+
+@pytest.mark.parametrize(
+    "name, content, complaint",
+    [
+        ("a.tsv", "x\ty\n1\t2\n3\n", r"Line 3 of .*a.tsv has 1 fields; expected 2 \(x, y\)"),
+        ("a.tsv", "x\ty\n1\t2\t3\n", "Line 2 of .* has 3 fields; expected 2"),
+        ("a.tsv", "", "holds no rows"),
+        ("a.tsv", "x\ty\n", "holds no rows; expected at least one below the header"),
+        ("a.tsv", b"x\nab\xffc\n", "is not UTF-8: byte 3 of line 2 is 0xff"),
+        ("a.tsv", b"x\n\0\n", "line 2 holds NUL"),
+        ("a.csv", 'x\na\n"b\nc\n', "is not CSV at line 4"),
+        ("a.csv", 'x\n"a"b\n', "is not CSV at line 2"),
+        ("a.csv", "x,y\n1\n", "Line 2 of .* has 1 fields"),
+        ("a.csv", "x,y\n1,2,3\n", "Line 2 of .* has 3 fields; expected 2"),
+        ("a.csv", "x,y,x,y,z\n", "a.csv has several columns 'x', 'y'; give each a name of its own"),
+        ("a.tsv", "x\tx \n", "a.tsv has several columns 'x'"),
+        ("a.csv", "x,y\n1,2\n".encode("utf-16"), "a.csv is UTF-16, as Excel's Unicode text; save it as UTF-8"),
+        ("a.jsonl", '{"x": 1}\n{"x": \n', "Line 2 of .* is not JSON"),
+        ("a.jsonl", "[1]\n", "Line 1 of .* is a JSON list; expected an object"),
+        ("a.xlsx", "x", "expected a name that ends in .tsv, .csv, .jsonl"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(written, name, content, complaint):
+    with pytest.raises(UserError, match=complaint):
+        list(tables.read(written(name, content)))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(UserError, match="nothing.tsv cannot be read"):
+        list(tables.read(str(tmp_path / "nothing.tsv")))
+
+
+def test_a_table_is_found_whatever_its_kind_unless_there_are_two(written, tmp_path):
+    assert tables.find(str(tmp_path), "train") is None
+    path = written("train.jsonl", "{}")
+    assert tables.find(str(tmp_path), "train") == path
+    written("train.csv", "x")
+    with pytest.raises(UserError, match="several files for 'train'"):
+        tables.find(str(tmp_path), "train")
+
+
+def test_examples_have_their_texts_label_id_and_place(written):
+    path = written("a.tsv", "n\tone\ttwo\ty\n7\ta\tb\tyes\n8\tc\td\tno\n")
+    found = examples.read(path, texts=("one", "two"), label="y", id_column="n")
+    assert [(e.id, e.texts, e.label) for e in found] == [("7", ("a", "b"), "yes"), ("8", ("c", "d"), "no")]
+    assert found[1].place == f"line 3 of {path}"
+    assert [(e.id, e.label) for e in examples.read(path, texts=("two",))] == [("0", None), ("1", None)]
+
+
+def test_a_missing_column_is_named_with_those_there_are(written):
+    path = written("a.tsv", "one\ty\na\tyes\n")
+    with pytest.raises(UserError, match="has no column 'two', 'z'; its columns: one, y"):
+        examples.read(path, texts=("one", "two"), label="z")
+
+
+def test_a_text_of_json_that_is_none_is_refused(written):
+    with pytest.raises(UserError, match="In line 2 of .* a text is"):
+        examples.read(written("a.jsonl", '{"t": "a"}\n{"t": 3}\n'), texts=("t",))

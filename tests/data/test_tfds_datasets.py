@@ -1,0 +1,138 @@
+"""GLUE from tensorflow-datasets: what its own writer prepared is read in order, what is missing is one sentence."""
+
+import sys
+import urllib.error
+
+import pytest
+
+from bert_tf.data import tfds_datasets
+from bert_tf.errors import UserError
+from bert_tf.tasks.catalog import glue
+
+LABELS = {"mnli": ["entailment", "neutral", "contradiction"], "cola": ["unacceptable", "acceptable"], "stsb": None}
+ROWS = {
+    "mnli": {"premise": ["c", "a", "b"], "hypothesis": ["z", "x", "\u2028y"], "idx": [2, 0, 1], "label": [2, 0, 1]},
+    "cola": {"sentence": ["b", 'a "'], "idx": [1, 0], "label": [0, 1]},
+    "stsb": {"sentence1": ["a", "b"], "sentence2": ["c", "d"], "idx": [0, 10], "label": [2.5, 0.0]},
+}
+PARTS = {"mnli": ["train", "validation_matched", "test_matched"], "cola": ["train", "test"], "stsb": ["validation"]}
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    """A folder of tensorflow-datasets with a few of GLUE's datasets, labels of test sets -1 as there."""
+    import tensorflow as tf
+    import tensorflow_datasets as tfds
+
+    folder = tmp_path_factory.mktemp("tfds")
+    for config, rows in ROWS.items():
+        unknown = {**rows, "label": [-1] * len(rows["idx"])}
+        sets = {
+            part: tf.data.Dataset.from_tensor_slices(unknown if part.startswith("test") else rows)
+            for part in PARTS[config]
+        }
+        features = {name: tfds.features.Text() for name in rows if name not in ("idx", "label")}
+        label = tfds.features.ClassLabel(names=LABELS[config]) if LABELS[config] else tf.float32
+        tfds.dataset_builders.store_as_tfds_dataset(
+            name="glue",
+            config=config,
+            version="2.0.0",
+            data_dir=str(folder),
+            split_datasets=sets,
+            features=tfds.features.FeaturesDict({**features, "idx": tf.int32, "label": label}),
+            disable_shuffling=False,
+        )
+    return folder
+
+
+def read(folder, name, split):
+    """[(id, texts, label)] of a task of GLUE."""
+    found = glue.read_tfds(str(folder), glue.LAYOUTS[name], split)
+    return [(example.id, example.texts, example.label) for example in found]
+
+
+def test_examples_come_in_the_order_of_their_number_with_our_labels(prepared):
+    mnli = [("0", ("a", "x"), "entailment"), ("1", ("b", "\u2028y"), "neutral"), ("2", ("c", "z"), "contradiction")]
+    assert read(prepared, "mnli", "train") == read(prepared, "mnli", "dev_matched") == mnli
+    assert read(prepared, "cola", "train") == [("0", ('a "',), 1), ("1", ("b",), 0)]
+    assert read(prepared, "sts-b", "dev") == [("0", ("a", "c"), 2.5), ("10", ("b", "d"), 0.0)]
+
+
+def test_test_sets_have_no_labels(prepared):
+    assert [label for _, _, label in read(prepared, "mnli", "test_matched")] == [None, None, None]
+    assert read(prepared, "cola", "test") == [("0", ('a "',), None), ("1", ("b",), None)]
+    row = tfds_datasets.read("glue/cola", "test", data_dir=str(prepared), texts=["sentence"], label="label")[0]
+    assert row.label is None and row.place.startswith("example ")
+
+
+def test_every_task_of_glue_has_its_name_and_features_there():
+    from tensorflow_datasets.text.glue import Glue
+
+    known = {config.name: config for config in Glue.BUILDER_CONFIGS}
+    for layout in glue.LAYOUTS.values():
+        config = known[layout.config]
+        assert set(layout.features) == set(config.text_features)
+        classes = config.label_classes or ()
+        if layout.labels == ("0", "1"):
+            assert len(classes) == 2
+        else:
+            assert sorted(classes) == sorted(layout.labels)
+        assert set(layout.parts) == set(layout.files)
+
+
+def test_what_is_not_prepared_and_cannot_be_downloaded_is_said_at_once(prepared, monkeypatch):
+    asked = []
+
+    def unreachable(request, timeout):
+        asked.append((request.get_method(), timeout))
+        raise urllib.error.URLError("no route")
+
+    monkeypatch.setattr("urllib.request.urlopen", unreachable)
+    complaint = r"does not hold glue/mrpc, and it cannot be downloaded from \S+ \(no route\): connect to the internet"
+    with pytest.raises(UserError, match=complaint):
+        read(prepared, "mrpc", "train")
+    assert asked == [("HEAD", 5)]
+
+
+def test_a_download_that_fails_is_one_sentence(prepared, monkeypatch):
+    import tensorflow_datasets as tfds
+
+    def refused(request, timeout):
+        raise urllib.error.HTTPError(request.full_url, 405, "no HEAD here", None, None)
+
+    def fails(builder):
+        raise RuntimeError("checksum is wrong\nand more")
+
+    monkeypatch.setattr("urllib.request.urlopen", refused)
+    monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", fails)
+    with pytest.raises(UserError, match=r"cannot be downloaded from \S+ \(checksum is wrong\)"):
+        read(prepared, "rte", "train")
+
+
+def test_a_package_or_part_that_is_missing_is_named(prepared, monkeypatch):
+    with pytest.raises(UserError, match="has no part 'validation_mismatched'; its parts: .*train"):
+        read(prepared, "mnli", "dev_mismatched")
+    with pytest.raises(UserError, match="has no premise; there are .*sentence"):
+        tfds_datasets.read("glue/cola", "train", data_dir=str(prepared), texts=["premise"], label=None)
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    with pytest.raises(UserError, match=r'needs the package tensorflow-datasets .*pip install "bert-tf\[tfds\]"'):
+        read(prepared, "cola", "train")
+
+
+def test_a_damaged_file_is_said_to_be_so(prepared, tmp_path):
+    import shutil
+
+    shutil.copytree(prepared / "glue" / "cola", tmp_path / "glue" / "cola")
+    for path in tmp_path.rglob("*train*tfrecord*"):
+        path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(UserError, match="is damaged .*remove this folder"):
+        read(tmp_path, "cola", "train")
+
+
+def test_the_newest_version_is_taken(tmp_path):
+    for version in ("1.0.0", "2.0.0", "10.0.0", "11.0.0"):
+        (tmp_path / "glue" / "rte" / version).mkdir(parents=True)
+        if version != "11.0.0":  # begun, not finished
+            (tmp_path / "glue" / "rte" / version / "dataset_info.json").write_text("{}")
+    assert tfds_datasets._prepared("glue/rte", str(tmp_path)) == str(tmp_path / "glue" / "rte" / "10.0.0")
+    assert tfds_datasets._prepared("glue/cola", str(tmp_path)) is None

@@ -1,0 +1,86 @@
+"""The attention signature of an export: the shares that the oracle computes, whatever else is asked for with them."""
+
+import dataclasses
+
+import numpy as np
+import oracle
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf.errors import UserError
+from bert_tf.export import attention_signature
+from bert_tf.export.saved_model import export
+
+WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+
+
+class Words(tiny.Words):
+    def pieces(self, ids):
+        return tf.gather(tf.constant(self.vocabulary), ids)
+
+
+@tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+def length(text):
+    return {"length": tf.strings.length(text)}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The weights of a model that fills masks, and the signatures of its export."""
+    model, arrays = tiny.pretrainer()
+    task = dataclasses.replace(tiny.task(), serve=lambda model, tokenizer: {"serving_default": length})
+    task, examples = attention_signature.added(task, {"serving_default": {"text": ["the [MASK] ran"]}})
+    folder = str(tmp_path_factory.mktemp("attention") / "export")
+    export(task, model, Words(WORDS), folder, examples=examples)
+    return arrays, tf.saved_model.load(folder).signatures
+
+
+def looked(signatures, *texts):
+    return {name: x.numpy() for name, x in signatures["attention"](text=tf.constant(texts, tf.string)).items()}
+
+
+@pytest.mark.parametrize(
+    "text, seen, second",
+    [
+        ("the fox ##s zebra .", "[CLS] the fox ##s [UNK] . [SEP]", 7),
+        ("the [MASK] ran", "[CLS] the [MASK] ran [SEP]", 5),
+        ("the fox ||| it ran", "[CLS] the fox [SEP] it ran [SEP]", 4),
+        ("a " * 30, "[CLS]" + " a" * 10 + " [SEP]", 12),  # as long as the model has positions
+        ("", "[CLS] [SEP]", 2),
+    ],
+)
+def test_every_token_looks_where_the_oracle_says_alone_and_among_longer_texts(made, text, seen, second):
+    arrays, signatures = made
+    pieces = seen.split()
+    inputs = {
+        "token_ids": np.array([[PIECES.index(piece) for piece in pieces]]),
+        "segment_ids": (np.arange(len(pieces)) >= second).astype(int)[None],
+        "lengths": np.array([len(pieces)]),
+    }
+    expected = oracle.encode(arrays, tiny.CONFIG, **inputs)["attention_probabilities"]  # L times [1, H, T, T]
+    expected = np.concatenate(expected)  # [L, H, T, T]
+    for texts in ([text], [text, "a " * 30, "the"]):
+        found = looked(signatures, *texts)
+        size = len(pieces)
+        assert [piece.decode() for piece in found["tokens"][0] if piece] == pieces and found["lengths"][0] == size
+        np.testing.assert_allclose(found["attention"][0, :, :, :size, :size], expected, atol=1e-5)
+        assert not found["attention"][0, :, :, size:].any() and not found["attention"][0, ..., size:].any()
+
+
+def test_the_other_signature_is_there_too_and_no_text_is_no_answer(made):
+    assert set(made[1]) == {"serving_default", "attention"}
+    assert looked(made[1])["attention"].shape == (0, 2, 4, 1, 1)
+
+
+@pytest.mark.parametrize("layers, heads, expected", [(12, 12, 64), (2, 2, 128), (24, 16, 39)])
+def test_an_answer_stays_small_whatever_the_model(layers, heads, expected):
+    sizes = {"num_hidden_layers": layers, "num_attention_heads": heads, "hidden_size": 64 * heads}
+    config = dataclasses.replace(tiny.CONFIG, max_position_embeddings=512, **sizes)
+    assert attention_signature.most_slots(config) == expected
+
+
+def test_an_encoder_without_attention_is_refused_in_a_sentence():
+    with pytest.raises(UserError, match="attention goes with encoder=bert; static has none"):
+        attention_signature.check(dataclasses.replace(tiny.CONFIG, encoder="static"))

@@ -1,0 +1,238 @@
+"""Models for other engines: the live model's answers at several lengths, alone and together; exports as checkpoints.
+
+B texts, T slots in a row, P masked positions.
+"""
+
+import dataclasses
+import importlib.util
+import json
+import pathlib
+import re
+import sys
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf.checkpoints import formats
+from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.cli import main
+from bert_tf.errors import UserError
+from bert_tf.export import engine_parity, engines
+from bert_tf.export.saved_model import export
+from bert_tf.model import functional_bert, heads, weights
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WORDS = "a b c d the fox ran with this that it is . , ##s in of to was he she on sat mat".split()
+TOKENIZER = tiny.Words([*WORDS, "e"])
+CONFIG = dataclasses.replace(tiny.CONFIG, hidden_size=64, intermediate_size=128, hidden_act="gelu_erf")
+LABELS = ["cat", "dog", "fox"]
+ROWS = ([2, 9, 3], [2, 9, 10, 11, 14, 3], [2, *range(7, 17), 3])  # 12 slots are as many as there are positions
+
+
+def checkpoint(model, config=CONFIG, **more):
+    """Of a model with random weights that give answers of about one."""
+    arrays = {name: array / 2 for name, array in tiny.random_weights(model).items()}
+    return Checkpoint(config=config, weights=arrays, vocabulary=TOKENIZER.vocabulary, lower_case=True, **more)
+
+
+def model_of(config, **options):
+    return heads.Classifier(config, 3, **options)
+
+
+def apart(name):
+    """How far the usual answers of an engine may be from the model's: OpenVINO rounds on a CPU with bfloat16."""
+    return 0.1 if engines.engine_of(name).may_round() else 1e-4
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    """A checkpoint with a head for three labels."""
+    return checkpoint(model_of(CONFIG), labels=LABELS, kind="class")
+
+
+@pytest.fixture(scope="module")
+def exported(classifier, tmp_path_factory):
+    """The folder of its export."""
+    folder = tmp_path_factory.mktemp("exported") / "export"
+    model = model_of(CONFIG)
+    weights.assign(model, classifier.weights)
+
+    def serve(model, tokenizer):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text_a")])
+        def answer(text_a):
+            rows = tokenizer(text_a)
+            ids = rows.to_tensor()
+            return model({"token_ids": ids, "segment_ids": 0 * ids, "lengths": tf.cast(rows.row_lengths(), tf.int32)})
+
+        return {"serving_default": answer}
+
+    task = types.SimpleNamespace(name="animals", model=model_of, serve=serve)
+    about = {"labels": LABELS, "kind": "class"}
+    export(task, model, TOKENIZER, str(folder), examples={"serving_default": {"text_a": ["the fox"]}}, about=about)
+    return folder
+
+
+def inputs(has_masks=False):
+    """Each row alone, and all together."""
+    return [engine_parity.inputs_of(rows, has_masks=has_masks) for rows in (*([row] for row in ROWS), ROWS)]
+
+
+def assert_answers_as(live, function, has_masks=False):
+    for given in inputs(has_masks):
+        expected, answers = live({name: tf.constant(x) for name, x in given.items()}), function(given)
+        used = np.arange(given["token_ids"].shape[1]) < given["lengths"][:, None]
+        assert answers
+        for name, found in answers.items():
+            of_slots = found.shape[:2] == used.shape and name not in ("masked_lm_logits", "pooled")
+            a, b = (x[used] if of_slots else x for x in (np.asarray(expected[name]), found))
+            np.testing.assert_allclose(b, a, atol=1e-4 * np.abs(a).max(), err_msg=name)
+
+
+def test_an_export_is_a_checkpoint_with_its_weights_vocabulary_and_labels(classifier, exported):
+    found = formats.read(exported)
+    assert found.weights.keys() == classifier.weights.keys()
+    for name, array in classifier.weights.items():
+        np.testing.assert_array_equal(found.weights[name], array, err_msg=name)
+    assert dataclasses.replace(found, weights={}) == dataclasses.replace(classifier, weights={})
+    assert formats.labels(exported) == LABELS
+
+
+def test_an_export_that_does_not_say_what_its_weights_are_is_refused_with_what_to_do(tmp_path):
+    (tmp_path / "saved_model.pb").touch()
+    with pytest.raises(UserError, match="bert-tf export RUN --overwrite"):
+        formats.read(tmp_path)
+
+
+@pytest.mark.parametrize("name", engines.names())
+def test_an_export_is_converted_and_answers_as_the_model_at_every_length(name, classifier, exported, tmp_path, capsys):
+    to = tmp_path / "to"
+    assert main.main(["convert", str(exported), str(to), f"--format={name}"]) == 0
+    said = capsys.readouterr().out
+    assert "0 fresh, 0 unused, 0 refused" in said and f"Wrote {to} for {name}." in said and "Its labels: cat" in said
+    found = re.search(rf"one text of 12 .*\n  {name} .* MB .* ms +(.*e-..)\n  TensorFlow, here .* ms\n", said)
+    assert float(found[1]) < apart(name)
+    model = model_of(CONFIG)
+    weights.assign(model, classifier.weights)
+    assert_answers_as(model, engines.load(str(to), exact=True))
+    about = json.loads((to / "about.json").read_text())
+    assert about["inputs"]["token_ids"] == {"type": "int32", "shape": ["B", "T"]}
+    assert (about["outputs"], about["labels"], about["kind"]) == (["logits"], LABELS, "class")
+    assert not (to / "network").exists() and (to / "vocab.txt").read_text().split("\n")[7] == "c"
+    if name == "onnx":
+        assert_the_page_runs(to, model, capsys)
+
+
+def assert_the_page_runs(folder, model, capsys):
+    """The code of docs/serving.md, on a folder for ONNX Runtime."""
+    page = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    (code,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "onnxruntime" in block)
+    texts = ["The fox ran.", "A cat"]
+    code = code.replace("sections-onnx", str(folder)).replace(
+        '"The with statement wraps a block."', json.dumps(texts)[1:-1]
+    )
+    exec(compile(code, "serving.md", "exec"), {})
+    ids = [[2, 9, 10, 11, 17, 3], [2, 5, 1, 3, 0, 0]]
+    lengths = [6, 4]
+    given = {"token_ids": ids, "segment_ids": np.zeros_like(ids), "lengths": lengths}
+    logits = model({name: tf.constant(x, tf.int32) for name, x in given.items()})["logits"]
+    assert capsys.readouterr().out.strip() == str([LABELS[i] for i in np.argmax(logits, -1)])
+
+
+@pytest.mark.parametrize("name", engines.names())
+def test_the_heads_of_pre_training_are_converted_too(name, tmp_path):
+    config = dataclasses.replace(CONFIG, is_causal=True, hidden_act="gelu_tanh")
+    model = heads.Pretrainer(config)
+    given = checkpoint(model, config)
+    written = engines.write(given, str(tmp_path / "to"), name)
+    assert written.outputs == ["masked_lm_logits", "next_sentence_logits"]
+    assert written.difference < apart(name)
+
+
+def test_of_a_masked_lm_without_a_pooler_there_is_no_next_sentence(tmp_path):
+    whole = checkpoint(heads.Pretrainer(CONFIG))
+    kept = {name: x for name, x in whole.weights.items() if not name.startswith(("next_sentence/", "encoder/pooler/"))}
+    written = engines.write(dataclasses.replace(whole, weights=kept), str(tmp_path / "model"), "litert")
+    assert written.outputs == ["masked_lm_logits"] and written.difference < 1e-4
+
+
+@pytest.mark.parametrize("name", engines.names())
+def test_eight_bits_take_less_room_and_answer_about_the_same(name, classifier, tmp_path):
+    if name == "openvino" and importlib.util.find_spec("nncf") is None:
+        pytest.skip("nncf is not installed: it is heavy, and needed for this alone")
+    written = engines.write(classifier, str(tmp_path / "to"), name, quantize="int8")
+    assert 1e-4 < written.difference < 0.2
+    weight_bytes = 4 * sum(array.size for array in classifier.weights.values())
+    assert written.size < 0.9 * weight_bytes  # what is around the weights counts too, in so small a model
+
+
+@pytest.mark.parametrize(
+    "head, model, more",
+    [
+        ("text", heads.Classifier(CONFIG, 1), {"kind": "number"}),
+        ("tags", heads.TokenClassifier(CONFIG, 3), {"kind": "tags"}),
+        ("span", heads.SpanFinder(CONFIG), {}),
+        ("masks", heads.Pretrainer(CONFIG), {}),
+        ("vectors", functional_bert.Vectors(CONFIG), {}),
+    ],
+)
+def test_the_network_of_every_head_answers_as_its_model(head, model, more):
+    given = checkpoint(model, **more)
+    assert functional_bert.head_of(given) == head
+    live = functional_bert.Live(given)
+    weights.assign(model, given.weights)
+    made = functional_bert.Network(CONFIG, given.weights, live.head)
+
+    def function(inputs):
+        answers = made.function(*(tf.constant(inputs[name]) for name in live.head.inputs))
+        return {name: answer.numpy() for name, answer in answers.items()}
+
+    assert_answers_as(model, live, has_masks=head == "masks")
+    assert_answers_as(model, function, has_masks=head == "masks")
+    assert engine_parity.difference(live, function, inputs(head == "masks"), live.head.of_slots) < 1e-5
+
+
+def test_an_encoder_without_a_pooler_gives_tokens_and_a_classifier_without_one_is_refused(classifier):
+    def without_pooler(given, head):
+        kept = {name: x for name, x in given.weights.items() if "pooler" not in name and head in name}
+        return dataclasses.replace(given, weights=kept)
+
+    live = functional_bert.Live(without_pooler(classifier, "encoder/"))
+    assert live.report.fresh == ["encoder/pooler/kernel", "encoder/pooler/bias"]
+    with pytest.raises(UserError, match="has no encoder/pooler/kernel"):
+        functional_bert.Live(without_pooler(classifier, ""))
+
+
+def test_another_encoder_is_refused(classifier):
+    with pytest.raises(UserError, match="BERT's encoder alone; this model has 'static'"):
+        functional_bert.Live(dataclasses.replace(classifier, config=dataclasses.replace(CONFIG, encoder="static")))
+
+
+def test_a_missing_package_is_said_with_the_command_that_installs_it(exported, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    assert main.main(["convert", str(exported), str(tmp_path / "to"), "--format=onnx"]) == 2
+    assert capsys.readouterr().err == 'bert-tf: onnxruntime is missing: pip install "bert-tf[onnx]".\n'
+
+
+@pytest.mark.parametrize("wrong", [0.1, np.nan])
+def test_an_engine_that_answers_otherwise_is_refused_and_nothing_is_written(wrong, classifier, tmp_path, monkeypatch):
+    from bert_tf.export.engines import litert
+
+    live = functional_bert.Live(classifier)
+    spoiled = lambda inputs: {name: x + wrong for name, x in live(inputs).items()}  # noqa: E731
+    monkeypatch.setattr(litert, "write", lambda *_, **__: None)
+    monkeypatch.setattr(litert, "load", lambda folder, exact: spoiled)
+    with pytest.raises(UserError, match="litert answers otherwise than the model: by .* expected at most 0.0001"):
+        engines.write(classifier, str(tmp_path / "to"), "litert")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_differences_are_shares_of_the_largest_answer_within_the_texts():
+    batch = engine_parity.inputs_of([[5, 6, 7], [8]])
+    assert batch["token_ids"].tolist() == [[5, 6, 7], [8, 0, 0]] and batch["lengths"].tolist() == [3, 1]
+    answers = {"tokens": np.array([[1.0, -4.0, 2.0], [3.0, 50.0, 60.0]])}
+    others = {"tokens": answers["tokens"] + [[0, 0, 0.5], [0.25, 7, 7]]}
+    found = engine_parity.difference(lambda _: answers, lambda _: others, [batch], ("tokens",))
+    assert found == 0.5 / 4

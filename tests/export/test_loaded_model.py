@@ -1,0 +1,151 @@
+"""Exports of sentence tasks as others use them: through their signature alone, from C, as serialized examples."""
+
+import json
+import shutil
+
+import c_loader
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.export import loaded_model
+from bert_tf.export.saved_model import export
+from bert_tf.model import weights
+from bert_tf.tasks.text_classification import classification
+from bert_tf.tasks.text_classification import predictions as rows_of
+from bert_tf.tasks.text_classification.goals import Choice, Classes
+from bert_tf.text.tokenizer import Tokenizer
+
+WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
+TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+GOALS = {"pair": Classes(["no", 'ye"s', "naïve"]), "choice": Choice(3)}
+TEXTS = {
+    "pair": [("the fox ran", "it sat"), ("The\tDOG", ""), ("é", "on a mat and on a mat"), ("a big cat", "he is")],
+    "choice": [("the fox", "ran", "sat on", "is"), ("a", "", "b", "the old mat"), ("she", "was", "is", "to of in")],
+}
+with_gcc = pytest.mark.skipif(not shutil.which("gcc"), reason="the C program is compiled with gcc, which is missing")
+
+
+def split(kind):
+    return [Example(f"{number}", texts) for number, texts in enumerate(TEXTS[kind])]
+
+
+@pytest.fixture(scope="module", params=GOALS)
+def made(request, tmp_path_factory):
+    """The kind, the folder of its export, and what the live model answers to TEXTS: logits and probabilities."""
+    kind = request.param
+    task = classification.task(
+        "tiny", {"test": lambda: split(kind)}, GOALS[kind], TOKENIZER, max_seq_length=12, texts=2, eval_splits={}
+    )
+    model = task.model(tiny.CONFIG)
+    weights.assign(model, tiny.random_weights(model))
+    inputs = task.goal.inputs(TOKENIZER, tf.constant(TEXTS[kind]), 12)
+    if kind == "pair":  # so that no class is best for all of the texts
+        model.classifier.bias.assign_sub(tf.reduce_mean(model(inputs)["logits"], 0))
+    folder = str(tmp_path_factory.mktemp("exported") / "export")
+    export(task, model, TOKENIZER, folder, examples={}, about={"labels": list(task.goal.labels)})
+    answers = {name: value.numpy() for name, value in task.goal.answers(model(inputs)).items()}
+    return kind, folder, answers
+
+
+def assert_right(kind, given, expected):
+    """Probabilities and logits of the live model, and the label of the highest."""
+    for name in ("logits", "probabilities"):
+        np.testing.assert_allclose(np.array(given[name], float), expected[name], atol=1e-5)
+    labels = [GOALS[kind].labels[best] for best in expected["logits"].argmax(-1)]
+    assert [label.decode() if isinstance(label, bytes) else label for label in given["label"]] == labels
+    assert len(set(labels)) > 1, "these texts would not show a wrong order"
+
+
+def test_an_export_answers_through_its_signature_alone(made):
+    kind, folder, expected = made
+    loaded = loaded_model.Export(folder)
+    assert loaded.inputs == {"text_a": None, **({"choices": 3} if kind == "choice" else {"text_b": None})}
+    assert (loaded.labels, loaded.task) == (GOALS[kind].labels, "tiny")
+    assert_right(kind, loaded.answer(split(kind)), expected)
+
+
+def test_texts_are_answered_in_their_order_whatever_batch_they_came_in(made):
+    kind, folder, expected = made
+    loaded = loaded_model.Export(folder)
+    for batch_size, window in ((1, 1), (2, 2), (2, 100), (3, 3)):
+        answers = list(loaded_model.in_order(loaded, iter(split(kind)), batch_size=batch_size, window=window))
+        assert [example for example, _ in answers] == split(kind)
+        stacked = {name: [outputs[name] for _, outputs in answers] for name in answers[0][1]}
+        assert_right(kind, stacked, expected)
+    row = rows_of.answered(*answers[0], labels=loaded.labels, inputs=loaded.inputs)
+    assert list(row) == [*(("id", "text_a", "choices") if kind == "choice" else ("id", "text_a", "text_b"))] + [
+        "label",
+        "probabilities",
+    ]
+    assert sum(row["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+
+
+@with_gcc
+def test_a_program_without_python_answers_the_same(made):
+    kind, folder, expected = made
+    first = [texts[0] for texts in TEXTS[kind]]
+    others = [list(texts[1:]) if kind == "choice" else texts[1] for texts in TEXTS[kind]]
+    names = ["label", "logits", "probabilities"]
+    given = {"text_a": first, "choices" if kind == "choice" else "text_b": others}
+    assert_right(kind, c_loader.run_in_c(folder, given, names), expected)
+    examples = [
+        classification._serialized(dict(zip(given, texts, strict=True))) for texts in zip(first, others, strict=True)
+    ]
+    assert_right(kind, c_loader.run_in_c(folder, {"examples": examples}, names, signature="tf_example"), expected)
+
+
+def test_names_and_shapes_of_the_signatures_are_those_that_clients_rely_on(made):
+    kind, folder, _ = made
+    size = 3
+    for signature in ("serving_default", "tf_example"):
+        definition = c_loader.read_signature(folder, signature)
+        shapes = {
+            name: [dimension.size for dimension in tensor.tensor_shape.dim]
+            for name, tensor in [*definition.inputs.items(), *definition.outputs.items()]
+        }
+        inputs = {"text_a": [-1], **({"choices": [-1, size]} if kind == "choice" else {"text_b": [-1]})}
+        inputs = inputs if signature == "serving_default" else {"examples": [-1]}
+        assert shapes.pop("label") == [-1]
+        assert {name: shape for name, shape in shapes.items() if name in inputs} == inputs
+        assert set(shapes) - set(inputs) == {"logits", "probabilities"}
+        assert definition.method_name == "tensorflow/serving/predict"
+
+
+def spoil(folder, name, keep):
+    data = (folder / name).read_bytes()
+    (folder / name).write_bytes(data[:keep])
+
+
+def test_a_damaged_export_is_one_clear_sentence(made, tmp_path):
+    for number, (name, keep) in enumerate(
+        (("saved_model.pb", 2000), ("saved_model.pb", 0), ("variables/variables.index", 10))
+    ):
+        folder = tmp_path / str(number)
+        shutil.copytree(made[1], folder)
+        spoil(folder, name, keep)
+        with pytest.raises(UserError, match=r"cannot be loaded \(.+\): a file of it is damaged or missing") as caught:
+            loaded_model.Export(str(folder))
+        assert "\n" not in str(caught.value)
+
+
+def test_without_about_json_an_export_answers_without_names(made, tmp_path):
+    shutil.copytree(made[1], tmp_path / "export")
+    (tmp_path / "export" / "about.json").write_text("[1")
+    loaded = loaded_model.Export(str(tmp_path / "export"))
+    assert (loaded.labels, loaded.task) == ((), "")
+    example = split(made[0])[0]
+    (answer,) = loaded_model.in_order(loaded, [example], batch_size=1, window=1)
+    row = json.loads(
+        "".join(rows_of.json_lines([rows_of.answered(*answer, labels=loaded.labels, inputs=loaded.inputs)]))
+    )
+    assert row["label"] in GOALS[made[0]].labels and len(row["probabilities"]) == 3
+
+
+def test_a_text_that_is_half_a_character_is_refused_with_its_place(made):
+    texts = ("\ud800", *TEXTS[made[0]][0][1:])
+    with pytest.raises(UserError, match="In line 7 of x.jsonl a text is not Unicode"):
+        loaded_model.Export(made[1]).answer([Example("0", texts, None, "line 7 of x.jsonl")])

@@ -1,0 +1,232 @@
+"""The SavedModel of a model trained on two replicas: the answers of the oracle, without this package and in C too.
+
+The vocabulary has 30 pieces and the model room for 12, [CLS] and [SEP] included.
+"""
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import c_loader
+import numpy as np
+import oracle
+import pytest
+import tensorflow as tf
+import tiny
+from mask_filling_cases import SPECIAL, TEXTS, WORDS, expected_answers
+
+from bert_tf.checkpoints.formats import saved_model
+from bert_tf.config.train_config import TrainConfig
+from bert_tf.errors import UserError
+from bert_tf.export import saved_model as exporting
+from bert_tf.export.saved_model import export
+from bert_tf.model import weights
+from bert_tf.tasks.pretraining import mask_filling
+from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.training import distribute
+from bert_tf.training.train_step import Learner
+
+PAIRS = {"text_a": ["the fox", "", "a " * 30], "text_b": ["ran.", "sat", "the dog"]}
+EXAMPLES = {"serving_default": {"text": TEXTS}, "next_sentence": PAIRS}
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer(SPECIAL + WORDS)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A model of mixed precision after one step on two replicas."""
+    strategy = distribute.create_strategy("mirrored", num_logical_devices=2)
+    config = TrainConfig(train_batch_size=4, learning_rate=0.01, num_train_steps=10, num_warmup_steps=0)
+    with strategy.scope():
+        model, before = tiny.pretrainer(dtype="mixed_bfloat16")
+        learner = Learner(tiny.task(), model, config, strategy)
+    learner.step(tiny.tensors(tiny.batch()))
+    assert not np.array_equal(weights.named(model)["encoder/pooler/kernel"].value, before["encoder/pooler/kernel"])
+    return model
+
+
+@pytest.fixture(scope="module")
+def live(trained):
+    """The same weights on one device and in float32: the model and {name: array}."""
+    model = tiny.pretrainer()[0]
+    arrays = {name: variable.value.numpy() for name, variable in weights.named(trained).items()}
+    weights.assign(model, arrays)
+    return model, arrays
+
+
+@pytest.fixture(scope="module")
+def fill(live, tokenizer):
+    """The live signature: list of texts -> (pieces, scores) as NumPy arrays."""
+    function = mask_filling.fill_mask(live[0], tokenizer)["serving_default"]
+    return lambda texts: [value.numpy() for value in tf.nest.flatten(function(tf.constant(texts, tf.string)))]
+
+
+@pytest.fixture(scope="module")
+def exported(trained, tokenizer, tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("exported") / "export")
+    export(tiny.task(), trained, tokenizer, folder, examples=EXAMPLES, about={"version": "1"})
+    return folder
+
+
+def test_the_export_says_whether_a_text_goes_on_from_another_as_the_oracle_does(exported, live):
+    signature = tf.saved_model.load(exported).signatures["next_sentence"]
+    given = signature(**{name: tf.constant(texts) for name, texts in PAIRS.items()})["is_next"]
+    vocabulary = SPECIAL + WORDS
+    for row, seen in enumerate(
+        ["the fox [SEP] ran .", "[SEP] sat", "a a a a a a a [SEP] the dog"]
+    ):  # 12 with both ends
+        ids = [vocabulary.index(piece) for piece in f"[CLS] {seen} [SEP]".split()]
+        second = ids.index(vocabulary.index("[SEP]")) + 1
+        inputs = {
+            "token_ids": [ids],
+            "segment_ids": [[0] * second + [1] * (len(ids) - second)],
+            "lengths": [len(ids)],
+            "masked_lm_positions": [[0]],
+        }
+        arrays = {name: np.array(values) for name, values in inputs.items()}
+        expected = oracle.softmax(oracle.pretraining_logits(live[1], tiny.CONFIG, arrays)["next_sentence_logits"][0])[0]
+        assert float(given[row]) == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_fresh_process_without_this_package_answers_the_same(exported, fill, tmp_path):
+    program = (
+        "import json, sys, tensorflow as tf, tensorflow_text\n"
+        "signature = tf.saved_model.load(sys.argv[1]).signatures['serving_default']\n"
+        "answers = signature(text=tf.constant(json.loads(sys.argv[2])))\n"
+        "pieces = [[[p.decode() for p in mask] for mask in text] for text in answers['pieces'].numpy()]\n"
+        "assert not [name for name in sys.modules if name.split('.')[0] == 'bert_tf']\n"
+        "print(json.dumps([pieces, answers['scores'].numpy().tolist()]))\n"
+    )
+    command = [sys.executable, "-c", program, exported, json.dumps(TEXTS)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    pieces, scores = json.loads(done.stdout)
+    expected_pieces, expected_scores = fill(TEXTS)
+    np.testing.assert_array_equal(np.char.encode(np.array(pieces), "utf-8"), expected_pieces.astype(bytes))
+    np.testing.assert_allclose(scores, expected_scores, atol=1e-5)
+
+
+@pytest.mark.skipif(not shutil.which("gcc"), reason="the C program is compiled with gcc, which is missing")
+def test_a_program_without_python_answers_the_same(exported, fill):
+    given = c_loader.run_in_c(exported, {"text": TEXTS}, ["pieces", "scores"])
+    pieces, scores = fill(TEXTS)
+    assert given["pieces"] == [[[piece.decode() for piece in mask] for mask in text] for text in pieces]
+    np.testing.assert_allclose(np.array(given["scores"], float), scores, atol=1e-5)
+
+
+def test_the_export_says_what_it_is_and_holds_each_weight_once_and_alone(exported, live):
+    with open(os.path.join(exported, "about.json"), encoding="utf-8") as file:
+        assert json.load(file) == {"task": "tiny", "version": "1"}
+    prefix = os.path.join(exported, "variables", "variables")
+    shapes = [shape for name, shape in tf.train.list_variables(prefix) if "CHECKPOINTABLE_OBJECT_GRAPH" not in name]
+    assert sorted(shapes) == sorted(list(array.shape) for array in live[1].values())
+    weights_size = sum(array.nbytes for array in live[1].values())
+    assert weights_size <= os.path.getsize(f"{prefix}.data-00000-of-00001") < weights_size + 8_000
+
+
+def test_a_model_of_mixed_precision_is_exported_in_float32(exported, live):
+    signature = tf.saved_model.load(exported).signatures["serving_default"]
+    graph = signature.graph.as_graph_def()
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    kinds = {kind.type for node in nodes for kind in node.attr.values() if kind.type}
+    assert tf.float32.as_datatype_enum in kinds and tf.bfloat16.as_datatype_enum not in kinds
+    scores = signature(text=tf.constant(["the [MASK] ran"]))["scores"].numpy()
+    np.testing.assert_allclose(scores[0], expected_answers(live[1], "the [MASK] ran")[1], atol=1e-5)
+
+
+def test_an_export_in_bfloat16_takes_half_the_place_and_is_a_float32_checkpoint(live, tokenizer, tmp_path):
+    folder = str(tmp_path / "export")
+    export(tiny.task(), live[0], tokenizer, folder, examples=EXAMPLES, precision="bfloat16")
+    kinds = {name: kind for name, kind in kinds_of_variables(folder).items() if "GRAPH" not in name}
+    assert {*kinds.values()} == {tf.float32, tf.bfloat16}
+    assert all((kind == tf.float32) == ("norm" in name) for name, kind in kinds.items())
+    read = saved_model.read(folder).weights
+    for name, array in live[1].items():
+        rounded = array if "norm" in name else array.astype(tf.bfloat16.as_numpy_dtype)
+        np.testing.assert_array_equal(read[name], rounded.astype(np.float32))
+        assert read[name].dtype == np.float32
+    scores = tf.saved_model.load(folder).signatures["serving_default"](text=tf.constant(["the [MASK] ran"]))["scores"]
+    expected = expected_answers(live[1], "the [MASK] ran")[1]
+    assert 0 < np.max(np.abs(scores[0] - expected)) < 0.01
+
+
+def kinds_of_variables(folder):
+    """{name: tf.DType} in the checkpoint of a SavedModel."""
+    return tf.train.load_checkpoint(os.path.join(folder, "variables", "variables")).get_variable_to_dtype_map()
+
+
+def spoiled_by(name, factor):
+    """`weights.assign` that spoils an array on its way into the exported model."""
+
+    def assign(model, arrays):
+        return weights.assign(model, {**arrays, name: arrays[name] * np.float32(factor)})
+
+    return assign
+
+
+@pytest.mark.parametrize(
+    "expected, given, difference, rough",
+    [
+        ([1000.0, 1.0], [1001.0, 1.0], 0.001, 0.001),  # numbers of any size may be learned
+        ([0.25, 0.0], [0.375, 0.0], 0.125, 0.125),
+        ([], [], 0.0, 0.0),
+        ([4, 10], [5, 10], 0.1, 0.0),  # places
+        ([1.0], [1.0, 1.0], np.inf, 0.0),  # entities
+    ],
+)
+def test_an_export_is_compared_by_the_size_of_the_numbers(expected, given, difference, rough):
+    assert exporting._difference(np.array(expected), np.array(given), 1e-4) == difference
+    assert exporting._difference(np.array(expected), np.array(given), 0.1) == rough
+
+
+@pytest.mark.parametrize("factor, difference", [(1.5, r"[\d.]+"), (np.nan, "nan")])
+def test_an_export_that_answers_otherwise_is_refused_and_nothing_is_written(
+    live, tokenizer, tmp_path, monkeypatch, factor, difference
+):
+    spoiled = type("spoiled", (), {"named": weights.named, "assign": spoiled_by("encoder/pooler/bias", factor)})
+    monkeypatch.setattr(exporting, "weights", spoiled)
+    task = dataclasses.replace(tiny.task(), serve=quick_signatures)
+    with pytest.raises(
+        UserError, match=f"output 'sum' of 'serving_default' differs by {difference} of its size, expected"
+    ) as no:
+        export(task, live[0], tokenizer, str(tmp_path / "export"), examples=EXAMPLES)
+    assert f"Nothing was written to {tmp_path / 'export'}." in str(no.value)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("moment", ["_save", "_compare", "_replace"])
+def test_an_interrupted_export_leaves_the_old_one_and_the_next_replaces_it(
+    live, tokenizer, tmp_path, monkeypatch, moment
+):
+    folder = tmp_path / "export"
+    folder.mkdir()
+    (folder / "saved_model.pb").write_text("the old one")
+    task = dataclasses.replace(tiny.task(), serve=quick_signatures)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(exporting, moment, interrupted)
+        export(task, live[0], tokenizer, str(folder), examples={})
+    assert (folder / "saved_model.pb").read_text() == "the old one" and os.listdir(tmp_path) == ["export"]
+    export(task, live[0], tokenizer, str(folder), examples={})
+    assert os.listdir(tmp_path) == ["export"]
+    assert "about.json" in os.listdir(folder)
+
+
+def quick_signatures(model, tokenizer):
+    """A signature that is traced in no time and depends on one weight."""
+    bias = weights.named(model)["encoder/pooler/bias"].value
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def count(text):
+        return {"count": tf.strings.length(text), "sum": tf.reduce_sum(tf.abs(bias))}
+
+    return {"serving_default": count}

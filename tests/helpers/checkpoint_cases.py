@@ -1,0 +1,52 @@
+"""A small checkpoint with every head, and what must be equal when it is read back."""
+
+import dataclasses
+import pathlib
+
+import numpy as np
+import tiny
+
+from bert_tf.checkpoints import formats
+from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.model import heads, weights
+
+FORMATS = formats.written_names()
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
+CONFIG = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.3)
+
+
+def checkpoint(**changes):
+    """A whole checkpoint of a tiny BERT with random weights; `changes` are of its configuration."""
+    config = dataclasses.replace(CONFIG, **changes)
+    _, arrays = tiny.pretrainer(config)
+    return Checkpoint(config=config, weights=arrays, vocabulary=PIECES, lower_case=True)
+
+
+def assert_equal(given, expected):
+    """Bit for bit, and nothing more or less."""
+    assert given.weights.keys() == expected.weights.keys()
+    for name, array in expected.weights.items():
+        assert given.weights[name].dtype == np.float32
+        np.testing.assert_array_equal(given.weights[name], array, err_msg=name)
+    assert (given.config, given.vocabulary, given.lower_case) == (
+        expected.config,
+        expected.vocabulary,
+        expected.lower_case,
+    )
+
+
+def assert_covers_every_weight(name):
+    """The table of a format names every weight of a real model, and none twice."""
+    model, arrays = tiny.pretrainer()
+    for other in (heads.Classifier(CONFIG, 3), heads.SpanFinder(CONFIG)):
+        arrays = arrays | tiny.random_weights(other)
+    table = weights.expand(formats.formats()[name].NAMES, model.config.num_hidden_layers)
+    assert table.keys() == arrays.keys()
+    theirs = [part for parts in table.values() for part in parts]
+    assert len(set(theirs)) == len(theirs) == len(arrays) + 2 * 2 * model.config.num_hidden_layers
+
+
+def cut_short(file):
+    """Leaves the first half of a file."""
+    data = pathlib.Path(file).read_bytes()
+    pathlib.Path(file).write_bytes(data[: len(data) // 2])

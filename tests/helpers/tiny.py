@@ -1,0 +1,101 @@
+"""A BERT of a few numbers, random weights for it, and batches: what the tests of models and training share."""
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.model import heads, weights
+from bert_tf.tasks.catalog import pretraining
+from bert_tf.tasks.pretraining import mask_filling
+from bert_tf.tasks.task import Task
+
+CONFIG = BertConfig(
+    vocab_size=30,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=24,
+    max_position_embeddings=12,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+)
+
+
+def random_weights(model, seed=0):
+    """{canonical name: float32 array}: large enough that every part of the model matters."""
+    rng = np.random.default_rng(seed)
+    arrays = {}
+    for name, variable in weights.named(model).items():
+        values = rng.normal(0, 0.3, variable.shape) + (1 if name.endswith("gamma") else 0)
+        arrays[name] = values.astype(np.float32)
+    return arrays
+
+
+def pretrainer(config=CONFIG, seed=0, **options):
+    """A Pretrainer with random weights, and the weights."""
+    model = heads.Pretrainer(config, **options)
+    arrays = random_weights(model, seed)
+    weights.assign(model, arrays)
+    return model, arrays
+
+
+def batch(rows=4, seed=0, slots=12, places=3):
+    """A batch of masked pairs with rows of different length and different numbers of masks, as NumPy arrays."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(5, slots + 1, rows)
+    used = rng.integers(1, places + 1, rows)
+    return {
+        "token_ids": rng.integers(1, 30, (rows, slots)) * (np.arange(slots) < lengths[:, None]),
+        "segment_ids": ((np.arange(slots) >= 3) & (np.arange(slots) < lengths[:, None])).astype(int),
+        "lengths": lengths,
+        "masked_lm_positions": np.sort(rng.integers(1, 5, (rows, places)), -1),
+        "masked_lm_ids": rng.integers(1, 30, (rows, places)),
+        "masked_lm_weights": (np.arange(places) < used[:, None]).astype(np.float32),
+        "next_sentence_labels": rng.integers(0, 2, rows),
+        "next_sentence_weights": np.ones(rows, np.float32),
+    }
+
+
+def tensors(batch):
+    """The batch as the tensors that a pipeline gives: float32 and int32."""
+    return {
+        name: tf.constant(values, tf.float32 if values.dtype.kind == "f" else tf.int32)
+        for name, values in batch.items()
+    }
+
+
+def task(batches=None, next_sentence_weight=1.0):
+    """The pre-training task over the given batches (by default twelve different ones of four rows), over and over."""
+    batches = batches or [batch(seed=seed) for seed in range(12)]
+    stacked = {name: np.stack([tensors(b)[name].numpy() for b in batches]) for name in batches[0]}
+    dataset = tf.data.Dataset.from_tensor_slices(stacked)
+    goals = pretraining.objectives(next_sentence_weight)
+    return Task(
+        name="tiny",
+        model=heads.Pretrainer,
+        train_batches=lambda size, seed: dataset.shuffle(len(batches), seed=seed).repeat(),
+        eval_batches=lambda size, split=None: dataset,
+        weights=pretraining.weights_of,
+        measures=pretraining.measures_of,
+        objectives=goals,
+        serve=mask_filling.serve,
+    )
+
+
+class Words:
+    """A tokenizer of whole words between spaces, for tests that trace it often and ask nothing of it."""
+
+    pad_id, unknown_id, cls_id, sep_id, mask_id = range(5)
+
+    def __init__(self, words):
+        self.vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+        self.size = len(self.vocabulary)
+
+    def __call__(self, texts):  # string [B] -> ragged int32 [B, words]
+        words = tf.strings.split(texts)
+        same = tf.equal(words.values[:, None], tf.constant(self.vocabulary)[None, :])
+        ids = tf.where(tf.reduce_any(same, -1), tf.argmax(tf.cast(same, tf.int32), -1, tf.int32), self.unknown_id)
+        return words.with_values(ids)
+
+    def detokenize(self, rows):
+        return [" ".join(self.vocabulary[i] for i in row if i != self.pad_id) for row in rows]

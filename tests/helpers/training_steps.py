@@ -1,0 +1,27 @@
+"""A small model in training, and what its steps give."""
+
+import tensorflow as tf
+import tiny
+
+from bert_tf.config.train_config import TrainConfig
+from bert_tf.training import distribute
+from bert_tf.training.train_step import Learner
+
+CONFIG = TrainConfig(train_batch_size=4, learning_rate=0.05, num_train_steps=100, num_warmup_steps=0)
+
+
+def learner(config=CONFIG, replicas=1, model_config=tiny.CONFIG, task=None, **options):
+    strategy = distribute.create_strategy("auto", num_logical_devices=replicas)
+    with strategy.scope():
+        model = tiny.pretrainer(model_config, **options)[0]
+        return Learner(task or tiny.task(), model, config, strategy)
+
+
+def passes(ours, **options):
+    """A function from a batch to the gradients of a forward and backward pass."""
+
+    def learned(batch):
+        sums = {name: tf.reduce_sum(w) for name, w in ours.task.weights(batch).items()}
+        return Learner._forward_backward(ours, batch, sums, tf.constant([1, 2]))[1]
+
+    return tf.function(learned, autograph=False, **options)

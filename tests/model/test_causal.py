@@ -1,0 +1,127 @@
+"""Models that look to the left only, and what they and other ablations are trained on."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf.checkpoints import formats
+from bert_tf.config.train_config import MaskingConfig
+from bert_tf.errors import UserError
+from bert_tf.model import heads, weights
+from bert_tf.model.encoder import trimmed
+from bert_tf.tasks.catalog import pretraining
+from bert_tf.tasks.pretraining import mask_filling
+from bert_tf.text.tokenizer import Tokenizer
+
+CAUSAL = dataclasses.replace(tiny.CONFIG, is_causal=True)
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
+
+
+def model_of(make=heads.Pretrainer, config=CAUSAL):
+    model = make(config)
+    weights.assign(model, tiny.random_weights(model))
+    return model
+
+
+def inputs_of(ids, lengths):
+    ids = tf.constant(ids, tf.int32)
+    return {"token_ids": ids, "segment_ids": tf.zeros_like(ids), "lengths": tf.constant(lengths, tf.int32)}
+
+
+ROW = [2, 7, 8, 9, 10, 3]
+CHANGED = [2, 7, 8, 20, 10, 3]
+
+
+def test_a_causal_model_sees_nothing_of_what_follows_and_all_of_what_went_before():
+    outputs = model_of().encoder(inputs_of([ROW, CHANGED], [6, 6]))
+    tokens = outputs["tokens"].numpy()
+    np.testing.assert_allclose(tokens[0, :3], tokens[1, :3], atol=1e-6)
+    assert np.abs(tokens[0, 3:] - tokens[1, 3:]).max(-1).min() > 1e-3
+    both_ways = model_of(config=tiny.CONFIG).encoder(inputs_of([ROW, CHANGED], [6, 6]))["tokens"].numpy()
+    assert np.abs(both_ways[0] - both_ways[1]).max(-1).min() > 1e-3
+
+
+def test_what_a_causal_model_makes_of_a_text_is_its_last_token():
+    encoder = model_of().encoder
+    outputs = encoder(inputs_of([ROW, [2, 7, 3, 0, 0, 0]], [6, 3]))
+    expected = encoder.pooler(tf.stack([outputs["tokens"][0, 5], outputs["tokens"][1, 2]]))
+    np.testing.assert_allclose(outputs["pooled"], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_packed_rows_of_a_causal_model_are_those_of_padded_ones(compiled):
+    encoder = model_of().encoder
+    encode = tf.function(encoder) if compiled else encoder
+    padded = inputs_of([ROW, [2, 7, 3, 0, 0, 0], [2, 8, 3, 0, 0, 0], [2, 3, 0, 0, 0, 0]], [6, 3, 3, 2])
+    given, expected = encode(trimmed(padded)), encoder(padded)
+    np.testing.assert_allclose(given["pooled"], expected["pooled"], atol=1e-5)
+    used = np.arange(6) < np.array([6, 3, 3, 2])[:, None]
+    np.testing.assert_allclose(given["tokens"].numpy()[used], expected["tokens"].numpy()[used], atol=1e-5)
+
+
+def test_left_to_right_every_piece_but_the_first_is_guessed_at_the_place_before_it():
+    pairs = inputs_of([ROW, [2, 7, 3, 0, 0, 0]], [6, 3])
+    made = pretraining._next_pieces(pairs, None)
+    assert made["masked_lm_positions"].numpy().tolist() == [[0, 1, 2, 3, 4]] * 2
+    assert made["masked_lm_ids"].numpy().tolist() == [[7, 8, 9, 10, 3], [7, 3, 0, 0, 0]]
+    assert made["masked_lm_weights"].numpy().tolist() == [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]
+
+
+def test_two_language_models_guess_from_both_sides_in_slots_of_their_own():
+    pairs = inputs_of([[2, 7, 3, 0]], [3])
+    made = pretraining._next_pieces_both_ways(pairs, None)
+    slots, ids, used = (made[f"masked_lm_{name}"].numpy()[0] for name in ("positions", "ids", "weights"))
+    # the left one after [CLS] and 7, the right one before 7 and [SEP]
+    assert list(zip(slots[used > 0], ids[used > 0], strict=True)) == [(0, 7), (2, 3), (3, 2), (5, 7)]
+    lstm = dataclasses.replace(tiny.CONFIG, encoder="lstm")
+    assert mask_filling.places_guessed(lstm, slots[used > 0]).tolist() == [1, 2, 0, 1]
+    assert mask_filling.slots_that_guess(lstm, tf.constant([1, 2])).numpy().tolist() == [0, 2]
+
+
+def test_a_causal_model_fills_a_mask_from_the_place_before_it():
+    model, tokenizer = model_of(), Tokenizer(PIECES)
+    answers = mask_filling.fill_mask(model, tokenizer)["serving_default"](tf.constant(["c d [MASK]"]))
+    inputs = inputs_of([[2, 7, 8, 4, 3]], [5])
+    scores = tf.nn.softmax(model({**inputs, "masked_lm_positions": tf.constant([[2]])})["masked_lm_logits"])[0, 0]
+    assert answers["pieces"].numpy()[0, 0, 0].decode() == PIECES[int(tf.argmax(scores))]
+    np.testing.assert_allclose(answers["scores"][0, 0, 0], tf.reduce_max(scores), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("mix", "shown"), [("100/0/0", {4}), ("0/100/0", {7}), ("0/0/100", set(range(30)))])
+def test_masked_pieces_are_shown_as_the_mix_says(mix, shown):
+    masking = MaskingConfig(masking_mix=mix, masked_lm_prob=0.5)
+    pairs = {"token_ids": tf.constant([[2] + [7] * 10 + [3]] * 20, tf.int32)}
+    seeds = tf.range(20, dtype=tf.int64)
+    made = pretraining._hidden(pairs, seeds, tokenizer=Tokenizer(PIECES), masking=masking)
+    seen = tf.gather(made["token_ids"], made["masked_lm_positions"], batch_dims=1)[made["masked_lm_weights"] > 0]
+    seen = set(seen.numpy().tolist())
+    assert seen <= shown and len(seen) > 0.5 * min(len(shown), 20)
+
+
+def test_shares_are_given_as_the_paper_writes_them():
+    assert MaskingConfig(masking_mix="80/20/0").shares == (0.8, 0.0, 0.2)
+    for wrong in ("80/10", "80/10/20", "a/b/c", "110/-10/0"):
+        with pytest.raises(UserError, match="three numbers whose sum is 100"):
+            MaskingConfig(masking_mix=wrong)
+
+
+@pytest.mark.parametrize("kind", ["huggingface", "google_tf", "native"])
+def test_formats_say_that_a_model_is_causal(tmp_path, kind):
+    model = model_of()
+    written = formats.Checkpoint(
+        config=CAUSAL, weights=tiny.random_weights(model), vocabulary=PIECES, lower_case=True, labels=None
+    )
+    formats.write(written, str(tmp_path / "written"), kind)
+    again = formats.read(str(tmp_path / "written"))
+    assert again.config == CAUSAL
+    if kind == "huggingface":  # there a text is what stands at its start, where nothing of it has been read
+        said = json.loads((tmp_path / "written" / "config.json").read_text())
+        assert (said["architectures"], said["is_decoder"]) == (["BertLMHeadModel"], True)
+        assert not [name for name in again.weights if name.startswith(("encoder/pooler/", "next_sentence/"))]
+    with pytest.raises(UserError, match="cannot be causal"):
+        formats.write(written, str(tmp_path / "other"), "keras_hub")
+    assert not (tmp_path / "other").exists()

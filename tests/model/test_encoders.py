@@ -1,0 +1,105 @@
+"""Encoders that stand in the place of BERT's: what they see, what they learn, what they take from a checkpoint."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf.checkpoints import formats
+from bert_tf.errors import UserError
+from bert_tf.model import heads, weights
+from bert_tf.model.encoder import trimmed
+
+OTHERS = ("bilstm_on_top", "lstm", "static")
+ROW, CHANGED = [2, 7, 8, 9, 10, 3], [2, 7, 8, 20, 10, 3]
+
+
+def model_of(encoder, make=heads.Pretrainer, *arguments):
+    model = make(dataclasses.replace(tiny.CONFIG, encoder=encoder), *arguments)
+    weights.assign(model, tiny.random_weights(model))
+    return model
+
+
+def inputs_of(ids, lengths):
+    ids = tf.constant(ids, tf.int32)
+    return {"token_ids": ids, "segment_ids": tf.zeros_like(ids), "lengths": tf.constant(lengths, tf.int32)}
+
+
+def changed(tokens):
+    """Which tokens of the two rows differ."""
+    return (np.abs(tokens[0] - tokens[1]).max(-1) > 1e-6).tolist()
+
+
+def test_without_context_a_piece_is_what_it_is_everywhere():
+    tokens = model_of("static").encoder(inputs_of([ROW, CHANGED], [6, 6]))["tokens"].numpy()
+    assert changed(tokens) == [False, False, False, True, False, False]
+
+
+def test_each_language_model_sees_its_own_side_alone():
+    inputs, encode = inputs_of([ROW, CHANGED], [6, 6]), model_of("lstm").encoder
+    left, right = (encode(inputs, places=tf.constant([range(side, 12, 2)] * 2))["tokens_at"].numpy() for side in (0, 1))
+    assert changed(left) == [False, False, False, True, True, True]
+    assert changed(right) == [True, True, True, True, False, False]
+    np.testing.assert_allclose(left + right, encode(inputs)["tokens"], atol=1e-6)
+
+
+def test_with_a_bilstm_on_top_every_token_and_the_text_depend_on_every_other():
+    outputs = model_of("bilstm_on_top").encoder(inputs_of([ROW, CHANGED], [6, 6]), return_hidden_states=True)
+    assert changed(outputs["tokens"].numpy()) == [True] * 6
+    assert np.abs(outputs["pooled"][0] - outputs["pooled"][1]).max() > 1e-3
+
+
+@pytest.mark.parametrize("encoder", ("bert", *OTHERS))
+def test_the_last_states_are_what_heads_read_and_there_are_as_many_as_the_configuration_says(encoder):
+    model = model_of(encoder)
+    outputs = model.encoder(inputs_of([ROW, CHANGED], [6, 6]), return_hidden_states=True)
+    np.testing.assert_array_equal(outputs["hidden_states"][-1], outputs["tokens"])
+    assert len(outputs["hidden_states"]) == 1 + model.config.layers_with_states
+
+
+@pytest.mark.parametrize("encoder", OTHERS)
+def test_padding_changes_nothing(encoder):
+    encode = model_of(encoder).encoder
+    short = encode(inputs_of([[2, 7, 3]], [3]))
+    batch = inputs_of([[2, 7, 3, 0, 0, 0], ROW], [3, 6])
+    for long in (encode(batch), tf.function(encode)(trimmed(batch))):
+        np.testing.assert_allclose(long["pooled"][:1], short["pooled"], atol=1e-5)
+        np.testing.assert_allclose(long["tokens"][0, :3], short["tokens"][0], atol=1e-5)
+
+
+@pytest.mark.parametrize("encoder", OTHERS)
+@pytest.mark.parametrize("head", [lambda config: heads.Classifier(config, 3), heads.SpanFinder, heads.Pretrainer])
+def test_every_head_learns_on_every_encoder(encoder, head):
+    model = model_of(encoder, head)
+    inputs = {**inputs_of([ROW, CHANGED], [6, 6]), "masked_lm_positions": tf.constant([[1, 3], [2, 4]])}
+    trained = weights.variables(model)
+
+    @tf.function
+    def gradients():
+        with tf.GradientTape() as tape:
+            outputs = model(trimmed(inputs), seed=tf.constant([1, 2]))
+            loss = tf.add_n([tf.reduce_sum(tf.nn.log_softmax(x)[..., 0]) for x in outputs.values()])
+        return tape.gradient(loss, list(trained.values()))
+
+    found = dict(zip(trained, gradients(), strict=True))
+    assert "encoder/embeddings/token_table" not in found or encoder != "static"
+    of_encoder = [x for name, x in found.items() if name.startswith("encoder/") and "pooler" not in name]
+    assert all(x is not None and float(tf.reduce_max(tf.abs(tf.convert_to_tensor(x)))) > 0 for x in of_encoder)
+    assert of_encoder or encoder == "static"
+
+
+def test_what_a_bert_has_for_an_encoder_is_taken_and_other_formats_refuse_what_they_have_not(tmp_path):
+    bert = model_of("bert")
+    arrays = tiny.random_weights(bert)
+    for encoder, loaded in (("static", 3), ("bilstm_on_top", len([n for n in arrays if n.startswith("encoder/")]))):
+        report = weights.assign(model_of(encoder, heads.Classifier, 2), arrays)
+        assert len(report.loaded) == loaded, encoder
+    config = dataclasses.replace(tiny.CONFIG, encoder="lstm")
+    written = formats.Checkpoint(config=config, weights=tiny.random_weights(model_of("lstm")))
+    with pytest.raises(UserError, match="has no encoder 'lstm'.*native"):
+        formats.write(written, str(tmp_path / "other"), "huggingface")
+    formats.write(written, str(tmp_path / "native"), "native")
+    again = formats.read(str(tmp_path / "native"))
+    assert again.config == config and again.weights.keys() == written.weights.keys()

@@ -1,0 +1,159 @@
+"""Gradients that are written out are those that TensorFlow derives, in float32 and within the noise of bfloat16.
+
+Narrow rows and wide ones: these are compiled, and filled up to a number of rows that is often seen.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.model import fused_ops, xla_rowwise
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DRAWS = np.random.default_rng(0)
+WIDTHS = (24, 400)
+X, UPSTREAM = (DRAWS.normal(size=(65, 400)).astype(np.float32) * size for size in (2, 1))
+GAMMA, BETA = (DRAWS.normal(size=400).astype(np.float32) for _ in range(2))
+NOISE = {"float32": 3e-6, "bfloat16": 0.03}  # as a share of the largest number
+
+
+def plain_norm(x, gamma, beta):
+    mean, variance = tf.nn.moments(x, -1, keepdims=True)
+    return (x - mean) * (tf.math.rsqrt(variance + 1e-6) * gamma) + beta
+
+
+def value_and_gradients(function, arguments):
+    """In a graph that does not know how many rows there will be, as in training."""
+    specs = [tf.TensorSpec([None, *x.shape[1:]] if len(x.shape) > 1 else x.shape, x.dtype) for x in arguments]
+
+    @tf.function(input_signature=specs)
+    def run(*arguments):
+        with tf.GradientTape() as tape:
+            tape.watch(arguments)
+            value = function(*arguments)
+        return value, *tape.gradient(value, arguments, tf.cast(UPSTREAM[:, : value.shape[-1]], value.dtype))
+
+    return run(*arguments)
+
+
+def assert_near(found, expected, kind):
+    for one, other in zip(found, expected, strict=True):
+        one, other = (tf.cast(tensor, tf.float32).numpy() for tensor in (one, other))
+        np.testing.assert_allclose(one, other, atol=NOISE[kind] * np.abs(other).max())
+
+
+@pytest.mark.parametrize("kind", NOISE)
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", fused_ops.GELUS)
+def test_the_gelus_and_their_gradients_are_tensorflows(name, width, kind):
+    rounded = tf.cast(tf.constant(X[:, :width]), kind)
+    expected = value_and_gradients(
+        lambda x: tf.nn.gelu(x, approximate=name == "gelu_tanh"), [tf.cast(rounded, tf.float32)]
+    )
+    found = value_and_gradients(fused_ops.GELUS[name], [rounded])
+    assert {tensor.dtype for tensor in found} == {rounded.dtype}
+    assert_near(found, expected, kind)
+
+
+@pytest.mark.parametrize("kind", NOISE)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_normalised_token_and_its_gradients_are_tensorflows(width, kind):
+    rounded = tf.cast(tf.constant(X[:, :width]), kind)
+    weights = [tf.constant(GAMMA[:width]), tf.constant(BETA[:width])]
+    expected = value_and_gradients(plain_norm, [tf.cast(rounded, tf.float32), *weights])
+    found = value_and_gradients(lambda *given: fused_ops.layer_norm(*given, 1e-6), [rounded, *weights])
+    assert [tensor.dtype.name for tensor in found] == [kind, kind, "float32", "float32"]
+    assert_near(found, expected, kind)
+
+
+@pytest.mark.parametrize("name", fused_ops.GELUS)
+def test_a_gelu_far_from_zero_is_the_number_or_nothing(name):
+    value, slope = value_and_gradients(
+        lambda x: tf.broadcast_to(fused_ops.GELUS[name](x), [65, 24]), [tf.constant([[-40.0] * 12 + [40.0] * 12])]
+    )
+    np.testing.assert_array_equal(value[0], [0.0] * 12 + [40.0] * 12)
+    np.testing.assert_allclose(slope[0], np.where(np.arange(24) < 12, 0, UPSTREAM[:, :24].sum(0)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", NOISE)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_what_is_dropped_out_has_no_gradient_and_the_rest_is_larger(width, kind):
+    rounded, onto = (tf.cast(tf.constant(x[:, :width]), kind) for x in (X, GAMMA * X))
+    lanes = tf.constant(DRAWS.integers(0, fused_ops.LANE, [65, width]), tf.uint16)
+    factor = (lanes.numpy() >= 0.25 * fused_ops.LANE) / 0.75
+    expected = value_and_gradients(lambda x, onto: x * factor + onto, [tf.cast(x, tf.float32) for x in (rounded, onto)])
+    found = value_and_gradients(lambda x, onto: fused_ops.dropped(x, lanes, 0.25, onto, width=width), [rounded, onto])
+    assert_near(found, expected, kind)
+    alone = fused_ops.dropped(rounded, lanes, 0.25, width=width)
+    assert_near([alone], [tf.cast(rounded, tf.float32) * factor], kind)
+    assert not np.any(tf.cast(alone, tf.float32).numpy()[factor == 0])
+
+
+@pytest.mark.parametrize("kind", NOISE)
+def test_the_gradient_of_a_bias_is_tensorflows(kind):
+    given = [tf.cast(tf.constant(x), kind) for x in (X, BETA)]
+    expected = value_and_gradients(tf.nn.bias_add, [tf.cast(x, tf.float32) for x in given])
+    assert_near(value_and_gradients(fused_ops.bias_add, given), expected, kind)
+
+
+@pytest.mark.parametrize("has_onednn", [True, False])
+@pytest.mark.parametrize("kind", NOISE)
+def test_tokens_whose_number_is_known_are_normalised_alike(kind, has_onednn, monkeypatch):
+    monkeypatch.setattr(xla_rowwise, "has_onednn", lambda: has_onednn)
+    weights = [tf.constant(GAMMA), tf.constant(BETA)]
+    x = tf.cast(tf.constant(X), kind)
+    any_number = tf.function(
+        lambda x: fused_ops.normalise(x, *weights, 1e-6), input_signature=[tf.TensorSpec([None, 400], kind)]
+    )
+    assert_near([any_number(x)], [fused_ops.normalise(x, *weights, 1e-6)], kind)
+    assert any_number(x[:0]).shape == (0, 400)
+
+
+ONE_OPERATION = """
+import tensorflow as tf
+from tensorflow.python.eager import context
+from bert_tf import gradients
+
+gamma, beta = tf.linspace(0.5, 2.0, 400), tf.linspace(-1.0, 1.0, 400)
+run = tf.function(lambda x: gradients.normalise(x, gamma, beta, 1e-6), input_signature=[tf.TensorSpec([None, 400])])
+with context.collect_graphs(optimized=True) as graphs:  # a new TensorFlow may not find the pattern any more
+    run(tf.ones([65, 400]))
+print("_MklLayerNorm" in {node.op for graph in graphs for node in graph.node})
+"""
+
+
+def test_with_onednn_one_operation_normalises_tokens_on_a_cpu():
+    onednn = {"TF_ENABLE_ONEDNN_OPTS": "1", "PYTHONPATH": str(ROOT)}  # not every CPU has it by itself
+    command = [sys.executable, "-c", ONE_OPERATION]
+    done = subprocess.run(command, env={**os.environ, **onednn}, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
+def test_rows_are_filled_up_by_an_eighth_at_most():
+    for rows in (*range(8, 200), 1000, 4097):
+        (_, more), *_ = xla_rowwise._paddings(tf.constant([rows, 3]))[0].numpy()
+        assert 0 <= more <= rows / 8
+
+
+def operations_of_layer_norm():
+    specs = [tf.TensorSpec([None, 400]), tf.TensorSpec([400]), tf.TensorSpec([400])]
+    traced = tf.function(lambda *x: fused_ops.layer_norm(*x, 1e-6), input_signature=specs).get_concrete_function()
+    return {operation.type for operation in traced.graph.get_operations()}
+
+
+def test_where_a_gpu_is_visible_no_operation_is_used_that_onednn_rewrites_for_cpus(monkeypatch):
+    monkeypatch.setattr(xla_rowwise, "has_onednn", lambda: True)
+    assert "FusedBatchNormV3" in operations_of_layer_norm()
+    physical = tf.config.list_physical_devices
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["GPU:0"] if kind == "GPU" else physical(kind))
+    assert "FusedBatchNormV3" not in operations_of_layer_norm()
+    assert_near(
+        value_and_gradients(lambda *x: fused_ops.layer_norm(*x, 1e-6), [tf.constant(x) for x in (X, GAMMA, BETA)]),
+        value_and_gradients(plain_norm, [tf.constant(x) for x in (X, GAMMA, BETA)]),
+        "float32",
+    )

@@ -1,0 +1,198 @@
+"""The encoder and its heads against the NumPy statement of BERT."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import oracle
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf.errors import UserError
+from bert_tf.model import weights
+from bert_tf.model.heads import SpanFinder, TokenClassifier
+from bert_tf.model.layers import lanes
+
+
+@pytest.mark.parametrize("activation", ["gelu_erf", "gelu_tanh", "relu"])
+def test_every_layer_and_every_attention_probability_equals_the_oracle(activation):
+    config = dataclasses.replace(tiny.CONFIG, hidden_act=activation)
+    model, arrays = tiny.pretrainer(config)
+    batch = tiny.batch()
+    expected = oracle.encode(arrays, config, batch["token_ids"], batch["segment_ids"], batch["lengths"])
+    given = model.encoder(tiny.tensors(batch), return_hidden_states=True, return_attention=True)
+    used = np.arange(12) < batch["lengths"][:, None]  # [B, T]
+    assert len(given["hidden_states"]) == 3 and len(given["attention_probabilities"]) == 2
+    for ours, theirs in zip(given["hidden_states"], expected["hidden_states"], strict=True):
+        np.testing.assert_allclose(ours.numpy()[used], theirs[used], atol=1e-5)
+    for ours, theirs in zip(given["attention_probabilities"], expected["attention_probabilities"], strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+    np.testing.assert_allclose(given["pooled"], expected["pooled"], atol=1e-5)
+
+
+def test_the_logits_of_both_heads_equal_the_oracle():
+    model, arrays = tiny.pretrainer()
+    batch = tiny.batch()
+    expected = oracle.pretraining_logits(arrays, tiny.CONFIG, batch)
+    given = model(tiny.tensors(batch))
+    assert given["masked_lm_logits"].shape == (4, 3, 30)
+    for name in ("masked_lm_logits", "next_sentence_logits"):
+        np.testing.assert_allclose(given[name], expected[name], atol=2e-5)
+
+
+def test_packed_texts_give_what_each_gives_alone():
+    model, _ = tiny.pretrainer()
+    first, second = [5, 6, 7, 8], [9, 10, 11]
+    packed = model.encoder(
+        {
+            "token_ids": tf.constant([first + second + [0]]),
+            "segment_ids": tf.zeros([1, 8], tf.int32),
+            "positions": tf.constant([[0, 1, 2, 3, 0, 1, 2, 0]]),
+            "text_numbers": tf.constant([[1, 1, 1, 1, 2, 2, 2, 0]]),
+        }
+    )["tokens"][0]
+    for text, place in ((first, slice(0, 4)), (second, slice(4, 7))):
+        alone = model.encoder(
+            {
+                "token_ids": tf.constant([text]),
+                "segment_ids": tf.zeros([1, len(text)], tf.int32),
+                "lengths": tf.constant([len(text)]),
+            }
+        )["tokens"][0]
+        np.testing.assert_allclose(packed[place], alone, atol=1e-5)
+
+
+def test_padding_changes_nothing():
+    model, _ = tiny.pretrainer()
+    batch = tiny.tensors(tiny.batch())
+    wide = {name: tf.pad(batch[name], [[0, 0], [0, 0]]) for name in ("token_ids", "segment_ids")}
+    narrow = {**batch, **{name: wide[name][:1, : int(batch["lengths"][0])] for name in wide}}
+    narrow = {name: value[:1] for name, value in narrow.items()}
+    one = model(narrow)["masked_lm_logits"]
+    np.testing.assert_allclose(one, model(batch)["masked_lm_logits"][:1], atol=1e-5)
+
+
+def test_dropout_follows_its_seed_and_there_is_none_without():
+    model, _ = tiny.pretrainer(
+        dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
+    )
+    batch = tiny.tensors(tiny.batch())
+    logits = [model(batch, seed=seed)["next_sentence_logits"].numpy() for seed in ([1, 2], [1, 2], [1, 3], None, None)]
+    np.testing.assert_array_equal(logits[0], logits[1])
+    np.testing.assert_array_equal(logits[3], logits[4])
+    assert np.abs(logits[0] - logits[2]).max() > 1e-3 and np.abs(logits[0] - logits[3]).max() > 1e-3
+
+
+def test_dropout_keeps_the_mean_and_layers_drop_different_places():
+    config = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.25, hidden_size=64, num_attention_heads=4)
+    model, _ = tiny.pretrainer(config)
+    layer = model.encoder.layers[0]
+    layout = model.encoder.layout(
+        {"token_ids": tf.zeros([40, 12], tf.int32), "lengths": tf.fill([40], 12)}, seed=[3, 4]
+    )
+    ones = tf.ones([480, 64])
+    first, second = layer.attention_dropout(ones, layout=layout), layer.feed_forward_dropout(ones, layout=layout)
+    assert abs(float(tf.reduce_mean(first)) - 1) < 0.02
+    assert abs(float(tf.reduce_mean(tf.cast(first == 0, tf.float32))) - 0.25) < 0.01
+    assert float(tf.reduce_mean(tf.cast((first == 0) & (second == 0), tf.float32))) == pytest.approx(0.0625, abs=0.01)
+
+
+def test_two_lanes_of_every_word_of_random_bits_are_alike_and_independent():
+    drawn = lanes(tf.zeros([401, 501]), tf.constant([1, 2])).numpy()
+    assert drawn.dtype == np.uint16 and drawn.shape == (401, 501)
+    pairs = drawn.reshape(-1)[: 2 * (drawn.size // 2)].reshape(-1, 2) / 65535
+    np.testing.assert_allclose(pairs.mean(0), 0.5, atol=0.005)
+    np.testing.assert_allclose(pairs.std(0), 12**-0.5, atol=0.005)
+    assert abs(np.corrcoef(pairs.T)[0, 1]) < 0.01
+    inside = tf.function(lambda x: lanes(x, tf.constant([1, 2])), input_signature=[tf.TensorSpec([None, 501])])
+    np.testing.assert_array_equal(inside(tf.zeros([401, 501])), drawn)
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision_keeps_float32_weights_and_logits_near_float32(policy):
+    exact, arrays = tiny.pretrainer()
+    mixed, _ = tiny.pretrainer(dtype=policy)
+    batch = tiny.tensors(tiny.batch())
+    given, expected = mixed(batch), exact(batch)
+    assert {variable.dtype for variable in mixed.variables} == {"float32"}
+    for name in expected:
+        assert given[name].dtype == tf.float32
+        difference = np.abs(given[name] - expected[name]).max()
+        assert 0 < difference < 0.15, "equal would mean that nothing was computed in the lower precision"
+
+
+def test_a_keras_file_gives_the_model_back(tmp_path):
+    model, _ = tiny.pretrainer()
+    model.save(tmp_path / "model.keras")
+    batch = tiny.tensors(tiny.batch())
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again(batch)["masked_lm_logits"], model(batch)["masked_lm_logits"])
+
+
+def test_canonical_names_cover_every_variable_once():
+    model, arrays = tiny.pretrainer()
+    assert len(arrays) == len(model.variables) == 2 * 12 + 5 + 2 + 5 + 2
+    assert arrays["encoder/layers/1/attention/query_key_value/kernel"].shape == (16, 48)
+    assert arrays["masked_lm/output_bias"].shape == (30,)
+
+
+def test_weights_of_another_vocabulary_or_shape_are_refused_with_both_numbers_and_nothing_is_assigned():
+    model, arrays = tiny.pretrainer()
+    other = {**arrays, "encoder/embeddings/token_table": np.zeros((31, 16), np.float32)}
+    other["encoder/pooler/bias"] = np.full(16, 9, np.float32)
+    with pytest.raises(UserError, match="vocabulary of 31 pieces and the model one of 30"):
+        weights.assign(model, other)
+    np.testing.assert_array_equal(model.encoder.pooler.bias, arrays["encoder/pooler/bias"])
+    with pytest.raises(UserError, match=r"encoder/pooler/bias has the shape \(3,\) in the checkpoint and \(16,\)"):
+        weights.assign(model, {"encoder/pooler/bias": np.zeros(3)})
+
+
+def test_the_load_report_names_what_is_fresh_and_what_is_unused():
+    model, arrays = tiny.pretrainer()
+    del arrays["next_sentence/bias"]
+    report = weights.assign(model, {**arrays, "adapter/kernel": np.zeros(2)})
+    assert report.fresh == ["next_sentence/bias"] and report.unused == ["adapter/kernel"]
+    assert len(report.loaded) == 37 and "fresh   next_sentence/bias" in str(report)
+
+
+def test_a_head_is_taken_whole_or_not_at_all():
+    model = TokenClassifier(tiny.CONFIG, 3)
+    kernel, bias = np.ones((16, 3), np.float32), np.ones(3, np.float32)
+    encoder = {"encoder/pooler/bias": np.zeros(16, np.float32)}
+    for head in (
+        {"classifier/kernel": np.ones((8, 3), np.float32), "classifier/bias": bias},  # of other vectors
+        {"classifier/kernel": kernel, "classifier/bias": bias, "lstm/forwards/0/kernel": kernel},  # on a BiLSTM
+        {"classifier/kernel": kernel},
+    ):
+        report = weights.compared(model, {**encoder, **head})
+        assert report.loaded == ["encoder/pooler/bias"]
+    report = weights.compared(model, {**encoder, "classifier/kernel": kernel, "classifier/bias": bias})
+    assert len(report.loaded) == 3
+    another = {"span/kernel": np.ones((16, 2), np.float32)}  # a head of its own beside it
+    report = weights.compared(model, {**encoder, **another, "classifier/kernel": kernel, "classifier/bias": bias})
+    assert len(report.loaded) == 3 and report.unused == ["span/kernel"]
+
+
+def test_initial_weights_follow_the_original():
+    keras.utils.set_random_seed(1)
+    from bert_tf.config.bert_config import BertConfig
+    from bert_tf.model.heads import Pretrainer
+
+    for name, variable in weights.named(Pretrainer(BertConfig.of_size("tiny", vocab_size=3000))).items():
+        values = np.asarray(variable)
+        if name.endswith(("kernel", "table")):
+            assert np.abs(values).max() <= 0.04 + 1e-6, "cut off at two deviations"
+            if values.size > 10000:
+                assert values.std() == pytest.approx(0.02 * 0.88, rel=0.05)  # what is left of 0.02 by the cut
+        else:
+            assert np.all(values == (1 if name.endswith("gamma") else 0))
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "bfloat16"])
+def test_what_a_head_answers_is_not_rounded_to_the_precision_of_the_encoder(policy):
+    model = SpanFinder(tiny.CONFIG, dtype=policy)
+    weights.assign(model, tiny.random_weights(model))
+    inputs = {"token_ids": tf.fill([2, 9], 7), "segment_ids": tf.zeros([2, 9], tf.int32), "lengths": tf.fill([2], 9)}
+    logits = model(inputs)["start_logits"].numpy()
+    assert (logits != tf.cast(tf.cast(logits, tf.bfloat16), tf.float32).numpy()).all()

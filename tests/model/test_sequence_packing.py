@@ -1,0 +1,166 @@
+"""Several texts in a row: where they lie, and that nothing else differs."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf.model import heads, weights
+from bert_tf.model.encoder import trimmed
+from bert_tf.model.sequence_packing import Packing, filled_up, fitted, width_for
+
+LENGTHS = [3, 9, 0, 4, 2, 5, 3, 1]
+SLOTS = 12
+
+
+def inputs_of(lengths, slots=SLOTS, seed=1):
+    """Random texts of these lengths."""
+    draws = np.random.default_rng(seed)
+    used = np.arange(slots) < np.array(lengths)[:, None]
+    return {
+        "token_ids": tf.constant(np.where(used, draws.integers(5, tiny.CONFIG.vocab_size, used.shape), 0), tf.int32),
+        "segment_ids": tf.constant(np.where(used, draws.integers(0, 2, used.shape), 0), tf.int32),
+        "lengths": tf.constant(lengths, tf.int32),
+    }
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_longest_text_comes_first_and_each_into_the_first_row_with_room(compiled):
+    fit = tf.function(fitted) if compiled else fitted
+    starts, rows, fullest = fit(tf.constant(LENGTHS), tf.constant([9, 15]))
+    # 9 | 5 4 | 3 3 2 1, and 9 5 1 | 4 3 3 2
+    assert starts.numpy().tolist() == [[18, 0, 0, 14, 24, 9, 21, 26], [19, 0, 0, 15, 25, 9, 22, 14]]
+    assert (rows.numpy().tolist(), fullest.numpy().tolist()) == ([3, 2], [9, 15])
+    starts, rows, fullest = fit(tf.constant([0, 0]), tf.constant([1]))
+    assert [x.numpy().tolist() for x in (starts, rows, fullest)] == [[[0, 0]], [1], [0]]
+
+
+def test_rows_hold_every_token_once_with_its_place_in_its_text():
+    packing = Packing.of(tf.constant([2, 3, 1]), 4, tf.constant(3))
+    inputs = {"token_ids": tf.constant([[1, 2, 0, 0], [3, 4, 5, 0], [6, 0, 0, 0]])}
+    rows = packing.rows({**inputs, "segment_ids": inputs["token_ids"] % 2})
+    assert rows["token_ids"].numpy().tolist() == [[3, 4, 5], [1, 2, 6]]
+    assert rows["segment_ids"].numpy().tolist() == [[1, 0, 1], [1, 0, 0]]
+    assert rows["positions"].numpy().tolist() == [[0, 1, 2], [0, 1, 0]]
+    assert rows["text_numbers"].numpy().tolist() == [[2, 2, 2], [1, 1, 3]]
+    assert packing.slots(tf.constant([[0], [2], [0]])).numpy().tolist() == [[3], [2], [5]]
+
+
+def test_rows_have_the_width_that_costs_least():
+    assert width_for(tf.constant([10] * 8)) == 10
+    assert width_for(tf.constant([10] * 4 + [2] * 4)) == 12
+    assert width_for(tf.constant([100] + [2] * 20)) == 140, "one row, no wider than what is in it"
+    assert width_for(tf.constant([250] * 5 + [10] * 3)) == 260, "not so wide that none of the long ones has company"
+    assert width_for(tf.constant([0, 0])) == 1
+    assert width_for(tf.constant([55] * 20 + [9] * 20)) == 64, "a multiple of 16 takes less time"
+
+
+def test_many_rows_are_filled_up_to_whole_blocks_where_that_takes_few():
+    assert [int(filled_up(rows, 64)) for rows in (3, 50, 51)] == [3, 50, 52]
+    assert [int(filled_up(rows, 48)) for rows in (66, 121)] == [66, 128]
+    assert [int(filled_up(9, width)) for width in (288, 308)] == [9, 9], "twelve would be a third more"
+
+
+def test_packing_leaves_out_most_of_the_padding_of_short_texts_beside_a_long_one():
+    lengths = tf.constant(np.random.default_rng(0).integers(3, 20, 31).tolist() + [60])
+    packing = Packing.of(lengths, 64, width_for(lengths))
+    slots, used = tf.size(packing.sources).numpy(), tf.reduce_sum(lengths).numpy()
+    assert used <= slots < 1.15 * used
+    assert used < 0.3 * 32 * 60  # of the slots when padded to the longest
+
+
+def model_of(make):
+    model = make(tiny.CONFIG)
+    weights.assign(model, tiny.random_weights(model))
+    return model
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_packed_texts_are_encoded_as_padded_ones(compiled):
+    encoder = model_of(lambda config: heads.Classifier(config, 2)).encoder
+    encode = lambda inputs: encoder(inputs, return_hidden_states=True)  # noqa: E731
+    padded = inputs_of(LENGTHS)
+    packed = trimmed(padded)
+    assert packed["row_width"] == 9 and packed["token_ids"].shape == [8, 9]
+    given, expected = (tf.function(encode) if compiled else encode)(packed), encode(padded)
+    used = np.arange(9) < np.array(LENGTHS)[:, None]
+    for name in ("tokens", "hidden_states"):
+        for ours, plain in zip(tf.nest.flatten(given[name]), tf.nest.flatten(expected[name]), strict=True):
+            np.testing.assert_allclose(ours.numpy()[used], plain.numpy()[:, :9][used], atol=1e-5)
+    has_text = np.array(LENGTHS) > 0
+    np.testing.assert_allclose(given["pooled"].numpy()[has_text], expected["pooled"].numpy()[has_text], atol=1e-5)
+
+
+@pytest.mark.parametrize("packs", [False, True])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_tokens_that_are_asked_for_by_their_places_are_the_same_and_the_rest_is_not_computed(packs, is_causal):
+    config = dataclasses.replace(tiny.CONFIG, is_causal=is_causal)
+    encoder = model_of(lambda _: heads.Classifier(config, 2)).encoder
+    inputs = inputs_of([3, 9, 4, 2])
+    expected = encoder(inputs)
+    widths = []
+    last = encoder.layers[-1].feed_forward.expand
+    before, last.call = last.call, lambda x, **given: widths.append(x.shape[0]) or before(x, **given)
+    given = encoder(trimmed(inputs) if packs else inputs, places=tf.constant([[1, 2], [8, 0], [3, 3], [1, 1]]))
+    assert widths == [4 * 3]
+    wanted = expected["tokens"].numpy()[np.arange(4)[:, None], [[1, 2], [8, 0], [3, 3], [1, 1]]]
+    np.testing.assert_allclose(given["tokens_at"], wanted, atol=1e-5)
+    np.testing.assert_allclose(given["pooled"], expected["pooled"], atol=1e-5)
+    alone = encoder(inputs, places=tf.zeros([4, 0], tf.int32))
+    assert alone["tokens_at"].shape == [4, 0, config.hidden_size]
+    np.testing.assert_allclose(alone["pooled"], expected["pooled"], atol=1e-5)
+
+
+def test_tokens_can_be_asked_for_of_an_encoder_without_layers():
+    encoder = heads.Classifier(dataclasses.replace(tiny.CONFIG, num_hidden_layers=0), 2).encoder
+    inputs = inputs_of([3, 9])
+    given = encoder(inputs, places=tf.constant([[1], [8]]))
+    np.testing.assert_array_equal(given["tokens_at"][1, 0], encoder(inputs)["tokens"][1, 8])
+
+
+def pretraining_loss(model, inputs):
+    outputs = model({**inputs, "masked_lm_positions": tf.constant([[0, 2]] * 8)})
+    known = tf.cast(inputs["lengths"] > 2, tf.float32)
+    return tf.reduce_sum(outputs["masked_lm_logits"][:, :, 7] * known[:, None]) + tf.reduce_sum(
+        outputs["next_sentence_logits"][:, 1] * known
+    )
+
+
+def span_loss(model, inputs):
+    outputs = model(inputs)
+    return tf.reduce_sum(outputs["start_logits"][:2, :3] - 2 * outputs["end_logits"][:2, :3])
+
+
+def choice_loss(model, inputs):
+    shapes = {"token_ids": [4, 2, -1], "segment_ids": [4, 2, -1], "lengths": [4, 2]}
+    inputs = inputs | {name: tf.reshape(inputs[name], shape) for name, shape in shapes.items()}
+    return tf.reduce_sum(model(inputs)["logits"] * [[1.0, 2.0], [0.0, 1.0], [1.0, 0.0], [2.0, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("make", "loss"),
+    [
+        (heads.Pretrainer, pretraining_loss),
+        (heads.SpanFinder, span_loss),
+        (heads.MultipleChoice, choice_loss),
+        (heads.Regressor, lambda model, inputs: tf.reduce_sum(model(inputs)["values"] * tf.cast(LENGTHS, tf.float32))),
+    ],
+    ids=["pretraining", "span", "choice", "regression"],
+)
+def test_loss_and_gradients_of_packed_texts_are_those_of_padded_ones(make, loss):
+    model = model_of(make)
+    trained = list(weights.variables(model).values())
+
+    def learned(inputs):
+        with tf.GradientTape() as tape:
+            value = loss(model, inputs)
+        return value, [tf.convert_to_tensor(x) for x in tape.gradient(value, trained) if x is not None]
+
+    padded = inputs_of(LENGTHS)
+    (given, gradients), (expected, plain) = tf.function(learned)(trimmed(padded)), learned(padded)
+    np.testing.assert_allclose(given, expected, rtol=1e-5)
+    assert len(gradients) == len(plain) > 20
+    for ours, theirs in zip(gradients, plain, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-5)

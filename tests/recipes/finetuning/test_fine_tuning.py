@@ -1,0 +1,223 @@
+"""What fine-tuning does around the loop: layers that are frozen, weights of another head, what flags need."""
+
+import dataclasses
+import types
+
+import numpy as np
+import pytest
+import tiny
+
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.train_config import FineTuningConfig, TrainConfig
+from bert_tf.errors import UserError
+from bert_tf.model import heads, weights
+from bert_tf.recipes.finetuning import fine_tuning
+from bert_tf.recipes.initialization import StartingPoint
+from bert_tf.runtime import memory_estimate
+from bert_tf.training import distribute
+from bert_tf.training.run_directory import RunFolder, read_json
+from bert_tf.training.train_step import Learner
+
+CONFIG = FineTuningConfig(train_batch_size=4, learning_rate=0.05, num_train_steps=9, num_warmup_steps=0)
+
+
+def options(**changes):
+    """The flags that these parts read, as run_classifier.py has them."""
+    asked = {
+        "optimizer": "auto",
+        "warmup_proportion": 0.1,
+        "do_train": True,
+        "do_eval": True,
+        "init_checkpoint": "there",
+    }
+    asked |= {"max_seq_length": 128, "do_predict": False}
+    computed = {"num_train_steps", "num_warmup_steps", "max_eval_steps", "num_train_examples", "evaluates"}
+    rest = {field.name: field.default for field in dataclasses.fields(FineTuningConfig) if field.name not in computed}
+    return types.SimpleNamespace(**{**rest, **asked, **changes})
+
+
+def learner(replicas=1, **changes):
+    strategy = distribute.create_strategy("auto", num_logical_devices=replicas)
+    with strategy.scope():
+        return Learner(tiny.task(), tiny.pretrainer()[0], dataclasses.replace(CONFIG, **changes), strategy)
+
+
+def test_frozen_weights_stay_bitwise_have_no_slots_and_are_saved_all_the_same():
+    ours = learner(num_frozen_layers=1)
+    before = {name: variable.numpy() for name, variable in ours.variables.items()}
+    for seed in range(2):
+        ours.step(tiny.tensors(tiny.batch(seed=seed)))
+    frozen = [name for name in before if name.startswith(("encoder/embeddings/", "encoder/layers/0/"))]
+    changed = [name for name, variable in ours.variables.items() if not np.array_equal(variable.numpy(), before[name])]
+    assert changed == [name for name in before if name not in frozen]
+    assert len(ours.optimizer.m) == len(ours.optimizer.v) == len(before) - len(frozen)
+    assert ours.state()["weights"].keys() == before.keys()
+
+
+def test_with_every_layer_frozen_and_their_rate_lowered_only_the_head_learns():
+    ours = learner(num_frozen_layers=2, layerwise_learning_rate_decay=0.5)
+    assert {name.split("/")[0] for name in ours.trained if not name.startswith("encoder/pooler")} == {
+        "masked_lm",
+        "next_sentence",
+    }
+
+
+@pytest.mark.parametrize(
+    "changes, expected",
+    [
+        ({"num_frozen_layers": -1}, "num_frozen_layers is -1; expected 0 or more"),
+        ({"eval_steps": -1}, "eval_steps is -1; expected 0 or more"),
+        ({"early_stop_patience": -2}, "early_stop_patience is -2; expected 0 or more"),
+        ({"layerwise_learning_rate_decay": 0.0}, "layerwise_learning_rate_decay is 0.0; expected more than 0, up to 1"),
+        ({"layerwise_learning_rate_decay": 1.5}, "expected more than 0, up to 1"),
+    ],
+)
+def test_numbers_that_no_fine_tuning_can_work_with_are_refused(changes, expected):
+    with pytest.raises(UserError, match=expected):
+        fine_tuning.train_config(options(**changes), 100, 10)
+
+
+def test_the_defaults_of_fine_tuning_are_what_pre_training_does():
+    own = {field.name for field in dataclasses.fields(FineTuningConfig)} - {
+        f.name for f in dataclasses.fields(TrainConfig)
+    }
+    assert {name: getattr(TrainConfig(), name) for name in own} == {
+        name: getattr(FineTuningConfig(), name) for name in own
+    }
+
+
+def test_with_few_examples_the_bias_is_corrected_and_it_is_said(capsys):
+    few, many = (fine_tuning.train_config(options(), examples, 10) for examples in (9_999, 10_000))
+    assert (few.optimizer, many.optimizer) == ("adamw_corrected", "adamw")
+    fine_tuning.announce(options(), few)
+    fine_tuning.announce(options(), many)
+    assert capsys.readouterr().out.splitlines() == [
+        "Training on 9,999 examples, 10 steps, adamw_corrected "
+        "(Adam with bias correction, as there are fewer than 10,000 examples)",
+        "Training on 10,000 examples, 10 steps, adamw",
+    ]
+
+
+def task(known=True, **changes):
+    split = types.SimpleNamespace(is_known=known)
+    values = {"name": "glue/ax", "criterion": "accuracy", "eval_splits": {"": "dev"}, "source": lambda name: split}
+    return types.SimpleNamespace(**{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    "flags, given, several, expected",
+    [
+        ({"eval_steps": 5, "do_eval": False}, {}, False, "eval_steps was given, .* but do_eval is off"),
+        ({"keep_best": True}, {"criterion": ""}, False, "keep_best was given, .* but glue/ax has none"),
+        ({"early_stop_patience": 2}, {"known": False}, False, "needs labels in the development set"),
+        ({"do_eval": False}, {}, True, "num_seeds or a grid was given, .* but do_eval is off"),
+        ({"do_train": False}, {}, True, "num_seeds and grids go with training"),
+    ],
+)
+def test_what_is_to_be_evaluated_on_must_be_there(flags, given, several, expected):
+    with pytest.raises(UserError, match=expected):
+        fine_tuning.expect_evaluation(options(**flags), task(**given), several=several)
+
+
+def test_nothing_is_needed_where_nothing_is_asked_for():
+    fine_tuning.expect_evaluation(options(do_eval=False), task(criterion=""), several=False)
+
+
+def classifier(size):
+    return heads.Classifier(tiny.CONFIG, size=size)
+
+
+def start_of(model, without=()):
+    arrays = {name: value for name, value in tiny.random_weights(model).items() if not name.startswith(without or "-")}
+    return StartingPoint(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays)
+
+
+def test_a_head_of_another_size_is_drawn_anew_and_it_is_said(capsys):
+    model, start = classifier(3), start_of(classifier(2))
+    head = weights.variables(model)["classifier/kernel"].numpy()
+    fine_tuning.assign_weights(model, start, options())
+    said = capsys.readouterr().out
+    assert "2 refused" in said
+    assert "The head of there is of another task (classifier/kernel is (16, 2) there, (16, 3) here; " in said
+    assert np.array_equal(weights.variables(model)["classifier/kernel"].numpy(), head)
+
+
+@pytest.mark.parametrize(
+    "without, expected",
+    [((), r"classifier/kernel is \(16, 2\) there, \(16, 3\) here"), (("classifier",), "it has no ")],
+)
+def test_without_training_another_head_is_refused(without, expected):
+    with pytest.raises(UserError, match=expected) as caught:
+        fine_tuning.assign_weights(classifier(3), start_of(classifier(2), without), options(do_train=False))
+    assert caught.value.exit_code == 2
+
+
+def test_answers_in_a_text_need_no_pooler_which_hugging_face_does_not_save_but_their_head(capsys):
+    model = heads.SpanFinder(tiny.CONFIG)
+    fine_tuning.assign_weights(model, start_of(model, ("encoder/pooler",)), options(do_train=False))
+    assert "2 fresh" in capsys.readouterr().out
+    with pytest.raises(UserError, match="it has no span/kernel"):
+        fine_tuning.assign_weights(model, start_of(model, ("encoder/pooler", "span")), options(do_train=False))
+
+
+def headed(labels, size=2):
+    arrays = {
+        "classifier/kernel": np.arange(16.0 * size).reshape(16, size),
+        "classifier/bias": np.arange(float(size)),
+    }
+    return StartingPoint(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays, labels=labels)
+
+
+YES_NO = types.SimpleNamespace(labels=("no", "yes"), head=("classifier/kernel", 2))
+
+
+def test_a_head_whose_labels_stand_in_another_order_is_put_into_ours():
+    start = fine_tuning.with_head(options(do_train=False), headed(["YES", "no"]), YES_NO)
+    assert start.weights["classifier/bias"].tolist() == [1, 0]
+    assert start.weights["classifier/kernel"][0].tolist() == [1, 0]
+    assert start.labels == ["no", "yes"]
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], None, ["LABEL_0", "LABEL_1"]])
+def test_a_head_without_other_names_is_taken_as_it_is(labels):
+    start = headed(labels)
+    assert fine_tuning.with_head(options(do_train=False), start, YES_NO) is start
+
+
+@pytest.mark.parametrize(
+    "start, complaint",
+    [
+        (headed(["cat", "dog"]), "it tells cat, dog apart, not no, yes"),
+        (headed(["a", "b", "c"], 3), r"its head is \(16, 3\), expected \(16, 2\)"),
+        (dataclasses.replace(headed(None), weights={"encoder/x": np.zeros(1)}), "it has no classifier/kernel"),
+    ],
+)
+def test_a_head_of_another_task_is_refused_unless_it_is_trained(start, complaint):
+    with pytest.raises(UserError, match=complaint):
+        fine_tuning.with_head(options(do_train=False), start, YES_NO)
+    assert fine_tuning.with_head(options(), start, YES_NO) is start
+
+
+def test_memory_is_asked_for_before_the_work_and_choices_and_frozen_layers_count(monkeypatch):
+    monkeypatch.setattr(memory_estimate, "ACCELERATORS", ())
+    monkeypatch.setattr(memory_estimate, "of_machine", lambda: (2**34, 2**34))
+    start = StartingPoint(config=BertConfig.of_size("base", vocab_size=30522), vocabulary=None, lower_case=True)
+    flags = options(train_batch_size=64, precision="float32")
+    fine_tuning.expect_room(flags, start, types.SimpleNamespace(rows_an_example=1))
+    swag = types.SimpleNamespace(rows_an_example=4)
+    with pytest.raises(UserError, match="train_batch_size 64 .* and this machine has 16.0 GiB"):
+        fine_tuning.expect_room(flags, start, swag)
+    fine_tuning.expect_room(options(train_batch_size=64, num_frozen_layers=12), start, swag)
+    with pytest.raises(UserError, match="num_frozen_layers is 13, but the model has 12 layers"):
+        fine_tuning.expect_room(options(num_frozen_layers=13), start, swag)
+
+
+def test_a_collapsed_run_is_warned_about_by_its_folder_and_noted(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(fine_tuning.log, "propagate", True)
+    folder = RunFolder(str(tmp_path))
+    folder.open(name="tiny", flags={}, decisive={})
+    fine_tuning.warn_of_collapse(None, folder)
+    assert caplog.text == "" and read_json(tmp_path / "run.json")["collapsed"] is None
+    fine_tuning.warn_of_collapse("all 3 guesses are the same", folder)
+    assert f"{tmp_path} has collapsed: on the development set all 3 guesses are the same." in caplog.text
+    assert read_json(tmp_path / "run.json")["collapsed"] == "all 3 guesses are the same"

@@ -1,0 +1,89 @@
+"""`bert-tf export`: a run's export made anew from its checkpoint, and the runs that have none."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf.checkpoints import formats
+from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.cli import main
+from bert_tf.export import loaded_model
+from bert_tf.recipes.finetuning import finished_run
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
+WEIGHTS = tiny.pretrainer()[1]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The folder of a run of run_pretraining.py, as far as an export is made of it."""
+    folder = tmp_path_factory.mktemp("runs") / "pretraining"
+    given = Checkpoint(config=tiny.CONFIG, weights=WEIGHTS, vocabulary=PIECES, lower_case=True)
+    formats.write(given, str(folder), "native")
+    (folder / "run.json").write_text(json.dumps({"name": "pretraining", "flags": {"max_seq_length": 12}}))
+    return folder
+
+
+def test_the_export_of_pre_training_has_its_weights_and_replaces_another_only_when_asked(run, capsys):
+    assert main.main(["export", str(run), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "export": str(run / "export"), "task": "pretraining/mlm_nsp", "step": 0
+    }  # fmt: skip
+    saved = tf.train.load_checkpoint(str(run / "export" / "variables" / "variables"))
+    kept = [saved.get_tensor(name) for name in saved.get_variable_to_shape_map() if "OBJECT_GRAPH" not in name]
+    for name, array in WEIGHTS.items():
+        assert any(np.array_equal(array, one) for one in kept), name
+    assert loaded_model.about(run / "export") == {"task": "pretraining/mlm_nsp", "attention": False}
+    assert main.main(["export", str(run)]) == 2
+    assert "There is something at" in capsys.readouterr().err
+    assert main.main(["evaluate", str(run), "--file=a.tsv"]) == 2
+    assert "fills masks, and no file says what is right" in capsys.readouterr().err
+
+
+def without_run_json(folder):
+    (folder / "run.json").unlink()
+
+
+def without_weights(folder):
+    (folder / "model.safetensors").unlink()
+
+
+def full_of_other_things(folder):
+    (folder / "export").mkdir()
+    (folder / "export" / "mine.txt").write_text("mine")
+
+
+@pytest.mark.parametrize(
+    "spoil, expected",
+    [
+        (without_run_json, "is not the folder of a run: it holds no readable run.json"),
+        (without_weights, "has no checkpoint with its bert_config.json: train first"),
+        (full_of_other_things, "There is something at .*export already"),
+    ],
+)
+def test_what_has_no_export_is_said_in_a_line_and_nothing_is_written(spoil, expected, run, tmp_path, capsys):
+    shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("export"))
+    spoil(tmp_path / "run")
+    before = sorted(tmp_path.rglob("*"))
+    assert main.main(["export", str(tmp_path / "run"), "--overwrite"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and re.search(expected, said)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_texts_to_compare_on_are_made_for_every_form_of_input():
+    text, rows = tf.TensorSpec([None], tf.string, "text"), tf.TensorSpec([None, None], tf.string, "words")
+    choices = tf.TensorSpec([None, 4], tf.string, "choices")
+    signatures = {
+        "serving_default": tf.function(lambda text, choices: text, input_signature=[text, choices]),
+        "words": tf.function(lambda words: words, input_signature=[rows]),
+        "tf_example": tf.function(lambda text: text, input_signature=[text]),
+    }
+    found = finished_run.examples_of(signatures)
+    shapes = {name: {key: np.shape(value) for key, value in given.items()} for name, given in found.items()}
+    assert shapes == {"serving_default": {"text": (3,), "choices": (3, 4)}, "words": {"words": (3, 16)}}

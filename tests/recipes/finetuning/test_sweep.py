@@ -1,0 +1,205 @@
+"""Several runs: which they are, what came of them, and which one is taken."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from script_runs import ROOT, TINY
+
+from bert_tf.checkpoints import formats
+from bert_tf.errors import UserError
+from bert_tf.recipes.finetuning import sweep
+from bert_tf.training.loop import Diverged
+from bert_tf.training.run_directory import RunFolder
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    output_dir: str = "out"
+    random_seed: int = 7
+    num_seeds: int = 1
+    learning_rate: float = 5e-5
+    learning_rate_grid: str = ""
+    train_batch_size: int = 32
+    train_batch_size_grid: str = ""
+    num_train_epochs: float = 3.0
+    num_train_epochs_grid: str = ""
+
+
+def test_without_seeds_and_grids_there_is_one_run_in_the_folder_itself():
+    assert sweep.plan(Options()) == {"": Options()}
+
+
+def test_a_grid_of_one_value_is_a_single_run_with_that_value():
+    assert sweep.plan(Options(learning_rate_grid="3e-5")) == {"": Options(learning_rate=3e-5)}
+
+
+def test_every_seed_is_combined_with_every_value_and_the_folder_says_what_varies():
+    runs = sweep.plan(Options(num_seeds=2, learning_rate_grid="5e-5, 3e-5", num_train_epochs_grid="2"))
+    assert list(runs) == [
+        "seed=7,learning_rate=5e-05",
+        "seed=8,learning_rate=5e-05",
+        "seed=7,learning_rate=3e-05",
+        "seed=8,learning_rate=3e-05",
+    ]
+    assert runs["seed=8,learning_rate=3e-05"] == Options(
+        output_dir="out/seed=8,learning_rate=3e-05", random_seed=8, learning_rate=3e-5, num_train_epochs=2.0
+    )
+
+
+def test_a_value_given_twice_is_tried_once():
+    assert list(sweep.plan(Options(train_batch_size_grid="16,32,16"))) == ["train_batch_size=16", "train_batch_size=32"]
+
+
+@pytest.mark.parametrize(
+    "changes, expected",
+    [
+        ({"num_seeds": 0}, "num_seeds is 0; expected 1 or more"),
+        ({"learning_rate_grid": "5e-5;3e-5"}, "learning_rate_grid is '5e-5;3e-5'; expected numbers with commas"),
+        ({"train_batch_size_grid": "16,3.5"}, "such as 16,32"),
+    ],
+)
+def test_seeds_and_grids_that_cannot_be_are_refused(changes, expected):
+    with pytest.raises(UserError, match=expected):
+        sweep.plan(Options(**changes))
+
+
+TRUTH, NUMBERS = [0, 1, 1, 0], [1.0, 2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    "truth, guesses, expected",
+    [
+        (TRUTH, [1, 1, 1, 1], "all 4 guesses are the same"),
+        (TRUTH, [1, 1, 1, 0], None),
+        ([1, 1, 1, 1], [1, 1, 1, 1], None),  # nothing else could be guessed
+        ([[1, 0], [0, 1]], [[0, 0], [0, 0]], "all 2 guesses are the same"),
+        ([[1, 0], [0, 1]], [[0, 0], [0, 1]], None),
+        (NUMBERS, [2.5, 2.5, 2.5, 2.5], "all 4 numbers that were guessed are the same"),
+        (NUMBERS, [2.5, 2.5, 2.5, 2.500001], "all 4 numbers that were guessed are the same"),
+        (NUMBERS, [2.0, 1.0, 1.0, 2.0], "the correlation is 0.00"),
+        (NUMBERS, [4.0, 3.0, 2.0, 1.0], "the correlation is -1.00"),
+        (NUMBERS, [1.0, 1.1, 0.9, 1.2], None),
+    ],
+)
+def test_guesses_that_are_worth_nothing_are_recognised(truth, guesses, expected):
+    found = sweep.collapse(np.array(truth), np.array(guesses))
+    assert found is None if expected is None else expected in found
+
+
+def outcome(accuracy, collapsed=None):
+    return {"results": {"loss": 1 - accuracy, "accuracy": accuracy}, "collapsed": collapsed}
+
+
+RUNS = sweep.plan(Options(num_seeds=3, learning_rate_grid="5e-5,3e-5"))
+OUTCOMES = dict(
+    zip(
+        RUNS,
+        [outcome(0.9), outcome(0.5, "all the same"), {"failed": "no number"}, outcome(0.6), outcome(0.8), outcome(0.7)],
+        strict=True,
+    )
+)
+
+
+def test_the_summary_has_means_over_seeds_with_and_without_collapsed_runs():
+    found = sweep.summary(RUNS, OUTCOMES, "accuracy")
+    first, second = found["combinations"]
+    assert (first["learning_rate"], first["runs"], first["collapsed"], first["failed"]) == (5e-5, 2, 1, 1)
+    assert first["scores"]["accuracy"]["mean"] == pytest.approx(0.7)
+    assert first["scores"]["accuracy"]["sd"] == pytest.approx(0.2828427)
+    assert first["scores_without_collapsed"]["accuracy"] == {"mean": 0.9, "sd": None}
+    assert second["scores"]["accuracy"] == {"mean": pytest.approx(0.7), "sd": pytest.approx(0.1)}
+    assert second["runs"] == 3 and "scores_without_collapsed" not in second
+    assert found["best_run"] == "seed=7,learning_rate=5e-05"
+    assert found["runs"]["seed=8,learning_rate=3e-05"] == {
+        "random_seed": 8, "learning_rate": 3e-5, "train_batch_size": 32, "num_train_epochs": 3.0, **outcome(0.8)
+    }  # fmt: skip
+    json.dumps(found)
+
+
+def test_the_best_combination_is_the_one_with_the_best_mean():
+    better = {**OUTCOMES, "seed=9,learning_rate=3e-05": outcome(0.75)}
+    assert sweep.summary(RUNS, better, "accuracy")["best_combination"] == 1
+    assert (
+        sweep.summary(RUNS, {**better, "seed=9,learning_rate=5e-05": outcome(0.9)}, "accuracy")["best_combination"] == 0
+    )
+
+
+def test_the_table_has_a_row_for_each_combination_and_marks_collapsed_runs():
+    assert sweep.table(sweep.summary(RUNS, OUTCOMES, "accuracy"), ["accuracy"]) == [
+        "learning_rate  runs                      accuracy",
+        "5e-05          2, 1 collapsed, 1 failed  0.7000 ± 0.2828",
+        "               1 without the collapsed   0.9000",
+        "3e-05          3                         0.7000 ± 0.1000",
+    ]
+
+
+def test_a_folder_is_of_one_run_or_of_several(tmp_path):
+    folder = RunFolder(str(tmp_path))
+    sweep.expect_free(folder, several=True)
+    sweep.expect_free(folder, several=False)
+    sweep.begin(folder, RUNS)
+    with pytest.raises(UserError, match="holds several runs: choose another output_dir"):
+        sweep.expect_free(folder, several=False)
+    (tmp_path / "one" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "one" / "checkpoints" / "ckpt-3.index").touch()
+    with pytest.raises(UserError, match="holds a single run: choose another output_dir"):
+        sweep.expect_free(RunFolder(str(tmp_path / "one")), several=True)
+
+
+def test_the_folder_of_a_run_is_let_go_of_when_the_run_ends_even_if_it_failed(tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "_release", lambda: None)  # other tests have models in this process
+
+    def run(options, own):
+        own.open(name="trial", flags={}, decisive={})
+        own.write_json("eval_results.json", {"accuracy": 0.5})
+        if options.random_seed == 8:
+            raise Diverged("The loss is not a number.")
+
+    runs = sweep.plan(Options(output_dir=str(tmp_path), num_seeds=2))
+    outcomes = sweep.go_through(runs, RunFolder(str(tmp_path)), run)
+    assert list(outcomes.values()) == [
+        {"results": {"accuracy": 0.5}, "collapsed": None}, {"failed": "The loss is not a number."}
+    ]  # fmt: skip
+    for options in runs.values():
+        RunFolder(options.output_dir).open(name="trial", flags={}, decisive={})
+
+
+def start(**flags):
+    command = [sys.executable, str(ROOT / "run_classifier.py"), *(f"--{name}={value}" for name, value in flags.items())]
+    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CONFIG": ""}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
+
+
+def test_a_sweep_that_was_killed_goes_on_and_its_folder_is_the_best_run(tmp_path):
+    rows = [f"the {'cat' if i % 2 else 'dog'} sat on mat number {i},{i % 2}\n" for i in range(12)]
+    (tmp_path / "train.csv").write_text("text,kind\n" + "".join(rows))
+    (tmp_path / "dev.csv").write_text("text,kind\n" + "".join(rows[:5]))
+    flags = {**TINY, "num_train_epochs": 1, "do_export": False, "num_seeds": 2, "data_dir": tmp_path}
+    flags |= {"output_dir": tmp_path / "run"}
+    killed = start(**flags)
+    seen = next(line for line in killed.stdout if line.startswith("Run 2 of 2"))
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    assert seen == "Run 2 of 2: seed=12346\n"
+    first = tmp_path / "run" / "seed=12345" / "run.json"
+    finished = json.loads(first.read_text())["finished"]
+    again = start(**flags)
+    said, complaints = again.communicate(timeout=300)
+    assert again.returncode == 0, complaints
+    assert "Run 1 of 2: seed=12345 is finished\n" in said
+    assert json.loads(first.read_text())["finished"] == finished
+    found = json.loads((tmp_path / "run" / "sweep.json").read_text())
+    best = found["runs"][found["best_run"]]["results"]
+    assert best["accuracy"] == max(each["results"]["accuracy"] for each in found["runs"].values())
+    assert json.loads((tmp_path / "run" / "eval_results.json").read_text()) == best
+    taken = formats.read(tmp_path / "run").weights
+    expected = formats.read(tmp_path / "run" / found["best_run"]).weights
+    assert taken.keys() == expected.keys()
+    assert all(np.array_equal(taken[name], expected[name]) for name in taken)

@@ -1,0 +1,141 @@
+"""run_classifier.py as its user meets it: training from scratch on a table, predicting with what it left, mistakes."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import warm
+from script_runs import TINY
+
+from bert_tf.cli import main
+from bert_tf.export import loaded_model
+
+CELLS = [["cat"], ["dog"], ["cat", "dog"], [], ["fox", "cat"]]
+
+
+def script(**flags):
+    """Runs the script; returns its exit code, standard output and the lines of standard error."""
+    done = warm.run("run_classifier.py", *(f"--{name}={value}" for name, value in flags.items()))
+    return done.returncode, done.stdout, done.stderr.splitlines()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of the table, the run folder and what the script said."""
+    folder = tmp_path_factory.mktemp("classifier")
+    animals = ["cat", "dog"]
+    rows = [f"the {animals[i % 2]} sat on mat number {i},{animals[i % 2]}\n" for i in range(12)]
+    (folder / "train.csv").write_text("text,kind\n" + "".join(rows))
+    (folder / "dev.csv").write_text("text,kind\n" + "".join(rows[:5]))
+    (folder / "new.tsv").write_text('text\nthe "cat sat\n')
+    code, said, complaints = script(**TINY, data_dir=folder, output_dir=folder / "run", export_attention=True)
+    assert code == 0, complaints
+    return folder, folder / "run", said
+
+
+def test_a_run_leaves_results_and_a_checkpoint_that_can_be_read(trained):
+    _, run, said = trained
+    assert "Training on 12 examples, 6 steps, adamw_corrected" in said and "of 3" in said
+    assert "adamw_corrected (Adam with bias correction, as there are fewer than 10,000 examples)" in said
+    assert "Step 3, held out: loss " in said, "the end of an epoch"
+    about = json.loads((run / "run.json").read_text())
+    assert about["training"]["optimizer"] == "adamw_corrected"
+    results = json.loads((run / "eval_results.json").read_text())
+    assert set(results) == {"loss", "cross_entropy", "accuracy", "macro_f1"}
+    assert json.loads((run / "task.json").read_text()) == {"task": "table", "labels": ["cat", "dog"], "kind": "class"}
+    assert json.loads((run / "export" / "about.json").read_text())["labels"] == ["cat", "dog"]
+    signatures = loaded_model.signatures(str(run / "export"))
+    assert set(signatures) == {"serving_default", "tf_example", "attention"}
+    tokens = signatures["attention"](text=tf.constant(["the cat ||| dog"]))["tokens"].numpy()[0].tolist()
+    assert tokens[0] == b"[CLS]" and tokens[-1] == b"[SEP]" and tokens.count(b"[SEP]") == 2
+    assert {"vocab.txt", "bert_config.json", "report.html", "eval_details.json"} <= {
+        path.name for path in run.iterdir()
+    }
+
+
+def test_what_was_trained_predicts_a_file_without_labels_and_knows_its_labels(trained):
+    folder, run, _ = trained
+    flags = {**TINY, "do_train": False, "do_eval": False, "do_export": False, "do_predict": True}
+    code, said, complaints = script(**flags, predict_file=folder / "new.tsv", output_dir=run)
+    assert code == 0, complaints
+    assert "0 fresh, 0 unused, 0 refused" in said
+    (row,) = [json.loads(line) for line in (run / "predictions.jsonl").read_text().splitlines()]
+    assert row["text_a"] == 'the "cat sat' and row["label"] in ("cat", "dog")
+    assert sum(row["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+
+
+def test_its_export_scores_as_the_script_did_and_can_be_made_anew(trained, capsys, tmp_path):
+    folder, run, _ = trained
+    assert main.main(["evaluate", str(run), f"--file={folder / 'dev.csv'}", "--json"]) == 0
+    scores, results = json.loads(capsys.readouterr().out)["scores"], json.loads((run / "eval_results.json").read_text())
+    assert scores == pytest.approx({name: results[name] for name in ("accuracy", "macro_f1")})
+    assert main.main(["export", str(run), str(tmp_path / "export")]) == 0
+    first, second = (path / "export" for path in (run, tmp_path))
+    assert (first / "about.json").read_text() == (second / "about.json").read_text()
+    before, after = (tf.train.load_checkpoint(str(path / "variables" / "variables")) for path in (first, second))
+    shapes = before.get_variable_to_shape_map()
+    assert after.get_variable_to_shape_map() == shapes and len(shapes) > 30
+    for name in shapes.keys() - {"_CHECKPOINTABLE_OBJECT_GRAPH"}:
+        np.testing.assert_array_equal(before.get_tensor(name), after.get_tensor(name))
+
+
+def test_labels_hold_above_the_threshold_that_was_best_for_each(tmp_path, capsys):
+    """They go from the evaluation to predictions, export and the scores of that; a number given goes before them."""
+    rows = [f'the {" ".join(words)} sat on mat number {i},"{",".join(words)}"\n' for i, words in enumerate(CELLS * 3)]
+    (tmp_path / "train.csv").write_text("text,kind\n" + "".join(rows))
+    (tmp_path / "dev.csv").write_text("text,kind\n" + "".join(rows[::2]))
+    run = tmp_path / "run"
+    flags = {**TINY, "data_dir": tmp_path, "output_dir": run, "label_type": "several"}
+    code, said, complaints = script(**flags, label_threshold="best", do_predict=True, predict_file=tmp_path / "dev.csv")
+    assert code == 0, complaints
+    found = json.loads((run / "label_thresholds.json").read_text())
+    assert list(found) == ["cat", "dog", "fox"] and "Labels hold above cat 0." in said
+    predicted = [json.loads(line) for line in (run / "predictions.jsonl").read_text().splitlines()]
+    for row in predicted:
+        assert row["label"] == ",".join(name for name, share in row["probabilities"].items() if share > found[name])
+    results = json.loads((run / "eval_results.json").read_text())
+    truth, guesses = ([{*row[name].split(",")} - {""} for row in predicted] for name in ("truth", "label"))
+    right = sum(len(a & b) for a, b in zip(truth, guesses, strict=True))
+    assert results["micro_f1"] == pytest.approx(2 * right / (sum(map(len, truth)) + sum(map(len, guesses))))
+    assert main.main(["evaluate", str(run), f"--file={tmp_path / 'dev.csv'}", "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)["scores"]
+    assert scores == pytest.approx({name: results[name] for name in ("micro_f1", "macro_f1", "accuracy")})
+    assert main.main(["export", str(run), str(tmp_path / "anew")]) == 0
+    abouts = [json.loads((path / "about.json").read_text()) for path in (run / "export", tmp_path / "anew")]
+    assert abouts[0] == abouts[1] and abouts[0]["thresholds"] == list(found.values())
+    again = {"do_train": False, "do_export": False, "label_threshold": 0.999}
+    code, _, complaints = script(**flags | again)
+    assert code == 0, complaints
+    assert json.loads((run / "eval_results.json").read_text())["micro_f1"] == 0
+
+
+MISTAKES = {
+    "nothing to learn": ({"task_name": ""}, "Say what to learn"),
+    "unknown task": ({"task_name": "mrcp"}, "There is no task 'mrcp' to fine-tune on. Known: glue/cola"),
+    "a pre-training task": ({"task_name": "pretraining/mlm"}, "There is no task 'pretraining/mlm' to fine-tune on"),
+    "nothing trained": ({"do_train": False}, "train first, or give init_checkpoint"),
+    "a threshold of one class": ({"label_threshold": "best"}, "label_threshold goes with label_type=several"),
+    "a share of more than all": (
+        {"label_type": "several", "label_threshold": "2", "train_file": "t.csv", "labels": "a,b"},
+        "label_threshold is 2; expected a number between 0 and 1, or best",
+    ),
+    "no epochs": ({"num_train_epochs": 0}, "num_train_epochs is 0.0; expected more than 0"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_and_leaves_nothing(mistake, tmp_path):
+    flags, expected = MISTAKES[mistake]
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n")
+    code, _, complaints = script(**{**TINY, "vocab_file": vocabulary, "output_dir": tmp_path / "run", **flags})
+    assert (code, len(complaints)) == (2, 1)
+    assert expected in complaints[0]
+    assert sorted(tmp_path.iterdir()) == [vocabulary]
+
+
+@pytest.mark.parametrize("name", ["SST-2", "sst2", "glue/sst-2", "GLUE/sst2"])
+def test_a_task_of_glue_goes_by_the_names_that_it_has_elsewhere(name, tmp_path):
+    code, _, complaints = script(**{**TINY, "task_name": name, "data_dir": tmp_path, "output_dir": tmp_path / "run"})
+    assert code == 2 and "SST-2" in complaints[0] and "train.tsv" in complaints[0]

@@ -1,0 +1,157 @@
+"""run_squad.py as its user meets it: two seeds trained, evaluated, predicted and joined; scoring alone; mistakes."""
+
+import json
+import pathlib
+
+import pytest
+import warm
+
+from bert_tf.cli import main
+from bert_tf.errors import UserError
+from bert_tf.recipes import finetune_squad
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TINY = {
+    "model_size": "tiny", "vocab_size": 60, "max_seq_length": 24, "doc_stride": 8, "max_query_length": 6,
+    "train_batch_size": 4, "num_train_epochs": 2, "precision": "float32", "version_2_with_negative": True,
+}  # fmt: skip
+ANIMALS = ("cat", "dog", "fox", "cow")
+
+
+def script(**flags):
+    """Runs the script; returns its exit code, standard output and the lines of standard error."""
+    done = warm.run("run_squad.py", *(f"--{name}={value}" for name, value in flags.items()))
+    return done.returncode, done.stdout, done.stderr.splitlines()
+
+
+def write_questions(path):
+    """Eight questions about two texts in SQuAD's layout, every third without an answer."""
+    paragraphs = []
+    for number in range(2):
+        context = " ".join(f"The {animal} sat on mat {number}, it was happy." for animal in ANIMALS)
+        entries = [
+            {
+                "id": f"{animal}-{number}",
+                "question": f"Who sat on mat {number}?",
+                "is_impossible": (place + number) % 3 == 0,
+                "answers": [{"text": animal, "answer_start": context.index(animal)}] if (place + number) % 3 else [],
+            }
+            for place, animal in enumerate(ANIMALS)
+        ]
+        paragraphs.append({"context": context, "qas": entries})
+    path.write_text(json.dumps({"version": "v2.0", "data": [{"title": "animals", "paragraphs": paragraphs}]}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The questions, the folders of two runs, and what the script said."""
+    folder = tmp_path_factory.mktemp("squad")
+    file = write_questions(folder / "questions.json")
+    flags = {**TINY, "train_file": file, "predict_file": file, "output_dir": folder / "run", "num_seeds": 2}
+    code, said, complaints = script(**flags, random_seed=1, do_predict=True, keep_best=True, do_export=False)
+    assert code == 0, complaints
+    return file, [folder / "run" / f"seed={seed}" for seed in (1, 2)], said
+
+
+def read(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_every_run_leaves_the_original_s_files_and_what_a_report_shows(trained):
+    file, runs, said = trained
+    ids = {f"{animal}-{number}" for animal in ANIMALS for number in range(2)}
+    assert "8 questions about 2 texts, 3 (37.5%) without an answer" in said
+    for run in runs:
+        assert {"best_f1", "best_f1_thresh", "best_exact_thresh", "HasAns_f1", "NoAns_f1"} <= set(
+            read(run / "eval_results.json")
+        )
+        for name in ("predictions.json", "nbest_predictions.json", "null_odds.json"):
+            assert set(read(run / name)) == ids
+        assert set(read(run / "eval_details.json")["dev"]["questions"]) == {"right", "partly", "wrong", "examples"}
+        assert read(run / "run.json")["selection"]["criterion"] == "best_f1"
+    assert "Answers to questions" in (runs[0].parent / "report.html").read_text(), "those of the best run"
+
+
+def test_predictions_are_made_with_the_best_threshold_and_scored_alone_give_the_same(trained):
+    file, (run, _), _ = trained
+    results = read(run / "eval_results.json")
+    (threshold,) = read(run / "null_threshold.json").values()
+    answers, odds = read(run / "predictions.json"), read(run / "null_odds.json")
+    assert {name for name, text in answers.items() if not text} == {name for name in odds if odds[name] > threshold}
+    flags = {"predict_file": file, "predictions_file": run / "predictions.json", "version_2_with_negative": True}
+    code, said, complaints = script(**flags, null_odds_file=run / "null_odds.json")
+    assert code == 0, complaints
+    scores = {line.split()[0]: float(line.split()[1]) for line in said.splitlines() if line.startswith("  ")}
+    assert scores["f1"] == pytest.approx(results["best_f1"])
+
+
+def test_what_is_only_answered_is_scored_in_the_report_too(trained, tmp_path):
+    file, (run, _), _ = trained
+    only = {"do_train": False, "do_eval": False, "do_export": False, "do_predict": True}
+    code, said, complaints = script(
+        **TINY, **only, predict_file=file, init_checkpoint=run, output_dir=tmp_path / "only"
+    )
+    assert code == 0, complaints
+    results = read(tmp_path / "only" / "eval_results.json")
+    assert f"f1                         {results['f1']:.4f}" in said and results["total"] == 8
+    assert "Answers to questions" in (tmp_path / "only" / "report.html").read_text()
+
+
+def test_an_export_made_later_has_the_best_threshold_and_its_scores(trained, capsys, tmp_path):
+    file, (run, _), _ = trained
+    assert main.main(["export", str(run), str(tmp_path / "export")]) == 0
+    capsys.readouterr()
+    assert main.main(["evaluate", str(tmp_path / "export"), f"--file={file}", "--json"]) == 0
+    scores, results = json.loads(capsys.readouterr().out)["scores"], read(run / "eval_results.json")
+    assert scores["f1"] == pytest.approx(results["best_f1"]) and scores["total"] == 8
+    assert scores["best_f1_thresh"] == pytest.approx(results["best_f1_thresh"], abs=1e-4)
+
+
+def test_the_answers_of_two_seeds_are_joined(trained, tmp_path):
+    file, runs, _ = trained
+    flags = {"ensemble": ",".join(map(str, runs)), "predict_file": file, "version_2_with_negative": True}
+    code, said, complaints = script(**flags, output_dir=tmp_path / "joined")
+    assert code == 0, complaints
+    assert "8 answers are in " in said and "  HasAns_f1 " in said
+    lists = [read(run / "nbest_predictions.json")["cow-1"] for run in (*runs, tmp_path / "joined")]
+    shares = [{answer["text"]: answer["probability"] for answer in answers} for answers in lists]
+    for text, share in shares[2].items():
+        assert share == pytest.approx((shares[0].get(text, 0) + shares[1].get(text, 0)) / 2)
+
+
+@pytest.mark.parametrize("left", ["run.json", "checkpoints/ckpt-5.index"])
+def test_joined_answers_do_not_take_the_place_of_a_run(left, tmp_path):
+    file, run = write_questions(tmp_path / "questions.json"), tmp_path / "run"
+    (run / left).parent.mkdir(parents=True)
+    (run / left).write_text('{"name": "squad/v1.1"}')
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        answers = {f"{animal}-{number}": [] for animal in ANIMALS for number in range(2)}
+        (tmp_path / name / "nbest_predictions.json").write_text(json.dumps(answers))
+    ensemble = f"{tmp_path / 'a'},{tmp_path / 'b'}"
+    options = finetune_squad.Flags(ensemble=ensemble, predict_file=str(file), output_dir=str(run))
+    with pytest.raises(UserError, match="holds a run: choose another output_dir"):
+        finetune_squad.score_files(options)
+    assert [path for path in run.rglob("*") if path.is_file()] == [run / left]
+
+
+MISTAKES = {
+    "no file to evaluate on": ({"train_file": "{file}"}, "predict_file"),
+    "no answers wanted": ({"predict_file": "{file}", "n_best_size": 0}, "n_best_size is 0; expected 1 or more."),
+    "not a file of questions": ({"train_file": "{vocabulary}", "predict_file": "{file}"}, "is not JSON"),
+    "no predictions": ({"predict_file": "{file}", "predictions_file": "nowhere.json"}, "nowhere.json cannot be read"),
+    "a run that predicted nothing": ({"predict_file": "{file}", "ensemble": "a,b"}, "a/nbest_predictions.json cannot"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_and_leaves_nothing(mistake, tmp_path):
+    flags, expected = MISTAKES[mistake]
+    file, vocabulary = write_questions(tmp_path / "questions.json"), tmp_path / "vocab.txt"
+    vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n")
+    flags = {name: str(value).format(file=file, vocabulary=vocabulary) for name, value in flags.items()}
+    code, _, complaints = script(**{**TINY, "vocab_file": vocabulary, "output_dir": tmp_path / "run", **flags})
+    assert (code, len(complaints)) == (2, 1), complaints
+    assert expected in complaints[0]
+    assert sorted(tmp_path.iterdir()) == [file, vocabulary]

@@ -1,0 +1,259 @@
+"""run_pretraining.py as its user meets it: one whole tiny run with all it leaves, and every mistake in one line."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+import warm
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TINY = {
+    "model_size": "tiny",
+    "vocab_size": 150,
+    "max_seq_length": 32,
+    "max_predictions_per_seq": 5,
+    "dupe_factor": 2,
+    "train_batch_size": 4,
+    "eval_batch_size": 4,
+    "num_train_steps": 4,
+    "num_warmup_steps": 1,
+    "save_checkpoints_steps": 2,
+    "num_workers": 1,
+    "precision": "float32",
+}
+SENTENCES = ("The fox runs over the hill.", "A dog sleeps in the sun.", "Rain falls on the old house.", "Birds sing.")
+MEASURES = {"loss", "masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss", "next_sentence_accuracy"}
+NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CONFIG": ""}
+
+
+def script(output_dir, **flags):
+    """Runs the script; returns its exit code, standard output and the lines of standard error."""
+    flags = {**TINY, "output_dir": output_dir, **flags}
+    given = [f"--{name}={value}" for name, value in flags.items() if value is not None]
+    done = warm.run("run_pretraining.py", *given)
+    return done.returncode, done.stdout, done.stderr.splitlines()
+
+
+def write_texts(folder):
+    """Twelve documents, one sentence a line as the original has it, with what spoils a run beside them."""
+    folder.mkdir(exist_ok=True)
+    documents = ["\n".join(SENTENCES[i % 4 :] + SENTENCES[: i % 4]) for i in range(12)]
+    (folder / "good.txt").write_text("\n\n".join(documents) + "\n")
+    (folder / "one.txt").write_text("\n".join(SENTENCES) + "\n")
+    (folder / "empty.txt").write_text("")
+    (folder / "no_text").mkdir()
+    (folder / "binary.txt").write_bytes(b"text\0\1\2 and more")
+    (folder / "latin.txt").write_bytes("Grüße aus Köln.\n".encode("latin-1"))
+    (folder / "other_field.jsonl").write_text(json.dumps({"body": "The fox runs."}) + "\n")
+    (folder / "no_mask.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nfox\n")
+    (folder / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nfox\n")
+    (folder / "config.json").write_text(json.dumps({"vocab_size": 7, "hidden_size": 24, "num_attention_heads": 2}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole_run(tmp_path_factory):
+    """The folder of texts, the run folder and what the script said: one run for all tests of this file."""
+    folder = tmp_path_factory.mktemp("whole")
+    texts = write_texts(folder)
+    code, said, complaints = script(folder / "run", input_file=texts / "good.txt")
+    assert code == 0, complaints
+    return texts, folder / "run", said
+
+
+def lines_of(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_run_leaves_everything_that_explains_it(whole_run):
+    _, run, said = whole_run
+    left = {path.name for path in run.iterdir()}
+    assert left == {
+        *("run.json", "metrics.jsonl", "events", "checkpoints", "records", "eval_results.json", "examples.json"),
+        *("bert_config.json", "tokenizer_config.json", "vocab.txt", "export", "report.html"),
+    }
+    assert f"look at {run / 'report.html'}" in said
+    assert "The export fills masks:" in said
+    assert (run / "export" / "saved_model.pb").stat().st_size > 0
+    assert "<svg" in (run / "report.html").read_text()
+    assert any(path.name.startswith("events.") for path in (run / "events").iterdir())
+    assert sorted(path.name for path in (run / "checkpoints").glob("*.index")) == ["ckpt-2.index", "ckpt-4.index"]
+
+
+def test_the_files_of_a_run_agree_with_its_flags(whole_run):
+    _, run, _ = whole_run
+    described = json.loads((run / "run.json").read_text())
+    assert described["finished"]
+    assert described["flags"]["num_train_steps"] == 4
+    assert list(described["phases"]) == ["prepare", "train", "evaluate", "export"]
+    config = json.loads((run / "bert_config.json").read_text())
+    vocabulary = (run / "vocab.txt").read_text().split()
+    assert (config["num_hidden_layers"], config["hidden_size"], config["vocab_size"]) == (2, 128, len(vocabulary))
+    assert vocabulary[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    assert set(json.loads((run / "eval_results.json").read_text())) == MEASURES | {"unigram_masked_lm_loss"}
+
+
+def test_every_step_is_measured_once(whole_run):
+    _, run, _ = whole_run
+    training = [line for line in lines_of(run) if "loss" in line]
+    assert [line["step"] for line in training] == [1, 2, 3, 4]
+    for line in training:
+        assert set(line) == MEASURES | {"step", "learning_rate", "gradient_norm", "tokens_per_second"}
+        assert all(isinstance(value, int | float) for value in line.values())
+    held_out = [line["step"] for line in lines_of(run) if "eval_loss" in line]
+    assert held_out[0] == 2
+
+
+def test_a_second_start_does_nothing_and_says_so(whole_run):
+    texts, run, _ = whole_run
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file() and path.name != "run.json"}
+    code, said, _ = script(run, input_file=texts / "good.txt")
+    assert code == 0
+    assert "Nothing is left to do" in said
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_another_configuration_is_refused_with_the_flag_that_differs(whole_run):
+    texts, run, _ = whole_run
+    code, _, complaints = script(run, input_file=texts / "good.txt", learning_rate=0.5)
+    assert code == 2
+    assert complaints == [
+        f"run_pretraining.py: {run} holds a run of another configuration (learning_rate: 5e-05 there, 0.5 now). "
+        "Choose another output_dir, or the same flags to go on with it."
+    ]
+
+
+def test_a_shard_that_is_gone_is_named(whole_run, tmp_path):
+    texts, run, _ = whole_run
+    shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("export", "events"))
+    shard = next((tmp_path / "run" / "records").glob("train-*"))
+    shard.unlink()
+    code, _, complaints = script(tmp_path / "run", input_file=texts / "good.txt", num_train_steps=6)
+    assert (code, len(complaints)) == (2, 1)
+    assert f"{shard} is missing" in complaints[0]
+
+
+def test_two_processes_in_one_folder_are_told_apart(whole_run):
+    fcntl = pytest.importorskip("fcntl", reason="locks of folders are those of POSIX")
+    texts, run, _ = whole_run
+    held = os.open(run, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        code, _, complaints = script(run, input_file=texts / "good.txt", num_train_steps=6)
+    finally:
+        os.close(held)
+    assert (code, len(complaints)) == (2, 1)
+    assert "is at work in" in complaints[0]
+
+
+def test_records_are_made_alone_and_trained_on_with_other_flags_for_training(tmp_path):
+    asked = {"input_file": write_texts(tmp_path) / "one.txt", "compress_records": True}
+    code, said, _ = script(tmp_path / "run", **asked, prepare_only=True)
+    assert code == 0
+    assert "no true random next sentence" in said
+    assert all(shard["file"].endswith(".tfrecord.gz") for shard in manifest(tmp_path / "run")["shards"])
+    code, _, complaints = script(tmp_path / "run", **asked, learning_rate=1e30, num_warmup_steps=0)
+    assert code == 1
+    assert "is not a number in step" in complaints[-1]
+    assert not any("Traceback" in line for line in complaints)
+
+
+def test_runs_with_other_masks_share_their_records(tmp_path):
+    asked = {"input_file": write_texts(tmp_path) / "good.txt", "records_dir": tmp_path / "shared"}
+    assert script(tmp_path / "first", **asked, prepare_only=True)[0] == 0
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "shared").iterdir()}
+    asked |= {"vocab_file": tmp_path / "first" / "vocab.txt", "masking_mix": "100/0/0", "num_train_steps": 2}
+    assert script(tmp_path / "second", **asked, do_export=False)[0] == 0
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "shared").iterdir()} == before
+    assert (tmp_path / "second" / "eval_results.json").exists()
+    assert not any((tmp_path / run / "records").exists() for run in ("first", "second"))
+    code, _, complaints = script(tmp_path / "third", **asked, next_sentence_weight=0)
+    assert (code, len(complaints)) == (2, 1) and "shared holds records made with another" in complaints[0]
+
+
+def test_without_pairs_there_is_one_pass_over_the_text_unless_more_are_asked_for(tmp_path):
+    for number, asked in enumerate(({}, {"static_masking": True})):
+        asked |= {"input_file": write_texts(tmp_path / str(number)) / "good.txt", "dupe_factor": None}
+        assert script(tmp_path / f"run{number}", **asked, next_sentence_weight=0, prepare_only=True)[0] == 0
+    assert [manifest(tmp_path / f"run{number}")["wanted"]["dupe_factor"] for number in range(2)] == [1, 10]
+
+
+def manifest(run):
+    return json.loads((run / "records" / "manifest.json").read_text())
+
+
+MISTAKES = {
+    "missing input": ({"input_file": "{texts}/nothing.txt"}, "No file matches {texts}/nothing.txt"),
+    "empty file": ({"input_file": "{texts}/empty.txt"}, "holds no text at all"),
+    "empty folder": ({"input_file": "{texts}/no_text"}, "holds no .txt"),
+    "binary file": ({"input_file": "{texts}/binary.txt"}, "is not text: byte 4 is NUL"),
+    "latin-1 file": ({"input_file": "{texts}/latin.txt"}, "is not UTF-8: byte 2 is 0xfc"),
+    "no such field": ({"input_file": "{texts}/other_field.jsonl"}, "(its fields: body)"),
+    "empty eval_file": ({"eval_file": "{texts}/empty.txt"}, "eval_file={texts}/empty.txt holds no text"),
+    "vocabulary without mask": ({"vocab_file": "{texts}/no_mask.txt"}, "has no [MASK]"),
+    "vocabulary of another size": (
+        {"vocab_file": "{texts}/vocab.txt", "bert_config_file": "{texts}/config.json"},
+        "has 6 pieces where the model expects 7",
+    ),
+    "no configuration": ({"bert_config_file": "{texts}/nothing.json"}, "There is no BERT configuration file"),
+    "both ways from the left": ({"encoder": "lstm", "left_to_right": True}, "leave out left_to_right"),
+    "too long": ({"max_seq_length": 513}, "the model has 512 positions: choose a shorter length, or give"),
+    "too short": ({"max_seq_length": 4, "max_predictions_per_seq": 2}, "max_seq_length=4 was given"),
+    "unknown flag": ({"learning_rat": 1}, "Did you mean: learning_rate?"),
+    "wrong type": ({"num_train_steps": "many"}, "--num_train_steps=many was given; expected a whole number."),
+    "wrong choice": ({"optimizer": "sgd"}, "expected one of adamw, adamw_corrected, lamb."),
+    "not a number": ({"learning_rate": "nan"}, "learning_rate is nan"),
+    "seed of 64 bits": ({"random_seed": 2**40}, "random_seed=1099511627776 was given"),
+    "negative weight": ({"next_sentence_weight": -1}, "next_sentence_weight is -1.0"),
+    "no processes": ({"num_workers": 0}, "num_workers is 0"),
+    "no devices": ({"num_logical_devices": 0}, "num_logical_devices is 0"),
+    "uneven micro-batches": ({"num_accumulation_steps": 3}, "choose num_accumulation_steps that divides it"),
+    "uneven replicas": ({"num_logical_devices": 3}, "choose a multiple of 3"),
+    "alone among workers": ({"distribution_strategy": "multi_worker"}, "needs TF_CONFIG"),
+    "no checkpoint": ({"init_checkpoint": "{texts}/nothing"}, "There is no checkpoint {texts}/nothing"),
+    "not trained": ({"do_train": False}, "train first, or give init_checkpoint"),
+    "records in a file": ({"records_dir": "{texts}/good.txt"}, "good.txt, which is a file: give the name of a folder"),
+    "folder is a file": ({"output_dir": "{texts}/good.txt"}, "cannot be written to"),
+    "folder in a file": ({"output_dir": "{texts}/good.txt/run"}, "cannot be written to"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_and_leaves_nothing(mistake, tmp_path):
+    texts = write_texts(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    flags, expected = MISTAKES[mistake]
+    flags = {name: str(value).format(texts=texts) for name, value in flags.items()}
+    code, _, complaints = script(**{"output_dir": tmp_path / "run", "input_file": texts / "good.txt", **flags})
+    assert code == 2
+    assert len(complaints) == 1
+    assert complaints[0].startswith("run_pretraining.py: ")
+    assert expected.format(texts=texts) in complaints[0]
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_batch_that_no_machine_holds_is_refused_before_the_work(tmp_path):
+    if any(pathlib.Path("/dev").glob("nvidia[0-9]*")):
+        pytest.skip("the memory of an accelerator is not known")
+    texts = write_texts(tmp_path)
+    code, _, complaints = script(
+        tmp_path / "run", input_file=texts / "good.txt", train_batch_size=20_000_000, model_size="large"
+    )
+    assert (code, len(complaints)) == (2, 1)
+    assert "raise num_accumulation_steps" in complaints[0]
+    assert not (tmp_path / "run").exists()
+
+
+def test_help_names_the_flags_and_needs_no_tensorflow():
+    program = (
+        "import runpy, sys; sys.argv = ['run_pretraining.py', '--help']\n"
+        "try: runpy.run_path('run_pretraining.py', run_name='__main__')\n"
+        "finally: assert 'tensorflow' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert "--input_file: Text to learn from" in done.stdout
+    assert "AssertionError" not in done.stderr

@@ -1,0 +1,184 @@
+"""The page about a run: what it shows, and what it survives."""
+
+import json
+import re
+
+import pytest
+from report_pages import METRICS, RUN, as_read, page_of
+
+from bert_tf.errors import UserError
+from bert_tf.reports import curves
+from bert_tf.reports.report import duration, shown, summary, words, write_report
+
+
+def test_a_run_took_what_its_phases_took_or_from_start_to_finish():
+    without = {name: value for name, value in RUN.items() if name != "phases"}
+    assert "took 3 min 12 s" in summary(RUN, []) and "took 3 min 20 s" in summary(without, [])
+
+
+def test_a_whole_run_is_told_from_summary_to_command(tmp_path):
+    (tmp_path / "records").mkdir()
+    split = {"documents": 351, "tokens": 3211090, "layouts": {"files": 2}}
+    manifest = {"statistics": {"seed": 5, "train": split, "eval": {"documents": 8}}, "warnings": ["One <document>."]}
+    (tmp_path / "records" / "manifest.json").write_text(json.dumps(manifest))
+    examples = {"fill_mask": [{"text": "The [MASK] sat.", "answers": [{"piece": "cat", "score": 0.31}]}]}
+    text = as_read(page_of(tmp_path, metrics=METRICS, eval_results={"loss": 7.5}, examples=examples))
+    for expected in (
+        "first words 2 layers of width 128 · 1,480,322 parameters · 20 steps · took 3 min 12 s",
+        " · finished 2026-11-21 09:03 Final scores on held-out data 7.5 Loss",
+        "Loss training 7.25 held out 7.5",
+        "Learning rate training 5e-05",
+        "The [MASK] sat. cat 31.0 %",
+        "One &lt;document&gt;. Seed 5 Train Eval Documents 351 8 Tokens 3,211,090 – Layouts files: 2 –",
+        "Prepare 12 s Train 3 min 0 s",
+        "python run_pretraining.py \\ &#39;--input_file=my books/*.txt&#39; \\ --num_train_steps=20",
+        "learning_rate 0.00012345",
+        "vocab_size 8000",
+        "tensorflow 2.21.0",
+        "Cores 2",
+    ):
+        assert expected in text
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_run_json_alone_makes_a_page_and_no_empty_sections(tmp_path):
+    text = as_read(page_of(tmp_path, run={"name": "bare"}))
+    assert text == "bare bare"  # the title and the heading
+
+
+def test_a_folder_without_run_json_is_refused_in_a_sentence(tmp_path):
+    with pytest.raises(UserError, match="holds no readable run.json"):
+        write_report(tmp_path)
+    (tmp_path / "run.json").write_text('{"name": "cut sh')
+    with pytest.raises(UserError, match="holds no readable run.json"):
+        write_report(tmp_path)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_text_from_the_corpus_cannot_become_markup(tmp_path):
+    evil = "<script>alert('x')</script>\"&"
+    answers = [{"piece": evil, "score": 0.5}]
+    examples = {
+        "fill_mask": [{"text": evil + "[MASK]", "answers": answers}],
+        "held_out": [{"before": evil, "truth": evil, "after": evil, "answers": answers}],
+    }
+    run = RUN | {"name": evil, "command": [evil], "flags": {evil: evil}, "config": {"hidden_act": evil}}
+    metrics = [{"step": 1, evil: 2.0}, {"step": 2, evil: 1.0}]
+    page = page_of(tmp_path, run=run, metrics=metrics, examples=examples, eval_results={evil: evil})
+    assert "<script>alert" not in page
+    assert page.count("<script>") == 1
+
+
+def test_the_page_needs_nothing_from_outside(tmp_path):
+    page = page_of(tmp_path, metrics=METRICS, eval_results={"loss": 7.5})
+    assert not re.search(r"https?:|//\w|\bsrc=|\bhref=|@import|url\(", page)
+
+
+def test_values_that_are_no_numbers_are_left_out_and_said(tmp_path):
+    metrics = [{"step": 1, "loss": 3.0}, {"step": 2, "loss": None}, {"step": 3, "loss": float("nan")}]
+    page = page_of(tmp_path, metrics=metrics, eval_results={"loss": float("nan"), "accuracy": None})
+    text = as_read(page)
+    assert "Loss training 3 2 values not a number, left out" in text
+    assert "not a number Loss" in text and "– Accuracy" in text
+    assert "nan" not in page.lower().replace("not a number", "")
+
+
+def test_half_a_line_at_the_end_of_the_metrics_is_passed_over(tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps(RUN))
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 2.5}\n[1]\n{"step": 2, "lo')
+    write_report(tmp_path)
+    assert "1 step " in as_read((tmp_path / "report.html").read_text(encoding="utf-8"))
+
+
+def test_right_and_wrong_guesses_are_marked(tmp_path):
+    held_out = [
+        {"before": "to be or", "truth": "not", "after": "to be", "answers": [{"piece": "not", "score": 0.7}]},
+        {"before": "Call me", "truth": "Ishmael", "after": ".", "answers": [{"piece": "back", "score": 0.3}]},
+    ]
+    text = as_read(page_of(tmp_path, examples={"held_out": held_out}))
+    assert "1 of 2 right at the first guess" in text
+    assert "to be or not to be not ✓ 70.0 % right" in text
+    assert "Call me Ishmael . back 30.0 % wrong" in text
+
+
+def test_training_and_held_out_share_a_chart_with_the_unigram_line():
+    metrics = [{"step": 0, "loss": 4.0}, {"step": 10, "loss": 2.0, "eval_loss": 3.0}]
+    (chart,) = curves.charts(metrics, {"unigram_loss": 4})
+    assert [(curve.label, curve.points) for curve in chart.curves] == [
+        ("training", [[0, 4.0], [10, 2.0]]),
+        ("held out", [[10, 3.0]]),
+    ]
+    assert chart.y_ticks == [("2", 100.0), ("2.5", 75.0), ("3", 50.0), ("3.5", 25.0), ("4", 0.0)]
+    assert chart.reference == ("unigram 4", 0.0)
+    assert [curve.path for curve in chart.curves] == ["M0.0 0.0L1000.0 1000.0", ""]
+    assert chart.curves[1].dots == "M1000.0 500.0h0"
+
+
+def test_lengths_of_texts_are_bars_with_their_numbers(tmp_path):
+    lengths = {"width": 8, "counts": [10, 40, 5]}
+    statistics = {"train": {"examples": 55, "padding_when_packed": 0.05, "lengths": lengths}}
+    page = page_of(tmp_path, run=RUN | {"text_statistics": statistics})
+    text = as_read(page)
+    assert "How long the texts are Train Examples 55 Padding when packed 0.05 Train pieces of a text, 8 a bar" in text
+    assert '<i style="height: 25.0%" title="1 to 8 pieces: 10"></i>' in page and "1 17 and more" in text
+
+
+def test_rows_of_pre_training_are_told_how_full_they_are(tmp_path):
+    lengths = {"width": 1, "counts": [0, 9]}
+    statistics = {"train": {"rows_in_the_sample": 9, "predictions_per_row": 4.8, "lengths": lengths}}
+    text = as_read(page_of(tmp_path, run=RUN | {"text_statistics": statistics}))
+    assert "How full the rows are Train Rows in the sample 9 Predictions per row 4.8 Train pieces of a row, 1 a" in text
+
+
+def test_a_single_line_of_metrics_is_a_dot_in_the_middle():
+    (chart,) = curves.charts([{"step": 7, "loss": 3}])
+    assert chart.curves[0].dots == "M500.0 500.0h0"
+    assert chart.x_ticks == [("7", 50.0)]
+
+
+def test_a_step_repeated_after_a_restart_counts_once():
+    (chart,) = curves.charts([{"step": 1, "loss": 5.0}, {"step": 2, "loss": 9.0}, {"step": 2, "loss": 4.0}])
+    assert chart.curves[0].points == [[1, 5.0], [2, 4.0]]
+
+
+def test_a_hundred_thousand_lines_are_thinned_to_means_of_neighbours(tmp_path):
+    metrics = [{"step": step, "loss": float(step % 2)} for step in range(100_000)]
+    (chart,) = curves.charts(metrics)
+    points = chart.curves[0].points
+    assert len(points) == 400
+    assert points[0] == [124.5, 0.5]
+    assert chart.curves[0].last == 1.0
+    assert len(page_of(tmp_path, metrics=metrics)) < 100_000
+
+
+@pytest.mark.parametrize(
+    ("span", "expected"),
+    [
+        ((0.3, 9.2), [0, 2, 4, 6, 8, 10]),
+        ((0, 0.0001), [0, 2e-5, 4e-5, 6e-5, 8e-5, 1e-4]),
+        ((-1, 1), [-1, -0.5, 0, 0.5, 1]),
+        ((3, 3), [1, 2, 3, 4, 5]),
+        ((0, 0), [-1, -0.5, 0, 0.5, 1]),
+    ],
+)
+def test_ticks_are_round_and_reach_around_the_values(span, expected):
+    assert curves.ticks(*span) == pytest.approx(expected)
+
+
+def test_numbers_names_and_times_are_written_for_reading():
+    assert [shown(value) for value in (22713728, 0.31416, 2.5e-5, None, True, [1, "a"])] == [
+        "22,713,728",
+        "0.3142",
+        "2.5e-05",
+        "–",
+        "yes",
+        "1, a",
+    ]
+    assert words("unigram_masked_lm_loss") == "Unigram masked LM loss"
+    assert [duration(seconds) for seconds in (0.41, 42.4, 200, 7500)] == ["0.4 s", "42 s", "3 min 20 s", "2 h 5 min"]
+
+
+def test_a_run_that_did_not_end_says_so():
+    run = {"started": "2026-11-21T09:00:00Z", "finished": None}
+    assert summary(run, []) == "started 2026-11-21 09:00, not finished"
+    assert summary({"started": "yesterday"}, []) == ""

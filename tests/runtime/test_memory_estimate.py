@@ -1,0 +1,89 @@
+"""Memory is counted before it runs out."""
+
+import dataclasses
+import logging
+
+import pytest
+
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.errors import UserError
+from bert_tf.model import heads, weights
+from bert_tf.runtime import memory_estimate
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    train_batch_size: int = 32
+    num_accumulation_steps: int = 1
+    max_seq_length: int = 128
+    max_predictions_per_seq: int = 20
+    precision: str = "float32"
+
+
+@dataclasses.dataclass(frozen=True)
+class Again(Options):
+    recompute: bool = True
+
+
+BASE = BertConfig.of_size("base", vocab_size=30522)
+GIB = 2**30
+OF_MACHINE = memory_estimate.of_machine
+
+
+@pytest.fixture(autouse=True)
+def a_machine_without_accelerator(monkeypatch):
+    monkeypatch.setattr(memory_estimate, "ACCELERATORS", ())
+    monkeypatch.setattr(logging.getLogger("bert_tf"), "propagate", True)
+    monkeypatch.setattr(memory_estimate, "of_machine", lambda: (16 * GIB, 8 * GIB))
+
+
+def test_the_weights_counted_are_nearly_all_the_model_has():
+    config = BertConfig.of_size("tiny", vocab_size=1000)
+    real = sum(variable.shape.num_elements() for variable in weights.variables(heads.Pretrainer(config)).values())
+    assert 0.93 * real < memory_estimate.weights(config) <= real
+
+
+def test_a_large_batch_is_refused_with_the_numbers_and_the_flags_to_change():
+    with pytest.raises(UserError) as caught:
+        memory_estimate.check(BASE, Options(train_batch_size=2_000_000))
+    message = str(caught.value)
+    assert "train_batch_size 2000000" in message
+    assert "16.0 GiB" in message
+    assert "num_accumulation_steps" in message
+
+
+def test_micro_batches_processes_and_short_numbers_need_less():
+    whole = memory_estimate.at_least(BASE, Options(train_batch_size=1024))
+    fixed = memory_estimate.BYTES_A_WEIGHT * memory_estimate.weights(BASE)
+    parts = memory_estimate.at_least(BASE, Options(train_batch_size=1024, num_accumulation_steps=4))
+    assert parts - fixed == pytest.approx((whole - fixed) / 4)
+    assert memory_estimate.at_least(BASE, Options(train_batch_size=1024), processes=4) == parts
+    again = memory_estimate.at_least(BASE, Again(train_batch_size=1024))
+    assert (again - fixed) / (whole - fixed) == pytest.approx(0.16, abs=0.02)  # a layer of twelve, and what enters each
+    assert memory_estimate.at_least(BASE, Options(train_batch_size=1024, precision="bfloat16")) < whole
+
+
+def test_what_fits_the_machine_but_not_what_is_free_is_a_warning(caplog):
+    with caplog.at_level(logging.WARNING, "bert_tf"):
+        memory_estimate.check(BASE, Options(train_batch_size=64))
+        assert "8.0 GiB are free" in caplog.text
+
+
+def test_the_original_batch_of_the_original_model_fits_in_silence(caplog):
+    memory_estimate.check(BASE, Options())
+    assert caplog.text == ""
+
+
+def test_the_memory_of_an_accelerator_is_not_known(monkeypatch):
+    monkeypatch.setattr(memory_estimate, "ACCELERATORS", ("/",))
+    memory_estimate.check(BASE, Options(train_batch_size=2_000_000))
+
+
+def test_the_limit_of_a_container_counts_and_no_limit_does_not(monkeypatch, tmp_path):
+    limits = tmp_path / "memory.max"
+    monkeypatch.setattr(memory_estimate, "CONTROL_GROUP", str(limits))
+    free_of_limits = OF_MACHINE()
+    limits.write_text("max\n")
+    assert OF_MACHINE()[0] == free_of_limits[0] > 0
+    limits.write_text("1048576\n")
+    assert OF_MACHINE() == (1048576, 1048576)

@@ -1,0 +1,151 @@
+"""The page of the server in a headless Chromium: every tab, by address and by keyboard, on a phone, and attention."""
+
+import threading
+import time
+import urllib.parse
+
+import pytest
+import quick_exports
+import uvicorn
+from browser import COMMAND, CONTROL, Browser
+
+from bert_tf.cli.commands import serve
+from bert_tf.serving.app import Server
+from bert_tf.serving.served import Served
+
+pytestmark = pytest.mark.skipif(not COMMAND, reason="the page is tried in Chromium, which is missing")
+ANSWER = r"document.querySelector('#answer').innerText.replace(/\n+/g, '\n')"
+ANSWERED = f"document.querySelector('#answer .small') && {ANSWER}"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """Where a server of all kinds of exports listens."""
+    folder = tmp_path_factory.mktemp("exports")
+    exports = quick_exports.make(folder) | quick_exports.for_the_page(folder)
+    del exports["other"]
+    server = Server([Served(name, str(path)) for name, path in exports.items()])
+    listening = serve.listening("127.0.0.1", 0)
+    running = uvicorn.Server(uvicorn.Config(server.app(), log_level="warning"))
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    while not running.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    running.should_exit = True
+    thread.join(30)
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def browser(chromium):
+    """The browser; in the end nothing may have failed in it, nor been refused by the page's own policy."""
+    yield chromium
+    assert chromium.complaints == []
+
+
+def shared(address, **fields):
+    return f"{address}#{urllib.parse.urlencode(fields)}"
+
+
+@pytest.mark.parametrize(
+    ("model", "fields", "answer"),
+    [
+        ("single", {"text_a": "a text that is long"}, "long\nlong\n83%\nshort\n17%"),
+        ("pair", {"text_a": "xyz", "text_b": "é+&=#"}, "short\nshort\n64%\nlong\n36%"),
+        (
+            "choice",
+            {"text_a": "x", "choices": "ab\nthe other choice, longer than a line"},
+            "Most likely\nthe other choice",
+        ),
+        ("number", {"text_a": "abcdef"}, "2.000"),
+        ("mask", {"text": "a [MASK] and a [MASK]"}, "[MASK] 1\na\n75%\nb\n25%\n[MASK] 2\na\n75%"),
+        (
+            "question",
+            {"question": "who?", "context": "<b>é</b>🦊 ran\nhome"},
+            "<b>é</b>🦊\n<b>é</b>🦊 ran\nhome\n<b>é</b>🦊\n75%",
+        ),
+        ("entities", {"text": "🦊s ran"}, "🦊sWORD ran"),
+        ("vectors", {"text": "abc\nabcd\n" + "x" * 99}, "abcd\n1.00\n" + "x" * 99 + "\n0.38"),
+    ],
+)
+def test_an_address_holds_what_was_asked_and_fits_a_phone(browser, address, model, fields, answer):
+    browser.go(shared(address, model=model, **fields), width=390)
+    assert browser.wait(ANSWERED).startswith(answer)
+    assert browser.value("document.documentElement.scrollWidth") == 390
+    shown = [browser.value(f"document.getElementById('{name}').value") for name in fields]
+    assert shown == list(fields.values())
+    assert browser.value("document.querySelectorAll('[role=tab]').length") == 8
+    has_panel = browser.value("document.querySelector('#attention summary') !== null")
+    assert has_panel is (model == "number"), "who has attention has a panel for it"
+    if model in ("question", "entities"):
+        assert browser.value("document.querySelector('.text mark').firstChild.data") in ("<b>é</b>🦊", "🦊s")
+
+
+def test_without_a_mouse_one_writes_asks_changes_tabs_and_hands_the_address_on(browser, address):
+    browser.go(shared(address, model="single"))
+    browser.wait("document.getElementById('text_a') !== null")
+    for key in ("Tab", "Tab"):  # the chosen tab, then the text: other tabs are reached with arrows
+        browser.press(key)
+    browser.write("some words")
+    browser.press("Enter", CONTROL)
+    assert browser.wait(ANSWERED).startswith("long")
+    handed_on = browser.value("location.href")
+    assert handed_on == shared(address, model="single", text_a="some words")
+    browser.value("document.querySelector('[role=tab][aria-selected=true]').focus()")
+    browser.press("ArrowRight")
+    assert browser.value("document.activeElement.id") == "tab-pair"
+    assert browser.value("document.getElementById('tab-pair').getAttribute('aria-selected')") == "true"
+    browser.press("Tab")
+    assert browser.value("document.activeElement.id") == "text_a"
+    browser.go(handed_on)
+    assert browser.wait(ANSWERED).startswith("long")
+
+
+def test_one_sees_where_a_token_looks_by_layer_and_head_and_hands_that_on(browser, address):
+    browser.go(shared(address, model="number", text_a="abcdef"))
+    browser.wait(ANSWERED)
+    browser.value("document.querySelector('summary').focus()")
+    browser.press("Enter")
+    browser.wait("document.querySelectorAll('.maps canvas').length === 6")
+    title = "document.querySelector('details h3').innerText + document.querySelector('details .best').innerText"
+    assert browser.value(title) == "Layer 1, head 1: “b” looks atb\n100%"
+    browser.press("Tab")
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight", "Tab", "ArrowRight"):
+        browser.press(key)
+    assert browser.value(title) == "Layer 2, head 3: “c” looks atb\n100%"  # 3 + 2 letters on
+    share = "document.querySelectorAll('.tokens button')[1].style.getPropertyValue('--share')"
+    assert browser.value(share) == "1.000"
+    dots = "[...document.querySelectorAll('.maps canvas')[5].getContext('2d').getImageData(0, 0, 6, 1).data]"
+    assert [alpha > 0 for alpha in browser.value(dots)[3::4]] == [False] * 5 + [True]  # of "a"
+    handed_on = browser.value("location.href")
+    assert handed_on == shared(address, model="number", text_a="abcdef", look="2.3.3")
+    browser.go(handed_on, width=390)
+    browser.wait("document.querySelector('.tokens') !== null")
+    assert browser.value(title) == "Layer 2, head 3: “c” looks atb\n100%"
+    assert browser.value("document.documentElement.scrollWidth") == 390
+
+
+def test_a_mistake_is_said_in_words(browser, address):
+    browser.go(shared(address, model="choice", text_a="x", choices="only one"))
+    assert browser.wait(f"document.querySelector('#answer .error') && {ANSWER}").startswith("choices has the shape")
+
+
+def test_a_late_answer_to_what_was_asked_before_is_not_shown(browser, address):
+    browser.go(shared(address, model="single"))
+    browser.wait("document.getElementById('text_a') !== null")
+    held = "new Promise(done => { window.late = () => now(...given).then(done); })"
+    browser.value(f"{{ const now = fetch; window.fetch = (...given) => window.late ? now(...given) : {held}; }}")
+    for text in ("a text that is long", "x"):
+        browser.value(f"document.getElementById('text_a').value = '{text}'")
+        browser.value("document.getElementById('form').requestSubmit()")
+    assert browser.wait(ANSWERED).startswith("short")
+    browser.value("window.late().then(() => setTimeout(() => { window.done = true; }, 100)), 0")
+    browser.wait("window.done")
+    assert browser.value(ANSWER).startswith("short")

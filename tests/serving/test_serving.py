@@ -1,0 +1,246 @@
+"""The server: TensorFlow Serving's routes, one batch for many, limits, and clients that do what they must not."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+import quick_exports
+import tensorflow as tf
+from google.protobuf import json_format
+from starlette.testclient import TestClient
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
+
+from bert_tf.cli.commands import serve
+from bert_tf.cli.main import main
+from bert_tf.runtime import memory_estimate
+from bert_tf.serving.app import Server
+from bert_tf.serving.served import Served
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def exports(tmp_path_factory):
+    return quick_exports.make(tmp_path_factory.mktemp("exports"))
+
+
+@pytest.fixture(scope="module")
+def models(exports):
+    return [Served(name, str(exports[name])) for name in ("single", "pair", "choice", "number", "mask", "other")]
+
+
+@pytest.fixture
+def client(models):
+    with TestClient(Server(models, most_bytes=2000, most_instances=32).app(), raise_server_exceptions=False) as client:
+        yield client
+
+
+def predict(client, name="single", **body):
+    return client.post(f"/v1/models/{name}:predict", json=body)
+
+
+def parsed(message, told):
+    """JSON read as a message of tensorflow-serving-api, which knows every field of it, and written again."""
+    read = json_format.ParseDict(told, message)
+    options = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
+    return read, json_format.MessageToDict(read, **options)
+
+
+@pytest.mark.parametrize("path", ["/v1/models/single", "/v1/models/single/versions/1"])
+def test_the_state_is_the_message_of_tensorflow_serving(client, path):
+    told = client.get(path).json()
+    status = {"version": "1", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
+    assert told == {"model_version_status": [status]}
+    message, written = parsed(get_model_status_pb2.GetModelStatusResponse(), told)
+    assert written == told
+    assert message.model_version_status[0].state == get_model_status_pb2.ModelVersionStatus.AVAILABLE
+
+
+def test_the_metadata_are_the_message_of_tensorflow_serving_and_what_the_export_says(client, exports):
+    told = client.get("/v1/models/choice/metadata").json()
+    kind = {"@type": "type.googleapis.com/tensorflow.serving.SignatureDefMap"}  # the JSON of REST leaves it out
+    full = {**told, "metadata": {"signature_def": kind | told["metadata"]["signature_def"]}}
+    message, written = parsed(get_model_metadata_pb2.GetModelMetadataResponse(), full)
+    assert written == full and message.model_spec.name == "choice" and message.model_spec.version.value == 1
+    signatures = get_model_metadata_pb2.SignatureDefMap()
+    assert message.metadata["signature_def"].Unpack(signatures)
+    saved = saved_model_pb2.SavedModel.FromString((exports["choice"] / "saved_model.pb").read_bytes())
+    assert dict(signatures.signature_def) == dict(saved.meta_graphs[0].signature_def)
+    signature = signatures.signature_def["serving_default"]
+    assert signature.method_name == "tensorflow/serving/predict"
+    assert [size.size for size in signature.inputs["choices"].tensor_shape.dim] == [-1, 2]
+
+
+def test_what_is_predicted_holds_what_a_predict_response_would(client, exports):
+    texts = ["a text that is long", "é"]
+    answer = predict(client, instances=texts, signature_name="serving_default").json()["predictions"]
+    outputs = tf.saved_model.load(str(exports["single"])).signatures["serving_default"](tf.constant(texts))
+    message = predict_pb2.PredictResponse()
+    for name, tensor in outputs.items():
+        message.outputs[name].CopyFrom(tf.make_tensor_proto(tensor))
+    for row, told in enumerate(answer):
+        assert set(told) == set(message.outputs)
+        assert told["label"].encode() == message.outputs["label"].string_val[row]
+        for name in ("logits", "probabilities"):
+            assert told[name] == tf.make_ndarray(message.outputs[name])[row].tolist()
+
+
+def test_rows_and_columns_are_answered_under_either_path(client):
+    body = {"instances": ["a text that is long", "a"]}
+    answer = predict(client, **body)
+    assert answer.status_code == 200
+    assert [row["label"] for row in answer.json()["predictions"]] == ["long", "short"]
+    assert client.post("/v1/models/single/versions/1:predict", json=body).json() == answer.json()
+    columns = predict(client, inputs=["a text that is long"], signature_name="serving_default").json()["outputs"]
+    assert columns["label"] == ["long"] and columns["logits"] == [[4.0, 19.0]]
+    assert predict(client, "number", instances=["abc"]).json() == {"predictions": [1.0]}
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "code", "words"),
+    [
+        ("nothing:predict", "{}", 404, "Servable not found: nothing. Known: single, pair"),
+        ("single/versions/2:predict", "{}", 404, "single version 2"),
+        ("single:predict", "{", 400, "is no JSON"),
+        ("single:predict", b"\xff\xfe", 400, "is not UTF-8|no JSON"),
+        ("single:predict", "[" * 1500, 400, "nested too deeply|no JSON"),
+        ("single:predict", '{"instances": [1]}', 400, "text_a has a number"),
+        ("single:predict", r'{"instances": [{"\ud800": "x"}]}', 400, r"has \\ud800; expected text_a"),
+        (
+            "single:predict",
+            '{"instances": ["x"], "signature_name": "other"}',
+            400,
+            "'other' not found .*serving_default",
+        ),
+        ("single:predict", json.dumps({"instances": ["x" * 3000]}), 413, "larger than 2,000 bytes"),
+        ("single:predict", json.dumps({"instances": ["x"] * 33}), 413, "33 instances: send at most 32 of serving_def"),
+    ],
+)
+def test_garbage_gets_a_sentence_and_the_next_request_its_answer(client, path, content, code, words):
+    answer = client.post(f"/v1/models/{path}", content=content)
+    assert answer.status_code == code
+    assert re.search(words, answer.json()["error"]), answer.json()
+    assert predict(client, instances=["abc"]).json()["predictions"][0]["label"] == "short"
+
+
+def test_attention_is_answered_of_a_few_texts_at_once(client):
+    asked = {"name": "number", "signature_name": "attention"}
+    alone = predict(client, **asked, instances=["abc"]).json()["predictions"]
+    assert alone[0]["tokens"] == ["a", "b", "c"] and alone[0]["lengths"] == 3
+    assert alone[0]["attention"][1][0] == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    assert len(predict(client, **asked, instances=["abcdef"] * 8).json()["predictions"]) == 8
+    refused = predict(client, **asked, instances=["abc"] * 9)
+    assert refused.status_code == 413 and "send at most 8 of attention at once" in refused.json()["error"]
+
+
+def test_a_body_without_a_length_is_cut_off_where_it_is_too_large(client):
+    answer = client.post("/v1/models/single:predict", content=(b"x" * 500 for _ in range(100)))
+    assert answer.status_code == 413
+
+
+def test_health_metrics_list_and_page(client):
+    predict(client, instances=["abc"])
+    predict(client, instances=[1])
+    assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
+    text = client.get("/monitoring/prometheus/metrics").text
+    assert text == client.get("/metrics").text
+    assert 'bert_tf_requests_total{code="200",model="single"} 1.0' in text
+    assert 'bert_tf_requests_total{code="400",model="single"} 1.0' in text
+    assert 'bert_tf_batch_rows_total{model="single"} 1.0' in text
+    kinds = {model["name"]: model["kind"] for model in client.get("/v1/models").json()["models"]}
+    assert kinds == {
+        "single": "classify",
+        "pair": "compare",
+        "choice": "choose",
+        "number": "number",
+        "mask": "fill_mask",
+        "other": "other",
+    }
+    for path in ("/", "/page.css", "/page.js", "/attention.js", "/elements.js"):
+        page = client.get(path)
+        assert page.status_code == 200 and "default-src 'none'" in page.headers["content-security-policy"]
+        assert "http://" not in page.text and "https://" not in page.text, "nothing comes from elsewhere"
+    assert client.put("/v1/models/single").status_code == 405
+    asked = client.get("/v1/models/single/versions/1:predict")
+    assert (asked.status_code, asked.json()) == (405, {"error": "predict is asked with POST."})
+
+
+def test_many_clients_get_what_one_gets(models):
+    asked = ["[MASK]" * (number % 3) + "x" * number for number in range(40)]
+    with TestClient(Server(models).app()) as client:
+        alone = [predict(client, "mask", instances=[text]).json() for text in asked]
+
+    async def together():
+        server = Server(models)
+        transport = httpx.ASGITransport(server.app())
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            answers = await asyncio.gather(
+                *(client.post("/v1/models/mask:predict", json={"instances": [text]}) for text in asked)
+            )
+        text = (await server.metrics(None)).body.decode()
+        batches = float(next(x for x in text.splitlines() if x.startswith("bert_tf_batches_total{")).split()[1])
+        return [answer.json() for answer in answers], batches
+
+    answers, batches = asyncio.run(together())
+    assert answers == alone and batches < len(asked) / 2
+
+
+def test_the_command_serves_until_it_is_told_to_stop_and_clients_that_vanish_disturb_nobody(exports):
+    command = [sys.executable, "-m", "bert_tf", "serve", str(exports["single"]), f"two={exports['pair']}"]
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    process = subprocess.Popen([*command, "--port=0"], stdout=subprocess.PIPE, env=environment, cwd=ROOT, text=True)
+    try:
+        told = [process.stdout.readline() for _ in range(3)]
+        port = int(re.search(r"single \(classify\): http://127.0.0.1:(\d+)/v1/models/single:predict", told[0])[1])
+        half = b"POST /v1/models/single:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
+        for sent in (half, b"\0\1\2\r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", port)) as rude:
+                rude.sendall(sent)
+        url = f"http://127.0.0.1:{port}/v1/models/two:predict"
+        good = httpx.post(url, json={"instances": [{"text_a": "xyz", "text_b": "x"}]})
+        assert good.json()["predictions"][0]["label"] == "long"
+    finally:
+        process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0 and process.stdout.read() == "Stopped.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere"], "no folder nowhere"),
+        (["{single}", "--port=70000"], "--port is 70000"),
+        (["{single}", "--timeout=0"], "--timeout is 0"),
+        (["{single}", "--receive_timeout=inf"], "--receive_timeout is inf; expected a number above 0"),
+        (["{tmp}"], "is no export: it holds no saved_model.pb"),
+        (["{single}", "--port={taken}"], "cannot be listened on (Address already in use): give another --port"),
+        (["{single}", "{single}"], "Two models would be called single"),
+        (["{single}", "{pair}", "--name=x"], "--name goes with one export"),
+        (["a/b={single}"], "cannot be called 'a/b'"),
+    ],
+)
+def test_a_mistake_is_one_line(exports, capsys, tmp_path, arguments, words):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        there = {**exports, "tmp": tmp_path, "taken": other.getsockname()[1]}
+        assert main(["serve", *(text.format(**there) for text in arguments)]) == 2
+    error = capsys.readouterr().err
+    assert words in error and error.count("\n") == 1
+
+
+def test_a_model_above_the_memory_that_is_free_is_refused(exports, monkeypatch, capsys):
+    monkeypatch.setattr(memory_estimate, "of_machine", lambda: (1000, 10))
+    assert main(["serve", str(exports["single"]), "--port=0"]) == 2
+    error = capsys.readouterr().err
+    assert "GiB are free: serve it on a machine with more" in error and error.count("\n") == 1
+
+
+def test_a_run_gives_its_name_to_its_export():
+    assert serve.default_name("runs/sst2/export") == serve.default_name("runs/sst2") == "sst2"

@@ -1,0 +1,121 @@
+"""Clients that are slow or silent, over real sockets: they lose their connection, a patient one keeps it."""
+
+import contextlib
+import socket
+import threading
+import time
+import types
+
+import pytest
+import uvicorn
+
+from bert_tf.cli.commands import serve
+from bert_tf.serving import connection
+from bert_tf.serving.app import Server
+
+LIMIT = 0.4  # seconds for a header, a body, and silence
+HEADER = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: here\r\nContent-Length: %d\r\n\r\n"
+
+
+@contextlib.contextmanager
+def serving(receive_seconds):
+    """The address of a server without TensorFlow, which takes twice the limit to say what it is told."""
+
+    class Slow:
+        inputs, has_tables, has_rows = {"text": ("string", (None,))}, False, True
+
+        def __call__(self, arrays):
+            time.sleep(2 * LIMIT)
+            return {"said": arrays["text"]}
+
+    model = types.SimpleNamespace(name="m", signatures={"serving_default": Slow()})
+    taken = serve.listening("127.0.0.1", 0)
+    server = uvicorn.Server(connection.settings(Server([model], receive_seconds=receive_seconds)))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True)
+    thread.start()
+    yield taken.getsockname()
+    server.should_exit = True
+    thread.join(5)
+    assert not thread.is_alive(), "it does not stop"
+
+
+@pytest.fixture(scope="module")
+def address():
+    with serving(LIMIT) as where:
+        yield where
+
+
+def talk(address, parts, pause=0.0):
+    """What the server sends until it closes the connection, and after how many seconds it does."""
+    start, heard = time.monotonic(), b""
+    with socket.create_connection(address, timeout=10) as client:
+        parts = iter(parts)
+        client.settimeout(pause or 10)
+        with contextlib.suppress(ConnectionError):
+            while True:
+                with contextlib.suppress(StopIteration):
+                    client.sendall(next(parts))
+                try:
+                    received = client.recv(4096)
+                except TimeoutError:
+                    assert time.monotonic() - start < 10, "the server keeps the connection"
+                    continue
+                heard += received
+                if not received:
+                    break
+    return heard, time.monotonic() - start
+
+
+def forever(text):
+    yield text
+    while True:
+        yield b"x"
+
+
+@pytest.mark.parametrize(
+    ("parts", "answer"),
+    [
+        ([], b""),
+        (forever(b"GET / HTTP/1.1\r\nX: "), b""),
+        (forever(HEADER % 10_000), b"HTTP/1.1 408"),
+        ([HEADER % 10_000], b"HTTP/1.1 408"),
+        (forever(HEADER % 10_000_000), b"HTTP/1.1 413"),  # what is refused already may not go on for ever either
+    ],
+    ids=["silence", "slow header", "slow body", "half a body", "slow rest"],
+)
+def test_a_client_that_does_not_say_what_it_wants_in_time_loses_its_connection(address, parts, answer):
+    heard, seconds = talk(address, parts, pause=0.05)
+    assert heard.startswith(answer) and bool(heard) == bool(answer)
+    assert LIMIT * 0.9 < seconds < 4
+    if answer == b"HTTP/1.1 408":
+        assert b'{"error":"The request did not come whole within 0.4 seconds."}' in heard
+
+
+def test_an_answer_may_take_longer_and_the_connection_is_there_for_another_request(address):
+    body = b'{"instances": ["yes"]}'
+    with socket.create_connection(address, timeout=10) as client:
+        for _ in range(2):
+            for part in (HEADER[:9], HEADER[9:] % len(body), body):
+                client.sendall(part)
+                time.sleep(0.1)
+            assert answer_of(client).startswith(b"HTTP/1.1 200")
+
+
+def test_a_server_that_stops_answers_what_it_has_and_does_not_wait_for_the_rest_of_a_request():
+    body = b'{"instances": ["yes"]}'
+    with contextlib.ExitStack() as stack:
+        with serving(30) as address:
+            half, whole = (stack.enter_context(socket.create_connection(address, timeout=10)) for _ in range(2))
+            half.sendall(HEADER % 500)
+            whole.sendall(HEADER % len(body) + body)
+            time.sleep(LIMIT)
+        assert answer_of(whole).startswith(b"HTTP/1.1 200") and half.recv(4096) == b""
+
+
+def answer_of(client):
+    heard = b""
+    while not heard.endswith(b'{"predictions":["yes"]}'):
+        received = client.recv(4096)
+        assert received, heard
+        heard += received
+    return heard

@@ -1,0 +1,237 @@
+"""Tags of words on the vectors of a frozen encoder: cached vectors, a BiLSTM that learns on them, exact resuming."""
+
+import dataclasses
+import json
+import os
+import types
+
+import numpy as np
+import oracle
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf.config.train_config import TrainConfig
+from bert_tf.errors import UserError
+from bert_tf.export.saved_model import export
+from bert_tf.model import weights
+from bert_tf.tasks import catalog
+from bert_tf.tasks.embeddings import feature_cache, feature_tagging
+from bert_tf.tasks.embeddings.bilstm_tagger import BiLstmTagger
+from bert_tf.tasks.token_classification import conll_files, tagging
+from bert_tf.tasks.token_classification.tag_schemes import TagSet
+from bert_tf.tasks.token_classification.tag_windows import TagWindows
+from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.training import distribute
+from bert_tf.training.loop import Evaluator
+from bert_tf.training.train_step import Learner
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklm", *(f"##{letter}" for letter in "abcdefghijkl")]
+TOKENIZER = Tokenizer(PIECES)
+FOUR_LAYERS = dataclasses.replace(tiny.CONFIG, num_hidden_layers=4)
+TAGS = TagSet.of_types({"X"}, "iob2")
+FILE = "ab B-X\nc O\n\u200b O\nd B-X\nca I-X\n\na O\n\nd B-X\nc O\na O\n\na O\nb O\nc O\nd B-X\na I-X\nb O\nc O\n"
+CONFIG = TrainConfig(
+    train_batch_size=4, eval_batch_size=3, learning_rate=0.03, num_train_steps=40, num_warmup_steps=0, max_eval_steps=9
+)
+
+
+def model_of(task, seed=0):
+    """The task's model with an encoder of random weights, always the same."""
+    model = task.model(FOUR_LAYERS)
+    arrays = tiny.random_weights(model.encoder, seed)
+    weights.assign(model, {f"encoder/{name}": array for name, array in arrays.items()})
+    return model, arrays
+
+
+def maker(folder):
+    """make(choice) -> the task on FILE, its vectors in a folder of the test."""
+    (folder / "train.txt").write_text(FILE, encoding="utf-8")
+    windows = TagWindows(max_seq_length=8, stride=3)
+
+    def made(choice):
+        read = {name: lambda: conll_files.Tagged(str(folder / "train.txt"), conll_files.Layout()) for name in SPLITS}
+        plain = tagging.task("tiny", read, TAGS, TOKENIZER, windows=windows)
+        return feature_tagging.task(plain, choice=choice, lstm_size=8, folder=str(folder / "features"))
+
+    return made
+
+
+@pytest.fixture
+def make(tmp_path):
+    return maker(tmp_path)
+
+
+SPLITS = ("train", "dev")
+
+
+def test_a_batch_has_the_oracles_vectors_of_first_pieces_and_zeros_where_there_are_none(make):
+    task = make("concat_last_four")
+    _, arrays = model_of(task)
+    first, second = task.eval_batches(3, "dev")
+    assert first["vectors"].shape == (3, 7, 4, 16) and first["lengths"].numpy().tolist() == [5, 1, 3]
+    assert first["labels"].numpy().tolist() == [
+        [1, 0, -1, 1, 2, -1, -1],
+        [0] + [-1] * 6,
+        [1, 0, 0] + [-1] * 4,
+    ]
+    assert second["row_numbers"].numpy().tolist() == [4, 0, 0] and not second["lengths"][1:].numpy().any()
+    # The first sentence is ab c d ca, six pieces, and fits into a row.
+    ids = np.array([[PIECES.index(piece) for piece in "[CLS] a ##b c d c ##a [SEP]".split()]])
+    named = {f"encoder/{name}": array for name, array in arrays.items()}
+    states = oracle.encode(named, FOUR_LAYERS, ids, np.zeros_like(ids), np.array([8]))["hidden_states"]
+    expected = np.stack(states[1:], 2)[0, [1, 3, 4, 5]]
+    np.testing.assert_allclose(first["vectors"].numpy()[0, [0, 1, 3, 4]], expected, atol=2e-5)
+    assert not first["vectors"].numpy()[0, 2].any()
+
+
+def test_vectors_are_made_once_and_anew_for_other_weights_or_data(make, monkeypatch, tmp_path):
+    made = []
+    real = feature_cache._make
+    monkeypatch.setattr(feature_cache, "_make", lambda *given: made.append(os.path.basename(given[-1])) or real(*given))
+
+    def vectors(choice, seed=0):
+        task = make(choice)
+        model_of(task, seed)
+        return next(iter(task.eval_batches(4, "dev")))["vectors"].numpy()
+
+    first = vectors("weighted_sum_last_four")
+    np.testing.assert_array_equal(vectors("concat_last_four"), first)
+    assert [name.rsplit("-", 1)[0] for name in made] == ["dev_-4_-3_-2_-1"]
+    np.testing.assert_array_equal(vectors("last")[:, :, 0], first[:, :, 3])
+    assert [name.rsplit("-", 1)[0] for name in made[1:]] == ["dev_last"]
+    assert np.abs(vectors("last", seed=1)[0, 0] - first[0, 0, 3:]).max() > 0.1 and len(made) == 3
+    (tmp_path / "train.txt").write_text(FILE.replace("ca", "cab"), encoding="utf-8")
+    vectors("last", seed=1)
+    assert len(made) == 4
+    (tmp_path / "train.txt").write_text(FILE, encoding="utf-8")
+    vectors("last")  # are still there beside those of other weights and other data
+    assert len(made) == 4 and len(set(made)) == 4
+    about = json.loads((tmp_path / "features" / (made[1].split(".npy")[0] + ".json")).read_text())
+    assert about["layers"] == [4]
+    assert not [name for name in os.listdir(tmp_path / "features") if "partial" in name]
+
+
+def test_vectors_that_were_cut_short_are_made_anew(make, tmp_path):
+    def vectors():
+        task = make("last")
+        model_of(task)
+        return next(iter(task.eval_batches(4, "dev")))["vectors"].numpy()
+
+    first = vectors()
+    (kept,) = (tmp_path / "features").glob("dev*.npy")
+    whole = kept.read_bytes()
+    kept.write_bytes(whole[:-50])
+    np.testing.assert_array_equal(vectors(), first)
+    assert kept.read_bytes() == whole
+
+
+def test_a_cache_that_can_hold_no_files_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="file cannot hold files .*: choose another folder"):
+        feature_cache.expect_folder(str(tmp_path / "file"))
+
+
+def learner(task):
+    strategy = distribute.create_strategy("one_device")
+    tf.keras.utils.set_random_seed(1)
+    return Learner(task, model_of(task)[0], CONFIG, strategy)
+
+
+def values_of(learner):
+    return {name: variable.numpy() for name, variable in weights.variables(learner.model).items()}
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory):
+    """40 steps: the task, the learner, its weights at the start, its state after 3 steps, its weights after 5."""
+    task = maker(tmp_path_factory.mktemp("training"))("weighted_sum_all")
+    ours, batches = learner(task), iter(task.train_batches(4, 1))
+    kept = {"task": task, "learner": ours, "start": values_of(ours)}
+    for step in range(1, 41):
+        kept["result"] = ours.step(next(batches))
+        if step == 3:
+            kept["state"] = [variable.numpy() for variable in tf.nest.flatten(ours.state())]
+        if step == 5:
+            kept["later"] = values_of(ours)
+    return kept
+
+
+def test_it_learns_the_encoder_stays_and_answers_are_of_words(training, tmp_path):
+    assert {name for name in training["start"] if not name.startswith("encoder/")} >= {
+        "mix/scores",
+        "mix/gamma",
+        "lstm/forwards/0/cell/kernel",
+        "lstm/backwards/1/cell/recurrent_kernel",
+        "classifier/bias",
+    }
+    right, asked = training["result"]["measures"]["accuracy"].numpy()
+    assert right == asked > 0
+    for name, value in values_of(training["learner"]).items():
+        assert np.array_equal(value, training["start"][name]) == name.startswith("encoder/"), name
+    task, model = training["task"], training["learner"].model
+    evaluator = Evaluator(task, model, CONFIG, distribute.create_strategy("one_device"))
+    assert evaluator()["f1"] == 1.0
+    said = task.write_predictions(str(tmp_path), "dev", evaluator.answers["dev"])
+    assert said[0].startswith("4 predictions are in ")
+    lines = (tmp_path / "predictions_dev.txt").read_text(encoding="utf-8").split("\n")
+    assert lines[:5] == ["ab B-X B-X", "c O O", "\u200b O O", "d B-X B-X", "ca I-X I-X"]
+
+
+def test_training_goes_on_bit_for_bit(training):
+    again = learner(training["task"])
+    for variable, value in zip(tf.nest.flatten(again.state()), training["state"], strict=True):
+        variable.assign(value)
+    batches = iter(training["task"].train_batches(4, 1))
+    for step, batch in zip(range(1, 6), batches, strict=False):
+        if step > 3:
+            again.step(batch)
+    for name, value in values_of(again).items():
+        np.testing.assert_array_equal(value, training["later"][name], err_msg=name)
+
+
+@pytest.mark.parametrize("size", [0, -2, 301])
+def test_an_lstm_that_has_no_two_halves_is_refused(size):
+    names = "word_column tag_column tag_scheme position_digits max_seq_length doc_stride document_context".split()
+    options = types.SimpleNamespace(**dict.fromkeys(names, 1), feature_layers="last", lstm_size=size)
+    with pytest.raises(UserError, match=f"lstm_size is {size}; expected an even number above 0"):
+        catalog.get("ner/table")(options, lambda texts: TOKENIZER)
+
+
+@pytest.mark.parametrize("choice", ["concat_last_four", "weighted_sum_all"])
+def test_padding_and_the_order_of_sentences_change_nothing(choice):
+    model = BiLstmTagger(FOUR_LAYERS, 3, features=choice, count=4, lstm_size=6)
+    weights.assign(model, tiny.random_weights(model))
+    vectors = np.random.default_rng(0).normal(size=(2, 5, 4, 16)).astype(np.float32)
+    logits = model({"vectors": tf.constant(vectors), "lengths": tf.constant([2, 4])})["logits"].numpy()
+    assert logits.shape == (2, 4, 3)
+    alone = model({"vectors": tf.constant(vectors[:1, :2]), "lengths": tf.constant([2])})["logits"].numpy()
+    np.testing.assert_allclose(logits[:1, :2], alone, atol=1e-5)
+    again = BiLstmTagger.from_config(model.get_config())
+    assert {name: v.shape for name, v in weights.named(again).items()} == {
+        name: v.shape for name, v in weights.named(model).items()
+    }
+
+
+def test_the_export_tags_words_as_predicting_a_file_does_and_finds_entities_in_texts_of_any_length(training, tmp_path):
+    task, model, folder = training["task"], training["learner"].model, str(tmp_path / "export")
+    export(task, model, TOKENIZER, folder, examples=task.serving_examples("dev"), about={"labels": TAGS.labels})
+    evaluator = Evaluator(task, model, CONFIG, distribute.create_strategy("one_device"))
+    evaluator()
+    signatures = tf.saved_model.load(folder).signatures
+    (words,) = task.serving_examples("dev")["words"].values()
+    many = [*words, *[[""] * len(words[0])] * 2, *words * 9]  # more texts than are computed at once
+    served = {name: x.numpy() for name, x in signatures["words"](words=tf.constant(many)).items()}
+    told = tagging.of_words(evaluator.answers["dev"], task.source("dev"))
+    for row, (numbers, shares) in enumerate(zip(*told, strict=True)):
+        for place in (row, 6 + 4 * 8 + row):
+            assert [tag.decode() for tag in served["tags"][place, : len(numbers)]] == [TAGS.labels[n] for n in numbers]
+            np.testing.assert_allclose(served["scores"][place, : len(shares)], shares, atol=1e-5)
+    texts = ["d c a", "", "ab c d ca " * 9]
+    found = {name: x.numpy() for name, x in signatures["serving_default"](text=tf.constant(texts)).items()}
+    assert found["counts"][0] == 1 and found["texts"][0, 0] == b"d" and found["counts"][1] == 0
+    assert found["counts"][2] > 9
+    for number in range(found["counts"][2]):
+        start, end = found["starts"][2, number], found["ends"][2, number]
+        assert texts[2][start:end].encode() == found["texts"][2, number] != b""
+    assert signatures["serving_default"](text=tf.constant([], tf.string))["counts"].shape == (0,)

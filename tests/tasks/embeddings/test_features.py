@@ -1,0 +1,221 @@
+"""Which vectors are wanted, how layers and tokens become them, and windows where every token is seen best."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.errors import UserError
+from bert_tf.tasks.embeddings import features, vector_choice
+from bert_tf.tasks.embeddings.feature_windows import parted, rows_and_tokens
+from bert_tf.tasks.embeddings.scalar_mix import ScalarMix
+from bert_tf.tasks.text_classification.text_windows import Windows, pack_windows
+from bert_tf.text.tokenizer import Tokenizer, pack
+
+LETTERS = "abcdefghijklmnopqrstuvwxy"
+TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS])
+STATES = [tf.fill([1, 2, 3], float(10**number)) for number in range(5)]  # embeddings and four layers
+
+
+@pytest.mark.parametrize(
+    "text, layers, names",
+    [
+        ("-1,-2,-3,-4", (4, 3, 2, 1), (-1, -2, -3, -4)),
+        ("0, 3", (1, 4), (0, 3)),
+        ("embeddings,last", (0, 4), ("embeddings", "last")),
+        ("second_to_last", (3,), ("second_to_last",)),
+        ("all", (1, 2, 3, 4), (0, 1, 2, 3)),
+    ],
+)
+def test_layers_are_counted_as_the_original_counts_them(text, layers, names):
+    choice = vector_choice.choose(text, 4)
+    assert (choice.layers, choice.names, choice.join) == (layers, names, "apart")
+    found = features.layer_vectors(STATES, choice)
+    assert found.shape == (1, 2, len(layers), 3)
+    assert found[0, 1, :, 2].numpy().tolist() == [10.0**layer for layer in layers]
+
+
+def test_layers_are_summed_weighted_and_laid_side_by_side():
+    summed = vector_choice.choose("sum_last_four", 4)
+    assert features.layer_vectors(STATES, summed).numpy().tolist() == [[[[11110.0] * 3]] * 2]
+    weighted = vector_choice.choose("embeddings,-1", 4, "2,0.5")
+    assert (weighted.names, features.layer_vectors(STATES, weighted)[0, 0].numpy().tolist()) == (
+        ("weighted_sum",),
+        [[5002.0] * 3],
+    )
+    joined = vector_choice.choose("concat_last_four", 4)
+    assert (joined.names, joined.width(3)) == (("concat_last_four",), 12)
+    assert features.layer_vectors(STATES, joined)[0, 0, 0, ::3].numpy().tolist() == [10.0, 100.0, 1000.0, 10000.0]
+
+
+@pytest.mark.parametrize(
+    "text, weights, message",
+    [
+        ("4", "", "layers is '4', but the model has 4 layers: 0 to 3, or -4 to -1 from the end"),
+        ("-5", "", "the model has 4 layers"),
+        ("first", "", "layers is 'first'; expected numbers with commas"),
+        ("", "", "layers is ''; expected"),
+        ("--1", "", "layers is '--1'; expected"),
+        ("-1,sum_last_four", "", "sum_last_four stands alone"),
+        ("-1,-2", "1", "layer_weights are 1 numbers, but layers '-1,-2' are 2"),
+        ("concat_last_four", "1,1,1,1", "concat_last_four has its own"),
+        ("-1", "x", "layer_weights is 'x'; expected numbers"),
+        ("-1,0,-1", "", "layers is '-1,0,-1', which names -1 more than once; expected each layer once"),
+        ("all,2", "", "names 2 more than once"),
+    ],
+)
+def test_layers_that_cannot_be_are_refused(text, weights, message):
+    with pytest.raises(UserError, match=message):
+        vector_choice.choose(text, 4, weights)
+
+
+def test_a_model_of_embeddings_alone_has_no_layers_to_choose():
+    assert vector_choice.choose("embeddings", 0).layers == (0,)
+    for text in ("last", "all", "0", "embeddings,last", "concat_last_four"):
+        with pytest.raises(UserError, match="the model has embeddings alone: choose layers=embeddings"):
+            vector_choice.choose(text, 0)
+
+
+VECTORS = tf.constant([[[1.0, 5.0]], [[2.0, 3.0]], [[9.0, 1.0]], [[4.0, -4.0]]])  # four tokens, K = 1, E = 2
+
+
+@pytest.mark.parametrize(
+    "pooling, expected",
+    [
+        ("cls", [[1, 5], [4, -4]]),
+        ("mean", [[4, 3], [4, -4]]),
+        ("max", [[9, 5], [4, -4]]),
+        ("mean_max", [[4, 3, 9, 5], [4, -4, 4, -4]]),
+        ("mean_sqrt_len", [[12 / 3**0.5, 9 / 3**0.5], [4, -4]]),
+        ("weighted_mean", [[32 / 6, 14 / 6], [4, -4]]),
+        ("last", [[9, 1], [4, -4]]),
+    ],
+)
+def test_tokens_of_a_text_become_one_vector(pooling, expected):
+    found = features.text_vectors(VECTORS, tf.constant([0, 0, 0, 1]), 2, pooling)
+    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-6)
+
+
+def test_pieces_of_a_word_become_one_vector_and_vectors_get_length_1():
+    is_first = tf.constant([True, False, True, False])
+    assert features.word_vectors(VECTORS, is_first, "first")[:, 0].numpy().tolist() == [[1, 5], [9, 1]]
+    assert features.word_vectors(VECTORS, is_first, "mean")[:, 0].numpy().tolist() == [[1.5, 4], [6.5, -1.5]]
+    found = features.normalized(tf.constant([[3.0, 4.0], [0.0, 0.0]]))
+    np.testing.assert_allclose(found, [[0.6, 0.8], [0, 0]], rtol=1e-6)
+
+
+def test_a_learned_mixture_is_gamma_times_the_softmax_of_its_weights_and_learns():
+    mix = ScalarMix(3)
+    layers = tf.constant([[[1.0, 0.0], [2.0, 0.0], [6.0, 3.0]]])  # [1, 3, 2]
+    np.testing.assert_allclose(mix(layers), [[3.0, 1.0]], rtol=1e-6)
+    mix.scores.assign([0.0, np.log(2.0), np.log(5.0)])
+    mix.gamma.assign(2.0)
+    np.testing.assert_allclose(mix(layers), [[2 * (1 + 4 + 30) / 8, 2 * 15 / 8]], rtol=1e-6)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(mix(layers))
+    scores, gamma = tape.gradient(loss, [mix.scores.value, mix.gamma.value])
+    assert (scores.shape, gamma.shape) == ((3,), ()) and abs(float(tf.reduce_sum(scores))) < 1e-6 and gamma > 0
+    assert tf.argmax(scores) == 2
+    again = ScalarMix.from_config(mix.get_config())
+    assert tuple(again.scores.shape) == (3,)
+
+
+def eagerly(function, *columns):
+    return function(*map(tf.constant, columns))
+
+
+def inside_a_dataset(function, *columns):
+    rows = tf.data.Dataset.from_tensors(tuple(map(tf.constant, columns)))
+    return next(iter(rows.map(function)))
+
+
+@pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
+def test_the_last_bar_parts_a_pair(run):
+    lines = ["a ||| b c", "a|||b", " ||| b", "a ||| ", "a ||| b ||| c\n", "é\n||| ||| 我", ""]
+    first, second, is_pair = run(parted, lines)
+    pairs = {0: ("a", "b c"), 4: ("a ||| b", "c"), 5: ("é\n|||", "我")}
+    for number, line in enumerate(lines):
+        expected = (*pairs[number], True) if number in pairs else (line, "", False)
+        assert (first[number].numpy().decode(), second[number].numpy().decode(), bool(is_pair[number])) == expected
+
+
+def letters(count, start=0):
+    return " ".join(LETTERS[start : start + count])
+
+
+TEXTS = [("", ""), (letters(3), ""), (letters(9), ""), (letters(25), ""), ("a", "")]  # single texts, then pairs
+TEXTS += [(letters(3), letters(2, 9)), (letters(14), letters(2, 20)), (letters(2, 20), letters(14))]
+TEXTS += [(letters(9), letters(9, 9))]
+
+
+def rows_of(segments, stride):
+    """The rows of some texts or pairs as other functions make them, NumPy [W, S] and [W], each text's together."""
+    if not stride:
+        return {name: values.numpy() for name, values in pack(TOKENIZER, segments, 9).items()}, [1] * len(segments[0])
+    windows = pack_windows(TOKENIZER, segments, 9, Windows(stride=stride, most=25))
+    is_used = windows["lengths"].numpy() > 0
+    counts = windows.pop("window_counts").numpy().tolist()
+    return {name: values.numpy()[is_used] for name, values in windows.items()}, counts
+
+
+@pytest.mark.parametrize("run, stride", [(eagerly, 0), (eagerly, 1), (eagerly, 6), (inside_a_dataset, 3)])
+def test_every_token_is_found_in_the_window_with_most_on_its_poorer_side(run, stride):
+    def made(*columns):
+        return rows_and_tokens(TOKENIZER, *columns, max_seq_length=9, stride=stride)
+
+    rows, tokens = run(made, *zip(*TEXTS, strict=True), [bool(second) for _, second in TEXTS])
+    rows = {name: values.numpy() for name, values in rows.items()}
+    single = [first for first, second in TEXTS if not second]
+    pairs = zip(*(texts for texts in TEXTS if texts[1]), strict=True)
+    (ones, counts), (twos, more) = rows_of([single], stride), rows_of([list(texts) for texts in pairs], stride)
+    for name, values in rows.items():
+        np.testing.assert_array_equal(values, np.concatenate([ones[name], twos[name]]))
+    start = 0
+    for number, (texts, count) in enumerate(zip(TEXTS, counts + more, strict=True)):
+        found = {name: x[number].numpy() for name, x in tokens.items()}
+        expect_best(texts, found, {name: values[start : start + count] for name, values in rows.items()}, start)
+        if stride:
+            longest = max(texts[::-1], key=len)
+            assert f"] {longest} [".replace("  ", " ") in TOKENIZER.detokenize([found["ids"]])[0]
+        start += count
+    assert start == len(rows["lengths"])
+
+
+def expect_best(texts, found, rows, start):
+    """Every token is where its source says, and nowhere with more on its poorer side."""
+    sources = found["sources"] - start * rows["token_ids"].shape[1]
+    np.testing.assert_array_equal(rows["token_ids"].ravel()[sources], found["ids"])
+    np.testing.assert_array_equal(rows["segment_ids"].ravel()[sources], found["segments"])
+    best = {}
+    for ids, segments in zip(rows["token_ids"], rows["segment_ids"], strict=True):
+        for segment in (0, 1):
+            pieces = ids[(segments == segment) & (ids > 4)].tolist()
+            for place, piece in enumerate(pieces):  # no letter twice in a text
+                side = min(place, len(pieces) - 1 - place)
+                best[segment, piece] = max(side, best.get((segment, piece), -1))
+    for piece, segment, first, end, source in zip(*(found[name] for name in NAMES), sources, strict=True):
+        if first < 0:
+            assert piece in (TOKENIZER.cls_id, TOKENIZER.sep_id) and end == -1
+            continue
+        assert texts[segment][first:end] == TOKENIZER.vocabulary[piece]
+        row, slot = divmod(source, rows["token_ids"].shape[1])
+        inside = np.flatnonzero((rows["segment_ids"][row] == segment) & (rows["token_ids"][row] > 4))
+        assert min(slot - inside[0], inside[-1] - slot) == best[segment, piece]
+
+
+NAMES = ("ids", "segments", "starts", "ends")
+
+
+def test_offsets_of_pieces_that_share_a_word_are_characters_of_its_text():
+    tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "c", "##é", "e"])
+    _, tokens = rows_and_tokens(
+        tokenizer, tf.constant(["Éab x"]), tf.constant(["cab"]), tf.constant([True]), max_seq_length=12, stride=0
+    )
+    assert tokens["starts"].to_list() == [[-1, 0, 4, -1, 0, -1]]
+    assert tokens["ends"].to_list() == [[-1, 3, 5, -1, 3, -1]]
+    assert tokens["segments"].to_list() == [[0, 0, 0, 0, 1, 1]]
+
+
+def test_a_batch_without_a_text_has_no_rows():
+    none = tf.constant([], tf.string)
+    rows, tokens = rows_and_tokens(TOKENIZER, none, none, tf.constant([], tf.bool), max_seq_length=8, stride=2)
+    assert rows["lengths"].shape == (0,) and tokens["ids"].nrows() == 0

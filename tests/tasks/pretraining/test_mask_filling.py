@@ -1,0 +1,95 @@
+"""What an export of pre-training answers to texts with masks: the pieces of the oracle, in its order.
+
+The vocabulary has 30 pieces and the model room for 12, [CLS] and [SEP] included.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+from mask_filling_cases import SPECIAL, TEXTS, WORDS, expected_answers
+
+from bert_tf.tasks.pretraining import mask_filling
+from bert_tf.text.tokenizer import Tokenizer
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer(SPECIAL + WORDS)
+
+
+@pytest.fixture(scope="module")
+def live():
+    """A model with random weights and {name: array} of them."""
+    return tiny.pretrainer()
+
+
+@pytest.fixture(scope="module")
+def fill(live, tokenizer):
+    """The live signature: list of texts -> (pieces, scores) as NumPy arrays."""
+    function = mask_filling.fill_mask(live[0], tokenizer)["serving_default"]
+    return lambda texts: [value.numpy() for value in tf.nest.flatten(function(tf.constant(texts, tf.string)))]
+
+
+@pytest.mark.parametrize(
+    "text, seen",
+    [
+        ("the [MASK] ran.", "the [MASK] ran ."),
+        ("[MASK] ran", "[MASK] ran"),
+        ("The fox\n[MASK]", "the fox [MASK]"),
+        ("[MASK]", "[MASK]"),
+        ("[MASK][MASK] sat on,[MASK]!", "[MASK] [MASK] sat on , [MASK] !"),
+        ("foxs [mask] zebra [MASK]", "fox ##s [UNK] [UNK] [UNK] [UNK] [MASK]"),
+        ("the [SEP] [MASK]", "the [UNK] [UNK] [UNK] [MASK]"),
+    ],
+)
+def test_masks_are_filled_as_the_oracle_fills_them(live, fill, text, seen):
+    pieces, scores = fill([text])
+    expected_pieces, expected_scores = expected_answers(live[1], seen)
+    assert pieces[0].tolist() == expected_pieces
+    np.testing.assert_allclose(scores[0], expected_scores, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "text, seen",
+    [
+        ("a " * 5 + "[MASK]" + " the" * 4, "a a a a a [MASK] the the the the"),  # 10 pieces: as many as there is room
+        ("a " * 30 + "[MASK]" + " the" * 30, "a a a a a [MASK] the the the the"),
+        ("a a [MASK]" + " the" * 30, "a a [MASK] the the the the the the the"),
+        ("a " * 30 + "[MASK] the", "a a a a a a a a [MASK] the"),
+        ("[MASK] " * 30, "[MASK] " * 10),
+        ("a [MASK]" + " the" * 30 + " [MASK]", "a [MASK] the the the the the the the the"),
+    ],
+)
+def test_a_text_that_is_too_long_is_cut_around_its_first_mask(live, fill, text, seen):
+    pieces, scores = fill([text])
+    expected_pieces, expected_scores = expected_answers(live[1], seen)
+    np.testing.assert_allclose(scores[0], expected_scores, atol=1e-5)
+    assert len(pieces[0]) == len(expected_pieces)
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["the fox"], ["the fox", "", "sat " * 40]])
+def test_where_there_is_no_mask_there_is_no_answer(fill, texts):
+    pieces, scores = fill(texts)
+    assert pieces.shape == scores.shape == (len(texts), 0, 10)
+
+
+def test_a_text_with_fewer_masks_than_another_is_filled_up_with_empty_answers(fill):
+    pieces, scores = fill(["[MASK] [MASK]", "the [MASK]", ""])
+    assert pieces.shape == (3, 2, 10)
+    empty = pieces[1, 1].tolist() + pieces[2].ravel().tolist()
+    assert empty == [b""] * 30 and scores[1, 1].tolist() == [0.0] * 10 and not scores[2].any()
+    assert b"" not in pieces[1, 0].tolist() and (np.diff(scores[1, 0]) <= 0).all()
+
+
+def test_a_text_is_answered_alike_alone_and_among_others(fill):
+    together = fill(TEXTS)[1]
+    for text, row in zip(TEXTS, together, strict=True):
+        alone = fill([text])[1][0]
+        np.testing.assert_allclose(row[: len(alone)], alone, atol=1e-6)
+        assert not row[len(alone) :].any()
+
+
+def test_what_was_not_trained_to_tell_sentences_apart_is_not_asked(live, tokenizer):
+    assert sorted(mask_filling.serve(live[0], tokenizer)) == ["next_sentence", "serving_default"]
+    assert sorted(mask_filling.serve(live[0], tokenizer, next_sentence=False)) == ["serving_default"]

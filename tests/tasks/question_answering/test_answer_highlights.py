@@ -1,0 +1,129 @@
+"""Answers to questions shown: which are chosen, what is marked in the text around them, the page."""
+
+import json
+
+import pytest
+from report_pages import as_read, page_of
+
+from bert_tf.reports import scoreboard
+from bert_tf.tasks.question_answering import answer_highlights, demo_questions
+from bert_tf.tasks.question_answering.questions import Question
+
+CONTEXT = "In 1066 William won. Then 😀 he <reigned> for years."
+
+
+def asked(name, *answers, known=True):
+    answers = tuple((text, CONTEXT.index(text)) for text in answers)
+    return Question(name, f"{name}?", CONTEXT, answers, bool(answers) if known else None)
+
+
+def told(text, probability):
+    start = CONTEXT.index(text) if text else 0
+    return {"answer": {"text": text, "start": start, "end": start + len(text), "probability": probability}}
+
+
+QUESTIONS = [
+    asked("who", "William", "he"),
+    asked("when", "1066"),
+    asked("why"),
+    asked("new", known=False),
+    asked("how"),
+]
+TOLD = [told("William", 0.5), told("In 1066 William", 0.25), told("years", 0.75), told("he", 0.9), told("", 1.0)]
+
+
+@pytest.mark.parametrize(
+    "answer, truth, expected",
+    [
+        ((8, 15), (8, 15), [["In 1066 ", ""], ["William", "both"], [CONTEXT[15:], ""]]),
+        ((3, 15), (8, 15), [["In ", ""], ["1066 ", "answer"], ["William", "both"], [CONTEXT[15:], ""]]),
+        (None, (26, 27), [[CONTEXT[:26], ""], ["😀", "truth"], [CONTEXT[27:], ""]]),
+        (None, None, [[CONTEXT, ""]]),
+    ],
+)
+def test_what_belongs_to_answer_and_truth_is_marked(answer, truth, expected):
+    assert answer_highlights.parts(CONTEXT, answer, truth) == expected
+
+
+def test_text_far_from_both_is_left_out_at_spaces():
+    context = "one two " * 50 + "ANSWER " + "three four " * 50 + "TRUTH" + " five" * 50
+    answer, truth = ((context.index(word), context.index(word) + len(word)) for word in ("ANSWER", "TRUTH"))
+    found = answer_highlights.parts(context, answer, truth)
+    assert [mark for _, mark in found] == ["", "", "answer", "", "", "", "truth", "", ""]
+    assert [text for text, _ in found if text == " … "] == [" … "] * 3
+    for text, mark in found:
+        assert mark or text == " … " or set(text.split()) <= {"one", "two", "three", "four", "five"}
+        assert text in context or text == " … "
+
+
+def test_right_answers_come_first_then_the_surest_mistakes():
+    found = answer_highlights.details(QUESTIONS, TOLD)
+    assert (found["right"], found["partly"], found["wrong"]) == (2, 1, 1)
+    shown = [(one["question"], one["truth"], one["is_right"]) for one in found["examples"]]
+    assert answer_highlights.sentences(found) == [
+        "Of 4 answers 2 are right, 1 share words with the truth, 1 are wrong.",
+        "Of the right ones:",
+        "  who?  ->  William",
+        "  how?  ->  no answer",
+    ]
+    assert shown == [("who?", "William", True), ("how?", "", True), ("why?", "", False), ("when?", "1066", False)]
+
+
+def test_answers_are_marked_in_the_page_and_nothing_in_them_is_taken_for_html(tmp_path):
+    details = {"dev": {"questions": answer_highlights.details(QUESTIONS, TOLD)}}
+    page = page_of(tmp_path, eval_details=details, eval_results={"f1": 50.0})
+    text = as_read(page)
+    for expected in (
+        "Of 4 answers 2 are right, 1 share words with the truth, 1 are wrong.",
+        "right answer answered, not the truth the truth",
+        "when? In 1066 William won. Then 😀 he &lt;reigned&gt; for years. ✗ In 1066 William 25 % is 1066",
+        "✓ no answer 100 %",
+    ):
+        assert expected in text
+    assert '<mark class="answer">In </mark><mark class="both">1066</mark><mark class="answer"> William</mark>' in page
+
+
+@pytest.mark.parametrize(
+    "content", [7, {"right": 1}, {"right": 1, "partly": 0, "wrong": 0, "examples": [3, {"parts": 1}]}]
+)
+def test_details_that_are_not_as_expected_do_no_harm(content, tmp_path):
+    json.dumps(content)
+    assert all(split["examples"] == [] for split in scoreboard.asked({"dev": {"questions": content}}))
+    page_of(tmp_path, eval_details={"dev": {"questions": content}})
+
+
+@pytest.mark.parametrize(
+    "name, after, expected",
+    [
+        ("KeyError", " is raised.", "which exception"),
+        ("StopIteration", " exception ends it.", "which"),
+        ("__add__()", " is called.", "which special method"),
+        ("__dict__", ".", "which special attribute"),
+        ("os.stat()", ".", "which function"),
+        ("None", " is given.", "which constant"),
+        ("if", " or while.", "which name"),
+        ("if", " statements.", "which name"),
+        ("if", " statement.", "which"),
+    ],
+)
+def test_a_question_says_what_kind_of_name_it_asks_for(name, after, expected):
+    assert demo_questions.kind_of(name, after) == expected
+
+
+def test_a_name_of_the_manual_is_asked_for_with_its_place_and_no_passage_is_in_both_splits():
+    sentences = [f'The "name{number}" statement and the "other" one end loop {number}.' for number in range(240)]
+    topics = {f"topic{number}": "\n\n".join(sentences[6 * number :][:6]) for number in range(40)}
+    found = demo_questions.questions(topics)
+    train, dev = found["train"], found["dev"]
+    assert train and dev and not {q.context for q in dev} & {q.context for q in train}
+    for question in train + dev:
+        ((name, start),) = question.answers
+        assert question.context[start - 1 :].startswith(f'"{name}"')
+        assert question.question.count("which") == 1 and question.question.endswith("?")
+    assert dev[0].question.startswith("The which statement and")
+    assert "statement and the which name one" not in dev[0].question and "the which name one" in dev[1].question
+    for topic in {q.title for q in dev}:
+        names = [q.answers[0][0] for q in dev if q.title == topic]
+        assert len(set(names)) == len(names) == 7  # six numbered ones, and "other" once
+    assert [len(q.context.split(".")) - 1 for q in train[:7]] == [2, 1, 2, 1, 3, 2, 2]  # sentences of a context
+    assert [len(q.context.split(".")) - 1 for q in dev[:3]] == [2, 2, 3]

@@ -1,0 +1,197 @@
+"""Answering questions: batches of windows, learning, answers of a split on one and two replicas, the export."""
+
+import dataclasses
+import shutil
+
+import c_loader
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf.config.train_config import TrainConfig
+from bert_tf.export.saved_model import export
+from bert_tf.model import weights
+from bert_tf.tasks.question_answering import answering
+from bert_tf.tasks.question_answering.question_windows import QuestionWindows
+from bert_tf.tasks.question_answering.questions import Question
+from bert_tf.tasks.question_answering.spans import Search
+from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.training import distribute
+from bert_tf.training.loop import Evaluator
+from bert_tf.training.train_step import Learner
+
+WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
+TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+WINDOWS = QuestionWindows(max_seq_length=12, doc_stride=3, max_query_length=2)
+CONFIG = TrainConfig(
+    train_batch_size=4, eval_batch_size=4, learning_rate=0.01, num_train_steps=60, num_warmup_steps=0, max_eval_steps=99
+)
+LONG = "it is a fox . he sat on a mat , and she ran to the old red dog !"
+
+
+def question(name, text, context, answer=None):
+    answers = () if not answer else ((answer, context.index(answer)),)
+    known = None if answer is None else bool(answer)
+    return Question(name, text, context, answers, known)
+
+
+QUESTIONS = [
+    question("fox", "fox ?", LONG, "a fox"),
+    question("dog", "dog ?", LONG, "the old red dog"),
+    question("cat", "cat", LONG, ""),
+    question("short", "mat", "a big mat", "big"),
+    question("nothing", "red", "", ""),
+]
+
+
+def task_of(questions=QUESTIONS, **options):
+    splits = {"train": lambda: questions, "dev": lambda: questions}
+    search = Search(**{"n_best_size": 4, "max_answer_length": 6, "has_null": True, **options})
+    return answering.task("tiny", splits, TOKENIZER, windows=WINDOWS, search=search)
+
+
+def model_of(task, strategy=None):
+    with (strategy or distribute.create_strategy("one_device")).scope():
+        model = task.model(tiny.CONFIG)
+        weights.assign(model, tiny.random_weights(model))
+    return model
+
+
+def test_the_windows_of_a_split_lie_in_a_row_and_contexts_are_kept_once():
+    split = task_of().source("dev")
+    assert split.owners.tolist() == [0] * 6 + [1] * 6 + [2] * 5 + [3, 4]
+    assert split.numbers.tolist() == [*range(6), *range(6), *range(5), 0, 0]
+    assert split.contexts.tolist() == [LONG, "a big mat", ""]
+    assert (split.first_pieces.tolist(), split.last_pieces.tolist()) == ([2, 15, 0, 1, 0], [3, 18, -1, 1, -1])
+    assert split.pieces["contexts"].row_lengths().numpy().tolist() == [20, 3, 0]
+
+
+def test_batches_say_where_the_answer_is_in_each_window():
+    found = {}
+    for batch in task_of().eval_batches(4, "dev"):
+        assert all(x.shape.is_fully_defined() for x in batch.values())
+        for row, number in enumerate(batch["row_numbers"].numpy()):
+            slots = batch["start_slots"][row], batch["end_slots"][row]
+            assert batch["row_weights"][row] == float(number > 0)
+            if number and slots[0]:
+                words = TOKENIZER.detokenize(batch["token_ids"][row : row + 1, slots[0] : slots[1] + 1])[0]
+                found[int(number)] = words
+    assert found == {1: "a fox", 11: "the old red dog", 12: "the old red dog", 18: "big"}
+
+
+def test_an_epoch_of_training_has_every_window_once_and_goes_on_where_it_was_saved(tmp_path):
+    task = task_of()
+    iterator = iter(task.train_batches(4, 1))
+    rows = np.concatenate([next(iterator)["row_numbers"].numpy() for _ in range(8)])
+    assert sorted(rows[:19]) == list(range(1, 20)) and rows[:19].tolist() != list(range(1, 20))
+    path = tf.train.Checkpoint(data=iterator).save(str(tmp_path / "ckpt"))
+    expected, again = next(iterator), iter(task.train_batches(4, 1))
+    tf.train.Checkpoint(data=again).restore(path).assert_consumed()
+    assert next(again)["row_numbers"].numpy().tolist() == expected["row_numbers"].numpy().tolist()
+
+
+def test_what_cannot_be_learned_is_left_out_of_training_only():
+    lost = dataclasses.replace(QUESTIONS[3], answers=(("small", 0),))
+    unknown = question("unknown", "mat", "a big mat")
+    split = task_of([*QUESTIONS[:1], lost, unknown]).source("train")
+    assert [q.id for q in split.lost] == ["short"]
+    assert (split.rows.tolist(), split.training().rows.tolist()) == ([*range(8)], [*range(6)])
+
+
+def test_the_loss_does_not_depend_on_the_length_of_rows():
+    task = task_of(QUESTIONS[3:])
+    batch = next(iter(task.eval_batches(4, "dev")))
+    assert int(tf.reduce_max(batch["lengths"])) <= 8
+    model = model_of(task)
+    whole = task.measures(model(batch), batch)
+    short = {**batch, **{name: batch[name][:, :8] for name in ("token_ids", "segment_ids")}}
+    cut = task.measures(model(short), short)
+    np.testing.assert_allclose(whole["span_loss"][0], cut["span_loss"][0], rtol=1e-5)
+
+
+def test_steps_learn_the_answers_and_the_scores_say_so():
+    task = task_of([q for q in QUESTIONS if q.answers], has_null=False)
+    config = dataclasses.replace(CONFIG, learning_rate=0.003, num_train_steps=130)
+    strategy = distribute.create_strategy("one_device")
+    with strategy.scope():
+        model = model_of(task, strategy)
+        learner = Learner(task, model, config, strategy)
+    evaluate = Evaluator(task, model, config, strategy)
+    before = evaluate()
+    for batch in task.train_batches(4, 2).take(130):
+        learner.step(batch)
+    after = evaluate()
+    assert after["loss"] < 0.1 * before["loss"] and before["f1"] < 50
+    assert (after["window_accuracy"], after["exact_match"], after["f1"]) == (1.0, 100.0, 100.0)
+
+
+@pytest.fixture(scope="module")
+def strategies():
+    """One device, and two."""
+    return [distribute.create_strategy("one_device"), distribute.create_strategy("mirrored", num_logical_devices=2)]
+
+
+def test_two_replicas_answer_as_one(strategies):
+    told = []
+    for strategy in strategies:
+        task = task_of()
+        evaluator = Evaluator(task, model_of(task, strategy), CONFIG, strategy)
+        evaluator()
+        told.append(answering.answered(task.source("dev"), evaluator.answers["dev"], task.search))
+    for one, two in zip(*told, strict=True):
+        assert [answer["text"] for answer in one["answers"]] == [answer["text"] for answer in two["answers"]]
+        assert one["null_odds"] == pytest.approx(two["null_odds"], abs=1e-4)
+
+
+@pytest.mark.parametrize("has_null", [False, True])
+def test_the_export_answers_strings_as_evaluation_does(has_null, tmp_path):
+    task = task_of(has_null=has_null, threshold=0.3)
+    model, strategy = model_of(task), distribute.create_strategy("one_device")
+    texts = {"question": [q.question for q in QUESTIONS], "context": [q.context for q in QUESTIONS]}
+    serve = task.serve(model, TOKENIZER)["serving_default"]
+    if has_null:  # once through a file
+        export(task, model, TOKENIZER, str(tmp_path / "export"), examples={"serving_default": texts})
+        serve = tf.saved_model.load(str(tmp_path / "export")).signatures["serving_default"]
+    served = {name: x.numpy() for name, x in serve(**{n: tf.constant(v) for n, v in texts.items()}).items()}
+    evaluator = Evaluator(task, model, CONFIG, strategy)
+    evaluator()
+    told = answering.answered(task.source("dev"), evaluator.answers["dev"], task.search)
+    for row, (one, asked) in enumerate(zip(told, QUESTIONS, strict=True)):
+        assert served["answer"][row].decode() == one["answer"]["text"]
+        assert asked.context[served["start"][row] : served["end"][row]] == one["answer"]["text"]
+        assert served["score"][row] == pytest.approx(one["answer"]["probability"], abs=1e-5)
+        there = served["probabilities"][row] > 0
+        assert [t.decode() for t in served["answers"][row][there]] == [answer["text"] for answer in one["answers"]]
+    if has_null and shutil.which("gcc"):  # a program without Python answers the same
+        given = c_loader.run_in_c(tmp_path / "export", texts, ["answer", "start", "end", "score"])
+        assert given["answer"] == [text.decode() for text in served["answer"]]
+        assert (given["start"], given["end"]) == (served["start"].tolist(), served["end"].tolist())
+        np.testing.assert_allclose(np.array(given["score"], float), served["score"], atol=1e-5)
+
+
+def test_a_long_context_is_answered_in_parts(monkeypatch):
+    task = task_of()
+    model = model_of(task)
+    given = {"question": tf.constant(["fox ?", "mat"]), "context": tf.constant([LONG * 9, "a big mat"])}
+    expected = task.serve(model, TOKENIZER)["serving_default"](**given)
+    monkeypatch.setattr(answering, "WINDOWS_AT_ONCE", 1000)
+    at_once = task.serve(model, TOKENIZER)["serving_default"](**given)
+    for name, x in expected.items():
+        if x.dtype != tf.string:
+            np.testing.assert_allclose(at_once[name], x, rtol=1e-4, atol=1e-5)
+    assert expected["answer"].numpy().tolist() == at_once["answer"].numpy().tolist()
+
+
+def test_in_parity_the_answer_is_cut_by_words_and_one_of_two_with_the_same_text_is_kept():
+    task = task_of([question("x", "x", "a mat, the fox")])
+    listed = [
+        {"text": text, "start": start, "end": start + len(text), "probability": share}
+        for text, start, share in (("mat", 2, 0.5), ("mat,", 2, 0.3), ("", 0, 0.2))
+    ]
+    told = [{"answers": listed, "answer": listed[1], "null_odds": None}]
+    (one,) = answering.realigned(task.source("dev"), told, task)
+    assert [answer["text"] for answer in one["answers"]] == ["mat", "mat,", ""]
+    assert (one["answer"]["text"], one["answer"]["end"]) == ("mat,", 6)
+    told[0]["answers"] = [listed[0], dict(listed[0], probability=0.1)]
+    assert len(answering.realigned(task.source("dev"), told, task)[0]["answers"]) == 1

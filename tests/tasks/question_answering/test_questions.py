@@ -1,0 +1,99 @@
+"""Files in SQuAD's layout: what is read, and what is wrong with them in one sentence."""
+
+import json
+
+import pytest
+
+from bert_tf.errors import UserError
+from bert_tf.tasks.question_answering import original_alignment, questions
+from bert_tf.tasks.question_answering.questions import Question, place_of
+
+
+def squad(*entries, context="The Normans came to France."):
+    return {
+        "version": "v2.0",
+        "data": [{"title": "Normans", "paragraphs": [{"context": context, "qas": list(entries)}]}],
+    }
+
+
+def written(tmp_path, content):
+    path = tmp_path / "x.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return str(path)
+
+
+def test_questions_with_and_without_answers_and_of_unknown_truth(tmp_path):
+    path = written(
+        tmp_path,
+        squad(
+            {"id": "1", "question": "Who?", "answers": [{"text": "The Normans", "answer_start": 0}]},
+            {"id": "2", "question": "Why?", "answers": [], "is_impossible": True, "plausible_answers": []},
+            {"id": 3, "question": "Where?"},
+        ),
+    )
+    found = questions.read(path)
+    assert [(q.id, q.answers, q.is_answerable) for q in found] == [
+        ("1", (("The Normans", 0),), True),
+        ("2", (), False),
+        ("3", (), None),
+    ]
+    assert found[0].title == "Normans" and found[0].context.endswith("France.")
+
+
+ENTRY = {"id": "1", "question": "Who?", "answers": []}
+WRONG = {
+    "no JSON": ("{", "is not JSON"),
+    "no data": ({"paragraphs": []}, "is not in SQuAD's layout"),
+    "no questions": (squad(), "holds no questions"),
+    "twice": (squad(ENTRY, ENTRY), "two questions with the id '1'"),
+    "no question": (squad({"id": "1", "answers": []}), r"data\[0\].paragraphs\[0\].qas\[0\].question is None"),
+    "no id": (squad({"question": "x"}), r"qas\[0\].id is None"),
+    "question no object": (squad(None), r"qas\[0\] is None; expected a question as an object"),
+    "question a number": (squad(3), r"qas\[0\] is 3; expected a question as an object"),
+    "no start": (squad({**ENTRY, "answers": [{"text": "x"}]}), r"answers\[0\].answer_start is None"),
+    "answers no list": (squad({**ENTRY, "answers": {}}), "has no list 'answers'"),
+    "paragraph no object": ({"data": [{"paragraphs": ["x"]}]}, r"paragraphs\[0\].context is None"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_what_is_wrong_with_a_file_is_one_sentence(kind, tmp_path):
+    content, complaint = WRONG[kind]
+    with pytest.raises(UserError, match=complaint):
+        questions.read(written(tmp_path, content))
+    with pytest.raises(UserError, match="cannot be read"):
+        questions.read(str(tmp_path / "nothing.json"))
+
+
+@pytest.mark.parametrize(
+    "text, start, expected",
+    [("b", 2, (2, 3)), ("b", 3, (2, 3)), ("a", 5, (4, 5)), ("x", 0, None), ("", 1, None), ("é", 6, (6, 7))],
+)
+def test_an_answer_is_taken_from_where_it_stands(text, start, expected):
+    assert place_of(Question("1", "", "a b a é"), (text, start)) == expected
+
+
+@pytest.mark.parametrize(
+    "context, answered, pieces, expected",
+    [
+        ("It was Steve Smith's.", "Steve Smith", "steve smith", "Steve Smith"),  # cut inside a word
+        ("in (1066) here", "1066", "1066", "1066"),
+        ("the naïve\tman", "naïve", "naive", "naïve"),
+        ("a ½-mile walk", "½", "½", "½"),
+        ("Straße x", "Straße", "st ##raße", "Straße"),
+        ("a İstanbul, b", "İstanbul", "i ##stanbul", "İstanbul"),
+        ("x [UNK]y z", "[UNK]y", "[UNK]", "[UNK]y"),
+    ],
+)
+def test_the_original_cuts_answers_by_words(context, answered, pieces, expected):
+    start = context.index(answered)
+    found = original_alignment.answer(context, start, start + len(answered), pieces.split(), lower_case=True)
+    assert found == expected
+
+
+def test_where_the_original_cannot_align_it_answers_whole_words():
+    assert original_alignment.aligned("x", "(a b)", lower_case=True) == "(a b)"
+    assert (
+        original_alignment.aligned("ab", "e\u0301ab,", lower_case=True) == "e\u0301ab,"
+    )  # one character less normalized
+    assert original_alignment.words_of(" a\u202fb c") == (["a", "b", "c"], [0, 0, 0, 1, 1, 2])

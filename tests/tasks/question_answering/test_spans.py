@@ -1,0 +1,114 @@
+"""From scores to answers: the original's n best and choice, on random scores, and what it crashes on."""
+
+import numpy as np
+import oracle_squad
+import pytest
+import tensorflow as tf
+
+from bert_tf.tasks.question_answering.question_windows import QuestionWindows
+from bert_tf.tasks.question_answering.spans import Search
+from bert_tf.text.tokenizer import Tokenizer
+
+LETTERS = "abcdefg"
+TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS])
+WINDOWS = QuestionWindows(14, 4, 3)
+
+
+def scored(seed, contexts):
+    """Rows of all windows and random scores; scores are fractions without rounding, no two sums alike by chance."""
+    questions = ["a b"] * len(contexts)
+    rows = WINDOWS.all_rows(TOKENIZER, tf.constant(questions), tf.constant(contexts))
+    rng = np.random.default_rng(seed)
+    shape = rows["token_ids"].shape
+    return rows, *(rng.permutation(shape[0] * shape[1]).reshape(shape).astype(np.float32) / 16 for _ in range(2))
+
+
+def expected_of(rows, start_logits, end_logits, contexts, owner, **options):
+    found, slots = [], tf.range(rows["token_ids"].shape[1])[None]
+    is_best = WINDOWS.is_best(rows, tf.repeat(slots, len(rows["lengths"]), 0)).numpy()
+    for row in np.flatnonzero(rows["owners"].numpy() == owner):
+        length = int(rows["lengths"][row])
+        places = {
+            slot: (int(rows["starts"][row, slot]), int(rows["ends"][row, slot]))
+            for slot in range(length)
+            if rows["starts"][row, slot] >= 0
+        }
+        found.append(
+            {
+                "start_logits": start_logits[row, :length].tolist(),
+                "end_logits": end_logits[row, :length].tolist(),
+                "places": places,
+                "max_context": {slot: bool(is_best[row, slot]) for slot in places},
+            }
+        )
+    return oracle_squad.answers(found, contexts[owner], **options)
+
+
+def texts_of(answers, owner):
+    there = answers["probabilities"].numpy()[owner] > 0
+    return [text.decode() for text in answers["texts"].numpy()[owner][there]]
+
+
+@pytest.mark.parametrize("has_null", [False, True])
+@pytest.mark.parametrize("n_best_size, max_answer_length", [(20, 30), (3, 2), (6, 1)])
+def test_answers_are_those_of_the_original(has_null, n_best_size, max_answer_length):
+    rng = np.random.default_rng(n_best_size)
+    contexts = [" ".join(rng.choice(list(LETTERS), size)) for size in (1, 4, 9, 15, 30, 22)]
+    options = {"n_best_size": n_best_size, "max_answer_length": max_answer_length, "has_null": has_null}
+    options["threshold"] = 5.0
+    for seed in range(3):
+        rows, start_logits, end_logits = scored(seed, contexts)
+        search = Search(**options)
+        answers = search.answers(
+            search.candidates(start_logits, end_logits, rows, WINDOWS), rows["owners"], tf.constant(contexts)
+        )
+        chosen = search.chosen(answers).numpy()
+        for owner in range(len(contexts)):
+            listed, answer, difference = expected_of(rows, start_logits, end_logits, contexts, owner, **options)
+            count = len(listed)
+            assert texts_of(answers, owner) == [text for text, *_ in listed if _[-1] > 1e-38]
+            np.testing.assert_allclose(answers["start_scores"][owner, :count], [one[1] for one in listed])
+            np.testing.assert_allclose(answers["end_scores"][owner, :count], [one[2] for one in listed])
+            np.testing.assert_allclose(answers["probabilities"][owner, :count], [one[3] for one in listed], atol=1e-6)
+            assert answers["texts"].numpy()[owner, chosen[owner]].decode() == answer
+            if difference is not None:
+                assert float(answers["score_differences"][owner]) == pytest.approx(difference)
+
+
+def test_an_answer_is_exactly_its_slice_of_the_context():
+    contexts = ["a 😀 é\u0301b, c", "d"]
+    rows, start_logits, end_logits = scored(0, contexts)
+    search = Search()
+    answers = search.answers(
+        search.candidates(start_logits, end_logits, rows, WINDOWS), rows["owners"], tf.constant(contexts)
+    )
+    for context, texts, starts, ends in zip(
+        contexts, *(answers[n].numpy() for n in ("texts", "starts", "ends")), strict=True
+    ):
+        assert [text.decode() for text in texts] == [context[a:b] for a, b in zip(starts, ends, strict=True)]
+
+
+@pytest.mark.parametrize("has_null", [False, True])
+def test_a_question_without_any_candidate_is_answered_by_nothing(has_null):
+    contexts = ["", "a b"]
+    rows, start_logits, end_logits = scored(1, contexts)
+    search = Search(has_null=has_null)
+    answers = search.answers(
+        search.candidates(start_logits, end_logits, rows, WINDOWS), rows["owners"], tf.constant(contexts)
+    )
+    chosen = search.chosen(answers)
+    assert answers["texts"].numpy()[0, chosen[0]] == b""
+    assert bool(tf.reduce_all(tf.math.is_finite(answers["probabilities"])))
+    assert texts_of(answers, 1) != []
+
+
+def test_rows_cut_to_their_longest_give_the_same_answers():
+    contexts = ["a b c", "b c"]
+    rows, start_logits, end_logits = scored(2, contexts)
+    longest = int(tf.reduce_max(rows["lengths"]))
+    short = {name: x[:, :longest] if len(x.shape) == 2 else x for name, x in rows.items()}
+    search = Search(has_null=True)
+    whole = search.candidates(start_logits, end_logits, rows, WINDOWS)
+    cut = search.candidates(start_logits[:, :longest], end_logits[:, :longest], short, WINDOWS)
+    for name, x in whole.items():
+        np.testing.assert_array_equal(x, cut[name])

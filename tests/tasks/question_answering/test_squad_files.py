@@ -1,0 +1,91 @@
+"""Files of answers: the original's forms, scoring them, joining those of several models."""
+
+import json
+
+import pytest
+
+from bert_tf.errors import UserError
+from bert_tf.tasks.question_answering import squad_files
+from bert_tf.tasks.question_answering.questions import Question
+
+QUESTIONS = [Question("1", "?", "a fox", (("fox", 2),), True), Question("2", "?", "a fox", (), False)]
+
+
+def answer(text, probability):
+    return {
+        "text": text,
+        "start": 0,
+        "end": len(text),
+        "probability": probability,
+        "start_logit": 1.0,
+        "end_logit": 2.0,
+    }
+
+
+TOLD = [
+    {"answers": [answer("fox", 0.75), answer("", 0.25)], "answer": answer("fox", 0.75), "null_odds": -1.0},
+    {"answers": [answer("é", 0.5), answer("", 0.5)], "answer": answer("", 0.5), "null_odds": 0.5},
+]
+
+
+def test_files_are_those_of_the_original(tmp_path):
+    path = squad_files.write(str(tmp_path), QUESTIONS, TOLD)
+    assert json.loads((tmp_path / "predictions.json").read_text()) == {"1": "fox", "2": ""}
+    assert json.loads((tmp_path / "null_odds.json").read_text()) == {"1": -1.0, "2": 0.5}
+    best = json.loads((tmp_path / "nbest_predictions.json").read_text(encoding="utf-8"))
+    assert best["2"][0] == {"text": "é", "start": 0, "end": 1, "probability": 0.5, "start_logit": 1.0, "end_logit": 2.0}
+    scores, missing, surplus = squad_files.score(
+        QUESTIONS, path, has_null=True, null_odds_path=tmp_path / "null_odds.json"
+    )
+    assert (scores["exact"], scores["best_f1"], missing, surplus) == (100.0, 100.0, [], [])
+    assert {entry.name for entry in tmp_path.iterdir()} == {
+        "predictions.json", "null_odds.json", "nbest_predictions.json",
+    }  # fmt: skip
+
+
+def test_without_null_there_are_no_odds(tmp_path):
+    squad_files.write(str(tmp_path), QUESTIONS[:1], [{**TOLD[0], "null_odds": None}])
+    assert not (tmp_path / "null_odds.json").exists()
+
+
+@pytest.mark.parametrize(
+    "content, complaint",
+    [("[]", "is a JSON list"), ("{", "is not JSON"), ('{"1": 3}', "the answer of '1' is 3"), (None, "cannot be read")],
+)
+def test_what_is_wrong_with_a_file_is_one_sentence(content, complaint, tmp_path):
+    path = tmp_path / "x.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(UserError, match=complaint):
+        squad_files.score(QUESTIONS, str(path), has_null=False)
+
+
+@pytest.mark.parametrize("odds", ["fox", None, True, float("nan")])
+def test_odds_that_are_no_numbers_are_refused(odds, tmp_path):
+    answers, path = tmp_path / "x.json", tmp_path / "odds.json"
+    answers.write_text('{"1": "fox", "2": ""}')
+    path.write_text(json.dumps({"1": -1.5, "2": odds}))
+    with pytest.raises(UserError, match=r"odds.json: the odds of '2' are .*; expected a number"):
+        squad_files.score(QUESTIONS, str(answers), has_null=True, null_odds_path=str(path))
+
+
+def test_missing_and_surplus_predictions_are_reported(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text('{"1": "the fox", "9": "x"}')
+    scores, missing, surplus = squad_files.score(QUESTIONS, str(path), has_null=False)
+    assert (scores, missing, surplus) == ({"exact_match": 100.0, "f1": 100.0}, ["2"], ["9"])
+
+
+def test_several_models_answer_by_the_mean_of_their_probabilities(tmp_path):
+    paths = []
+    for number, probabilities in enumerate(({"fox": 0.5, "a fox": 0.4, "": 0.1}, {"a fox": 0.7, "": 0.3})):
+        path = tmp_path / f"{number}.json"
+        path.write_text(json.dumps({"1": [answer(text, value) for text, value in probabilities.items()]}))
+        paths.append(str(path))
+    (one,) = squad_files.joined(paths, QUESTIONS[:1], n_best_size=2, has_null=True)
+    assert [(a["text"], round(a["probability"], 3)) for a in one["answers"]] == [("a fox", 0.55), ("fox", 0.25)]
+    assert one["answer"]["text"] == "a fox" and one["null_odds"] == pytest.approx(-1.0116, abs=1e-4)
+    (one,) = squad_files.joined(paths, QUESTIONS[:1], n_best_size=2, has_null=True, threshold=-2)
+    assert one["answer"]["text"] == ""
+    with pytest.raises(UserError, match="has no answers to '2'"):
+        squad_files.joined(paths, QUESTIONS, n_best_size=2, has_null=True)

@@ -1,0 +1,237 @@
+"""Tasks on whole texts: batches, scores over a whole split on one and two replicas, learning, export."""
+
+import contextlib
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf.config.train_config import TrainConfig
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.export.saved_model import export
+from bert_tf.model import heads, weights
+from bert_tf.tasks.text_classification import classification
+from bert_tf.tasks.text_classification.goals import Choice, Classes, Labels, Number
+from bert_tf.training import distribute
+from bert_tf.training.loop import Evaluator
+from bert_tf.training.train_step import Learner
+
+TOKENIZER = tiny.Words("the fox dog ran sat on a mat and cat red big".split())
+SMALL = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1)
+CONFIG = TrainConfig(
+    train_batch_size=4, eval_batch_size=4, learning_rate=0.01, num_train_steps=40, num_warmup_steps=0, max_eval_steps=9
+)
+# The goal, and texts with their label; what the label says can be seen in the texts.
+GOALS = {
+    "one": (Classes(["cat", "dog"]), [(("a cat sat",), "cat"), (("a dog sat",), "dog")]),
+    "pair": (Classes(["no", "yes"]), [(("the fox", "dog"), "no"), (("the fox", "ran"), "yes")]),
+    "several": (Labels(["fox", "mat"]), [(("the fox",), "fox"), (("fox on mat",), "fox,mat")]),
+    "number": (Number(), [(("the fox", "sat"), "1"), (("the fox", "ran"), "5")]),
+    "choice": (Choice(2), [(("the fox", "ran", "red"), "0"), (("the fox", "red", "ran"), "1")]),
+}
+
+
+def task_of(kind, count=10, **options):
+    goal, kinds = GOALS[kind]
+    rows = [Example(str(i), *kinds[i % 2]) for i in range(count)]
+    unlabelled = [dataclasses.replace(row, label=None) for row in rows]
+    splits = {"train": lambda: rows, "dev": lambda: rows[:7], "test": lambda: unlabelled}
+    texts = min(2, len(rows[0].texts))
+    return classification.task("tiny", splits, goal, TOKENIZER, max_seq_length=12, texts=texts, **options)
+
+
+def rows_of(batch):
+    return [row for row in batch["row_numbers"].numpy().tolist() if row]
+
+
+def test_an_epoch_has_every_example_once_and_the_next_another_order():
+    numbers = np.concatenate([rows_of(b) for b in task_of("one").train_batches(4, 5).take(5)]).reshape(2, 10)
+    assert [sorted(epoch) for epoch in numbers.tolist()] == [list(range(1, 11))] * 2
+    assert numbers[0].tolist() != numbers[1].tolist()
+    other = np.concatenate([rows_of(b) for b in task_of("one").train_batches(4, 6).take(5)])
+    assert other[:10].tolist() != numbers[0].tolist()
+
+
+def test_a_pass_is_in_order_and_filled_up_with_rows_that_count_nothing():
+    first, last = task_of("pair").eval_batches(4, "dev")
+    assert (first["row_numbers"].numpy().tolist(), last["row_numbers"].numpy().tolist()) == ([1, 2, 3, 4], [5, 6, 7, 0])
+    assert last["row_weights"].numpy().tolist() == [1, 1, 1, 0]
+    assert first["truth"].numpy().tolist() == [0, 1, 0, 1]
+    assert TOKENIZER.detokenize(last["token_ids"])[1:] == [
+        "[CLS] the fox [SEP] ran [SEP]",
+        "[CLS] the fox [SEP] dog [SEP]",
+        "[CLS] [SEP] [SEP]",
+    ]
+
+
+@pytest.mark.parametrize("kind", GOALS)
+def test_batches_have_static_shapes(kind):
+    task = task_of(kind)
+    made = [task.eval_batches(4, "test")] + [task.train_batches(4, 1)] * (kind == "pair")  # the rest is the same code
+    for spec in (dataset.element_spec for dataset in made):
+        assert all(each.shape.is_fully_defined() and each.shape[0] == 4 for each in spec.values())
+
+
+def test_training_goes_on_where_a_saved_iterator_stood(tmp_path):
+    task = task_of("one")
+    iterator = iter(task.train_batches(4, 7))
+    for _ in range(4):
+        next(iterator)
+    path = tf.train.Checkpoint(data=iterator).save(str(tmp_path / "ckpt"))
+    expected, again = rows_of(next(iterator)), iter(task.train_batches(4, 7))
+    tf.train.Checkpoint(data=again).restore(path).assert_consumed()
+    assert rows_of(next(again)) == expected
+
+
+@pytest.mark.parametrize(
+    "kind, given, expected",
+    [
+        ("one", "", ["accuracy", "macro_f1"]),
+        ("one", "macro_f1", ["macro_f1", "accuracy"]),
+        ("one", "f1", ["f1", "accuracy", "macro_f1"]),
+        ("several", "macro_f1", ["macro_f1", "micro_f1", "accuracy"]),
+        ("number", "spearman", ["spearman", "pearson", "mean_squared_error"]),
+    ],
+)
+def test_the_score_that_decides_can_be_chosen(kind, given, expected):
+    task = task_of(kind, criterion=given, eval_splits={"matched_": "dev", "other_": "dev"})
+    guessed = {"logits": np.zeros([7, 2]), "probabilities": np.ones([7, 2]), "values": np.arange(7.0)}
+    scores = task.scores({**guessed, "row_numbers": np.arange(7)}, "dev")
+    assert (task.criterion, list(scores)) == (f"matched_{expected[0]}", expected)
+
+
+@pytest.mark.parametrize(
+    "kind, given, known",
+    [
+        ("one", "micro_f1", "accuracy, macro_f1, matthews, f1"),
+        ("number", "mean_squared_error", "pearson, spearman"),
+        ("choice", "f1", "accuracy"),
+        ("several", "f1", "micro_f1, macro_f1, accuracy"),
+    ],
+)
+def test_a_score_that_cannot_decide_is_refused(kind, given, known):
+    with pytest.raises(UserError, match=f"criterion is {given}; expected one of {known} for this task"):
+        task_of(kind, criterion=given)
+
+
+def test_class_weights_are_for_training_only():
+    task = task_of("one", count=3, class_weights="balanced")  # cat, dog, cat
+    assert task.source("train").weights.tolist() == [0.75, 1.5, 0.75]
+    assert task.source("dev").weights.tolist() == [1, 1, 1]
+
+
+def test_a_split_without_labels_weighs_nothing_and_one_with_some_is_refused():
+    task = task_of("one")
+    assert not task.source("test").is_known and task.source("test").weights.sum() == 0
+    mixed = [Example("0", ("a",), "cat"), Example("1", ("b",), "", "line 2 of x.csv")]
+    with pytest.raises(UserError, match="There is no label in line 2 of x.csv, but in other rows"):
+        classification.Split(mixed, GOALS["one"][0])
+
+
+def model_of(task, strategy=None):
+    """A model with random weights, the same every time."""
+    with strategy.scope() if strategy else contextlib.nullcontext():
+        model = task.model(SMALL)
+        weights.assign(model, tiny.random_weights(model))
+    return model
+
+
+@pytest.mark.parametrize("kind", ["several", "number", "choice"])
+def test_forty_steps_learn_what_the_texts_show(kind):
+    task, strategy = task_of(kind), distribute.create_strategy("one_device")
+    model = model_of(task)
+    learner = Learner(task, model, CONFIG, strategy)
+    evaluate = Evaluator(task, model, CONFIG, strategy)
+    before = evaluate()
+    for batch in task.train_batches(4, 3).take(40):
+        learner.step(batch)
+    after = evaluate()
+    assert after["loss"] < 0.7 * before["loss"]
+    assert set(after) >= {"loss", *task.goal.scores}
+
+
+@pytest.fixture(scope="module")
+def strategies():
+    """One device, and two."""
+    return [distribute.create_strategy("one_device"), distribute.create_strategy("mirrored", num_logical_devices=2)]
+
+
+@pytest.mark.parametrize("kind", ["pair", "number"])
+def test_two_replicas_gather_the_answers_of_one_in_order(kind, strategies):
+    task, answers = task_of(kind), []
+    for strategy in strategies:
+        evaluator = Evaluator(task, model_of(task, strategy), CONFIG, strategy)
+        results = evaluator()
+        assert evaluator.answers["dev"]["row_numbers"].tolist() == [1, 2, 3, 4, 5, 6, 7]
+        answers.append((results, evaluator.answers["dev"]))
+    (one, first), (two, second) = answers
+    for results in (one, two):
+        results.pop("spearman", None)  # two texts that are the same differ in the last digit, and so in rank
+    assert one == pytest.approx(two, abs=1e-5)
+    for name in first:
+        np.testing.assert_allclose(first[name], second[name], atol=1e-5)
+
+
+def test_scores_and_details_are_those_of_the_whole_split():
+    goal, answers = GOALS["one"][0], {"logits": np.array([[2.0, 1], [2, 1], [1, 2]]), "row_numbers": np.arange(1, 4)}
+    split = task_of("one").source("dev")  # cat, dog, cat, ...
+    assert classification.scored(goal, ("accuracy", "f1"), answers, split) == {
+        "accuracy": pytest.approx(1 / 3),
+        "f1": 0,
+    }
+    found = classification.details(goal, answers, split)
+    assert found["confusion"] == [[1, 1], [1, 0]]
+    assert [(row["label"], row["count"]) for row in found["per_class"]] == [("cat", 2), ("dog", 1)]
+    assert classification.details(Number(), {}, split) == {}
+    several = classification.with_thresholds(task_of("several"), [0.25, 0.75])
+    answers = {"probabilities": np.array([[0.3, 0.7]]), "row_numbers": np.array([1])}
+    told = several.details({**answers, "logits": np.array([[-1.0, 1.0]])}, "dev")
+    assert [row["threshold"] for row in told["per_class"]] == [0.25, 0.75] and "confusion" not in told
+    assert several.compared(answers, "dev")[1].tolist() == [[1, 0]]
+
+
+def assert_serves(signatures, task, model, split):
+    """Asserts that both signatures answer strings as the model does when called by itself."""
+    source, examples = task.source(split), classification.serving_examples(task.goal, task.source(split))
+    expected = task.goal.answers(model(task.goal.inputs(TOKENIZER, tf.constant(source.texts[:8]), 12)))
+    named = task.goal.named(task.goal.guesses({name: value.numpy() for name, value in expected.items()}))
+    given = {name: tf.constant(value) for name, value in examples["serving_default"].items()}
+    for answers in (
+        signatures["serving_default"](**given),
+        signatures["tf_example"](tf.constant(examples["tf_example"]["examples"])),
+    ):
+        for name in expected:
+            np.testing.assert_allclose(answers[name], expected[name], atol=1e-5)
+        if not isinstance(task.goal, Number):
+            assert [name.decode() for name in answers["label"].numpy()] == named
+
+
+@pytest.mark.parametrize("kind", sorted(set(GOALS) - {"pair"}))
+def test_signatures_answer_strings_and_examples_as_the_model_does(kind):
+    task = task_of(kind)
+    model = model_of(task)
+    assert_serves(task.serve(model, TOKENIZER), task, model, "test")
+
+
+def test_an_export_answers_strings_and_examples_as_the_model_does(tmp_path):
+    task = task_of("pair")
+    model, folder = model_of(task), str(tmp_path / "export")
+    examples = classification.serving_examples(task.goal, task.source("test"))
+    export(task, model, TOKENIZER, folder, examples=examples, about={"labels": task.goal.labels})
+    assert_serves(tf.saved_model.load(folder).signatures, task, model, "test")
+
+
+def test_heads_take_the_pooled_vector_with_dropout_of_a_tenth_in_training_only():
+    model = heads.Classifier(tiny.CONFIG, 3)
+    weights.assign(model, tiny.random_weights(model))
+    batch = tiny.tensors(tiny.batch())
+    pooled = model.encoder(batch)["pooled"]
+    expected = tf.matmul(pooled, model.classifier.kernel.value) + model.classifier.bias.value
+    np.testing.assert_allclose(model(batch)["logits"], expected, atol=1e-5)
+    trained = [model(batch, seed=tf.constant([seed, 1]))["logits"].numpy() for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(trained[0], trained[1])
+    assert not np.allclose(trained[0], trained[2]) and not np.allclose(trained[0], expected)
+    assert model.dropout.rate == 0.1

@@ -1,0 +1,133 @@
+"""Goals: labels to numbers and back, losses against NumPy, inputs eagerly and inside a dataset."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.tasks.text_classification.goals import Choice, Classes, Labels, Number, as_text, parted
+
+WORDS = "the fox dog ran sat on mat .".split()
+
+
+def example(label, place="line 3 of a.tsv"):
+    return Example("0", ("the fox",), label, place)
+
+
+def eagerly(function, value):
+    return function(value)
+
+
+def inside_a_dataset(function, value):
+    return next(iter(tf.data.Dataset.from_tensors(value).map(function)))
+
+
+def test_classes_are_numbered_in_the_order_given():
+    goal = Classes(["no", "yes"])
+    assert goal.truth([example("yes"), example("no")]).tolist() == [1, 0]
+    assert goal.named(np.array([1, 0])) == ["yes", "no"]
+    assert Classes(["1", "2", "true"]).truth([example(2), example(1.0), example(True)]).tolist() == [1, 0, 2]
+
+
+@pytest.mark.parametrize(
+    "goal, label, complaint",
+    [
+        (Classes(["no", "yes"]), "maybe", "In line 3 of a.tsv the label is 'maybe'; expected one of no, yes"),
+        (Labels(["a", "b"]), "a,c", "In line 3 of a.tsv there is the label 'c'; expected some of a, b"),
+        (Number(), "warm", "In line 3 of a.tsv the label is 'warm'; expected a number"),
+        (Number(), "nan", "the label is 'nan'; expected a number"),
+        (Choice(4), "4", "the label is '4'; expected one of 0, 1, 2, 3"),
+        (Classes([f"c{i}" for i in range(15)]), "x", "c11 and 3 more, which are"),
+    ],
+)
+def test_a_label_that_is_none_of_ours_is_said_with_its_row(goal, label, complaint):
+    with pytest.raises(UserError, match=complaint):
+        goal.truth([example(label)])
+
+
+@pytest.mark.parametrize("labels", [[], ["a"], ["a", "b", "a"]])
+def test_fewer_than_two_different_labels_are_refused(labels):
+    with pytest.raises(UserError, match="expected two or more different ones"):
+        Classes(labels)
+
+
+def test_several_labels_of_a_cell_become_ones():
+    goal = Labels(["a", "b", "c"])
+    assert goal.truth([example("c, a"), example(""), example(["b"])]).tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
+    assert goal.named(np.array([[1, 0, 1], [0, 0, 0]])) == ["a,c", ""]
+    assert parted("a|b |", "|") == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "label, text", [("x", "x"), (1, "1"), (1.0, "1"), (1.5, "1.5"), (False, "false"), (None, None)]
+)
+def test_labels_of_json_are_read_as_texts(label, text):
+    assert as_text(label) == text
+
+
+def test_balanced_weights_let_classes_count_alike():
+    weights = Classes(["a", "b", "never"]).weights(np.array([0, 0, 0, 1]))
+    np.testing.assert_allclose(weights, [4 / 9, 4 / 9, 4 / 9, 4 / 3])
+    for goal in (Number(), Labels(["a", "b"])):
+        with pytest.raises(UserError, match="leave it out"):
+            goal.weights(np.zeros(3, np.int32))
+
+
+def test_losses_are_those_of_numpy():
+    logits, truth = np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]], np.float32), np.array([2, 1], np.int32)
+    expected = np.log(np.exp(logits).sum(-1)) - logits[[0, 1], truth]
+    given = Classes("abc").loss({"logits": tf.constant(logits)}, tf.constant(truth))
+    np.testing.assert_allclose(given, expected, rtol=1e-6)
+    holds = np.array([[1, 0, 0], [0, 1, 1]], np.float32)
+    expected = np.mean(np.log1p(np.exp(logits)) - holds * logits, -1)
+    np.testing.assert_allclose(Labels("abc").loss({"logits": tf.constant(logits)}, holds), expected, rtol=1e-6)
+    given = Number().loss({"values": tf.constant([1.0, 4.0])}, tf.constant([3.0, 4.5]))
+    np.testing.assert_allclose(given, [4.0, 0.25])
+
+
+def test_answers_are_probabilities_and_names():
+    answers = Classes(["no", "yes"]).answers({"logits": tf.constant([[0.0, np.log(3.0)], [1.0, 1.0]])})
+    np.testing.assert_allclose(answers["probabilities"], [[0.25, 0.75], [0.5, 0.5]], rtol=1e-6)
+    assert Classes(["no", "yes"]).served(answers)["label"].numpy().tolist() == [b"yes", b"no"]
+    several = Labels(["a", "b|", "c"], separator="|")
+    answers = several.answers({"logits": tf.constant([[1.0, -1.0, 2.0], [-1.0, -1.0, -1.0], [-1.0, -1.0, 1.0]])})
+    assert several.served(answers)["label"].numpy().tolist() == [b"a|c", b"", b"c"]
+    told = Labels(["a", "b", "c"], "|", [0.1, 0.2, 0.9])
+    assert told.served(answers)["label"].numpy().tolist() == [b"a|b"] * 3
+    arrays = {name: x.numpy() for name, x in answers.items()}
+    assert told.guesses(arrays).tolist() == [[1, 1, 0]] * 3 and told.named(told.guesses(arrays))[0] == "a|b"
+    assert told.right({"logits": answers["logits"]}, np.array([[1, 1, 0], [1, 0, 0], [1, 1, 0]])).numpy().tolist() == [
+        1,
+        0,
+        1,
+    ]
+    assert Number().served({}) == {} and Number().named(np.array([2.34567])) == ["2.346"]
+
+
+@pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
+@pytest.mark.parametrize(
+    "goal, texts, rows",
+    [
+        (Classes("ab"), [["the fox"], ["dog"]], ["[CLS] the fox [SEP]", "[CLS] dog [SEP]"]),
+        (Number(), [["the fox ran .", "dog sat on"]], ["[CLS] the fox ran [SEP] dog sat [SEP]"]),
+        (
+            Choice(2),
+            [["the fox", "ran .", "sat"], ["dog", "", "the mat"]],
+            [
+                "[CLS] the fox [SEP] ran . [SEP]",
+                "[CLS] the fox [SEP] sat [SEP]",
+                "[CLS] dog [SEP] [SEP]",
+                "[CLS] dog [SEP] the mat [SEP]",
+            ],
+        ),
+    ],
+    ids=["one", "pair", "choice"],
+)
+def test_texts_become_rows(run, goal, texts, rows):
+    tokenizer = tiny.Words(WORDS)
+    inputs = run(lambda given: goal.inputs(tokenizer, given, 8), tf.constant(texts))
+    assert inputs["token_ids"].shape[-1] == 8 and inputs["token_ids"].shape[:-1] == inputs["lengths"].shape
+    assert tokenizer.detokenize(np.reshape(inputs["token_ids"], [-1, 8])) == rows
+    assert np.reshape(inputs["lengths"], -1).tolist() == [len(row.split()) for row in rows]

@@ -1,0 +1,246 @@
+"""GLUE, SWAG and own tables: from files in their layouts to numbered examples, and what is wrong with files."""
+
+import types
+
+import pytest
+
+from bert_tf.errors import UserError
+from bert_tf.tasks import catalog
+from bert_tf.tasks.text_classification import predictions
+from bert_tf.text.tokenizer import Tokenizer
+
+TOKENIZER = Tokenizer("[PAD] [UNK] [CLS] [SEP] [MASK] the fox ran".split())
+FILES = {
+    "CoLA/train.tsv": 'gj04\t1\t\tThe fox "ran.\ngj04\t0\t*\tRan fox the.\n',
+    "CoLA/dev.tsv": "gj04\t0\t*\tThe the.\n",
+    "CoLA/test.tsv": "index\tsentence\n0\tThe fox.\n1\tRan.\n",
+    "MRPC/train.tsv": "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\tThe fox\tA fox\n",
+    "STS-B/train.tsv": "index\tgenre\tsentence1\tsentence2\tscore\n0\tnews\ta\tb\t2.500\n1\tnews\tc\td\t5\n",
+    "QQP/train.tsv": "id\tquestion1\tquestion2\tis_duplicate\n9\tWho?\tWhy?\t0\n5\tbroken\n8\ta\tb\t1\n",
+    "MNLI/train.tsv": "index\tsentence1\tsentence2\tlabel1\tgold_label\n0\ta\tb\tneutral\tcontradiction\n",
+    "MNLI/dev_matched.tsv": "index\tsentence1\tsentence2\tlabel1\tgold_label\n0\ta\tb\tentailment\tneutral\n",
+    "MNLI/dev_mismatched.tsv": "index\tsentence1\tsentence2\tlabel1\tgold_label\n0\ta\tb\tneutral\tentailment\n",
+    "MNLI/test_matched.tsv": "index\tsentence1\tsentence2\n3\ta\tb\n",
+    "QNLI/train.tsv": "index\tquestion\tsentence\tlabel\n0\tWho?\tThe fox.\tnot_entailment\n",
+    "AX/AX.tsv": "index\tsentence1\tsentence2\n0\ta\tb\n",
+    "RTE/train.tsv": "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tmaybe\n",
+    "WNLI/train.tsv": "index\tsentence1\tsentence2\tlabel\n0\ta\tb\n",
+    "swag/train.csv": ",sent1,sent2,ending0,ending1,ending2,ending3,label\n7,The fox.,It,ran,\"sat, red\",is,was,1\n",
+    "own/train.csv": "id,title,body,kind,stars\na,x,y,b,1\nb,z,w,a,2.5\nc,v,u,b,3\n",
+    "own/dev.tsv": "title\tbody\tkind\tstars\nx\ty\tc\t2\n",
+    "own/test.jsonl": '{"title": "x", "body": "y"}\n',
+    "tags/train.jsonl": '{"t": "x", "l": ["b", "a"]}\n{"t": "y", "l": []}\n',
+    "ten/train.csv": "t,l\nx,10\ny,9\nz,x\nz,②\n",
+    "excel/train.csv": "\ufeffNr ;the text; l ;;\r\n7;\"x; \"\"y\"\"\r\nz\"; a ;;\r\n8;;b;;\r\n9;w;a;;\r\n",
+    "excel/dev.csv": "the text;l;Nr;more\r\nx, y;b;12;\r\n",
+    "alike/train.csv": "t,l\nx,a\ny,a\n",
+    "empty/train.csv": "t,l\nx,\ny,\n",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    top = tmp_path_factory.mktemp("data")
+    for name, content in FILES.items():
+        (top / name).parent.mkdir(exist_ok=True)
+        (top / name).write_text(content, encoding="utf-8", newline="")
+    return top
+
+
+def task_of(name, data_dir, **given):
+    options = dict.fromkeys("text_columns labels train_file eval_file predict_file id_column tfds_dir".split(), "")
+    options |= {"data_dir": str(data_dir), "max_seq_length": 8, "class_weights": "none", "use_tfds": False}
+    options |= {"criterion": "", "do_eval": False, "eval_fraction": 0.1}
+    options |= {"long_texts": "cut", "doc_stride": 2, "max_windows": 2, "window_pooling": "mean"}
+    options |= {"label_column": "l", "label_type": "class", "label_separator": ",", "label_threshold": ""}
+    return catalog.get(name)(types.SimpleNamespace(**{**options, **given}), lambda texts: TOKENIZER)
+
+
+@pytest.mark.parametrize(
+    "name, split, texts, truth",
+    [
+        ("cola", "train", [['The fox "ran.'], ["Ran fox the."]], [1, 0]),
+        ("cola", "dev", [["The the."]], [0]),
+        ("mrpc", "train", [["The fox", "A fox"]], [1]),
+        ("sts-b", "train", [["a", "b"], ["c", "d"]], [2.5, 5.0]),
+        ("mnli", "train", [["a", "b"]], [0]),
+        ("mnli", "dev_matched", [["a", "b"]], [2]),
+        ("mnli", "dev_mismatched", [["a", "b"]], [1]),
+        ("qnli", "train", [["Who?", "The fox."]], [1]),
+    ],
+)
+def test_files_of_glue_are_read_in_their_layouts(folder, name, split, texts, truth):
+    found = task_of(f"glue/{name}", folder).source(split)
+    assert (found.texts.tolist(), found.truth.tolist(), found.is_known) == (texts, truth, True)
+
+
+def test_the_folder_of_one_task_will_do_and_test_files_have_no_labels(folder):
+    found = task_of("glue/cola", folder / "CoLA").source("test")
+    assert [example.id for example in found.examples] == ["0", "1"] and not found.is_known
+    assert task_of("glue/mnli", folder).source("test_matched").examples[0].id == "3"
+
+
+def test_rows_of_qqp_that_are_known_to_be_broken_are_passed_over(folder):
+    assert [example.id for example in task_of("glue/qqp", folder).source("train").examples] == ["9", "8"]
+
+
+def test_mnli_has_two_sets_of_each_kind_and_ax_nothing_but_a_test_set(folder):
+    mnli, ax = task_of("glue/mnli", folder), task_of("glue/ax", folder)
+    assert mnli.eval_splits == {"matched_": "dev_matched", "mismatched_": "dev_mismatched"}
+    assert mnli.submissions == {"test_matched": "MNLI-m.tsv", "test_mismatched": "MNLI-mm.tsv"}
+    assert (ax.eval_splits, ax.test_splits, ax.goal.labels) == ({}, ("test",), mnli.goal.labels)
+    assert ax.source("test").texts.tolist() == [["a", "b"]]
+
+
+@pytest.mark.parametrize(
+    "name, data_dir, complaint",
+    [
+        ("rte", ".", "line 2 of .*the label is 'maybe'; expected one of entailment, not_entailment"),
+        ("wnli", ".", "Line 2 of .* has 3 fields; expected 4"),
+        ("sst-2", ".", "There is no train.tsv in .*; expected GLUE's SST-2 there"),
+        ("cola", "", "Give the folder"),
+    ],
+)
+def test_what_is_wrong_with_files_of_glue_is_one_sentence(folder, name, data_dir, complaint):
+    with pytest.raises(UserError, match=complaint):
+        task_of(f"glue/{name}", data_dir and folder / data_dir).source("train")
+
+
+def test_swag_reads_a_context_and_four_endings(folder):
+    found = task_of("swag", folder / "swag").source("train")
+    assert found.texts.tolist() == [["The fox.", "It ran", "It sat, red", "It is", "It was"]]
+    assert (found.truth.tolist(), found.examples[0].id) == ([1], "7")
+    with pytest.raises(UserError, match="There is no val.csv"):
+        task_of("swag", folder / "swag").source("dev")
+
+
+def test_a_table_of_pairs_finds_its_classes_and_refuses_others(folder):
+    task = task_of("table", folder / "own", text_columns="title, body", label_column="kind")
+    assert task.goal.labels == ("a", "b")
+    assert task.source("train").truth.tolist() == [1, 0, 1]
+    assert not task.source("test").is_known
+    with pytest.raises(UserError, match="In line 2 of .*dev.tsv the label is 'c'; expected one of a, b"):
+        task.source("dev")
+
+
+def test_a_part_of_a_single_table_is_held_out_and_the_same_texts_are_never_on_both_sides(tmp_path, caplog):
+    rows = [f"text {number // 2},{'ab'[number % 2]}" for number in range(400)]  # each text twice
+    (tmp_path / "train.csv").write_text("\n".join(["t,l", *rows, "alone,c"]) + "\n")
+    task = task_of("table", tmp_path, text_columns="t", do_eval=True, eval_fraction=0.25)
+    train, dev = ({example.texts for example in task.source(split).examples} for split in ("train", "dev"))
+    assert not train & dev and len(train | dev) == 201 and 30 < len(dev) < 70
+    assert task.goal.labels == ("a", "b", "c")  # though one of them is on one side only
+    assert f"{task.source('dev').count} of the 401 rows of {tmp_path / 'train.csv'} are held out" in caplog.text
+    again = task_of("table", tmp_path, text_columns="t", do_eval=True, eval_fraction=0.25)
+    assert {example.texts for example in again.source("dev").examples} == dev
+    (tmp_path / "dev.csv").write_text("t,l\ntext 1,a\n")
+    assert task_of("table", tmp_path, text_columns="t", do_eval=True).source("train").count == 401
+
+
+@pytest.mark.parametrize(
+    "fraction, complaint",
+    [
+        (0.0, "eval_fraction is 0.0; expected more than 0 and less than 1, or a table as eval_file"),
+        (1.0, "eval_fraction is 1.0; expected"),
+        (0.001, "With eval_fraction=0.001, 2 rows of .*train.csv are left to train on and 0 to evaluate on"),
+    ],
+)
+def test_a_part_that_cannot_be_held_out_is_refused(tmp_path, fraction, complaint):
+    (tmp_path / "train.csv").write_text("t,l\nx,a\ny,b\n")
+    with pytest.raises(UserError, match=complaint):
+        task_of("table", tmp_path, text_columns="t", do_eval=True, eval_fraction=fraction).source("train")
+
+
+def test_half_a_character_in_a_single_table_is_said_with_its_line(tmp_path):
+    rows = ['{"t": "x", "l": "a"}', '{"t": "\\ud83d", "l": "b"}']
+    (tmp_path / "train.jsonl").write_text("\n".join(rows) + "\n")
+    with pytest.raises(UserError, match="In line 2 of .* a text is not Unicode"):
+        task_of("table", tmp_path, text_columns="t", do_eval=True).source("train")
+
+
+def test_classes_may_be_given_and_numbers_are_sorted_as_numbers(folder):
+    task = task_of("table", folder / "own", text_columns="title", label_column="kind", labels="c, b, a")
+    assert task.goal.labels == ("c", "b", "a") and task.source("dev").truth.tolist() == [0]
+    assert task_of("table", folder / "ten", text_columns="t").goal.labels == ("9", "10", "x", "②")
+
+
+def test_a_table_of_numbers_and_one_of_several_labels(folder):
+    numbers = task_of("table", folder / "own", text_columns="title", label_column="stars", label_type="number")
+    assert numbers.source("train").truth.tolist() == [1, 2.5, 3]
+    several = task_of("table", folder / "tags", text_columns="t", label_type="several")
+    assert several.goal.labels == ("a", "b") and several.source("train").truth.tolist() == [[1, 1], [0, 0]]
+    asked = task_of("table", folder / "tags", text_columns="t", label_type="several", label_threshold="0.25")
+    assert several.goal.thresholds.tolist() == [0.5, 0.5] and asked.goal.thresholds.tolist() == [0.25, 0.25]
+
+
+def test_a_table_of_choices_has_a_text_and_what_may_go_on_from_it(tmp_path):
+    (tmp_path / "train.csv").write_text("q,a,b,c,l\nWho?,fox,dog,cat,2\nWhy?,x,y,z,0\n")
+    task = task_of("table", tmp_path, text_columns="q,a,b,c", label_type="choice")
+    train = task.source("train")
+    assert train.texts.tolist() == [["Who?", "fox", "dog", "cat"], ["Why?", "x", "y", "z"]]
+    assert (train.truth.tolist(), task.kind, task.rows_an_example) == ([2, 0], "choice", 3)
+    with pytest.raises(UserError, match="text_columns is 'q,a'; expected FIRST,CHOICE,CHOICE"):
+        task_of("table", tmp_path, text_columns="q,a", label_type="choice")
+    with pytest.raises(UserError, match="In line 2 of .* the label is '2'; expected one of 0, 1"):
+        task_of("table", tmp_path, text_columns="q,a,b", label_type="choice").source("train")
+
+
+def test_a_table_as_a_spreadsheet_writes_it(folder):
+    task = task_of("table", folder / "excel", text_columns="the text", id_column="Nr")
+    train = task.source("train")
+    assert train.texts.tolist() == [['x; "y"\r\nz'], [""], ["w"]]
+    assert [(example.id, example.label.strip()) for example in train.examples] == [("7", "a"), ("8", "b"), ("9", "a")]
+    assert (task.goal.labels, train.truth.tolist()) == (("a", "b"), [0, 1, 0])
+    assert [example.id for example in task.source("dev").examples] == ["12"]
+
+
+@pytest.mark.parametrize(
+    "name, complaint",
+    [
+        ("alike", "alike/train.csv has only the label 'a' in its column 'l'; expected two or more"),
+        ("empty", "empty/train.csv has no label in its column 'l'; expected two or more"),
+    ],
+)
+@pytest.mark.parametrize("label_type", ["class", "several"])
+def test_a_table_with_nothing_to_tell_apart_is_refused(folder, name, label_type, complaint):
+    with pytest.raises(UserError, match=complaint):
+        task_of("table", folder / name, text_columns="t", label_type=label_type)
+
+
+@pytest.mark.parametrize(
+    "given, complaint",
+    [
+        ({}, "Name the columns"),
+        ({"text_columns": "a,b,c"}, "Name the columns"),
+        ({"text_columns": "title", "label_type": "several", "label_separator": ""}, "label_separator is ''; expected"),
+        ({"text_columns": "titel"}, "has no column 'titel', 'l'; its columns: id, title, body, kind, stars"),
+        ({"text_columns": "title", "label_column": "kind", "train_file": "nothing.csv"}, "nothing.csv cannot be read"),
+    ],
+)
+def test_what_is_wrong_with_a_table_is_one_sentence(folder, given, complaint):
+    with pytest.raises(UserError, match=complaint):
+        task_of("table", folder / "own", **given).source("train")
+
+
+def test_predictions_have_id_text_label_and_probabilities(folder, tmp_path):
+    import numpy as np
+
+    task = task_of("glue/cola", folder)
+    answers = {
+        "logits": np.array([[0.0, 1], [1, 0]]),
+        "probabilities": np.array([[0.25, 0.75], [0.9, 0.1]]),
+        "row_numbers": np.array([1, 2]),
+    }
+    rows = predictions.described(task.goal, task.source("train"), answers)
+    assert rows[0] == {
+        **{"id": "0", "text_a": 'The fox "ran.', "label": "1", "truth": "1"},
+        "probabilities": {"0": 0.25, "1": 0.75},
+    }
+    predictions.write(str(tmp_path), "predictions", rows)
+    predictions.write_submission(str(tmp_path / "submission"), "CoLA.tsv", rows)
+    assert (tmp_path / "predictions.tsv").read_text().splitlines()[:2] == [
+        "id\tlabel\ttruth\tprobability 0\tprobability 1\ttext_a",
+        '0\t1\t1\t0.250000\t0.750000\tThe fox "ran.',
+    ]
+    assert (tmp_path / "test_results.tsv").read_text() == "0.25\t0.75\n0.9\t0.1\n"
+    assert (tmp_path / "submission" / "CoLA.tsv").read_text() == "index\tprediction\n0\t1\n1\t0\n"

@@ -1,0 +1,189 @@
+"""Long texts in windows: which pieces lie in which row, what becomes of their vectors, and that short texts stay."""
+
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.model import heads, weights
+from bert_tf.model.encoder import trimmed
+from bert_tf.tasks.text_classification import classification
+from bert_tf.tasks.text_classification.goals import Choice, Classes, Labels, Number
+from bert_tf.tasks.text_classification.text_windows import Windows, describe, pack_windows, piece_counts
+from bert_tf.text.tokenizer import Tokenizer, pack
+
+LETTERS = "abcdefghijklmno"
+TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS])
+
+
+def letters(first, last):
+    """ "a b c" of ("a", "c")."""
+    return " ".join(LETTERS[LETTERS.index(first) : LETTERS.index(last) + 1])
+
+
+def rows_of(segments, slots, **windows):
+    """Each text's windows as texts, without those it does not have."""
+    packed = pack_windows(TOKENIZER, segments, slots, Windows(**windows))
+    used = packed["lengths"].numpy() > 0
+    assert used.sum(-1).tolist() == packed["window_counts"].numpy().tolist()
+    return [
+        TOKENIZER.detokenize(ids[here]) for ids, here in zip(packed["token_ids"].numpy(), used, strict=True)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text, stride, most, rows",
+    [
+        ("", 2, 3, [""]),
+        ("a b c d", 2, 3, ["a b c d"]),
+        ("a b c d e", 2, 3, ["a b c d", "b c d e"]),
+        (letters("a", "h"), 2, 3, ["a b c d", "c d e f", "e f g h"]),
+        (letters("a", "h"), 4, 3, ["a b c d", "e f g h"]),
+        (letters("a", "i"), 4, 3, ["a b c d", "e f g h", "f g h i"]),
+        (letters("a", "o"), 2, 3, ["a b c d", "c d e f", "e f g h"]),
+        (letters("a", "o"), 9, 9, ["a b c d", "e f g h", "i j k l", "l m n o"]),
+    ],
+)
+def test_windows_overlap_and_the_last_ends_with_the_text(text, stride, most, rows):
+    expected = [f"[CLS] {row} [SEP]".replace("  ", " ") for row in rows]
+    assert rows_of([[text]], 6, stride=stride, most=most) == [expected]
+
+
+def test_of_a_pair_the_longer_text_is_read_in_windows_and_the_other_stands_in_each():
+    first, second = ["a b", letters("a", "h"), letters("a", "f")], [letters("c", "i"), "n", letters("h", "m")]
+    assert rows_of([first, second], 9, stride=3, most=3) == [
+        ["[CLS] a b [SEP] c d e f [SEP]", "[CLS] a b [SEP] f g h i [SEP]"],
+        ["[CLS] a b c d e [SEP] n [SEP]", "[CLS] d e f g h [SEP] n [SEP]"],
+        ["[CLS] a b c [SEP] h i j [SEP]", "[CLS] a b c [SEP] k l m [SEP]"],
+    ]
+
+
+@pytest.mark.parametrize("segments", [1, 2])
+def test_the_first_window_is_the_row_that_cutting_gives(segments):
+    texts = [[letters("a", end) for end in "aehko"], [letters("d", end) for end in "okhed"]][:segments]
+    packed, cut = pack_windows(TOKENIZER, texts, 9, Windows(stride=2, most=4)), pack(TOKENIZER, texts, 9)
+    for name in cut:
+        np.testing.assert_array_equal(packed[name][:, 0], cut[name])
+    shapes = {name: x.shape.as_list()[1:] for name, x in packed.items()}
+    assert shapes == {"token_ids": [4, 9], "segment_ids": [4, 9], "lengths": [4], "window_counts": []}
+
+
+def texts_of(count, length=11):
+    """Four examples of one or two texts, of which the last is longer than a row; string [4, count]."""
+    rows = [("a", "b"), ("c d", "e"), ("e", "f"), (LETTERS[:length].replace("", " "), "g")]
+    return tf.constant([row[:count] for row in rows])
+
+
+def inputs_of(goal, texts, **windows):
+    return goal.inputs(TOKENIZER, texts, 8, Windows(stride=2, **windows) if windows else None)
+
+
+def model_of(goal, pooling="mean"):
+    model = goal.model(tiny.CONFIG, window_pooling=pooling)
+    weights.assign(model, tiny.random_weights(model))
+    return model
+
+
+def output(model, batch):
+    return next(iter(model(batch).values())).numpy()
+
+
+@pytest.mark.parametrize("goal, texts", [(Classes("xyz"), 2), (Labels("xyz"), 1), (Number(), 1)])
+def test_texts_that_fit_are_answered_as_if_cut_and_long_ones_are_not(goal, texts):
+    model, texts = model_of(goal), texts_of(texts)
+    given, expected = output(model, inputs_of(goal, texts, most=3)), output(model, inputs_of(goal, texts))
+    np.testing.assert_allclose(given[:3], expected[:3], atol=1e-5)
+    assert np.abs(given[3] - expected[3]).max() > 1e-3
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_the_vector_of_a_text_is_pooled_over_its_windows_and_rows_without_one_are_not_computed(pooling):
+    goal = Classes("xyz")
+    model, batch = model_of(goal, pooling), inputs_of(goal, texts_of(1), most=6)
+    rows = {name: batch[name][3, :4] for name in ("token_ids", "segment_ids", "lengths")}
+    pooled = model.encoder(rows)["pooled"].numpy()  # [windows, D]
+    vector = pooled.mean(0) if pooling == "mean" else pooled.max(0)
+    expected = vector @ model.classifier.kernel.numpy() + model.classifier.bias.numpy()
+    assert batch["window_counts"].numpy().tolist() == [1, 1, 1, 4]
+    np.testing.assert_allclose(output(model, batch)[3], expected, atol=1e-5)
+    np.testing.assert_allclose(output(model, trimmed(batch)), output(model, batch), atol=1e-5)
+    few = trimmed(inputs_of(goal, texts_of(1, length=2), most=6))
+    assert few["token_ids"].shape[-1] == 4 and few["row_width"] == 7  # two texts a row, windows without one in none
+
+
+def test_a_model_remembers_how_it_pools():
+    model = heads.Classifier(tiny.CONFIG, 3, window_pooling="max")
+    again = heads.Classifier.from_config(model.get_config())
+    assert (again.window_pooling, again.classifier.bias.shape) == ("max", (3,))
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_gradients_of_windows_are_those_without_rows_that_no_text_has(pooling):
+    goal = Classes("xyz")
+    model, batch = model_of(goal, pooling), inputs_of(goal, texts_of(1), most=6)
+
+    def gradient(batch):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(goal.loss(model(batch), tf.constant([0, 1, 2, 0])))
+        return tape.gradient(loss, model.encoder.pooler.kernel.value).numpy()
+
+    np.testing.assert_allclose(gradient(batch), gradient(trimmed(batch)), atol=1e-5)
+    assert np.abs(gradient(batch)).max() > 1e-3
+
+
+def test_batches_of_windows_have_static_shapes_and_a_served_text_is_read_whole():
+    rows = [Example(str(number), tuple(map(bytes.decode, row)), "x") for number, row in enumerate(texts_of(1).numpy())]
+    tokenizer, windows = tiny.Words(LETTERS), Windows(stride=2, most=3, pooling="max")
+    task = classification.task(
+        "tiny", {"dev": lambda: rows}, Classes("xyz"), tokenizer, max_seq_length=8, windows=windows
+    )
+    batches = task.eval_batches(4)
+    assert all(spec.shape.is_fully_defined() for spec in batches.element_spec.values())
+    model = task.model(tiny.CONFIG)
+    weights.assign(model, tiny.random_weights(model))
+    assert model.window_pooling == "max"
+    served = task.serve(model, tokenizer)["serving_default"](text_a=texts_of(1)[:, 0])
+    np.testing.assert_allclose(served["logits"], output(model, next(iter(batches))), atol=1e-5)
+
+
+def test_what_is_said_of_long_texts_counts_them():
+    counts = piece_counts(TOKENIZER, np.array([["a b"], ["a"], [letters("a", "f")], [letters("a", "o")]], object))
+    assert counts.tolist() == [[2], [1], [6], [15]]
+    assert describe(counts[:3], 8) == "all fit into 8 pieces"
+    assert describe(counts, 8) == "1 (25.0%) longer than 8 pieces (the longest: 17), cut"
+    long = "2 (50.0%) longer than 7 pieces (the longest: 17), read in 2 to "
+    assert describe(counts, 7, Windows(stride=3, most=5)) == f"{long}5 windows"
+    beyond = "1 (25.0%) longer than max_windows 4, cut there"
+    assert describe(counts, 7, Windows(stride=3, most=4)) == f"{long}4 windows; {beyond}"
+
+
+@pytest.mark.parametrize(
+    "given, complaint",
+    [
+        ({"doc_stride": -1}, "doc_stride is -1; expected 1 to 126"),
+        ({"doc_stride": 127}, "doc_stride is 127; expected 1 to 126"),
+        ({"max_windows": 0}, "max_windows is 0; expected 1 or more"),
+    ],
+)
+def test_windows_that_leave_gaps_or_are_none_are_refused(given, complaint):
+    flags = {"max_seq_length": 128, "class_weights": "none", "criterion": "", "long_texts": "windows", "doc_stride": 64}
+    options = types.SimpleNamespace(**{**flags, "max_windows": 8, "window_pooling": "mean", **given})
+    with pytest.raises(UserError, match=complaint):
+        classification.settings(options)
+
+
+def test_windows_overlap_by_half_if_no_flag_says_otherwise():
+    same = {"max_seq_length": 128, "class_weights": "none", "criterion": ""}
+    flags = {**same, "doc_stride": 0, "max_windows": 8, "window_pooling": "max"}
+    given = classification.settings(types.SimpleNamespace(long_texts="windows", **flags))
+    assert given == {**same, "windows": Windows(stride=64, most=8, pooling="max")}
+    assert classification.settings(types.SimpleNamespace(long_texts="cut", **flags))["windows"] is None
+
+
+def test_choices_are_not_read_in_windows():
+    with pytest.raises(UserError, match="long_texts=windows goes with texts and pairs"):
+        classification.task("t", {}, Choice(2), TOKENIZER, max_seq_length=8, windows=Windows(stride=2, most=2))

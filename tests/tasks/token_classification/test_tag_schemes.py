@@ -1,0 +1,97 @@
+"""IOB1, IOB2, BIOES and plain tags: spans, conversions, telling schemes apart, and scores as conlleval's."""
+
+import random
+
+import oracle_conlleval
+import pytest
+
+from bert_tf.tasks.token_classification import entity_scores, tag_schemes
+from bert_tf.tasks.token_classification.tag_schemes import TagSet
+
+SPANS = [("LOC", 0, 2), ("PER", 3, 4), ("PER", 4, 6), ("LOC", 6, 7)]
+WRITTEN = {
+    "iob1": "I-LOC I-LOC O I-PER B-PER I-PER I-LOC",
+    "iob2": "B-LOC I-LOC O B-PER B-PER I-PER B-LOC",
+    "bioes": "B-LOC E-LOC O S-PER B-PER E-PER S-LOC",
+}
+
+
+@pytest.mark.parametrize("scheme", WRITTEN)
+def test_each_scheme_writes_the_same_spans_in_its_way_and_is_recognised(scheme):
+    tags = WRITTEN[scheme].split()
+    assert tag_schemes.spans(tags) == SPANS
+    assert tag_schemes.tags(SPANS, 7, scheme) == tags
+    assert tag_schemes.detected([["O"], tags]) == (scheme, [])
+    for target, expected in WRITTEN.items():
+        assert tag_schemes.converted(tags, scheme, target) == expected.split()
+
+
+def test_in_a_plain_scheme_every_tag_stands_for_itself():
+    assert tag_schemes.spans(["DT", "NN", "O", "B-X"], "plain") == [("DT", 0, 1), ("NN", 1, 2), ("B-X", 3, 4)]
+    assert tag_schemes.tags([("NN", 0, 1), ("DT", 2, 3)], 3, "plain") == ["NN", "O", "DT"]
+
+
+@pytest.mark.parametrize("tag", ["B", "PER", "X-PER", "B-", "", "o"])
+def test_what_is_no_tag_is_told_from_one(tag):
+    assert tag_schemes.parsed(tag) is None and tag_schemes.parsed("I-a-b") == ("I", "a-b")
+
+
+@pytest.mark.parametrize(
+    "sentences, said",
+    [
+        (["I-PER O", "O B-PER"], r"begins spans with I- \(IOB1\) and with B- \(IOB2\)"),
+        (["B-PER E-PER", "B-PER I-PER O"], r"has E- or S- tags \(BIOES\), but others"),
+    ],
+)
+def test_mixed_schemes_are_refused_with_both_places(sentences, said):
+    with pytest.raises(tag_schemes.Mixed, match=said) as mixed:
+        tag_schemes.detected([sentence.split() for sentence in sentences])
+    assert sorted(place[0] for place in mixed.value.places) == [0, 1]
+
+
+def test_a_slip_among_many_is_told_and_no_mixture():
+    sentences = [["B-PER", "I-PER", "O"]] * 30 + [["O", "I-PER"]]
+    assert tag_schemes.detected(sentences) == ("iob2", [(30, 1)])
+    assert tag_schemes.detected([["O"], []]) == ("iob2", [])
+
+
+def test_a_tag_set_numbers_tags_of_any_scheme_and_tells_what_it_lacks():
+    tag_set = TagSet.of_types({"PER", "LOC"}, "iob1")
+    assert tag_set.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+    assert tag_set.numbers(["I-PER", "B-PER", "O", "S-MISC"], "iob1") == [3, 3, 0, None]
+    assert tag_set.spans([4, 4, 0, 1, 1]) == [("PER", 0, 2), ("LOC", 3, 4), ("LOC", 4, 5)]
+    assert TagSet.of(("O", "S-X", "B-X", "E-X")).scheme == "bioes" and tag_set.scheme == "iob2"
+    plain = TagSet.of_types({"NN", "DT"}, "plain")
+    assert (plain.labels, plain.scheme, plain.types) == (("O", "DT", "NN"), "plain", ["DT", "NN"])
+    each = TagSet.of_types({"B-X", "I-X"}, "plain")  # they look like parts of spans, and stand for themselves
+    assert each.numbers(["I-X", "B-X", "O"], "plain") == [2, 1, 0] and TagSet.of(each.labels, "plain") == each
+
+
+def odd_sentences(seed, count=40):
+    """Sentences of tags as nobody would write them, of all prefixes."""
+    draw = random.Random(seed)
+    tags = ["O", "O", *(f"{prefix}-{kind}" for prefix in "BIIES" for kind in ("A", "B"))]
+    return [[draw.choice(tags) for _ in range(draw.randrange(1, 9))] for _ in range(count)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_scores_of_odd_tags_are_those_of_conlleval(seed):
+    truth, guesses = odd_sentences(seed), odd_sentences(seed + 100)
+    guesses = [(g * 9)[: len(t)] if i % 3 else t for i, (t, g) in enumerate(zip(truth, guesses, strict=True))]
+    expected = oracle_conlleval.evaluate(truth, guesses)
+    found = entity_scores.scores(truth, guesses)
+    assert (found["precision"], found["recall"], found["f1"]) == pytest.approx(expected.pop(""), abs=1e-12)
+    rows = {r["label"]: (r["precision"], r["recall"], r["f1"]) for r in entity_scores.per_type(truth, guesses)}
+    assert rows == {kind: pytest.approx(values, abs=1e-12) for kind, values in expected.items()}
+    spans = [[tag_schemes.spans(tags) for tags in side] for side in (truth, guesses)]
+    hits = sum(len(set(t) & set(g)) for t, g in zip(*spans, strict=True))
+    assert found["precision"] * sum(map(len, spans[1])) == pytest.approx(hits)
+
+
+def test_scores_without_anything_to_find_are_nought_and_of_plain_tags_the_share_that_is_right():
+    assert entity_scores.scores([["O", "O"]], [["O", "O"]]) == {"f1": 0.0, "precision": 0.0, "recall": 0.0}
+    assert (
+        entity_scores.scores([["O"]], [["B-X"]])["precision"] == 0.0 and entity_scores.per_type([["O"]], [["O"]]) == []
+    )
+    plain = entity_scores.scores([["DT", "NN", "NN", "VB"]], [["DT", "NN", "VB", "VB"]], is_plain=True)
+    assert plain == {"f1": 0.75, "precision": 0.75, "recall": 0.75}

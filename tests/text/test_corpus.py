@@ -1,0 +1,236 @@
+"""Files to documents: layouts, languages, and the mistakes of users."""
+
+import gzip
+import json
+import random
+
+import pytest
+
+from bert_tf.errors import UserError
+from bert_tf.text import corpus
+from bert_tf.text.corpus import documents_of, find_sources, read_documents
+from bert_tf.text.demo_corpus import python_manual
+from bert_tf.text.sentence_splitting import layout_of, sentences_of
+
+SENTENCES = "The rain had ceased.\nHe rose early.\n\nGold, surely!\nIt glittered in the pool; he stopped.\n"
+PARAGRAPHS = (
+    "The rain had ceased. He rose early, as men do. Nobody saw him.\n"
+    "It was cold. The fire was out. He left.\n\nGold, surely! It glittered. He stopped and looked.\n"
+)
+WRAPPED = (
+    "The rain had only ceased with the gray streaks of morning at\n"
+    "Blazing Star, and the settlement awoke to a moral sense of\n"
+    "cleanliness. Indeed, it was recorded that a fortunate early\n"
+    "riser had once picked up a lump of gold.\n\n"
+    "Possibly this may have been the reason why early risers in\n"
+    "that locality walked with their eyes cast down.\n"
+)
+SPACED = "The rain had ceased. He rose.\n\nIt was cold. He left.\n\nGold! It glittered.\n\nHe stopped. He looked.\n"
+CHINESE = "在UCLA读博是什么感受？\n很好奇，陶是公认的天才。\n\n据悉，线路不变。\n以上三条线路调整。\n"
+
+
+def documents(tmp_path, text, name="a.txt", **options):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    (source,) = find_sources(path, **options)
+    return list(read_documents(source))
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        (SENTENCES, "sentences"),
+        (PARAGRAPHS, "paragraphs"),
+        (WRAPPED, "wrapped"),
+        (WRAPPED.replace("\n\n", "\n"), "wrapped"),
+        (SPACED, "files"),
+        ("One speech on one line. It has two sentences.\n", "files"),
+        (CHINESE, "sentences"),
+        ("", "files"),
+    ],
+)
+def test_the_layout_of_a_file_is_seen_from_its_lines(text, expected):
+    assert layout_of(text) == expected
+
+
+def test_one_sentence_a_line_with_blank_lines_between_documents(tmp_path):
+    assert documents(tmp_path, SENTENCES) == [
+        ["The rain had ceased.", "He rose early."],
+        ["Gold, surely!", "It glittered in the pool; he stopped."],
+    ]
+
+
+def test_paragraphs_are_split_into_sentences(tmp_path):
+    first, second = documents(tmp_path, PARAGRAPHS)
+    assert first[:2] == ["The rain had ceased.", "He rose early, as men do."] and len(first) == 6
+    assert second == ["Gold, surely!", "It glittered.", "He stopped and looked."]
+
+
+def test_wrapped_lines_are_joined_and_the_file_is_the_document(tmp_path):
+    (document,) = documents(tmp_path, WRAPPED)
+    assert len(document) == 3
+    assert document[0].endswith("morning at Blazing Star, and the settlement awoke to a moral sense of cleanliness.")
+
+
+def test_a_file_with_a_blank_line_after_each_line_is_one_document(tmp_path):
+    (document,) = documents(tmp_path, SPACED)
+    assert document[:3] == ["The rain had ceased.", "He rose.", "It was cold."] and len(document) == 8
+
+
+def test_a_given_layout_is_not_second_guessed(tmp_path):
+    assert documents(tmp_path, SPACED, text_layout="sentences")[0] == ["The rain had ceased. He rose."]
+    assert len(documents(tmp_path, SENTENCES, text_layout="files")) == 1
+
+
+def test_chinese_is_noticed_and_split_at_its_own_stops(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("你好。我是谁？今天很好！再见。")
+    (source,) = find_sources(path)
+    assert source.language == "zh"
+    assert list(read_documents(source)) == [["你好。", "我是谁？", "今天很好！", "再见。"]]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: b"\xef\xbb\xbf" + text,
+        lambda text: text.replace(b"\n", b"\r\n"),
+        lambda text: text.replace(b"\n", b" \t \n"),
+        lambda text: text.rstrip(b"\n"),
+        lambda text: b"\n\n" + text.replace(b"\n\n", b"\n\n \n\n"),
+    ],
+)
+def test_marks_line_ends_and_spaces_of_other_systems_are_harmless(tmp_path, change):
+    assert documents(tmp_path, change(SENTENCES.encode())) == documents(tmp_path, SENTENCES)
+
+
+def test_a_unicode_line_separator_does_not_end_a_line(tmp_path):
+    assert documents(tmp_path, "One\u2028line here.\nTwo.\nThree.\n", text_layout="sentences") == [
+        ["One\u2028line here.", "Two.", "Three."]
+    ]
+
+
+def test_gzip_and_json_lines_are_read(tmp_path):
+    packed = gzip.compress(SENTENCES.encode())
+    assert documents(tmp_path, packed, "a.txt.gz") == documents(tmp_path, SENTENCES)
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in ("It rains. He left.\nGold!", "", "Two."))
+    expected = [["It rains.", "He left.", "Gold!"], ["Two."]]
+    assert documents(tmp_path, lines, "a.jsonl") == expected
+    assert documents(tmp_path, gzip.compress(lines.encode()), "a.jsonl.gz") == expected
+    assert documents(tmp_path, lines.replace("text", "body"), "b.jsonl", text_field="body") == expected
+
+
+def test_folders_globs_and_lists_give_each_file_once_in_order(tmp_path):
+    for name in ("b.txt", "a.txt", "deep/c.txt", ".hidden/d.txt", "LICENSE"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("A line.\n")
+    found = [source.path for source in find_sources(f"{tmp_path}/b.txt, {tmp_path},{tmp_path}/*.txt")]
+    assert found == [f"{tmp_path}/{name}" for name in ("b.txt", "a.txt", "deep/c.txt")]
+
+
+def test_a_long_document_is_cut_at_a_sentence(monkeypatch):
+    monkeypatch.setattr(corpus, "MAX_DOCUMENT", 10)
+    assert list(documents_of(["12345", "67890", "abc", None, None, "d"])) == [["12345", "67890"], ["abc"], ["d"]]
+
+
+@pytest.mark.parametrize("layout", ["sentences", "paragraphs", "wrapped", "files"])
+def test_a_line_without_end_passes_in_pieces_and_loses_nothing(tmp_path, layout):
+    generator = random.Random(1)
+    words = [generator.choice(["rain", "gold.", "Star", "he", "left!"]) for _ in range(40_000)]
+    found = documents(tmp_path, " ".join(words), text_layout=layout)
+    if layout == "sentences":  # pieces may cut a word
+        assert "".join("".join(found[0]).split()) == "".join(words)
+    else:
+        assert " ".join(sentence for document in found for sentence in document).split() == words
+        assert max(len(sentence) for document in found for sentence in document) < 2000
+
+
+def test_text_without_any_sentence_end_is_cut_somewhere():
+    pieces = [("x" * 1000, False)] * 100 + [("", True)]
+    found = list(sentences_of(pieces, layout="files"))
+    assert sum(map(len, found)) == 100_000 and max(map(len, found)) <= 20_000
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("a.txt", b"fine\n" * 9 + b"a\0b", "byte 46 is NUL"),
+        ("a.txt", b"fine\xff\xfe", "byte 4 is 0xff"),
+        ("a.txt", b"x" * 70000 + b"\xe9t\xe9", "byte 70000 is 0xe9"),
+        ("a.txt", b"cut off \xe6\x97", "byte 8"),
+        ("a.txt", "text".encode("utf-16"), "UTF-16"),
+        ("a.txt.gz", b"not gzip", "not a whole gzip file"),
+        ("a.txt.gz", gzip.compress(b"word " * 9000, mtime=0)[:-20], "not a whole gzip file"),
+        ("a.jsonl", b'{"text": "a"}\n{"text": \n', "line 2 is not JSON"),
+        ("a.jsonl", b'{"body": "a", "id": 3}\n', r"line 1 .*its fields: body, id"),
+        ("a.jsonl", b'["a"]\n', "it is a list"),
+    ],
+)
+def test_a_file_that_is_not_what_it_says_is_named_with_the_place(tmp_path, name, content, message):
+    with pytest.raises(UserError, match=message) as error:
+        documents(tmp_path, content, name)
+    assert str(tmp_path / name) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "pattern, message",
+    [
+        ("missing.txt", "No file matches"),
+        ("missing/*.txt", "No file matches"),
+        ("a.pdf", "ending that is not supported"),
+        ("*.pdf", "holds no .txt"),
+        ("empty", "holds no .txt"),
+    ],
+)
+def test_a_pattern_without_text_files_is_named(tmp_path, pattern, message):
+    (tmp_path / "a.pdf").write_text("x")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=message):
+        find_sources(tmp_path / pattern)
+
+
+def test_no_input_and_an_unknown_layout_are_mistakes(tmp_path):
+    with pytest.raises(UserError, match="No input"):
+        find_sources(" , ")
+    with pytest.raises(UserError, match="use one of auto, sentences"):
+        find_sources(tmp_path, text_layout="lines")
+
+
+TOPIC = """The "if" statement
+******************
+
+The "if" statement is used for conditional execution of `suites`:
+
+   if_stmt ::= "if" assignment_expression ":" suite
+               ["else" ":" suite]
+
+It selects exactly one of the suites by evaluating the expressions one
+by one until one is true [2].  Then that suite is *executed*.
+
+   >>> if x: print("A line of code, not of prose.")
+
++-----------+----------------------------------------------+
+| Operator  | Description of the operator in a table here. |
++-----------+----------------------------------------------+
+
+* A list item is prose too, when it is a sentence.
+"""
+
+
+def test_the_manual_keeps_prose_and_drops_code_grammar_tables_and_headings():
+    assert list(python_manual({"if": TOPIC})) == [
+        [
+            'The "if" statement is used for conditional execution of suites:',
+            "It selects exactly one of the suites by evaluating the expressions one by one until one is true.",
+            "Then that suite is executed.",
+            "A list item is prose too, when it is a sentence.",
+        ]
+    ]
+
+
+def test_the_manual_of_this_python_is_a_corpus_without_repeats():
+    topics = list(python_manual())
+    sentences = [sentence for topic in topics for sentence in topic]
+    assert len(topics) > 40 and len(sentences) > 2000
+    assert len(set(sentences)) == len(sentences)
+    assert not any("::=" in sentence or ">>>" in sentence for sentence in sentences)

@@ -1,0 +1,75 @@
+"""The passages of Python's manual, and the task of telling which chapter they are from."""
+
+import collections
+import types
+
+import pytest
+import tiny
+
+from bert_tf.tasks import catalog
+from bert_tf.tasks.catalog.python_manual import CHAPTERS, read
+from bert_tf.text import demo_corpus
+
+SENTENCE = "The {} statement is made of nine words here."
+TOPICS = {
+    "if": "\n\n".join(SENTENCE.format(name) for name in ("first", "second", "third")),
+    "while": "\n\n".join(SENTENCE.format(name) for name in ("first", "fourth")),
+    "debugger": "x = 3\n\nThis sentence about code is the only prose.",
+}
+
+
+def test_passages_end_with_paragraphs_and_no_sentence_is_in_two():
+    assert list(demo_corpus.passages(TOPICS, words=9)) == [
+        ("debugger", "This sentence about code is the only prose."),
+        *[("if", SENTENCE.format(name)) for name in ("first", "second", "third")],
+        ("while", SENTENCE.format("fourth")),
+    ]
+
+
+@pytest.mark.parametrize("words, sizes", [(10, [3]), (5, [1, 1, 1]), (19, [3]), (100, [3])])
+def test_what_is_left_at_the_end_goes_into_the_last_passage(words, sizes):
+    found = [text for topic, text in demo_corpus.passages({"if": TOPICS["if"]}, words=words)]
+    assert [text.count("statement") for text in found] == sizes
+
+
+def test_documents_are_the_sentences_of_the_passages():
+    documents = [" ".join(sentences) for sentences in demo_corpus.python_manual()]
+    passages = collections.defaultdict(list)
+    for topic, text in demo_corpus.passages():
+        passages[topic].append(text)
+    assert [" ".join(texts) for texts in passages.values()] == documents
+
+
+def test_no_passage_is_in_both_splits_and_every_chapter_is_in_each():
+    train, dev = read("train"), read("dev")
+    assert {example.label for example in train} == {example.label for example in dev} == set(CHAPTERS)
+    assert not {example.texts for example in train} & {example.texts for example in dev}
+    assert len({example.id for example in train + dev}) == len(train) + len(dev) > 450
+    assert 0.15 < len(dev) / len(train + dev) < 0.2
+    most = collections.Counter(example.label for example in dev).most_common(1)[0][1]
+    assert most / len(dev) < 0.4
+
+
+def test_every_fifth_passage_of_a_chapter_is_held_out_and_new_topics_are_left_out():
+    topics = {f"topic {number}": SENTENCE.format(f"number {number}") for number in range(3)}
+    topics |= {name: SENTENCE.format(name) for name in CHAPTERS["expressions"].split()[:7]}
+    assert [len(read(split, topics)) for split in ("train", "dev")] == [6, 1]
+    (held_out,) = read("dev", topics)
+    assert (held_out.id, held_out.label) == ("expressions 5", "expressions")
+    assert held_out.place == "passage expressions 5 of Python's manual"
+
+
+def test_the_task_has_chapters_as_classes_and_nothing_to_predict():
+    options = types.SimpleNamespace(
+        max_seq_length=16,
+        class_weights="none",
+        criterion="",
+        long_texts="cut",
+        doc_stride=0,
+        max_windows=1,
+        window_pooling="mean",
+    )
+    tokenizer = tiny.Words(["the"])
+    task = catalog.get("python_manual")(options, lambda texts: tokenizer if next(texts()) else None)
+    assert (task.goal.labels, task.test_splits) == (tuple(sorted(CHAPTERS)), ())
+    assert (task.criterion, task.eval_splits) == ("accuracy", {"": "dev"})

@@ -1,0 +1,298 @@
+"""The tokenizer against literals and against the plain-Python oracle, eagerly and inside Dataset.map."""
+
+import shutil
+import subprocess
+import sys
+import time
+import unicodedata
+
+import numpy as np
+import oracle_tokenizer as oracle
+import pytest
+import tensorflow as tf
+from c_loader import run_in_c
+from tokenizer_cases import HARD_STRINGS, VOCABULARY, both_ways, words
+
+from bert_tf.errors import UserError
+from bert_tf.text.tokenizer import Tokenizer, pack
+from bert_tf.text.vocabulary import SPECIAL_PIECES
+
+
+@pytest.fixture(scope="module")
+def uncased():
+    return Tokenizer(VOCABULARY)
+
+
+@pytest.fixture(scope="module")
+def cased():
+    return Tokenizer(VOCABULARY, lower_case=False)
+
+
+# ---- Literals ----
+
+
+UNCASED = {
+    "The quick foxes jumped!": "the quick fox ##es jump ##ed !",
+    "naïve cafe\u0301 CAFÉ": "naive cafe cafe",
+    "Straße": "st ##raße",
+    "ﬁnd": "ﬁ ##nd",
+    "ＡＢ，": "[UNK] ，",
+    "ΟΔΟΣ": "ο ##δ ##ος",
+    "ΟΔΟΣΟ": "ο ##δ ##ο ##σ ##ο",
+    "ΑΣ\u00ad ΑΣ\u00adΑ": "α ##ς α ##σ ##α",
+    "İstanbul": "istanbul",
+    "a\0b a\ufffdb a\u200bb soft\u00ad": "a ##b a ##b a ##b s ##o ##f ##t",
+    "x\u00a0x\u2028x\u3000x\tx": "x x x x x",
+    "我爱x你": "我 爱 x 你",
+    "\uf900": "豈",
+    "한": "ᄒ ##ᅡ ##ᆫ",
+    "[MASK] [CLS]": "[ mask ] [ cls ]",
+    "don't $x": "don ' t $ x",
+    "😀 😀나": "😀 [UNK]",
+    "x" * 200: "x " + "##x " * 198 + "##x",
+    "x" * 201 + " fox": "[UNK] fox",
+    "fox " + "я" * 150 + ".": "fox я " + "##я " * 149 + ".",
+    "я" * 201: "[UNK]",
+    "": "",
+}
+CASED = {
+    "The fox": "[UNK] fox",
+    "Straße straße": "Straße st ##raße",
+    "İ": "İ",
+    "한": "한",
+    "x\u00adx\u200bx x\u00a0x\u2003x": "x ##x ##x x x x",
+    "cafe cafe\u0301": "cafe [UNK]",
+}
+
+
+@both_ways
+def test_a_text_is_cut_as_the_original_cuts_it(run, uncased):
+    assert words(uncased, run(uncased, list(UNCASED))) == list(UNCASED.values())
+
+
+@both_ways
+def test_a_cased_tokenizer_keeps_case_and_accents(run, cased):
+    assert words(cased, run(cased, list(CASED))) == list(CASED.values())
+
+
+@pytest.mark.parametrize("text", list(UNCASED), ids=ascii)
+def test_a_text_is_cut_alike_alone(uncased, text):  # the rare cases of one text must not lean on those of another
+    assert words(uncased, uncased([text])) == [UNCASED[text]]
+
+
+def test_the_special_ids_are_those_of_the_vocabulary(uncased):
+    ids = uncased.pad_id, uncased.unknown_id, uncased.cls_id, uncased.sep_id, uncased.mask_id
+    assert ids == (0, 1, 2, 3, 4)
+    assert uncased.size == len(uncased.vocabulary) == len(VOCABULARY)
+
+
+def test_of_a_piece_that_occurs_twice_the_later_id_is_used():
+    assert Tokenizer([*SPECIAL_PIECES, "fox", "dog", "fox"])(["fox dog"]).to_list() == [[7, 6]]
+
+
+def test_is_continuation_marks_the_pieces_with_two_hashes():
+    tokenizer = Tokenizer([*SPECIAL_PIECES, "fox", "##es"])
+    assert tokenizer.is_continuation.tolist() == [False] * 6 + [True]
+
+
+def test_no_texts_give_no_rows(uncased):
+    assert uncased([]).to_list() == []
+    assert [part.to_list() for part in uncased.with_offsets(tf.constant([], tf.string))] == [[], [], []]
+
+
+def test_bytes_that_are_not_utf8_are_dropped(uncased):
+    texts = [b"fo\xffx", b"\xe2\x82 dog", b"d\xf0\x9f\x98og", b"\xed\xa0\x80x", b"\xc0\xafx", b"\xff"]
+    assert words(uncased, uncased(texts)) == ["fox", "dog", "dog", "x", "x", ""]
+    assert words(uncased, uncased.with_offsets(texts)[0]) == ["fox", "dog", "dog", "x", "x", ""]
+
+
+def test_a_text_of_a_megabyte_is_cut_whole(uncased):
+    ids, _, ends = uncased.with_offsets(["naïve fox " * 100_000])
+    assert ids.row_lengths().numpy().tolist() == [200_000]
+    assert ends.values[-1].numpy() == 1_000_000 - 1
+
+
+def test_the_rare_cases_of_a_long_text_take_no_more_time_than_its_length(uncased):
+    text = "한 豈 " * 20_000 + ("я" * 150 + " ") * 500
+    started = time.perf_counter()
+    ids, _, _ = uncased.with_offsets([text])
+    assert ids.row_lengths().numpy().tolist() == [4 * 20_000 + 150 * 500]
+    assert time.perf_counter() - started < 5  # 0.2 s; copying the text for each piece took minutes
+
+
+def test_pieces_gives_strings_of_the_same_shape(uncased):
+    assert uncased.pieces(uncased(["foxes", ""])).to_list() == [[b"fox", b"##es"], []]
+    assert uncased.pieces(tf.constant([[2, 3]])).numpy().tolist() == [[b"[CLS]", b"[SEP]"]]
+
+
+def test_detokenize_joins_the_pieces_of_a_word_and_leaves_padding_out(uncased):
+    packed = pack(uncased, [["the foxes ran"]], 9)
+    assert uncased.detokenize(packed["token_ids"]) == ["[CLS] the foxes ran [SEP]"]
+    assert uncased.detokenize(uncased(["jumped", ""])) == ["jumped", ""]
+    assert uncased.detokenize([2, 3]) == "[CLS] [SEP]"
+
+
+# ---- The oracle ----
+
+
+def assigned_characters():
+    codes = (*range(0xD800), *range(0xE000, 0x110000))
+    return [chr(code) for code in codes if unicodedata.category(chr(code)) not in ("Cn", "Co")]
+
+
+def assert_like_the_oracle(tokenizer, texts):
+    known = set(tokenizer.vocabulary)
+    rows = tokenizer(texts).to_list()
+    different = [
+        (text, [tokenizer.vocabulary[i] for i in row])
+        for text, row in zip(texts, rows, strict=True)
+        if oracle.tokenize(text, known, lower_case=tokenizer.lower_case) != [tokenizer.vocabulary[i] for i in row]
+    ]
+    assert len(rows) == len(texts) and different == []
+
+
+@pytest.mark.parametrize("lower_case", [True, False], ids=["uncased", "cased"])
+def test_every_assigned_character_between_two_letters_is_treated_as_the_original_treats_it(lower_case):
+    texts = [f"a{c}b" for c in assigned_characters()]
+    left = set()  # every character that the original can leave: else each would be [UNK] and look alike
+    for character in assigned_characters():
+        shown = unicodedata.normalize("NFD", character.lower()) if lower_case else character
+        left.update(c for c in shown if unicodedata.category(c) not in ("Cc", "Cf", "Zs", "Zl", "Zp", "Mn"))
+        left.update(character if not lower_case and unicodedata.category(character) == "Mn" else "")
+    reordered = {c for c in left if unicodedata.combining(c)} if lower_case else set()  # refused in a vocabulary
+    pieces = sorted(left - reordered - {"\ufffd"})
+    tokenizer = Tokenizer([*SPECIAL_PIECES, *pieces, *(f"##{c}" for c in pieces)], lower_case=lower_case)
+    assert len(texts) > 140_000
+    assert_like_the_oracle(tokenizer, texts)
+
+
+def test_hard_strings_are_cut_as_the_original_cuts_them(uncased, cased):
+    assert_like_the_oracle(uncased, HARD_STRINGS)
+    assert_like_the_oracle(cased, HARD_STRINGS)
+
+
+@pytest.mark.parametrize("lower_case", [True, False], ids=["uncased", "cased"])
+def test_the_places_are_those_of_the_original_text(uncased, cased, lower_case):
+    tokenizer = uncased if lower_case else cased
+    texts = [text for text in HARD_STRINGS if "Σ" not in text]
+    ids, starts, ends = (part.to_list() for part in tokenizer.with_offsets(texts))
+    for text, *rows in zip(texts, ids, starts, ends, strict=True):
+        expected = oracle.tokenize_with_places(text, set(VOCABULARY), lower_case=lower_case)
+        assert [VOCABULARY[i] for i in rows[0]] == [piece for piece, *_ in expected]
+        assert rows[1] == [start for _, start, *_ in expected]
+        assert all(first <= end <= last for (*_, first, last), end in zip(expected, rows[2], strict=True))
+
+
+def test_places_in_bytes_and_in_characters_name_the_same_parts_of_the_text(uncased):
+    ids, starts, ends = (part.to_list() for part in uncased.with_offsets(HARD_STRINGS))
+    _, byte_starts, byte_ends = (part.to_list() for part in uncased.with_offsets(HARD_STRINGS, unit="byte"))
+    assert sum(map(len, ids)) > 1000
+    for text, *rows in zip(HARD_STRINGS, starts, ends, byte_starts, byte_ends, strict=True):
+        for start, end, byte_start, byte_end in zip(*rows, strict=True):
+            assert text[start:end].encode() == text.encode()[byte_start:byte_end]
+
+
+@both_ways
+def test_places_are_counted_in_characters_or_in_bytes(run, uncased):
+    text = "naïve cafe\u0301 나x. ΟΔΟΣ"
+    ids, starts, ends = run(uncased.with_offsets, [text])
+    assert words(uncased, ids) == ["naive cafe [UNK] . ο ##δ ##ος"]
+    assert [text[s:e] for s, e in zip(starts.to_list()[0], ends.to_list()[0], strict=True)] == [
+        "naïve", "cafe\u0301", "나x", ".", "Ο", "Δ", "ΟΣ",
+    ]  # fmt: skip
+    _, starts, ends = run(lambda texts: uncased.with_offsets(texts, unit="byte"), [text])
+    assert starts.to_list() == [[0, 7, 14, 18, 20, 22, 24]]
+    assert ends.to_list() == [[6, 13, 18, 19, 22, 24, 28]]
+
+
+def test_the_pieces_of_one_character_share_its_place(uncased):
+    ids, starts, ends = uncased.with_offsets(["x 한 x"])
+    assert words(uncased, ids) == ["x ᄒ ##ᅡ ##ᆫ x"]
+    assert (starts.to_list(), ends.to_list()) == ([[0, 2, 2, 2, 4]], [[1, 3, 3, 3, 5]])
+
+
+@pytest.mark.parametrize(("character", "piece", "size"), [("豈", "豈", 3), ("\U0002f800", "丽", 4), ("\u037e", ";", 2)])
+def test_a_piece_ends_with_the_character_that_became_it(character, piece, size):
+    tokenizer = Tokenizer([*SPECIAL_PIECES, "x", piece])
+    ids, starts, ends = tokenizer.with_offsets(["x", f"x{character}x"], unit="byte")
+    assert words(tokenizer, ids) == ["x", f"x {piece} x"]
+    assert (starts.to_list()[1], ends.to_list()[1]) == ([0, 1, 1 + size], [1, 1 + size, 2 + size])
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        (lambda tokenizer: tokenizer("the fox"), "put it into a list"),
+        (lambda tokenizer: tokenizer.with_offsets(["fox"], unit="word"), "unit='word'"),
+        (lambda tokenizer: Tokenizer(["[PAD]", "[UNK]", "fox"]), r"no \[CLS\], \[SEP\], \[MASK\]"),
+        (lambda tokenizer: Tokenizer([*SPECIAL_PIECES, "x" * 201]), "201 bytes"),
+    ],
+)
+def test_a_mistake_is_explained_in_a_sentence(uncased, mistake, message):
+    with pytest.raises(UserError, match=message):
+        mistake(uncased)
+
+
+def test_a_kernel_that_disagrees_with_the_original_is_refused(monkeypatch):
+    monkeypatch.setattr("bert_tf.text.wordpiece.final_sigma_pattern", lambda: "(no)Σ(match)")
+    with pytest.raises(RuntimeError, match="tensorflow-text .* cuts"):
+        Tokenizer([*SPECIAL_PIECES, "ο", "##δ", "##ο", "##σ", "##ς"])
+
+
+def test_a_tokenizer_built_inside_a_trace_works_there_and_outside():
+    built = []
+
+    @tf.function
+    def cut(texts):
+        built.append(Tokenizer([*SPECIAL_PIECES, "fox", "##es"]))
+        return built[-1](texts)
+
+    assert cut(tf.constant(["foxes"])).to_list() == [[5, 6]]
+    assert built[-1](["foxes"]).to_list() == [[5, 6]]
+
+
+SERVED = ["The naïve foxes, ΟΔΟΣ", "я" * 150 + " 한", b"d\xffog", ""]
+
+
+@pytest.fixture(scope="module")
+def saved(uncased, tmp_path_factory):
+    """A SavedModel of everything that a served task uses: its folder, and what it answers to SERVED here."""
+    folder = tmp_path_factory.mktemp("saved") / "model"
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="texts")])
+    def serve(texts):
+        ids, starts, ends = uncased.with_offsets(texts)
+        return {
+            "token_ids": pack(uncased, [texts, ids], 12)["token_ids"],
+            "pieces": uncased.pieces(ids).to_tensor("."),
+            "starts": starts.to_tensor(-1),
+            "ends": ends.to_tensor(-1),
+        }
+
+    module = tf.Module()
+    module.serve = serve
+    tf.saved_model.save(module, str(folder), signatures=serve)
+    return folder, {name: value.numpy() for name, value in serve(tf.constant(SERVED)).items()}
+
+
+def test_a_saved_model_answers_alike_in_a_process_that_knows_only_tensorflow_text(saved, tmp_path):
+    folder, expected = saved
+    np.save(tmp_path / "texts.npy", np.array([t.encode() if isinstance(t, str) else t for t in SERVED], object))
+    program = (
+        "import sys, numpy, tensorflow as tf, tensorflow_text\n"
+        "texts = tf.constant(numpy.load(sys.argv[2] + '/texts.npy', allow_pickle=True))\n"
+        "answers = tf.saved_model.load(sys.argv[1]).serve(texts)\n"
+        "numpy.savez(sys.argv[2] + '/answers.npz', **{name: value.numpy() for name, value in answers.items()})\n"
+        "assert not any(name.startswith('bert_tf') for name in sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(folder), str(tmp_path)], check=True, cwd=tmp_path)
+    answers = np.load(tmp_path / "answers.npz", allow_pickle=True)
+    assert {name: answers[name].tolist() for name in expected} == {name: v.tolist() for name, v in expected.items()}
+    assert expected["pieces"].shape[1] > 150
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_a_saved_model_answers_alike_without_python(saved):
+    folder, expected = saved
+    names = ["token_ids", "starts", "ends"]
+    assert run_in_c(folder, {"texts": SERVED}, names) == {name: expected[name].tolist() for name in names}

@@ -1,0 +1,119 @@
+"""From the flag to the strategy, and the slice of a batch that each replica gets. The CPU is two logical devices."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.errors import UserError
+from bert_tf.training import distribute
+from bert_tf.training.distribute import create_strategy, is_chief, on_first_replica, replica_number, share_out, total
+
+
+@pytest.fixture
+def two_replicas():
+    return create_strategy("mirrored", num_logical_devices=2)
+
+
+@pytest.mark.parametrize(
+    "kind, devices, expected, replicas",
+    [
+        ("auto", 1, tf.distribute.OneDeviceStrategy, 1),
+        ("auto", 2, tf.distribute.MirroredStrategy, 2),
+        ("one_device", 1, tf.distribute.OneDeviceStrategy, 1),
+        ("one_device", 2, tf.distribute.OneDeviceStrategy, 1),
+        ("mirrored", 2, tf.distribute.MirroredStrategy, 2),
+    ],
+)
+def test_the_strategy_is_that_of_the_name_and_auto_fits_the_devices(monkeypatch, kind, devices, expected, replicas):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    strategy = create_strategy(kind, num_logical_devices=devices)
+    assert isinstance(strategy, expected) and strategy.num_replicas_in_sync == replicas
+
+
+@pytest.mark.parametrize(
+    "workers, expected",
+    [(["a:1", "b:1"], "multi_worker"), (["a:1"], "one_device"), (None, "one_device")],
+)
+def test_auto_takes_several_workers_where_tf_config_names_them(monkeypatch, workers, expected):
+    cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": 0}} if workers else {}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
+    made = []
+    monkeypatch.setattr(distribute, "_multi_worker", lambda: made.append("multi_worker"))
+    monkeypatch.setattr(tf.distribute, "OneDeviceStrategy", lambda device: made.append("one_device"))
+    create_strategy()
+    assert made == [expected]
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (
+            {"kind": "horovod"},
+            "no distribution strategy 'horovod'. Known: auto, one_device, mirrored, multi_worker, tpu",
+        ),
+        ({"kind": "multi_worker"}, "multi_worker needs TF_CONFIG in the environment"),
+        ({"num_logical_devices": 3}, "num_logical_devices=3 was asked for when 2 were already set up"),
+        ({"num_logical_devices": 0}, "num_logical_devices=0 was given; expected 1 or more"),
+        ({"kind": "tpu", "tpu_name": "nowhere"}, "No TPU could be reached under the name 'nowhere'"),
+    ],
+)
+def test_a_strategy_that_cannot_be_made_is_refused(monkeypatch, options, message):
+    def unreachable(tpu):
+        raise ValueError(f"{tpu} is not known")
+
+    monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", unreachable)
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    with pytest.raises(UserError, match=message):
+        create_strategy(**options)
+
+
+@pytest.mark.parametrize("content", ['{"cluster": ', "[]", '{"cluster": 3}', '{"cluster": {"worker": 3}}'])
+@pytest.mark.parametrize("kind", ["auto", "multi_worker"])
+def test_a_tf_config_that_is_no_description_of_a_cluster_is_refused(monkeypatch, content, kind):
+    monkeypatch.setenv("TF_CONFIG", content)
+    with pytest.raises(UserError, match="TF_CONFIG is .*; expected JSON such as"):
+        create_strategy(kind)
+
+
+def test_each_replica_gets_its_slice_in_order(two_replicas):
+    batch = {"ids": tf.reshape(tf.range(12), [6, 2]), "nested": {"weights": tf.range(6.0)}}
+    shared = share_out(two_replicas, batch)
+    slices = [two_replicas.experimental_local_results(shared[name]) for name in ("ids",)][0]
+    np.testing.assert_array_equal(slices[0], [[0, 1], [2, 3], [4, 5]])
+    np.testing.assert_array_equal(slices[1], [[6, 7], [8, 9], [10, 11]])
+    second = two_replicas.experimental_local_results(shared["nested"]["weights"])[1]
+    np.testing.assert_array_equal(second, [3.0, 4.0, 5.0])
+
+
+def test_one_replica_gets_the_batch_as_it_is():
+    batch = {"ids": tf.range(3)}
+    assert share_out(create_strategy("one_device"), batch) is batch
+
+
+def test_a_batch_that_replicas_cannot_share_equally_is_refused_and_not_cut(two_replicas):
+    with pytest.raises(UserError, match="5 rows cannot be shared out among 2 replicas"):
+        share_out(two_replicas, {"ids": tf.range(5)})
+
+
+def test_replicas_are_numbered_and_sum_what_they_have(two_replicas):
+    def on_replica(values):
+        return replica_number(), total({"sum": tf.reduce_sum(values)})
+
+    numbers, sums = two_replicas.run(tf.function(on_replica), args=(share_out(two_replicas, tf.range(4.0)),))
+    assert [int(number) for number in two_replicas.experimental_local_results(numbers)] == [0, 1]
+    assert float(on_first_replica(two_replicas, sums)["sum"]) == 6.0
+
+
+@pytest.mark.parametrize(
+    "kind, number, expected", [("worker", 0, True), ("worker", 1, False), ("chief", 0, True), ("evaluator", 0, False)]
+)
+def test_the_chief_is_the_first_worker_or_who_is_called_so(kind, number, expected):
+    resolver = type("Resolver", (), {"task_type": kind, "task_id": number})
+    assert is_chief(type("Strategy", (), {"cluster_resolver": resolver})) is expected
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_who_is_alone_is_the_chief(replicas):
+    assert is_chief(create_strategy("auto", num_logical_devices=replicas))

@@ -1,0 +1,242 @@
+"""Evaluation on the way: when, when it stops early, which weights it ends with, and that a killed run decides alike."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf.checkpoints import formats
+from bert_tf.config.train_config import FineTuningConfig
+from bert_tf.errors import Interrupted, UserError
+from bert_tf.model import weights
+from bert_tf.recipes.finetuning.fine_tuning_flags import FineTuningFlags
+from bert_tf.recipes.finetuning.fine_tuning_run import open_folder
+from bert_tf.training import distribute
+from bert_tf.training.early_stopping import BestWeights, Evaluations, is_due
+from bert_tf.training.loop import Evaluator, train
+from bert_tf.training.run_directory import RunFolder, read_json
+from bert_tf.training.train_step import Learner
+
+CONFIG = FineTuningConfig(
+    train_batch_size=4,
+    eval_batch_size=4,
+    learning_rate=0.01,
+    num_train_steps=8,
+    num_warmup_steps=0,
+    save_checkpoints_steps=3,
+    eval_steps=2,
+    max_eval_steps=1,
+)
+SMALL = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1)
+SCORES = {2: 0.5, 4: 0.7, 6: 0.7, 8: 0.6}  # by step: the best is that of step 4
+
+
+@pytest.mark.parametrize(
+    "options, steps",
+    [
+        ({"eval_steps": 4}, [4, 8, 12]),
+        ({"eval_steps": 0}, [3, 6, 9, 12]),  # when it saves
+        ({"eval_steps": 0, "num_train_examples": 10, "save_checkpoints_steps": 100}, [2, 5, 7, 10, 12]),  # 2.5 an epoch
+        ({"eval_steps": 0, "num_train_examples": 3, "save_checkpoints_steps": 100}, list(range(1, 13))),
+    ],
+)
+def test_it_evaluates_every_so_many_steps_or_when_it_saves_and_where_an_epoch_ends(options, steps):
+    config = dataclasses.replace(CONFIG, **options)
+    assert [step for step in range(1, 13) if is_due(config, step)] == steps
+
+
+def test_the_best_evaluation_is_the_first_of_equals_and_not_a_number_is_the_worst():
+    found = Evaluations()
+    assert [found.add(*each) for each in ((2, np.nan), (4, 0.7), (6, 0.7), (8, 0.6))] == [True, True, False, False]
+    assert (found.best_step, found.best_value, found.without_better, found.last_step) == (4, 0.7, 2, 8)
+    again = Evaluations()
+    again.deserialize(found.serialize())
+    assert again.values == found.values
+
+
+def test_of_weights_that_are_thrown_away_the_best_only_are_held(tmp_path):
+    best = BestWeights({"a": tf.Variable(1.0)}, str(tmp_path / "best"), writes=False)
+    for step in (2, 4):
+        best.save(step)
+        best.forget_others(step)
+    assert [name for name in os.listdir(best.scratch) if name.endswith(".index")] == ["ckpt-4.index"]
+    best.close()
+    assert not os.path.exists(best.scratch) and not (tmp_path / "best").exists()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Flags(FineTuningFlags):
+    output_dir: str = "out"
+    task_name: str = "tiny"
+
+
+@pytest.mark.parametrize(
+    "options, is_free",
+    [
+        ({}, True),
+        ({"keep_best": True}, False),
+        ({"early_stop_patience": 2}, False),
+        ({"keep_best": True, "early_stop_patience": 2, "eval_steps": 50}, True),
+    ],
+)
+def test_how_often_it_saves_may_change_unless_what_is_evaluated_then_decides(tmp_path, options, is_free):
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "ckpt-3.index").touch()
+    refusal = pytest.raises(UserError, match=r"another configuration \(save_checkpoints_steps: 1000 there, 300 now\)")
+    for interval, expected in (
+        (1000, contextlib.nullcontext()),
+        (300, contextlib.nullcontext() if is_free else refusal),
+    ):
+        flags = Flags(**options, save_checkpoints_steps=interval)
+        script = types.SimpleNamespace(free_flags=frozenset(), model_flags=frozenset())
+        with expected, contextlib.closing(RunFolder(str(tmp_path))) as folder:
+            open_folder(folder, flags, script)
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Evaluations that answer SCORES, by the number of steps of the learner that was made last."""
+    learners = []
+    made, called = Learner.__init__, Evaluator.__call__
+
+    def remember(self, *arguments):
+        made(self, *arguments)
+        learners.append(self)
+
+    def answer(self):
+        return {**called(self), "score": SCORES[int(learners[-1].optimizer.step.numpy())]}
+
+    monkeypatch.setattr(Learner, "__init__", remember)
+    monkeypatch.setattr(Evaluator, "__call__", answer)
+
+
+@pytest.fixture
+def eager():
+    """Without graphs, as runs of few steps are mostly the time to make them."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+def run(path, replicas=1, **options):
+    """Trains in a folder; returns the step of the weights, and the weights."""
+    strategy = distribute.create_strategy("auto", num_logical_devices=replicas)
+    with strategy.scope():
+        model = tiny.pretrainer(SMALL)[0]
+    folder = RunFolder(str(path))
+    folder.open(name="tiny", flags={}, decisive={})
+    SMALL.write(folder.file("bert_config.json"))
+    task = dataclasses.replace(tiny.task(), criterion="score")
+    try:
+        step = train(task, model, dataclasses.replace(CONFIG, **options), strategy, folder)
+    finally:
+        folder.close()
+    return step, {name: variable.numpy() for name, variable in weights.variables(model).items()}
+
+
+def equal(one, other):
+    return all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def expect_best(path, kept, last):
+    """The last weights are replaced by the best ones, in the folder too, and these are kept by themselves."""
+    assert not equal(kept, last)
+    assert equal(kept, formats.read(path / "checkpoints" / "ckpt-8").weights)
+    assert sorted(each.name for each in (path / "best").glob("*.index")) == ["ckpt-4.index"]
+
+
+def test_with_keep_best_it_ends_with_the_weights_of_the_best_evaluation(eager, scripted, tmp_path, capsys):
+    step, kept = run(tmp_path / "best", keep_best=True)
+    assert step == 4
+    assert "The weights of step 4 are taken: the best score, 0.7000." in capsys.readouterr().out
+    expect_best(tmp_path / "best", kept, run(tmp_path / "last")[1])
+    again = run(tmp_path / "best", keep_best=True)
+    assert again[0] == 4 and equal(again[1], kept), "the same command once more"
+
+
+def test_the_best_weights_are_kept_on_replicas_too(eager, scripted, tmp_path, monkeypatch):
+    saved = {}
+    save = BestWeights.save
+
+    def remember(self, step):
+        saved[step] = {name: variable.numpy() for name, variable in self.variables.items()}
+        save(self, step)
+
+    monkeypatch.setattr(BestWeights, "save", remember)
+    step, kept = run(tmp_path, replicas=2, keep_best=True)
+    assert step == 4 and list(saved) == [2, 4] and equal(kept, saved[4])
+    expect_best(tmp_path, kept, saved[2])
+
+
+def test_it_stops_after_evaluations_without_a_better_one_and_says_and_logs_them(eager, scripted, tmp_path, capsys):
+    step, stopped = run(tmp_path, early_stop_patience=1)
+    assert step == 6
+    said = capsys.readouterr().out
+    assert "Stopped early after step 6 of 8: no better score in 1 evaluations." in said
+    assert "Step 4, held out: loss " in said and " score 0.7000" in said
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [(line["step"], line["eval_score"]) for line in lines if "eval_score" in line] == [
+        (2, 0.5),
+        (4, 0.7),
+        (6, 0.7),
+    ]
+    assert read_json(tmp_path / "run.json")["selection"] == {
+        "last_step": 6, "taken_step": 6, "criterion": "score", "evaluations": [[2, 0.5], [4, 0.7], [6, 0.7]]
+    }  # fmt: skip
+    assert run(tmp_path, early_stop_patience=1)[0] == 6
+    assert equal(formats.read(tmp_path).weights, stopped)
+
+
+class Killed(BaseException):
+    """Ends a process at once, as far as training is concerned."""
+
+
+def after_step(number, action):
+    """Learner.step that does something after so many steps."""
+    step = Learner.step
+
+    def wrapped(self, batch, **options):
+        result = step(self, batch, **options)
+        if int(self.optimizer.step.numpy()) == number:
+            action()
+        return result
+
+    return wrapped
+
+
+WHOLE = {}  # what the run ends with that nobody killed: each of these tests needs it
+
+
+def killed():
+    raise Killed
+
+
+@pytest.mark.parametrize("at, action, error", [
+    (5, killed, Killed),  # between the best evaluation and the checkpoint that knows of it
+    (6, lambda: os.kill(os.getpid(), signal.SIGTERM), Interrupted),  # saved before an evaluation that is due
+])  # fmt: skip
+def test_a_run_that_was_killed_stops_at_the_same_step_with_the_same_weights(
+    eager, scripted, tmp_path, monkeypatch, at, action, error
+):
+    options = {"early_stop_patience": 2, "keep_best": True}
+    expected = WHOLE.get("run") or WHOLE.setdefault("run", run(tmp_path / "whole", **options))
+    with monkeypatch.context() as changed, pytest.raises(error):
+        changed.setattr(Learner, "step", after_step(at, action))
+        run(tmp_path / "killed", **options)
+    given = run(tmp_path / "killed", **options)
+    assert given[0] == expected[0] == 4
+    assert equal(given[1], expected[1])
+    evaluations = read_json(tmp_path / "killed" / "run.json")["selection"]["evaluations"]
+    assert evaluations == [list(each) for each in SCORES.items()]
+
+
+def test_what_decides_must_be_there(tmp_path):
+    with pytest.raises(UserError, match="give do_eval and a task with a development set"):
+        run(tmp_path, keep_best=True, evaluates=False)

@@ -1,0 +1,75 @@
+"""What GPUs and TPUs are given: static shapes that XLA compiles, and the same answers."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+from training_steps import CONFIG, learner, passes
+
+from bert_tf.model import heads, weights
+from bert_tf.model.encoder import in_fixed_rows
+
+LENGTHS = [3, 9, 0, 4, 2, 5, 3, 1]  # in rows of twelve: 9 3, 5 4 3, 2 1
+HEADS = {
+    "causal": lambda: heads.Classifier(dataclasses.replace(tiny.CONFIG, is_causal=True), 3),
+    "span": lambda: heads.SpanFinder(tiny.CONFIG),
+    "choice": lambda: heads.MultipleChoice(tiny.CONFIG),
+}
+
+
+def inputs_of(lengths, slots=12):
+    used = np.arange(slots) < np.array(lengths)[:, None]
+    ids = np.where(used, np.random.default_rng(1).integers(5, 30, used.shape), 0)
+    named = {"token_ids": ids, "segment_ids": ids % 2, "lengths": np.array(lengths)}
+    return {name: tf.constant(x, tf.int32) for name, x in named.items()}
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_texts_in_a_fixed_number_of_rows_are_answered_as_padded_ones_under_xla(head):
+    model = HEADS[head]()
+    weights.assign(model, tiny.random_weights(model))
+    inputs = inputs_of(LENGTHS)
+    if head == "choice":
+        inputs = {name: tf.reshape(x, [4, 2, *x.shape[1:]]) for name, x in inputs.items()}
+    expected, rows = model(inputs), []
+    first = model.encoder.layers[0]
+    plain, first.call = first.call, lambda x, layout, read: rows.append(layout.rows) or plain(x, layout=layout)
+    packed = tf.function(lambda: (told := in_fixed_rows(inputs, 3)) and (model(told[0]), told[1]), jit_compile=True)
+    given, fits = packed()
+    assert fits and rows == [3]
+    has_text = np.array(LENGTHS) > 0
+    for name, value in expected.items():
+        value, ours = (np.reshape(x, [8, -1]) for x in (value.numpy(), given[name].numpy()))
+        if value.shape[1] > 3:  # of each slot
+            has_text = np.repeat(np.arange(12) < np.array(LENGTHS)[:, None], value.shape[1] // 12, -1)
+        np.testing.assert_allclose(ours[has_text], value[has_text], atol=1e-5)
+
+
+def batch_of(lengths):
+    batch = tiny.batch(rows=len(lengths))
+    return tiny.tensors({**batch, "lengths": np.array(lengths)})
+
+
+def test_a_step_on_a_fixed_number_of_rows_equals_a_plain_one_for_batches_that_fit_and_that_do_not():
+    known = dataclasses.replace(CONFIG, jit_compile="true")
+    task = tiny.task(next_sentence_weight=0.0)  # so that some weights have no gradient
+    plain = passes(learner(known, task=task))
+    packed = passes(learner(dataclasses.replace(known, packed_rows=2), task=task), jit_compile=True)
+    for lengths, fits in [([5, 7, 6, 6], True), ([12, 12, 11, 9], False), ([7, 7, 5, 5], True)]:
+        batch = batch_of(lengths)
+        assert bool(in_fixed_rows(batch, 2)[1]) == fits
+        given, expected = packed(batch), plain(batch)
+        assert [x is None for x in given] == [x is None for x in expected] and any(x is None for x in expected)
+        for ours, theirs in zip(given, expected, strict=True):
+            if theirs is not None:
+                np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_the_whole_step_compiles_with_static_shapes_only_packed_and_with_layers_computed_again():
+    ours = learner(dataclasses.replace(CONFIG, jit_compile="true", packed_rows=3, recompute=True))
+    compiled = tf.function(ours._on_replica, jit_compile=True, autograph=False)
+    code = compiled.experimental_get_compiler_ir(batch_of([5, 7, 6, 6]))(stage="hlo")
+    assert "f32[36,16]" in code and "f32[48,16]" in code, "tokens of three rows, and of four"
+    assert "<=" not in code, "a dynamic dimension is written <=N"

@@ -1,0 +1,164 @@
+"""The folder of a run: written whole, going on with the same flags only, without lines of steps that are done again."""
+
+import json
+import os
+
+import pytest
+
+from bert_tf.errors import UserError
+from bert_tf.training.run_directory import RunFolder, read_json
+
+
+def opened(path, *, writes=True, **decisive):
+    folder = RunFolder(str(path), writes=writes)
+    folder.open(name="trial", flags={**decisive, "free": 1}, decisive=decisive)
+    return folder
+
+
+def lines(path):
+    return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_run_json_tells_what_ran_where_with_what_and_when(tmp_path):
+    folder = opened(tmp_path / "deep" / "run", size="tiny")
+    folder.update(parameters=7)
+    run = json.loads((tmp_path / "deep" / "run" / "run.json").read_text())
+    assert (run["name"], run["parameters"], run["finished"]) == ("trial", 7, None)
+    assert (run["flags"], run["decisive"]) == ({"size": "tiny", "free": 1}, {"size": "tiny"})
+    assert {"python", "tensorflow", "keras"} <= set(run["versions"]) and run["machine"]["cores"] >= 1
+    assert run["started"].endswith("+00:00") and "/" not in run["command"][0]
+
+
+def test_a_second_start_keeps_the_beginning_and_adds_to_the_phases(tmp_path):
+    first = opened(tmp_path, size="tiny")
+    first.update(started="2026-01-01T00:00:00+00:00")
+    first.update(phases={"train": 100.0})
+    first.close()
+    second = opened(tmp_path, size="tiny")
+    with second.phase("train"):
+        pass
+    with second.phase("export"):
+        pass
+    run = read_json(tmp_path / "run.json")
+    assert run["started"] == "2026-01-01T00:00:00+00:00"
+    assert run["phases"]["train"] == pytest.approx(100.0, abs=1) and 0 <= run["phases"]["export"] < 1
+
+
+def test_a_phase_that_fails_is_counted_and_its_error_passed_on(tmp_path):
+    folder = opened(tmp_path)
+    with pytest.raises(KeyError), folder.phase("train"):
+        raise KeyError
+    assert "train" in read_json(tmp_path / "run.json")["phases"]
+
+
+def test_another_configuration_is_refused_with_every_difference_and_nothing_changes(tmp_path):
+    opened(tmp_path, size="tiny", rate=0.1, same=1).close()
+    before = (tmp_path / "run.json").read_bytes()
+    with pytest.raises(UserError) as refused:
+        opened(tmp_path, size="base", rate=0.2, same=1)
+    assert "size: 'tiny' there, 'base' now; rate: 0.1 there, 0.2 now" in str(refused.value)
+    assert "same" not in str(refused.value).partition("(")[2].partition(")")[0]
+    assert (tmp_path / "run.json").read_bytes() == before
+
+
+def test_two_runs_at_once_in_one_folder_are_refused_until_the_first_is_closed_with_all_its_files(tmp_path):
+    import psutil
+
+    first = opened(tmp_path)
+    first.log(1, {"loss": 1.0})
+    with pytest.raises(UserError, match=f"Another process .{os.getpid()}. is at work in {tmp_path}"):
+        opened(tmp_path)
+    first.close()
+    assert not [file.path for file in psutil.Process().open_files() if file.path.startswith(str(tmp_path))]
+    opened(tmp_path)
+
+
+def test_a_path_that_is_a_file_is_refused_in_one_sentence(tmp_path):
+    (tmp_path / "run").write_text("text")
+    with pytest.raises(UserError, match="run cannot be written to .*choose another output_dir"):
+        opened(tmp_path / "run")
+
+
+@pytest.mark.parametrize("name, character", [("mrpc[1]", r"\["), ("a]", "]"), ("a*", r"\*"), ("a?b", r"\?")])
+def test_a_path_that_tensorflow_would_take_for_a_pattern_is_refused(tmp_path, name, character):
+    with pytest.raises(UserError, match=f"has a {character} in it, .*: choose another output_dir"):
+        opened(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_run_json_does_not_stop_a_run(tmp_path):
+    (tmp_path / "run.json").write_text('{"name": "tri')
+    opened(tmp_path, size="tiny")
+    assert read_json(tmp_path / "run.json")["decisive"] == {"size": "tiny"}
+
+
+def test_a_worker_that_is_not_the_chief_writes_nothing(tmp_path):
+    folder = opened(tmp_path / "run", writes=False, size="tiny")
+    folder.update(parameters=7)
+    folder.log(1, {"loss": 1.0})
+    folder.write_json("eval_results.json", {})
+    folder.forget_metrics_after(0)
+    with folder.phase("train"):
+        pass
+    folder.finish()
+    assert not (tmp_path / "run").exists()
+
+
+def test_metrics_are_lines_of_json_and_tensorboard_events(tmp_path):
+    import tensorflow as tf
+
+    folder = opened(tmp_path)
+    folder.log(1, {"loss": 2.5, "rate": float("nan")})
+    folder.log(2, {"loss": float("inf")})
+    assert lines(tmp_path) == [{"step": 1, "loss": 2.5, "rate": None}, {"step": 2, "loss": None}]
+    (events,) = (tmp_path / "events").iterdir()
+    records = [tf.compat.v1.Event.FromString(r.numpy()) for r in tf.data.TFRecordDataset(str(events))]
+    tags = [(record.step, value.tag) for record in records for value in record.summary.value]
+    assert tags == [(1, "loss"), (1, "rate"), (2, "loss")]
+
+
+def test_lines_of_later_steps_and_lines_cut_off_are_dropped_when_a_run_goes_on(tmp_path):
+    folder = opened(tmp_path)
+    (tmp_path / "metrics.jsonl").write_text(
+        '{"step": 1, "loss": 3}\n{"step": 2, "loss": 2}\n{"step": 2, "eval_loss": 2}\n{"step": 3}\nnonsense\n{"ste'
+    )
+    folder.forget_metrics_after(2)
+    folder.log(3, {"loss": 1})
+    expected = [{"step": 1, "loss": 3}, {"step": 2, "loss": 2}, {"step": 2, "eval_loss": 2}, {"step": 3, "loss": 1.0}]
+    assert lines(tmp_path) == expected
+
+
+@pytest.mark.parametrize("damaged", ["[1]", "3", '{"loss": 3}', '{"step": null}'])
+def test_lines_that_are_no_metrics_are_dropped(tmp_path, damaged):
+    folder = opened(tmp_path)
+    (tmp_path / "metrics.jsonl").write_text(f'{damaged}\n{{"step": 1}}\n')
+    folder.forget_metrics_after(2)
+    assert lines(tmp_path) == [{"step": 1}]
+
+
+def test_a_last_line_without_its_end_does_not_swallow_the_next(tmp_path):
+    folder = opened(tmp_path)
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1}')
+    folder.forget_metrics_after(1)
+    folder.log(2, {"loss": 1})
+    assert lines(tmp_path) == [{"step": 1}, {"step": 2, "loss": 1.0}]
+
+
+def test_without_metrics_there_is_nothing_to_forget(tmp_path):
+    opened(tmp_path).forget_metrics_after(0)
+    assert not (tmp_path / "metrics.jsonl").exists()
+
+
+def test_a_file_that_cannot_be_written_to_its_end_leaves_the_old_one(tmp_path):
+    folder = opened(tmp_path)
+    folder.write_json("eval_results.json", {"loss": 1})
+    with pytest.raises(TypeError):
+        folder.write_json("eval_results.json", {"loss": object()})
+    assert read_json(tmp_path / "eval_results.json") == {"loss": 1}
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b"\xff\xfe"])
+def test_what_is_no_json_is_read_as_none(tmp_path, content):
+    if content is not None:
+        (tmp_path / "a.json").write_bytes(content)
+    assert read_json(tmp_path / "a.json") is None

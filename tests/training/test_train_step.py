@@ -1,0 +1,188 @@
+"""One training step: the oracle's gradient, the same on replicas and with micro-batches."""
+
+import dataclasses
+
+import numpy as np
+import oracle
+import oracle_optimizer
+import pytest
+import tensorflow as tf
+import tiny
+from training_steps import CONFIG, learner, passes
+
+from bert_tf.errors import UserError
+from bert_tf.model import weights, xla_rowwise
+from bert_tf.training import train_step as learners
+from bert_tf.training.train_step import LossScale, means_of
+
+
+def values_of(learner):
+    return {name: variable.numpy() for name, variable in weights.variables(learner.model).items()}
+
+
+def run(learner, steps, seeds=range(100)):
+    return [learner.step(tiny.tensors(tiny.batch(seed=seed))) for seed, _ in zip(seeds, range(steps), strict=False)]
+
+
+def compile_everything(monkeypatch):
+    """As models are compiled that are wide enough."""
+    monkeypatch.setattr(xla_rowwise, "LEAST_WIDTH", 1)
+    monkeypatch.setattr(xla_rowwise, "LEAST_MATRIX", 1)
+
+
+@pytest.mark.parametrize("compiles", [False, True])
+def test_three_steps_equal_the_oracle_in_losses_norms_and_weights(compiles, monkeypatch):
+    if compiles:
+        compile_everything(monkeypatch)
+    ours = learner()
+    arrays = {name: value.astype(np.float64) for name, value in values_of(ours).items()}
+    state = oracle_optimizer.new_state(arrays)
+    for number in range(3):
+        batch = tiny.batch(seed=number)
+        losses, gradients = oracle.gradients(arrays, tiny.CONFIG, batch, batch)
+        clipped, norm = oracle_optimizer.clip(gradients, 1.0)
+        rate = oracle_optimizer.learning_rate(number, peak=0.05, num_train_steps=100, num_warmup_steps=0)
+        arrays, state = oracle_optimizer.adam_weight_decay(arrays, clipped, state, learning_rate=rate)
+        result = ours.step(tiny.tensors(batch))
+        means = means_of(ours.task, {name: value.numpy() for name, value in result["measures"].items()})
+        for name in ("masked_lm_loss", "next_sentence_loss", "loss"):
+            assert means[name] == pytest.approx(losses[name], rel=1e-5), f"{name} of step {number}"
+        assert float(result["gradient_norm"]) == pytest.approx(norm, rel=1e-5)
+        assert float(result["learning_rate"]) == pytest.approx(rate)
+    for name, value in values_of(ours).items():
+        assert difference_of(name, value, arrays[name]).max() < 1e-4, name
+
+
+def difference_of(name, value, other):
+    """Without the key's bias: softmax does not see it, so that its gradient is rounding and its update chance."""
+    difference = np.abs(value - other)
+    if name.endswith("query_key_value/bias"):
+        difference[16:32] = 0
+    return difference
+
+
+@pytest.mark.parametrize("replicas, parts, compiles", [(1, 4, False), (2, 2, False), (2, 2, True)])
+def test_twenty_steps_on_replicas_and_in_micro_batches_equal_one_device(monkeypatch, replicas, parts, compiles):
+    if compiles:
+        compile_everything(monkeypatch)
+    monkeypatch.setattr(learners, "spans_processes", lambda strategy: strategy.num_replicas_in_sync > 1)
+    gentle = dataclasses.replace(CONFIG, learning_rate=1e-3)
+    one, many = learner(gentle), learner(dataclasses.replace(gentle, num_accumulation_steps=parts), replicas)
+    for seed in range(20):
+        batch = tiny.tensors(tiny.batch(seed=seed))
+        expected, given = one.step(batch), many.step(batch, stops=seed > 0)
+        assert given.get("stops") == (None if replicas == 1 else replicas * (seed > 0))
+        for name, value in expected["measures"].items():
+            np.testing.assert_allclose(given["measures"][name], value, rtol=1e-5)
+        assert float(given["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=1e-5)
+    for name, value in values_of(one).items():
+        assert difference_of(name, values_of(many)[name], value).max() < 1e-5, name
+
+
+def test_models_of_different_sizes_learn_in_turn_on_the_same_replicas():
+    small = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1)
+    norms = [float(run(learner(CONFIG, 2, config), 1)[0]["gradient_norm"]) for config in (tiny.CONFIG, small)]
+    assert np.isfinite(norms).all() and norms[0] != norms[1]
+
+
+def test_dropout_differs_between_replicas_micro_batches_and_steps():
+    config = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.5)
+    row = {name: np.repeat(value[:1], 4, 0) for name, value in tiny.batch().items()}  # four equal rows
+    losses = {}
+    for name, replicas, parts in (("one", 1, 1), ("replicas", 2, 1), ("parts", 1, 2)):
+        still = dataclasses.replace(CONFIG, learning_rate=0.0, num_accumulation_steps=parts)
+        ours = learner(still, replicas, config)
+        losses[name] = [float(ours.step(tiny.tensors(row))["measures"]["masked_lm_loss"][0]) for _ in range(2)]
+    assert losses["one"][0] != losses["one"][1]
+    halves = learner(dataclasses.replace(CONFIG, train_batch_size=2, learning_rate=0.0), 1, config)
+    half = float(halves.step(tiny.tensors({k: v[:2] for k, v in row.items()}))["measures"]["masked_lm_loss"][0])
+    for name in ("replicas", "parts"):
+        assert losses[name][0] != pytest.approx(2 * half, rel=1e-4), f"{name} with equal masks would be twice one half"
+
+
+def test_without_next_sentence_prediction_its_weights_stay_as_they_are():
+    ours = learner(task=tiny.task(next_sentence_weight=0.0))
+    before = values_of(ours)
+    run(ours, 2)
+    after = values_of(ours)
+    for name in ("encoder/pooler/kernel", "next_sentence/kernel", "next_sentence/bias"):
+        np.testing.assert_array_equal(after[name], before[name])
+    assert np.abs(after["masked_lm/output_bias"] - before["masked_lm/output_bias"]).max() > 0
+
+
+@pytest.mark.parametrize("replicas, parts", [(2, 3), (1, 3)])
+def test_a_batch_that_cannot_be_shared_out_is_refused(replicas, parts):
+    with pytest.raises(UserError, match="cannot be"):
+        learner(dataclasses.replace(CONFIG, train_batch_size=4, num_accumulation_steps=parts), replicas)
+
+
+def test_the_whole_step_compiles_under_xla_with_static_shapes_only():
+    ours = learner(dataclasses.replace(CONFIG, num_accumulation_steps=2, jit_compile="true"))
+    batch = tiny.tensors(tiny.batch())
+    compiled = tf.function(ours._on_replica, jit_compile=True)
+    code = compiled.experimental_get_compiler_ir(batch)(stage="hlo")
+    assert "ENTRY" in code and "<=" not in code, "a dynamic dimension is written <=N"
+
+
+def test_a_compiled_step_equals_a_plain_one():
+    plain, compiled = learner(), learner(dataclasses.replace(CONFIG, jit_compile="true"))
+    for expected, given in zip(run(plain, 3), run(compiled, 3), strict=True):
+        assert float(given["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=1e-4)
+
+
+def test_a_step_that_computes_its_layers_again_has_the_gradients_of_a_plain_one():
+    config = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2)
+    plain = passes(learner(dataclasses.replace(CONFIG, jit_compile="true"), 1, config))
+    wanted = dataclasses.replace(CONFIG, jit_compile="true", recompute=True)
+    again, compiled = (passes(learner(wanted, 1, config), jit_compile=jit) for jit in (None, True))
+    batch = tiny.tensors(tiny.batch())
+    softmaxes = [
+        sum(operation.type == "Softmax" for operation in each.get_concrete_function(batch).graph.get_operations())
+        for each in (plain, again)
+    ]
+    assert softmaxes[1] == 2 * softmaxes[0] == 2 * config.num_hidden_layers
+    expected = plain(batch)
+    for given in (again(batch), compiled(batch)):
+        assert len(given) == len(expected) > 20
+        for ours, theirs in zip(given, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_an_encoder_without_layers_has_nothing_to_compute_again():
+    static = dataclasses.replace(tiny.CONFIG, encoder="static")
+    with pytest.raises(UserError, match="recompute is for BERT's layers, and encoder=static has none"):
+        learner(dataclasses.replace(CONFIG, recompute=True), 1, static)
+
+
+def test_mixed_precision_keeps_float32_weights_and_learns_alike():
+    gentle = dataclasses.replace(CONFIG, learning_rate=1e-3)
+    exact, mixed = learner(gentle), learner(gentle, dtype="mixed_bfloat16")
+    for expected, given in zip(run(exact, 5), run(mixed, 5), strict=True):
+        for name in ("masked_lm_loss", "next_sentence_loss"):
+            values = [result["measures"][name].numpy() for result in (expected, given)]
+            assert values[1] == pytest.approx(values[0], rel=0.1, abs=0.02)
+    assert {value.dtype.name for value in values_of(mixed).values()} == {"float32"}
+
+
+def test_the_float16_loss_scale_leaves_the_gradient_alone_and_halves_at_an_overflow():
+    exact, mixed = learner(), learner(dtype="mixed_float16")
+    expected, given = run(exact, 1)[0], run(mixed, 1)[0]
+    assert float(given["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=0.02)
+    scale = LossScale(enabled=True)
+    scale.update(tf.constant(np.inf))
+    assert float(scale.factor) == 2.0**14 and int(scale.good_steps) == 0
+    scale.update(tf.constant(1.0))
+    assert float(scale.factor) == 2.0**14 and int(scale.good_steps) == 1
+
+
+@pytest.mark.parametrize("enabled, factor, norm, expected", [
+    (True, 2.0, np.nan, False), (True, 1.0, np.nan, True), (True, 1.0, 3.0, False),
+    (False, 1.0, np.inf, True), (False, 1.0, 3.0, False),
+])  # fmt: skip
+def test_a_norm_that_is_no_number_is_an_overflow_while_the_scale_can_fall_and_then_the_end(
+    enabled, factor, norm, expected
+):
+    scale = LossScale(enabled=enabled)
+    scale.factor.assign(factor)
+    assert bool(scale.update(tf.constant(norm))) is expected
+    assert float(scale.factor) == 1
