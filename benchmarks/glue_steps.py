@@ -44,7 +44,7 @@ def ours(task, start, batches, warm_up):
     from bert_tf.config import train_config
     from bert_tf.model import heads, weights
     from bert_tf.training import distribute
-    from bert_tf.training.train_step import Learner
+    from bert_tf.training.train_step import TrainStep
 
     heads.HEAD_DROPOUT = 0.0
     read, strategy = formats.read(str(start)), distribute.create_strategy("one_device")
@@ -59,7 +59,7 @@ def ours(task, start, batches, warm_up):
     )
     with strategy.scope():
         model = task.model(still)
-        learner = Learner(task, model, recipe, strategy)
+        learner = TrainStep(task, model, recipe, strategy)
     weights.expect_no_refusal(weights.assign(model, read.weights))
     found = []
     for batch in batches:

@@ -47,12 +47,12 @@ def fill(task, *, packs):
     """The share of slots that hold a piece."""
     import tensorflow as tf
 
-    from bert_tf.model.sequence_packing import fitted, width_for
+    from bert_tf.model.sequence_packing import choose_row_width, first_fit_decreasing
 
-    fit, used, slots = tf.function(fitted, reduce_retracing=True), 0, 0
+    fit, used, slots = tf.function(first_fit_decreasing, reduce_retracing=True), 0, 0
     for batch in task.train_batches(BATCH, 1).take(ROWS // BATCH):
         lengths = batch["lengths"]
-        width = width_for(lengths) if packs else tf.reduce_max(lengths)
+        width = choose_row_width(lengths) if packs else tf.reduce_max(lengths)
         rows = fit(lengths, width[None])[1][0] if packs else BATCH
         used, slots = used + int(np.sum(lengths)), slots + int(rows) * int(width)
     return used / slots
@@ -67,11 +67,11 @@ def seconds(task, checkpoint, steps):
     recipe = {"train_batch_size": BATCH, "num_train_steps": steps + 1, "num_warmup_steps": 1}
     strategy, sides, found = distribute.create_strategy("one_device"), {}, {"packed": [], "padded": []}
     for kind in found:
-        train_step.trimmed = encoder.trimmed if kind == "packed" else only_cut
+        train_step.pack_dynamic = encoder.pack_dynamic if kind == "packed" else only_cut
         model = task.model(checkpoint.config)
         weights.assign(model, checkpoint.weights)
         sides[kind] = (
-            train_step.Learner(task, model, train_config.TrainConfig(**recipe), strategy),
+            train_step.TrainStep(task, model, train_config.TrainConfig(**recipe), strategy),
             iter(task.train_batches(BATCH, 1)),
         )
         sides[kind][0].step(next(sides[kind][1]))["gradient_norm"].numpy()
@@ -86,7 +86,7 @@ def seconds(task, checkpoint, steps):
 def only_cut(inputs):
     from bert_tf.model import encoder
 
-    return {name: x for name, x in encoder.trimmed(inputs).items() if name != "row_width"}
+    return {name: x for name, x in encoder.pack_dynamic(inputs).items() if name != "row_width"}
 
 
 if __name__ == "__main__":

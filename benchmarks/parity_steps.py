@@ -18,7 +18,7 @@ from bert_tf.config.train_config import TrainConfig
 from bert_tf.model import weights
 from bert_tf.tasks.catalog import pretraining
 from bert_tf.tasks.task import Task
-from bert_tf.training.train_step import Learner, means_of
+from bert_tf.training.train_step import TrainStep, averages
 
 RELATIVE = 1e-4
 # A key bias adds the same to all scores of a query, which softmax takes away again: its gradient is 0, what moves it is
@@ -62,14 +62,14 @@ def new_learner(model):
         serve=None,
     )
     config = TrainConfig(train_batch_size=7, learning_rate=1e-4, num_train_steps=40, num_warmup_steps=4)
-    return Learner(task, model, config, tf.distribute.get_strategy())
+    return TrainStep(task, model, config, tf.distribute.get_strategy())
 
 
 def take_step(learner, batch):
     """Trains for one step; what the reference recorded of it, under the reference's names."""
     done = learner.step(batch)
     rates = {"grad_norm": float(done["gradient_norm"]), "learning_rate": float(done["learning_rate"])}
-    losses = means_of(learner.task, done["measures"])
+    losses = averages(learner.task, done["measures"])
     return rates | {name: losses[name] for name in ("masked_lm_loss", "next_sentence_loss", "loss")}
 
 

@@ -163,13 +163,13 @@ def time_our_steps(task, start, options):
     from bert_tf.config import train_config
     from bert_tf.model import weights
     from bert_tf.training import distribute, precision
-    from bert_tf.training.train_step import Learner
+    from bert_tf.training.train_step import TrainStep
 
     strategy, steps = distribute.create_strategy("one_device"), options.max_steps + FIRST
     recipe = {"train_batch_size": BATCH, "learning_rate": RATE, "num_train_steps": steps, "num_warmup_steps": 1}
     with strategy.scope():
         model = task.model(start.config, dtype=precision.policy(options.precision))
-        learner = Learner(task, model, train_config.TrainConfig(**recipe), strategy)
+        learner = TrainStep(task, model, train_config.TrainConfig(**recipe), strategy)
     weights.assign(model, start.weights)
     batches, seconds = iter(task.train_batches(BATCH, 1)), []
     for _ in range(steps):

@@ -9,7 +9,8 @@ __version__ = "0.1.0"
 
 def load(path):
     """A checkpoint in any format, a run or an export as a Keras model with its tokenizer:
-    `checkpoints.pretrained.load`."""
+    `checkpoints.pretrained.load`.
+    """
     from bert_tf.runtime.tensorflow_startup import start_tensorflow
 
     start_tensorflow()

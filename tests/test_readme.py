@@ -124,8 +124,8 @@ def known_flags():
     from bert_tf.cli import main
     from bert_tf.recipes import finetune, finetune_squad, pretrain
 
-    scripts = finetune, pretrain, finetune_squad
-    known = {f"{script.__name__}.py": set(script.Flags.__dataclass_fields__) for script in scripts}
+    scripts = {"run_pretraining.py": pretrain, "run_classifier.py": finetune, "run_squad.py": finetune_squad}
+    known = {name: set(recipe.Flags.__dataclass_fields__) for name, recipe in scripts.items()}
     parsers = next(action.choices for action in main.parser()._actions if action.choices)
     for name, parser in parsers.items():
         options = (option for action in parser._actions for option in action.option_strings)

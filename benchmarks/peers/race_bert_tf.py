@@ -20,7 +20,7 @@ def worker(work, size, precision):
 
     is_trained = work["kind"] in ("fine_tune", "pretrain")
     if not is_trained:
-        process.only_answers()  # as the commands do that answer
+        process.assume_frozen_weights()  # as the commands do that answer
     start_tensorflow()
     from bert_tf.config.bert_config import BertConfig
     from bert_tf.training import distribute
@@ -48,10 +48,10 @@ def encoding(work, config, policy, strategy):
     import tensorflow as tf
 
     from bert_tf.model import heads
-    from bert_tf.model.encoder import trimmed
+    from bert_tf.model.encoder import pack_dynamic
 
     encoder = heads.SpanFinder(config, dtype=policy).encoder
-    encode = tf.function(lambda inputs: encoder(trimmed(inputs)), reduce_retracing=True)
+    encode = tf.function(lambda inputs: encoder(pack_dynamic(inputs)), reduce_retracing=True)
     inputs = rows_of(work["texts"], work["slots"])
     return lambda: encode(inputs)["tokens"].numpy()
 
@@ -61,7 +61,7 @@ def classifying(work, config, policy, strategy):
     import tensorflow as tf
 
     from bert_tf.model import heads
-    from bert_tf.model.encoder import trimmed
+    from bert_tf.model.encoder import pack_dynamic
     from bert_tf.text import vocabulary
     from bert_tf.text.tokenizer import Tokenizer, pack
 
@@ -70,7 +70,7 @@ def classifying(work, config, policy, strategy):
 
     @tf.function
     def logits(texts):
-        return model(trimmed(pack(tokenizer, [texts], work["slots"])))["logits"]
+        return model(pack_dynamic(pack(tokenizer, [texts], work["slots"])))["logits"]
 
     texts = tf.constant(work["texts"])
     return lambda: logits(texts).numpy()
@@ -136,7 +136,7 @@ def stepping(task, model, batches, strategy, asked=None):
     recipe = {"train_batch_size": len(batches[0]["lengths"]), "num_train_steps": 1000, "num_warmup_steps": 1} | (
         asked or {}
     )
-    made = train_step.Learner(task, model, train_config.TrainConfig(**recipe), strategy)
+    made = train_step.TrainStep(task, model, train_config.TrainConfig(**recipe), strategy)
     return lambda: [made.step(batch)["gradient_norm"].numpy() for batch in batches]
 
 

@@ -46,7 +46,8 @@ def read(path):
 
 def features_of(tokenizer, rows):
     """The windows of all questions: model inputs [W, T], "owners" (whose each is) and "places" [W, T, 2], -1 outside of
-    the context."""
+    the context.
+    """
     encoded = tokenizer(
         [row["question"] for row in rows],
         [row["context"] for row in rows],

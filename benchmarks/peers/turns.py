@@ -13,7 +13,8 @@ SHAPES = {"minilm": (6, 384, 12), "base": (12, 768, 12), "large": (24, 1024, 16)
 
 def given(description, precisions=None):
     """The flags of a contender, `work` being the workload; with precisions also which it computes in, the first if
-    none is named."""
+    none is named.
+    """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--work", required=True, help="a workload, as JSON")
     parser.add_argument("--size", default="base", choices=SHAPES)

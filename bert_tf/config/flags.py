@@ -69,7 +69,7 @@ def part(kind, options):
     return kind(**{field.name: getattr(options, field.name) for field in dataclasses.fields(kind)})
 
 
-def given(name):
+def is_given(name):
     """Whether the flag was given on the command line."""
     return absl_flags.FLAGS[name].present > 0
 

@@ -161,7 +161,7 @@ def _uniform(seeds, stream, counters):
 
 
 def _places(hidden, limit):
-    """bool [B, T], at most `limit` true a row -> their places in order, int32 [B, P], and weights float32 [B, P]."""
+    """Bool [B, T], at most `limit` true a row -> their places in order, int32 [B, P], and weights float32 [B, P]."""
     slots = hidden.shape[1]
     from_end = tf.where(hidden, slots - tf.range(slots), 0)  # [B, T]
     found = tf.math.top_k(from_end, min(limit, slots)).values

@@ -35,7 +35,7 @@ def read_records(files, *, seed=None, forever=False):
 
 
 # Without it TensorFlow translates every function that a map meets from its source, a third of the time to start.
-as_written = tf.autograph.experimental.do_not_convert
+no_autograph = tf.autograph.experimental.do_not_convert
 
 
 def shuffled(dataset, *, seed, buffer=10_000):
@@ -62,18 +62,18 @@ def row_numbers(count, size, *, seed=None):
         # The op itself, as tf.random.experimental.index_shuffle takes no seed for each index.
         return tf.raw_ops.RandomIndexShuffle(index=inside, seed=seeds, max_index=[count - 1] * size, rounds=ROUNDS)
 
-    return tf.data.Dataset.range(0, tf.int64.max - size, size).map(as_written(shuffled_places))
+    return tf.data.Dataset.range(0, tf.int64.max - size, size).map(no_autograph(shuffled_places))
 
 
 def batches_of_rows(count, size, make, *, seed=None):
     """What `make` makes of the numbers in each batch of `row_numbers`: {name: tensor [size, ...]}, `size` static."""
-    dataset = row_numbers(count, size, seed=seed).map(as_written(make), num_parallel_calls=2, deterministic=True)
+    dataset = row_numbers(count, size, seed=seed).map(no_autograph(make), num_parallel_calls=2, deterministic=True)
     static = {name: [size, *spec.shape[1:]] for name, spec in dataset.element_spec.items()}
     return dataset.map(lambda batch: {name: tf.ensure_shape(x, static[name]) for name, x in batch.items()}).prefetch(2)
 
 
 def with_seeds(dataset, *, seed):
-    """dataset of elements -> dataset of (element, seed int64 scalar): another seed for each element.
+    """Dataset of elements -> dataset of (element, seed int64 scalar): another seed for each element.
 
     The seeds depend on `seed` and the place in the dataset alone; over a dataset that repeats, each epoch has new ones.
     They are consecutive numbers from a place that `seed` decides: `masking.random_bits` hashes them.

@@ -6,11 +6,11 @@ B rows, T slots in a row, N = B * T, D hidden size, H heads, L layers.
 import keras
 import tensorflow as tf
 
-from bert_tf.model.layers import ConfiguredLayer, Embeddings, Layout, TransformerLayer, at, size_of
-from bert_tf.model.sequence_packing import Packing, fitted, width_for
+from bert_tf.model.layers import BatchLayout, ConfiguredLayer, Embeddings, TransformerLayer, gather_tokens, size_of
+from bert_tf.model.sequence_packing import Packing, choose_row_width, first_fit_decreasing
 
 
-def trimmed(inputs):
+def pack_dynamic(inputs):
     """Model inputs without most of the padding: the same answers, sooner.
 
     inputs: a batch with `lengths` [...], `token_ids` and `segment_ids` [..., T]. Cuts the slots that no text uses, and
@@ -22,7 +22,7 @@ def trimmed(inputs):
     lengths = tf.reshape(inputs["lengths"], [-1])
     longest = tf.reduce_max(tf.concat([lengths, [1]], 0))  # of no text at all: 1
     cut = {name: x[..., :longest] if name in ("token_ids", "segment_ids") else x for name, x in inputs.items()}
-    return cut | {"row_width": width_for(lengths)}
+    return cut | {"row_width": choose_row_width(lengths)}
 
 
 def recomputed(layer, x, **known):
@@ -30,14 +30,14 @@ def recomputed(layer, x, **known):
     return tf.recompute_grad(lambda x: layer(x, **known)[0])(x), None
 
 
-def in_fixed_rows(inputs, rows):
+def pack_static(inputs, rows):
     """Model inputs that the encoder puts into a number of rows as wide as theirs, and whether all texts find room.
 
-    inputs: as for `trimmed`, in static shapes; rows: a Python number. The shapes inside are known beforehand, as XLA
-    and TPUs need it; where there is no room the answers would be wrong.
+    inputs: as for `pack_dynamic`, in static shapes; rows: a Python number. The shapes inside are known beforehand, as
+    XLA and TPUs need it; where there is no room the answers would be wrong.
     """
     slots = inputs["token_ids"].shape[-1]
-    _, needed, _ = fitted(tf.reshape(inputs["lengths"], [-1]), tf.constant([slots]))
+    _, needed, _ = first_fit_decreasing(tf.reshape(inputs["lengths"], [-1]), tf.constant([slots]))
     return inputs | {"row_form": tf.zeros([rows, slots], tf.int32)}, needed[0] <= rows
 
 
@@ -71,16 +71,16 @@ class BertEncoder(ConfiguredLayer):
         known = {"heads": self.config.num_attention_heads, "dtype": self.compute_dtype, "seed": seed}
         known["is_causal"] = self.config.is_causal
         if "text_numbers" in inputs:
-            return Layout.packed(inputs["text_numbers"], **known)
-        return Layout.padded(inputs["lengths"], size_of(inputs["token_ids"], 1), **known)
+            return BatchLayout.packed(inputs["text_numbers"], **known)
+        return BatchLayout.padded(inputs["lengths"], size_of(inputs["token_ids"], 1), **known)
 
     def call(self, inputs, seed=None, places=None, return_hidden_states=False, return_attention=False):
         """Encodes rows of texts.
 
         inputs: int32 `token_ids`, `segment_ids` [B, T], and either `lengths` [B] (one text a row) or `text_numbers`
-            and `positions` [B, T] (several texts a row). With `lengths` also `row_width`, see `trimmed`, or `row_form`,
-            see `in_fixed_rows`: inside, several texts then lie in a row. Outside, nothing differs but what stands in
-            slots of padding, and attention, which is that of these rows.
+            and `positions` [B, T] (several texts a row). With `lengths` also `row_width`, see `pack_dynamic`, or
+            `row_form`, see `pack_static`: inside, several texts then lie in a row. Outside, nothing differs but
+            what stands in slots of padding, and attention, which is that of these rows.
         seed: int32 [2], the seed of this pass's dropout; None: no dropout.
         places: int32 [B, P], the slots whose tokens will be read, P may be 0. The last layer is then computed for
             these and the summaries alone, which is a twelfth less work for a classifier of twelve layers.
@@ -97,7 +97,7 @@ class BertEncoder(ConfiguredLayer):
         hidden_states, attention = self._through_layers(x, layout, read)
         x = hidden_states[-1]
         if places is not None:
-            x = x if self.layers else at(x, read)
+            x = x if self.layers else gather_tokens(x, read)
             x = tf.reshape(x, [-1, 1 + size_of(places, 1), self.config.hidden_size])  # [B, 1 + P, D]
             return {"tokens_at": x[:, 1:], "pooled": self.pooler(x[:, 0])}
         as_texts = packing.texts if packing else layout.as_rows

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
-from bert_tf.model.layers import HIDDEN
+from bert_tf.model.layers import MASK_BIAS
 
 IDS = {"token_ids": ["B", "T"], "segment_ids": ["B", "T"], "lengths": ["B"]}  # inputs and their dimensions, all dynamic
 
@@ -58,10 +58,10 @@ def encode(arrays, config, inputs):  # -> [B, T, D]
     hidden = tf.reshape(place, [1, 1, 1, -1]) >= tf.reshape(inputs["lengths"], [-1, 1, 1, 1])  # [B, 1, 1, T]
     if config.is_causal:
         hidden |= tf.reshape(place, [1, 1, 1, -1]) > tf.reshape(place, [1, 1, -1, 1])  # [B, 1, T, T]
-    mask = tf.cast(hidden, tf.float32) * HIDDEN
+    mask = tf.cast(hidden, tf.float32) * MASK_BIAS
     table = {name: arrays[f"encoder/embeddings/{name}_table"] for name in ("token", "segment", "position")}
     x = tf.gather(table["token"], tokens) + tf.gather(table["segment"], segments)  # [B, T, D]
-    x = normalised(x + table["position"][:slots], arrays, "encoder/embeddings/norm", config)
+    x = layer_norm(x + table["position"][:slots], arrays, "encoder/embeddings/norm", config)
     for number in range(config.num_hidden_layers):
         x = layer(x, mask, [rows, slots], arrays, f"encoder/layers/{number}", config)
     return x
@@ -78,24 +78,24 @@ def layer(x, mask, shape, arrays, name, config):  # [B, T, D], [B, 1, 1 or T, T]
     scores = tf.matmul(heads("query"), heads("key"), transpose_b=True) * (1 / math.sqrt(config.head_size))
     mixed = tf.matmul(tf.nn.softmax(scores + mask), heads("value"))  # [B, H, T, K]
     mixed = tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [*shape, config.hidden_size])
-    x = normalised(x + dense(mixed, arrays, f"{name}/attention/project_out"), arrays, f"{name}/attention_norm", config)
-    wide = activated(dense(x, arrays, f"{name}/feed_forward/expand"), config.hidden_act)
+    x = layer_norm(x + dense(mixed, arrays, f"{name}/attention/project_out"), arrays, f"{name}/attention_norm", config)
+    wide = activation(dense(x, arrays, f"{name}/feed_forward/expand"), config.hidden_act)
     narrow = dense(wide, arrays, f"{name}/feed_forward/contract")
-    return normalised(x + narrow, arrays, f"{name}/feed_forward_norm", config)
+    return layer_norm(x + narrow, arrays, f"{name}/feed_forward_norm", config)
 
 
 def dense(x, arrays, name):
     return tf.matmul(x, arrays[f"{name}/kernel"]) + arrays[f"{name}/bias"]
 
 
-def normalised(x, arrays, name, config):
+def layer_norm(x, arrays, name, config):
     """LayerNorm; by a division and a power of 2, as converters look for it."""
     centred = x - tf.reduce_mean(x, [-1], keepdims=True)
     variance = tf.reduce_mean(tf.pow(centred, 2.0), [-1], keepdims=True)
     return centred / tf.sqrt(variance + config.layer_norm_eps) * arrays[f"{name}/gamma"] + arrays[f"{name}/beta"]
 
 
-def activated(x, kind):
+def activation(x, kind):
     """As `layers.activate`; the exact GELU with erf, as erfc is unknown to other engines."""
     if kind == "gelu_erf":
         return 0.5 * x * (1.0 + tf.math.erf(x / math.sqrt(2)))
@@ -138,8 +138,8 @@ def _masks(arrays, config, inputs):
     if "encoder/pooler/kernel" in arrays and "next_sentence/kernel" in arrays:
         found["next_sentence_logits"] = dense(pooled(tokens, arrays, config, inputs), arrays, "next_sentence")
     x = tf.gather(tokens, inputs["masked_lm_positions"], batch_dims=1)  # [B, P, D]
-    x = activated(dense(x, arrays, "masked_lm/transform"), config.hidden_act)
-    x = normalised(x, arrays, "masked_lm/norm", config)
+    x = activation(dense(x, arrays, "masked_lm/transform"), config.hidden_act)
+    x = layer_norm(x, arrays, "masked_lm/norm", config)
     logits = tf.matmul(x, arrays["encoder/embeddings/token_table"], transpose_b=True)  # [B, P, V]
     return {"masked_lm_logits": logits + arrays["masked_lm/output_bias"], **found}
 

@@ -20,15 +20,15 @@ def layer_norm(x, gamma, beta, eps):  # [N, D], [D], [D] -> [N, D]
     @tf.custom_gradient
     def normalised(x, gamma, beta):
         def backward(upstream):
-            (inner,), outer = xla_rowwise.by_rows(_layer_norm_slopes, [x, upstream], [gamma, tf.constant(eps)])
+            (inner,), outer = xla_rowwise.jit_rowwise(_layer_norm_slopes, [x, upstream], [gamma, tf.constant(eps)])
             return inner, *outer
 
-        return normalise(x, gamma, beta, eps), backward
+        return normalize(x, gamma, beta, eps), backward
 
     return normalised(x, tf.convert_to_tensor(gamma), tf.convert_to_tensor(beta))
 
 
-def normalise(x, gamma, beta, eps):  # [N, D], [D], [D] -> [N, D]
+def normalize(x, gamma, beta, eps):  # [N, D], [D], [D] -> [N, D]
     """`layer_norm` forward; where the number of tokens is not known beforehand, as a batch normalisation of tokens.
 
     In a graph on a CPU TensorFlow makes one operation of oneDNN of just this, several times as fast as any other way to
@@ -77,14 +77,14 @@ def bias_add(x, bias):  # [N, D], [D] -> [N, D]
     return tf.nn.bias_add(x, bias), backward
 
 
-def dropped(x, lanes, rate, onto=None, *, width):  # [...], uint16 [...] -> [...]
+def dropout(x, lanes, rate, onto=None, *, width):  # [...], uint16 [...] -> [...]
     """0 where a lane of random bits says so, elsewhere x / (1 - rate); `onto` [...] is added. width: as of rows."""
     weights = [tf.constant(round(rate * LANE), tf.uint16), tf.constant(1 / (1 - rate))]
     lanes = tf.reshape(lanes, [-1])
 
     def over(x, *onto):
         tensors = [tf.reshape(x, [-1]), lanes, *(tf.reshape(other, [-1]) for other in onto)]
-        return tf.reshape(xla_rowwise.by_rows(_dropped, tensors, weights, width=width)[0][0], tf.shape(x))
+        return tf.reshape(xla_rowwise.jit_rowwise(_dropped, tensors, weights, width=width)[0][0], tf.shape(x))
 
     @tf.custom_gradient
     def function(x, *onto):
@@ -115,9 +115,9 @@ def _with_slope(value, slope):
     @tf.custom_gradient
     def function(x):
         def backward(upstream):
-            return xla_rowwise.by_rows(slopes, [x, upstream])[0][0]
+            return xla_rowwise.jit_rowwise(slopes, [x, upstream])[0][0]
 
-        return xla_rowwise.by_rows(values, [x])[0][0], backward
+        return xla_rowwise.jit_rowwise(values, [x])[0][0], backward
 
     return function
 

@@ -13,11 +13,11 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model import fused_ops
 
-HIDDEN = -10000.0  # added to the scores of slots that must not be seen; the original's number, exact zero after softmax
+MASK_BIAS = -10000.0  # added to the scores of positions that must not be seen: exactly zero after softmax
 
 
 @dataclasses.dataclass(frozen=True)
-class Layout:
+class BatchLayout:
     """How texts lie in rows, and the seed of this pass's dropout: what every layer needs beside the tokens.
 
     `mask` [B, 1, 1 or T, T] is added to attention scores. `seed` [2] (int32) makes every dropout mask a function of
@@ -35,7 +35,7 @@ class Layout:
         """One text a row, `lengths` [B] slots of it used."""
         hidden = tf.range(slots)[None, :] >= lengths[:, None]  # [B, T]
         hidden = hidden[:, None, None, :]
-        mask = tf.cast(hidden | _later(slots) if is_causal else hidden, dtype) * tf.cast(HIDDEN, dtype)
+        mask = tf.cast(hidden | _later(slots) if is_causal else hidden, dtype) * tf.cast(MASK_BIAS, dtype)
         return cls(rows=size_of(lengths, 0), slots=slots, heads=heads, mask=mask, seed=seed)
 
     @classmethod
@@ -43,7 +43,7 @@ class Layout:
         """Several texts a row, that do not see each other: `text_numbers` [B, T], 1, 2, ... by text, 0 on padding."""
         slots = size_of(text_numbers, 1)
         hidden = text_numbers[:, None, :, None] != text_numbers[:, None, None, :]  # [B, 1, T, T]
-        mask = tf.cast(hidden | _later(slots) if is_causal else hidden, dtype) * tf.cast(HIDDEN, dtype)
+        mask = tf.cast(hidden | _later(slots) if is_causal else hidden, dtype) * tf.cast(MASK_BIAS, dtype)
         return cls(rows=size_of(text_numbers, 0), slots=slots, heads=heads, mask=mask, seed=seed)
 
     @property
@@ -64,12 +64,12 @@ class Layout:
 
 
 def _later(slots):
-    """bool [1, 1, T, T]: whether a slot (last) comes after the one that looks."""
+    """Bool [1, 1, T, T]: whether a slot (last) comes after the one that looks."""
     places = tf.range(slots)
     return (places[None, :] > places[:, None])[None, None]
 
 
-def at(x, slots):  # [N, D], [R] -> [R, D]
+def gather_tokens(x, slots):  # [N, D], [R] -> [R, D]
     """The tokens of some slots; None: all."""
     return x if slots is None else tf.gather(x, slots)
 
@@ -175,13 +175,13 @@ class Dropout(keras.layers.Layer):
         if not (layout.learns and self.rate):
             return x if onto is None else onto + x
         seed = layout.seed + tf.constant([self.number, 0], tf.int32)
-        return fused_ops.dropped(x, lanes(x, seed), self.rate, onto, width=self.width)
+        return fused_ops.dropout(x, random_lanes(x, seed), self.rate, onto, width=self.width)
 
     def get_config(self):
         return {**super().get_config(), "rate": self.rate, "number": self.number, "width": self.width}
 
 
-def lanes(x, seed):
+def random_lanes(x, seed):
     """uint16 in the shape of `x`, each equally likely: two of every 32 random bits, as drawing these takes time."""
     count = math.prod(x.shape) if x.shape.is_fully_defined() else tf.size(x)
     bits = {"minval": None, "maxval": None, "dtype": tf.uint32}
@@ -230,7 +230,7 @@ class SelfAttention(ConfiguredLayer):
         scores = tf.matmul(q * self.scale, k, transpose_b=True) + layout.mask  # [B, H, T, T]
         probabilities = softmax(scores, layout.learns)
         mixed = tf.matmul(self.dropout(probabilities, layout=layout), v)  # [B, H, T, K]
-        return self.project_out(at(layout.join_heads(mixed, x), read), learns=layout.learns), probabilities
+        return self.project_out(gather_tokens(layout.join_heads(mixed, x), read), learns=layout.learns), probabilities
 
 
 class FeedForward(ConfiguredLayer):
@@ -265,7 +265,7 @@ class TransformerLayer(ConfiguredLayer):
     def call(self, x, *, layout, read=None):
         """[N, D] -> [N, D] and attention probabilities [B, H, T, T]; of the slots `read` [R] alone [R, D]."""
         attended, probabilities = self.attention(x, layout=layout, read=read)
-        x = self.attention_norm(self.attention_dropout(attended, layout=layout, onto=at(x, read)))
+        x = self.attention_norm(self.attention_dropout(attended, layout=layout, onto=gather_tokens(x, read)))
         widened = self.feed_forward(x, layout=layout)
         x = self.feed_forward_norm(self.feed_forward_dropout(widened, layout=layout, onto=x))
         return x, probabilities

@@ -43,8 +43,8 @@ class Packing:
 
         rows: how many rows there are, a number known beforehand that must suffice; None: as many as are needed.
         """
-        starts, needed, _ = (x[0] for x in fitted(lengths, tf.reshape(width, [1])))  # [R], []
-        rows = filled_up(needed, width) if rows is None else rows
+        starts, needed, _ = (x[0] for x in first_fit_decreasing(lengths, tf.reshape(width, [1])))  # [R], []
+        rows = round_up_row_count(needed, width) if rows is None else rows
         place = tf.range(slots)[None, :]
         used = place < lengths[:, None]  # [R, T]
         places = tf.where(used, starts[:, None] + place, 0)
@@ -71,7 +71,7 @@ class Packing:
         return tf.gather(self.places, places, batch_dims=1)
 
 
-def width_for(lengths):
+def choose_row_width(lengths):
     """How many slots rows for texts of `lengths` [R] should have, an int32: the longest text at least."""
 
     def in_blocks(slots):
@@ -82,21 +82,21 @@ def width_for(lengths):
     mean = tf.cast(tf.reduce_sum(lengths), tf.float32) / texts
     widths = tf.concat([longest * tf.constant(LONGEST), [tf.maximum(longest, MEANS * mean)]], 0)  # [K]
     widths = tf.cast(tf.math.ceil(widths), tf.int32)
-    _, rows, fullest = fitted(lengths, tf.concat([widths, in_blocks(widths)], 0))
+    _, rows, fullest = first_fit_decreasing(lengths, tf.concat([widths, in_blocks(widths)], 0))
     fullest = tf.concat([fullest[: len(LONGEST) + 1], in_blocks(fullest[len(LONGEST) + 1 :])], 0)
     slots = tf.cast(fullest, tf.float32)
     cost = tf.cast(rows, tf.float32) * slots * (1 + slots / ATTENTION) * tf.where(fullest % BLOCK == 0, 1.0, UNEVEN)
     return tf.maximum(fullest[tf.argmin(cost)], 1)
 
 
-def filled_up(rows, width):
+def round_up_row_count(rows, width):
     """How many rows of `width` slots there should be where `rows` are needed: of many, a sixteenth more at most."""
     more = tf.range(BLOCKS // BLOCK)
     even = tf.argmax(((rows + more) * width) % BLOCKS == 0, output_type=tf.int32)  # 0 where there is none
     return tf.where((rows * width >= MANY) & (16 * even <= rows), rows + even, rows)
 
 
-def fitted(lengths, widths):
+def first_fit_decreasing(lengths, widths):
     """Puts texts into rows, the longest first and each into the first row that has room (first fit decreasing).
 
     lengths: int32 [R], none above the least of `widths` int32 [K], which are tried beside each other. Returns of each

@@ -15,19 +15,19 @@ LEAST_WIDTH, LEAST_MATRIX = 384, 2**18
 ROWS = sorted({eighths << power for power in range(28) for eighths in range(8, 16)})
 
 
-def by_rows(function, tensors, weights=(), *, width=None):
+def jit_rowwise(function, tensors, weights=(), *, width=None):
     """What `function(tensors, weights)` returns, compiled where that pays: on CPUs, for rows that are long enough.
 
     tensors: [N, ...] each. The function returns two lists: tensors [N, ...], each row of which depends on that row of
     the given ones alone, and tensors of other shapes, to which rows of zeros must add nothing.
     width: numbers of a row, where the last dimension does not tell.
     """
-    if not pays(tensors[0].shape[-1] if width is None else width):
+    if not should_compile(tensors[0].shape[-1] if width is None else width):
         return function(tensors, weights)
     if tensors[0].shape[0] is not None:
-        return jitted(function)(tensors, weights)
+        return jit(function)(tensors, weights)
     paddings, rows = _paddings(tf.shape(tensors[0]))
-    of_rows, others = jitted(function)([tf.pad(x, paddings) for x in tensors], weights)
+    of_rows, others = jit(function)([tf.pad(x, paddings) for x in tensors], weights)
     return [x[:rows] for x in of_rows], others
 
 
@@ -39,12 +39,12 @@ def _paddings(shape):
     return tf.pad(more[:, None], [[0, tf.size(shape) - 1], [1, 0]]), shape[0]
 
 
-def pays(width):
+def should_compile(width):
     """Whether rows of that many numbers, None: unknown, are compiled here."""
     return width is not None and width >= LEAST_WIDTH and only_cpus()
 
 
-def pays_for(shape):
+def should_compile_weight(shape):
     """Whether functions of a weight of that shape are compiled here."""
     return len(shape) == 2 and shape.num_elements() >= LEAST_MATRIX and only_cpus()
 
@@ -63,6 +63,6 @@ def has_onednn():
 
 
 @functools.cache
-def jitted(function):
+def jit(function):
     """The function compiled by XLA, once for all who call it."""
     return tf.function(function, jit_compile=True, autograph=False, reduce_retracing=True)

@@ -59,7 +59,7 @@ class Flags(FineTuningFlags):
 
 
 def main():
-    if flags.given("predictions_file") or flags.given("ensemble"):
+    if flags.is_given("predictions_file") or flags.is_given("ensemble"):
         score_files(flags.read(Flags))
         return
     fine_tuning_run.main(
@@ -81,7 +81,7 @@ def main():
 
 def demonstration():
     """The settings of the demonstration, where no flag says what to learn."""
-    said = any(map(flags.given, ("train_file", "predict_file")))
+    said = any(map(flags.is_given, ("train_file", "predict_file")))
     question = "Which name was left out of a sentence?"
     return {} if said else initialization.demonstration(DEMONSTRATION, question, "runs/squad")
 
@@ -101,7 +101,7 @@ def evaluate(task, evaluator, steps, folder):
     results = evaluator()
     fine_tuning_run.conclude(results, steps, folder)
     told = all_told(task, evaluator, folder)
-    if task.search.has_null and "best_f1_thresh" in results and not flags.given("null_score_diff_threshold"):
+    if task.search.has_null and "best_f1_thresh" in results and not flags.is_given("null_score_diff_threshold"):
         odds = dict(enumerate(one["null_odds"] for one in told["dev"]))
         found = squad_scores.best_f1_threshold(results, odds)
         folder.write_json(finished_run.THRESHOLD, {finished_run.THRESHOLD_FLAG: found})
@@ -123,7 +123,7 @@ def all_told(task, evaluator, folder):
 
 def with_best_threshold(task, folder):
     """The task with the threshold that an evaluation found, unless a flag gave one."""
-    if flags.given(finished_run.THRESHOLD_FLAG):
+    if flags.is_given(finished_run.THRESHOLD_FLAG):
         return task
     return finished_run.with_best_threshold(task, folder)
 

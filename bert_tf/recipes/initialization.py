@@ -40,7 +40,7 @@ def demonstration(settings, question, folder):
     without one it is from scratch, in another folder, so that both can be compared.
     """
     print(f"No flag says what to learn: a demonstration on Python's manual. {question}", flush=True)
-    if flags.given("init_checkpoint"):
+    if flags.is_given("init_checkpoint"):
         return settings
     if RunFolder(PRETRAINING).last_step() and os.path.exists(os.path.join(PRETRAINING, "vocab.txt")):
         print(f"It starts from the encoder in {PRETRAINING}.", flush=True)
@@ -112,7 +112,7 @@ def _config_of_files(options, checkpoint):
         return BertConfig.from_json_file(options.bert_config_file)
     if checkpoint:
         return checkpoint.config
-    dropout = {name: options.dropout_prob for name in ("hidden_dropout_prob", "attention_probs_dropout_prob")}
+    dropout = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), options.dropout_prob)
     return BertConfig.of_size(options.model_size, vocab_size=options.vocab_size, **dropout)
 
 

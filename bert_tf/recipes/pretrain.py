@@ -120,13 +120,13 @@ TEXT_FLAGS = frozenset(
 
 
 def main():
-    demonstration = not flags.given("input_file")
+    demonstration = not flags.is_given("input_file")
     options = flags.read(Flags, instead=DEMONSTRATION if demonstration else {})
     has_pairs = options.next_sentence_weight or options.keep_pairs
-    if not (has_pairs or options.static_masking or flags.given("dupe_factor")):
+    if not (has_pairs or options.static_masking or flags.is_given("dupe_factor")):
         options = dataclasses.replace(options, dupe_factor=1)  # each pass would have the same texts
     train_config, masking = flags.part(TrainConfig, options), flags.part(MaskingConfig, options)
-    plan = pretraining_preparation.plan(options, lower_case_given=flags.given("do_lower_case"))
+    plan = pretraining_preparation.plan(options, lower_case_given=flags.is_given("do_lower_case"))
     folder = RunFolder(options.output_dir, writes=worker_number() == 0)
     open_folder(folder, options)
     with folder.phase("prepare"):

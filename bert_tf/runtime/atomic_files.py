@@ -6,7 +6,7 @@ import os
 
 
 @contextlib.contextmanager
-def beside(path, *, shared=False, folder=None):
+def atomic_write(path, *, shared=False, folder=None):
     """Yields the path of a file to write, which takes the place of `path` at the end, and goes away if anything fails.
 
     shared: other processes may write the same file at the same moment. folder: where to write it, on the same disk;
@@ -26,7 +26,7 @@ def beside(path, *, shared=False, folder=None):
 
 def write_lines(path, lines, *, shared=False):
     """Writes strings, which bring their own ends of lines, as UTF-8."""
-    with beside(path, shared=shared) as partial, open(partial, "w", encoding="utf-8", newline="") as file:
+    with atomic_write(path, shared=shared) as partial, open(partial, "w", encoding="utf-8", newline="") as file:
         file.writelines(lines)
 
 

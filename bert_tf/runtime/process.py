@@ -12,7 +12,7 @@ MALLOC_OPTIONS = {-1: 2**31 - 1, -3: 2**30}  # M_TRIM_THRESHOLD, M_MMAP_THRESHOL
 FROZEN = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"  # TensorFlow reads it when it is imported or makes its first operations
 
 
-def only_answers():
+def assume_frozen_weights():
     """Says, before TensorFlow is imported, that nothing changes weights in this process once they were used.
 
     Then oneDNN lays out each matrix once and not in every call: half the time for a single text in bfloat16, and twice

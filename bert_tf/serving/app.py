@@ -40,7 +40,8 @@ class Server:
         self, models, *, most_bytes=4 << 20, seconds=60.0, receive_seconds=30.0, most_waiting=256, most_instances=1024
     ):
         """models: list of Served. A body of more bytes is refused and one of more instances, which would let others
-        wait; an answer that takes longer is given up, and so is a body that takes `receive_seconds` to come."""
+        wait; an answer that takes longer is given up, and so is a body that takes `receive_seconds` to come.
+        """
         self.models = {model.name: model for model in models}
         self.most_bytes, self.seconds, self.most_instances = most_bytes, seconds, most_instances
         self.receive_seconds = receive_seconds

@@ -66,8 +66,8 @@ def _padding_of_batches(rows):
 
 @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)], autograph=False)
 def _slots_when_packed(lengths):
-    width = sequence_packing.width_for(lengths)
-    return sequence_packing.fitted(lengths, width[None])[1][0] * width
+    width = sequence_packing.choose_row_width(lengths)
+    return sequence_packing.first_fit_decreasing(lengths, width[None])[1][0] * width
 
 
 def _bars(sizes):

@@ -52,7 +52,7 @@ class Tokenizer:
         return cls(vocabularies.read(vocab_file), lower_case)
 
     def __call__(self, texts):
-        """string [B] or a list of str -> ids: ragged int32 [B, (pieces)]. Bytes that are not UTF-8 are dropped."""
+        """String [B] or a list of str -> ids: ragged int32 [B, (pieces)]. Bytes that are not UTF-8 are dropped."""
         return self._automaton.ids(_as_texts(texts))
 
     def with_offsets(self, texts, unit="character"):

@@ -168,7 +168,7 @@ def _wordpiece_models(vocabulary):
 
 
 def _with_final_sigma(texts, pattern):
-    """string [B] -> string [B]. Both sigmas have two bytes, so that no place moves.
+    """String [B] -> string [B]. Both sigmas have two bytes, so that no place moves.
 
     Next to bytes that are not UTF-8 a sigma is not made final: the pattern cannot look across them.
     """
@@ -195,7 +195,6 @@ def _ends_of_characters(texts, row, last, inside, ends):
 
 def _in_characters(texts, row, *places):
     """Places in bytes -> places in characters, int64 [N] each: how many bytes before it start a character."""
-
     longer = tf.strings.length(texts, "UTF8_CHAR") < tf.strings.length(texts)  # [B]
     return _when_any(longer, _characters_counted, (texts, row, *places), list(places))
 
@@ -220,7 +219,7 @@ def _substrings(texts, row, starts, ends):
 
 
 def _flat_bytes(texts):
-    """string [B] -> all their bytes and one more, uint8 [bytes + 1], and where each text starts, int64 [B]."""
+    """String [B] -> all their bytes and one more, uint8 [bytes + 1], and where each text starts, int64 [B]."""
     sizes = tf.cast(tf.strings.length(texts), tf.int64)
     closed = tf.strings.reduce_join(texts) + "."  # a place may be the end of the last text
     return tf.io.decode_raw(closed, tf.uint8), tf.cumsum(sizes, exclusive=True)

@@ -96,7 +96,7 @@ def spans_processes(strategy):
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
-def share_out(strategy, batch):
+def shard_batch(strategy, batch):
     """Gives each replica its slice of every tensor [B, ...].
 
     Raises UserError where B is no multiple of the number of replicas: no row is ever left out.
@@ -124,18 +124,18 @@ def on_first_replica(strategy, values):
     return tf.nest.map_structure(lambda value: strategy.experimental_local_results(value)[0], values)
 
 
-def total(values):
+def all_reduce_sum(values):
     """Sums tensors over all replicas; inside `strategy.run`."""
     return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, values)
 
 
-def gathered(values):
+def all_gather(values):
     """Lays the rows of tensors [B, ...] on all replicas one after another; inside `strategy.run`."""
     context = tf.distribute.get_replica_context()
     return values if context.num_replicas_in_sync == 1 else context.all_gather(values, axis=0)
 
 
-def replica_number():
+def replica_id():
     """The number of this replica among all, as an int32 tensor; inside `strategy.run`."""
     return tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.int32)
 
@@ -143,4 +143,4 @@ def replica_number():
 def barrier(strategy):
     """Waits until every replica is here; otherwise a worker that ends first takes the others' connections with it."""
     if strategy.num_replicas_in_sync > 1:
-        strategy.run(tf.function(lambda: total(tf.ones([])), autograph=False))
+        strategy.run(tf.function(lambda: all_reduce_sum(tf.ones([])), autograph=False))

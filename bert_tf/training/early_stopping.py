@@ -28,7 +28,7 @@ def ends_epoch(config, step):
     return epoch * config.num_train_examples // config.train_batch_size == step
 
 
-class Selection:
+class EarlyStopping:
     """Takes every evaluation's results and decides, by the task's criterion, whether to stop and which weights to keep.
 
     Only asked to decide anything (early_stop_patience, keep_best) it has a state; it is then a part of the checkpoint,

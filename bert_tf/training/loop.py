@@ -11,13 +11,13 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import Interrupted, TrainingError, UserError, reason_of
-from bert_tf.model.encoder import trimmed
+from bert_tf.model.encoder import pack_dynamic
 from bert_tf.runtime.progress import progress
 from bert_tf.training import checkpoint_paths
 from bert_tf.training.checkpointing import TrainState
-from bert_tf.training.distribute import barrier, gathered, is_chief, on_first_replica, share_out, total
-from bert_tf.training.early_stopping import Selection
-from bert_tf.training.train_step import Learner, means_of
+from bert_tf.training.distribute import all_gather, all_reduce_sum, barrier, is_chief, on_first_replica, shard_batch
+from bert_tf.training.early_stopping import EarlyStopping
+from bert_tf.training.train_step import TrainStep, averages
 
 
 def train(task, model, config, strategy, folder):
@@ -55,8 +55,8 @@ class _Loop:
         self.task, self.config, self.folder = task, config, folder
         self.batches = _iterator(task.train_batches(config.train_batch_size, config.random_seed))
         with strategy.scope():
-            self.learner = Learner(task, model, config, strategy)
-        self.selection = Selection(task, config, self.learner.variables, folder, strategy)
+            self.learner = TrainStep(task, model, config, strategy)
+        self.selection = EarlyStopping(task, config, self.learner.variables, folder, strategy)
         parts = {**self.learner.state(), "data": self.batches, **self.selection.state()}
         self.state = TrainState(folder.checkpoints, parts, writes=is_chief(strategy), kept=config.keep_checkpoint_max)
         self.log, self.evaluate = _Log(task, folder), Evaluator(task, model, config, strategy)
@@ -140,7 +140,7 @@ class Evaluator:
         for prefix, split in self.task.eval_splits.items():
             sums, answers = self.over(split, self.most)
             self.answers[split] = answers
-            found = means_of(self.task, sums)
+            found = averages(self.task, sums)
             if self.task.scores:
                 found |= self.task.scores(answers, split)
             results |= {f"{prefix}{name}": value for name, value in found.items()}
@@ -158,7 +158,7 @@ class Evaluator:
                 batch = next(batches, None)
             if batch is None:
                 return sums, {name: np.concatenate(parts) for name, parts in kept.items()}
-            measures, answers = self._pass(share_out(self.strategy, batch))
+            measures, answers = self._pass(shard_batch(self.strategy, batch))
             for name, value in measures.items():
                 sums[name] += value.numpy()
             for name, value in answers.items():
@@ -168,11 +168,11 @@ class Evaluator:
         return on_first_replica(self.strategy, self.strategy.run(self._on_replica, args=(batch,)))
 
     def _on_replica(self, batch):
-        batch = batch if isinstance(self.strategy, tf.distribute.TPUStrategy) else trimmed(batch)
+        batch = batch if isinstance(self.strategy, tf.distribute.TPUStrategy) else pack_dynamic(batch)
         outputs = self.model(batch)
         measures = self.task.measures(outputs, batch)
         sums = {name: tf.stack([tf.reduce_sum(v * w), tf.reduce_sum(w)]) for name, (v, w) in measures.items()}
-        return total(sums), gathered(self.task.answers(outputs, batch)) if self.task.answers else {}
+        return all_reduce_sum(sums), all_gather(self.task.answers(outputs, batch)) if self.task.answers else {}
 
 
 def _iterator(dataset):
@@ -237,7 +237,7 @@ class _Log:
             for name in results[0][1]["measures"]
         }
         seconds = time.monotonic() - self.since
-        values = means_of(self.task, summed)
+        values = averages(self.task, summed)
         values["learning_rate"] = float(results[-1][1]["learning_rate"])
         values["gradient_norm"] = float(np.mean([result["gradient_norm"] for _, result in results]))
         values["tokens_per_second"] = float(sum(result["tokens"] for _, result in results)) / seconds

@@ -157,17 +157,17 @@ class AdamWeightDecay(tf.Module):
         )
 
     def _update(self, name, weight, gradient, scale, m, v, rates):
-        """w - rate * (m / (sqrt(v) + epsilon) + decay * w), for the gradient times `scale`.
+        """W - rate * (m / (sqrt(v) + epsilon) + decay * w), for the gradient times `scale`.
 
         Large matrices are gone over once, small ones by TensorFlow's kernel. That corrects the bias by `beta_power`s,
         and has epsilon beside the root of the corrected v: to be the same, rate and epsilon carry the correction.
         """
         factor = self.factors.get(name, 1.0)
         decays = self.weight_decay and not NO_DECAY.search(name)
-        if xla_rowwise.pays_for(weight.shape):
+        if xla_rowwise.should_compile_weight(weight.shape):
             numbers = [scale, rates.adam[factor], rates.decay[factor] if decays else tf.constant(0.0), rates.epsilon]
             numbers += [tf.constant(beta, tf.float32) for beta in self.betas]
-            xla_rowwise.jitted(_adam)([weight.handle, m.handle, v.handle], gradient, numbers)
+            xla_rowwise.jit(_adam)([weight.handle, m.handle, v.handle], gradient, numbers)
             return
         if decays:
             weight.assign_sub(rates.decay[factor] * weight)

@@ -8,16 +8,16 @@ import tensorflow as tf
 
 from bert_tf.errors import UserError
 from bert_tf.model import weights
-from bert_tf.model.encoder import in_fixed_rows, trimmed
+from bert_tf.model.encoder import pack_dynamic, pack_static
 from bert_tf.runtime.process import expect_changing_weights
 from bert_tf.training import optimizers
-from bert_tf.training.distribute import on_first_replica, replica_number, share_out, spans_processes, total
+from bert_tf.training.distribute import all_reduce_sum, on_first_replica, replica_id, shard_batch, spans_processes
 
 FLOAT16_SCALE = 2.0**15  # first loss scale; halved at an overflow, doubled after this many steps without one
 FLOAT16_PATIENCE = 2000
 
 
-class Learner:
+class TrainStep:
     """A model, its optimizer and the function that improves it by one step. Made inside `strategy.scope()`."""
 
     def __init__(self, task, model, config, strategy):
@@ -43,11 +43,11 @@ class Learner:
             factors=optimizers.layer_factors(self.variables, config.layerwise_learning_rate_decay),
         )
         if config.recompute:
-            recompute(model.encoder)
+            enable_gradient_checkpointing(model.encoder)
         self.scale = LossScale(enabled=model.dtype_policy.compute_dtype == "float16")
-        self.static = compiles(config.jit_compile) or isinstance(strategy, tf.distribute.TPUStrategy)
+        self.static = should_jit(config.jit_compile) or isinstance(strategy, tf.distribute.TPUStrategy)
         self._step = tf.function(self._on_replicas, autograph=False)
-        if compiles(config.jit_compile):
+        if should_jit(config.jit_compile):
             self._forward_backward = tf.function(self._forward_backward, jit_compile=True, autograph=False)
 
     def state(self):
@@ -62,19 +62,19 @@ class Learner:
         waited for. Where several processes train together, "stops" too: how many replicas were called with `stops`.
         """
         wish = [tf.constant(float(stops))] if spans_processes(self.strategy) else []
-        return self._step(share_out(self.strategy, batch), *wish)
+        return self._step(shard_batch(self.strategy, batch), *wish)
 
     def _on_replicas(self, batch, *wish):
         return on_first_replica(self.strategy, self.strategy.run(self._on_replica, args=(batch, *wish)))
 
     def _on_replica(self, batch, *wish):
-        sums = {name: total(tf.reduce_sum(w)) for name, w in self.task.weights(batch).items()}
+        sums = {name: all_reduce_sum(tf.reduce_sum(w)) for name, w in self.task.weights(batch).items()}
         seed = tf.constant([self.config.random_seed, 0], tf.int32)
-        for number in (tf.cast(self.optimizer.step, tf.int32), replica_number()):
+        for number in (tf.cast(self.optimizer.step, tf.int32), replica_id()):
             seed = tf.random.experimental.stateless_fold_in(seed, number)
         measures, gradients = self._over_micro_batches(batch, sums, seed)
         connected = [gradient is not None for gradient in gradients]
-        reduced = iter(total([gradient for gradient in gradients if gradient is not None]))
+        reduced = iter(all_reduce_sum([gradient for gradient in gradients if gradient is not None]))
         gradients = self.scale.removed([next(reduced) if known else None for known in connected])
         rate = self.optimizer.learning_rate()
         norm = self.optimizer.apply(gradients)
@@ -82,8 +82,8 @@ class Learner:
         counts = {"tokens": tf.reduce_sum(tf.cast(batch["lengths"], tf.float32))}
         for stops in wish:  # one where processes train together, else none
             counts["stops"] = tf.identity(stops)  # a tensor of this replica: only such can be summed
-        numbers = {"gradient_norm": norm, "diverged": diverged, "learning_rate": rate, **total(counts)}
-        return {"measures": total(measures), **numbers}
+        numbers = {"gradient_norm": norm, "diverged": diverged, "learning_rate": rate, **all_reduce_sum(counts)}
+        return {"measures": all_reduce_sum(measures), **numbers}
 
     def _over_micro_batches(self, batch, sums, seed):
         parts = self.config.num_accumulation_steps
@@ -112,10 +112,10 @@ class Learner:
     def _forward_backward(self, batch, sums, seed):
         """Measures as [sum, sum of weights], and dense gradients (None where the loss does not depend on a weight)."""
         if not self.static:
-            return self._learned(trimmed(batch), sums, seed)
+            return self._learned(pack_dynamic(batch), sums, seed)
         if not self.config.packed_rows or "lengths" not in batch:
             return self._learned(batch, sums, seed)
-        packed, fits = in_fixed_rows(batch, self.config.packed_rows)
+        packed, fits = pack_static(batch, self.config.packed_rows)
         return tf.cond(fits, lambda: self._learned(packed, sums, seed), lambda: self._learned(batch, sums, seed))
 
     def _learned(self, batch, sums, seed):
@@ -129,14 +129,14 @@ class Learner:
         return measures, [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
 
 
-def recompute(encoder):
+def enable_gradient_checkpointing(encoder):
     """Makes an encoder keep less for its backward pass; UserError if it is one without layers to do it in."""
     if not hasattr(encoder, "recomputes"):
         raise UserError(f"recompute is for BERT's layers, and encoder={encoder.config.encoder} has none: leave it out.")
     encoder.recomputes = True
 
 
-def compiles(jit_compile):
+def should_jit(jit_compile):
     """Whether forward and backward pass are compiled by XLA: "auto" where there is a GPU, as on a CPU it is slower."""
     return jit_compile == "true" or (jit_compile == "auto" and bool(tf.config.list_physical_devices("GPU")))
 
@@ -150,7 +150,7 @@ def loss_of(task, measures, sums):
     return tf.add_n(terms)
 
 
-def means_of(task, measures):
+def averages(task, measures):
     """{measure: mean} and the "loss" of measures that were summed over a whole global batch, or over many."""
     values = {name: float(summed / max(weight, 1e-12)) for name, (summed, weight) in measures.items()}
     loss = sum(objective.factor * values[name] for name, objective in task.objectives.items())

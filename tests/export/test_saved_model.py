@@ -27,7 +27,7 @@ from bert_tf.model import weights
 from bert_tf.tasks.pretraining import mask_filling
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute
-from bert_tf.training.train_step import Learner
+from bert_tf.training.train_step import TrainStep
 
 PAIRS = {"text_a": ["the fox", "", "a " * 30], "text_b": ["ran.", "sat", "the dog"]}
 EXAMPLES = {"serving_default": {"text": TEXTS}, "next_sentence": PAIRS}
@@ -45,7 +45,7 @@ def trained():
     config = TrainConfig(train_batch_size=4, learning_rate=0.01, num_train_steps=10, num_warmup_steps=0)
     with strategy.scope():
         model, before = tiny.pretrainer(dtype="mixed_bfloat16")
-        learner = Learner(tiny.task(), model, config, strategy)
+        learner = TrainStep(tiny.task(), model, config, strategy)
     learner.step(tiny.tensors(tiny.batch()))
     assert not np.array_equal(weights.named(model)["encoder/pooler/kernel"].value, before["encoder/pooler/kernel"])
     return model

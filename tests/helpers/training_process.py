@@ -33,7 +33,7 @@ from bert_tf.model import weights  # noqa: E402
 from bert_tf.training import distribute  # noqa: E402
 from bert_tf.training.loop import train  # noqa: E402
 from bert_tf.training.run_directory import RunFolder  # noqa: E402
-from bert_tf.training.train_step import Learner  # noqa: E402
+from bert_tf.training.train_step import TrainStep  # noqa: E402
 
 
 def signalling(step, number, original):
@@ -50,9 +50,9 @@ def signalling(step, number, original):
 
 strategy = distribute.create_strategy(options.strategy, num_logical_devices=options.replicas)
 if options.kill_at:
-    Learner.step = signalling(options.kill_at, signal.SIGKILL, Learner.step)
+    TrainStep.step = signalling(options.kill_at, signal.SIGKILL, TrainStep.step)
 if options.stop_at:
-    Learner.step = signalling(options.stop_at, signal.SIGTERM, Learner.step)
+    TrainStep.step = signalling(options.stop_at, signal.SIGTERM, TrainStep.step)
 keras.utils.set_random_seed(5)
 config = dataclasses.replace(
     tiny.CONFIG, hidden_dropout_prob=options.dropout, attention_probs_dropout_prob=options.dropout

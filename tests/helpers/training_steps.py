@@ -5,7 +5,7 @@ import tiny
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.training import distribute
-from bert_tf.training.train_step import Learner
+from bert_tf.training.train_step import TrainStep
 
 CONFIG = TrainConfig(train_batch_size=4, learning_rate=0.05, num_train_steps=100, num_warmup_steps=0)
 
@@ -14,7 +14,7 @@ def learner(config=CONFIG, replicas=1, model_config=tiny.CONFIG, task=None, **op
     strategy = distribute.create_strategy("auto", num_logical_devices=replicas)
     with strategy.scope():
         model = tiny.pretrainer(model_config, **options)[0]
-        return Learner(task or tiny.task(), model, config, strategy)
+        return TrainStep(task or tiny.task(), model, config, strategy)
 
 
 def passes(ours, **options):
@@ -22,6 +22,6 @@ def passes(ours, **options):
 
     def learned(batch):
         sums = {name: tf.reduce_sum(w) for name, w in ours.task.weights(batch).items()}
-        return Learner._forward_backward(ours, batch, sums, tf.constant([1, 2]))[1]
+        return TrainStep._forward_backward(ours, batch, sums, tf.constant([1, 2]))[1]
 
     return tf.function(learned, autograph=False, **options)

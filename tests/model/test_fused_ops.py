@@ -87,9 +87,9 @@ def test_what_is_dropped_out_has_no_gradient_and_the_rest_is_larger(width, kind)
     lanes = tf.constant(DRAWS.integers(0, fused_ops.LANE, [65, width]), tf.uint16)
     factor = (lanes.numpy() >= 0.25 * fused_ops.LANE) / 0.75
     expected = value_and_gradients(lambda x, onto: x * factor + onto, [tf.cast(x, tf.float32) for x in (rounded, onto)])
-    found = value_and_gradients(lambda x, onto: fused_ops.dropped(x, lanes, 0.25, onto, width=width), [rounded, onto])
+    found = value_and_gradients(lambda x, onto: fused_ops.dropout(x, lanes, 0.25, onto, width=width), [rounded, onto])
     assert_near(found, expected, kind)
-    alone = fused_ops.dropped(rounded, lanes, 0.25, width=width)
+    alone = fused_ops.dropout(rounded, lanes, 0.25, width=width)
     assert_near([alone], [tf.cast(rounded, tf.float32) * factor], kind)
     assert not np.any(tf.cast(alone, tf.float32).numpy()[factor == 0])
 
@@ -108,9 +108,9 @@ def test_tokens_whose_number_is_known_are_normalised_alike(kind, has_onednn, mon
     weights = [tf.constant(GAMMA), tf.constant(BETA)]
     x = tf.cast(tf.constant(X), kind)
     any_number = tf.function(
-        lambda x: fused_ops.normalise(x, *weights, 1e-6), input_signature=[tf.TensorSpec([None, 400], kind)]
+        lambda x: fused_ops.normalize(x, *weights, 1e-6), input_signature=[tf.TensorSpec([None, 400], kind)]
     )
-    assert_near([any_number(x)], [fused_ops.normalise(x, *weights, 1e-6)], kind)
+    assert_near([any_number(x)], [fused_ops.normalize(x, *weights, 1e-6)], kind)
     assert any_number(x[:0]).shape == (0, 400)
 
 

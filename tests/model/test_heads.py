@@ -12,7 +12,7 @@ import tiny
 from bert_tf.errors import UserError
 from bert_tf.model import weights
 from bert_tf.model.heads import SpanFinder, TokenClassifier
-from bert_tf.model.layers import lanes
+from bert_tf.model.layers import random_lanes
 
 
 @pytest.mark.parametrize("activation", ["gelu_erf", "gelu_tanh", "relu"])
@@ -99,13 +99,13 @@ def test_dropout_keeps_the_mean_and_layers_drop_different_places():
 
 
 def test_two_lanes_of_every_word_of_random_bits_are_alike_and_independent():
-    drawn = lanes(tf.zeros([401, 501]), tf.constant([1, 2])).numpy()
+    drawn = random_lanes(tf.zeros([401, 501]), tf.constant([1, 2])).numpy()
     assert drawn.dtype == np.uint16 and drawn.shape == (401, 501)
     pairs = drawn.reshape(-1)[: 2 * (drawn.size // 2)].reshape(-1, 2) / 65535
     np.testing.assert_allclose(pairs.mean(0), 0.5, atol=0.005)
     np.testing.assert_allclose(pairs.std(0), 12**-0.5, atol=0.005)
     assert abs(np.corrcoef(pairs.T)[0, 1]) < 0.01
-    inside = tf.function(lambda x: lanes(x, tf.constant([1, 2])), input_signature=[tf.TensorSpec([None, 501])])
+    inside = tf.function(lambda x: random_lanes(x, tf.constant([1, 2])), input_signature=[tf.TensorSpec([None, 501])])
     np.testing.assert_array_equal(inside(tf.zeros([401, 501])), drawn)
 
 

@@ -8,8 +8,8 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.model import heads, weights
-from bert_tf.model.encoder import trimmed
-from bert_tf.model.sequence_packing import Packing, filled_up, fitted, width_for
+from bert_tf.model.encoder import pack_dynamic
+from bert_tf.model.sequence_packing import Packing, choose_row_width, first_fit_decreasing, round_up_row_count
 
 LENGTHS = [3, 9, 0, 4, 2, 5, 3, 1]
 SLOTS = 12
@@ -28,7 +28,7 @@ def inputs_of(lengths, slots=SLOTS, seed=1):
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_the_longest_text_comes_first_and_each_into_the_first_row_with_room(compiled):
-    fit = tf.function(fitted) if compiled else fitted
+    fit = tf.function(first_fit_decreasing) if compiled else first_fit_decreasing
     starts, rows, fullest = fit(tf.constant(LENGTHS), tf.constant([9, 15]))
     # 9 | 5 4 | 3 3 2 1, and 9 5 1 | 4 3 3 2
     assert starts.numpy().tolist() == [[18, 0, 0, 14, 24, 9, 21, 26], [19, 0, 0, 15, 25, 9, 22, 14]]
@@ -49,23 +49,25 @@ def test_rows_hold_every_token_once_with_its_place_in_its_text():
 
 
 def test_rows_have_the_width_that_costs_least():
-    assert width_for(tf.constant([10] * 8)) == 10
-    assert width_for(tf.constant([10] * 4 + [2] * 4)) == 12
-    assert width_for(tf.constant([100] + [2] * 20)) == 140, "one row, no wider than what is in it"
-    assert width_for(tf.constant([250] * 5 + [10] * 3)) == 260, "not so wide that none of the long ones has company"
-    assert width_for(tf.constant([0, 0])) == 1
-    assert width_for(tf.constant([55] * 20 + [9] * 20)) == 64, "a multiple of 16 takes less time"
+    assert choose_row_width(tf.constant([10] * 8)) == 10
+    assert choose_row_width(tf.constant([10] * 4 + [2] * 4)) == 12
+    assert choose_row_width(tf.constant([100] + [2] * 20)) == 140, "one row, no wider than what is in it"
+    assert choose_row_width(tf.constant([250] * 5 + [10] * 3)) == 260, (
+        "not so wide that none of the long ones has company"
+    )
+    assert choose_row_width(tf.constant([0, 0])) == 1
+    assert choose_row_width(tf.constant([55] * 20 + [9] * 20)) == 64, "a multiple of 16 takes less time"
 
 
 def test_many_rows_are_filled_up_to_whole_blocks_where_that_takes_few():
-    assert [int(filled_up(rows, 64)) for rows in (3, 50, 51)] == [3, 50, 52]
-    assert [int(filled_up(rows, 48)) for rows in (66, 121)] == [66, 128]
-    assert [int(filled_up(9, width)) for width in (288, 308)] == [9, 9], "twelve would be a third more"
+    assert [int(round_up_row_count(rows, 64)) for rows in (3, 50, 51)] == [3, 50, 52]
+    assert [int(round_up_row_count(rows, 48)) for rows in (66, 121)] == [66, 128]
+    assert [int(round_up_row_count(9, width)) for width in (288, 308)] == [9, 9], "twelve would be a third more"
 
 
 def test_packing_leaves_out_most_of_the_padding_of_short_texts_beside_a_long_one():
     lengths = tf.constant(np.random.default_rng(0).integers(3, 20, 31).tolist() + [60])
-    packing = Packing.of(lengths, 64, width_for(lengths))
+    packing = Packing.of(lengths, 64, choose_row_width(lengths))
     slots, used = tf.size(packing.sources).numpy(), tf.reduce_sum(lengths).numpy()
     assert used <= slots < 1.15 * used
     assert used < 0.3 * 32 * 60  # of the slots when padded to the longest
@@ -82,7 +84,7 @@ def test_packed_texts_are_encoded_as_padded_ones(compiled):
     encoder = model_of(lambda config: heads.Classifier(config, 2)).encoder
     encode = lambda inputs: encoder(inputs, return_hidden_states=True)  # noqa: E731
     padded = inputs_of(LENGTHS)
-    packed = trimmed(padded)
+    packed = pack_dynamic(padded)
     assert packed["row_width"] == 9 and packed["token_ids"].shape == [8, 9]
     given, expected = (tf.function(encode) if compiled else encode)(packed), encode(padded)
     used = np.arange(9) < np.array(LENGTHS)[:, None]
@@ -103,7 +105,7 @@ def test_tokens_that_are_asked_for_by_their_places_are_the_same_and_the_rest_is_
     widths = []
     last = encoder.layers[-1].feed_forward.expand
     before, last.call = last.call, lambda x, **given: widths.append(x.shape[0]) or before(x, **given)
-    given = encoder(trimmed(inputs) if packs else inputs, places=tf.constant([[1, 2], [8, 0], [3, 3], [1, 1]]))
+    given = encoder(pack_dynamic(inputs) if packs else inputs, places=tf.constant([[1, 2], [8, 0], [3, 3], [1, 1]]))
     assert widths == [4 * 3]
     wanted = expected["tokens"].numpy()[np.arange(4)[:, None], [[1, 2], [8, 0], [3, 3], [1, 1]]]
     np.testing.assert_allclose(given["tokens_at"], wanted, atol=1e-5)
@@ -159,7 +161,7 @@ def test_loss_and_gradients_of_packed_texts_are_those_of_padded_ones(make, loss)
         return value, [tf.convert_to_tensor(x) for x in tape.gradient(value, trained) if x is not None]
 
     padded = inputs_of(LENGTHS)
-    (given, gradients), (expected, plain) = tf.function(learned)(trimmed(padded)), learned(padded)
+    (given, gradients), (expected, plain) = tf.function(learned)(pack_dynamic(padded)), learned(padded)
     np.testing.assert_allclose(given, expected, rtol=1e-5)
     assert len(gradients) == len(plain) > 20
     for ours, theirs in zip(gradients, plain, strict=True):

@@ -28,7 +28,7 @@ def test_a_demonstration_starts_from_what_the_flag_says_or_else_from_what_is_the
     (tmp_path / "runs" / "pretraining").mkdir(parents=True)
     (tmp_path / "runs" / "pretraining" / "vocab.txt").touch()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(flags, "given", lambda name: is_given and name == "init_checkpoint")
+    monkeypatch.setattr(flags, "is_given", lambda name: is_given and name == "init_checkpoint")
     monkeypatch.setattr(RunFolder, "last_step", lambda self: step)
     assert initialization.demonstration({"vocab_size": 9}, "Which?", "runs/x") == expected
     told = capsys.readouterr().out

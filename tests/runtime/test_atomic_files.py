@@ -12,7 +12,7 @@ from bert_tf.runtime import atomic_files
 def test_a_file_keeps_what_it_held_until_all_of_the_new_is_written(tmp_path, shared):
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with atomic_files.beside(path, shared=shared) as partial:
+    with atomic_files.atomic_write(path, shared=shared) as partial:
         with open(partial, "w") as file:
             file.write("new")
         assert path.read_text() == "old" and os.path.dirname(partial) == str(tmp_path)
@@ -34,7 +34,7 @@ def test_nothing_is_left_of_a_file_whose_writing_fails(tmp_path, error):
 
 def test_a_file_can_be_written_in_another_folder_first(tmp_path):
     (tmp_path / "work").mkdir()
-    with atomic_files.beside(tmp_path / "a.txt", folder=tmp_path / "work") as partial:
+    with atomic_files.atomic_write(tmp_path / "a.txt", folder=tmp_path / "work") as partial:
         assert os.path.dirname(partial) == str(tmp_path / "work")
         with open(partial, "w") as file:
             file.write("all")

@@ -15,7 +15,7 @@ from bert_tf.errors import UserError
 from bert_tf.model.heads import Classifier
 from bert_tf.runtime import process
 from bert_tf.training.distribute import create_strategy
-from bert_tf.training.train_step import Learner
+from bert_tf.training.train_step import TrainStep
 
 ANSWERING = """
 import json, os, sys
@@ -63,11 +63,11 @@ def test_two_models_in_a_process_that_only_answers_are_asked_in_turn_and_answer_
 
 def test_a_process_that_uses_tensorflow_already_stays_as_it_is(monkeypatch):
     monkeypatch.delenv(process.FROZEN, raising=False)
-    process.only_answers()
+    process.assume_frozen_weights()
     assert process.FROZEN not in os.environ
 
 
 def test_a_process_whose_weights_do_not_change_cannot_train(monkeypatch):
     monkeypatch.setenv(process.FROZEN, "1")
     with pytest.raises(UserError, match="FROZEN_WEIGHTS=1 is set, with which a process cannot train: unset it"):
-        Learner(None, None, TrainConfig(train_batch_size=2, num_train_steps=1), create_strategy("one_device"))
+        TrainStep(None, None, TrainConfig(train_batch_size=2, num_train_steps=1), create_strategy("one_device"))

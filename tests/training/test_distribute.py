@@ -8,7 +8,14 @@ import tensorflow as tf
 
 from bert_tf.errors import UserError
 from bert_tf.training import distribute
-from bert_tf.training.distribute import create_strategy, is_chief, on_first_replica, replica_number, share_out, total
+from bert_tf.training.distribute import (
+    all_reduce_sum,
+    create_strategy,
+    is_chief,
+    on_first_replica,
+    replica_id,
+    shard_batch,
+)
 
 
 @pytest.fixture
@@ -79,7 +86,7 @@ def test_a_tf_config_that_is_no_description_of_a_cluster_is_refused(monkeypatch,
 
 def test_each_replica_gets_its_slice_in_order(two_replicas):
     batch = {"ids": tf.reshape(tf.range(12), [6, 2]), "nested": {"weights": tf.range(6.0)}}
-    shared = share_out(two_replicas, batch)
+    shared = shard_batch(two_replicas, batch)
     slices = [two_replicas.experimental_local_results(shared[name]) for name in ("ids",)][0]
     np.testing.assert_array_equal(slices[0], [[0, 1], [2, 3], [4, 5]])
     np.testing.assert_array_equal(slices[1], [[6, 7], [8, 9], [10, 11]])
@@ -89,19 +96,19 @@ def test_each_replica_gets_its_slice_in_order(two_replicas):
 
 def test_one_replica_gets_the_batch_as_it_is():
     batch = {"ids": tf.range(3)}
-    assert share_out(create_strategy("one_device"), batch) is batch
+    assert shard_batch(create_strategy("one_device"), batch) is batch
 
 
 def test_a_batch_that_replicas_cannot_share_equally_is_refused_and_not_cut(two_replicas):
     with pytest.raises(UserError, match="5 rows cannot be shared out among 2 replicas"):
-        share_out(two_replicas, {"ids": tf.range(5)})
+        shard_batch(two_replicas, {"ids": tf.range(5)})
 
 
 def test_replicas_are_numbered_and_sum_what_they_have(two_replicas):
     def on_replica(values):
-        return replica_number(), total({"sum": tf.reduce_sum(values)})
+        return replica_id(), all_reduce_sum({"sum": tf.reduce_sum(values)})
 
-    numbers, sums = two_replicas.run(tf.function(on_replica), args=(share_out(two_replicas, tf.range(4.0)),))
+    numbers, sums = two_replicas.run(tf.function(on_replica), args=(shard_batch(two_replicas, tf.range(4.0)),))
     assert [int(number) for number in two_replicas.experimental_local_results(numbers)] == [0, 1]
     assert float(on_first_replica(two_replicas, sums)["sum"]) == 6.0
 

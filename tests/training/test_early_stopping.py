@@ -22,7 +22,7 @@ from bert_tf.training import distribute
 from bert_tf.training.early_stopping import BestWeights, Evaluations, is_due
 from bert_tf.training.loop import Evaluator, train
 from bert_tf.training.run_directory import RunFolder, read_json
-from bert_tf.training.train_step import Learner
+from bert_tf.training.train_step import TrainStep
 
 CONFIG = FineTuningConfig(
     train_batch_size=4,
@@ -104,7 +104,7 @@ def test_how_often_it_saves_may_change_unless_what_is_evaluated_then_decides(tmp
 def scripted(monkeypatch):
     """Evaluations that answer SCORES, by the number of steps of the learner that was made last."""
     learners = []
-    made, called = Learner.__init__, Evaluator.__call__
+    made, called = TrainStep.__init__, Evaluator.__call__
 
     def remember(self, *arguments):
         made(self, *arguments)
@@ -113,7 +113,7 @@ def scripted(monkeypatch):
     def answer(self):
         return {**called(self), "score": SCORES[int(learners[-1].optimizer.step.numpy())]}
 
-    monkeypatch.setattr(Learner, "__init__", remember)
+    monkeypatch.setattr(TrainStep, "__init__", remember)
     monkeypatch.setattr(Evaluator, "__call__", answer)
 
 
@@ -200,7 +200,7 @@ class Killed(BaseException):
 
 def after_step(number, action):
     """Learner.step that does something after so many steps."""
-    step = Learner.step
+    step = TrainStep.step
 
     def wrapped(self, batch, **options):
         result = step(self, batch, **options)
@@ -228,7 +228,7 @@ def test_a_run_that_was_killed_stops_at_the_same_step_with_the_same_weights(
     options = {"early_stop_patience": 2, "keep_best": True}
     expected = WHOLE.get("run") or WHOLE.setdefault("run", run(tmp_path / "whole", **options))
     with monkeypatch.context() as changed, pytest.raises(error):
-        changed.setattr(Learner, "step", after_step(at, action))
+        changed.setattr(TrainStep, "step", after_step(at, action))
         run(tmp_path / "killed", **options)
     given = run(tmp_path / "killed", **options)
     assert given[0] == expected[0] == 4

@@ -9,7 +9,7 @@ import tiny
 from training_steps import CONFIG, learner, passes
 
 from bert_tf.model import heads, weights
-from bert_tf.model.encoder import in_fixed_rows
+from bert_tf.model.encoder import pack_static
 
 LENGTHS = [3, 9, 0, 4, 2, 5, 3, 1]  # in rows of twelve: 9 3, 5 4 3, 2 1
 HEADS = {
@@ -36,7 +36,7 @@ def test_texts_in_a_fixed_number_of_rows_are_answered_as_padded_ones_under_xla(h
     expected, rows = model(inputs), []
     first = model.encoder.layers[0]
     plain, first.call = first.call, lambda x, layout, read: rows.append(layout.rows) or plain(x, layout=layout)
-    packed = tf.function(lambda: (told := in_fixed_rows(inputs, 3)) and (model(told[0]), told[1]), jit_compile=True)
+    packed = tf.function(lambda: (told := pack_static(inputs, 3)) and (model(told[0]), told[1]), jit_compile=True)
     given, fits = packed()
     assert fits and rows == [3]
     has_text = np.array(LENGTHS) > 0
@@ -59,7 +59,7 @@ def test_a_step_on_a_fixed_number_of_rows_equals_a_plain_one_for_batches_that_fi
     packed = passes(learner(dataclasses.replace(known, packed_rows=2), task=task), jit_compile=True)
     for lengths, fits in [([5, 7, 6, 6], True), ([12, 12, 11, 9], False), ([7, 7, 5, 5], True)]:
         batch = batch_of(lengths)
-        assert bool(in_fixed_rows(batch, 2)[1]) == fits
+        assert bool(pack_static(batch, 2)[1]) == fits
         given, expected = packed(batch), plain(batch)
         assert [x is None for x in given] == [x is None for x in expected] and any(x is None for x in expected)
         for ours, theirs in zip(given, expected, strict=True):

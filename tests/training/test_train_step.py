@@ -13,7 +13,7 @@ from training_steps import CONFIG, learner, passes
 from bert_tf.errors import UserError
 from bert_tf.model import weights, xla_rowwise
 from bert_tf.training import train_step as learners
-from bert_tf.training.train_step import LossScale, means_of
+from bert_tf.training.train_step import LossScale, averages
 
 
 def values_of(learner):
@@ -44,7 +44,7 @@ def test_three_steps_equal_the_oracle_in_losses_norms_and_weights(compiles, monk
         rate = oracle_optimizer.learning_rate(number, peak=0.05, num_train_steps=100, num_warmup_steps=0)
         arrays, state = oracle_optimizer.adam_weight_decay(arrays, clipped, state, learning_rate=rate)
         result = ours.step(tiny.tensors(batch))
-        means = means_of(ours.task, {name: value.numpy() for name, value in result["measures"].items()})
+        means = averages(ours.task, {name: value.numpy() for name, value in result["measures"].items()})
         for name in ("masked_lm_loss", "next_sentence_loss", "loss"):
             assert means[name] == pytest.approx(losses[name], rel=1e-5), f"{name} of step {number}"
         assert float(result["gradient_norm"]) == pytest.approx(norm, rel=1e-5)

@@ -31,7 +31,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    process.only_answers()
+    process.assume_frozen_weights()
     folder = loaded_model.find(arguments.model)
     if arguments.batch_size < 1:
         raise UserError(f"batch_size is {arguments.batch_size}; expected 1 or more.")

@@ -66,7 +66,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    process.only_answers()
+    process.assume_frozen_weights()
     check(arguments)
     checkpoint = completed(formats.read(arguments.source), arguments)
     choice = chosen(arguments, checkpoint)

@@ -46,7 +46,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    process.only_answers()
+    process.assume_frozen_weights()
     folder = loaded_model.find(arguments.export)
     check(arguments)
     export = loaded_model.Export(folder)

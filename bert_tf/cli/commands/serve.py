@@ -30,7 +30,7 @@ def add_arguments(parser):
 
 
 def run(arguments):
-    process.only_answers()
+    process.assume_frozen_weights()
     wanted = named(arguments.exports, arguments.name)
     for path in wanted.values():
         loaded_model.find(path)

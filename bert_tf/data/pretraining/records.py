@@ -272,7 +272,7 @@ def _finish(folder, wanted, jobs, ready):
                 f"{name} has no text that the vocabulary can cut into pieces: start in another folder with other text."
             )
     counts = sum(np.load(Path(job.statistics).with_suffix(".counts.npy")) for job in jobs["train"])
-    with atomic_files.beside(folder / COUNTS, shared=True) as partial, open(partial, "wb") as file:
+    with atomic_files.atomic_write(folder / COUNTS, shared=True) as partial, open(partial, "wb") as file:
         np.save(file, counts)
     warnings = warnings_about(statistics, ready, nsp=wanted["nsp"])
     manifest = {"wanted": wanted, "shards": shards, "statistics": statistics, "warnings": warnings}

@@ -64,7 +64,7 @@ def write_shard(job):
     statistics |= write_records(documents, rows, job)
     place = Path(job.statistics)
     for name, array in ((".counts.npy", counts), (".hashes.npy", hashes)):
-        with atomic_files.beside(place.with_suffix(name), shared=True) as partial, open(partial, "wb") as file:
+        with atomic_files.atomic_write(place.with_suffix(name), shared=True) as partial, open(partial, "wb") as file:
             np.save(file, array)
     atomic_files.write_lines(place, [json.dumps(statistics)], shared=True)
     return statistics
@@ -145,7 +145,7 @@ def _starts(lengths):
 
 
 def sentence_hashes(ids, lengths):
-    """ids int32 [n] of sentences of these lengths (all above 0) -> uint64 [s]; equal sentences have equal hashes."""
+    """Ids int32 [n] of sentences of these lengths (all above 0) -> uint64 [s]; equal sentences have equal hashes."""
     if not len(lengths):
         return np.zeros(0, UINT)
     starts = np.cumsum(lengths) - lengths
@@ -168,7 +168,7 @@ def write_records(documents, rows, job):
     tokenizer, _ = _tokenizer(job.vocab_file, job.lower_case)
     ids, cls, sep = documents.ids, [tokenizer.cls_id], [tokenizer.sep_id]
     total = 0
-    with atomic_files.beside(job.shard, shared=True, folder=os.path.dirname(job.statistics)) as temporary:
+    with atomic_files.atomic_write(job.shard, shared=True, folder=os.path.dirname(job.statistics)) as temporary:
         with tf.io.TFRecordWriter(temporary, options="GZIP" if job.shard.endswith(".gz") else None) as writer:
             for place, (start, end, second, second_end, random_next) in enumerate(rows.tolist()):
                 token_ids = cls + ids[start:end].tolist() + sep

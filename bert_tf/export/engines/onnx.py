@@ -34,7 +34,7 @@ def write(saved_model, folder, *, quantize, samples):
 
 
 def _divide_before_erf(graph):
-    """x * 0.7071 to x / 1.4142, as ONNX Runtime knows a GELU by; it was that, before TensorFlow's own optimizer."""
+    """X * 0.7071 to x / 1.4142, as ONNX Runtime knows a GELU by; it was that, before TensorFlow's own optimizer."""
     import numpy as np
     from onnx import numpy_helper
 

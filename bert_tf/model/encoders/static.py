@@ -6,7 +6,7 @@ B rows, T slots in a row, D hidden size.
 import keras
 import tensorflow as tf
 
-from bert_tf.model.layers import ConfiguredLayer, Layout
+from bert_tf.model.layers import BatchLayout, ConfiguredLayer
 
 
 class Table(ConfiguredLayer):
@@ -37,7 +37,7 @@ class Encoder(ConfiguredLayer):
     def layout(self, inputs, seed=None):
         """Says how the texts of `inputs` lie in their rows."""
         slots = tf.shape(inputs["token_ids"])[1]
-        return Layout.padded(inputs["lengths"], slots, heads=1, dtype=self.compute_dtype, seed=seed)
+        return BatchLayout.padded(inputs["lengths"], slots, heads=1, dtype=self.compute_dtype, seed=seed)
 
     def call(self, inputs, seed=None, places=None, return_hidden_states=False, return_attention=False):
         """As BertEncoder with one text a row; "pooled" is made of the mean over a text."""

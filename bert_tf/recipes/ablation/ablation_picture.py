@@ -30,7 +30,7 @@ def plot(found, path):
             for side in ("top", "right"):
                 axis.spines[side].set_visible(False)
         row[0].set_title(table["title"], loc="left", fontsize=9, fontweight="bold", x=-0.02, y=1.0, pad=16)
-    with atomic_files.beside(path) as partial:
+    with atomic_files.atomic_write(path) as partial:
         figure.savefig(partial, format="png", dpi=130)
     pyplot.close(figure)
     return f"look at {path}."

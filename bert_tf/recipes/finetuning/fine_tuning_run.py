@@ -50,7 +50,7 @@ def main(script):
     if options.do_train:
         sweep.expect_free(folder, several=len(runs) > 1)
     options = fine_tuning.with_what_was_trained(options, folder)
-    start = initialization.find(options, lower_case_given=flags.given("do_lower_case"))
+    start = initialization.find(options, lower_case_given=flags.is_given("do_lower_case"))
     start_tensorflow()
     if options.export_attention:
         from bert_tf.export import attention_signature

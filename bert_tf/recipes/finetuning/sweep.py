@@ -266,7 +266,7 @@ def take_up(folder, name):
     from bert_tf.checkpoints import checkpoint_files, formats
 
     source = folder.file(name)
-    with atomic_files.beside(folder.file(WEIGHTS)) as partial:
+    with atomic_files.atomic_write(folder.file(WEIGHTS)) as partial:
         checkpoint_files.write_safetensors(partial, formats.read(source).weights, maker="bert_tf")
     for entry in sorted(set(os.listdir(source)) - OF_A_RUN):
         path, target = os.path.join(source, entry), folder.file(entry)

@@ -96,7 +96,7 @@ def batches(files, size, *, hides, fixed, slots, seed, training):
         own = pipeline.record_seeds(pairs.pop("record_ids"), seed=seed)
         return {**pairs, **hides(pairs, own if fixed or not training else seeds)}
 
-    return dataset.map(pipeline.as_written(masked), num_parallel_calls=2, deterministic=True).prefetch(2)
+    return dataset.map(pipeline.no_autograph(masked), num_parallel_calls=2, deterministic=True).prefetch(2)
 
 
 def _hidden(pairs, seeds, *, tokenizer, masking):

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UserError
 from bert_tf.model import weights
-from bert_tf.model.encoder import trimmed
+from bert_tf.model.encoder import pack_dynamic
 from bert_tf.model.heads import BertModel
 from bert_tf.tasks.embeddings import features
 from bert_tf.tasks.embeddings.feature_files import TextVectors
@@ -75,14 +75,14 @@ class Extractor:
         return (self._read_often if self._times_read > EAGER_BATCHES else self.rows_and_tokens)(*texts)
 
     def rows_and_tokens(self, first, second, is_pair):
-        """string [B], string [B], bool [B] -> as `feature_windows.rows_and_tokens`."""
+        """String [B], string [B], bool [B] -> as `feature_windows.rows_and_tokens`."""
         choice = self.choice
         limits = {"max_seq_length": choice.max_seq_length, "stride": choice.stride}
         return rows_and_tokens(self.tokenizer, first, second, is_pair, **limits)
 
     def states(self, rows):
         """Rows -> what is taken of every slot: float32 [W, S, K, E]; of "pooled" that of [CLS] only."""
-        encoded = self.model.encoder(trimmed(rows), return_hidden_states=True)
+        encoded = self.model.encoder(pack_dynamic(rows), return_hidden_states=True)
         if self.choice.unit == "sentence" and self.choice.pooling == "pooled":
             vectors = tf.cast(encoded["pooled"], tf.float32)[:, None, None, :]  # [W, 1, 1, D]
         else:
@@ -150,7 +150,7 @@ class Extractor:
         return blocks[0] if len(blocks) == 1 else tf.concat(blocks, 0)
 
     def _begins_word(self, tokens):
-        """bool [M]: whether a token is the first of a word; where only spaces part words, one behind a gap."""
+        """Bool [M]: whether a token is the first of a word; where only spaces part words, one behind a gap."""
         ids, starts, ends = (tokens[name].values for name in ("ids", "starts", "ends"))
         begins = ~tf.gather(tf.constant(self.tokenizer.is_continuation), ids)
         return begins & (starts > tf.roll(ends, 1, 0)) if self.choice.words == "spaces" else begins

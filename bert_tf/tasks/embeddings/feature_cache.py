@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UserError
 from bert_tf.model import weights
-from bert_tf.model.encoder import trimmed
+from bert_tf.model.encoder import pack_dynamic
 from bert_tf.runtime import atomic_files
 from bert_tf.runtime.progress import progress
 from bert_tf.tasks.embeddings import features
@@ -42,7 +42,7 @@ def word_vectors(split, model, tokenizer, windows, choice, path):
     if array is None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         atomic_files.write_json(f"{path}.json", about, shared=True)
-        with atomic_files.beside(f"{path}.npy", shared=True) as partial:  # two runs may make the same vectors at once
+        with atomic_files.atomic_write(f"{path}.npy", shared=True) as partial:  # two runs may make the same vectors
             _make(split, model, tokenizer, windows, choice, partial)
         array = _kept(f"{path}.npy")
     return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
@@ -90,7 +90,9 @@ def _make(split, model, tokenizer, windows, choice, path):
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)] * 2, autograph=False)
     def states(firsts, sizes):
         rows = windows.rows(tokenizer, ids, firsts, sizes)
-        return features.layer_vectors(model.encoder(trimmed(rows), return_hidden_states=True)["hidden_states"], choice)
+        return features.layer_vectors(
+            model.encoder(pack_dynamic(rows), return_hidden_states=True)["hidden_states"], choice
+        )
 
     with progress("vectors of words", len(order)) as report:
         for first in range(0, len(order), ROWS_AT_ONCE):

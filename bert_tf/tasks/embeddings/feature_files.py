@@ -67,7 +67,10 @@ def expect_writable(path, *, overwrite=False, kind=None):
 @contextlib.contextmanager
 def writer(path, shape, kind=None):
     """Yields `add(number, text_vectors, id)`; the file appears at the end, and not at all if something fails."""
-    with atomic_files.beside(path, shared=True) as partial, _writers()[kind_of(path, kind)](partial, shape) as add:
+    with (
+        atomic_files.atomic_write(path, shared=True) as partial,
+        _writers()[kind_of(path, kind)](partial, shape) as add,
+    ):
         yield add
 
 

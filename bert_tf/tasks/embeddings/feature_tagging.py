@@ -138,7 +138,7 @@ def batches(split, vectors, size, *, seed=None):
         return {name: tf.ensure_shape(x, [size, *x.shape[1:]]) for name, x in batch.items()}
 
     dataset = pipeline.row_numbers(count, size, seed=seed)
-    return dataset.map(pipeline.as_written(made), num_parallel_calls=2, deterministic=True).prefetch(1)
+    return dataset.map(pipeline.no_autograph(made), num_parallel_calls=2, deterministic=True).prefetch(1)
 
 
 def kept_answers(outputs, batch):

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_tf.data import pipeline
 from bert_tf.model import heads
-from bert_tf.model.encoder import trimmed
+from bert_tf.model.encoder import pack_dynamic
 from bert_tf.tasks.question_answering import original_alignment, squad_scores
 from bert_tf.tasks.question_answering.question_splits import AT_ONCE, Split, described, statistics
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
@@ -128,7 +128,8 @@ def _in_use(logits, lengths):
 
 def kept_answers(outputs, batch, *, windows, search):
     """The candidates of each window (see Search.candidates) and its "row_numbers", all float32: enough for characters
-    of a context below 16 million."""
+    of a context below 16 million.
+    """
     rows = _trimmed_rows(batch, outputs)
     found = search.candidates(outputs["start_logits"], outputs["end_logits"], rows, windows)
     return {name: tf.cast(x, tf.float32) for name, x in {**found, "row_numbers": batch["row_numbers"]}.items()}
@@ -224,7 +225,8 @@ def _scores_of(source, search, answers, split):
 
 def realigned(split, told, task):
     """The same answers cut out of the texts as the original does, see tasks.question_answering.original_alignment; for
-    parity."""
+    parity.
+    """
     return [_realigned(question, one, task.tokenizer) for question, one in zip(split.questions, told, strict=False)]
 
 
@@ -267,7 +269,7 @@ def serve(model, tokenizer, *, windows, search):
 
 
 def _candidates(model, windows, search, rows):
-    outputs = model(trimmed(rows))
+    outputs = model(pack_dynamic(rows))
     rows = _trimmed_rows(rows, outputs)
     return search.candidates(outputs["start_logits"], outputs["end_logits"], rows, windows)
 

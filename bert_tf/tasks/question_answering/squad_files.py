@@ -16,7 +16,8 @@ PREDICTIONS, N_BEST, NULL_ODDS = "predictions.json", "nbest_predictions.json", "
 
 def write(folder, questions, told):
     """Writes predictions.json {id: text}, nbest_predictions.json {id: [answers]} and, where null may be an answer,
-    null_odds.json {id: null score minus the best other}. The n best have their places in the context too."""
+    null_odds.json {id: null score minus the best other}. The n best have their places in the context too.
+    """
     pairs = list(zip(questions, told, strict=True))
     contents = {
         PREDICTIONS: {question.id: one["answer"]["text"] for question, one in pairs},

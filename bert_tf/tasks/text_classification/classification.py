@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from bert_tf.data import pipeline
 from bert_tf.errors import UserError
-from bert_tf.model.encoder import trimmed
+from bert_tf.model.encoder import pack_dynamic
 from bert_tf.tasks.task import Objective, ReportingTask
 from bert_tf.tasks.text_classification import predictions
 from bert_tf.tasks.text_classification.goals import Choice, Classes, Labels, Number
@@ -229,7 +229,8 @@ def details(goal, answers, split):
 
 def write_predictions(folder, split, rows, submissions):
     """Writes the rows of `predictions.described` as predictions.tsv and .jsonl, of several test sets with their names,
-    and what a leaderboard takes."""
+    and what a leaderboard takes.
+    """
     name = "predictions" if split == "test" else f"predictions_{split.removeprefix('test_')}"
     if split in submissions:
         predictions.write_submission(os.path.join(folder, "submission"), submissions[split], rows)
@@ -249,7 +250,7 @@ def serve(model, tokenizer, *, goal, texts, max_seq_length, windows=None):
     def answered(*given):  # string [B] or [B, C] each
         columns = [text if len(text.shape) == 2 else text[:, None] for text in given]
         inputs = goal.inputs(tokenizer, tf.concat(columns, 1), max_seq_length, windows)
-        answers = goal.answers(model(trimmed(inputs)))
+        answers = goal.answers(model(pack_dynamic(inputs)))
         return {**answers, **goal.served(answers)}
 
     specs = [tf.TensorSpec([None, *shape], tf.string, name) for name, shape in shapes.items()]

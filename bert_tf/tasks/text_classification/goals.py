@@ -61,7 +61,7 @@ class Classes:
         return (len(truth) / len(self.labels) / np.maximum(counts, 1))[truth].astype(np.float32)
 
     def inputs(self, tokenizer, texts, max_seq_length, windows=None):
-        """string [B, F] -> what `text.pack` makes of them, or `windows.pack_windows` where windows are wanted."""
+        """String [B, F] -> what `text.pack` makes of them, or `windows.pack_windows` where windows are wanted."""
         segments = tf.unstack(texts, axis=1)
         if windows is None:
             return pack(tokenizer, segments, max_seq_length)

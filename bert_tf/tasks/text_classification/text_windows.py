@@ -82,7 +82,7 @@ def _of_moving(moves, values):
 
 
 def piece_counts(tokenizer, texts):
-    """string [n, F] -> how many pieces each text has, int32 [n, F]."""
+    """String [n, F] -> how many pieces each text has, int32 [n, F]."""
     flat, found = texts.reshape(-1), []
     for start in range(0, len(flat), AT_ONCE):
         found.append(tokenizer(flat[start : start + AT_ONCE].tolist()).row_lengths().numpy())

@@ -33,7 +33,7 @@ def per_type(truth, guesses, *, is_plain=False):
 
 
 def _report(truth, guesses, is_plain):
-    """seqeval's table; {} where neither side has an entity, of which it makes an error."""
+    """Seqeval's table; {} where neither side has an entity, of which it makes an error."""
     from seqeval.metrics import classification_report
 
     if is_plain:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.model.encoder import trimmed
+from bert_tf.model.encoder import pack_dynamic
 from bert_tf.tasks.token_classification.tag_schemes import OUTSIDE
 from bert_tf.tasks.token_classification.tag_windows import pieces_of_words
 from bert_tf.text.characters import is_cjk
@@ -55,7 +55,6 @@ def serve(model, tokenizer, *, tag_set, windows, reading=PIECES):
     words(words string [B, W], rows filled up with "") -> "tags" string and "scores" float32 [B, W], of every word as
         predicting a file gives them; a word without a piece is O; "probabilities" float32 [B, W, C].
     """
-
     shares_of = functools.partial(_shares, model, tokenizer, tag_set, windows, reading)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")], autograph=False)
@@ -151,7 +150,7 @@ def _states(model, tokenizer, windows, reading, ids, bounds, words):
 
     def of_rows(first, end):
         here = slice(*tf.unstack(tf.searchsorted(numbers, [first, end])))
-        states = reading.states(model, trimmed({name: x[first:end] for name, x in rows.items()}))
+        states = reading.states(model, pack_dynamic({name: x[first:end] for name, x in rows.items()}))
         return tf.gather_nd(states, tf.stack([numbers[here] - first, slots[here]], -1))
 
     found = in_parts(of_rows, tf.shape(rows["lengths"])[0], shape)  # [M, *S]

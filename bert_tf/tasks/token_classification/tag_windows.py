@@ -87,6 +87,6 @@ class TagWindows:
 
 
 def pieces_of_words(tokenizer, words):
-    """string [N] -> ids int32 [P] of each word by itself, and how many pieces it has, int32 [N]."""
+    """String [N] -> ids int32 [P] of each word by itself, and how many pieces it has, int32 [N]."""
     ids = tokenizer(words)
     return ids.values, tf.cast(ids.row_lengths(), tf.int32)

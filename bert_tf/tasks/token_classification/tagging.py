@@ -116,7 +116,8 @@ def measures_of(outputs, batch):
 
 def kept_answers(outputs, batch, *, slots):
     """What is kept of a batch, float32: "guesses", the number of the best label of each slot, and "shares", its
-    probability, [B, slots], and "row_numbers"."""
+    probability, [B, slots], and "row_numbers".
+    """
     shares = tf.nn.softmax(outputs["logits"])
     behind = [[0, 0], [0, slots - tf.shape(shares)[1]]]
     kept = {"guesses": tf.cast(tf.argmax(shares, -1), tf.float32), "shares": tf.reduce_max(shares, -1)}
@@ -203,7 +204,8 @@ def told(answers, split):
 
 def write_predictions(folder, name, answers, split):
     """Writes `name`.jsonl, what was found in each sentence, and `name`.txt, the file with a column more: tags of the
-    scheme that it has itself. Returns sentences on it, and the scores where the truth is known."""
+    scheme that it has itself. Returns sentences on it, and the scores where the truth is known.
+    """
     name = "predictions" if name == "test" else f"predictions_{name}"
     rows, guesses = told(answers, split), of_words(answers, split)[0]
     predictions.write_rows(os.path.join(folder, f"{name}.jsonl"), rows)

@@ -16,7 +16,7 @@ from bert_tf.recipes.initialization import StartingPoint
 from bert_tf.runtime import memory_estimate
 from bert_tf.training import distribute
 from bert_tf.training.run_directory import RunFolder, read_json
-from bert_tf.training.train_step import Learner
+from bert_tf.training.train_step import TrainStep
 
 CONFIG = FineTuningConfig(train_batch_size=4, learning_rate=0.05, num_train_steps=9, num_warmup_steps=0)
 
@@ -39,7 +39,7 @@ def options(**changes):
 def learner(replicas=1, **changes):
     strategy = distribute.create_strategy("auto", num_logical_devices=replicas)
     with strategy.scope():
-        return Learner(tiny.task(), tiny.pretrainer()[0], dataclasses.replace(CONFIG, **changes), strategy)
+        return TrainStep(tiny.task(), tiny.pretrainer()[0], dataclasses.replace(CONFIG, **changes), strategy)
 
 
 def test_frozen_weights_stay_bitwise_have_no_slots_and_are_saved_all_the_same():

@@ -104,10 +104,9 @@ def test_tfrecords_hold_an_example_a_text(tmp_path):
 def test_a_file_appears_whole_or_not_at_all(kind, tmp_path):
     path = tmp_path / f"a.{kind}"
     path.write_text("before")
-    with pytest.raises(KeyboardInterrupt):
-        with feature_files.writer(str(path), TOKENS) as add:
-            add(0, TEXTS[0])
-            raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt), feature_files.writer(str(path), TOKENS) as add:
+        add(0, TEXTS[0])
+        raise KeyboardInterrupt
     assert os.listdir(tmp_path) == [path.name] and path.read_text() == "before"
 
 

@@ -24,7 +24,7 @@ from bert_tf.tasks.token_classification.tag_windows import TagWindows
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute
 from bert_tf.training.loop import Evaluator
-from bert_tf.training.train_step import Learner
+from bert_tf.training.train_step import TrainStep
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklm", *(f"##{letter}" for letter in "abcdefghijkl")]
 TOKENIZER = Tokenizer(PIECES)
@@ -135,7 +135,7 @@ def test_a_cache_that_can_hold_no_files_is_refused(tmp_path):
 def learner(task):
     strategy = distribute.create_strategy("one_device")
     tf.keras.utils.set_random_seed(1)
-    return Learner(task, model_of(task)[0], CONFIG, strategy)
+    return TrainStep(task, model_of(task)[0], CONFIG, strategy)
 
 
 def values_of(learner):

@@ -19,7 +19,7 @@ from bert_tf.tasks.question_answering.spans import Search
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute
 from bert_tf.training.loop import Evaluator
-from bert_tf.training.train_step import Learner
+from bert_tf.training.train_step import TrainStep
 
 WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
@@ -116,7 +116,7 @@ def test_steps_learn_the_answers_and_the_scores_say_so():
     strategy = distribute.create_strategy("one_device")
     with strategy.scope():
         model = model_of(task, strategy)
-        learner = Learner(task, model, config, strategy)
+        learner = TrainStep(task, model, config, strategy)
     evaluate = Evaluator(task, model, config, strategy)
     before = evaluate()
     for batch in task.train_batches(4, 2).take(130):

@@ -17,7 +17,7 @@ from bert_tf.tasks.text_classification import classification
 from bert_tf.tasks.text_classification.goals import Choice, Classes, Labels, Number
 from bert_tf.training import distribute
 from bert_tf.training.loop import Evaluator
-from bert_tf.training.train_step import Learner
+from bert_tf.training.train_step import TrainStep
 
 TOKENIZER = tiny.Words("the fox dog ran sat on a mat and cat red big".split())
 SMALL = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1)
@@ -143,7 +143,7 @@ def model_of(task, strategy=None):
 def test_forty_steps_learn_what_the_texts_show(kind):
     task, strategy = task_of(kind), distribute.create_strategy("one_device")
     model = model_of(task)
-    learner = Learner(task, model, CONFIG, strategy)
+    learner = TrainStep(task, model, CONFIG, strategy)
     evaluate = Evaluator(task, model, CONFIG, strategy)
     before = evaluate()
     for batch in task.train_batches(4, 3).take(40):

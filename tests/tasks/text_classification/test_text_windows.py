@@ -10,7 +10,7 @@ import tiny
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
-from bert_tf.model.encoder import trimmed
+from bert_tf.model.encoder import pack_dynamic
 from bert_tf.tasks.text_classification import classification
 from bert_tf.tasks.text_classification.goals import Choice, Classes, Labels, Number
 from bert_tf.tasks.text_classification.text_windows import Windows, describe, pack_windows, piece_counts
@@ -110,8 +110,8 @@ def test_the_vector_of_a_text_is_pooled_over_its_windows_and_rows_without_one_ar
     expected = vector @ model.classifier.kernel.numpy() + model.classifier.bias.numpy()
     assert batch["window_counts"].numpy().tolist() == [1, 1, 1, 4]
     np.testing.assert_allclose(output(model, batch)[3], expected, atol=1e-5)
-    np.testing.assert_allclose(output(model, trimmed(batch)), output(model, batch), atol=1e-5)
-    few = trimmed(inputs_of(goal, texts_of(1, length=2), most=6))
+    np.testing.assert_allclose(output(model, pack_dynamic(batch)), output(model, batch), atol=1e-5)
+    few = pack_dynamic(inputs_of(goal, texts_of(1, length=2), most=6))
     assert few["token_ids"].shape[-1] == 4 and few["row_width"] == 7  # two texts a row, windows without one in none
 
 
@@ -131,7 +131,7 @@ def test_gradients_of_windows_are_those_without_rows_that_no_text_has(pooling):
             loss = tf.reduce_sum(goal.loss(model(batch), tf.constant([0, 1, 2, 0])))
         return tape.gradient(loss, model.encoder.pooler.kernel.value).numpy()
 
-    np.testing.assert_allclose(gradient(batch), gradient(trimmed(batch)), atol=1e-5)
+    np.testing.assert_allclose(gradient(batch), gradient(pack_dynamic(batch)), atol=1e-5)
     assert np.abs(gradient(batch)).max() > 1e-3
 
 

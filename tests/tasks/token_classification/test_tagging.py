@@ -12,7 +12,7 @@ from bert_tf.tasks.token_classification import conll_files, tag_schemes, tagging
 from bert_tf.tasks.token_classification.tag_windows import TagWindows
 from bert_tf.training import distribute
 from bert_tf.training.loop import Evaluator
-from bert_tf.training.train_step import Learner
+from bert_tf.training.train_step import TrainStep
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_sixty_steps_learn_the_tags_and_the_scores_say_so(path):
     task, strategy = task_of(path), distribute.create_strategy("one_device")
     with strategy.scope():
         model = model_of(task, strategy)
-        learner = Learner(task, model, CONFIG, strategy)
+        learner = TrainStep(task, model, CONFIG, strategy)
     evaluate = Evaluator(task, model, CONFIG, strategy)
     before = evaluate()
     for batch in task.train_batches(4, 3).take(60):
