@@ -45,9 +45,7 @@ def test_help_names_the_commands_within_half_a_second_and_without_tensorflow():
         seconds.append(end.children_user + end.children_system - start.children_user - start.children_system)
     assert (done.returncode, done.stderr) == (0, "") and "convert   Rewrites a checkpoint" in done.stdout
     assert min(seconds) < 0.5
-    code = (
-        "import sys; from bert_tf import commands; commands.parser(); print({'tensorflow', 'keras'} & {*sys.modules})"
-    )
+    code = "import sys; from bert_tf.cli import main; main.parser(); print({'tensorflow', 'keras'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.stdout == "set()\n"
 

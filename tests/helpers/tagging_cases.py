@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import pytest
 import tiny
 
 from bert_tf.config.train_config import TrainConfig
@@ -68,13 +67,6 @@ Jo-Anna B-PER
 科 B-LOC
 技 I-LOC
 """
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    path = tmp_path_factory.mktemp("tagging") / "some.txt"
-    path.write_text(FILE)
-    return str(path)
 
 
 def task_of(path, *, context=False, length=12, stride=4):

@@ -30,7 +30,7 @@ def start(folder, *arguments, environment=None):
 
 
 def run(folder, *arguments):
-    done = warm.run("tests/training_process.py", folder, *arguments)
+    done = warm.run("tests/helpers/training_process.py", folder, *arguments)
     return done.returncode, done.stdout, done.stderr
 
 
