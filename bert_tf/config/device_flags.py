@@ -11,24 +11,26 @@ class DeviceFlags:
 
     precision: str = flag(
         "auto",
-        "Numbers to compute with; auto: bfloat16 where the hardware has it.",
+        "Compute precision; auto: bfloat16 where the hardware supports it.",
         ("auto", "float32", "bfloat16", "float16"),
     )
     jit_compile: str = flag(
         "auto", "Compile forward and backward pass with XLA; auto: on GPUs.", ("auto", "true", "false")
     )
     recompute: bool = flag(
-        False, "Compute layers again in the backward pass instead of keeping them; less memory, same result."
+        False,
+        "Gradient checkpointing: recompute layers in the backward pass instead of storing their activations; "
+        "less memory, same result.",
     )
     packed_rows: int = flag(
         0,
-        "Under XLA: rows of max_seq_length in which a micro-batch lies, several texts in a row; one that needs more is "
-        "padded. 0: a row for each text. Without XLA there are as many rows as needed.",
+        "Under XLA: rows of max_seq_length per micro-batch, with several texts packed into a row; a "
+        "micro-batch that does not fit is padded. 0: one text per row. Without XLA the number of rows is dynamic.",
     )
     distribution_strategy: str = flag(
-        "auto", "Where to train.", ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+        "auto", "tf.distribute strategy.", ("auto", "one_device", "mirrored", "multi_worker", "tpu")
     )
-    num_logical_devices: int = flag(1, "Cut the CPU into so many devices, to rehearse replicas.")
+    num_logical_devices: int = flag(1, "Split the CPU into N logical devices, to test data parallelism.")
     tpu_name: str = flag("", "Name or address of the TPU.")
 
 

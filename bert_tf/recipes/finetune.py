@@ -29,58 +29,55 @@ DEMONSTRATION = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Flags(FineTuningFlags):
-    task_name: str = flag(
-        "", "What to learn: MRPC, another task of GLUE, swag, table, ner/conll2003, my_package.module/x."
-    )
-    data_dir: str = flag("", "Folder with the files of the task.")
-    use_tfds: bool = flag(False, "Take GLUE from tensorflow-datasets, instead of data_dir; downloads what is missing.")
-    tfds_dir: str = flag("", "Folder of tensorflow-datasets; without it its own, ~/tensorflow_datasets.")
-    output_dir: str = flag("runs/classifier", "Folder of the run.")
-    train_file: str = flag("", "Table to train on, instead of train.tsv, .csv or .jsonl in data_dir.")
-    eval_file: str = flag("", "Table to evaluate on, instead of dev.*.")
+    task_name: str = flag("", "Task: MRPC or another GLUE task, swag, table, ner/conll2003, or my_package.module/name.")
+    data_dir: str = flag("", "Folder with the task's files.")
+    use_tfds: bool = flag(False, "Load GLUE from tensorflow-datasets instead of data_dir; downloads missing data.")
+    tfds_dir: str = flag("", "Folder of tensorflow-datasets. Default: ~/tensorflow_datasets.")
+    output_dir: str = flag("runs/classifier", "Run folder.")
+    train_file: str = flag("", "Training table. Default: train.tsv, .csv or .jsonl in data_dir.")
+    eval_file: str = flag("", "Evaluation table. Default: dev.* in data_dir.")
     eval_fraction: float = flag(
-        0.1, "Part of the training table that is held out to evaluate on, without another table."
+        0.1, "Fraction of the training table held out for evaluation if there is no evaluation table."
     )
-    predict_file: str = flag("", "Table to predict, with or without labels, instead of test.*.")
-    text_columns: str = flag(
-        "", "Of a table: columns with the text, with a pair, or a text and its choices; with commas."
-    )
-    label_column: str = flag("label", "Of a table: the column with the label.")
-    id_column: str = flag("", "Of a table: the column with ids for predictions; else they are numbers of rows.")
+    predict_file: str = flag("", "Table to predict, with or without labels. Default: test.* in data_dir.")
+    text_columns: str = flag("", "Comma-separated table columns: a text, a pair of texts, or a text and its choices.")
+    label_column: str = flag("label", "Table column with the label.")
+    id_column: str = flag("", "Table column with the ids for predictions. Default: row numbers.")
     label_type: str = flag(
         "class",
-        "Of a table: one class, several labels a text, a number, or which of the columns behind the first goes on.",
+        "Type of a table's labels: one class, several labels per text, a number, or the column with the right choice.",
         ("class", "several", "number", "choice"),
     )
-    label_separator: str = flag(",", "Of a table: what parts several labels in a cell.")
+    label_separator: str = flag(",", "Separator between labels in one cell (tables with --label_type=several).")
     label_threshold: str = flag(
         "",
-        "Of several labels: the probability above which one holds; best: for each what gives the best F1 on dev data.",
+        "Probability above which a label is predicted (--label_type=several); best: per label, the threshold "
+        "with the best F1 on the development set.",
     )
-    labels: str = flag("", "Of a table or tags: the labels in order, with commas; without: those of the training data.")
-    class_weights: str = flag("none", "balanced: classes count alike, however rare.", ("none", "balanced"))
+    labels: str = flag("", "Comma-separated labels of a table or tags, in order. Default: those of the training data.")
+    class_weights: str = flag("none", "balanced: weight classes inversely to their frequency.", ("none", "balanced"))
     criterion: str = flag(
-        "", "Score that decides which weights and which run are the best, such as macro_f1; without: the task's first."
+        "", "Metric that selects the best weights and the best run, such as macro_f1. Default: the task's first metric."
     )
-    word_column: int = flag(1, "Of tagged words: the column with the word; -1 is the last.")
-    tag_column: int = flag(-1, "Of tagged words: the column with the tag.")
+    word_column: int = flag(1, "Tagging: column with the word; -1: the last.")
+    tag_column: int = flag(-1, "Tagging: column with the tag; -1: the last.")
     tag_scheme: str = flag(
-        "auto", "Of tagged words: how tags are written; plain: each stands for itself.", ("auto", *tag_schemes.SCHEMES)
+        "auto", "Tagging: scheme of the tags; plain: each tag stands for itself.", ("auto", *tag_schemes.SCHEMES)
     )
-    position_digits: bool = flag(False, "Of tagged words: each ends in a digit that is no part of it, as in Weibo NER.")
-    document_context: bool = flag(False, "Of tagged words: rows are filled up with the document around a sentence.")
-    feature_layers: str = flag(
-        "", "Of tagged words: vectors of the frozen encoder, on which a BiLSTM learns.", ("", *FEATURES)
+    position_digits: bool = flag(False, "Tagging: strip the digit that ends every word, as in Weibo NER.")
+    document_context: bool = flag(False, "Tagging: fill rows with the sentences of the document around each sentence.")
+    feature_layers: str = flag("", "Tagging: train a BiLSTM on these vectors of the frozen encoder.", ("", *FEATURES))
+    lstm_size: int = flag(768, "With feature_layers: output size of each BiLSTM layer, both directions together.")
+    feature_cache: str = flag(
+        "", "With feature_layers: folder to cache the vectors in. Default: a folder in output_dir."
     )
-    lstm_size: int = flag(768, "With feature_layers: numbers of a word in each layer of the BiLSTM.")
-    feature_cache: str = flag("", "With feature_layers: folder of the vectors; without it in output_dir.")
-    max_seq_length: int = flag(128, "Pieces in a row, [CLS] and [SEP] included.")
+    max_seq_length: int = flag(128, "Tokens per row, including [CLS] and [SEP].")
     long_texts: str = flag(
-        "cut", "Texts longer than a row: cut; or read whole, in windows that overlap.", ("cut", "windows")
+        "cut", "Texts longer than a row: truncate, or read whole in overlapping windows.", ("cut", "windows")
     )
-    doc_stride: int = flag(0, "Pieces from the start of a window to that of the next; 0: half of max_seq_length.")
-    max_windows: int = flag(8, "Most windows of a text; what lies behind is not read.")
-    window_pooling: str = flag("mean", "What becomes of the pooled vectors of a text's windows.", ("mean", "max"))
+    doc_stride: int = flag(0, "Tokens from the start of a window to the start of the next; 0: half of max_seq_length.")
+    max_windows: int = flag(8, "Maximum number of windows per text; the rest is not read.")
+    window_pooling: str = flag("mean", "How to combine the pooled vectors of a text's windows.", ("mean", "max"))
 
 
 def main():

@@ -33,22 +33,24 @@ DEMONSTRATION = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Flags(FineTuningFlags):
-    train_file: str = flag("", "Questions to train on, in SQuAD's layout.")
-    predict_file: str = flag("", "Questions to evaluate on, if they have answers, and to answer.")
+    train_file: str = flag("", "Questions to train on, in SQuAD format.")
+    predict_file: str = flag("", "Questions to answer, and to evaluate on if they have answers.")
     version_2_with_negative: bool = flag(False, "Some questions have no answer (SQuAD 2.0).")
-    output_dir: str = flag("runs/squad", "Folder of the run.")
-    max_seq_length: int = flag(384, "Pieces in a row: question, window of the text, [CLS] and [SEP].")
-    doc_stride: int = flag(128, "Pieces from the start of a window to that of the next.")
-    max_query_length: int = flag(64, "Pieces of a question; longer ones are cut.")
-    n_best_size: int = flag(20, "Answers that are listed for each question.")
-    max_answer_length: int = flag(30, "Pieces of an answer at most.")
+    output_dir: str = flag("runs/squad", "Run folder.")
+    max_seq_length: int = flag(384, "Tokens per row: question, context window, [CLS] and [SEP].")
+    doc_stride: int = flag(128, "Tokens from the start of a window to the start of the next.")
+    max_query_length: int = flag(64, "Maximum number of question tokens; longer questions are truncated.")
+    n_best_size: int = flag(20, "Number of answers to list per question.")
+    max_answer_length: int = flag(30, "Maximum number of tokens of an answer.")
     null_score_diff_threshold: float = flag(
-        0.0, "No answer is given if its score is so much above the best other; without this flag: the best on dev."
+        0.0,
+        "Predict no answer if its score exceeds the best answer's by more than this. Default: the best "
+        "threshold on the development set.",
     )
-    parity: bool = flag(False, "Cut answers out of texts as the original does, by words and a guess.")
+    parity: bool = flag(False, "Extract answer texts with the original's word alignment heuristic.")
     predictions_file: str = flag("", "Only score this predictions.json against predict_file.")
     null_odds_file: str = flag("", "With predictions_file: null_odds.json, for the best thresholds.")
-    ensemble: str = flag("", "Only join the answers of several runs: their folders, with commas.")
+    ensemble: str = flag("", "Only combine the answers of several runs: comma-separated run folders.")
 
     @property
     def task_name(self):

@@ -44,64 +44,85 @@ DEMONSTRATION_SENTENCES = (
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Flags(DeviceFlags):
     input_file: str = flag(
-        "", "Text to learn from: files, folders, globs (.txt, .txt.gz, .jsonl), with commas. Without: Python's manual."
+        "", "Training text: comma-separated files, folders or globs (.txt, .txt.gz, .jsonl). Default: Python's manual."
     )
-    output_dir: str = flag("runs/pretraining", "Folder of the run.")
-    eval_file: str = flag("", "Held-out text, as input_file. Without: 5% of the documents of input_file.")
+    output_dir: str = flag("runs/pretraining", "Run folder.")
+    eval_file: str = flag("", "Held-out text, as for input_file. Default: 5% of the documents of input_file.")
     text_layout: str = flag(
         "auto",
-        "How .txt files are laid out: one sentence, one paragraph a line, hard-wrapped lines, a document a file.",
+        "Layout of .txt files: one sentence per line, one paragraph per line, hard-wrapped lines, or one "
+        "document per file.",
         ("auto", "sentences", "paragraphs", "wrapped", "files"),
     )
     text_field: str = flag("text", "Field of .jsonl files that holds the text.")
-    language: str = flag("auto", "Language for splitting sentences, such as en, de, zh.")
-    bert_config_file: str = flag("", "bert_config.json of the model; instead of model_size.")
-    model_size: str = flag("base", "Size of the model.", tuple(SIZES))
-    dropout_prob: float = flag(0.1, "Dropout of hidden states and of attention; a configuration file has its own.")
-    encoder: str = flag(
-        "", "bert, or lstm: two language models as in ELMo; without it as init_checkpoint.", ("", "bert", "lstm")
+    language: str = flag("auto", "Language for sentence splitting, such as en, de, zh.")
+    bert_config_file: str = flag("", "bert_config.json of the model; replaces model_size.")
+    model_size: str = flag("base", "Model size.", tuple(SIZES))
+    dropout_prob: float = flag(
+        0.1, "Dropout of hidden states and attention weights; ignored if a configuration file is given."
     )
-    vocab_file: str = flag("", "vocab.txt; without it (and init_checkpoint) one is learned from the text.")
-    vocab_size: int = flag(30522, "Size of the vocabulary to learn.")
+    encoder: str = flag(
+        "",
+        "bert, or lstm: two language models as in ELMo; default: as in init_checkpoint, else bert.",
+        ("", "bert", "lstm"),
+    )
+    vocab_file: str = flag(
+        "", "vocab.txt; if neither it nor init_checkpoint is given, a vocabulary is learned from the text."
+    )
+    vocab_size: int = flag(30522, "Size of a learned vocabulary.")
     do_lower_case: bool = flag(True, "Lower-case and strip accents (uncased model).")
-    init_checkpoint: str = flag("", "Checkpoint to go on from, in any format, or a run folder.")
-    max_seq_length: int = flag(128, "Pieces in a row, [CLS] and [SEP] included.")
-    max_predictions_per_seq: int = flag(20, "Masked pieces of a row, at most.")
-    masked_lm_prob: float = flag(0.15, "Share of pieces that is masked.")
-    do_whole_word_mask: bool = flag(False, "Mask all pieces of a word together.")
-    max_span_words: int = flag(1, "Above 1: mask runs of whole words, up to so many (SpanBERT has 10).")
-    masking_mix: str = flag("80/10/10", "Of 100 masked pieces: shown as [MASK], as they are, as a random piece.")
-    left_to_right: bool = flag(False, "Guess each piece from those before it (GPT's objective) instead of masked ones.")
-    static_masking: bool = flag(False, "Mask a row alike in every epoch, as the original's files do.")
-    short_seq_prob: float = flag(0.1, "Share of rows that are made shorter.")
-    dupe_factor: int = flag(10, "Passes over the text, each with other pairs; where there are none, 1 unless given.")
-    compress_records: bool = flag(False, "Write records as .tfrecord.gz: half the size on disk, more time.")
-    records_dir: str = flag("", "Folder of the records, which several runs may share; without, one in output_dir.")
-    next_sentence_weight: float = flag(1.0, "Weight of the next sentence loss; 0: masked LM only, rows of one segment.")
-    keep_pairs: bool = flag(False, "Without next sentence loss: rows of two texts nevertheless, as with it.")
-    random_seed: int = flag(12345, "Seed of everything random.")
-    num_workers: int = flag(os.cpu_count() or 1, "Processes that make records; the records do not depend on it.")
+    init_checkpoint: str = flag("", "Checkpoint to start from, in any format, or a run folder.")
+    max_seq_length: int = flag(128, "Tokens per row, including [CLS] and [SEP].")
+    max_predictions_per_seq: int = flag(20, "Maximum number of masked tokens per row.")
+    masked_lm_prob: float = flag(0.15, "Fraction of tokens to mask.")
+    do_whole_word_mask: bool = flag(False, "Mask all tokens of a word together.")
+    max_span_words: int = flag(1, "Above 1: mask spans of whole words, up to this many (SpanBERT: 10).")
+    masking_mix: str = flag(
+        "80/10/10", "Percentages of masked tokens shown as [MASK], left unchanged, replaced by a random token."
+    )
+    left_to_right: bool = flag(
+        False, "Predict each token from the preceding ones (causal LM, as in GPT) instead of masked tokens."
+    )
+    static_masking: bool = flag(False, "Use the same mask for a row in every epoch, as the original's files do.")
+    short_seq_prob: float = flag(0.1, "Fraction of rows with a shorter target length.")
+    dupe_factor: int = flag(
+        10, "Passes over the text, each with different sentence pairs; 1 by default for rows without pairs."
+    )
+    compress_records: bool = flag(False, "Write records as .tfrecord.gz: half the disk space, slower.")
+    records_dir: str = flag(
+        "", "Folder for the records, which several runs may share. Default: a folder in output_dir."
+    )
+    next_sentence_weight: float = flag(
+        1.0, "Weight of the next-sentence loss; 0: masked LM only, on rows of one segment."
+    )
+    keep_pairs: bool = flag(False, "Keep rows of two segments when next_sentence_weight is 0.")
+    random_seed: int = flag(12345, "Random seed.")
+    num_workers: int = flag(
+        os.cpu_count() or 1, "Number of processes that write records; the records do not depend on it."
+    )
     prepare_only: bool = flag(False, "Write vocabulary and records, then stop.")
-    do_train: bool = flag(True, "Train.")
+    do_train: bool = flag(True, "Train the model.")
     do_eval: bool = flag(True, "Evaluate on held-out text.")
     do_export: bool = flag(True, "Export a SavedModel that fills masks in strings.")
-    export_attention: bool = flag(False, "The export also says which token looks where; see docs/serving.md.")
-    train_batch_size: int = flag(32, "Rows in a step, of all replicas and micro-batches together.")
-    eval_batch_size: int = flag(8, "Rows in a batch of evaluation.")
-    max_eval_steps: int = flag(100, "Most batches in an evaluation.")
-    learning_rate: float = flag(5e-5, "Learning rate at the start of the decay.")
-    num_train_steps: int = flag(100000, "Steps of training.")
-    num_warmup_steps: int = flag(10000, "Steps in which the learning rate rises.")
-    num_accumulation_steps: int = flag(1, "Micro-batches whose gradients make a step; less memory, same result.")
+    export_attention: bool = flag(
+        False, "Add a signature to the export that returns attention weights; see docs/serving.md."
+    )
+    train_batch_size: int = flag(32, "Rows per training step, over all replicas and micro-batches.")
+    eval_batch_size: int = flag(8, "Rows per evaluation batch.")
+    max_eval_steps: int = flag(100, "Maximum number of batches per evaluation.")
+    learning_rate: float = flag(5e-5, "Peak learning rate.")
+    num_train_steps: int = flag(100000, "Number of training steps.")
+    num_warmup_steps: int = flag(10000, "Number of warm-up steps.")
+    num_accumulation_steps: int = flag(1, "Micro-batches per step (gradient accumulation); less memory, same result.")
     optimizer: str = flag(
         "adamw",
-        "adamw: the original's; adamw_corrected: with bias correction; lamb: for large batches.",
+        "adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches.",
         ("adamw", "adamw_corrected", "lamb"),
     )
-    weight_decay: float = flag(0.01, "Decay of weights; not of LayerNorm and biases.")
-    continuous_schedule: bool = flag(False, "Decay from the end of warm-up, without the original's jump there.")
-    save_checkpoints_steps: int = flag(1000, "Save and evaluate after so many steps.")
-    keep_checkpoint_max: int = flag(3, "Checkpoints that are kept, the newest; 0: all.")
+    weight_decay: float = flag(0.01, "Weight decay; not applied to LayerNorm and biases.")
+    continuous_schedule: bool = flag(False, "Start the decay at the end of warm-up, without the original's jump there.")
+    save_checkpoints_steps: int = flag(1000, "Steps between checkpoints; each is followed by an evaluation.")
+    keep_checkpoint_max: int = flag(3, "Number of newest checkpoints to keep; 0: all.")
 
 
 # What may differ between two starts of one run, as it does not decide what is learned.
