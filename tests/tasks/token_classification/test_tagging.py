@@ -16,13 +16,13 @@ from bert_tf.training.train_step import TrainStep
 
 
 @pytest.fixture(scope="module")
-@pytest.fixture(scope="module")
 def path(tmp_path_factory):
     path = tmp_path_factory.mktemp("tagging") / "some.txt"
     path.write_text(FILE)
     return str(path)
 
 
+@pytest.fixture(scope="module")
 def told(path):
     return told_by(task_of(path))
 
