@@ -84,7 +84,7 @@ def read_golden(folder, weights_folder):
     """Reads a golden, or returns None where its weights are in neither place."""
     candidates = [pathlib.Path(weights_folder, folder.name), folder, folder / "bert_model.ckpt"]
     for candidate in candidates:
-        if any(module.recognises(str(candidate)) for module in formats.formats().values()):
+        if any(module.recognizes(str(candidate)) for module in formats.formats().values()):
             facts = json.loads((folder / "golden.json").read_text(encoding="utf-8"))
             arrays = dict(np.load(folder / "golden.npz"))
             return Golden(folder, facts, arrays, formats.read(str(candidate)))
@@ -94,7 +94,7 @@ def read_golden(folder, weights_folder):
 def compare(golden):
     """Every comparison this golden allows."""
     model, report = golden.new_model()
-    needed = [name for name in report.fresh if name.startswith("encoder/") or "mlm_logits" in golden.arrays]
+    needed = [name for name in report.newly_initialized if name.startswith("encoder/") or "mlm_logits" in golden.arrays]
     rows = [Row("weights the checkpoint lacks", len(needed), 0)]
     rows += text_rows(golden)
     rows += encoder_rows(golden, model)

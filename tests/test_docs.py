@@ -122,7 +122,7 @@ def test_the_format_of_the_page_is_found_and_keeps_everything(npz, tmp_path):
     assert_covers_every_weight("npz")
     folder = str(tmp_path / "model")
     assert formats.write(checkpoint(), folder, "npz") == []
-    assert [name for name, module in formats.formats().items() if module.recognises(folder)] == ["npz"]
+    assert [name for name, module in formats.formats().items() if module.recognizes(folder)] == ["npz"]
     assert_equal(formats.read(folder), checkpoint())
     for name in ("huggingface", "google_tf"):
         formats.write(formats.read(folder), str(tmp_path / name), name)

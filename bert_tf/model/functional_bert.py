@@ -1,4 +1,4 @@
-"""BERT and its heads as plain functions of tensors, in the operations that other engines recognise and join.
+"""BERT and its heads as plain functions of tensors, in the operations that other engines recognize and join.
 
 A converter finds attention, LayerNorm and GELU by their shape in the graph; that of `layers.py`, which suits TensorFlow
 (rows of [N, D], one matrix for query, key and value), it does not find. What is written with these functions is
@@ -210,11 +210,11 @@ class Live:
         self.head = HEADS[head_of(checkpoint)]
         model = self.head.model(checkpoint.config, len(checkpoint.weights.get("classifier/bias", ())))
         self.report = weights.assign(model, checkpoint.weights)
-        missing = [name for name in self.report.fresh if not name.startswith(self.head.optional)]
+        missing = [name for name in self.report.newly_initialized if not name.startswith(self.head.optional)]
         if missing:
             raise UserError(f"The checkpoint has no {missing[0]}: convert one that is whole.")
-        if self.report.refused:
-            raise UserError(f"{self.report.refused[0][0]} has another shape than its configuration says.")
+        if self.report.shape_mismatch:
+            raise UserError(f"{self.report.shape_mismatch[0][0]} has another shape than its configuration says.")
         there = {name: checkpoint.weights[name] for name in self.report.loaded}
         self._network = Network(checkpoint.config, there, self.head)
         specs = {name: tf.TensorSpec([None] * len(shape), tf.int32) for name, shape in self.head.inputs.items()}

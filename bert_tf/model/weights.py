@@ -85,24 +85,27 @@ def translated_back(table, weights, is_transposed):
 
 @dataclasses.dataclass(frozen=True)
 class LoadReport:
-    """What became of every weight.
+    """Which weights of a checkpoint a model takes.
 
-    Names that are loaded, that the model has and the file has not (fresh), and the reverse (unused); `refused` are
-    (name, shape in the file, shape in the model) where these differ.
+    Names that are loaded, that only the model has (newly_initialized), that only the checkpoint has (unused), and
+    (name, shape in the checkpoint, shape in the model) where the shapes differ (shape_mismatch).
     """
 
     loaded: list
-    fresh: list
+    newly_initialized: list
     unused: list
-    refused: list = dataclasses.field(default_factory=list)
+    shape_mismatch: list = dataclasses.field(default_factory=list)
 
     def __str__(self):
-        counts = {"fresh": len(self.fresh), "unused": len(self.unused), "refused": len(self.refused)}
-        lines = [", ".join([f"{len(self.loaded)} weights loaded", *(f"{n} {kind}" for kind, n in counts.items())])]
-        lines += [f"  fresh   {name}" for name in self.fresh] + [f"  unused  {name}" for name in self.unused]
+        lines = [
+            f"{len(self.loaded)} weights loaded, {len(self.newly_initialized)} newly initialized, "
+            f"{len(self.unused)} unused, {len(self.shape_mismatch)} mismatched"
+        ]
+        lines += [f"  newly initialized  {name}" for name in self.newly_initialized]
+        lines += [f"  unused             {name}" for name in self.unused]
         lines += [
-            f"  refused {name}: {given} in the checkpoint, {expected} in the model"
-            for name, given, expected in self.refused
+            f"  mismatched         {name}: {actual} in the checkpoint, {expected} in the model"
+            for name, actual, expected in self.shape_mismatch
         ]
         return "\n".join(lines)
 
@@ -119,9 +122,9 @@ def compared(model, arrays):
     left = set() if ours == fit and not is_on_other_layers else fit  # else it would begin with what it knew of others
     return LoadReport(
         loaded=[name for name in fitting if name not in left],
-        fresh=[name for name in variables if name not in arrays or name in left],
+        newly_initialized=[name for name in variables if name not in arrays or name in left],
         unused=[name for name in arrays if name not in variables],
-        refused=[(name, given, expected) for name, (given, expected) in shapes.items() if given != expected],
+        shape_mismatch=[(name, actual, expected) for name, (actual, expected) in shapes.items() if actual != expected],
     )
 
 
@@ -129,11 +132,11 @@ def assign(model, arrays):
     """Puts {canonical name: array} into the model and returns a LoadReport.
 
     Raises UserError, before anything is assigned, where a shape of the encoder or of a pre-training head does not fit.
-    A head of a task that does not fit (another number of labels, other layers) stays fresh as a whole; shapes that do
-    not fit are refused in the report.
+    A head of a task that does not fit (another number of labels, other layers) stays newly initialized as a whole,
+    with its shapes in the report.
     """
     report = compared(model, arrays)
-    expect_no_refusal(report)
+    expect_same_shapes(report)
     if not report.loaded:
         raise UserError(f"None of the {len(arrays)} weights of the checkpoint belongs to this model.")
     variables = named(model)
@@ -142,14 +145,14 @@ def assign(model, arrays):
     return report
 
 
-def expect_no_refusal(report):
-    """Raises UserError, with both numbers, if a weight was refused that is no head of a task."""
-    for name, given, expected in report.refused:
+def expect_same_shapes(report):
+    """Raises UserError, with both shapes, for a mismatched weight of the encoder or of a pre-training head."""
+    for name, actual, expected in report.shape_mismatch:
         if name.startswith(PRE_TRAINED):
-            _refuse(name, expected, given)
+            _raise_shape_mismatch(name, expected, actual)
 
 
-def _refuse(name, expected, given):
+def _raise_shape_mismatch(name, expected, given):
     if name.endswith(("token_table", "output_bias")):
         raise UserError(
             f"The checkpoint has a vocabulary of {given[0]} pieces and the model one of {expected[0]} ({name}): "

@@ -133,7 +133,7 @@ def test_the_weights_fit_a_model_without_any_left_over(tmp_path, model_and_array
     model, arrays = model_and_arrays
     write_safetensors(folder_of(tmp_path), as_hugging_face(arrays))
     report = weights.assign(model, read(tmp_path).weights)
-    assert (report.fresh, report.unused) == ([], []) and sorted(report.loaded) == sorted(arrays)
+    assert (report.newly_initialized, report.unused) == ([], []) and sorted(report.loaded) == sorted(arrays)
 
 
 def test_the_name_table_covers_every_weight_of_a_pretrainer_once(model_and_arrays):
@@ -235,7 +235,7 @@ def test_a_configuration_that_is_no_bert_is_refused(tmp_path, arrays, changes, m
 
 
 @pytest.mark.parametrize("what", ["missing", "a file", "empty", "only a configuration"])
-def test_where_no_format_recognises_a_path_the_known_ones_are_listed(tmp_path, what):
+def test_where_no_format_recognizes_a_path_the_known_ones_are_listed(tmp_path, what):
     path = tmp_path / "given"
     if what == "a file":
         path.write_text("text")
@@ -243,5 +243,5 @@ def test_where_no_format_recognises_a_path_the_known_ones_are_listed(tmp_path, w
         path.mkdir()
     elif what == "only a configuration":
         folder_of(path)
-    with pytest.raises(UserError, match="No checkpoint format recognises .*given.* Known: .*huggingface"):
+    with pytest.raises(UserError, match="No checkpoint format recognizes .*given.* Known: .*huggingface"):
         read(path)

@@ -46,7 +46,7 @@ def written(tmp_path_factory):
 def test_the_formats_are_the_files_of_the_folder():
     assert {"google_tf", "huggingface", "keras_hub", "native"} <= set(FORMATS)
     for name, module in formats.formats().items():
-        assert callable(module.recognises) and callable(module.read)
+        assert callable(module.recognizes) and callable(module.read)
         assert callable(getattr(module, "write", None)) == (name in FORMATS)
 
 
@@ -56,8 +56,8 @@ def test_a_table_covers_every_weight_of_a_real_model_and_no_name_twice(name):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_what_is_written_is_recognised_by_its_own_format_alone(written, name):
-    found = [other for other, module in formats.formats().items() if module.recognises(written[name])]
+def test_what_is_written_is_recognized_by_its_own_format_alone(written, name):
+    found = [other for other, module in formats.formats().items() if module.recognizes(written[name])]
     assert found == [name]
     assert_equal(formats.read(written[name]), checkpoint())
 
@@ -180,12 +180,14 @@ def test_a_run_folder_is_read_at_its_newest_whole_checkpoint(tmp_path):
     np.testing.assert_array_equal(bias, arrays["encoder/pooler/bias"])
 
 
-def test_the_head_of_a_task_with_other_labels_is_refused_in_the_report_and_stays_fresh():
+def test_a_head_with_other_labels_is_mismatched_in_the_report_and_newly_initialized():
     model, arrays = heads.Classifier(CONFIG, 3), dict(checkpoint().weights)
     before = model.classifier.kernel.numpy()
     report = weights.assign(model, {**arrays, "classifier/kernel": np.ones((16, 2), np.float32)})
-    assert report.refused == [("classifier/kernel", (16, 2), (16, 3))] and report.fresh == ["classifier/bias"]
-    assert "  refused classifier/kernel: (16, 2) in the checkpoint, (16, 3) in the model" in str(report)
+    assert report.shape_mismatch == [("classifier/kernel", (16, 2), (16, 3))] and report.newly_initialized == [
+        "classifier/bias"
+    ]
+    assert "  mismatched         classifier/kernel: (16, 2) in the checkpoint, (16, 3) in the model" in str(report)
     np.testing.assert_array_equal(model.classifier.kernel, before)
     np.testing.assert_array_equal(model.encoder.pooler.bias, arrays["encoder/pooler/bias"])
 

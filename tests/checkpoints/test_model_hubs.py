@@ -70,7 +70,10 @@ def test_a_preset_that_keras_hub_writes_answers_in_our_model_as_there(tmp_path):
     assert found.config == dataclasses.replace(tiny.CONFIG, hidden_act="gelu_tanh")
     model = heads.Pretrainer(found.config)
     report = weights.assign(model, found.weights)
-    assert {name.split("/")[0] for name in report.fresh} == {"masked_lm", "next_sentence"} and not report.unused
+    assert {name.split("/")[0] for name in report.newly_initialized} == {
+        "masked_lm",
+        "next_sentence",
+    } and not report.unused
     assert_same_answers(backbone, model)
 
 

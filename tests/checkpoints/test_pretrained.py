@@ -25,7 +25,7 @@ def test_a_checkpoint_becomes_the_model_of_its_head_with_its_weights(kind, tmp_p
     formats.write(given, str(tmp_path / "model"), "native")
     found = bert_tf.load(tmp_path / "model")
     assert type(found.model) is type(make()) and found.labels == labels
-    assert (len(found.report.loaded), found.report.fresh, found.report.unused) == (len(arrays), [], [])
+    assert (len(found.report.loaded), found.report.newly_initialized, found.report.unused) == (len(arrays), [], [])
     assert found.tokenizer.vocabulary == given.vocabulary and found.tokenizer.lower_case == given.lower_case
     np.testing.assert_array_equal(found.model.encoder.pooler.kernel, arrays["encoder/pooler/kernel"])
 
@@ -36,7 +36,7 @@ def test_an_encoder_alone_can_be_asked_for_its_vectors(tmp_path):
     formats.write(dataclasses.replace(given, weights=arrays), str(tmp_path / "model"), "huggingface")
     found = bert_tf.load(str(tmp_path / "model"))
     encoded = found.model.encoder(pack(found.tokenizer, [["a b"]], 8), return_hidden_states=True)
-    assert type(found.model) is heads.BertModel and found.report.fresh == []
+    assert type(found.model) is heads.BertModel and found.report.newly_initialized == []
     assert encoded["tokens"].shape == (1, 8, given.config.hidden_size)
     assert len(encoded["hidden_states"]) == given.config.num_hidden_layers + 1
 
@@ -46,5 +46,5 @@ def test_of_a_tagger_on_frozen_vectors_the_encoder_is_loaded(tmp_path):
     given = dataclasses.replace(checkpoint(), weights=arrays, labels=["O", "B-X", "I-X"], kind="tags")
     formats.write(given, str(tmp_path / "model"), "native")
     found = bert_tf.load(tmp_path / "model")
-    assert type(found.model) is heads.BertModel and found.report.refused == []
+    assert type(found.model) is heads.BertModel and found.report.shape_mismatch == []
     assert {name.split("/")[0] for name in found.report.unused} == {"lstm", "classifier"}

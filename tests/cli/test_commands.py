@@ -65,18 +65,18 @@ def test_convert_writes_weights_configuration_and_vocabulary_and_says_what_it_di
     for weight, array in CHECKPOINT.weights.items():
         np.testing.assert_array_equal(found.weights[weight], array)
     said = capsys.readouterr().out
-    assert "38 weights loaded, 0 fresh, 0 unused, 0 refused" in said
+    assert "38 weights loaded, 0 newly initialized, 0 unused, 0 mismatched" in said
     assert f"Wrote 38 weights to {tmp_path / 'to'} as {name}." in said
 
 
-def test_convert_says_what_is_fresh_unused_and_left_out(source, tmp_path, capsys):
+def test_convert_says_what_is_newly_initialized_unused_and_left_out(source, tmp_path, capsys):
     weights = {name: array for name, array in CHECKPOINT.weights.items() if not name.startswith("next_sentence/")}
     weights["adapter/kernel"] = np.zeros(3, np.float32)
     formats.write(dataclasses.replace(CHECKPOINT, weights=weights), str(tmp_path / "from"), "native")
     assert main.main(["convert", str(tmp_path / "from"), str(tmp_path / "to"), "--format=huggingface"]) == 0
     said = capsys.readouterr().out
-    assert "36 weights loaded, 2 fresh, 1 unused, 0 refused" in said
-    assert "  fresh   next_sentence/kernel\n" in said and "  unused  adapter/kernel\n" in said
+    assert "36 weights loaded, 2 newly initialized, 1 unused, 0 mismatched" in said
+    assert "  newly initialized  next_sentence/kernel\n" in said and "  unused             adapter/kernel\n" in said
     assert "  left out adapter/kernel, which has no place in the format huggingface\n" in said
     assert json.loads((tmp_path / "to" / "config.json").read_text())["architectures"] == ["BertForMaskedLM"]
 
@@ -88,8 +88,8 @@ def test_convert_says_the_same_to_programs(source, tmp_path, capsys):
         38, str(source), str(tmp_path / "to")
     )  # fmt: skip
     assert found == {
-        "format": "huggingface", "pieces": 30, "lower_case": True, "labels": None, "kind": None, "fresh": [],
-        "unused": [], "refused": [], "left_out": [],
+        "format": "huggingface", "pieces": 30, "lower_case": True, "labels": None, "kind": None,
+        "newly_initialized": [], "unused": [], "shape_mismatch": [], "left_out": [],
     }  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def test_convert_of_a_classifier_finds_a_place_for_its_head_and_tells_its_labels
     formats.write(given, str(tmp_path / "from"), "native")
     assert main.main(["convert", str(tmp_path / "from"), str(tmp_path / "to"), "--format=huggingface"]) == 0
     said = capsys.readouterr().out
-    assert "33 weights loaded, 0 fresh, 0 unused, 0 refused" in said and "Its labels: no, yes." in said
+    assert "33 weights loaded, 0 newly initialized, 0 unused, 0 mismatched" in said and "Its labels: no, yes." in said
     assert formats.labels(tmp_path / "to") == ["no", "yes"]
 
 
@@ -195,7 +195,7 @@ def test_a_real_process_ends_with_exit_code_2_one_line_and_no_traceback(tmp_path
     done = bert_tf("convert", str(tmp_path / "nothing"), str(tmp_path / "to"), "--format=native")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"bert-tf: No checkpoint format recognises {tmp_path / 'nothing'}. "
+        f"bert-tf: No checkpoint format recognizes {tmp_path / 'nothing'}. "
         "Known: google_tf, huggingface, keras_hub, native, saved_model.\n"
     )
 

@@ -275,7 +275,7 @@ def test_of_a_model_that_reads_left_to_right_cls_says_nothing(folder, capsys):
 
 def test_folders_that_hold_no_whole_model_are_refused(folder, capsys):
     assert main.main(["extract", str(folder), "--text=a"]) == 2
-    assert "No checkpoint format recognises" in capsys.readouterr().err
+    assert "No checkpoint format recognizes" in capsys.readouterr().err
     lacking = {name: array for name, array in WEIGHTS.items() if "pooler" not in name}
     made = Checkpoint(config=tiny.CONFIG, weights=lacking, vocabulary=PIECES, lower_case=None)
     formats.write(made, str(folder / "lacking"), "native")

@@ -111,7 +111,11 @@ def test_an_export_is_converted_and_answers_as_the_model_at_every_length(name, c
     to = tmp_path / "to"
     assert main.main(["convert", str(exported), str(to), f"--format={name}"]) == 0
     said = capsys.readouterr().out
-    assert "0 fresh, 0 unused, 0 refused" in said and f"Wrote {to} for {name}." in said and "Its labels: cat" in said
+    assert (
+        "0 newly initialized, 0 unused, 0 mismatched" in said
+        and f"Wrote {to} for {name}." in said
+        and "Its labels: cat" in said
+    )
     found = re.search(rf"one text of 12 .*\n  {name} .* MB .* ms +(.*e-..)\n  TensorFlow, here .* ms\n", said)
     assert float(found[1]) < apart(name)
     model = model_of(CONFIG)
@@ -200,7 +204,7 @@ def test_an_encoder_without_a_pooler_gives_tokens_and_a_classifier_without_one_i
         return dataclasses.replace(given, weights=kept)
 
     live = functional_bert.Live(without_pooler(classifier, "encoder/"))
-    assert live.report.fresh == ["encoder/pooler/kernel", "encoder/pooler/bias"]
+    assert live.report.newly_initialized == ["encoder/pooler/kernel", "encoder/pooler/bias"]
     with pytest.raises(UserError, match="has no encoder/pooler/kernel"):
         functional_bert.Live(without_pooler(classifier, ""))
 

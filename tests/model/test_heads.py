@@ -152,8 +152,8 @@ def test_the_load_report_names_what_is_fresh_and_what_is_unused():
     model, arrays = tiny.pretrainer()
     del arrays["next_sentence/bias"]
     report = weights.assign(model, {**arrays, "adapter/kernel": np.zeros(2)})
-    assert report.fresh == ["next_sentence/bias"] and report.unused == ["adapter/kernel"]
-    assert len(report.loaded) == 37 and "fresh   next_sentence/bias" in str(report)
+    assert report.newly_initialized == ["next_sentence/bias"] and report.unused == ["adapter/kernel"]
+    assert len(report.loaded) == 37 and "newly initialized  next_sentence/bias" in str(report)
 
 
 def test_a_head_is_taken_whole_or_not_at_all():

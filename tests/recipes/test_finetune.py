@@ -59,7 +59,7 @@ def test_what_was_trained_predicts_a_file_without_labels_and_knows_its_labels(tr
     flags = {**TINY, "do_train": False, "do_eval": False, "do_export": False, "do_predict": True}
     code, said, complaints = script(**flags, predict_file=folder / "new.tsv", output_dir=run)
     assert code == 0, complaints
-    assert "0 fresh, 0 unused, 0 refused" in said
+    assert "0 newly initialized, 0 unused, 0 mismatched" in said
     (row,) = [json.loads(line) for line in (run / "predictions.jsonl").read_text().splitlines()]
     assert row["text_a"] == 'the "cat sat' and row["label"] in ("cat", "dog")
     assert sum(row["probabilities"].values()) == pytest.approx(1, abs=1e-5)

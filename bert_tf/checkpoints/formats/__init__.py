@@ -1,4 +1,4 @@
-"""Checkpoint formats, one file each: `recognises(path)`, `read(path)`, and of most `write(checkpoint, folder)`.
+"""Checkpoint formats, one file each: `recognizes(path)`, `read(path)`, and of most `write(checkpoint, folder)`.
 
 A new file here is a new format; docs/adding_a_checkpoint_format.md says what it holds.
 """
@@ -59,7 +59,7 @@ def formats():
 def read(path):
     """Reads a checkpoint in whatever format it is: a folder, a prefix of files, "hf://owner/name", a KerasHub name.
 
-    Raises UserError where no format recognises the path or the files in it are damaged.
+    Raises UserError where no format recognizes the path or the files in it are damaged.
     """
     path = os.fspath(path)
     if path.startswith(HUB):
@@ -68,7 +68,7 @@ def read(path):
     is_there = os.sep not in path or "://" in path or glob.glob(f"{glob.escape(path)}*")
     module = _format_of(path) if is_there else None
     if module is None:
-        raise UserError(f"No checkpoint format recognises {path}. Known: {', '.join(names())}.")
+        raise UserError(f"No checkpoint format recognizes {path}. Known: {', '.join(names())}.")
     return module.read(path)
 
 
@@ -104,7 +104,7 @@ def _on_the_encoder_alone(checkpoint):
 
 
 def _format_of(path):
-    return next((module for module in formats().values() if module.recognises(path)), None)
+    return next((module for module in formats().values() if module.recognizes(path)), None)
 
 
 def _read_from_hub(path):
@@ -115,7 +115,7 @@ def _read_from_hub(path):
         folder = _downloaded(path, HUB_FILES_OF_TORCH)
         module = _format_of(folder)
     if module is None:
-        raise UserError(f"No checkpoint format recognises the files of {path}. Known: {', '.join(names())}.")
+        raise UserError(f"No checkpoint format recognizes the files of {path}. Known: {', '.join(names())}.")
     return module.read(folder)
 
 

@@ -68,7 +68,7 @@ NOT_WEIGHTS = re.compile(
 UNCASED, CASED = re.compile(r"uncased|chinese_L-|multilingual_L-"), re.compile(r"cased")
 
 
-def recognises(path):
+def recognizes(path):
     """The prefix of a checkpoint, its `.index` file, or the folder of either."""
     return _prefix(path) is not None
 

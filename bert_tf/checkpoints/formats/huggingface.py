@@ -80,7 +80,7 @@ LABELLED = ("class", "several", "tags")  # kinds of heads whose outputs have nam
 PROBLEMS = {"class": "single_label_classification", "several": "multi_label_classification", "number": "regression"}
 
 
-def recognises(path):
+def recognizes(path):
     """A folder with config.json and weights."""
     return os.path.isfile(os.path.join(path, "config.json")) and _weight_file(path) is not None
 

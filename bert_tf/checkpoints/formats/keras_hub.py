@@ -81,7 +81,7 @@ SHAPE = {  # our names of the numbers that make a KerasHub backbone
 }
 
 
-def recognises(path):
+def recognizes(path):
     """The folder of a preset with a backbone, or what looks like the name of one while there is no such file."""
     if os.path.exists(path):
         return _backbone_class(path).endswith("Backbone")

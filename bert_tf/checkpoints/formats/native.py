@@ -31,7 +31,7 @@ RUN_LABELS = "task.json"  # in the folder of a run that fine-tuned
 SAVED = re.compile(r"weights/(?P<name>[^/]+)/\.ATTRIBUTES/VARIABLE_VALUE")
 
 
-def recognises(path):
+def recognizes(path):
     """The folder of a run, its checkpoints, one of them (ckpt-N), or what `write` made."""
     folder = _top(path)
     has_weights = os.path.isfile(os.path.join(folder, WEIGHTS)) or bool(_saved(path, folder))

@@ -17,7 +17,7 @@ from bert_tf.errors import UserError
 EXTRA, CONFIG = "assets.extra", "bert_config.json"  # the folder is TensorFlow's own place for what its loaders ignore
 
 
-def recognises(path):
+def recognizes(path):
     """A folder with a SavedModel."""
     return os.path.isfile(os.path.join(path, "saved_model.pb"))
 

@@ -66,7 +66,7 @@ def run(arguments):
     from bert_tf.model import weights
 
     report = weights.compared(pretrained.model_of(checkpoint), checkpoint.weights)
-    weights.expect_no_refusal(report)
+    weights.expect_same_shapes(report)
     told = [f"{arguments.source}: {report}"]
     if arguments.new_vocab_file:
         checkpoint, change = with_vocabulary(checkpoint, vocabulary.read(arguments.new_vocab_file))
@@ -115,7 +115,7 @@ def as_json(arguments, checkpoint, report, left_out):
     told = {"source": arguments.source, "target": arguments.target, "format": arguments.format}
     known = {"lower_case": checkpoint.lower_case, "labels": checkpoint.labels, "kind": checkpoint.kind}
     pieces = None if checkpoint.vocabulary is None else len(checkpoint.vocabulary)
-    became = {name: getattr(report, name) for name in ("loaded", "fresh", "unused", "refused")}
+    became = {name: getattr(report, name) for name in ("loaded", "newly_initialized", "unused", "shape_mismatch")}
     return {**told, "pieces": pieces, **known, **became, "left_out": list(left_out)}
 
 

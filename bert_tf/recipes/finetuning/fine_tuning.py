@@ -205,9 +205,9 @@ def assign_weights(model, start, options):
         return
     found = weights.assign(model, start.weights)
     print(found, flush=True)
-    wrong = "; ".join(f"{name} is {given} there, {expected} here" for name, given, expected in found.refused)
-    missing = [name for name in found.fresh if name not in model.unread]
-    if options.do_train or not (missing or found.refused):
+    wrong = "; ".join(f"{name} is {given} there, {expected} here" for name, given, expected in found.shape_mismatch)
+    missing = [name for name in found.newly_initialized if name not in model.unread]
+    if options.do_train or not (missing or found.shape_mismatch):
         if wrong:
             print(f"The head of {options.init_checkpoint} is of another task ({wrong}): drawn anew.", flush=True)
         return

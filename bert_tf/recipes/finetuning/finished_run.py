@@ -74,7 +74,7 @@ def expect_run(path):
         raise UserError(f"{path} is not the folder of a run: it holds no readable run.json.")
     from bert_tf.checkpoints.formats import native
 
-    if not native.recognises(path):
+    if not native.recognizes(path):
         raise UserError(f"The run in {path} has no checkpoint with its bert_config.json: train first.")
     return run
 
@@ -138,7 +138,7 @@ def _model(task, start):
     from bert_tf.model import weights
 
     model = task.model(start.config)
-    weights.expect_no_refusal(weights.assign(model, start.weights))
+    weights.expect_same_shapes(weights.assign(model, start.weights))
     return model
 
 

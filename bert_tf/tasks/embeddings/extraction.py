@@ -31,7 +31,11 @@ def encoder_of(checkpoint, path, *, dtype="float32", needs_pooler=False):
     """
     model = BertModel(checkpoint.config, dtype=dtype)
     arrays = {name: array for name, array in checkpoint.weights.items() if name.startswith("encoder/")}
-    missing = [name for name in weights.compared(model, arrays).fresh if needs_pooler or not name.startswith(POOLER)]
+    missing = [
+        name
+        for name in weights.compared(model, arrays).newly_initialized
+        if needs_pooler or not name.startswith(POOLER)
+    ]
     if missing:
         remedy = "choose another pooling" if missing[0].startswith(POOLER) else "give a checkpoint of a whole model"
         raise UserError(f"{path} lacks {len(missing)} weights of its encoder, as {missing[0]}: {remedy}.")

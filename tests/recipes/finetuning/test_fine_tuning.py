@@ -137,7 +137,7 @@ def test_a_head_of_another_size_is_drawn_anew_and_it_is_said(capsys):
     head = weights.variables(model)["classifier/kernel"].numpy()
     fine_tuning.assign_weights(model, start, options())
     said = capsys.readouterr().out
-    assert "2 refused" in said
+    assert "2 mismatched" in said
     assert "The head of there is of another task (classifier/kernel is (16, 2) there, (16, 3) here; " in said
     assert np.array_equal(weights.variables(model)["classifier/kernel"].numpy(), head)
 
@@ -155,7 +155,7 @@ def test_without_training_another_head_is_refused(without, expected):
 def test_answers_in_a_text_need_no_pooler_which_hugging_face_does_not_save_but_their_head(capsys):
     model = heads.SpanFinder(tiny.CONFIG)
     fine_tuning.assign_weights(model, start_of(model, ("encoder/pooler",)), options(do_train=False))
-    assert "2 fresh" in capsys.readouterr().out
+    assert "2 newly initialized" in capsys.readouterr().out
     with pytest.raises(UserError, match="it has no span/kernel"):
         fine_tuning.assign_weights(model, start_of(model, ("encoder/pooler", "span")), options(do_train=False))
 

@@ -87,7 +87,7 @@ TRUTH, NUMBERS = [0, 1, 1, 0], [1.0, 2.0, 3.0, 4.0]
         (NUMBERS, [1.0, 1.1, 0.9, 1.2], None),
     ],
 )
-def test_guesses_that_are_worth_nothing_are_recognised(truth, guesses, expected):
+def test_guesses_that_are_worth_nothing_are_recognized(truth, guesses, expected):
     found = sweep.collapse(np.array(truth), np.array(guesses))
     assert found is None if expected is None else expected in found
 

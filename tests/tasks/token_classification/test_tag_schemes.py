@@ -17,7 +17,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("scheme", WRITTEN)
-def test_each_scheme_writes_the_same_spans_in_its_way_and_is_recognised(scheme):
+def test_each_scheme_writes_the_same_spans_in_its_way_and_is_recognized(scheme):
     tags = WRITTEN[scheme].split()
     assert tag_schemes.spans(tags) == SPANS
     assert tag_schemes.tags(SPANS, 7, scheme) == tags
