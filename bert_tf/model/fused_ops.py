@@ -9,6 +9,7 @@ import math
 import tensorflow as tf
 
 from bert_tf.model import xla_rowwise
+from bert_tf.runtime import backend
 
 LANE = 2**16  # what a lane of random bits counts to: a rate of 0.1 is 6554 of it, 0.100006
 TANH_SCALE, TANH_CUBE = math.sqrt(2 / math.pi), 0.044715  # of the approximation: Hendrycks & Gimpel 2016
@@ -36,7 +37,7 @@ def normalize(x, gamma, beta, eps):  # [N, D], [D], [D] -> [N, D]
     oneDNN rewrites the operation for the CPU even in graphs that run on a GPU, so it is not used where one is visible,
     and not without oneDNN, where it takes five times as long as the plain way.
     """
-    if x.shape[0] is not None or not (xla_rowwise.has_onednn() and xla_rowwise.only_cpus()):
+    if x.shape[0] is not None or not (backend.has_onednn() and backend.platform() == "cpu"):
         wide = tf.cast(x, tf.float32)
         mean, variance = tf.nn.moments(wide, -1, keepdims=True)
         return tf.cast((wide - mean) * (tf.math.rsqrt(variance + eps) * gamma) + beta, x.dtype)

@@ -9,6 +9,8 @@ import functools
 
 import tensorflow as tf
 
+from bert_tf.runtime import backend
+
 # Below so many numbers in a row, or in a matrix, compiling takes longer than it saves.
 LEAST_WIDTH, LEAST_MATRIX = 384, 2**18
 # Rows that a tensor may have: eight to an octave, so that at most an eighth is added.
@@ -41,25 +43,12 @@ def _paddings(shape):
 
 def should_compile(width):
     """Whether rows of that many numbers, None: unknown, are compiled here."""
-    return width is not None and width >= LEAST_WIDTH and only_cpus()
+    return width is not None and width >= LEAST_WIDTH and backend.platform() == "cpu"
 
 
 def should_compile_weight(shape):
     """Whether functions of a weight of that shape are compiled here."""
-    return len(shape) == 2 and shape.num_elements() >= LEAST_MATRIX and only_cpus()
-
-
-def only_cpus():
-    """Whether no GPU or TPU is visible: on those all of a step is compiled at once."""
-    return not (tf.config.list_physical_devices("GPU") or tf.config.list_logical_devices("TPU"))
-
-
-@functools.cache
-def has_onednn():
-    """Whether TensorFlow hands operations of this CPU to oneDNN, as it does by itself on CPUs with AVX-512."""
-    from tensorflow.python.util import _pywrap_util_port
-
-    return _pywrap_util_port.IsMklEnabled()
+    return len(shape) == 2 and shape.num_elements() >= LEAST_MATRIX and backend.platform() == "cpu"
 
 
 @functools.cache

@@ -17,9 +17,9 @@ def start_tensorflow():
         kept = os.dup(2)  # of the process: the lines come from C++
         os.dup2(said.fileno(), 2)
         try:
-            import tensorflow as tf
+            from bert_tf.runtime import backend
 
-            tf.config.list_physical_devices()
+            backend.gpu_count()  # loads the drivers
         except BaseException:
             said.seek(0)
             os.write(kept, said.read())

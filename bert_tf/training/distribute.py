@@ -4,12 +4,12 @@ Every process sees the same stream of global batches, and a replica takes its sl
 number of replicas, and one plain iterator can be saved in a checkpoint (a distributed iterator cannot).
 """
 
-import contextlib
 import functools
 
 import tensorflow as tf
 
 from bert_tf.errors import UserError
+from bert_tf.runtime import backend
 from bert_tf.runtime.process import keep_freed_memory
 from bert_tf.runtime.tf_config import expect_workers, number_of_workers
 
@@ -46,23 +46,19 @@ def _mirrored(*devices):
 def _best_kind(num_logical_devices):
     if number_of_workers() > 1:
         return "multi_worker"
-    several = num_logical_devices > 1 or len(tf.config.list_physical_devices("GPU")) > 1
+    several = num_logical_devices > 1 or backend.gpu_count() > 1
     return "mirrored" if several else "one_device"
 
 
 def _devices(num_logical_devices):
-    kind = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
     if num_logical_devices > 1:
-        parts = [tf.config.LogicalDeviceConfiguration()] * num_logical_devices
-        with contextlib.suppress(RuntimeError):  # TensorFlow runs already: then its devices must do
-            for device in tf.config.list_physical_devices(kind):
-                tf.config.set_logical_device_configuration(device, parts)
-    names = [f"{kind}:{number}" for number in range(len(tf.config.list_logical_devices(kind)))]
+        backend.split_devices(num_logical_devices)
+    names = backend.device_names()
     if len(names) < num_logical_devices:
         raise UserError(
             f"num_logical_devices={num_logical_devices} was asked for when {len(names)} were already set up."
         )
-    return names if kind == "GPU" else names[:num_logical_devices]
+    return names if backend.gpu_count() else names[:num_logical_devices]
 
 
 def _multi_worker():

@@ -9,6 +9,7 @@ import tensorflow as tf
 from bert_tf.errors import UserError
 from bert_tf.model import weights
 from bert_tf.model.encoder import pack_dynamic, pack_static
+from bert_tf.runtime import backend
 from bert_tf.runtime.process import expect_changing_weights
 from bert_tf.training import optimizers
 from bert_tf.training.distribute import all_reduce_sum, on_first_replica, replica_id, shard_batch, spans_processes
@@ -45,9 +46,9 @@ class TrainStep:
         if config.recompute:
             enable_gradient_checkpointing(model.encoder)
         self.scale = LossScale(enabled=model.dtype_policy.compute_dtype == "float16")
-        self.static = should_jit(config.jit_compile) or isinstance(strategy, tf.distribute.TPUStrategy)
+        self.static = backend.should_jit(config.jit_compile) or isinstance(strategy, tf.distribute.TPUStrategy)
         self._step = tf.function(self._on_replicas, autograph=False)
-        if should_jit(config.jit_compile):
+        if backend.should_jit(config.jit_compile):
             self._forward_backward = tf.function(self._forward_backward, jit_compile=True, autograph=False)
 
     def state(self):
@@ -134,11 +135,6 @@ def enable_gradient_checkpointing(encoder):
     if not hasattr(encoder, "recomputes"):
         raise UserError(f"recompute is for BERT's layers, and encoder={encoder.config.encoder} has none: leave it out.")
     encoder.recomputes = True
-
-
-def should_jit(jit_compile):
-    """Whether forward and backward pass are compiled by XLA: "auto" where there is a GPU, as on a CPU it is slower."""
-    return jit_compile == "true" or (jit_compile == "auto" and bool(tf.config.list_physical_devices("GPU")))
 
 
 def loss_of(task, measures, sums):

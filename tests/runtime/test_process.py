@@ -19,8 +19,8 @@ from bert_tf.training.train_step import TrainStep
 
 ANSWERING = """
 import json, os, sys
-from bert_tf import process
-process.only_answers()
+from bert_tf.runtime import process
+process.assume_frozen_weights()
 import tensorflow as tf
 loaded = [tf.saved_model.load(folder) for folder in sys.argv[1:]]
 told = {"frozen": os.environ[process.FROZEN], "answers": []}

@@ -1,0 +1,65 @@
+"""The devices TensorFlow runs on and what they can do; no other module of the package queries them."""
+
+import contextlib
+import functools
+
+import tensorflow as tf
+
+BFLOAT16_CPU_FLAGS = {"amx_bf16", "avx512_bf16"}  # in /proc/cpuinfo, of processors that multiply bfloat16
+
+
+def platform() -> str:
+    """The kind of device that computes: "tpu", "gpu" or "cpu". Starts TensorFlow's runtime on a machine without GPU."""
+    if tf.config.list_physical_devices("TPU"):
+        return "tpu"
+    if gpu_count():
+        return "gpu"
+    return "tpu" if tf.config.list_logical_devices("TPU") else "cpu"  # a remote TPU has logical devices only
+
+
+def gpu_count() -> int:
+    """The number of visible GPUs. Does not start TensorFlow's runtime."""
+    return len(tf.config.list_physical_devices("GPU"))
+
+
+def device_names() -> list[str]:
+    """The names of the GPUs, or of the CPU devices if there are none: ["CPU:0"]. Starts TensorFlow's runtime."""
+    kind = "GPU" if gpu_count() else "CPU"
+    return [f"{kind}:{number}" for number in range(len(tf.config.list_logical_devices(kind)))]
+
+
+def split_devices(count: int) -> None:
+    """Splits the CPU, or each GPU, into `count` logical devices; without effect once the runtime has started."""
+    parts = [tf.config.LogicalDeviceConfiguration()] * count
+    with contextlib.suppress(RuntimeError):
+        for device in tf.config.list_physical_devices("GPU" if gpu_count() else "CPU"):
+            tf.config.set_logical_device_configuration(device, parts)
+
+
+def has_bfloat16() -> bool:
+    """Whether the device multiplies bfloat16 in hardware."""
+    kind = platform()
+    if kind == "tpu":
+        return True
+    if kind == "gpu":  # Ampere and later
+        gpus = tf.config.list_physical_devices("GPU")
+        capabilities = [tf.config.experimental.get_device_details(gpu).get("compute_capability") for gpu in gpus]
+        return all(capability is not None and capability >= (8, 0) for capability in capabilities)
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return not BFLOAT16_CPU_FLAGS.isdisjoint(file.read().split())
+    except OSError:
+        return False
+
+
+@functools.cache
+def has_onednn() -> bool:
+    """Whether TensorFlow uses oneDNN on this CPU, which is its default on CPUs with AVX-512."""
+    from tensorflow.python.util import _pywrap_util_port
+
+    return bool(_pywrap_util_port.IsMklEnabled())
+
+
+def should_jit(jit_compile: str) -> bool:
+    """Whether a flag "true", "false" or "auto" means to compile with XLA; auto: on GPUs, as it is slower on CPUs."""
+    return jit_compile == "true" or (jit_compile == "auto" and bool(gpu_count()))

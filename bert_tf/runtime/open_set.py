@@ -1,0 +1,35 @@
+"""Open sets: each module in a folder is a member, and so is any module from outside, by its dotted name."""
+
+import importlib
+import importlib.util
+import pkgutil
+from types import ModuleType
+
+from bert_tf.errors import UserError
+
+
+def names(package: str) -> list[str]:
+    """Lists the modules in a package's folder, sorted, without importing the package or the modules."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.submodule_search_locations is None:
+        raise ModuleNotFoundError(f"{package} is not a package", name=package)
+    modules = pkgutil.iter_modules(spec.submodule_search_locations)
+    return sorted(module.name for module in modules if not module.name.startswith("_"))
+
+
+def load(package: str, name: str, *, kind: str = "module") -> ModuleType:
+    """Imports a member of a package, or a module from outside if the name has a dot: "my_lab.my_module".
+
+    kind: the word for a member in the error, such as "task".
+    Raises UserError for an unknown name; errors while the member itself is imported pass through.
+    """
+    if name in names(package):
+        return importlib.import_module(f"{package}.{name}")
+    try:
+        if "." not in name or "" in name.split("."):  # the latter would be a relative import
+            raise ModuleNotFoundError(name=name)
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if not f"{name}.".startswith(f"{error.name}."):  # something that the member imports
+            raise
+        raise UserError(f"There is no {kind} {name!r}. Known: {', '.join(names(package))}.") from None

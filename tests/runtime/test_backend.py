@@ -1,0 +1,80 @@
+"""What the package knows of the devices, on machines of several kinds."""
+
+import builtins
+import io
+
+import pytest
+import tensorflow as tf
+
+from bert_tf.runtime import backend
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Pretends to be a machine with GPUs of these compute capabilities, with TPUs or with such a CPU."""
+
+    def pretend(*, gpus=(), tpus=(), remote_tpus=(), cpu="flags : avx2"):
+        physical = {"GPU": list(gpus), "TPU": list(tpus), "CPU": ["CPU:0"]}
+        logical = {"GPU": list(gpus), "TPU": list(remote_tpus), "CPU": ["CPU:0", "CPU:1"]}
+        monkeypatch.setattr(tf.config, "list_physical_devices", physical.__getitem__)
+        monkeypatch.setattr(tf.config, "list_logical_devices", logical.__getitem__)
+        monkeypatch.setattr(
+            tf.config.experimental, "get_device_details", lambda gpu: {"compute_capability": gpu} if gpu else {}
+        )
+        original = builtins.open
+
+        def open_cpuinfo(path, *arguments, **options):
+            if path != "/proc/cpuinfo":
+                return original(path, *arguments, **options)
+            if cpu is None:
+                raise FileNotFoundError(path)
+            return io.StringIO(cpu)
+
+        monkeypatch.setattr(builtins, "open", open_cpuinfo)
+
+    return pretend
+
+
+@pytest.mark.parametrize(
+    "hardware, platform, names",
+    [
+        ({}, "cpu", ["CPU:0", "CPU:1"]),
+        ({"gpus": [(8, 0), (8, 0)]}, "gpu", ["GPU:0", "GPU:1"]),
+        ({"tpus": ["TPU:0"]}, "tpu", ["CPU:0", "CPU:1"]),
+        ({"remote_tpus": ["TPU:0"]}, "tpu", ["CPU:0", "CPU:1"]),
+    ],
+)
+def test_the_platform_and_its_devices(machine, hardware, platform, names):
+    machine(**hardware)
+    assert (backend.platform(), backend.device_names()) == (platform, names)
+    assert backend.gpu_count() == len(hardware.get("gpus", ()))
+
+
+@pytest.mark.parametrize(
+    "hardware, expected",
+    [
+        ({"cpu": "flags : avx2 avx512f"}, False),
+        ({"cpu": "flags : avx2 amx_bf16 amx_tile"}, True),
+        ({"cpu": "flags : avx2 avx512f avx512_bf16"}, True),
+        ({"cpu": None}, False),
+        ({"gpus": [(8, 0)]}, True),
+        ({"gpus": [(9, 0), (7, 5)]}, False),
+        ({"gpus": [None], "cpu": "flags : amx_bf16"}, False),
+        ({"tpus": ["TPU:0"]}, True),
+        ({"remote_tpus": ["TPU:0"]}, True),
+    ],
+)
+def test_bfloat16_where_the_hardware_multiplies_it(machine, hardware, expected):
+    machine(**hardware)
+    assert backend.has_bfloat16() is expected
+
+
+def test_auto_compiles_on_gpus_only(machine):
+    machine()
+    assert [backend.should_jit(value) for value in ("true", "false", "auto")] == [True, False, False]
+    machine(gpus=[(8, 0)])
+    assert [backend.should_jit(value) for value in ("true", "false", "auto")] == [True, False, True]
+
+
+def test_onednn_is_looked_up_once_and_is_true_or_false():
+    assert backend.has_onednn() in (True, False)

@@ -1,0 +1,58 @@
+"""Members of open sets: found by their files, loaded by name, added from outside."""
+
+import sys
+
+import pytest
+
+from bert_tf.errors import UserError
+from bert_tf.runtime import open_set
+
+
+@pytest.fixture
+def tools(tmp_path, monkeypatch):
+    """A package `tools` with the members hammer and broken, and a package `my_lab` outside of it with saw."""
+    files = {
+        "tools/__init__.py": "raise AssertionError('names() imports nothing')",
+        "tools/hammer.py": "raise AssertionError('names() imports nothing')",
+        "tools/broken.py": "",
+        "tools/_private.py": "",
+        "toolbox/__init__.py": "",
+        "toolbox/hammer.py": "USE = 'nails'",
+        "toolbox/broken.py": "import a_package_that_is_missing",
+        "my_lab/__init__.py": "",
+        "my_lab/saw.py": "USE = 'wood'",
+        "my_lab/broken.py": "import my_lab.part_that_is_missing",
+    }
+    for name, content in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("tools", "toolbox", "my_lab")]:
+        del sys.modules[name]
+
+
+def test_members_are_listed_from_the_files_without_importing_them(tools):
+    assert open_set.names("tools") == ["broken", "hammer"]
+    assert not {"tools", "tools.hammer"} & set(sys.modules)
+
+
+def test_a_member_is_loaded_by_its_name_and_one_from_outside_by_its_dotted_name(tools):
+    assert open_set.load("toolbox", "hammer").USE == "nails"
+    assert open_set.load("toolbox", "my_lab.saw").USE == "wood"
+
+
+@pytest.mark.parametrize(
+    "name", ["saw", "my_lab.none", "no_lab.saw", ".hammer", "my_lab.", "my_lab..saw", "", "_private"]
+)
+def test_an_unknown_name_is_refused_with_the_known_ones(tools, name):
+    with pytest.raises(UserError) as refused:
+        open_set.load("toolbox", name, kind="tool")
+    assert str(refused.value) == f"There is no tool {name!r}. Known: broken, hammer."
+
+
+@pytest.mark.parametrize("name, missing", [("broken", "a_package"), ("my_lab.broken", "my_lab.part")])
+def test_what_a_member_itself_cannot_import_is_not_taken_for_an_unknown_name(tools, name, missing):
+    with pytest.raises(ModuleNotFoundError, match=missing):
+        open_set.load("toolbox", name)
