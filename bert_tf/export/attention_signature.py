@@ -10,7 +10,7 @@ import math
 import tensorflow as tf
 
 from bert_tf.errors import UserError
-from bert_tf.tasks.embeddings.feature_windows import parted
+from bert_tf.tasks.embeddings.feature_windows import split_pairs
 from bert_tf.tasks.pretraining.mask_filling import ids_with_masks
 from bert_tf.text.tokenizer import pack
 
@@ -68,7 +68,7 @@ def most_slots(config):
 
 def _rows(tokenizer, read, text, slots):
     """Model inputs [B, T] of texts and pairs, T being the longest of them. read: string [B] -> ragged ids."""
-    first, second, is_pair = parted(text)
+    first, second, is_pair = split_pairs(text)
     ids = read(tf.concat([first, second], 0))  # at once: a tokenizer is a large part of a graph
     first, second = ids[: tf.size(text)], ids[tf.size(text) :]
     alone, pairs = (pack(tokenizer, segments, slots) for segments in ([first], [first, second]))

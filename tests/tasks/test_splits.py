@@ -20,21 +20,21 @@ def said(goal, rows, name="train"):
 @pytest.mark.parametrize(
     "goal, rows, expected",
     [
-        (Classes("xy"), [("x", "a"), ("x", "b"), ("y", "abc")], "3 examples; x 66.7%, y 33.3%; all fit into 5 pieces"),
+        (Classes("xy"), [("x", "a"), ("x", "b"), ("y", "abc")], "3 examples; x 66.7%, y 33.3%; all fit into 5 tokens"),
         (
             Labels("xy"),
             [("x", "a"), ("x,y", "b"), ("", "a"), ("y", "a b a c")],
-            "4 examples; x 50.0%, y 50.0%; 1 (25.0%) longer than 5 pieces (the longest: 6), cut",
+            "4 examples; x 50.0%, y 50.0%; 1 (25.0%) longer than 5 tokens (the longest: 6), truncated",
         ),
         (
             Number(),
             [("1", "a", "b"), ("2", "a b", "c")],
-            "2 examples; 1 (50.0%) longer than 5 pieces (the longest: 6), cut",
+            "2 examples; 1 (50.0%) longer than 5 tokens (the longest: 6), truncated",
         ),
         (
             Choice(2),
             [("0", "a", "b", "a b c"), ("1", "a", "b", "c")],
-            "2 examples; 1 (50.0%) longer than 5 pieces (the longest: 7), cut",
+            "2 examples; 1 (50.0%) longer than 5 tokens (the longest: 7), truncated",
         ),
     ],
 )  # fmt: skip
@@ -45,9 +45,9 @@ def test_a_split_is_described_by_its_classes_and_lengths(goal, rows, expected):
 def test_of_held_out_classes_it_is_said_what_always_the_same_answer_reaches():
     rows = [("x", "a"), ("y", "a"), ("y", "a")]
     assert said(Classes("xy"), rows, "dev") == [
-        "dev: 3 examples; x 33.3%, y 66.7%; all fit into 5 pieces; who always says 'y' is right in 66.7%."
+        "dev: 3 examples; x 33.3%, y 66.7%; all fit into 5 tokens; who always says 'y' is right in 66.7%."
     ]
-    assert said(Classes("xy"), [(None, "a")], "test") == ["test: 1 examples; all fit into 5 pieces."]
+    assert said(Classes("xy"), [(None, "a")], "test") == ["test: 1 examples; all fit into 5 tokens."]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from bert_tf.model.encoder import pack_dynamic
 from bert_tf.model.heads import BertModel
 from bert_tf.tasks.embeddings import features
 from bert_tf.tasks.embeddings.feature_files import TextVectors
-from bert_tf.tasks.embeddings.feature_windows import NO_PLACE, parted, rows_and_tokens
+from bert_tf.tasks.embeddings.feature_windows import NO_OFFSET, rows_and_tokens, split_pairs
 
 SLOTS_AT_ONCE = 8192  # of rows that pass the encoder together: bounds memory, and is enough to keep its cores busy
 EAGER_BATCHES = 10
@@ -65,7 +65,7 @@ class Extractor:
         if len(given[0]) == 2:
             second, is_pair = tf.constant([texts[1] for texts in given], tf.string), tf.fill([len(given)], True)
         else:
-            first, second, is_pair = parted(first)
+            first, second, is_pair = split_pairs(first)
         try:
             rows, tokens = self._read(first, second, is_pair)
             vectors = self.in_unit(self._in_blocks(rows), tokens)
@@ -99,7 +99,7 @@ class Extractor:
         flat = tf.reshape(states, [-1, *states.shape[2:]])
         choice, sources = self.choice, tokens["sources"]
         if choice.unit == "word":
-            is_piece = tokens["starts"].values != NO_PLACE
+            is_piece = tokens["starts"].values != NO_OFFSET
             vectors = tf.gather(flat, tf.boolean_mask(sources.values, is_piece))
             is_first = tf.boolean_mask(self._begins_word(tokens), is_piece)
             vectors = features.word_vectors(vectors, is_first, choice.word_vectors)
@@ -123,7 +123,7 @@ class Extractor:
             for unit in ("sentence", "token")
         )
 
-        read = tf.function(lambda text: self.rows_and_tokens(*parted(text)), autograph=False)  # one graph for both
+        read = tf.function(lambda text: self.rows_and_tokens(*split_pairs(text)), autograph=False)  # one graph for both
 
         def of_texts(text):
             rows, tokens = read(text)
@@ -133,7 +133,7 @@ class Extractor:
             rows, tokens = read(text)
             vectors = _without_one(token.in_unit(token.states(rows), tokens))
             vectors = tokens["ids"].with_values(vectors).to_tensor()
-            places = {name: tokens[name].to_tensor(NO_PLACE) for name in ("starts", "ends", "segments")}
+            places = {name: tokens[name].to_tensor(NO_OFFSET) for name in ("starts", "ends", "segments")}
             pieces = tokens["ids"].with_values(self.tokenizer.pieces(tokens["ids"].values)).to_tensor("")
             counts = tf.cast(tokens["ids"].row_lengths(), tf.int32)
             return {"vectors": vectors, "tokens": pieces, **places, "counts": counts}
@@ -169,7 +169,7 @@ class Extractor:
             names = np.array(self.tokenizer.vocabulary, object)[ids]
             spans = zip(splits[:-1], splits[1:], strict=True)
             return [TextVectors(vectors[a:b], names[a:b], starts[a:b], ends[a:b], segments[a:b]) for a, b in spans]
-        is_piece = starts != NO_PLACE
+        is_piece = starts != NO_OFFSET
         begins = is_piece & self._begins_word(tokens).numpy()
         firsts = np.flatnonzero(begins)
         lasts = np.flatnonzero(is_piece & np.append(begins | ~is_piece, True)[1:])  # before a word, or [SEP]

@@ -15,7 +15,7 @@ AT_ONCE = 256  # questions that are tokenized, or answered, together outside of 
 class Split:
     """Questions with their windows in a row: window w is number `numbers[w]` of question `owners[w]`, int32 [W].
 
-    Contexts are kept once, `context_numbers` int32 [Q] says which; `pieces` of both as `QuestionWindows.pieces` makes
+    Contexts are kept once, `context_numbers` int32 [Q] says which; `pieces` of both as `QuestionWindows.tokenize` makes
     them, in 12 bytes for each piece of a context. first_pieces, last_pieces: those of the context that share a
     character with the first answer that stands in it, int32 [Q]; 0 and -1 where there is none. `can_be_learned` bool
     [Q]: the truth is known, and its place; `lost`: the questions whose answers do not stand in their contexts.
@@ -61,9 +61,9 @@ class Split:
 
 
 def _tokenized(questions, contexts, tokenizer, windows):
-    """`QuestionWindows.pieces` of them all, made a few at a time; each context once."""
+    """`QuestionWindows.tokenize` of them all, made a few at a time; each context once."""
     texts = tf.TensorSpec([None], tf.string)
-    make = tf.function(lambda q, c: windows.pieces(tokenizer, q, c), input_signature=(texts, texts), autograph=False)
+    make = tf.function(lambda q, c: windows.tokenize(tokenizer, q, c), input_signature=(texts, texts), autograph=False)
     parts = []
     for first in range(0, max(len(questions), len(contexts), 1), AT_ONCE):
         some = (np.array(texts[first : first + AT_ONCE], object) for texts in (questions, contexts))

@@ -1,42 +1,45 @@
-"""Questions and contexts of any length as rows: overlapping windows, and where their pieces stand in the context.
+"""Questions and contexts of any length as rows: overlapping windows, and where their tokens are in the context.
 
-B rows, Q questions, C contexts, W windows of them all, T = max_seq_length slots, S windows that may hold one piece. A
-row is [CLS] question [SEP] window [SEP], as google-research/bert `run_squad.py: convert_examples_to_features` makes it.
+B rows, Q questions, C contexts, W windows of all questions, T = max_seq_length, S windows that may hold one token.
+A row is [CLS] question [SEP] window [SEP], as in google-research/bert `run_squad.py: convert_examples_to_features`.
 """
 
 import dataclasses
 
 import tensorflow as tf
 
+from bert_tf.data import windows as sliding
 from bert_tf.errors import UserError
-from bert_tf.text.tokenizer import pack
+from bert_tf.text.tokenizer import Tokenizer, pack
 
 
 @dataclasses.dataclass(frozen=True)
 class QuestionWindows:
-    """How contexts are cut: windows of as many pieces as fit beside the question, each begins `doc_stride` later.
+    """How contexts are cut: windows of as many tokens as fit next to the question, `doc_stride` tokens apart.
 
-    A question has at most `max_query_length` pieces; what is above is cut off. UserError where that leaves no room.
+    Questions are truncated to `max_query_length` tokens. Raises UserError for lengths that leave no room for a context.
     """
 
     max_seq_length: int = 384
     doc_stride: int = 128
     max_query_length: int = 64
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.doc_stride < 1 or self.max_query_length < 0:
             raise UserError(
                 f"doc_stride is {self.doc_stride} and max_query_length {self.max_query_length}; expected 1 or more."
             )
         if self.max_seq_length < self.max_query_length + 4:
             raise UserError(
-                f"max_seq_length {self.max_seq_length} leaves no room for the text beside a question of "
+                f"max_seq_length {self.max_seq_length} leaves no room for the text next to a question of "
                 f"max_query_length {self.max_query_length}; give max_query_length + 4 or more."
             )
 
-    def pieces(self, tokenizer, questions, contexts):
-        """Texts -> what rows are made of: string [Q] -> "questions", string [C] -> "contexts", ids, ragged int32; and
-        "starts" and "ends", the places of the contexts' pieces in characters, ragged int32 too.
+    def tokenize(self, tokenizer: Tokenizer, questions: tf.Tensor, contexts: tf.Tensor) -> dict[str, tf.RaggedTensor]:
+        """Texts, string [Q] and [C] -> the tokens that rows are made of.
+
+        Returns ids "questions" [Q, (tokens)] and "contexts" [C, (tokens)], and "starts" and "ends" of the contexts'
+        tokens in characters [C, (tokens)]; ragged int32.
         """
         ids, starts, ends = tokenizer.with_offsets(contexts)
         return {
@@ -46,89 +49,93 @@ class QuestionWindows:
             "ends": tf.cast(ends, tf.int32),
         }
 
-    def counts(self, question_sizes, context_sizes):
-        """How many windows each question has, int32 [B], by the pieces of both; one where the context has none."""
-        beyond = context_sizes - self._room(question_sizes)
-        return 1 + tf.maximum(-(-beyond // self.stride(question_sizes)), 0)
+    def counts(self, question_sizes: tf.Tensor, context_sizes: tf.Tensor) -> tf.Tensor:
+        """Number of windows of each question, given the tokens of both, int32 [B]; 1 for an empty context."""
+        return sliding.window_counts(context_sizes, self._room(question_sizes), self.stride(question_sizes))
 
-    def stride(self, question_sizes):
-        """Pieces from the start of a window to that of the next, int32 [B]: no piece is passed over."""
+    def stride(self, question_sizes: tf.Tensor) -> tf.Tensor:
+        """Tokens from the start of a window to the next, int32 [B]: never more than a window holds."""
         return tf.minimum(self.doc_stride, self._room(question_sizes))
 
-    def _room(self, question_sizes):
+    def _room(self, question_sizes: tf.Tensor) -> tf.Tensor:
         return self.max_seq_length - 3 - question_sizes
 
-    def rows(self, tokenizer, pieces, questions, contexts, numbers):
-        """One window of each question of some: int32 [B] each, `questions` and `contexts` say which of the pieces'
-        and `numbers` which of its windows, from 0.
+    def rows(
+        self,
+        tokenizer: Tokenizer,
+        tokens: dict[str, tf.RaggedTensor],
+        questions: tf.Tensor,
+        contexts: tf.Tensor,
+        numbers: tf.Tensor,
+    ) -> dict[str, tf.Tensor]:
+        """One window of each of B questions.
 
-        Returns int32 "token_ids", "segment_ids" [B, T] and "lengths" [B]; "starts" and "ends" int32 [B, T], the place
-        of each piece in the context, -1 in slots that hold no piece of it; and int32 [B] what `is_best` and `targets`
-        ask for: "numbers", "question_sizes", "context_sizes".
+        Args:
+            tokenizer: gives the special tokens.
+            tokens: those of all questions and contexts, see `tokenize`.
+            questions: which question each row is of, int32 [B].
+            contexts: which context, int32 [B].
+            numbers: which of the question's windows, from 0, int32 [B].
+
+        Returns:
+            int32 "token_ids", "segment_ids" [B, T] and "lengths" [B]; "starts" and "ends" int32 [B, T], characters of
+            the context, -1 for other tokens; and int32 [B] what `is_max_context` and `targets` need: "numbers",
+            "question_sizes", "context_sizes".
         """
         question_sizes, context_sizes = (
-            tf.gather(tf.cast(pieces[name].row_lengths(), tf.int32), places)
-            for name, places in (("questions", questions), ("contexts", contexts))
+            tf.gather(tf.cast(tokens[name].row_lengths(), tf.int32), texts)
+            for name, texts in (("questions", questions), ("contexts", contexts))
         )
-        first = numbers * self.stride(question_sizes)  # [B], of the window, in pieces of the context
+        first = numbers * self.stride(question_sizes)  # [B], the window's first token in its context
         size = tf.clip_by_value(context_sizes - first, 0, self._room(question_sizes))
-        begin = tf.gather(tf.cast(pieces["contexts"].row_starts(), tf.int32), contexts) + first
-        asked = tf.gather(tf.cast(pieces["questions"].row_starts(), tf.int32), questions)
-        segments = [_cut(pieces["questions"], asked, question_sizes), _cut(pieces["contexts"], begin, size)]
+        question_begin = tf.gather(tf.cast(tokens["questions"].row_starts(), tf.int32), questions)
+        begin = tf.gather(tf.cast(tokens["contexts"].row_starts(), tf.int32), contexts) + first
+        segments = [
+            sliding.gather_ranges(tokens["questions"].values, question_begin, question_sizes),
+            sliding.gather_ranges(tokens["contexts"].values, begin, size),
+        ]
         rows = pack(tokenizer, segments, self.max_seq_length)
-        place = tf.range(self.max_seq_length)[None, :] - (question_sizes + 2)[:, None]  # [B, T], in the window
-        inside = (place >= 0) & (place < size[:, None])
-        source = tf.where(inside, begin[:, None] + place, 0)
+        position = tf.range(self.max_seq_length)[None, :] - (question_sizes + 2)[:, None]  # [B, T], in the window
+        inside = (position >= 0) & (position < size[:, None])
+        source = tf.where(inside, begin[:, None] + position, 0)
         for name in ("starts", "ends"):
-            values = pieces[name].values
+            values = tokens[name].values
             values = tf.cond(tf.size(values) > 0, lambda values=values: values, lambda: tf.constant([-1]))
             rows[name] = tf.where(inside, tf.gather(values, source), -1)
-        sizes = {"question_sizes": question_sizes, "context_sizes": context_sizes}
-        return {**rows, **sizes, "numbers": numbers}
+        return {**rows, "question_sizes": question_sizes, "context_sizes": context_sizes, "numbers": numbers}
 
-    def is_best(self, rows, slots):
-        """Whether the piece in each of some slots, int32 [B, n], has more context in this window than in any other.
+    def is_max_context(self, rows: dict[str, tf.Tensor], positions: tf.Tensor) -> tf.Tensor:
+        """Whether this window shows a token with more context than any other (`data.windows.max_context`).
 
-        As the original counts it; of equal windows the first does. False in slots that hold no piece of the context.
+        positions: in the rows, int32 [B, n]. False for what is no token of the context.
         """
-        stride, room = (size(rows["question_sizes"])[:, None] for size in (self.stride, self._room))  # [B, 1]
-        reach = -(-(self.max_seq_length - 3) // self.doc_stride)  # windows before and after that may hold the piece
-        windows = rows["numbers"][:, None] + tf.range(-reach, reach + 1)[None, :]  # [B, S]
-        first = windows * stride
-        size = tf.clip_by_value(rows["context_sizes"][:, None] - first, 0, room)  # [B, S]
-        place = slots - rows["question_sizes"][:, None] - 2  # [B, n], in this window
-        left = (place + rows["numbers"][:, None] * stride)[:, :, None] - first[:, None, :]  # [B, n, S]
-        right = (size[:, None, :] - 1) - left
-        exists = (windows >= 0) & (windows < self.counts(rows["question_sizes"], rows["context_sizes"])[:, None])
-        holds = exists[:, None, :] & (left >= 0) & (right >= 0)
-        # float64, as the original's Python: so that what is equal there is equal here
-        score = tf.cast(tf.minimum(left, right), tf.float64) + 0.01 * tf.cast(size, tf.float64)[:, None, :]
-        most = tf.argmax(tf.where(holds, score, -1.0), -1, tf.int32)  # [B, n]
-        return tf.equal(most, reach) & (place >= 0) & (place < size[:, reach : reach + 1])
+        stride, room = (x(rows["question_sizes"])[:, None] for x in (self.stride, self._room))  # [B, 1]
+        reach = -(-(self.max_seq_length - 3) // self.doc_stride)  # windows before and after that may hold the token
+        numbers = rows["numbers"][:, None] + tf.range(-reach, reach + 1)[None, :]  # [B, S]
+        starts = numbers * stride
+        count = self.counts(rows["question_sizes"], rows["context_sizes"])[:, None]
+        sizes = tf.clip_by_value(rows["context_sizes"][:, None] - starts, 0, room)
+        sizes = tf.where((numbers >= 0) & (numbers < count), sizes, 0)  # [B, S]
+        position = positions - rows["question_sizes"][:, None] - 2  # [B, n], in this window
+        in_context = position + rows["numbers"][:, None] * stride
+        best = sliding.max_context(in_context, starts[:, None, :], sizes[:, None, :])
+        return tf.equal(best, reach) & (position >= 0) & (position < sizes[:, reach : reach + 1])
 
-    def all_rows(self, tokenizer, questions, contexts):
-        """Every window of every question: what `rows` returns, [W, ...], and "owners" int32 [W]: whose window it is."""
-        pieces = self.pieces(tokenizer, questions, contexts)
-        counts = self.counts(*(tf.cast(pieces[name].row_lengths(), tf.int32) for name in ("questions", "contexts")))
-        owners = tf.repeat(tf.range(tf.size(counts)), counts)  # [W]
-        numbers = tf.range(tf.size(owners)) - tf.gather(tf.cumsum(counts, exclusive=True), owners)
-        return {**self.rows(tokenizer, pieces, owners, owners, numbers), "owners": owners}
+    def all_rows(self, tokenizer: Tokenizer, questions: tf.Tensor, contexts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Every window of every question: what `rows` returns, [W, ...], and "owners" int32 [W], the question."""
+        tokens = self.tokenize(tokenizer, questions, contexts)
+        counts = self.counts(*(tf.cast(tokens[name].row_lengths(), tf.int32) for name in ("questions", "contexts")))
+        owners, numbers = sliding.enumerate_windows(counts)
+        return {**self.rows(tokenizer, tokens, owners, owners, numbers), "owners": owners}
 
-    def targets(self, rows, first, last):
-        """The slots of the first and last piece of an answer, int32 [B] each; 0 ([CLS]) where the window lacks it.
+    def targets(self, rows: dict[str, tf.Tensor], first: tf.Tensor, last: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Positions of an answer's first and last token in the rows, int32 [B] each; 0 ([CLS]) without an answer.
 
-        first, last: the answer's pieces of the whole context, int32 [B]; the first is above the last where there is
-        none. A window that holds only a part of it counts as one without (google-research/bert `run_squad.py`).
+        first, last: the answer's tokens in the whole context, int32 [B]; first > last for no answer. A window that
+        holds only a part of the answer counts as one without (google-research/bert `run_squad.py`).
         """
         window = rows["numbers"] * self.stride(rows["question_sizes"])
         size = rows["lengths"] - rows["question_sizes"] - 3
-        here = (first <= last) & (first >= window) & (last < window + size)
+        is_inside = (first <= last) & (first >= window) & (last < window + size)
         offset = rows["question_sizes"] + 2 - window
-        return tf.where(here, first + offset, 0), tf.where(here, last + offset, 0)
-
-
-def _cut(ragged, starts, sizes):
-    """Ragged [B, (sizes)] of the values from `starts` on, both int32 [B]."""
-    wanted = tf.RaggedTensor.from_row_lengths(tf.range(tf.reduce_sum(sizes)), sizes)
-    moved = starts - tf.cast(wanted.row_starts(), tf.int32)
-    return wanted.with_values(tf.gather(ragged.values, wanted.values + tf.repeat(moved, sizes)))
+        return tf.where(is_inside, first + offset, 0), tf.where(is_inside, last + offset, 0)

@@ -46,7 +46,7 @@ class Search:
         (start_scores, start_slots), (end_scores, end_slots) = best(start_logits), best(end_logits)
         starts, ends = at("starts", start_slots, -1), at("ends", end_slots, -1)  # [B, n]
         length = end_slots[:, None, :] - start_slots[:, :, None] + 1  # [B, n, n]
-        legal = windows.is_best(rows, start_slots)[:, :, None] & (ends >= 0)[:, None, :]
+        legal = windows.is_max_context(rows, start_slots)[:, :, None] & (ends >= 0)[:, None, :]
         legal &= (length >= 1) & (length <= self.max_answer_length)
 
         def spread(x, axis, filler):  # [B, n] -> [B, n * n]

@@ -8,7 +8,7 @@ import numpy as np
 from bert_tf.errors import UserError
 from bert_tf.tasks import text_lengths
 from bert_tf.tasks.text_classification.goals import Choice, Classes, Labels
-from bert_tf.tasks.text_classification.text_windows import describe, piece_counts
+from bert_tf.tasks.text_classification.text_windows import describe, token_counts
 
 MOST_CLASSES = 12  # whose shares are said
 UNBALANCED = 0.9  # share of one class from which a score can be high and worth nothing
@@ -35,7 +35,7 @@ class Split:
     def piece_counts(self, goal, tokenizer):
         """How many pieces the texts of a row have, int32 [n, F]; of a choice, the first text and the longest choice."""
         if self.pieces is None:
-            counts = piece_counts(tokenizer, self.texts)
+            counts = token_counts(tokenizer, self.texts)
             self.pieces = np.stack([counts[:, 0], counts[:, 1:].max(1)], 1) if isinstance(goal, Choice) else counts
         return self.pieces
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from bert_tf.model.encoder import pack_dynamic
 from bert_tf.tasks.token_classification.tag_schemes import OUTSIDE
-from bert_tf.tasks.token_classification.tag_windows import pieces_of_words
+from bert_tf.tasks.token_classification.tag_windows import tokenize_words
 from bert_tf.text.characters import is_cjk
 
 ROWS_AT_ONCE = 16  # memory does not depend on the length of a text
@@ -70,7 +70,7 @@ def serve(model, tokenizer, *, tag_set, windows, reading=PIECES):
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.string, "words")], autograph=False)
     def given(words):
         where = tf.where(words != "")  # [N, 2]
-        ids, counts = pieces_of_words(tokenizer, tf.gather_nd(words, where))
+        ids, counts = tokenize_words(tokenizer, tf.gather_nd(words, where))
         firsts, owners = tf.cumsum(counts, exclusive=True), tf.cast(where[:, 0], tf.int32)
         sizes = tf.math.unsorted_segment_sum(counts, owners, tf.shape(words)[0])
         bounds = tf.concat([[0], tf.cumsum(sizes)], 0)
@@ -143,9 +143,9 @@ def _states(model, tokenizer, windows, reading, ids, bounds, words):
     firsts, owners = (tf.gather_nd(words[name], known) for name in ("firsts", "owners"))
     starts, ends = bounds[:-1], bounds[1:]
     plan = windows.plan(starts, ends, starts, ends)
-    numbers = windows.best_rows(plan, starts, owners, firsts)  # [M], ascending as words are
-    slots = 1 + firsts - tf.gather(plan["firsts"], numbers)
-    rows = windows.rows(tokenizer, ids, plan["firsts"], plan["sizes"])
+    numbers = plan.best_rows(owners, firsts)  # [M], ascending as words are
+    slots = 1 + firsts - tf.gather(plan.firsts, numbers)
+    rows = windows.rows(tokenizer, ids, plan.firsts, plan.sizes)
     shape = reading.shape(model)
 
     def of_rows(first, end):

@@ -13,7 +13,7 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.tasks import text_lengths
 from bert_tf.tasks.token_classification.conll_files import DOCUMENT, joined
-from bert_tf.tasks.token_classification.tag_windows import pieces_of_words
+from bert_tf.tasks.token_classification.tag_windows import tokenize_words
 
 WORDS_AT_ONCE = 1 << 16  # that are tokenized together
 MOST_TYPES = 12  # whose shares are said
@@ -49,7 +49,7 @@ class Split:
     def _pieces(self, tokenizer):
         words = [word for sentence in self.sentences for word in sentence.words]
         parts = [
-            pieces_of_words(tokenizer, words[first : first + WORDS_AT_ONCE])
+            tokenize_words(tokenizer, words[first : first + WORDS_AT_ONCE])
             for first in range(0, len(words), WORDS_AT_ONCE)
         ]
         return (np.concatenate([part.numpy() for part in each]) for each in zip(*parts, strict=True))
@@ -65,14 +65,9 @@ class Split:
         self.sizes_in_pieces = ends - starts  # [S]
         plan = windows.plan(*(tf.constant(x, tf.int32) for x in (starts, ends, lows, highs)))
         has_piece = np.flatnonzero(places >= 0)
-        best = windows.best_rows(
-            plan,
-            tf.constant(starts, tf.int32),
-            tf.constant(self.owners[has_piece]),
-            tf.constant(places[has_piece]),
-        ).numpy()
+        best = plan.best_rows(tf.constant(self.owners[has_piece]), tf.constant(places[has_piece])).numpy()
         asked, numbers = np.unique(best, return_inverse=True)  # rows where some word is at its best
-        self.firsts, self.sizes = (plan[name].numpy()[asked] for name in ("firsts", "sizes"))
+        self.firsts, self.sizes = (x.numpy()[asked] for x in (plan.firsts, plan.sizes))
         self.asked = np.full(len(asked), len(self.ids), np.int32)
         self.asked_end = np.zeros(len(asked), np.int32)
         np.minimum.at(self.asked, numbers, places[has_piece])

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UserError
 from bert_tf.tasks.embeddings import features, vector_choice
-from bert_tf.tasks.embeddings.feature_windows import parted, rows_and_tokens
+from bert_tf.tasks.embeddings.feature_windows import rows_and_tokens, split_pairs
 from bert_tf.tasks.embeddings.scalar_mix import ScalarMix
 from bert_tf.tasks.text_classification.text_windows import Windows, pack_windows
 from bert_tf.text.tokenizer import Tokenizer, pack
@@ -131,7 +131,7 @@ def inside_a_dataset(function, *columns):
 @pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
 def test_the_last_bar_parts_a_pair(run):
     lines = ["a ||| b c", "a|||b", " ||| b", "a ||| ", "a ||| b ||| c\n", "é\n||| ||| 我", ""]
-    first, second, is_pair = run(parted, lines)
+    first, second, is_pair = run(split_pairs, lines)
     pairs = {0: ("a", "b c"), 4: ("a ||| b", "c"), 5: ("é\n|||", "我")}
     for number, line in enumerate(lines):
         expected = (*pairs[number], True) if number in pairs else (line, "", False)

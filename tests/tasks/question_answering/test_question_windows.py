@@ -36,7 +36,7 @@ def test_windows_are_those_of_the_original(run, stride, query):
     sizes = {"max_seq_length": 16, "doc_stride": stride, "max_query_length": query}
     windows = QuestionWindows(**sizes)
     rows = run(lambda q, c: windows.all_rows(TOKENIZER, q, c), questions, contexts)
-    is_best = windows.is_best(rows, tf.tile(tf.range(16)[None], [len(rows["owners"]), 1])).numpy()
+    is_best = windows.is_max_context(rows, tf.tile(tf.range(16)[None], [len(rows["owners"]), 1])).numpy()
     rows = {name: x.numpy() for name, x in rows.items()}
     row = 0
     for owner, (question, context) in enumerate(zip(questions, contexts, strict=True)):
@@ -72,7 +72,7 @@ def test_one_window_of_each_question_equals_its_place_among_all(run):
     everything = windows.all_rows(TOKENIZER, tf.constant(questions), tf.constant(contexts))
 
     def some(q, c, numbers):
-        return windows.rows(TOKENIZER, windows.pieces(TOKENIZER, q, c), [1, 0], [1, 0], numbers)
+        return windows.rows(TOKENIZER, windows.tokenize(TOKENIZER, q, c), [1, 0], [1, 0], numbers)
 
     chosen = run(some, questions, contexts, [0, 2])
     last = int(tf.reduce_sum(tf.cast(everything["owners"] == 0, tf.int32)))

@@ -25,7 +25,7 @@ def scored(seed, contexts):
 
 def expected_of(rows, start_logits, end_logits, contexts, owner, **options):
     found, slots = [], tf.range(rows["token_ids"].shape[1])[None]
-    is_best = WINDOWS.is_best(rows, tf.repeat(slots, len(rows["lengths"]), 0)).numpy()
+    is_best = WINDOWS.is_max_context(rows, tf.repeat(slots, len(rows["lengths"]), 0)).numpy()
     for row in np.flatnonzero(rows["owners"].numpy() == owner):
         length = int(rows["lengths"][row])
         places = {

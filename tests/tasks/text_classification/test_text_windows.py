@@ -13,7 +13,7 @@ from bert_tf.model import heads, weights
 from bert_tf.model.encoder import pack_dynamic
 from bert_tf.tasks.text_classification import classification
 from bert_tf.tasks.text_classification.goals import Choice, Classes, Labels, Number
-from bert_tf.tasks.text_classification.text_windows import Windows, describe, pack_windows, piece_counts
+from bert_tf.tasks.text_classification.text_windows import Windows, describe, pack_windows, token_counts
 from bert_tf.text.tokenizer import Tokenizer, pack
 
 LETTERS = "abcdefghijklmno"
@@ -151,13 +151,13 @@ def test_batches_of_windows_have_static_shapes_and_a_served_text_is_read_whole()
 
 
 def test_what_is_said_of_long_texts_counts_them():
-    counts = piece_counts(TOKENIZER, np.array([["a b"], ["a"], [letters("a", "f")], [letters("a", "o")]], object))
+    counts = token_counts(TOKENIZER, np.array([["a b"], ["a"], [letters("a", "f")], [letters("a", "o")]], object))
     assert counts.tolist() == [[2], [1], [6], [15]]
-    assert describe(counts[:3], 8) == "all fit into 8 pieces"
-    assert describe(counts, 8) == "1 (25.0%) longer than 8 pieces (the longest: 17), cut"
-    long = "2 (50.0%) longer than 7 pieces (the longest: 17), read in 2 to "
+    assert describe(counts[:3], 8) == "all fit into 8 tokens"
+    assert describe(counts, 8) == "1 (25.0%) longer than 8 tokens (the longest: 17), truncated"
+    long = "2 (50.0%) longer than 7 tokens (the longest: 17), read in 2 to "
     assert describe(counts, 7, Windows(stride=3, most=5)) == f"{long}5 windows"
-    beyond = "1 (25.0%) longer than max_windows 4, cut there"
+    beyond = "1 (25.0%) longer than max_windows 4, truncated there"
     assert describe(counts, 7, Windows(stride=3, most=4)) == f"{long}4 windows; {beyond}"
 
 
