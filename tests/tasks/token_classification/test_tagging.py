@@ -88,7 +88,7 @@ def test_every_piece_of_any_sentences_is_in_a_row_and_best_where_the_nearer_end_
     seen = (np.zeros(5), np.full(5, ends[-1])) if context else (starts, ends)
     plan = windows.plan(*(tf.constant(x, tf.int32) for x in (starts, ends, *seen)))
     owners = np.repeat(np.arange(5), ends - starts)
-    best = plan.best_rows(tf.constant(owners, tf.int32), tf.range(ends[-1])).numpy()
+    best = plan.best_rows(tf.constant(owners, tf.int32), tf.range(int(ends[-1]))).numpy()
     firsts, sizes, rows = (x.numpy() for x in (plan.firsts, plan.sizes, plan.owners))
     assert (sizes <= length - 2).all() and (firsts >= seen[0][rows]).all() and (firsts + sizes <= seen[1][rows]).all()
     for piece, owner in enumerate(owners):
