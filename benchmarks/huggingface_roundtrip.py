@@ -47,10 +47,10 @@ def new_checkpoint(hidden_act, kind=None):
     from bert_tf.checkpoints.formats import Checkpoint
     from bert_tf.config.bert_config import BertConfig
     from bert_tf.model import weights
-    from bert_tf.text.vocabulary import SPECIAL_PIECES
+    from bert_tf.text.vocabulary import SPECIAL_TOKENS
 
     letters = [chr(code) for code in range(33, 127) if not 65 <= code <= 90]
-    vocabulary = [*SPECIAL_PIECES, *letters, *(f"##{letter}" for letter in letters), "quick", "fox", "##x"]
+    vocabulary = [*SPECIAL_TOKENS, *letters, *(f"##{letter}" for letter in letters), "quick", "fox", "##x"]
     vocabulary = list(dict.fromkeys(vocabulary))
     config = BertConfig(
         vocab_size=len(vocabulary),

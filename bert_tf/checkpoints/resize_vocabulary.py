@@ -9,7 +9,7 @@ import numpy as np
 
 from bert_tf.errors import UserError
 from bert_tf.text import vocabulary
-from bert_tf.text.characters import longest_matches, words
+from bert_tf.text.characters import basic_tokenize, wordpiece
 
 BY_PIECE = ("token_table", "masked_lm/output_bias")  # ends of the names of weights with a row for each piece
 
@@ -34,7 +34,7 @@ def with_vocabulary(checkpoint, pieces):
 
     A piece that both have keeps its row of every table. A new one begins as the mean of the pieces that the old
     vocabulary cuts it into, or of all where it knows none: it is to be trained further. Raises UserError where the
-    checkpoint does not say vocabulary or casing, and for what `vocabulary.check_special_pieces` refuses.
+    checkpoint does not say vocabulary or casing, and for what `vocabulary.check_special_tokens` refuses.
     """
     before, lower_case = checkpoint.vocabulary, checkpoint.lower_case
     if before is None or lower_case is None:
@@ -42,7 +42,7 @@ def with_vocabulary(checkpoint, pieces):
         raise UserError(
             f"The checkpoint has no {missing}, which a new vocabulary must be compared with: give --{flag}."
         )
-    vocabulary.check_special_pieces(pieces, "The new vocabulary")
+    vocabulary.check_special_tokens(pieces, "The new vocabulary")
     ids = {piece: number for number, piece in enumerate(before)}
     sources = [[ids[piece]] if piece in ids else _parts(piece, ids, lower_case) for piece in pieces]
     weights = {
@@ -57,10 +57,8 @@ def with_vocabulary(checkpoint, pieces):
 def _parts(piece, ids, lower_case):
     """The numbers of the old pieces that a new one consists of; all there are where one of them is unknown."""
     inside = piece.startswith("##")
-    cut = words(piece.removeprefix("##"), lower_case=lower_case)
-    found = [
-        part for number, word in enumerate(cut) for part in longest_matches(word, ids, inside=inside and not number)
-    ]
+    cut = basic_tokenize(piece.removeprefix("##"), lower_case=lower_case)
+    found = [part for number, word in enumerate(cut) for part in wordpiece(word, ids, inside=inside and not number)]
     return list(range(len(ids))) if not found or "[UNK]" in found else [ids[part] for part in found]
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from bert_tf.errors import UserError
-from bert_tf.text.tokenizer import kept_lengths
+from bert_tf.text.tokenizer import truncated_lengths
 
 
 def check_stride(stride: int, max_seq_length: int) -> None:
@@ -73,7 +73,7 @@ def segment_windows(lengths: Sequence[tf.Tensor], room: int | tf.Tensor, stride:
         room: tokens in a row without [CLS] and [SEP], int or int32 [B].
         stride: tokens from the start of a window to the next, at most as many as it holds; 0: one truncated window.
     """
-    sizes = kept_lengths(list(lengths), room)
+    sizes = truncated_lengths(list(lengths), room)
     moves = [tf.ones_like(lengths[0], tf.bool)]
     if len(lengths) == 2:
         moves = [lengths[0] > lengths[1], lengths[0] <= lengths[1]]

@@ -52,7 +52,7 @@ def signature(model, tokenizer):
         used = tf.sequence_mask(inputs["lengths"], tf.shape(inputs["token_ids"])[1])  # [B, T]
         shares = tf.cast(tf.stack(shares, 1), tf.float32)  # [B, L, H, T, T]
         return {
-            "tokens": tf.where(used, tokenizer.pieces(inputs["token_ids"]), ""),
+            "tokens": tf.where(used, tokenizer.ids_to_tokens(inputs["token_ids"]), ""),
             "attention": tf.where(used[:, None, None, :, None], shares, 0.0),
             "lengths": inputs["lengths"],
         }

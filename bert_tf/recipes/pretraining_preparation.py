@@ -57,7 +57,7 @@ def _check_numbers(options):
         ("next_sentence_weight", 0 <= options.next_sentence_weight < math.inf, "0 or more"),
         ("num_workers", options.num_workers >= 1, "1 or more"),
         ("num_logical_devices", options.num_logical_devices >= 1, "1 or more"),
-        ("vocab_size", options.vocab_size > len(vocabulary.SPECIAL_PIECES), "more than the five special pieces"),
+        ("vocab_size", options.vocab_size > len(vocabulary.SPECIAL_TOKENS), "more than the five special tokens"),
     ):
         if not right:
             raise UserError(f"{name} is {getattr(options, name)}; expected {expected}.")

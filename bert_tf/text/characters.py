@@ -1,97 +1,108 @@
-"""The original BERT tokenizer in plain Python: what it does to a character, a text, a word. Free of TensorFlow.
+"""The original BERT tokenizer in plain Python: character classes, basic tokenization, WordPiece. Free of TensorFlow.
 
-Follows google-research/bert `tokenization.py` (BasicTokenizer, WordpieceTokenizer). Unicode is that of Python.
+Follows google-research/bert `tokenization.py` (BasicTokenizer, WordpieceTokenizer). The Unicode version is Python's.
 """
 
 import string
 import unicodedata
+from collections.abc import Callable, Container
 
-MAX_CHARACTERS = 200  # of a word, `max_input_chars_per_word` of the original; a longer one is [UNK]
+MAX_WORD_CHARACTERS = 200  # `max_input_chars_per_word` of the original; a longer word is [UNK]
 CJK_RANGES = (  # `_is_chinese_char` of the original: not Hangul, not kana
     (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F),
     (0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
 )  # fmt: skip
 
 
-def is_deleted(character):
+def is_deleted(character: str) -> bool:
     """U+0000, U+FFFD and the categories Cc and Cf, except tab, line feed and carriage return."""
     if character in "\t\n\r":
         return False
     return character in "\0\ufffd" or unicodedata.category(character) in ("Cc", "Cf")
 
 
-def is_space(character):
+def is_space(character: str) -> bool:
     """Tab, line feed, carriage return, category Zs; U+2028 and U+2029 because `str.split` breaks there."""
     return character in "\t\n\r\u2028\u2029" or unicodedata.category(character) == "Zs"
 
 
-def is_cjk(character):
-    """An ideograph of the original's ranges: a word by itself."""
+def is_cjk(character: str) -> bool:
+    """An ideograph in the original's ranges: a word by itself."""
     code = ord(character)
     return code >= 0x3400 and any(first <= code <= last for first, last in CJK_RANGES)
 
 
-def is_punctuation(character):
+def is_punctuation(character: str) -> bool:
     """ASCII 33-47, 58-64, 91-96, 123-126 and the categories P*: a word by itself."""
     return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 
-def is_accent(character):
+def is_accent(character: str) -> bool:
     """Category Mn: dropped from lower-cased text after NFD."""
     return unicodedata.category(character) == "Mn"
 
 
-class _Replacements(dict):
-    """A table for `str.translate` that asks `rule` once per character."""
+class _TranslationTable(dict[int, str]):
+    """A table for `str.translate` that calls `rule` once per character."""
 
-    def __init__(self, rule):
+    def __init__(self, rule: Callable[[str], str]) -> None:
         super().__init__()
         self.rule = rule
 
-    def __missing__(self, code):
-        self[code] = new = self.rule(chr(code))
-        return new
+    def __missing__(self, code: int) -> str:
+        self[code] = replacement = self.rule(chr(code))
+        return replacement
 
 
-_CLEANED = _Replacements(lambda c: "" if is_deleted(c) else " " if is_space(c) else f" {c} " if is_cjk(c) else c)
-_ACCENTS_DROPPED = _Replacements(lambda c: "" if is_accent(c) else c)
-_PUNCTUATION_APART = _Replacements(lambda c: f" {c} " if is_punctuation(c) else c)
+def _clean_character(character: str) -> str:
+    if is_deleted(character):
+        return ""
+    if is_space(character):
+        return " "
+    return f" {character} " if is_cjk(character) else character
 
 
-def without_case_and_accents(text):
+_CLEAN = _TranslationTable(_clean_character)
+_STRIP_ACCENTS = _TranslationTable(lambda c: "" if is_accent(c) else c)
+_ISOLATE_PUNCTUATION = _TranslationTable(lambda c: f" {c} " if is_punctuation(c) else c)
+
+
+def lowercase_and_strip_accents(text: str) -> str:
     """`lower()`, NFD, drop Mn: what `lower_case` means in the original."""
-    return unicodedata.normalize("NFD", text.lower()).translate(_ACCENTS_DROPPED)
+    return unicodedata.normalize("NFD", text.lower()).translate(_STRIP_ACCENTS)
 
 
-def words(text, *, lower_case):
-    """The words and punctuation marks of a text, cleaned: what WordPiece is given. "Don't" -> don ' t"""
-    text = text.translate(_CLEANED)
+def basic_tokenize(text: str, *, lower_case: bool) -> list[str]:
+    """Cleans a text and splits it into words and punctuation marks, the input of WordPiece: "Don't" -> don ' t."""
+    text = text.translate(_CLEAN)
     if lower_case:
-        text = without_case_and_accents(text)
-    return text.translate(_PUNCTUATION_APART).split()
+        text = lowercase_and_strip_accents(text)
+    return text.translate(_ISOLATE_PUNCTUATION).split()
 
 
-def plain_pieces(text, vocabulary, *, lower_case):
-    """The pieces of one text, longest match first; `vocabulary` is a set of pieces.
+def reference_tokenize(text: str, vocabulary: Container[str], *, lower_case: bool) -> list[str]:
+    """The WordPiece tokens of one text; `vocabulary` is a set of tokens.
 
-    Slow and simple: the automata of `bert_tf.text.wordpiece` are checked against it when a tokenizer is built.
+    Slow and simple: the kernels of `bert_tf.text.wordpiece` are checked against it when a tokenizer is built.
     """
-    return [piece for word in words(text, lower_case=lower_case) for piece in longest_matches(word, vocabulary)]
+    return [token for word in basic_tokenize(text, lower_case=lower_case) for token in wordpiece(word, vocabulary)]
 
 
-def longest_matches(word, vocabulary, *, inside=False):
-    """The pieces of one word, [UNK] where it has others; `vocabulary` is a set or a dictionary of pieces.
+def wordpiece(word: str, vocabulary: Container[str], *, inside: bool = False) -> list[str]:
+    """Splits one word into tokens, greedily by longest match; [UNK] if that fails.
 
-    inside: the word is the rest of one, so that its first piece begins with ## too.
+    vocabulary: a set or dictionary of tokens. inside: `word` is the rest of a longer word, so that its first token
+    begins with ## too.
     """
-    if len(word) > MAX_CHARACTERS:
+    if len(word) > MAX_WORD_CHARACTERS:
         return ["[UNK]"]
-    pieces, start = [], 0
+    tokens: list[str] = []
+    start = 0
     while start < len(word):
         prefix = "##" if start or inside else ""
         end = next((end for end in range(len(word), start, -1) if prefix + word[start:end] in vocabulary), None)
         if end is None:
             return ["[UNK]"]
-        pieces.append(prefix + word[start:end])
+        tokens.append(prefix + word[start:end])
         start = end
-    return pieces
+    return tokens

@@ -1,10 +1,11 @@
 """Input patterns to documents: files, folders and globs of text become lists of sentences, one document at a time.
 
 No TensorFlow here. A *document* is a list of sentences (str); a *source* is one input file and how it is to be read.
-Nothing is read whole: a line of a gigabyte passes in pieces, a document above MAX_DOCUMENT characters is cut at the
-end of a sentence into several. How a text file is laid out is decided by `bert_tf.text.sentence_splitting`.
+Nothing is read whole: a line of a gigabyte is read in chunks, a document above MAX_DOCUMENT characters is cut at the
+end of a sentence into several. `bert_tf.text.sentence_splitting` detects the layout of a text file.
 """
 
+import contextlib
 import dataclasses
 import glob
 import gzip
@@ -12,17 +13,19 @@ import hashlib
 import json
 import os
 import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TextIO, cast
 
 from bert_tf.errors import UserError
-from bert_tf.text.sentence_splitting import PIECE, language_of, layout_of, sentences_of
+from bert_tf.text.sentence_splitting import MAX_CHUNK, Chunk, detect_language, detect_layout, iterate_sentences
 
 MAX_DOCUMENT = 1_000_000  # characters; keeps memory bounded whatever the files hold
 MAX_JSON_LINE = 64 * 1024 * 1024  # characters; json needs its line whole
-SAMPLE = 65536  # characters from which the layout and the language of a file are decided
+SAMPLE_SIZE = 65536  # characters from which the layout and the language of a file are detected
 LAYOUTS = ("auto", "sentences", "paragraphs", "wrapped", "files")
-ENDINGS = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz")
-GZIP_RATIO = 3  # text under gzip, roughly; only an estimate of the work
+EXTENSIONS = (".txt", ".txt.gz", ".jsonl", ".jsonl.gz")
+GZIP_RATIO = 3  # text size over gzip size, roughly; only an estimate of the work
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,15 +38,23 @@ class Source:
     text_field: str = "text"
 
 
-def find_sources(input_file, *, text_layout="auto", language="auto", text_field="text"):
-    """Comma-separated globs, files and folders (recursive) -> list of Source in a fixed order, each file once.
+def find_sources(
+    input_file: str | os.PathLike[str], *, text_layout: str = "auto", language: str = "auto", text_field: str = "text"
+) -> list[Source]:
+    """Resolves comma-separated globs, files and folders (recursive) to sources in a fixed order, each file once.
 
-    text_layout: "sentences" (one a line, blank line between documents: the original's), "paragraphs" (one a line, blank
-    line between documents), "wrapped" (hard-wrapped lines, blank line between paragraphs, the file is the document),
-    "files" (the file is the document, each line a paragraph, blank lines mean nothing), or "auto": decided per file.
-    language: for splitting sentences, as `sentencex` names it ("en", "de"), or "auto": "zh" or "ja" where the
-    characters say so, else "en". text_field: the field of .jsonl files, where one line is one document.
-    Raises UserError for a pattern that matches nothing, an ending that is not supported, and a file that is not text.
+    Args:
+        input_file: the patterns.
+        text_layout: "sentences" (one per line, a blank line between documents: the original's), "paragraphs" (one per
+            line, a blank line between documents), "wrapped" (hard-wrapped lines, a blank line between paragraphs, the
+            file is the document), "files" (the file is the document, each line a paragraph, blank lines are ignored),
+            or "auto": detected per file.
+        language: for splitting sentences, as `sentencex` names it ("en", "de"), or "auto": "zh" or "ja" if the
+            characters say so, else "en".
+        text_field: the field of .jsonl files, in which each line is a document.
+
+    Raises:
+        UserError: a pattern matches nothing, an extension is not supported, or a file is not text.
     """
     if text_layout not in LAYOUTS:
         raise UserError(f"text_layout={text_layout} was given; use one of {', '.join(LAYOUTS)}.")
@@ -54,18 +65,19 @@ def find_sources(input_file, *, text_layout="auto", language="auto", text_field=
     return [_inspect(path, text_layout=text_layout, language=language, text_field=text_field) for path in paths]
 
 
-def read_documents(source):
-    """Source -> its documents (lists of sentences) one after the other; raises UserError where the file is not text."""
+def read_documents(source: Source) -> Iterator[list[str]]:
+    """Yields the documents (lists of sentences) of a source; raises UserError where the file is not text."""
     if _is_json(source.path):
         sentences = _json_sentences(source)
     else:
-        sentences = sentences_of(_line_pieces(source.path), layout=source.layout, language=source.language)
-    return documents_of(sentences)
+        sentences = iterate_sentences(_line_chunks(source.path), layout=source.layout, language=source.language)
+    return group_documents(sentences)
 
 
-def documents_of(sentences):
+def group_documents(sentences: Iterable[str | None]) -> Iterator[list[str]]:
     """A stream of sentences with None at the end of each document -> documents, none empty, none above MAX_DOCUMENT."""
-    document, size = [], 0
+    document: list[str] = []
+    size = 0
     for sentence in sentences:
         if sentence is not None:
             document.append(sentence)
@@ -77,13 +89,13 @@ def documents_of(sentences):
         yield document
 
 
-def text_size(source):
+def text_size(source: Source) -> int:
     """Bytes of text in the file: exact for plain files, an estimate for .gz."""
     return os.path.getsize(source.path) * (GZIP_RATIO if source.path.endswith(".gz") else 1)
 
 
-def fingerprint(source):
-    """A short string that changes when the file's name, size, first or last 64 KB or its way of being read change."""
+def fingerprint(source: Source) -> str:
+    """A short string that changes with the file's name, size, first and last 64 KB and how it is read."""
     size = os.path.getsize(source.path)
     digest = hashlib.blake2b(digest_size=8)
     with open(source.path, "rb") as file:
@@ -94,75 +106,70 @@ def fingerprint(source):
     return f"{os.path.basename(source.path)} {size} {digest.hexdigest()} {source.layout} {source.language}{field}"
 
 
-def _matches(pattern):
-    """One pattern -> sorted paths; hidden files and folders are passed over, as a shell does."""
+def _matches(pattern: str) -> list[str]:
+    """The sorted paths that match one pattern; hidden files and folders are skipped, as in a shell."""
     if os.path.isdir(pattern):
-        found = sorted(str(path) for path in Path(pattern).rglob("*") if path.is_file())
-        found = [path for path in found if not _is_hidden(os.path.relpath(path, pattern))]
+        paths = sorted(str(path) for path in Path(pattern).rglob("*") if path.is_file())
+        paths = [path for path in paths if not _is_hidden(os.path.relpath(path, pattern))]
     elif os.path.isfile(pattern):
-        if not pattern.endswith(ENDINGS):
-            raise UserError(f"{pattern} has an ending that is not supported; give {', '.join(ENDINGS)} files.")
+        if not pattern.endswith(EXTENSIONS):
+            raise UserError(f"{pattern} has an unsupported extension; give {', '.join(EXTENSIONS)} files.")
         return [pattern]
     else:
-        found = sorted(path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path))
-    if not found and not os.path.isdir(pattern):
-        raise UserError(f"No file matches {pattern}; give existing files, folders or globs, with commas between them.")
-    supported = [path for path in found if path.endswith(ENDINGS)]
+        paths = sorted(path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path))
+    if not paths and not os.path.isdir(pattern):
+        raise UserError(f"No file matches {pattern}; give existing files, folders or globs, separated by commas.")
+    supported = [path for path in paths if path.endswith(EXTENSIONS)]
     if not supported:
-        raise UserError(f"{pattern} holds no {', '.join(ENDINGS)} file ({len(found)} files of other kinds).")
+        raise UserError(f"{pattern} holds no {', '.join(EXTENSIONS)} file ({len(paths)} files of other kinds).")
     return supported
 
 
-def _is_hidden(relative_path):
+def _is_hidden(relative_path: str) -> bool:
     return any(part.startswith(".") for part in Path(relative_path).parts)
 
 
-def _is_json(path):
+def _is_json(path: str) -> bool:
     return path.endswith((".jsonl", ".jsonl.gz"))
 
 
-def _inspect(path, *, text_layout, language, text_field):
-    """Looks at the beginning of a file and settles its layout and language."""
-    with _reading(path) as file:
-        sample = file.read(SAMPLE)
+def _inspect(path: str, *, text_layout: str, language: str, text_field: str) -> Source:
+    """Detects the layout and language of a file from its beginning, unless they are given."""
+    with _open_text(path) as file:
+        sample = file.read(SAMPLE_SIZE)
     if _is_json(path):
-        first = sample.split("\n", 1)[0]
+        first_line = sample.split("\n", 1)[0]
         try:
-            sample = str(json.loads(first).get(text_field, ""))
+            sample = str(json.loads(first_line).get(text_field, ""))
         except (ValueError, AttributeError):
-            sample = first  # cut off or wrong: reading will tell which
-    language = language_of(sample) if language == "auto" else language
+            sample = first_line  # truncated or malformed: reading the file will tell which
+    language = detect_language(sample) if language == "auto" else language
     if _is_json(path):
         layout = "files" if text_layout == "auto" else text_layout
     else:
-        layout = layout_of(sample, language) if text_layout == "auto" else text_layout
+        layout = detect_layout(sample, language) if text_layout == "auto" else text_layout
     return Source(path=path, layout=layout, language=language, text_field=text_field)
 
 
-class _reading:
-    """Opens a text file (gzip by its ending) and turns every way of not being text into a UserError."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __enter__(self):
-        opener = gzip.open if self.path.endswith(".gz") else open
-        try:
-            self.file = opener(self.path, "rt", encoding="utf-8-sig")  # drops a BOM; all line ends become \n
-        except OSError as error:
-            raise UserError(f"{self.path} cannot be read: {error.strerror or error}.") from error
-        return self.file
-
-    def __exit__(self, kind, error, trace):
-        self.file.close()
-        if isinstance(error, UnicodeDecodeError):
-            raise UserError(_not_text(self.path)) from None
-        if isinstance(error, gzip.BadGzipFile | EOFError | zlib.error):
-            raise UserError(f"{self.path} is not a whole gzip file ({error}); write it again.") from None
+@contextlib.contextmanager
+def _open_text(path: str) -> Iterator[TextIO]:
+    """Opens a text file (gzip by its extension) and turns every way of not being text into a UserError."""
+    opener = gzip.open if path.endswith(".gz") else open
+    try:
+        file = cast(TextIO, opener(path, "rt", encoding="utf-8-sig"))  # drops a BOM; all line ends become \n
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror or error}.") from error
+    try:
+        with file:
+            yield file
+    except UnicodeDecodeError:
+        raise UserError(_describe_invalid_text(path)) from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(f"{path} is not a whole gzip file ({error}); write it again.") from None
 
 
-def _not_text(path):
-    """The sentence about a file that is not UTF-8 text: where the first wrong byte is."""
+def _describe_invalid_text(path: str) -> str:
+    """The error message for a file that is not UTF-8 text: where the first invalid byte is."""
     opener = gzip.open if path.endswith(".gz") else open
     with opener(path, "rb") as file:
         start, rest = 0, b""
@@ -170,37 +177,41 @@ def _not_text(path):
             block = rest + block
             if start == 0 and block[:2] in (b"\xff\xfe", b"\xfe\xff"):
                 return f"{path} is UTF-16, not UTF-8 text; convert it, for example with iconv -f UTF-16 -t UTF-8."
-            zero = block.find(b"\0")
-            try:
-                used = len(block.decode("utf-8", errors="strict"))
-                wrong, rest = len(block), b""
-            except UnicodeDecodeError as error:
-                wrong, used = error.start, len(block) - error.start
-                cut_off = used < 4 and "unexpected end" in error.reason
-                rest = block[error.start :] if cut_off else b""
-                wrong = len(block) if cut_off else wrong
-            if 0 <= zero < wrong:
-                return f"{path} is not text: byte {start + zero} is NUL; give UTF-8 text files."
-            if wrong < len(block):
-                return f"{path} is not UTF-8: byte {start + wrong} is 0x{block[wrong]:02x}; convert it to UTF-8."
+            nul = block.find(b"\0")
+            invalid, rest = _first_invalid(block)
+            if 0 <= nul < invalid:
+                return f"{path} is not text: byte {start + nul} is NUL; give UTF-8 text files."
+            if invalid < len(block):
+                return f"{path} is not UTF-8: byte {start + invalid} is 0x{block[invalid]:02x}; convert it to UTF-8."
             start += len(block) - len(rest)
     return f"{path} is not UTF-8: byte {start} begins a character that is cut off; convert it to UTF-8."
 
 
-def _line_pieces(path):
-    """A text file -> (text, ends) in order: its lines, a long one in pieces of which only the last has `ends` true."""
-    with _reading(path) as file:
-        while text := file.readline(PIECE):
+def _first_invalid(block: bytes) -> tuple[int, bytes]:
+    """The index of the first byte that is not UTF-8 (the length if none), and a character cut off at the end."""
+    try:
+        block.decode("utf-8", errors="strict")
+    except UnicodeDecodeError as error:
+        if len(block) - error.start < 4 and "unexpected end" in error.reason:
+            return len(block), block[error.start :]
+        return error.start, b""
+    return len(block), b""
+
+
+def _line_chunks(path: str) -> Iterator[Chunk]:
+    """Yields the lines of a text file; a long line is split into several chunks, of which only the last ends it."""
+    with _open_text(path) as file:
+        while text := file.readline(MAX_CHUNK):
             if "\0" in text:
-                raise UserError(_not_text(path))
-            ends = text.endswith("\n")
-            yield (text[:-1] if ends else text), ends
+                raise UserError(_describe_invalid_text(path))
+            ends_line = text.endswith("\n")
+            yield (text[:-1] if ends_line else text), ends_line
         yield "", True  # closes a last line without a line end
 
 
-def _json_sentences(source):
-    """A .jsonl file -> sentences of its documents, None after each."""
-    with _reading(source.path) as file:
+def _json_sentences(source: Source) -> Iterator[str | None]:
+    """Yields the sentences of the documents in a .jsonl file, None after each document."""
+    with _open_text(source.path) as file:
         number = 0
         while line := file.readline(MAX_JSON_LINE):
             number += 1
@@ -208,20 +219,19 @@ def _json_sentences(source):
                 raise UserError(f"{source.path} line {number} is longer than {MAX_JSON_LINE >> 20} MB; split it up.")
             if not line.strip():
                 continue
-            text = _json_text(line, number, source)
-            pieces = ((piece, True) for piece in text.split("\n"))
-            for sentence in sentences_of(pieces, layout=source.layout, language=source.language):
+            chunks = ((part, True) for part in _json_text(line, number, source).split("\n"))
+            for sentence in iterate_sentences(chunks, layout=source.layout, language=source.language):
                 if sentence is not None:
                     yield sentence
             yield None
 
 
-def _json_text(line, number, source):
+def _json_text(line: str, number: int, source: Source) -> str:
     """The text of one line of a .jsonl file; raises UserError with the line number."""
     try:
         record = json.loads(line)
     except ValueError as error:
-        raise UserError(f"{source.path} line {number} is not JSON ({error}); give one JSON object a line.") from None
+        raise UserError(f"{source.path} line {number} is not JSON ({error}); give one JSON object per line.") from None
     text = record.get(source.text_field) if isinstance(record, dict) else None
     if not isinstance(text, str):
         fields = ", ".join(record) if isinstance(record, dict) else f"none, it is a {type(record).__name__}"
@@ -229,4 +239,4 @@ def _json_text(line, number, source):
             f'{source.path} line {number} has no text in the field "{source.text_field}" (its fields: {fields}); '
             "name the field with --text_field."
         )
-    return text.encode("utf-8", "ignore").decode()  # escaped halves of surrogates are no characters
+    return text.encode("utf-8", "ignore").decode()  # drops escaped lone surrogates, which are not characters

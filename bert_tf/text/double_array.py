@@ -1,4 +1,6 @@
-"""A double-array trie (the darts-clone layout that tensorflow-text reads): byte strings to numbers, in one array."""
+"""A double-array trie (the darts-clone layout that tensorflow-text reads): byte strings to integers, in one array."""
+
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -6,35 +8,35 @@ BLOCK = 256  # labels are bytes: the children of a node lie in the block of its 
 MAX_UNITS = 1 << 21  # an offset has 21 bits
 
 
-def double_array(entries):
-    """Builds the trie of `entries`, {non-empty bytes without a zero byte: number below 2**31}, as uint32 [units].
+def build_double_array(entries: Mapping[bytes, int]) -> np.ndarray:
+    """Builds the trie of `entries`, {non-empty bytes without a zero byte: integer below 2**31}, as uint32 [units].
 
-    The children of the node at place p with base b are at b ^ label, where b = p ^ offset; the value of a key is the
+    The children of the node at index i with base b are at b ^ label, where b = i ^ offset; the value of a key is the
     child with label 0. One unit: bit 31 is a value | bits 30-10 offset | bit 8 has a value | bits 7-0 label.
     Follows s-yata/darts-clone without its sharing of equal tails.
     """
-    free = _FreePlaces()
-    units = {}
-    waiting = [(0, 0, _tree(entries))]  # place, label, children
-    while waiting:
-        place, label, children = waiting.pop()
-        base = free.base_for(children)
-        units[place] = (place ^ base) << 10 | (0 in children) << 8 | label
-        for child_label, below in children.items():
+    allocator = _UnitAllocator()
+    units: dict[int, int] = {}
+    stack = [(0, 0, _nested_dicts(entries))]  # index, label, children
+    while stack:
+        index, label, children = stack.pop()
+        base = allocator.allocate(children)
+        units[index] = (index ^ base) << 10 | (0 in children) << 8 | label
+        for child_label, child in children.items():
             if child_label == 0:
-                units[base] = 1 << 31 | below
+                units[base] = 1 << 31 | child
             else:
-                waiting.append((base ^ child_label, child_label, below))
-    if len(free.taken) > MAX_UNITS:
-        raise ValueError(f"A double array of {len(free.taken)} units was needed; the layout holds {MAX_UNITS}.")
-    trie = np.zeros(len(free.taken), np.uint32)
+                stack.append((base ^ child_label, child_label, child))
+    if len(allocator.taken) > MAX_UNITS:
+        raise ValueError(f"A double array of {len(allocator.taken)} units is needed; the layout holds {MAX_UNITS}.")
+    trie = np.zeros(len(allocator.taken), np.uint32)
     trie[list(units)] = list(units.values())
     return trie
 
 
-def _tree(entries):
-    """{bytes: value} -> nested dicts by byte; the value stands under label 0."""
-    root = {}
+def _nested_dicts(entries: Mapping[bytes, int]) -> dict:
+    """{bytes: value} -> nested dicts by byte, with the value under label 0."""
+    root: dict = {}
     for key, value in entries.items():
         node = root
         for byte in key:
@@ -43,16 +45,16 @@ def _tree(entries):
     return root
 
 
-class _FreePlaces:
-    """Which places hold a unit and which bases are used; grows by blocks."""
+class _UnitAllocator:
+    """Finds free units for the children of a node; grows by blocks."""
 
-    def __init__(self):
-        self.taken = []
-        self.used_as_base = []
-        self.first_block = 0  # no block before it has a free place
+    def __init__(self) -> None:
+        self.taken: list[bool] = []
+        self.used_as_base: list[bool] = []
+        self.first_block = 0  # no block before it has a free unit
 
-    def base_for(self, labels):
-        """Takes the places base ^ label and returns the base; no two nodes share one, so a label names its parent."""
+    def allocate(self, labels: Collection[int]) -> int:
+        """Takes the units base ^ label and returns the base; no two nodes share one, so a label names its parent."""
         block = self.first_block
         while True:
             if block * BLOCK == len(self.taken):
@@ -68,7 +70,7 @@ class _FreePlaces:
                 self.first_block += 1
             block += 1
 
-    def _grow(self):
+    def _grow(self) -> None:
         self.taken.extend([False] * BLOCK)
         self.used_as_base.extend([False] * BLOCK)
         self.taken[0] = True  # the root

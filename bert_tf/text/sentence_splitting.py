@@ -1,30 +1,35 @@
-"""How text lies in a file: sentences, paragraphs or hard-wrapped lines; and from there to sentences.
+"""Detects how text is laid out in a file (sentences, paragraphs, hard-wrapped lines) and splits it into sentences.
 
-No TensorFlow here. Text comes as (piece, ends) pairs: a piece of a line, and whether the line ends with it. What comes
-out is a stream of sentences with None where a document ends.
+No TensorFlow here. Text arrives as (chunk, ends_line) pairs: part of a line, and whether the line ends with it. The
+output is a stream of sentences with None where a document ends.
 """
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 import sentencex
 
-PIECE = 16384  # characters handed on at once, and the longest sentence; bounds memory in a file without line ends
+Layout = Literal["sentences", "paragraphs", "wrapped", "files"]
+Chunk = tuple[str, bool]  # text, ends_line
+
+MAX_CHUNK = 16384  # characters read at once, and the longest sentence; bounds memory in a file without line ends
 SENTENCE_END = re.compile(r"""[.!?…:;。！？；：]["'”’»)\]）」』*_]*$""")
 CHINESE = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
 JAPANESE = re.compile("[\u3040-\u30ff]")
 CJK_SHARE = 0.3  # Chinese news with much Latin text still has above 0.6, English about Chinese below 0.05
 
-# A hard-wrapped file: no line above WRAP_WIDTH, lines about equally long, many of them ending inside a sentence.
-# Of the novels that are wrapped the median line has 0.83 or more of the 95th percentile; sentences a line have 0.3-0.5.
+# A hard-wrapped file: no line above WRAP_WIDTH, lines of similar length, many of them ending inside a sentence.
+# In wrapped novels the median line has 0.83 or more of the 95th percentile; with one sentence a line it is 0.3-0.5.
 WRAP_WIDTH = 120
 WRAP_EVENNESS = 0.75
 WRAP_OPEN_LINES = 0.3
-LINES_PER_RUN = 1.5  # below: blank lines part paragraphs, not documents
+LINES_PER_RUN = 1.5  # below: blank lines separate paragraphs, not documents
 SENTENCES_PER_LINE = 1.5  # below: one sentence a line (1.2 in the original's sample, 3.9 and more in paragraphs)
 
 
-def language_of(sample):
-    """Tells "zh" or "ja" where at least CJK_SHARE of the signs are Chinese (with kana: Japanese), else "en"."""
+def detect_language(sample: str) -> str:
+    """Returns "zh" or "ja" if at least CJK_SHARE of the characters are Chinese (with kana: Japanese), else "en"."""
     if sample.isascii():
         return "en"
     size = len(sample) - sample.count(" ") - sample.count("\n")
@@ -34,94 +39,95 @@ def language_of(sample):
     return "ja" if kana > 0.1 * size else "zh"
 
 
-def layout_of(sample, language="en"):
-    """Decides how a text file is laid out from its beginning: "sentences", "paragraphs", "wrapped" or "files".
+def detect_layout(sample: str, language: str = "en") -> Layout:
+    """Detects the layout of a text file from its beginning.
 
-    In this order: lines of about the same, modest length that end inside sentences are "wrapped"; a file of one line,
-    or with a blank line after nearly every line, is one document ("files"); lines of fewer than SENTENCES_PER_LINE
-    sentences are "sentences"; else "paragraphs". In the last two, a blank line ends a document.
+    In this order: lines of similar, modest length that end inside sentences are "wrapped"; a file of one line, or with
+    a blank line after nearly every line, is one document ("files"); lines of fewer than SENTENCES_PER_LINE sentences
+    are "sentences"; else "paragraphs". In the last two, a blank line ends a document.
     """
     lines = [line.strip() for line in sample.split("\n")]
     if len(lines) > 2:
-        lines = lines[:-1]  # the sample may have cut it
+        lines = lines[:-1]  # the sample may end inside it
     filled = [line for line in lines if line]
     if _is_wrapped(lines):
         return "wrapped"
-    runs = sum(1 for before, line in zip(["", *lines], lines, strict=False) if line and not before)
+    runs = sum(1 for previous, line in zip(["", *lines], lines, strict=False) if line and not previous)
     if len(filled) < 2 or len(filled) / runs < LINES_PER_RUN and runs > 2:
         return "files"
-    sentences = sum(len(split(line, language)) for line in filled)
+    sentences = sum(len(split_sentences(line, language)) for line in filled)
     return "sentences" if sentences / len(filled) < SENTENCES_PER_LINE else "paragraphs"
 
 
-def _is_wrapped(lines):
+def _is_wrapped(lines: Sequence[str]) -> bool:
     filled = [line for line in lines if line]
     if len(filled) < 3:
         return False
     lengths = sorted(map(len, filled))
-    wide = lengths[len(lengths) * 95 // 100]
-    inner = [line for line, after in zip(lines, lines[1:], strict=False) if line and after]  # a line of text follows
-    still_open = sum(not SENTENCE_END.search(line) for line in inner)
-    even = sum(len(line) >= WRAP_EVENNESS * wide for line in inner)
+    width = lengths[len(lengths) * 95 // 100]
+    inner = [line for line, following in zip(lines, lines[1:], strict=False) if line and following]
+    open_lines = sum(not SENTENCE_END.search(line) for line in inner)
+    full_lines = sum(len(line) >= WRAP_EVENNESS * width for line in inner)
     return (
-        wide <= WRAP_WIDTH
+        width <= WRAP_WIDTH
         and len(inner) > 1
-        and even >= 0.5 * len(inner)
-        and still_open >= WRAP_OPEN_LINES * len(inner)
+        and full_lines >= 0.5 * len(inner)
+        and open_lines >= WRAP_OPEN_LINES * len(inner)
     )
 
 
-def split(text, language="en"):
-    """One paragraph -> its sentences, stripped, none empty."""
+def split_sentences(text: str, language: str = "en") -> list[str]:
+    """Splits one paragraph into sentences, stripped, none empty."""
     return [sentence for part in sentencex.segment(language, text) if (sentence := part.strip())]
 
 
-def sentences_of(pieces, *, layout, language="en"):
-    """(text, ends) pairs of one file -> its sentences, with None where a document ends before the end of the file."""
+def iterate_sentences(chunks: Iterable[Chunk], *, layout: str, language: str = "en") -> Iterator[str | None]:
+    """Yields the sentences of one file, and None where a document ends before the end of the file."""
     if layout == "sentences":
-        return _lines_as_sentences(pieces)
+        return _lines_as_sentences(chunks)
     if layout == "wrapped":
-        return _split_paragraphs(_unwrapped(pieces, "" if language in ("zh", "ja") else " "), language, parts=False)
-    return _split_paragraphs(pieces, language, parts=layout == "paragraphs")
+        space = "" if language in ("zh", "ja") else " "
+        return _split_paragraphs(_unwrap(chunks, space), language, blank_ends_document=False)
+    return _split_paragraphs(chunks, language, blank_ends_document=layout == "paragraphs")
 
 
-def _lines_as_sentences(pieces):
-    line_is_new = True
-    for text, ends in pieces:
+def _lines_as_sentences(chunks: Iterable[Chunk]) -> Iterator[str | None]:
+    starts_line = True
+    for text, ends_line in chunks:
         if text := text.strip():
             yield text
-        elif line_is_new:
+        elif starts_line:
             yield None
-        line_is_new = ends
+        starts_line = ends_line
 
 
-def _unwrapped(pieces, space):
-    """Joins the lines of a paragraph: only the blank line after it ends it."""
-    line_is_new = True
-    for text, ends in pieces:
+def _unwrap(chunks: Iterable[Chunk], space: str) -> Iterator[Chunk]:
+    """Joins the lines of each paragraph: only the blank line after it ends it."""
+    starts_line = True
+    for text, ends_line in chunks:
         if stripped := text.strip():
-            yield (stripped + space if ends else text), False
-        elif line_is_new:
+            yield (stripped + space if ends_line else text), False
+        elif starts_line:
             yield "", True
-        line_is_new = ends
+        starts_line = ends_line
     yield "", True
 
 
-def _split_paragraphs(pieces, language, *, parts):
-    """Splits paragraphs (pieces up to one that ends) into sentences; with `parts`, an empty one ends a document."""
-    open_text, paragraph_is_empty = "", True
-    for text, ends in pieces:
+def _split_paragraphs(chunks: Iterable[Chunk], language: str, *, blank_ends_document: bool) -> Iterator[str | None]:
+    """Splits paragraphs (chunks up to one that ends the line) into sentences."""
+    open_text, is_blank = "", True
+    for text, ends_line in chunks:
         open_text += text
-        paragraph_is_empty = paragraph_is_empty and not text.strip()
-        if ends:
-            yield from split(open_text, language)
-            if parts and paragraph_is_empty:
+        is_blank = is_blank and not text.strip()
+        if ends_line:
+            yield from split_sentences(open_text, language)
+            if blank_ends_document and is_blank:
                 yield None
-            open_text, paragraph_is_empty = "", True
-        elif len(open_text) >= PIECE:
-            *whole, last = split(open_text, language) or [""]
-            yield from whole
-            if len(last) >= PIECE // 2:  # no end in sight: what there is must do
+            open_text, is_blank = "", True
+        elif len(open_text) >= MAX_CHUNK:
+            *complete, last = split_sentences(open_text, language) or [""]
+            yield from complete
+            if len(last) >= MAX_CHUNK // 2:  # no sentence end in sight: cut it here
                 yield last
                 last = ""
             space = " " if last and open_text[-1].isspace() else ""

@@ -1,99 +1,120 @@
 """Strings to ids and back: the original BERT tokenizer as TensorFlow ops, and pack(): [CLS] a [SEP] b [SEP].
 
-B texts, L = max_seq_length slots, V vocabulary. A "word" is what lies between spaces and punctuation.
+B texts, L = max_seq_length positions, V vocabulary. A "word" is what lies between spaces and punctuation.
 
-Two stock tensorflow-text kernels do the work, driven by the data of `bert_tf.text.normalizer`. Four things do
-not fit into a table of characters; each is dealt with where it occurs:
+Two stock tensorflow-text kernels do the work, driven by the tables of `bert_tf.text.normalizer`. Four cases do not fit
+into a table of characters; each is handled where it occurs:
 
-  final sigma                   the one rule of `str.lower` that looks around     -> `wordpiece._with_final_sigma`
-  a word above 200 characters   the limit of the kernel is in bytes               -> `Automaton._long_words_redone`
-  several pieces per character  the kernel maps the starts of characters only     -> `wordpiece._ends_of_characters`
+  final sigma                   the one rule of `str.lower` with a context        -> `wordpiece._with_final_sigma`
+  a word above 200 characters   the limit of the kernel is in bytes               -> `ExactWordpiece._retry_long_words`
+  several tokens per character  the kernel maps the starts of characters only     -> `wordpiece._ends_of_characters`
   order of combining marks      NFD reorders them; it matters only to marks that are not Mn, none of which is in a BERT
                                 vocabulary (their word is [UNK] in any order)     -> refused if one ever is
 """
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UserError
 from bert_tf.text import vocabulary as vocabularies
-from bert_tf.text.wordpiece import Automaton
+from bert_tf.text.wordpiece import ExactWordpiece
 
 
 class Tokenizer:
-    """Cuts texts into WordPiece ids exactly as google-research/bert `tokenization.py` does (`FullTokenizer`).
+    """Splits texts into WordPiece ids exactly as google-research/bert `tokenization.py` does (`FullTokenizer`).
 
     tokenizer(["The foxes ran."])  ->  ids of  the fox ##es ran .
 
     Stock TensorFlow and tensorflow-text ops only: works eagerly, in `Dataset.map` and inside a SavedModel. Holds no
     variable, table or asset. Special names in a text are text: "[MASK]" gives "[", "mask", "]", as in the original.
 
-    vocabulary: the pieces, list index = id. lower_case: lower-case and drop accents ("uncased" models).
-    Raises UserError for a vocabulary without the five special pieces or with pieces that cannot be handled exactly.
+    Args:
+        vocabulary: the tokens, list index = id.
+        lower_case: lower-case and drop accents ("uncased" models).
+
+    Raises:
+        UserError: one of the five special tokens is missing, or a token cannot be treated exactly.
     """
 
-    def __init__(self, vocabulary, lower_case=True):
-        vocabularies.check_special_pieces(vocabulary, "The vocabulary")
+    def __init__(self, vocabulary: Sequence[str], lower_case: bool = True) -> None:
+        vocabularies.check_special_tokens(vocabulary, "The vocabulary")
         self.vocabulary = list(vocabulary)
         self.lower_case = bool(lower_case)
         self.size = len(self.vocabulary)
-        ids = {piece: i for i, piece in enumerate(self.vocabulary)}  # of doubles the later wins, as in the original
+        ids = {token: i for i, token in enumerate(self.vocabulary)}  # a repeated token has its last id, as originally
         self.pad_id, self.unknown_id, self.cls_id, self.sep_id, self.mask_id = (
-            ids[piece] for piece in vocabularies.SPECIAL_PIECES
+            ids[token] for token in vocabularies.SPECIAL_TOKENS
         )
-        self.is_continuation = np.array([piece.startswith("##") for piece in self.vocabulary])  # bool [V]
-        self._automaton = Automaton(self.vocabulary, lower_case=self.lower_case)
+        self.is_continuation = np.array([token.startswith("##") for token in self.vocabulary])  # bool [V]
+        self._wordpiece = ExactWordpiece(self.vocabulary, lower_case=self.lower_case)
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured once, even when built inside a trace
-            self._pieces = tf.constant(self.vocabulary)  # string [V]
+            self._tokens = tf.constant(self.vocabulary)  # string [V]
 
     @classmethod
-    def from_file(cls, vocab_file, lower_case=True):
-        """Reads `vocab.txt` (one piece per line, line number = id). Raises UserError where `vocabulary.read` does."""
+    def from_file(cls, vocab_file: str, lower_case: bool = True) -> "Tokenizer":
+        """Reads `vocab.txt` (one token per line, line number = id). Raises UserError where `vocabulary.read` does."""
         return cls(vocabularies.read(vocab_file), lower_case)
 
-    def __call__(self, texts):
-        """String [B] or a list of str -> ids: ragged int32 [B, (pieces)]. Bytes that are not UTF-8 are dropped."""
-        return self._automaton.ids(_as_texts(texts))
+    def __call__(self, texts: tf.Tensor | Sequence[str]) -> tf.RaggedTensor:
+        """String [B] or a list of str -> ids: ragged int32 [B, (tokens)]. Bytes that are not UTF-8 are dropped."""
+        return self._wordpiece.tokenize(_as_batch(texts))
 
-    def with_offsets(self, texts, unit="character"):
-        """Ids and where each piece stands in the original text.
+    def with_offsets(
+        self, texts: tf.Tensor | Sequence[str], unit: str = "character"
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Ids, and the offsets of each token in the original text.
 
-        texts: string [B], or a list of str -> ids (int32), starts, ends (int64): ragged [B, (pieces)].
-        unit: "character" counts code points as `str` does (bytes that start one, if the text is not UTF-8), "byte"
-        counts bytes. `text[start:end]` normalizes to the piece; it may end in deleted characters (the accents of a
-        decomposed letter). The pieces of one character (Hangul syllables) all have the place of that character.
+        `text[start:end]` normalizes to the token; it may end in deleted characters (the accents of a decomposed
+        letter). The tokens of one character (Hangul syllables) all have the offsets of that character.
+
+        Args:
+            texts: string [B], or a list of str.
+            unit: "character" counts code points as `str` does (lead bytes, if the text is not UTF-8), "byte" bytes.
+
+        Returns:
+            ids (int32), starts, ends (int64): ragged [B, (tokens)].
         """
         if unit not in ("character", "byte"):
             raise UserError(f'unit={unit!r} was given for offsets; use "character" or "byte".')
-        return self._automaton.ids_and_places(_as_texts(texts), in_characters=unit == "character")
+        return self._wordpiece.tokenize_with_offsets(_as_batch(texts), in_characters=unit == "character")
 
-    def pieces(self, ids):
-        """ids: integers of any shape, ragged too -> the pieces themselves, string of the same shape."""
-        return tf.gather(self._pieces, ids)
+    def ids_to_tokens(self, ids: Any) -> Any:
+        """ids: integers of any shape, ragged too -> the tokens, string of the same shape."""
+        return tf.gather(self._tokens, ids)
 
-    def detokenize(self, ids):
-        """Readable texts of rows of ids (list of lists, array or ragged [B, (pieces)]) -> list of B str.
+    def detokenize(self, ids: Any) -> str | list[str]:
+        """Readable texts of rows of ids (list of lists, array or ragged [B, (tokens)]) -> list of B str.
 
-        Pieces are joined by spaces and ## pieces to the piece before; [PAD] is left out. One row of ids gives one str.
+        Tokens are joined by spaces and ## tokens to the token before; [PAD] is left out. One row of ids gives one str.
         """
         rows = ids.to_list() if isinstance(ids, tf.RaggedTensor) else [np.asarray(row).tolist() for row in ids]
         if rows and not isinstance(rows[0], list):
-            return self._readable(rows)
-        return [self._readable(row) for row in rows]
+            return self._join(rows)
+        return [self._join(row) for row in rows]
 
-    def _readable(self, row):
+    def _join(self, row: Sequence[int]) -> str:
         return " ".join(self.vocabulary[i] for i in row if i != self.pad_id).replace(" ##", "")
 
 
-def pack(tokenizer, segments, max_seq_length):
-    """Joins one or two segments into fixed-length model inputs, trimming the longer first.
+def pack(tokenizer: Tokenizer, segments: Sequence[Any], max_seq_length: int) -> dict[str, tf.Tensor]:
+    """Joins one or two segments into fixed-length model inputs, truncating the longer first.
 
     pack(tokenizer, [["the fox"], ["ran"]], 8)  ->  [CLS] the fox [SEP] ran [SEP] [PAD] [PAD]
 
-    segments: a list of one or two, each string [B], a list of str, or ragged ids [B, (pieces)].
-    Returns "token_ids" and "segment_ids" int32 [B, L] (0 up to the first [SEP], 1 up to the second, then 0) and
-    "lengths" int32 [B], the slots in use. Truncation is `_truncate_seq_pair` of google-research/bert
-    `run_classifier.py`: pieces go from the end of the longer segment, of the second when both are equally long.
+    Truncation is `_truncate_seq_pair` of google-research/bert `run_classifier.py`: tokens are removed from the end of
+    the longer segment, of the second when both are equally long.
+
+    Args:
+        tokenizer: splits the segments that are texts.
+        segments: a list of one or two, each string [B], a list of str, or ragged ids [B, (tokens)].
+        max_seq_length: L, [CLS] and [SEP] included.
+
+    Returns:
+        "token_ids" and "segment_ids" int32 [B, L] (0 up to the first [SEP], 1 up to the second, then 0) and "lengths"
+        int32 [B], the number of positions in use.
     """
     room = max_seq_length - 1 - len(segments)
     if len(segments) not in (1, 2) or room < 1:
@@ -102,26 +123,26 @@ def pack(tokenizer, segments, max_seq_length):
             "least 3, or two segments and at least 4."
         )
     segments = [s if isinstance(s, tf.RaggedTensor) and s.dtype != tf.string else tokenizer(s) for s in segments]
-    kept = kept_lengths([tf.cast(segment.row_lengths(), tf.int32) for segment in segments], room)
-    slots = tf.range(max_seq_length)[None, :]  # [1, L]
-    batch = tf.shape(kept[0])[0]
-    token_ids = tf.where(tf.equal(slots, 0), tokenizer.cls_id, tf.fill([batch, max_seq_length], tokenizer.pad_id))
+    sizes = truncated_lengths([tf.cast(segment.row_lengths(), tf.int32) for segment in segments], room)
+    positions = tf.range(max_seq_length)[None, :]  # [1, L]
+    batch = tf.shape(sizes[0])[0]
+    token_ids = tf.where(tf.equal(positions, 0), tokenizer.cls_id, tf.fill([batch, max_seq_length], tokenizer.pad_id))
     segment_ids = tf.zeros_like(token_ids)  # [B, L]
-    lengths = tf.ones_like(kept[0])  # [B]
-    for number, (segment, size) in enumerate(zip(segments, kept, strict=True)):
-        place = slots - lengths[:, None]  # [B, L], the place inside this segment
-        inside = (place >= 0) & (place < size[:, None])
-        closing = tf.equal(place, size[:, None])
+    lengths = tf.ones_like(sizes[0])  # [B]
+    for number, (segment, size) in enumerate(zip(segments, sizes, strict=True)):
+        offset = positions - lengths[:, None]  # [B, L], inside this segment
+        inside = (offset >= 0) & (offset < size[:, None])
+        closing = tf.equal(offset, size[:, None])
         values = tf.concat([tf.cast(segment.values, tf.int32), [tokenizer.pad_id]], 0)  # never empty
-        source = tf.where(inside, tf.cast(segment.row_starts(), tf.int32)[:, None] + place, 0)
+        source = tf.where(inside, tf.cast(segment.row_starts(), tf.int32)[:, None] + offset, 0)
         token_ids = tf.where(inside, tf.gather(values, source), tf.where(closing, tokenizer.sep_id, token_ids))
         segment_ids = tf.where(inside | closing, number, segment_ids)
         lengths += size + 1
     return {"token_ids": token_ids, "segment_ids": segment_ids, "lengths": lengths}
 
 
-def kept_lengths(lengths, room):
-    """How many pieces of each segment fit: int32 [B] each. Equal to popping from the longer, the second on a tie."""
+def truncated_lengths(lengths: Sequence[tf.Tensor], room: int | tf.Tensor) -> list[tf.Tensor]:
+    """The lengths of one or two segments, int32 [B] each, after truncating the longer first, the second on a tie."""
     if len(lengths) == 1:
         return [tf.minimum(lengths[0], room)]
     first, second = lengths
@@ -131,7 +152,7 @@ def kept_lengths(lengths, room):
     ]
 
 
-def _as_texts(texts):
+def _as_batch(texts: Any) -> tf.Tensor:
     """Anything that is a batch of strings -> string [B]."""
     if isinstance(texts, str | bytes):
         raise UserError("One string was given where a batch of texts is expected; put it into a list: [text].")

@@ -107,7 +107,7 @@ def test_a_vocabulary_is_learned_and_extended_whole_or_not_at_all(tmp_path, caps
         (["a.txt", "vocab.txt"], "There is something at .*vocab.txt already"),
         (["none.txt", "new.txt"], "none.txt"),
         (["words.txt", "new.txt", f"--extend={longer}"], "'krill' is in the vocabulary already"),
-        (["a.txt", "new.txt", "--vocab_size=5"], "vocab_size is 5; expected more than the 5 special pieces"),
+        (["a.txt", "new.txt", "--vocab_size=5"], "vocab_size is 5; expected more than the 5 special tokens"),
     ):
         first, second, *flags = arguments
         assert main.main(["vocabulary", str(tmp_path / first), str(tmp_path / second), *flags]) == 2

@@ -3,14 +3,14 @@
 import pytest
 import tensorflow as tf
 
-from bert_tf.text.vocabulary import SPECIAL_PIECES
+from bert_tf.text.vocabulary import SPECIAL_TOKENS
 
 WORDS = (
     "the quick brown fox jump ##s ##ed over lazy dog ran ##es mask don t st ##raße ß ##ß ﬁ ##nd naive cafe istanbul "
     "ο ##δ ##ος ##ο ##σ ##ς α ##σ ##α ##ς 我 爱 豈 你 ᄒ ##ᅡ ##ᆫ x ##x я ##я [ ] , . ! ' $ - ， 😀 e Straße İ ᆫ 한 cls"
 ).split()
 LETTERS = [c for letter in "abcdefghijklmnopqrstuvwxyz" for c in (letter, f"##{letter}")]
-VOCABULARY = list(dict.fromkeys([*SPECIAL_PIECES, *WORDS, *LETTERS]))
+VOCABULARY = list(dict.fromkeys([*SPECIAL_TOKENS, *WORDS, *LETTERS]))
 
 HARD_STRINGS = [
     "Straße ﬁnd ＡＢ， naïve cafe\u0301 İstanbul",

@@ -197,7 +197,7 @@ MISTAKES = {
     "vocabulary without mask": ({"vocab_file": "{texts}/no_mask.txt"}, "has no [MASK]"),
     "vocabulary of another size": (
         {"vocab_file": "{texts}/vocab.txt", "bert_config_file": "{texts}/config.json"},
-        "has 6 pieces where the model expects 7",
+        "has 6 tokens, but the model expects 7",
     ),
     "no configuration": ({"bert_config_file": "{texts}/nothing.json"}, "There is no BERT configuration file"),
     "both ways from the left": ({"encoder": "lstm", "left_to_right": True}, "leave out left_to_right"),

@@ -8,9 +8,9 @@ import pytest
 
 from bert_tf.errors import UserError
 from bert_tf.text import corpus
-from bert_tf.text.corpus import documents_of, find_sources, read_documents
+from bert_tf.text.corpus import find_sources, group_documents, read_documents
 from bert_tf.text.demo_corpus import python_manual
-from bert_tf.text.sentence_splitting import layout_of, sentences_of
+from bert_tf.text.sentence_splitting import detect_layout, iterate_sentences
 
 SENTENCES = "The rain had ceased.\nHe rose early.\n\nGold, surely!\nIt glittered in the pool; he stopped.\n"
 PARAGRAPHS = (
@@ -50,7 +50,7 @@ def documents(tmp_path, text, name="a.txt", **options):
     ],
 )
 def test_the_layout_of_a_file_is_seen_from_its_lines(text, expected):
-    assert layout_of(text) == expected
+    assert detect_layout(text) == expected
 
 
 def test_one_sentence_a_line_with_blank_lines_between_documents(tmp_path):
@@ -130,7 +130,7 @@ def test_folders_globs_and_lists_give_each_file_once_in_order(tmp_path):
 
 def test_a_long_document_is_cut_at_a_sentence(monkeypatch):
     monkeypatch.setattr(corpus, "MAX_DOCUMENT", 10)
-    assert list(documents_of(["12345", "67890", "abc", None, None, "d"])) == [["12345", "67890"], ["abc"], ["d"]]
+    assert list(group_documents(["12345", "67890", "abc", None, None, "d"])) == [["12345", "67890"], ["abc"], ["d"]]
 
 
 @pytest.mark.parametrize("layout", ["sentences", "paragraphs", "wrapped", "files"])
@@ -147,7 +147,7 @@ def test_a_line_without_end_passes_in_pieces_and_loses_nothing(tmp_path, layout)
 
 def test_text_without_any_sentence_end_is_cut_somewhere():
     pieces = [("x" * 1000, False)] * 100 + [("", True)]
-    found = list(sentences_of(pieces, layout="files"))
+    found = list(iterate_sentences(pieces, layout="files"))
     assert sum(map(len, found)) == 100_000 and max(map(len, found)) <= 20_000
 
 
@@ -177,7 +177,7 @@ def test_a_file_that_is_not_what_it_says_is_named_with_the_place(tmp_path, name,
     [
         ("missing.txt", "No file matches"),
         ("missing/*.txt", "No file matches"),
-        ("a.pdf", "ending that is not supported"),
+        ("a.pdf", "unsupported extension"),
         ("*.pdf", "holds no .txt"),
         ("empty", "holds no .txt"),
     ],

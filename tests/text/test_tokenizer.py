@@ -15,7 +15,7 @@ from tokenizer_cases import HARD_STRINGS, VOCABULARY, both_ways, words
 
 from bert_tf.errors import UserError
 from bert_tf.text.tokenizer import Tokenizer, pack
-from bert_tf.text.vocabulary import SPECIAL_PIECES
+from bert_tf.text.vocabulary import SPECIAL_TOKENS
 
 
 @pytest.fixture(scope="module")
@@ -87,11 +87,11 @@ def test_the_special_ids_are_those_of_the_vocabulary(uncased):
 
 
 def test_of_a_piece_that_occurs_twice_the_later_id_is_used():
-    assert Tokenizer([*SPECIAL_PIECES, "fox", "dog", "fox"])(["fox dog"]).to_list() == [[7, 6]]
+    assert Tokenizer([*SPECIAL_TOKENS, "fox", "dog", "fox"])(["fox dog"]).to_list() == [[7, 6]]
 
 
 def test_is_continuation_marks_the_pieces_with_two_hashes():
-    tokenizer = Tokenizer([*SPECIAL_PIECES, "fox", "##es"])
+    tokenizer = Tokenizer([*SPECIAL_TOKENS, "fox", "##es"])
     assert tokenizer.is_continuation.tolist() == [False] * 6 + [True]
 
 
@@ -121,8 +121,8 @@ def test_the_rare_cases_of_a_long_text_take_no_more_time_than_its_length(uncased
 
 
 def test_pieces_gives_strings_of_the_same_shape(uncased):
-    assert uncased.pieces(uncased(["foxes", ""])).to_list() == [[b"fox", b"##es"], []]
-    assert uncased.pieces(tf.constant([[2, 3]])).numpy().tolist() == [[b"[CLS]", b"[SEP]"]]
+    assert uncased.ids_to_tokens(uncased(["foxes", ""])).to_list() == [[b"fox", b"##es"], []]
+    assert uncased.ids_to_tokens(tf.constant([[2, 3]])).numpy().tolist() == [[b"[CLS]", b"[SEP]"]]
 
 
 def test_detokenize_joins_the_pieces_of_a_word_and_leaves_padding_out(uncased):
@@ -161,7 +161,7 @@ def test_every_assigned_character_between_two_letters_is_treated_as_the_original
         left.update(character if not lower_case and unicodedata.category(character) == "Mn" else "")
     reordered = {c for c in left if unicodedata.combining(c)} if lower_case else set()  # refused in a vocabulary
     pieces = sorted(left - reordered - {"\ufffd"})
-    tokenizer = Tokenizer([*SPECIAL_PIECES, *pieces, *(f"##{c}" for c in pieces)], lower_case=lower_case)
+    tokenizer = Tokenizer([*SPECIAL_TOKENS, *pieces, *(f"##{c}" for c in pieces)], lower_case=lower_case)
     assert len(texts) > 140_000
     assert_like_the_oracle(tokenizer, texts)
 
@@ -213,7 +213,7 @@ def test_the_pieces_of_one_character_share_its_place(uncased):
 
 @pytest.mark.parametrize(("character", "piece", "size"), [("豈", "豈", 3), ("\U0002f800", "丽", 4), ("\u037e", ";", 2)])
 def test_a_piece_ends_with_the_character_that_became_it(character, piece, size):
-    tokenizer = Tokenizer([*SPECIAL_PIECES, "x", piece])
+    tokenizer = Tokenizer([*SPECIAL_TOKENS, "x", piece])
     ids, starts, ends = tokenizer.with_offsets(["x", f"x{character}x"], unit="byte")
     assert words(tokenizer, ids) == ["x", f"x {piece} x"]
     assert (starts.to_list()[1], ends.to_list()[1]) == ([0, 1, 1 + size], [1, 1 + size, 2 + size])
@@ -225,7 +225,7 @@ def test_a_piece_ends_with_the_character_that_became_it(character, piece, size):
         (lambda tokenizer: tokenizer("the fox"), "put it into a list"),
         (lambda tokenizer: tokenizer.with_offsets(["fox"], unit="word"), "unit='word'"),
         (lambda tokenizer: Tokenizer(["[PAD]", "[UNK]", "fox"]), r"no \[CLS\], \[SEP\], \[MASK\]"),
-        (lambda tokenizer: Tokenizer([*SPECIAL_PIECES, "x" * 201]), "201 bytes"),
+        (lambda tokenizer: Tokenizer([*SPECIAL_TOKENS, "x" * 201]), "201 bytes"),
     ],
 )
 def test_a_mistake_is_explained_in_a_sentence(uncased, mistake, message):
@@ -235,8 +235,8 @@ def test_a_mistake_is_explained_in_a_sentence(uncased, mistake, message):
 
 def test_a_kernel_that_disagrees_with_the_original_is_refused(monkeypatch):
     monkeypatch.setattr("bert_tf.text.wordpiece.final_sigma_pattern", lambda: "(no)Σ(match)")
-    with pytest.raises(RuntimeError, match="tensorflow-text .* cuts"):
-        Tokenizer([*SPECIAL_PIECES, "ο", "##δ", "##ο", "##σ", "##ς"])
+    with pytest.raises(RuntimeError, match="tensorflow-text .* splits"):
+        Tokenizer([*SPECIAL_TOKENS, "ο", "##δ", "##ο", "##σ", "##ς"])
 
 
 def test_a_tokenizer_built_inside_a_trace_works_there_and_outside():
@@ -244,7 +244,7 @@ def test_a_tokenizer_built_inside_a_trace_works_there_and_outside():
 
     @tf.function
     def cut(texts):
-        built.append(Tokenizer([*SPECIAL_PIECES, "fox", "##es"]))
+        built.append(Tokenizer([*SPECIAL_TOKENS, "fox", "##es"]))
         return built[-1](texts)
 
     assert cut(tf.constant(["foxes"])).to_list() == [[5, 6]]
@@ -264,7 +264,7 @@ def saved(uncased, tmp_path_factory):
         ids, starts, ends = uncased.with_offsets(texts)
         return {
             "token_ids": pack(uncased, [texts, ids], 12)["token_ids"],
-            "pieces": uncased.pieces(ids).to_tensor("."),
+            "pieces": uncased.ids_to_tokens(ids).to_tensor("."),
             "starts": starts.to_tensor(-1),
             "ends": ends.to_tensor(-1),
         }

@@ -44,7 +44,7 @@ def test_read_keeps_the_ids_behind_unusual_lines(tmp_path):
 def test_read_warns_of_pieces_that_occur_twice(tmp_path, caplog):
     (tmp_path / "vocab.txt").write_text(LINES + "the\n")
     assert len(vocabulary.read(tmp_path / "vocab.txt")) == 8
-    assert "1 pieces twice (the, ...)" in caplog.text
+    assert "repeats 1 tokens (the, ...)" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_read_says_that_a_file_does_not_exist_or_is_a_folder(tmp_path):
 def test_read_refuses_another_size_with_both_numbers(tmp_path, expected):
     (tmp_path / "vocab.txt").write_text(LINES)
     assert len(vocabulary.read(tmp_path / "vocab.txt", expected_size=7)) == 7
-    with pytest.raises(UserError, match=f"has 7 pieces where the model expects {expected}"):
+    with pytest.raises(UserError, match=f"has 7 tokens, but the model expects {expected}"):
         vocabulary.read(tmp_path / "vocab.txt", expected_size=expected)
 
 
@@ -176,7 +176,7 @@ def test_learn_keeps_more_characters_of_a_script_that_has_more_as_far_as_there_i
 def test_learn_gives_fewer_pieces_when_the_texts_are_too_small(caplog):
     with caplog.at_level(logging.WARNING):
         assert len(vocabulary.learn(TEXTS, 5000)) < 200
-    assert "fewer than the 5000 asked for" in caplog.text
+    assert "fewer than the requested 5000" in caplog.text
 
 
 def test_learn_merges_only_pairs_of_the_minimum_frequency():
@@ -202,7 +202,7 @@ def test_learn_gives_the_same_list_in_every_process():
     text = " ".join("".join(words.choices("abcdefghijé我", k=words.randint(1, 6))) for _ in range(2000))
     expected = hashlib.sha256("\n".join(vocabulary.learn([text], 300)).encode()).hexdigest()
     program = (
-        "import hashlib, sys; from bert_tf import vocabulary; text = sys.stdin.buffer.read().decode();"
+        "import hashlib, sys; from bert_tf.text import vocabulary; text = sys.stdin.buffer.read().decode();"
         "print(hashlib.sha256('\\n'.join(vocabulary.learn([text], 300)).encode()).hexdigest());"
         "assert 'tensorflow' not in sys.modules"
     )

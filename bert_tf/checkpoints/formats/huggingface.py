@@ -17,7 +17,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model.weights import expand, translated, translated_back
 from bert_tf.runtime.atomic_files import write_json
-from bert_tf.text.vocabulary import check_special_pieces
+from bert_tf.text.vocabulary import check_special_tokens
 
 LAYER = "encoder.layer.{i}."
 # Ours -> theirs, without the "bert." that models with a head put before the encoder's names.
@@ -199,7 +199,7 @@ def _text_side(path):
     model, normalizer = values.get("model") or {}, values.get("normalizer") or {}
     if vocabulary is None and model.get("type") == "WordPiece":
         vocabulary = sorted(model["vocab"], key=model["vocab"].get)
-        check_special_pieces(vocabulary, file)
+        check_special_tokens(vocabulary, file)
         if sorted(model["vocab"].values()) != list(range(len(vocabulary))):
             raise UserError(f"The ids in {file} are not 0 to {len(vocabulary) - 1}, each once: give its vocab.txt.")
     if lower_case is None and normalizer.get("type") == "BertNormalizer":

@@ -53,8 +53,8 @@ def learned(arguments, lower_case):
     from bert_tf.recipes import pretraining_preparation
     from bert_tf.text import vocabulary
 
-    least = len(vocabulary.SPECIAL_PIECES)
+    least = len(vocabulary.SPECIAL_TOKENS)
     if arguments.vocab_size <= least:
-        raise UserError(f"vocab_size is {arguments.vocab_size}; expected more than the {least} special pieces.")
+        raise UserError(f"vocab_size is {arguments.vocab_size}; expected more than the {least} special tokens.")
     pretraining_preparation.expect_text("input_file", arguments)
     return pretraining_preparation.learned_vocabulary(arguments, arguments.vocab_size, lower_case=lower_case)

@@ -133,7 +133,7 @@ def _wanted(options, input_file, eval_file):
             sources[split] = corpus.find_sources(patterns, **kind)
     wanted = dataclasses.asdict(options)
     pieces = vocabulary.read(options.vocab_file)
-    vocabulary.check_special_pieces(pieces, str(options.vocab_file))
+    vocabulary.check_special_tokens(pieces, str(options.vocab_file))
     wanted["vocab_file"] = f"{os.path.basename(options.vocab_file)} {_digest(pieces)}"
     for split in ("train", "eval"):
         wanted[f"{split}_input"] = [corpus.fingerprint(source) for source in sources.get(split, [])]

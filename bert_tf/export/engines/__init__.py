@@ -25,7 +25,7 @@ import statistics
 from bert_tf.checkpoints import checkpoint_files
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import atomic_files
-from bert_tf.text.characters import MAX_CHARACTERS
+from bert_tf.text.characters import MAX_WORD_CHARACTERS
 
 ABOUT, NETWORK = "about.json", "network"
 QUANTIZED = ("int8",)
@@ -144,7 +144,7 @@ def _write_text_side(folder, checkpoint):
 
     pieces = {piece: number for number, piece in enumerate(checkpoint.vocabulary)}
     told = json.loads(tokenizers.BertWordPieceTokenizer(pieces, lowercase=checkpoint.lower_case).to_str())
-    told["model"]["max_input_chars_per_word"] = MAX_CHARACTERS  # there is no argument for it
+    told["model"]["max_input_chars_per_word"] = MAX_WORD_CHARACTERS  # there is no argument for it
     tokenizer = tokenizers.Tokenizer.from_str(json.dumps(told))
     tokenizer.enable_truncation(checkpoint.config.max_position_embeddings)
     tokenizer.save(os.path.join(folder, "tokenizer.json"))

@@ -182,7 +182,7 @@ def held_out_examples(task, model, tokenizer, count=8):
         position = positions[place]
         first, end = max(0, position - SHOWN), min(position + 1 + SHOWN, rows["lengths"][row])
         before, after = tokenizer.detokenize([token_ids[first:position], token_ids[position + 1 : end]])
-        answers = zip(tokenizer.pieces(ids[row, place]).numpy(), best[row, place].numpy(), strict=True)
+        answers = zip(tokenizer.ids_to_tokens(ids[row, place]).numpy(), best[row, place].numpy(), strict=True)
         examples.append(
             {
                 "before": before,

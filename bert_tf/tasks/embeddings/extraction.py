@@ -134,7 +134,7 @@ class Extractor:
             vectors = _without_one(token.in_unit(token.states(rows), tokens))
             vectors = tokens["ids"].with_values(vectors).to_tensor()
             places = {name: tokens[name].to_tensor(NO_OFFSET) for name in ("starts", "ends", "segments")}
-            pieces = tokens["ids"].with_values(self.tokenizer.pieces(tokens["ids"].values)).to_tensor("")
+            pieces = tokens["ids"].with_values(self.tokenizer.ids_to_tokens(tokens["ids"].values)).to_tensor("")
             counts = tf.cast(tokens["ids"].row_lengths(), tf.int32)
             return {"vectors": vectors, "tokens": pieces, **places, "counts": counts}
 

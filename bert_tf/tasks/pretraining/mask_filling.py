@@ -81,7 +81,7 @@ def fill_mask(model, tokenizer):
         looks = slots_that_guess(model.config, places.to_tensor())
         outputs = model({**inputs, "masked_lm_positions": looks})
         scores, best_ids = tf.math.top_k(tf.nn.softmax(outputs["masked_lm_logits"]), best)  # [B, M, K]
-        pieces = tf.where(known > 0, tokenizer.pieces(best_ids), "")
+        pieces = tf.where(known > 0, tokenizer.ids_to_tokens(best_ids), "")
         return {"pieces": pieces, "scores": scores * known}
 
     return {"serving_default": serving_default}

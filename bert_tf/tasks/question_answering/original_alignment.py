@@ -36,7 +36,7 @@ def aligned(wanted, whole, *, lower_case):
 
     All of `whole` where it is not found, or where normalizing changed the number of characters.
     """
-    normalized = " ".join(characters.words(whole, lower_case=lower_case))
+    normalized = " ".join(characters.basic_tokenize(whole, lower_case=lower_case))
     first = normalized.find(wanted)
     if first < 0:
         return whole

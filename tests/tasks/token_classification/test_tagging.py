@@ -37,7 +37,7 @@ def shown(task, batches):
             if not number:
                 assert (labels == -1).all()
                 continue
-            pieces = [piece.decode() for piece in TOKENIZER.pieces(batch["token_ids"][row]).numpy()]
+            pieces = [piece.decode() for piece in TOKENIZER.ids_to_tokens(batch["token_ids"][row]).numpy()]
             asked = [f"{pieces[slot]} {TAG_SET.labels[labels[slot]]}" for slot in np.flatnonzero(labels >= 0)]
             found[int(number)] = " ".join(pieces[: batch["lengths"][row]]), ", ".join(asked)
     return found
