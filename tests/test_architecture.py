@@ -18,7 +18,7 @@ AT_THE_TOP = {"__init__", "__main__", "errors"}  # the files of bert_tf itself
 # Modules that flags are checked with, that worker processes load, or that only read files.
 NO_TENSORFLOW = """
 runtime.memory_estimate runtime.process runtime.progress runtime.atomic_files runtime.folder_lock runtime.tf_config
-runtime.open_set
+runtime.open_set runtime.json_files
 config.bert_config config.train_config config.flags config.device_flags
 text.characters text.vocabulary text.sentence_splitting text.demo_corpus text.corpus
 data.tables data.examples data.tfds_datasets data.pretraining.buckets data.pretraining.pairs
@@ -127,6 +127,11 @@ def test_only_the_backend_queries_devices():
     queries = ("list_physical_devices", "list_logical_devices", "get_device_details", "is_gpu_available")
     files = [path for path in SOURCES if any(query in path.read_text(encoding="utf-8") for query in queries)]
     assert files == [PACKAGE / "runtime" / "backend.py"]
+
+
+def test_json_files_are_read_in_one_place():
+    files = [path for path in SOURCES if "json.load(" in path.read_text(encoding="utf-8")]
+    assert files == [PACKAGE / "runtime" / "json_files.py"]
 
 
 def test_nothing_imports_or_starts_the_scripts():

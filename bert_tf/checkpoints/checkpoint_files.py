@@ -2,11 +2,11 @@
 
 import contextlib
 import errno
-import json
 import os
 import shutil
 
 from bert_tf.errors import UserError
+from bert_tf.runtime import json_files
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.text import vocabulary
 
@@ -47,18 +47,9 @@ def _reason(error):
     return full if full in str(error) else error.strerror or (str(error).splitlines() or ["unknown"])[0]
 
 
-def read_json(path):
-    """The object in a JSON file, {} where there is no file; UserError where it holds something else."""
-    if not os.path.exists(path):
-        return {}
-    try:
-        with open(path, encoding="utf-8") as file:
-            values = json.load(file)
-    except ValueError as error:
-        raise UserError(f"{path} is not valid JSON ({error}): fetch it again.") from None
-    if not isinstance(values, dict):
-        raise UserError(f"{path} holds a JSON {type(values).__name__}; expected an object: fetch it again.")
-    return values
+def read_settings(path: str) -> dict:
+    """The object in a JSON file of a checkpoint, {} if there is no file; UserError if it holds something else."""
+    return json_files.require_json(path, "a JSON object; fetch it again") if os.path.exists(path) else {}
 
 
 def read_safetensors(path):
@@ -104,12 +95,12 @@ def read_text_side(folder):
     """What a folder says on its text: the vocabulary of `vocab.txt` and "do_lower_case"; None where it says nothing."""
     vocab_file = os.path.join(folder, "vocab.txt")
     pieces = vocabulary.read(vocab_file) if os.path.exists(vocab_file) else None
-    return pieces, read_json(os.path.join(folder, "tokenizer_config.json")).get("do_lower_case")
+    return pieces, read_settings(os.path.join(folder, "tokenizer_config.json")).get("do_lower_case")
 
 
 def read_task_side(folder, name="labels.json"):
     """What a folder says on the head: the names of its labels and its kind; None where it says nothing."""
-    values = read_json(os.path.join(folder, name))
+    values = read_settings(os.path.join(folder, name))
     return values.get("labels") or None, values.get("kind")
 
 

@@ -1,12 +1,12 @@
 """How a model was made to give vectors of whole texts, as a folder of sentence-transformers says: modules.json."""
 
 import dataclasses
-import json
 import os
 
-from bert_tf.checkpoints.checkpoint_files import read_json
+from bert_tf.checkpoints.checkpoint_files import read_settings
 from bert_tf.errors import UserError
 from bert_tf.runtime.atomic_files import write_json
+from bert_tf.runtime.json_files import require_json
 
 MODULES, POOLING = "modules.json", "1_Pooling"
 FLAGS = {  # of the pooling's config.json: what it is called here
@@ -41,9 +41,9 @@ def read(folder):
     path = os.path.join(folder, MODULES)
     if not os.path.isfile(path):
         return None
+    content = require_json(path, "a list of modules; fetch it again, or remove it", kind=list)
     try:
-        with open(path, encoding="utf-8") as file:
-            modules = [(each["type"].split(".")[-1], each["path"]) for each in json.load(file)]
+        modules = [(each["type"].split(".")[-1], each["path"]) for each in content]
         if not modules:
             raise ValueError("it is empty")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -52,7 +52,7 @@ def read(folder):
     others = [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]
     if others or kinds.count("Pooling") != 1:
         return SentenceVectors(" and ".join(others) or "no pooling", "Normalize" in kinds)
-    values = read_json(os.path.join(folder, dict(modules)["Pooling"], "config.json"))
+    values = read_settings(os.path.join(folder, dict(modules)["Pooling"], "config.json"))
     said = [name for flag, name in FLAGS.items() if values.get(flag)] or [str(values.get("pooling_mode"))]
     return SentenceVectors(" and ".join(WORDS.get(name, name) for name in said), "Normalize" in kinds)
 

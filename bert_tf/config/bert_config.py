@@ -1,12 +1,11 @@
 """BertConfig: the frozen dataclass that *is* `bert_config.json`, and the sizes the original published."""
 
 import dataclasses
-import json
 import logging
 import math
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import atomic_files
+from bert_tf.runtime import atomic_files, json_files
 
 # Layers and hidden size of the models that were published with a name (google-research/bert README).
 SIZES = {
@@ -114,17 +113,7 @@ class BertConfig:
     @classmethod
     def from_json_file(cls, path, *, gelu="gelu_tanh"):
         """Reads a `bert_config.json`; see `from_dict`."""
-        try:
-            with open(path, encoding="utf-8") as file:
-                values = json.load(file)
-        except FileNotFoundError:
-            raise UserError(f"There is no BERT configuration file {path}.") from None
-        except (ValueError, IsADirectoryError) as error:
-            raise UserError(f"{path} is not a BERT configuration: expected a JSON object ({error}).") from None
-        if not isinstance(values, dict):
-            raise UserError(
-                f"{path} is not a BERT configuration: expected a JSON object, found a {type(values).__name__}."
-            )
+        values = json_files.require_json(path, "a BERT configuration such as bert_config.json")
         return cls.from_dict(values, gelu=gelu)
 
     def to_dict(self):

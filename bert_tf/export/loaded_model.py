@@ -4,10 +4,10 @@ B texts at once.
 """
 
 import concurrent.futures
-import json
 import os
 
 from bert_tf.errors import UserError, reason_of
+from bert_tf.runtime import json_files
 
 SAVED_MODEL, ABOUT = "saved_model.pb", "about.json"
 MOST_CHARACTERS = 4 << 20  # of texts that are held at once: 4096 of a thousand each
@@ -96,12 +96,8 @@ def _inputs(folder, signature):
 
 def about(folder):
     """The content of about.json; {} where there is none that can be read, as it is only told names."""
-    try:
-        with open(os.path.join(folder, ABOUT), encoding="utf-8") as file:
-            told = json.load(file)
-    except (OSError, ValueError):
-        return {}
-    return told if isinstance(told, dict) else {}
+    values = json_files.read_json(os.path.join(folder, ABOUT))
+    return values if isinstance(values, dict) else {}
 
 
 def in_order(export, examples, *, batch_size, window):

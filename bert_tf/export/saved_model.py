@@ -4,7 +4,6 @@ It loads without this package: with `tf.saved_model.load` after `import tensorfl
 With it, it is a checkpoint too: `checkpoints.formats.saved_model` reads its weights and what `assets.extra` tells.
 """
 
-import json
 import os
 import shutil
 
@@ -13,6 +12,7 @@ import tensorflow as tf
 
 from bert_tf.errors import TrainingError, UserError, reason_of
 from bert_tf.model import weights
+from bert_tf.runtime import atomic_files
 
 EXTRA = "assets.extra"  # TensorFlow's own place in a SavedModel for what its loaders pass over
 # Of what is compared with an export, as a share of the largest number of an output.
@@ -62,8 +62,7 @@ class _Serving(tf.Module):
 
 def _save(serving, folder, about):
     tf.saved_model.save(serving, folder, signatures=serving.functions)
-    with open(os.path.join(folder, "about.json"), "w", encoding="utf-8") as file:
-        json.dump(about, file, indent=2, ensure_ascii=False)
+    atomic_files.write_json(os.path.join(folder, "about.json"), about)
 
 
 def _write_checkpoint_side(folder, config, tokenizer, about):
@@ -75,8 +74,7 @@ def _write_checkpoint_side(folder, config, tokenizer, about):
     told = {"tokenizer_config.json": {"do_lower_case": getattr(tokenizer, "lower_case", True)}}
     told["labels.json"] = {"labels": list(about.get("labels") or ()), "kind": about.get("kind")}
     for name, values in told.items():
-        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-            json.dump(values, file, indent=2, ensure_ascii=False)
+        atomic_files.write_json(os.path.join(folder, name), values)
 
 
 def _compare(folder, signatures, examples, tolerance):

@@ -12,8 +12,9 @@ from bert_tf.errors import UserError
 from bert_tf.recipes import initialization
 from bert_tf.recipes.finetuning import fine_tuning, fine_tuning_run, finished_run
 from bert_tf.recipes.finetuning.fine_tuning_flags import FineTuningFlags
+from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.question_answering import answer_highlights, questions, squad_files, squad_scores
-from bert_tf.training.run_directory import RunFolder, read_json
+from bert_tf.training.run_directory import RunFolder
 
 # What stands for the defaults when no flag says what to learn: names left out of sentences of Python's manual.
 DEMONSTRATION = {

@@ -14,6 +14,7 @@ import jinja2
 from bert_tf.errors import UserError
 from bert_tf.reports import curves, published, scoreboard
 from bert_tf.runtime import atomic_files
+from bert_tf.runtime.json_files import read_json
 
 TEMPLATE = "report.html.jinja"
 NOT_WORDS = {"lm": "LM", "id": "ID", "nsp": "NSP", "mlm": "MLM", "f1": "F1"}
@@ -25,7 +26,8 @@ def read(folder):
     Reads run.json, and as far as they are there metrics.jsonl, eval_results.json, eval_details.json, examples.json,
     sweep.json and records/manifest.json. Raises UserError where `folder` holds neither a readable run.json nor a sweep.
     """
-    run, sweep = _read_json(folder, "run.json"), scoreboard.sweep(_read_json(folder, "sweep.json"))
+    run = read_json(os.path.join(folder, "run.json"))
+    sweep = scoreboard.sweep(read_json(os.path.join(folder, "sweep.json")))
     if sweep and not isinstance(run, dict):
         run = {"name": os.path.basename(os.path.abspath(folder))}
     if not isinstance(run, dict):
@@ -34,10 +36,10 @@ def read(folder):
         "run": run,
         "sweep": sweep,
         "metrics": _read_lines(os.path.join(folder, "metrics.jsonl")),
-        "scores": dictionary(_read_json(folder, "eval_results.json")),
-        "details": _read_json(folder, "eval_details.json"),
-        "examples": dictionary(_read_json(folder, "examples.json")),
-        "manifest": dictionary(_read_json(folder, os.path.join("records", "manifest.json"))),
+        "scores": dictionary(read_json(os.path.join(folder, "eval_results.json"))),
+        "details": read_json(os.path.join(folder, "eval_details.json")),
+        "examples": dictionary(read_json(os.path.join(folder, "examples.json"))),
+        "manifest": dictionary(read_json(os.path.join(folder, "records", "manifest.json"))),
     }
 
 
@@ -82,15 +84,6 @@ def _template(name):
     filters = {"words": words, "shown": shown, "exactly": exactly, "duration": duration, "command": command}
     environment.filters |= filters
     return environment.get_template(name)
-
-
-def _read_json(folder, name):
-    """The content of a JSON file, or None where there is none: a report is worth having without it."""
-    try:
-        with open(os.path.join(folder, name), encoding="utf-8") as file:
-            return json.load(file)
-    except (OSError, ValueError):
-        return None
 
 
 def _read_lines(path):

@@ -11,6 +11,7 @@ import time
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, folder_lock
+from bert_tf.runtime.json_files import read_json
 from bert_tf.training import checkpoint_paths
 
 NOT_IN_PATHS = set("[]*?\\") - {os.sep}  # TensorFlow takes the path of a checkpoint for a pattern
@@ -178,15 +179,6 @@ class _Phase:
         phases = self.folder.run["phases"]
         phases[self.name] = round(phases.get(self.name, 0) + time.monotonic() - self.start, 2)
         self.folder.update(phases=phases)
-
-
-def read_json(path):
-    """The content of a JSON file, or None where there is none that can be read."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except (OSError, ValueError):
-        return None
 
 
 def _json_number(value):

@@ -69,7 +69,7 @@ def test_what_there_is_not_here_is_told_by_its_name(kinds, pooling, said, tmp_pa
 @pytest.mark.parametrize("text", ["{", "{}", "[]", "[1]", '[{"type": 1}]', "null"])
 def test_a_damaged_list_of_modules_is_told(text, tmp_path):
     (tmp_path / "modules.json").write_text(text)
-    with pytest.raises(UserError, match=r"modules.json is no list of modules .*: fetch it again, or remove it"):
+    with pytest.raises(UserError, match=r"modules.json .* list of modules.* fetch it again, or remove it"):
         sentence_transformers.read(tmp_path)
 
 

@@ -60,7 +60,7 @@ def test_impossible_values_are_refused_with_the_name_and_the_value(values, sente
         BertConfig.from_dict({"vocab_size": 5, **values})
 
 
-@pytest.mark.parametrize("content, sentence", [("{", "is not a BERT configuration"), ("[1]", "expected a JSON object")])
+@pytest.mark.parametrize("content, sentence", [("{", "is not valid JSON"), ("[1]", "holds a JSON list: expected")])
 def test_a_file_that_is_no_config_is_refused(tmp_path, content, sentence):
     path = tmp_path / "bert_config.json"
     path.write_text(content)
@@ -69,7 +69,7 @@ def test_a_file_that_is_no_config_is_refused(tmp_path, content, sentence):
 
 
 def test_a_config_file_that_is_missing_or_has_no_vocabulary_is_refused(tmp_path):
-    with pytest.raises(UserError, match="There is no BERT configuration file"):
+    with pytest.raises(UserError, match="cannot be read .*: expected a BERT configuration"):
         BertConfig.from_json_file(tmp_path / "none.json")
     with pytest.raises(UserError, match="has no vocab_size"):
         BertConfig.from_dict({})

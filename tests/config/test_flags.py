@@ -14,9 +14,9 @@ SCRIPT = '''"""A script to try flags with."""
 import dataclasses
 import json
 
-from bert_tf import flags
+from bert_tf.config import flags
 from bert_tf.errors import Interrupted, TrainingError, UserError
-from bert_tf.flags import flag
+from bert_tf.config.flags import flag
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ def main():
     if options.width in ends:
         raise ends[options.width]
     paint = dataclasses.asdict(flags.part(Paint, options))
-    print(json.dumps([dataclasses.asdict(options), paint, flags.given("width"), flags.given("share")]))
+    print(json.dumps([dataclasses.asdict(options), paint, flags.is_given("width"), flags.is_given("share")]))
 
 
 if __name__ == "__main__":

@@ -139,7 +139,7 @@ def test_joined_answers_do_not_take_the_place_of_a_run(left, tmp_path):
 MISTAKES = {
     "no file to evaluate on": ({"train_file": "{file}"}, "predict_file"),
     "no answers wanted": ({"predict_file": "{file}", "n_best_size": 0}, "n_best_size is 0; expected 1 or more."),
-    "not a file of questions": ({"train_file": "{vocabulary}", "predict_file": "{file}"}, "is not JSON"),
+    "not a file of questions": ({"train_file": "{vocabulary}", "predict_file": "{file}"}, "is not valid JSON"),
     "no predictions": ({"predict_file": "{file}", "predictions_file": "nowhere.json"}, "nowhere.json cannot be read"),
     "a run that predicted nothing": ({"predict_file": "{file}", "ensemble": "a,b"}, "a/nbest_predictions.json cannot"),
 }

@@ -199,7 +199,7 @@ MISTAKES = {
         {"vocab_file": "{texts}/vocab.txt", "bert_config_file": "{texts}/config.json"},
         "has 6 tokens, but the model expects 7",
     ),
-    "no configuration": ({"bert_config_file": "{texts}/nothing.json"}, "There is no BERT configuration file"),
+    "no configuration": ({"bert_config_file": "{texts}/nothing.json"}, "expected a BERT configuration"),
     "both ways from the left": ({"encoder": "lstm", "left_to_right": True}, "leave out left_to_right"),
     "too long": ({"max_seq_length": 513}, "the model has 512 positions: choose a shorter length, or give"),
     "too short": ({"max_seq_length": 4, "max_predictions_per_seq": 2}, "max_seq_length=4 was given"),

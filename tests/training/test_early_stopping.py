@@ -18,10 +18,11 @@ from bert_tf.errors import Interrupted, UserError
 from bert_tf.model import weights
 from bert_tf.recipes.finetuning.fine_tuning_flags import FineTuningFlags
 from bert_tf.recipes.finetuning.fine_tuning_run import open_folder
+from bert_tf.runtime.json_files import read_json
 from bert_tf.training import distribute
 from bert_tf.training.early_stopping import BestWeights, Evaluations, is_due
 from bert_tf.training.loop import Evaluator, train
-from bert_tf.training.run_directory import RunFolder, read_json
+from bert_tf.training.run_directory import RunFolder
 from bert_tf.training.train_step import TrainStep
 
 CONFIG = FineTuningConfig(

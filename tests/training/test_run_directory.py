@@ -6,7 +6,8 @@ import os
 import pytest
 
 from bert_tf.errors import UserError
-from bert_tf.training.run_directory import RunFolder, read_json
+from bert_tf.runtime.json_files import read_json
+from bert_tf.training.run_directory import RunFolder
 
 
 def opened(path, *, writes=True, **decisive):

@@ -5,8 +5,8 @@ import re
 
 from bert_tf.checkpoints import sentence_transformers, torch_pickle
 from bert_tf.checkpoints.checkpoint_files import (
-    read_json,
     read_safetensors,
+    read_settings,
     read_text_side,
     whole_folder,
     write_safetensors,
@@ -110,7 +110,7 @@ def labels(path):
     """The names of the labels in config.json, in the order of the outputs; where it names none, LABEL_0, LABEL_1."""
     if _kind(path) not in LABELLED:
         return None
-    values = read_json(os.path.join(path, "config.json"))
+    values = read_settings(os.path.join(path, "config.json"))
     names = values.get("id2label") or {str(i): f"LABEL_{i}" for i in range(values.get("num_labels") or 2)}
     if not isinstance(names, dict) or set(names) != {str(i) for i in range(len(names))}:
         raise UserError(f"{path} has an id2label without the numbers 0, 1, 2, ...: mend its config.json.")
@@ -119,7 +119,7 @@ def labels(path):
 
 def _kind(path):
     """What the head of a fine-tuned model answers; None where there is none."""
-    values = read_json(os.path.join(path, "config.json"))
+    values = read_settings(os.path.join(path, "config.json"))
     architecture = (values.get("architectures") or [""])[0]
     if architecture in KINDS:
         return KINDS[architecture]
@@ -195,7 +195,7 @@ def _text_side(path):
     file = os.path.join(path, "tokenizer.json")
     if not os.path.isfile(file) or None not in (vocabulary, lower_case):
         return vocabulary, lower_case
-    values = read_json(file)
+    values = read_settings(file)
     model, normalizer = values.get("model") or {}, values.get("normalizer") or {}
     if vocabulary is None and model.get("type") == "WordPiece":
         vocabulary = sorted(model["vocab"], key=model["vocab"].get)
@@ -212,7 +212,7 @@ def _weight_file(path):
 
 
 def _read_config(path):
-    values = read_json(path)
+    values = read_settings(path)
     if values.get("model_type", "bert") != "bert":
         raise UserError(f"{path} describes a model of type {values['model_type']!r}; expected 'bert'.")
     if values.get("position_embedding_type", "absolute") != "absolute":
@@ -235,7 +235,7 @@ def _read_arrays(path):
 
 def _weight_map(path):
     """{name of a weight: file}, of files beside the index only."""
-    files = read_json(path).get("weight_map")
+    files = read_settings(path).get("weight_map")
     is_map = isinstance(files, dict) and all(isinstance(name, str) for name in files.values())
     if not is_map or any(os.path.basename(name) != name for name in files.values()):
         raise UserError(f"{path} has no weight_map of names to files beside it: fetch it again.")

@@ -13,8 +13,8 @@ import re
 import numpy as np
 
 from bert_tf.checkpoints.checkpoint_files import (
-    read_json,
     read_safetensors,
+    read_settings,
     read_task_side,
     read_text_side,
     whole_folder,
@@ -151,7 +151,7 @@ def _keras_hub(path):
 def _backbone_class(path):
     """The class that config.json names, such as "keras_hub>BertBackbone"; "" if it is no preset."""
     file = os.path.join(path, "config.json")
-    return str(read_json(file).get("registered_name", "")) if os.path.isfile(file) else ""
+    return str(read_settings(file).get("registered_name", "")) if os.path.isfile(file) else ""
 
 
 def _load(path):
@@ -165,7 +165,7 @@ def _load(path):
     try:
         backbone = models.BertBackbone.from_preset(path)
         task = os.path.join(path, "task.json")
-        if not read_json(task).get("registered_name", "").endswith(">BertMaskedLM"):
+        if not read_settings(task).get("registered_name", "").endswith(">BertMaskedLM"):
             return backbone, []
         masked_lm = models.BertMaskedLM(backbone, preprocessor=None)
         masked_lm.load_task_weights(os.path.join(path, "task.weights.h5"))
@@ -210,7 +210,7 @@ def _text_side(path):
     if not os.path.isfile(settings):
         return read_text_side(path)
     pieces = vocabulary.read(os.path.join(path, "assets", "tokenizer", "vocabulary.txt"))
-    return pieces, read_json(settings).get("config", {}).get("lowercase")
+    return pieces, read_settings(settings).get("config", {}).get("lowercase")
 
 
 def _expect_possible(checkpoint, table):

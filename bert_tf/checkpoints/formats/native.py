@@ -10,8 +10,8 @@ import re
 
 from bert_tf.checkpoints import sentence_transformers
 from bert_tf.checkpoints.checkpoint_files import (
-    read_json,
     read_safetensors,
+    read_settings,
     read_task_side,
     read_tensors,
     read_text_side,
@@ -82,7 +82,7 @@ def _task_side(folder):
         return read_task_side(folder)
     labels, kind = read_task_side(folder, RUN_LABELS)
     if kind is None:
-        flags = read_json(os.path.join(folder, "run.json")).get("flags") or {}
+        flags = read_settings(os.path.join(folder, "run.json")).get("flags") or {}
         is_table = str(flags.get("task_name", "")).lower() == "table"
         kind = flags.get("label_type") if is_table else "class" if labels else "number"
         kind = "choice" if flags.get("task_name") == "swag" else kind

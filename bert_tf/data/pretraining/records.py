@@ -25,12 +25,14 @@ from bert_tf.data.pretraining.statistics import describe, summary, warnings_abou
 from bert_tf.data.pretraining.workers import write_missing
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, folder_lock
+from bert_tf.runtime.json_files import require_json
 from bert_tf.text import corpus, vocabulary
 from bert_tf.text.demo_corpus import python_manual
 
 __all__ = ["RecordOptions", "describe", "open_records", "prepare"]
 
 MANIFEST, OPTIONS, WORK, COUNTS = "manifest.json", "options.json", "work", "token_counts.npy"
+UNFINISHED = "unfinished records; delete the folder and prepare them again"
 MAX_SEED = 2_000_000_000  # TensorFlow takes 32 bits, and some seeds are made from this one by adding to it
 REMEMBERED_SENTENCES = 4_000_000  # hashes of 8 bytes for counting doubles; of a larger corpus a sample
 
@@ -106,12 +108,7 @@ def open_records(folder):
     Raises UserError naming the file that is missing or has another size.
     """
     folder = Path(folder)
-    try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except OSError:
-        raise UserError(f"{folder} holds no {MANIFEST}; prepare the records first.") from None
-    except ValueError:
-        raise UserError(f"{folder / MANIFEST} is damaged; delete the folder and prepare the records again.") from None
+    manifest = require_json(folder / MANIFEST, "records; delete the folder and prepare them again")
     for shard in manifest["shards"]:
         path = folder / shard["file"]
         size = os.path.getsize(path) if path.exists() else None
@@ -150,8 +147,8 @@ def _dealt(folder, wanted, options, sources, report):
     """Stage 1, or what an earlier call left of it. A stage that was not finished leaves nothing worth keeping."""
     ready = folder / WORK / "ready.json"
     if ready.exists():
-        _check_same(folder, json.loads((folder / OPTIONS).read_text(encoding="utf-8")), wanted)
-        return json.loads(ready.read_text(encoding="utf-8"))
+        _check_same(folder, require_json(folder / OPTIONS, UNFINISHED), wanted)
+        return require_json(ready, UNFINISHED)
     (folder / WORK).mkdir(parents=True, exist_ok=True)
     try:
         atomic_files.write_json(folder / OPTIONS, wanted, shared=True)
@@ -159,7 +156,7 @@ def _dealt(folder, wanted, options, sources, report):
     except UserError:
         _remove_work(folder)
         raise
-    return json.loads(ready.read_text(encoding="utf-8"))
+    return require_json(ready, UNFINISHED)
 
 
 def _check_same(folder, old, new):
@@ -258,7 +255,7 @@ def _finish(folder, wanted, jobs, ready):
     """Collects the statistics of all shards into the manifest and removes what only the work needed."""
     shards, statistics = [], {}
     for split, split_jobs in jobs.items():
-        found = [json.loads(Path(job.statistics).read_text(encoding="utf-8")) for job in split_jobs]
+        found = [require_json(job.statistics, UNFINISHED) for job in split_jobs]
         for job, of_shard in zip(split_jobs, found, strict=True):
             entry = {"file": os.path.basename(job.shard), "split": split}
             shards.append(entry | {name: of_shard[name] for name in ("instances", "bytes")})

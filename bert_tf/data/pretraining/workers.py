@@ -4,14 +4,13 @@ No TensorFlow in this process; the workers are fresh interpreters, because a for
 """
 
 import concurrent.futures
-import json
 import multiprocessing
 import os
 import shutil
-from pathlib import Path
 
 from bert_tf.data.pretraining.shards import start_worker, write_shard
 from bert_tf.errors import UserError
+from bert_tf.runtime.json_files import require_json
 
 FULL = 1_000_000  # bytes; with so few left that is why writing failed
 
@@ -34,7 +33,7 @@ def _is_done(job):
     """Whether an earlier call finished this shard: its statistics are written last."""
     if not (os.path.exists(job.statistics) and os.path.exists(job.shard)):
         return False
-    return json.loads(Path(job.statistics).read_text(encoding="utf-8"))["bytes"] == os.path.getsize(job.shard)
+    return require_json(job.statistics, "statistics of a shard")["bytes"] == os.path.getsize(job.shard)
 
 
 def _results(jobs, num_workers):

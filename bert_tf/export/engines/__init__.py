@@ -68,7 +68,7 @@ def engine_of(name, quantize=None):
 
 def load(folder, *, exact=False):
     """The function of a folder that `write` made: {input: int32 array} -> {output: float32 array}."""
-    told = checkpoint_files.read_json(os.path.join(folder, ABOUT))
+    told = checkpoint_files.read_settings(os.path.join(folder, ABOUT))
     if told.get("engine") not in names():
         raise UserError(f"{folder} holds no model for {', '.join(names())}: `bert-tf convert` writes one.")
     return engine_of(told["engine"]).load(folder, exact=exact)

@@ -10,10 +10,10 @@ from bert_tf.errors import UserError
 from bert_tf.recipes.ablation import ablation_plan
 from bert_tf.recipes.ablation.ablations import SCORES
 from bert_tf.runtime import atomic_files
+from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.progress import progress
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.tasks import catalog
-from bert_tf.training.run_directory import read_json
 
 FREE_FLAGS = DEVICE_FLAGS | {"num_workers", "records_dir"}  # what numbers do not depend on
 OWN_PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file")  # as the folder and order of tables say

@@ -12,9 +12,10 @@ from bert_tf.recipes import initialization
 from bert_tf.recipes.finetuning import fine_tuning, sweep
 from bert_tf.recipes.finetuning.fine_tuning_flags import free_flags
 from bert_tf.reports import report
+from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.runtime.tf_config import worker_number
-from bert_tf.training.run_directory import RunFolder, read_json
+from bert_tf.training.run_directory import RunFolder
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,8 @@ from bert_tf.checkpoints import checkpoint_files
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.recipes import initialization
-from bert_tf.training.run_directory import RunFolder, read_json
+from bert_tf.runtime.json_files import read_json
+from bert_tf.training.run_directory import RunFolder
 
 # What was found best on the examples that were evaluated: for "no answer", and for each of several labels.
 THRESHOLD, LABEL_THRESHOLDS = "null_threshold.json", "label_thresholds.json"

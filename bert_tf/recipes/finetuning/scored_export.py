@@ -14,10 +14,10 @@ from bert_tf.data import tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
+from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.question_answering import questions
 from bert_tf.tasks.token_classification import conll_files, entity_scores
 from bert_tf.tasks.token_classification.tag_schemes import OUTSIDE, TagSet
-from bert_tf.training.run_directory import read_json
 
 TEXTS, QUESTIONS, TAGS = ("class", "several", "number", "choice"), "span", "tags"
 WINDOW = 4096  # examples among which those of like length are put together

@@ -16,7 +16,8 @@ import numpy as np
 
 from bert_tf.errors import TrainingError, UserError
 from bert_tf.runtime import atomic_files
-from bert_tf.training.run_directory import RunFolder, read_json
+from bert_tf.runtime.json_files import read_json
+from bert_tf.training.run_directory import RunFolder
 
 GRIDS = {"learning_rate": float, "train_batch_size": int, "num_train_epochs": float}
 ONE_RUN = {"num_seeds": 1, **{f"{name}_grid": "" for name in GRIDS}}  # the flags of a sweep, where there is none

@@ -4,9 +4,9 @@ Places of answers are characters (code points) of the context, as in the files.
 """
 
 import dataclasses
-import json
 
 from bert_tf.errors import UserError
+from bert_tf.runtime.json_files import require_json
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,16 +42,8 @@ def read(path):
 
 
 def _content(path):
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            content = json.load(file)
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be read ({error.strerror}): give the path of a file in SQuAD's layout."
-        ) from None
-    except ValueError as error:
-        raise UserError(f"{path} is not JSON ({error}); expected a file in SQuAD's layout.") from None
-    if not isinstance(content, dict) or not isinstance(content.get("data"), list):
+    content = require_json(path, "a file in SQuAD's layout")
+    if not isinstance(content.get("data"), list):
         raise UserError(f'{path} is not in SQuAD\'s layout; expected {{"data": [{{"paragraphs": [...]}}, ...]}}.')
     return content["data"]
 

@@ -3,15 +3,16 @@
 An answered question is a dictionary as `answering.answered` gives it. Free of TensorFlow.
 """
 
-import json
 import math
 import os
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files
+from bert_tf.runtime.json_files import require_json
 from bert_tf.tasks.question_answering import squad_scores
 
 PREDICTIONS, N_BEST, NULL_ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
+EXPECTED = "an object {id: answer}"
 
 
 def write(folder, questions, told):
@@ -30,26 +31,12 @@ def write(folder, questions, told):
     return os.path.join(folder, PREDICTIONS)
 
 
-def read(path):
-    """A JSON file {id: something}. UserError for what is not."""
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            content = json.load(file)
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}): expected a JSON file {{id: answer}}.") from None
-    except ValueError as error:
-        raise UserError(f"{path} is not JSON ({error}); expected {{id: answer}}.") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{path} is a JSON {type(content).__name__}; expected {{id: answer}}.")
-    return content
-
-
 def score(questions, path, *, has_null, null_odds_path=None):
     """The official scores of a file of predictions: ({score: number}, ids without prediction, surplus ids).
 
     has_null: as SQuAD 2.0 scores, else as 1.1. null_odds_path: a null_odds.json, for the best thresholds.
     """
-    predictions = read(path)
+    predictions = require_json(path, EXPECTED)
     for name, text in predictions.items():
         if not isinstance(text, str):
             raise UserError(f"{path}: the answer of {name!r} is {text!r}; expected a text.")
@@ -61,7 +48,7 @@ def score(questions, path, *, has_null, null_odds_path=None):
 
 
 def _read_odds(path):
-    odds = read(path)
+    odds = require_json(path, EXPECTED)
     for name, number in odds.items():
         if type(number) not in (int, float) or number != number:
             raise UserError(f"{path}: the odds of {name!r} are {number!r}; expected a number, as in {NULL_ODDS}.")
@@ -75,7 +62,7 @@ def joined(paths, questions, *, n_best_size, has_null, threshold=0.0):
     answer" is given where the logarithm of its odds against the best other is above the threshold. Raises UserError
     for a question that one of the files has not.
     """
-    files = [read(path) for path in paths]
+    files = [require_json(path, EXPECTED) for path in paths]
     told = []
     for question in questions:
         for path, found in zip(paths, files, strict=True):

@@ -14,8 +14,9 @@ from bert_tf.model import heads, weights
 from bert_tf.recipes.finetuning import fine_tuning
 from bert_tf.recipes.initialization import StartingPoint
 from bert_tf.runtime import memory_estimate
+from bert_tf.runtime.json_files import read_json
 from bert_tf.training import distribute
-from bert_tf.training.run_directory import RunFolder, read_json
+from bert_tf.training.run_directory import RunFolder
 from bert_tf.training.train_step import TrainStep
 
 CONFIG = FineTuningConfig(train_batch_size=4, learning_rate=0.05, num_train_steps=9, num_warmup_steps=0)

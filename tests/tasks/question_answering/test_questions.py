@@ -42,7 +42,7 @@ def test_questions_with_and_without_answers_and_of_unknown_truth(tmp_path):
 
 ENTRY = {"id": "1", "question": "Who?", "answers": []}
 WRONG = {
-    "no JSON": ("{", "is not JSON"),
+    "no JSON": ("{", "is not valid JSON"),
     "no data": ({"paragraphs": []}, "is not in SQuAD's layout"),
     "no questions": (squad(), "holds no questions"),
     "twice": (squad(ENTRY, ENTRY), "two questions with the id '1'"),

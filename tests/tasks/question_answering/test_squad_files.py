@@ -50,7 +50,12 @@ def test_without_null_there_are_no_odds(tmp_path):
 
 @pytest.mark.parametrize(
     "content, complaint",
-    [("[]", "is a JSON list"), ("{", "is not JSON"), ('{"1": 3}', "the answer of '1' is 3"), (None, "cannot be read")],
+    [
+        ("[]", "a JSON list"),
+        ("{", "not valid JSON"),
+        ('{"1": 3}', "the answer of '1' is 3"),
+        (None, "cannot be read"),
+    ],
 )
 def test_what_is_wrong_with_a_file_is_one_sentence(content, complaint, tmp_path):
     path = tmp_path / "x.json"
