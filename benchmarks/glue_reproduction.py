@@ -99,7 +99,7 @@ def peer(python, options, checkpoint, task, seed, output):
     found = reproduction.run_peer(python, "transformers_glue.py", flags, output.with_suffix(".answers.json"))
     logits = np.array(found["logits"])
     guesses = logits.argmax(-1) if flags["size"] > 1 else logits[:, 0]
-    truth = made.source("dev").truth
+    truth = made.split("dev").truth
     scores = {name: metrics.SCORES[name](truth, guesses) for name in score_names(task)}
     output.write_text(json.dumps({"scores": scores, "seconds": found["seconds"]}))
 
@@ -108,7 +108,7 @@ def flags_of_peer(options, checkpoint, made, task, seed):
     """The flags of the peer's script; writes the data for it."""
     data = options.work_dir / f"{task}-data"
     for split in ("train", "dev"):
-        write_rows(made.source(split), data / f"{split}.jsonl")
+        write_rows(made.split(split), data / f"{split}.jsonl")
     size = len(made.goal.labels) or 1  # outputs of the head: classes, or one for a regression
     flags = {"checkpoint": checkpoint, "data": data, "size": size, "epochs": EPOCHS[task], "seed": seed}
     return flags | {"precision": options.precision}

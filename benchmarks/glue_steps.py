@@ -58,7 +58,7 @@ def ours(task, start, batches, warm_up):
         continuous_schedule=True,
     )
     with strategy.scope():
-        model = task.model(still)
+        model = task.create_model(still)
         learner = TrainStep(task, model, recipe, strategy)
     weights.expect_same_shapes(weights.assign(model, read.weights))
     found = []

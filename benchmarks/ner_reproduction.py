@@ -79,7 +79,7 @@ def write_rows(options):
     folder.mkdir(parents=True, exist_ok=True)
     task, _ = task_of(options)
     for split in ("train", "dev", "test"):
-        source = task.source(split)
+        source = task.split(split)
         rows = zip(source.sentences, source.by_sentence(source.truth), strict=True)
         lines = (json.dumps({"words": s.words, "labels": truth.tolist()}) + "\n" for s, truth in rows)
         (folder / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")

@@ -68,7 +68,7 @@ def seconds(task, checkpoint, steps):
     strategy, sides, found = distribute.create_strategy("one_device"), {}, {"packed": [], "padded": []}
     for kind in found:
         train_step.pack_dynamic = encoder.pack_dynamic if kind == "packed" else only_cut
-        model = task.model(checkpoint.config)
+        model = task.create_model(checkpoint.config)
         weights.assign(model, checkpoint.weights)
         sides[kind] = (
             train_step.TrainStep(task, model, train_config.TrainConfig(**recipe), strategy),

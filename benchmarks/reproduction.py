@@ -168,7 +168,7 @@ def time_our_steps(task, start, options):
     strategy, steps = distribute.create_strategy("one_device"), options.max_steps + FIRST
     recipe = {"train_batch_size": BATCH, "learning_rate": RATE, "num_train_steps": steps, "num_warmup_steps": 1}
     with strategy.scope():
-        model = task.model(start.config, dtype=precision.policy(options.precision))
+        model = task.create_model(start.config, dtype=precision.policy(options.precision))
         learner = TrainStep(task, model, train_config.TrainConfig(**recipe), strategy)
     weights.assign(model, start.weights)
     batches, seconds = iter(task.train_batches(BATCH, 1)), []

@@ -62,24 +62,24 @@ def made(folder):
 def test_the_task_of_the_page_reads_answers_and_is_scored(headlines):
     task, texts = made(headlines)
     assert len(texts) == 4 and texts[0].startswith("Nation thrilled")
-    assert [example.label for example in task.source("dev").examples] == ["sarcastic", "serious"] * 2
-    assert (task.source("dev").is_known, task.source("test").is_known) == (True, False)
-    model = task.model(tiny.CONFIG)
+    assert [example.label for example in task.split("dev").examples] == ["sarcastic", "serious"] * 2
+    assert (task.split("dev").is_known, task.split("test").is_known) == (True, False)
+    model = task.create_model(tiny.CONFIG)
     (batch,) = task.eval_batches(4, "dev")
     outputs = model(batch)
     assert {name: tuple(output.shape) for name, output in outputs.items()} == {"logits": (4, 2)}
-    assert set(task.measures(outputs, batch)) == {"cross_entropy", "accuracy"}
-    answers = {name: value.numpy() for name, value in task.answers(outputs, batch).items()}
+    assert set(task.metrics(outputs, batch)) == {"cross_entropy", "accuracy"}
+    answers = {name: value.numpy() for name, value in task.predictions(outputs, batch).items()}
     assert set(task.scores(answers, "dev")) == {"accuracy", "macro_f1"}
     assert next(iter(task.train_batches(3, 1)))["token_ids"].shape == (3, 12)
-    assert set(task.serve(model, tokenizer())) == {"serving_default", "tf_example"}
+    assert set(task.signatures(model, tokenizer())) == {"serving_default", "tf_example"}
 
 
 def test_the_task_of_the_page_says_what_is_missing_in_a_sentence(headlines):
     task, _ = made(headlines)
     (headlines / "dev.jsonl").unlink()
     with pytest.raises(UserError, match="There is no dev in data_dir=.*; expected dev.jsonl there"):
-        task.source("dev")
+        task.split("dev")
 
 
 def test_the_commands_of_the_page_have_flags_that_exist():

@@ -88,11 +88,11 @@ def fine_tuning(work, config, policy, strategy):
     class Task:
         objectives = {"cross_entropy": objective()}
 
-        def weights(self, batch):
+        def loss_weights(self, batch):
             return {"cross_entropy": tf.ones_like(batch["label"], tf.float32)}
 
-        def measures(self, outputs, batch):
-            return {"cross_entropy": (goal.loss(outputs, batch["label"]), self.weights(batch)["cross_entropy"])}
+        def metrics(self, outputs, batch):
+            return {"cross_entropy": (goal.loss(outputs, batch["label"]), self.loss_weights(batch)["cross_entropy"])}
 
     batches = [rows_of(texts, work["slots"]) | {"label": tf.zeros([len(texts)], tf.int32)} for texts in work["batches"]]
     return stepping(Task(), heads.Classifier(config, 2, dtype=policy), batches, strategy, work.get("recipe"))
@@ -107,7 +107,7 @@ def pretraining(work, config, policy, strategy):
 
     class Task:
         objectives = task.objectives()
-        weights, measures = staticmethod(task.weights_of), staticmethod(task.measures_of)
+        loss_weights, metrics = staticmethod(task.weights_of), staticmethod(task.measures_of)
 
     batches = []
     for texts in work["batches"]:

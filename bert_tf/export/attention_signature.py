@@ -3,7 +3,6 @@
 B texts, T slots in a row, L layers, H heads.
 """
 
-import dataclasses
 import functools
 import math
 
@@ -24,15 +23,6 @@ def check(config):
     """Raises UserError for an encoder in which tokens do not look at each other."""
     if config.encoder != "bert":
         raise UserError(f"attention goes with encoder=bert; {config.encoder} has none: leave the flag out.")
-
-
-def added(task, examples):
-    """The task and the examples of its export (see `export.export`), both with this signature beside the others."""
-
-    def serve(model, tokenizer):
-        return {**task.serve(model, tokenizer), SIGNATURE: signature(model, tokenizer)}
-
-    return dataclasses.replace(task, serve=serve), {**examples, SIGNATURE: EXAMPLES}
 
 
 def signature(model, tokenizer):

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import TrainingError, UserError, reason_of
+from bert_tf.export import attention_signature
 from bert_tf.model import weights
 from bert_tf.runtime import atomic_files
 
@@ -19,21 +20,23 @@ EXTRA = "assets.extra"  # TensorFlow's own place in a SavedModel for what its lo
 TOLERANCES = {"float32": 1e-4, "bfloat16": 0.1, "float16": 2e-2}
 
 
-def export(task, model, tokenizer, folder, *, examples, about=None, precision="float32"):
+def export(task, model, tokenizer, folder, *, examples, about=None, precision="float32", with_attention=False):
     """Writes the SavedModel of a trained model whole or not at all.
 
     examples: {signature: {input: list of strings}} to compare the export with the live model on; UserError if they
         differ, and nothing is written.
     about: plain data for `about.json` beside the graph: "labels" and "kind" of its head, how files of it are read.
+    with_attention: add the signature of `attention_signature`.
     precision: of its weights and of what it computes; bfloat16 wants a CPU that multiplies it.
     """
-    twin = task.model(model.config, dtype=precision)  # on one device, whatever the training was
-    live = {model.dtype_policy.compute_dtype: task.serve(model, tokenizer)}
+    twin = task.create_model(model.config, dtype=precision)  # on one device, whatever the training was
+    live = {model.dtype_policy.compute_dtype: signatures_of(task, model, tokenizer, with_attention=with_attention)}
+    examples = {**examples, attention_signature.SIGNATURE: attention_signature.EXAMPLES} if with_attention else examples
     weights.assign(twin, {name: v.value.numpy() for name, v in weights.named(model).items()})
     beside = f"{folder}.partial"
     shutil.rmtree(beside, ignore_errors=True)
     try:
-        functions = task.serve(twin, tokenizer)
+        functions = signatures_of(task, twin, tokenizer, with_attention=with_attention)
         _save(_Serving(twin, functions), beside, {"task": task.name, **(about or {})})
         _write_checkpoint_side(os.path.join(beside, EXTRA), model.config, tokenizer, about or {})
         for kind, signatures in {precision: functions, **live}.items():
@@ -46,6 +49,14 @@ def export(task, model, tokenizer, folder, *, examples, about=None, precision="f
         ) from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def signatures_of(task, model, tokenizer, *, with_attention=False):
+    """{name: tf.function on strings}: the task's signatures, and that of `attention_signature` if it is wanted."""
+    signatures = task.signatures(model, tokenizer)
+    if with_attention:
+        signatures = {**signatures, attention_signature.SIGNATURE: attention_signature.signature(model, tokenizer)}
+    return signatures
 
 
 class _Serving(tf.Module):

@@ -131,7 +131,7 @@ def keep_best_thresholds(task, answers, folder):
     """Finds the best threshold of each label on answers to the development set, and writes them beside the model."""
     from bert_tf.training import metrics
 
-    truth = task.source("dev").truth
+    truth = task.split("dev").truth
     found = metrics.best_thresholds(truth, answers["probabilities"]).tolist()
     folder.write_json(finished_run.LABEL_THRESHOLDS, dict(zip(task.labels, found, strict=True)))
     before = ", ".join(f"{name} {value:.4f}" for name, value in task.scores(answers, "dev").items())
@@ -151,7 +151,7 @@ def collapse(task, answers):
     """Why the answers of {split: {name: array}} are worth nothing, in words, or None."""
     from bert_tf.recipes.finetuning import sweep
 
-    reasons = (sweep.collapse(*task.compared(found, split)) for split, found in answers.items())
+    reasons = (sweep.collapse(*task.compare(found, split)) for split, found in answers.items())
     return next(filter(None, reasons), None)
 
 
@@ -166,15 +166,12 @@ def predict(task, evaluator, folder):
 
 def show(options, task, model, tokenizer, folder):
     """Exports the model and compares the export with it on the first texts."""
-    from bert_tf.export import attention_signature
     from bert_tf.export.saved_model import export
 
     task = with_best_thresholds(task, folder)
     split = (fine_tuning_run.wanted_splits(options, task) or [*task.eval_splits.values(), *task.test_splits])[-1]
-    served, examples = task, task.serving_examples(split)
-    if options.export_attention:
-        served, examples = attention_signature.added(task, examples)
     about = fine_tuning.about_export(options, task)
-    export(served, model, tokenizer, folder.file("export"), examples=examples, about=about)
+    given = {"examples": task.serving_examples(split), "about": about, "with_attention": options.export_attention}
+    export(task, model, tokenizer, folder.file("export"), **given)
     print(f"The export, {folder.file('export')}, answers as the model does:")
-    fine_tuning.show_answers(folder.file("export"), task.source(split).examples)
+    fine_tuning.show_answers(folder.file("export"), task.split(split).examples)

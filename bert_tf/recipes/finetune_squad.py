@@ -98,7 +98,7 @@ def check(options):
 
 def evaluate(task, evaluator, steps, folder):
     """Prints and writes what was reached; with "no answer" possible, keeps the best threshold beside the model."""
-    if not task.source("dev").is_known:
+    if not task.split("dev").is_known:
         print("The questions have no known answers: nothing to score.")
         return
     results = evaluator()
@@ -109,7 +109,7 @@ def evaluate(task, evaluator, steps, folder):
         found = squad_scores.best_f1_threshold(results, odds)
         folder.write_json(finished_run.THRESHOLD, {finished_run.THRESHOLD_FLAG: found})
         told = all_told(task, evaluator, folder)
-    asked = {split: answer_highlights.details(task.source(split).questions, one) for split, one in told.items()}
+    asked = {split: answer_highlights.details(task.split(split).questions, one) for split, one in told.items()}
     folder.write_json("eval_details.json", {split: {"questions": details} for split, details in asked.items()})
     for details in asked.values():
         print(*answer_highlights.sentences(details), sep="\n", flush=True)
@@ -121,7 +121,7 @@ def all_told(task, evaluator, folder):
     from bert_tf.tasks.question_answering import answering
 
     search = with_best_threshold(task, folder).search
-    return {split: answering.answered(task.source(split), found, search) for split, found in evaluator.answers.items()}
+    return {split: answering.answered(task.split(split), found, search) for split, found in evaluator.answers.items()}
 
 
 def with_best_threshold(task, folder):
@@ -142,7 +142,7 @@ def predict(task, evaluator, folder):
     from bert_tf.tasks.question_answering import answering
 
     task = with_best_threshold(task, folder)
-    split = task.source("dev")
+    split = task.split("dev")
     answers = evaluator.answers.get("dev") or evaluator.over("dev")[1]
     told = answering.answered(split, answers, task.search)
     if folder.run["flags"]["parity"]:
@@ -163,17 +163,15 @@ def show(options, task, model, tokenizer, folder):
     """Exports the model, compares the export with it, and lets it answer a few questions."""
     import tensorflow as tf
 
-    from bert_tf.export import attention_signature
     from bert_tf.export.saved_model import export
 
     task = with_best_threshold(task, folder)
-    asked = task.source((fine_tuning_run.wanted_splits(options, task) or ["dev"])[-1]).questions
+    asked = task.split((fine_tuning_run.wanted_splits(options, task) or ["dev"])[-1]).questions
     asked = asked[:: -(-len(asked) // 8)]
     texts = {"question": [q.question for q in asked], "context": [q.context for q in asked]}
     examples = {"serving_default": texts}
-    task, examples = attention_signature.added(task, examples) if options.export_attention else (task, examples)
-    about = fine_tuning.about_export(options, task)
-    export(task, model, tokenizer, folder.file("export"), examples=examples, about=about)
+    given = {"about": fine_tuning.about_export(options, task), "with_attention": options.export_attention}
+    export(task, model, tokenizer, folder.file("export"), examples=examples, **given)
     loaded = tf.saved_model.load(folder.file("export")).signatures["serving_default"]
     answers = loaded(**{name: tf.constant(values) for name, values in texts.items()})
     print(f"The export, {folder.file('export')}, answers as the model does:")

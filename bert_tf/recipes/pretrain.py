@@ -220,7 +220,7 @@ def learn(options, plan, train_config, masking, manifest, folder):
     task = task_of(options, plan, masking, manifest, tokenizer)
     keras.utils.set_random_seed(options.random_seed)
     with strategy.scope():
-        model = task.model(plan.config, dtype=precision.policy(options.precision))
+        model = task.create_model(plan.config, dtype=precision.policy(options.precision))
         if plan.weights:
             print(weights.assign(model, plan.weights))
     rows = {name: text_lengths.of_rows(task, options.max_seq_length, name) for name in ("train", "eval")}
@@ -270,7 +270,6 @@ def show(task, model, tokenizer, folder):
     """Exports the model, lets the export fill masks, and keeps examples for the report."""
     import tensorflow as tf
 
-    from bert_tf.export import attention_signature
     from bert_tf.export.saved_model import export
     from bert_tf.tasks.catalog.pretraining import held_out_examples, masked_sentences
 
@@ -279,8 +278,8 @@ def show(task, model, tokenizer, folder):
     examples, looks = {"serving_default": {"text": sentences}}, folder.run["flags"]["export_attention"]
     if folder.run["flags"]["next_sentence_weight"]:
         examples["next_sentence"] = {"text_a": sentences, "text_b": [*sentences[1:], sentences[0]]}
-    task, examples = attention_signature.added(task, examples) if looks else (task, examples)
-    export(task, model, tokenizer, folder.file("export"), examples=examples, about={"attention": looks})
+    given = {"examples": examples, "about": {"attention": looks}, "with_attention": looks}
+    export(task, model, tokenizer, folder.file("export"), **given)
     answers = tf.saved_model.load(folder.file("export")).signatures["serving_default"](text=tf.constant(sentences))
     filled = []
     print("The export fills masks:")

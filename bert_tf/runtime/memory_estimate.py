@@ -18,17 +18,17 @@ ACCELERATORS = ("/dev/nvidia[0-9]*", "/dev/kfd", "/dev/accel*")  # they have a m
 CONTROL_GROUP = "/sys/fs/cgroup/memory.max"
 
 
-def check(config, options, *, processes=1, rows_an_example=1):
+def check(config, options, *, processes=1, rows_per_example=1):
     """Raises UserError if a step cannot fit into the memory of this machine, and warns if it does not fit just now.
 
     config: a BertConfig; options: train_batch_size, num_accumulation_steps, max_seq_length, precision, and where the
     script has them recompute, max_predictions_per_seq and num_frozen_layers; processes: among how many machines a
-    batch is shared out; rows_an_example: the choices of a multiple choice. Says nothing where there is an accelerator.
+    batch is shared out; rows_per_example: the choices of a multiple choice. Says nothing where there is an accelerator.
     """
     if any(glob.glob(pattern) for pattern in ACCELERATORS):
         return
     needed, (total, free) = (
-        at_least(config, options, processes=processes, rows_an_example=rows_an_example),
+        at_least(config, options, processes=processes, rows_per_example=rows_per_example),
         of_machine(),
     )
     if needed <= free:
@@ -46,9 +46,9 @@ def check(config, options, *, processes=1, rows_an_example=1):
     logging.getLogger("bert_tf").warning("%s", f"{sentence}and {free / 2**30:,.1f} GiB are free: if it fails, {advice}")
 
 
-def at_least(config, options, *, processes=1, rows_an_example=1):
+def at_least(config, options, *, processes=1, rows_per_example=1):
     """Bytes that a step takes in one process, cautiously: a warning that is wrong is worse than none."""
-    rows = options.train_batch_size * rows_an_example / options.num_accumulation_steps / processes
+    rows = options.train_batch_size * rows_per_example / options.num_accumulation_steps / processes
     frozen = getattr(options, "num_frozen_layers", 0)
     slots = options.max_seq_length
     number = 4 if options.precision == "float32" else 2  # auto may be bfloat16

@@ -1,12 +1,29 @@
-"""The Task dataclass, and nothing else: what training, evaluation and export need to know of a task."""
+"""Task and FineTuningTask: what training, evaluation, export and the recipes need to know of a task."""
 
+from __future__ import annotations
+
+import abc
 import dataclasses
-from collections.abc import Callable, Mapping
+import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+if TYPE_CHECKING:
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    from bert_tf.config.bert_config import BertConfig
+    from bert_tf.data.examples import Example
+    from bert_tf.text.tokenizer import Tokenizer
+
+    Batch = Mapping[str, tf.Tensor]
+    Predictions = Mapping[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Objective:
-    """A measure that training makes small: its mean over the global batch, times `factor`.
+    """A metric that training minimises: its mean over the global batch, times `factor`.
 
     The mean is the sum of values * weights over all replicas and micro-batches, divided by the sum of weights over
     all of them plus `epsilon`.
@@ -16,79 +33,171 @@ class Objective:
     epsilon: float = 0.0
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Task:
-    """A task as a value: functions and numbers, no state. B rows of a batch.
+class Task(abc.ABC):
+    """What is learned from which data, and how it is scored. B rows of a batch.
 
-    model(config, dtype): makes the Keras model.
-    train_batches(batch_size, seed): an endless dataset of batches, dictionaries of tensors with static shapes [B, ...].
-    eval_batches(batch_size, split): one pass over a split, the last batch filled with rows of weight 0; by default over
-        the first of `eval_splits`.
-    weights(batch): {measure: weights} for each measure of `objectives`, from the batch alone.
-    measures(outputs, batch): {measure: (values, weights)}, pairs of float32 tensors of one shape; losses and scores.
-    objectives: {measure: Objective}, which measures the loss is made of.
-    serve(model, tokenizer, ...): the signatures of the export, {name: tf.function on strings}.
-    eval_splits: {prefix: split} of the splits whose truth is known; the names of its scores begin with the prefix.
-
-    Of a task with scores that are no means over examples (F1, correlations), or with predictions:
-    answers(outputs, batch): {name: float32 [B, ...]}, among them "row_numbers": 1, 2, ... in the split's order, 0 for a
-        row that only fills the batch.
-    scores(answers, split): {score: number} of the answers for a whole split, arrays without such rows.
-
-    criterion: the result of an evaluation, by its full name, that decides which checkpoint or which run is the best;
-        higher is better. Empty where nothing can decide, as without evaluation splits.
+    Attributes:
+        name: of the task in `tasks.catalog`.
+        objectives: {metric: Objective}, the metrics that the loss is made of.
+        eval_splits: {prefix: split} of the splits with known labels; the prefix is put before the names of their
+            scores.
+        criterion: the result of an evaluation, with its prefix, that decides which checkpoint or run is the best;
+            higher is better. Empty where nothing can decide, as without evaluation splits.
     """
 
     name: str
-    model: Callable
-    train_batches: Callable
-    eval_batches: Callable
-    weights: Callable
-    measures: Callable
     objectives: Mapping[str, Objective]
-    serve: Callable
-    eval_splits: Mapping[str, str] = dataclasses.field(default_factory=lambda: {"": "eval"})
-    answers: Callable | None = None
-    scores: Callable | None = None
+    eval_splits: Mapping[str, str] = {"": "eval"}
     criterion: str = ""
 
+    @abc.abstractmethod
+    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
+        """The Keras model; dtype is a dtype policy, or the name of one."""
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+    @abc.abstractmethod
+    def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
+        """An endless dataset of batches, dictionaries of tensors with static shapes [B, ...]."""
+
+    @abc.abstractmethod
+    def eval_batches(self, batch_size: int, split: str) -> tf.data.Dataset:
+        """One pass over a split in its order, the last batch padded with rows of weight 0."""
+
+    @abc.abstractmethod
+    def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """{metric: weights} for each metric of `objectives`, from the batch alone."""
+
+    @abc.abstractmethod
+    def metrics(self, outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
+        """{metric: (values, weights)}, float32 tensors of one shape: losses, and scores that are means."""
+
+    def predictions(self, outputs: Any, batch: Batch) -> dict[str, tf.Tensor]:
+        """{name: float32 [B, ...]}; {} for a task whose scores are means alone.
+
+        "row_numbers" is among them: 1, 2, ... in the order of the split, 0 for a row that pads the batch.
+        """
+        return {}
+
+    def scores(self, predictions: Predictions, split: str) -> dict[str, float]:
+        """{score: number} that are no means over examples (F1, correlations), of the predictions for a whole split.
+
+        predictions: arrays [n, ...] of what `predictions` returned for all batches, without padding.
+        """
+        return {}
+
+    @abc.abstractmethod
+    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
+        """The signatures of the export: {name: tf.function on strings}."""
+
+
+class Split(Protocol):
+    """A split of a FineTuningTask: `count` examples make an epoch; `is_known`: its labels are."""
+
+    count: int
+    is_known: bool
+
+
 class FineTuningTask(Task):
-    """A Task that starts from an encoder, and what scripts that fine-tune ask for.
+    """A Task that starts from a pretrained encoder: its data, reports, predictions and thresholds.
 
-    source(split): the split, read once: `count`, the examples that an epoch of training has, and `is_known`, whether
-        their truth is known.
-    described(split): sentences on it for people; statistics(split): {name: number} for the report.
-    test_splits: those to predict.
-    labels, kind: what the head sorts into and what it is ("class", "several", "number", "choice", "span",
-        "tags").
-    head: the weight that makes it a head for this task, (canonical name, its last dimension).
-    rows_an_example: how many rows of the encoder an example takes.
+    Attributes:
+        kind: what the head predicts, as checkpoints and exports store it: "class", "several" (labels), "number",
+            "choice", "span", "tags".
+        labels: names of the head's outputs, () where they have none.
+        head: the weight that makes a checkpoint one of this task, (canonical name, size of its last dimension).
+        test_splits: the splits to predict.
+        rows_per_example: rows of the encoder that an example takes.
+        file_flags: flags that say how its files are read; the export records them for `bert-tf evaluate`.
+        calibration_file: file of the run folder with what `calibrated` found; "" for a task without thresholds.
     """
 
-    source: Callable
-    described: Callable
-    statistics: Callable
-    test_splits: tuple = ()
-    labels: tuple = ()
     kind: str
-    head: tuple
-    rows_an_example: int = 1
+    labels: tuple[str, ...] = ()
+    head: tuple[str, int]
+    eval_splits: Mapping[str, str] = {"": "dev"}
+    test_splits: tuple[str, ...] = ()
+    rows_per_example: int = 1
+    file_flags: tuple[str, ...] = ()
+    calibration_file: str = ""
 
+    # Data
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ReportingTask(FineTuningTask):
-    """A FineTuningTask that says by itself what becomes of its answers: run_classifier.py asks for no more.
+    @abc.abstractmethod
+    def split(self, name: str) -> Any:
+        """The Split of that name, read once."""
 
-    compared(answers, split): the truth and what was guessed, arrays as `sweep.collapse` takes them.
-    details(answers, split): what eval_details.json holds of a split: {"per_class", "confusion", "hardest"}, as far as
-        there is such a thing (see metrics.per_class and scoreboard.splits).
-    write_predictions(folder, split, answers): writes them and returns sentences on what is where.
-    serving_examples(split): {signature: {input: values}} to compare an export with the live model on.
-    """
+    @abc.abstractmethod
+    def describe(self, split: str) -> list[str]:
+        """Sentences on a split for people: its size, its labels, warnings."""
 
-    compared: Callable
-    details: Callable
-    write_predictions: Callable
-    serving_examples: Callable
+    @abc.abstractmethod
+    def statistics(self, split: str) -> dict[str, Any]:
+        """{name: number} on a split for the report."""
+
+    # Reports
+
+    @abc.abstractmethod
+    def compare(self, predictions: Predictions, split: str) -> tuple[np.ndarray, np.ndarray]:
+        """Labels and predicted labels, arrays of one length, of the first examples of a split."""
+
+    def collapse(self, predictions: Predictions, split: str) -> str | None:
+        """Why the predictions are worthless, in words, or None: see `training.collapse`."""
+        from bert_tf.training import collapse
+
+        return collapse.reason(*self.compare(predictions, split))
+
+    @abc.abstractmethod
+    def details(self, predictions: Predictions, split: str) -> dict[str, Any]:
+        """What eval_details.json holds of a split, as far as it applies.
+
+        {"per_class", "confusion", "hardest"}, see `training.metrics` and `reports.scoreboard`, or {"questions"}.
+        """
+
+    def summary(self, details: Mapping[str, Any]) -> list[str]:
+        """Lines for people on the details of a split."""
+        line = "  {label:26} precision {precision:.3f}  recall {recall:.3f}  F1 {f1:.3f}  of {count}"
+        return [line.format(**row) for row in details.get("per_class", [])]
+
+    # Predictions and exports
+
+    @abc.abstractmethod
+    def write_predictions(self, folder: str, split: str, predictions: Predictions) -> list[str]:
+        """Writes the predictions for a split as files into the folder; returns sentences on them."""
+
+    @abc.abstractmethod
+    def serving_examples(self, split: str) -> dict[str, dict[str, list]]:
+        """{signature: {input: values}} from a split, to compare an export with the live model on."""
+
+    @abc.abstractmethod
+    def demo_examples(self, split: str, count: int = 3) -> list[Example]:
+        """Some examples of a split, to show what the export predicts for them; texts in the order of its inputs."""
+
+    def demo_line(self, example: Example, row: Mapping[str, Any]) -> str:
+        """One line on an example and on what the export predicted for it, a row of `predictions.answered`."""
+        probability = dict(row.get("probabilities", {})).get(row["label"])
+        confidence = f" {probability:.0%}" if probability is not None else ""
+        label = ", ".join(map(str, example.label)) if isinstance(example.label, list) else example.label
+        truth = "" if label is None else f" (it is {'none' if label == '' else label})"
+        text = textwrap.shorten(" | ".join(example.texts), 90)
+        return f"{text}  ->  {row['label'] or 'none'}{confidence}{truth}"
+
+    def about(self) -> dict[str, Any]:
+        """What the export says of itself besides its name: "labels", "kind", and what else is needed to score it."""
+        return {"labels": list(self.labels), "kind": self.kind}
+
+    # Thresholds
+
+    def calibrated(self, predictions: Mapping[str, Predictions]) -> tuple[Self, list[str]]:
+        """The task with the thresholds that are best on {split: predictions}, and sentences on them.
+
+        The task itself where it has no thresholds, or flags say which to use.
+        """
+        return self, []
+
+    @property
+    def calibration(self) -> dict[str, float]:
+        """The thresholds that were found, as `calibration_file` holds them; {} where none were."""
+        return {}
+
+    def with_calibration(self, stored: Mapping[str, float]) -> Self:
+        """The task with thresholds that an earlier evaluation found; itself where flags say which to use."""
+        return self

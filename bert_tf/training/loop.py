@@ -141,8 +141,7 @@ class Evaluator:
             sums, answers = self.over(split, self.most)
             self.answers[split] = answers
             found = averages(self.task, sums)
-            if self.task.scores:
-                found |= self.task.scores(answers, split)
+            found |= self.task.scores(answers, split)
             results |= {f"{prefix}{name}": value for name, value in found.items()}
         return results
 
@@ -170,9 +169,9 @@ class Evaluator:
     def _on_replica(self, batch):
         batch = batch if isinstance(self.strategy, tf.distribute.TPUStrategy) else pack_dynamic(batch)
         outputs = self.model(batch)
-        measures = self.task.measures(outputs, batch)
+        measures = self.task.metrics(outputs, batch)
         sums = {name: tf.stack([tf.reduce_sum(v * w), tf.reduce_sum(w)]) for name, (v, w) in measures.items()}
-        return all_reduce_sum(sums), all_gather(self.task.answers(outputs, batch)) if self.task.answers else {}
+        return all_reduce_sum(sums), all_gather(self.task.predictions(outputs, batch))
 
 
 def _iterator(dataset):

@@ -69,7 +69,7 @@ class TrainStep:
         return on_first_replica(self.strategy, self.strategy.run(self._on_replica, args=(batch, *wish)))
 
     def _on_replica(self, batch, *wish):
-        sums = {name: all_reduce_sum(tf.reduce_sum(w)) for name, w in self.task.weights(batch).items()}
+        sums = {name: all_reduce_sum(tf.reduce_sum(w)) for name, w in self.task.loss_weights(batch).items()}
         seed = tf.constant([self.config.random_seed, 0], tf.int32)
         for number in (tf.cast(self.optimizer.step, tf.int32), replica_id()):
             seed = tf.random.experimental.stateless_fold_in(seed, number)
@@ -123,7 +123,7 @@ class TrainStep:
         trained = list(self.trained.values())
         with tf.GradientTape(watch_accessed_variables=False) as tape:  # nothing is kept for layers that are frozen
             tape.watch(trained)
-            measures = self.task.measures(self.model(batch, seed=seed), batch)
+            measures = self.task.metrics(self.model(batch, seed=seed), batch)
             measures = {name: tf.stack([tf.reduce_sum(v * w), tf.reduce_sum(w)]) for name, (v, w) in measures.items()}
             loss = self.scale.applied(loss_of(self.task, measures, sums))
         gradients = tape.gradient(loss, trained)

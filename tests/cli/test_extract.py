@@ -215,7 +215,7 @@ def test_the_export_says_where_tokens_look_if_it_is_asked_to(folder, monkeypatch
     given = ["extract", str(folder / "model"), f"--export={folder / 'looks'}", "--max_seq_length=12", "--attention"]
     assert main.main(given) == 0
     ((task, model, tokenizer, _), names) = said[0]
-    signatures = task.serve(model, tokenizer)
+    signatures = task.signatures(model, tokenizer)
     assert signatures.keys() == names["examples"].keys() == {"serving_default", "tokens", "attention"}
     assert names["about"]["attention"] is True
 

@@ -69,7 +69,7 @@ def exported(classifier, tmp_path_factory):
 
         return {"serving_default": answer}
 
-    task = types.SimpleNamespace(name="animals", model=model_of, serve=serve)
+    task = types.SimpleNamespace(name="animals", create_model=model_of, signatures=serve)
     about = {"labels": LABELS, "kind": "class"}
     export(task, model, TOKENIZER, str(folder), examples={"serving_default": {"text_a": ["the fox"]}}, about=about)
     return folder

@@ -40,7 +40,7 @@ def made(request, tmp_path_factory):
     task = classification.task(
         "tiny", {"test": lambda: split(kind)}, GOALS[kind], TOKENIZER, max_seq_length=12, texts=2, eval_splits={}
     )
-    model = task.model(tiny.CONFIG)
+    model = task.create_model(tiny.CONFIG)
     weights.assign(model, tiny.random_weights(model))
     inputs = task.goal.inputs(TOKENIZER, tf.constant(TEXTS[kind]), 12)
     if kind == "pair":  # so that no class is best for all of the texts

@@ -77,7 +77,7 @@ def task_of(path, *, context=False, length=12, stride=4):
 
 def model_of(task, strategy=None):
     with (strategy or distribute.create_strategy("one_device")).scope():
-        model = task.model(MODEL)
+        model = task.create_model(MODEL)
         weights.assign(model, tiny.random_weights(model, seed=1))
     return model
 
@@ -86,4 +86,4 @@ def told_by(task, strategy=None):
     """What a model of random weights tells of the development set, and its answers."""
     strategy = strategy or distribute.create_strategy("one_device")
     answers = Evaluator(task, model_of(task, strategy), CONFIG, strategy).over("dev")[1]
-    return tagging.told(answers, task.source("dev")), answers
+    return tagging.told(answers, task.split("dev")), answers

@@ -6,8 +6,8 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model import heads, weights
 from bert_tf.tasks.catalog import pretraining
+from bert_tf.tasks.function_task import FunctionTask
 from bert_tf.tasks.pretraining import mask_filling
-from bert_tf.tasks.task import Task
 
 CONFIG = BertConfig(
     vocab_size=30,
@@ -70,15 +70,15 @@ def task(batches=None, next_sentence_weight=1.0):
     stacked = {name: np.stack([tensors(b)[name].numpy() for b in batches]) for name in batches[0]}
     dataset = tf.data.Dataset.from_tensor_slices(stacked)
     goals = pretraining.objectives(next_sentence_weight)
-    return Task(
+    return FunctionTask(
         name="tiny",
-        model=heads.Pretrainer,
+        create_model=heads.Pretrainer,
         train_batches=lambda size, seed: dataset.shuffle(len(batches), seed=seed).repeat(),
         eval_batches=lambda size, split=None: dataset,
-        weights=pretraining.weights_of,
-        measures=pretraining.measures_of,
+        loss_weights=pretraining.weights_of,
+        metrics=pretraining.measures_of,
         objectives=goals,
-        serve=mask_filling.serve,
+        signatures=mask_filling.serve,
     )
 
 

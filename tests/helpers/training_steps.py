@@ -21,7 +21,7 @@ def passes(ours, **options):
     """A function from a batch to the gradients of a forward and backward pass."""
 
     def learned(batch):
-        sums = {name: tf.reduce_sum(w) for name, w in ours.task.weights(batch).items()}
+        sums = {name: tf.reduce_sum(w) for name, w in ours.task.loss_weights(batch).items()}
         return TrainStep._forward_backward(ours, batch, sums, tf.constant([1, 2]))[1]
 
     return tf.function(learned, autograph=False, **options)

@@ -251,8 +251,7 @@ def export(arguments, checkpoint, choice):
         "attention": arguments.attention,
     }
     task = extraction.Features.of(choice)
-    if arguments.attention:
-        task, examples = attention_signature.added(task, examples)
     given = {"examples": examples, "about": about, "precision": model.dtype_policy.compute_dtype}
+    given["with_attention"] = arguments.attention
     saved_model.export(task, model, tokenizer, arguments.export, **given)
     print(f"{arguments.export} takes texts and answers vectors of {choice.width(model.config.hidden_size):,} numbers.")

@@ -82,7 +82,7 @@ def expect_evaluation(options, task, *, several):
         missing = f"{task.name} has none" if options.do_eval else "do_eval is off"
         raise UserError(f"{asked[0]} was given, which needs a development set to evaluate on, but {missing}.")
     for split in task.eval_splits.values():
-        if not task.source(split).is_known:
+        if not task.split(split).is_known:
             raise UserError(f"{asked[0]} was given, which needs labels in the development set, but it has none.")
 
 
@@ -91,7 +91,7 @@ def expect_room(options, start, task):
     expect_layers(options.num_frozen_layers, start.config.num_hidden_layers)
     if options.do_train:
         processes = max(1, number_of_workers())
-        memory_estimate.check(start.config, options, processes=processes, rows_an_example=task.rows_an_example)
+        memory_estimate.check(start.config, options, processes=processes, rows_per_example=task.rows_per_example)
 
 
 def with_head(options, start, task):
@@ -129,9 +129,9 @@ def number_of_steps(options, task):
     """
     if not options.do_train:
         return 0
-    if not task.source("train").is_known:
+    if not task.split("train").is_known:
         raise UserError("The training data have no labels; give a table with a column of them.")
-    return max(1, int(task.source("train").count / options.train_batch_size * options.num_train_epochs))
+    return max(1, int(task.split("train").count / options.train_batch_size * options.num_train_epochs))
 
 
 def train_config(options, examples, steps):

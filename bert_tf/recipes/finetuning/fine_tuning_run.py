@@ -60,9 +60,9 @@ def main(script):
     task, tokenizer = fine_tuning.make_task(options, start, folder)
     fine_tuning.expect_evaluation(options, task, several=len(runs) > 1)
     for split in wanted_splits(options, task):
-        task.source(split)  # the user's mistakes in files come before anything is written
+        task.split(split)  # the user's mistakes in files come before anything is written
     for split in wanted_splits(options, task):
-        print(*task.described(split), sep="\n", flush=True)
+        print(*task.describe(split), sep="\n", flush=True)
     start = fine_tuning.with_head(options, start, task)
     fine_tuning.expect_room(max(runs.values(), key=lambda each: each.train_batch_size), start, task)
     start = dataclasses.replace(start, config=dataclasses.replace(start.config, vocab_size=tokenizer.size))
@@ -141,11 +141,11 @@ def learn(options, script, start, task, tokenizer, steps, folder, strategy):
     from bert_tf.training import precision
     from bert_tf.training.loop import Evaluator, train
 
-    examples = task.source("train").count if options.do_train else 0
+    examples = task.split("train").count if options.do_train else 0
     config = fine_tuning.train_config(options, examples, max(1, steps))
     keras.utils.set_random_seed(options.random_seed)
     with strategy.scope():
-        model = task.model(start.config, dtype=precision.policy(options.precision))
+        model = task.create_model(start.config, dtype=precision.policy(options.precision))
     fine_tuning.assign_weights(model, start, options)
     about = {"config": start.config.to_dict(), "training": dataclasses.asdict(config), "criterion": task.criterion}
     folder.update(**about, parameters=model.count_params())

@@ -32,6 +32,7 @@ class FinishedRun:
     model: object
     tokenizer: object
     about: dict
+    with_attention: bool
     step: int
 
 
@@ -64,8 +65,7 @@ def read(path, scripts, *, with_attention=False):
         from bert_tf.export import attention_signature
 
         attention_signature.check(start.config)
-        found["task"], _ = attention_signature.added(found["task"], {})
-    return FinishedRun(**found, step=folder.last_step())
+    return FinishedRun(**found, with_attention=options.export_attention, step=folder.last_step())
 
 
 def expect_run(path):
@@ -138,7 +138,7 @@ def _fine_tuned(folder, options, start, run):
 def _model(task, start):
     from bert_tf.model import weights
 
-    model = task.model(start.config)
+    model = task.create_model(start.config)
     weights.expect_same_shapes(weights.assign(model, start.weights))
     return model
 
@@ -167,8 +167,9 @@ def write_export(run, target, precision="float32"):
     """Writes the export of a FinishedRun, as its script would have; it is compared with the model on SENTENCES."""
     from bert_tf.export.saved_model import export
 
-    signatures = run.task.serve(run.model, run.tokenizer)
+    signatures = run.task.signatures(run.model, run.tokenizer)
     given = {"examples": examples_of(signatures), "about": run.about, "precision": precision}
+    given["with_attention"] = run.with_attention
     export(run.task, run.model, run.tokenizer, target, **given)
 
 

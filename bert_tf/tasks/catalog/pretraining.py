@@ -11,8 +11,9 @@ import tensorflow as tf
 from bert_tf.data import pipeline
 from bert_tf.data.mlm_masking import hide
 from bert_tf.model import heads
+from bert_tf.tasks.function_task import FunctionTask
 from bert_tf.tasks.pretraining.mask_filling import MASK, places_guessed, serve
-from bert_tf.tasks.task import Objective, Task
+from bert_tf.tasks.task import Objective
 
 EVAL_SEED = 1  # the masks of held-out text are the same in every evaluation of every run
 NAMES = {"masked": "mlm", "left_to_right": "ltr", "both_ways": "bilm"}
@@ -67,15 +68,15 @@ def task(records, tokenizer, masking, *, next_sentence_weight=1.0, guesses="mask
     hides = {"masked": masked, "left_to_right": _next_pieces, "both_ways": _next_pieces_both_ways}[guesses]
     slots, fixed = records["wanted"]["max_seq_length"], masking.static_masking
     stream = functools.partial(batches, hides=hides, fixed=fixed, slots=slots)
-    return Task(
+    return FunctionTask(
         name=f"pretraining/{NAMES[guesses]}{'_nsp' if next_sentence_weight else ''}",
-        model=heads.Pretrainer,
+        create_model=heads.Pretrainer,
         train_batches=lambda size, seed: stream(records["train_files"], size, seed=seed, training=True),
         eval_batches=lambda size, split="eval": stream(records[f"{split}_files"], size, seed=EVAL_SEED, training=False),
-        weights=lambda batch: {name: weights for name, weights in weights_of(batch).items() if name in goals},
-        measures=lambda outputs, batch: _asked_for(measures_of(outputs, batch), goals),
+        loss_weights=lambda batch: {name: weights for name, weights in weights_of(batch).items() if name in goals},
+        metrics=lambda outputs, batch: _asked_for(measures_of(outputs, batch), goals),
         objectives=goals,
-        serve=functools.partial(serve, next_sentence=bool(next_sentence_weight)),
+        signatures=functools.partial(serve, next_sentence=bool(next_sentence_weight)),
     )
 
 

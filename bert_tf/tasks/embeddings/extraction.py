@@ -193,9 +193,9 @@ def _without_one(vectors):
 class Features:
     """What `export.export` needs to know of a task, for an encoder whose answers are vectors."""
 
-    serve: object
+    signatures: object
     name: str = "features"
-    model: type = BertModel
+    create_model: type = BertModel
 
     @classmethod
     def of(cls, choice):

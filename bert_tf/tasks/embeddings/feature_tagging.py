@@ -44,13 +44,13 @@ def task(plain, *, choice, lstm_size, folder):
 
     @functools.cache
     def source(split):
-        return by_sentences(plain.source(split))
+        return by_sentences(plain.split(split))
 
     @functools.cache
     def vectors(split):
         chosen = vector_choice.choose(layers, models[-1].config.layers_with_states)
         path = os.path.join(folder, f"{split}_{layers.replace(',', '_')}")
-        return feature_cache.word_vectors(plain.source(split), models[-1], plain.tokenizer, plain.windows, chosen, path)
+        return feature_cache.word_vectors(plain.split(split), models[-1], plain.tokenizer, plain.windows, chosen, path)
 
     def stream(split, size, seed=None):
         return batches(source(split), vectors(split), size, seed=seed)
@@ -62,16 +62,16 @@ def task(plain, *, choice, lstm_size, folder):
 
     return dataclasses.replace(
         plain,
-        model=new_model,
+        create_model=new_model,
         train_batches=lambda size, seed: stream("train", size, seed),
         eval_batches=lambda size, split="dev": stream(split, size),
-        answers=kept_answers,
+        predictions=kept_answers,
         scores=lambda answers, split: tagging.scored(answers, source(split)),
-        source=source,
-        compared=lambda answers, split: tagging.compared(answers, source(split)),
+        split=source,
+        compare=lambda answers, split: tagging.compared(answers, source(split)),
         details=lambda answers, split: tagging.details(answers, source(split)),
         write_predictions=lambda path, split, found: tagging.write_predictions(path, split, found, source(split)),
-        serve=functools.partial(plain.serve, reading=READING),
+        signatures=functools.partial(plain.signatures, reading=READING),
         head=("classifier/kernel", len(plain.labels)),
     )
 

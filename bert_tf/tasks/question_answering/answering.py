@@ -12,18 +12,19 @@ import tensorflow as tf
 from bert_tf.data import pipeline
 from bert_tf.model import heads
 from bert_tf.model.encoder import pack_dynamic
+from bert_tf.tasks.function_task import FunctionFineTuningTask
 from bert_tf.tasks.question_answering import original_alignment, squad_scores
 from bert_tf.tasks.question_answering.question_splits import AT_ONCE, Split, described, statistics
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
 from bert_tf.tasks.question_answering.spans import IMPOSSIBLE, Search
-from bert_tf.tasks.task import FineTuningTask, Objective
+from bert_tf.tasks.task import Objective
 
 WINDOWS_AT_ONCE = 16  # of the export: memory does not depend on the length of a context
 CANDIDATES = ("start_scores", "end_scores", "starts", "ends", "null_scores")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class QuestionTask(FineTuningTask):
+class QuestionTask(FunctionFineTuningTask):
     """A task about questions, and what only its script asks for.
 
     windows, search: how contexts are cut and what may be an answer.
@@ -47,21 +48,21 @@ def task(name, splits, tokenizer, *, windows, search):
     stream = functools.partial(batches, tokenizer=tokenizer, windows=windows)
     return QuestionTask(
         name=name,
-        model=heads.SpanFinder,
+        create_model=heads.SpanFinder,
         train_batches=lambda size, seed: stream(source("train").training(), size, seed=seed),
         eval_batches=lambda size, split="dev": stream(source(split), size),
-        weights=lambda batch: {"span_loss": batch["row_weights"]},
-        measures=measures_of,
+        loss_weights=lambda batch: {"span_loss": batch["row_weights"]},
+        metrics=measures_of,
         objectives={"span_loss": Objective()},
-        serve=functools.partial(serve, windows=windows, search=search),
+        signatures=functools.partial(serve, windows=windows, search=search),
         eval_splits={"": "dev"},
-        answers=functools.partial(kept_answers, windows=windows, search=search),
+        predictions=functools.partial(kept_answers, windows=windows, search=search),
         scores=functools.partial(_scores_of, source, search),
         criterion="best_f1" if search.has_null else "f1",
         kind="span",
         head=("span/kernel", 2),
-        source=source,
-        described=lambda split: described(split, source(split), windows),
+        split=source,
+        describe=lambda split: described(split, source(split), windows),
         statistics=lambda split: statistics(source(split), windows),
         windows=windows,
         search=search,
@@ -213,9 +214,9 @@ def best_other(one):
 def with_threshold(task, threshold):
     """The task with another threshold for "no answer"."""
     search = dataclasses.replace(task.search, threshold=threshold)
-    scores = functools.partial(_scores_of, task.source, search)
+    scores = functools.partial(_scores_of, task.split, search)
     return dataclasses.replace(
-        task, search=search, scores=scores, serve=functools.partial(serve, windows=task.windows, search=search)
+        task, search=search, scores=scores, signatures=functools.partial(serve, windows=task.windows, search=search)
     )
 
 

@@ -14,7 +14,8 @@ import tensorflow as tf
 from bert_tf.data import pipeline
 from bert_tf.errors import UserError
 from bert_tf.model.encoder import pack_dynamic
-from bert_tf.tasks.task import Objective, ReportingTask
+from bert_tf.tasks.function_task import FunctionReportingTask
+from bert_tf.tasks.task import Objective
 from bert_tf.tasks.text_classification import predictions
 from bert_tf.tasks.text_classification.goals import Choice, Classes, Labels, Number
 from bert_tf.tasks.text_classification.splits import Split, described, statistics
@@ -25,7 +26,7 @@ INPUTS = ("text_a", "text_b")  # names of texts in the export, those of the orig
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TextTask(ReportingTask):
+class TextTask(FunctionReportingTask):
     """A task about whole texts, and what only its script asks for.
 
     goal: see tasks.text_classification.goals; told_by(goal): the fields that depend on what it makes of the answers.
@@ -88,14 +89,14 @@ def task(
     )
     return TextTask(
         name=name,
-        model=functools.partial(goal.model, window_pooling=windows.pooling) if windows else goal.model,
+        create_model=functools.partial(goal.model, window_pooling=windows.pooling) if windows else goal.model,
         train_batches=lambda size, seed: stream(source("train"), size, seed=seed),
         eval_batches=lambda size, split="dev": stream(source(split), size),
-        answers=functools.partial(kept_answers, goal=goal),
+        predictions=functools.partial(kept_answers, goal=goal),
         told_by=told_by,
         **_measured(goal) | _head(goal) | told_by(goal),
-        source=source,
-        described=lambda split: described(split, source(split), goal, tokenizer, **rows),
+        split=source,
+        describe=lambda split: described(split, source(split), goal, tokenizer, **rows),
         statistics=lambda split: statistics(source(split), goal, tokenizer, max_seq_length=max_seq_length),
         **{"eval_splits": {"": "dev"}, "criterion": criterion, **fields},
     )
@@ -130,7 +131,7 @@ def _deciding_first(scores, criterion, goal):
 def _measured(goal):
     """What a TextTask minimises."""
     return {
-        "weights": lambda batch: {goal.measure: batch["row_weights"]},
+        "loss_weights": lambda batch: {goal.measure: batch["row_weights"]},
         "objectives": {goal.measure: Objective()},
     }
 
@@ -139,7 +140,7 @@ def _head(goal):
     """What a TextTask says of its head."""
     rows = len(goal.labels) if isinstance(goal, Choice) else 1
     head = ("classifier/kernel", goal.size)
-    return {"labels": goal.labels, "kind": goal.kind, "head": head, "rows_an_example": rows}
+    return {"labels": goal.labels, "kind": goal.kind, "head": head, "rows_per_example": rows}
 
 
 def _told_by(goal, *, source, scores, submissions, texts, **rows):
@@ -151,10 +152,10 @@ def _told_by(goal, *, source, scores, submissions, texts, **rows):
 
     return {
         "goal": goal,
-        "measures": functools.partial(measures_of, goal=goal),
-        "serve": functools.partial(serve, goal=goal, texts=texts, **rows),
+        "metrics": functools.partial(measures_of, goal=goal),
+        "signatures": functools.partial(serve, goal=goal, texts=texts, **rows),
         "scores": lambda answers, split: scored(goal, scores, answers, source(split)),
-        "compared": lambda answers, split: compared(goal, answers, source(split)),
+        "compare": lambda answers, split: compared(goal, answers, source(split)),
         "details": told,
         "write_predictions": lambda folder, split, answers: write_predictions(
             folder, split, predictions.described(goal, source(split), answers), submissions

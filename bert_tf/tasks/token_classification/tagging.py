@@ -12,7 +12,8 @@ import tensorflow as tf
 
 from bert_tf.data import pipeline
 from bert_tf.model import heads
-from bert_tf.tasks.task import Objective, ReportingTask
+from bert_tf.tasks.function_task import FunctionReportingTask
+from bert_tf.tasks.task import Objective
 from bert_tf.tasks.text_classification import predictions
 from bert_tf.tasks.token_classification import entity_scores, tag_schemes, tag_serving
 from bert_tf.tasks.token_classification.conll_files import joined
@@ -24,7 +25,7 @@ HARDEST = 12  # sentences that are shown with what was wrong in them
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TagTask(ReportingTask):
+class TagTask(FunctionReportingTask):
     """A task about words, and what only its own parts ask for."""
 
     tag_set: TagSet
@@ -45,25 +46,25 @@ def task(name, files, tag_set, tokenizer, *, windows):
     stream = functools.partial(batches, tokenizer=tokenizer, windows=windows)
     return TagTask(
         name=name,
-        model=functools.partial(heads.TokenClassifier, size=len(tag_set.labels)),
+        create_model=functools.partial(heads.TokenClassifier, size=len(tag_set.labels)),
         train_batches=lambda size, seed: stream(source("train"), size, seed=seed),
         eval_batches=lambda size, split="dev": stream(source(split), size),
-        weights=lambda batch: {"tag_loss": _asked(batch)},
-        measures=measures_of,
+        loss_weights=lambda batch: {"tag_loss": _asked(batch)},
+        metrics=measures_of,
         objectives={"tag_loss": Objective()},
-        serve=functools.partial(tag_serving.serve, tag_set=tag_set, windows=windows),
+        signatures=functools.partial(tag_serving.serve, tag_set=tag_set, windows=windows),
         eval_splits={"": "dev"},
-        answers=functools.partial(kept_answers, slots=windows.max_seq_length),
+        predictions=functools.partial(kept_answers, slots=windows.max_seq_length),
         scores=lambda answers, split: scored(answers, source(split)),
         criterion="f1",
         labels=tag_set.labels,
         kind="tags",
         head=("classifier/kernel", len(tag_set.labels)),
-        source=source,
-        described=lambda split: described(split, source(split), windows),
+        split=source,
+        describe=lambda split: described(split, source(split), windows),
         statistics=lambda split: statistics(source(split), windows),
         test_splits=("test",),
-        compared=lambda answers, split: compared(answers, source(split)),
+        compare=lambda answers, split: compared(answers, source(split)),
         details=lambda answers, split: details(answers, source(split)),
         write_predictions=lambda folder, split, answers: write_predictions(folder, split, answers, source(split)),
         serving_examples=lambda split: tag_serving.examples(source(split).sentences),

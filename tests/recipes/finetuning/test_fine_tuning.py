@@ -204,8 +204,8 @@ def test_memory_is_asked_for_before_the_work_and_choices_and_frozen_layers_count
     monkeypatch.setattr(memory_estimate, "of_machine", lambda: (2**34, 2**34))
     start = StartingPoint(config=BertConfig.of_size("base", vocab_size=30522), vocabulary=None, lower_case=True)
     flags = options(train_batch_size=64, precision="float32")
-    fine_tuning.expect_room(flags, start, types.SimpleNamespace(rows_an_example=1))
-    swag = types.SimpleNamespace(rows_an_example=4)
+    fine_tuning.expect_room(flags, start, types.SimpleNamespace(rows_per_example=1))
+    swag = types.SimpleNamespace(rows_per_example=4)
     with pytest.raises(UserError, match="train_batch_size 64 .* and this machine has 16.0 GiB"):
         fine_tuning.expect_room(flags, start, swag)
     fine_tuning.expect_room(options(train_batch_size=64, num_frozen_layers=12), start, swag)

@@ -38,7 +38,7 @@ CONFIG = TrainConfig(
 
 def model_of(task, seed=0):
     """The task's model with an encoder of random weights, always the same."""
-    model = task.model(FOUR_LAYERS)
+    model = task.create_model(FOUR_LAYERS)
     arrays = tiny.random_weights(model.encoder, seed)
     weights.assign(model, {f"encoder/{name}": array for name, array in arrays.items()})
     return model, arrays
@@ -222,7 +222,7 @@ def test_the_export_tags_words_as_predicting_a_file_does_and_finds_entities_in_t
     (words,) = task.serving_examples("dev")["words"].values()
     many = [*words, *[[""] * len(words[0])] * 2, *words * 9]  # more texts than are computed at once
     served = {name: x.numpy() for name, x in signatures["words"](words=tf.constant(many)).items()}
-    told = tagging.of_words(evaluator.answers["dev"], task.source("dev"))
+    told = tagging.of_words(evaluator.answers["dev"], task.split("dev"))
     for row, (numbers, shares) in enumerate(zip(*told, strict=True)):
         for place in (row, 6 + 4 * 8 + row):
             assert [tag.decode() for tag in served["tags"][place, : len(numbers)]] == [TAGS.labels[n] for n in numbers]

@@ -112,10 +112,10 @@ def test_without_next_sentence_nothing_of_it_is_measured(manifest, tokenizer):
     alone = catalog.get("pretraining/mlm")(manifest, tokenizer, MASKING)
     assert (both.name, alone.name) == ("pretraining/mlm_nsp", "pretraining/mlm")
     batch, outputs = tiny.tensors(tiny.batch()), {k: tf.constant(v) for k, v in logits().items()}
-    assert sorted(alone.measures(outputs, batch)) == ["masked_lm_accuracy", "masked_lm_loss"]
-    assert sorted(alone.weights(batch)) == ["masked_lm_loss"]
-    assert sorted(both.weights(batch)) == ["masked_lm_loss", "next_sentence_loss"]
-    assert len(both.measures(outputs, batch)) == 4
+    assert sorted(alone.metrics(outputs, batch)) == ["masked_lm_accuracy", "masked_lm_loss"]
+    assert sorted(alone.loss_weights(batch)) == ["masked_lm_loss"]
+    assert sorted(both.loss_weights(batch)) == ["masked_lm_loss", "next_sentence_loss"]
+    assert len(both.metrics(outputs, batch)) == 4
 
 
 def test_the_unigram_loss_is_that_of_counts_plus_one():

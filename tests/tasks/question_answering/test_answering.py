@@ -53,13 +53,13 @@ def task_of(questions=QUESTIONS, **options):
 
 def model_of(task, strategy=None):
     with (strategy or distribute.create_strategy("one_device")).scope():
-        model = task.model(tiny.CONFIG)
+        model = task.create_model(tiny.CONFIG)
         weights.assign(model, tiny.random_weights(model))
     return model
 
 
 def test_the_windows_of_a_split_lie_in_a_row_and_contexts_are_kept_once():
-    split = task_of().source("dev")
+    split = task_of().split("dev")
     assert split.owners.tolist() == [0] * 6 + [1] * 6 + [2] * 5 + [3, 4]
     assert split.numbers.tolist() == [*range(6), *range(6), *range(5), 0, 0]
     assert split.contexts.tolist() == [LONG, "a big mat", ""]
@@ -94,7 +94,7 @@ def test_an_epoch_of_training_has_every_window_once_and_goes_on_where_it_was_sav
 def test_what_cannot_be_learned_is_left_out_of_training_only():
     lost = dataclasses.replace(QUESTIONS[3], answers=(("small", 0),))
     unknown = question("unknown", "mat", "a big mat")
-    split = task_of([*QUESTIONS[:1], lost, unknown]).source("train")
+    split = task_of([*QUESTIONS[:1], lost, unknown]).split("train")
     assert [q.id for q in split.lost] == ["short"]
     assert (split.rows.tolist(), split.training().rows.tolist()) == ([*range(8)], [*range(6)])
 
@@ -104,9 +104,9 @@ def test_the_loss_does_not_depend_on_the_length_of_rows():
     batch = next(iter(task.eval_batches(4, "dev")))
     assert int(tf.reduce_max(batch["lengths"])) <= 8
     model = model_of(task)
-    whole = task.measures(model(batch), batch)
+    whole = task.metrics(model(batch), batch)
     short = {**batch, **{name: batch[name][:, :8] for name in ("token_ids", "segment_ids")}}
-    cut = task.measures(model(short), short)
+    cut = task.metrics(model(short), short)
     np.testing.assert_allclose(whole["span_loss"][0], cut["span_loss"][0], rtol=1e-5)
 
 
@@ -138,7 +138,7 @@ def test_two_replicas_answer_as_one(strategies):
         task = task_of()
         evaluator = Evaluator(task, model_of(task, strategy), CONFIG, strategy)
         evaluator()
-        told.append(answering.answered(task.source("dev"), evaluator.answers["dev"], task.search))
+        told.append(answering.answered(task.split("dev"), evaluator.answers["dev"], task.search))
     for one, two in zip(*told, strict=True):
         assert [answer["text"] for answer in one["answers"]] == [answer["text"] for answer in two["answers"]]
         assert one["null_odds"] == pytest.approx(two["null_odds"], abs=1e-4)
@@ -149,14 +149,14 @@ def test_the_export_answers_strings_as_evaluation_does(has_null, tmp_path):
     task = task_of(has_null=has_null, threshold=0.3)
     model, strategy = model_of(task), distribute.create_strategy("one_device")
     texts = {"question": [q.question for q in QUESTIONS], "context": [q.context for q in QUESTIONS]}
-    serve = task.serve(model, TOKENIZER)["serving_default"]
+    serve = task.signatures(model, TOKENIZER)["serving_default"]
     if has_null:  # once through a file
         export(task, model, TOKENIZER, str(tmp_path / "export"), examples={"serving_default": texts})
         serve = tf.saved_model.load(str(tmp_path / "export")).signatures["serving_default"]
     served = {name: x.numpy() for name, x in serve(**{n: tf.constant(v) for n, v in texts.items()}).items()}
     evaluator = Evaluator(task, model, CONFIG, strategy)
     evaluator()
-    told = answering.answered(task.source("dev"), evaluator.answers["dev"], task.search)
+    told = answering.answered(task.split("dev"), evaluator.answers["dev"], task.search)
     for row, (one, asked) in enumerate(zip(told, QUESTIONS, strict=True)):
         assert served["answer"][row].decode() == one["answer"]["text"]
         assert asked.context[served["start"][row] : served["end"][row]] == one["answer"]["text"]
@@ -174,9 +174,9 @@ def test_a_long_context_is_answered_in_parts(monkeypatch):
     task = task_of()
     model = model_of(task)
     given = {"question": tf.constant(["fox ?", "mat"]), "context": tf.constant([LONG * 9, "a big mat"])}
-    expected = task.serve(model, TOKENIZER)["serving_default"](**given)
+    expected = task.signatures(model, TOKENIZER)["serving_default"](**given)
     monkeypatch.setattr(answering, "WINDOWS_AT_ONCE", 1000)
-    at_once = task.serve(model, TOKENIZER)["serving_default"](**given)
+    at_once = task.signatures(model, TOKENIZER)["serving_default"](**given)
     for name, x in expected.items():
         if x.dtype != tf.string:
             np.testing.assert_allclose(at_once[name], x, rtol=1e-4, atol=1e-5)
@@ -190,8 +190,8 @@ def test_in_parity_the_answer_is_cut_by_words_and_one_of_two_with_the_same_text_
         for text, start, share in (("mat", 2, 0.5), ("mat,", 2, 0.3), ("", 0, 0.2))
     ]
     told = [{"answers": listed, "answer": listed[1], "null_odds": None}]
-    (one,) = answering.realigned(task.source("dev"), told, task)
+    (one,) = answering.realigned(task.split("dev"), told, task)
     assert [answer["text"] for answer in one["answers"]] == ["mat", "mat,", ""]
     assert (one["answer"]["text"], one["answer"]["end"]) == ("mat,", 6)
     told[0]["answers"] = [listed[0], dict(listed[0], probability=0.1)]
-    assert len(answering.realigned(task.source("dev"), told, task)[0]["answers"]) == 1
+    assert len(answering.realigned(task.split("dev"), told, task)[0]["answers"]) == 1

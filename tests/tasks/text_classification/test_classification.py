@@ -119,13 +119,13 @@ def test_a_score_that_cannot_decide_is_refused(kind, given, known):
 
 def test_class_weights_are_for_training_only():
     task = task_of("one", count=3, class_weights="balanced")  # cat, dog, cat
-    assert task.source("train").weights.tolist() == [0.75, 1.5, 0.75]
-    assert task.source("dev").weights.tolist() == [1, 1, 1]
+    assert task.split("train").weights.tolist() == [0.75, 1.5, 0.75]
+    assert task.split("dev").weights.tolist() == [1, 1, 1]
 
 
 def test_a_split_without_labels_weighs_nothing_and_one_with_some_is_refused():
     task = task_of("one")
-    assert not task.source("test").is_known and task.source("test").weights.sum() == 0
+    assert not task.split("test").is_known and task.split("test").weights.sum() == 0
     mixed = [Example("0", ("a",), "cat"), Example("1", ("b",), "", "line 2 of x.csv")]
     with pytest.raises(UserError, match="There is no label in line 2 of x.csv, but in other rows"):
         classification.Split(mixed, GOALS["one"][0])
@@ -134,7 +134,7 @@ def test_a_split_without_labels_weighs_nothing_and_one_with_some_is_refused():
 def model_of(task, strategy=None):
     """A model with random weights, the same every time."""
     with strategy.scope() if strategy else contextlib.nullcontext():
-        model = task.model(SMALL)
+        model = task.create_model(SMALL)
         weights.assign(model, tiny.random_weights(model))
     return model
 
@@ -177,7 +177,7 @@ def test_two_replicas_gather_the_answers_of_one_in_order(kind, strategies):
 
 def test_scores_and_details_are_those_of_the_whole_split():
     goal, answers = GOALS["one"][0], {"logits": np.array([[2.0, 1], [2, 1], [1, 2]]), "row_numbers": np.arange(1, 4)}
-    split = task_of("one").source("dev")  # cat, dog, cat, ...
+    split = task_of("one").split("dev")  # cat, dog, cat, ...
     assert classification.scored(goal, ("accuracy", "f1"), answers, split) == {
         "accuracy": pytest.approx(1 / 3),
         "f1": 0,
@@ -190,12 +190,12 @@ def test_scores_and_details_are_those_of_the_whole_split():
     answers = {"probabilities": np.array([[0.3, 0.7]]), "row_numbers": np.array([1])}
     told = several.details({**answers, "logits": np.array([[-1.0, 1.0]])}, "dev")
     assert [row["threshold"] for row in told["per_class"]] == [0.25, 0.75] and "confusion" not in told
-    assert several.compared(answers, "dev")[1].tolist() == [[1, 0]]
+    assert several.compare(answers, "dev")[1].tolist() == [[1, 0]]
 
 
 def assert_serves(signatures, task, model, split):
     """Asserts that both signatures answer strings as the model does when called by itself."""
-    source, examples = task.source(split), classification.serving_examples(task.goal, task.source(split))
+    source, examples = task.split(split), classification.serving_examples(task.goal, task.split(split))
     expected = task.goal.answers(model(task.goal.inputs(TOKENIZER, tf.constant(source.texts[:8]), 12)))
     named = task.goal.named(task.goal.guesses({name: value.numpy() for name, value in expected.items()}))
     given = {name: tf.constant(value) for name, value in examples["serving_default"].items()}
@@ -213,13 +213,13 @@ def assert_serves(signatures, task, model, split):
 def test_signatures_answer_strings_and_examples_as_the_model_does(kind):
     task = task_of(kind)
     model = model_of(task)
-    assert_serves(task.serve(model, TOKENIZER), task, model, "test")
+    assert_serves(task.signatures(model, TOKENIZER), task, model, "test")
 
 
 def test_an_export_answers_strings_and_examples_as_the_model_does(tmp_path):
     task = task_of("pair")
     model, folder = model_of(task), str(tmp_path / "export")
-    examples = classification.serving_examples(task.goal, task.source("test"))
+    examples = classification.serving_examples(task.goal, task.split("test"))
     export(task, model, TOKENIZER, folder, examples=examples, about={"labels": task.goal.labels})
     assert_serves(tf.saved_model.load(folder).signatures, task, model, "test")
 

@@ -70,18 +70,18 @@ def task_of(name, data_dir, **given):
     ],
 )
 def test_files_of_glue_are_read_in_their_layouts(folder, name, split, texts, truth):
-    found = task_of(f"glue/{name}", folder).source(split)
+    found = task_of(f"glue/{name}", folder).split(split)
     assert (found.texts.tolist(), found.truth.tolist(), found.is_known) == (texts, truth, True)
 
 
 def test_the_folder_of_one_task_will_do_and_test_files_have_no_labels(folder):
-    found = task_of("glue/cola", folder / "CoLA").source("test")
+    found = task_of("glue/cola", folder / "CoLA").split("test")
     assert [example.id for example in found.examples] == ["0", "1"] and not found.is_known
-    assert task_of("glue/mnli", folder).source("test_matched").examples[0].id == "3"
+    assert task_of("glue/mnli", folder).split("test_matched").examples[0].id == "3"
 
 
 def test_rows_of_qqp_that_are_known_to_be_broken_are_passed_over(folder):
-    assert [example.id for example in task_of("glue/qqp", folder).source("train").examples] == ["9", "8"]
+    assert [example.id for example in task_of("glue/qqp", folder).split("train").examples] == ["9", "8"]
 
 
 def test_mnli_has_two_sets_of_each_kind_and_ax_nothing_but_a_test_set(folder):
@@ -89,7 +89,7 @@ def test_mnli_has_two_sets_of_each_kind_and_ax_nothing_but_a_test_set(folder):
     assert mnli.eval_splits == {"matched_": "dev_matched", "mismatched_": "dev_mismatched"}
     assert mnli.submissions == {"test_matched": "MNLI-m.tsv", "test_mismatched": "MNLI-mm.tsv"}
     assert (ax.eval_splits, ax.test_splits, ax.goal.labels) == ({}, ("test",), mnli.goal.labels)
-    assert ax.source("test").texts.tolist() == [["a", "b"]]
+    assert ax.split("test").texts.tolist() == [["a", "b"]]
 
 
 @pytest.mark.parametrize(
@@ -103,38 +103,38 @@ def test_mnli_has_two_sets_of_each_kind_and_ax_nothing_but_a_test_set(folder):
 )
 def test_what_is_wrong_with_files_of_glue_is_one_sentence(folder, name, data_dir, complaint):
     with pytest.raises(UserError, match=complaint):
-        task_of(f"glue/{name}", data_dir and folder / data_dir).source("train")
+        task_of(f"glue/{name}", data_dir and folder / data_dir).split("train")
 
 
 def test_swag_reads_a_context_and_four_endings(folder):
-    found = task_of("swag", folder / "swag").source("train")
+    found = task_of("swag", folder / "swag").split("train")
     assert found.texts.tolist() == [["The fox.", "It ran", "It sat, red", "It is", "It was"]]
     assert (found.truth.tolist(), found.examples[0].id) == ([1], "7")
     with pytest.raises(UserError, match="There is no val.csv"):
-        task_of("swag", folder / "swag").source("dev")
+        task_of("swag", folder / "swag").split("dev")
 
 
 def test_a_table_of_pairs_finds_its_classes_and_refuses_others(folder):
     task = task_of("table", folder / "own", text_columns="title, body", label_column="kind")
     assert task.goal.labels == ("a", "b")
-    assert task.source("train").truth.tolist() == [1, 0, 1]
-    assert not task.source("test").is_known
+    assert task.split("train").truth.tolist() == [1, 0, 1]
+    assert not task.split("test").is_known
     with pytest.raises(UserError, match="In line 2 of .*dev.tsv the label is 'c'; expected one of a, b"):
-        task.source("dev")
+        task.split("dev")
 
 
 def test_a_part_of_a_single_table_is_held_out_and_the_same_texts_are_never_on_both_sides(tmp_path, caplog):
     rows = [f"text {number // 2},{'ab'[number % 2]}" for number in range(400)]  # each text twice
     (tmp_path / "train.csv").write_text("\n".join(["t,l", *rows, "alone,c"]) + "\n")
     task = task_of("table", tmp_path, text_columns="t", do_eval=True, eval_fraction=0.25)
-    train, dev = ({example.texts for example in task.source(split).examples} for split in ("train", "dev"))
+    train, dev = ({example.texts for example in task.split(split).examples} for split in ("train", "dev"))
     assert not train & dev and len(train | dev) == 201 and 30 < len(dev) < 70
     assert task.goal.labels == ("a", "b", "c")  # though one of them is on one side only
-    assert f"{task.source('dev').count} of the 401 rows of {tmp_path / 'train.csv'} are held out" in caplog.text
+    assert f"{task.split('dev').count} of the 401 rows of {tmp_path / 'train.csv'} are held out" in caplog.text
     again = task_of("table", tmp_path, text_columns="t", do_eval=True, eval_fraction=0.25)
-    assert {example.texts for example in again.source("dev").examples} == dev
+    assert {example.texts for example in again.split("dev").examples} == dev
     (tmp_path / "dev.csv").write_text("t,l\ntext 1,a\n")
-    assert task_of("table", tmp_path, text_columns="t", do_eval=True).source("train").count == 401
+    assert task_of("table", tmp_path, text_columns="t", do_eval=True).split("train").count == 401
 
 
 @pytest.mark.parametrize(
@@ -148,27 +148,27 @@ def test_a_part_of_a_single_table_is_held_out_and_the_same_texts_are_never_on_bo
 def test_a_part_that_cannot_be_held_out_is_refused(tmp_path, fraction, complaint):
     (tmp_path / "train.csv").write_text("t,l\nx,a\ny,b\n")
     with pytest.raises(UserError, match=complaint):
-        task_of("table", tmp_path, text_columns="t", do_eval=True, eval_fraction=fraction).source("train")
+        task_of("table", tmp_path, text_columns="t", do_eval=True, eval_fraction=fraction).split("train")
 
 
 def test_half_a_character_in_a_single_table_is_said_with_its_line(tmp_path):
     rows = ['{"t": "x", "l": "a"}', '{"t": "\\ud83d", "l": "b"}']
     (tmp_path / "train.jsonl").write_text("\n".join(rows) + "\n")
     with pytest.raises(UserError, match="In line 2 of .* a text is not Unicode"):
-        task_of("table", tmp_path, text_columns="t", do_eval=True).source("train")
+        task_of("table", tmp_path, text_columns="t", do_eval=True).split("train")
 
 
 def test_classes_may_be_given_and_numbers_are_sorted_as_numbers(folder):
     task = task_of("table", folder / "own", text_columns="title", label_column="kind", labels="c, b, a")
-    assert task.goal.labels == ("c", "b", "a") and task.source("dev").truth.tolist() == [0]
+    assert task.goal.labels == ("c", "b", "a") and task.split("dev").truth.tolist() == [0]
     assert task_of("table", folder / "ten", text_columns="t").goal.labels == ("9", "10", "x", "②")
 
 
 def test_a_table_of_numbers_and_one_of_several_labels(folder):
     numbers = task_of("table", folder / "own", text_columns="title", label_column="stars", label_type="number")
-    assert numbers.source("train").truth.tolist() == [1, 2.5, 3]
+    assert numbers.split("train").truth.tolist() == [1, 2.5, 3]
     several = task_of("table", folder / "tags", text_columns="t", label_type="several")
-    assert several.goal.labels == ("a", "b") and several.source("train").truth.tolist() == [[1, 1], [0, 0]]
+    assert several.goal.labels == ("a", "b") and several.split("train").truth.tolist() == [[1, 1], [0, 0]]
     asked = task_of("table", folder / "tags", text_columns="t", label_type="several", label_threshold="0.25")
     assert several.goal.thresholds.tolist() == [0.5, 0.5] and asked.goal.thresholds.tolist() == [0.25, 0.25]
 
@@ -176,22 +176,22 @@ def test_a_table_of_numbers_and_one_of_several_labels(folder):
 def test_a_table_of_choices_has_a_text_and_what_may_go_on_from_it(tmp_path):
     (tmp_path / "train.csv").write_text("q,a,b,c,l\nWho?,fox,dog,cat,2\nWhy?,x,y,z,0\n")
     task = task_of("table", tmp_path, text_columns="q,a,b,c", label_type="choice")
-    train = task.source("train")
+    train = task.split("train")
     assert train.texts.tolist() == [["Who?", "fox", "dog", "cat"], ["Why?", "x", "y", "z"]]
-    assert (train.truth.tolist(), task.kind, task.rows_an_example) == ([2, 0], "choice", 3)
+    assert (train.truth.tolist(), task.kind, task.rows_per_example) == ([2, 0], "choice", 3)
     with pytest.raises(UserError, match="text_columns is 'q,a'; expected FIRST,CHOICE,CHOICE"):
         task_of("table", tmp_path, text_columns="q,a", label_type="choice")
     with pytest.raises(UserError, match="In line 2 of .* the label is '2'; expected one of 0, 1"):
-        task_of("table", tmp_path, text_columns="q,a,b", label_type="choice").source("train")
+        task_of("table", tmp_path, text_columns="q,a,b", label_type="choice").split("train")
 
 
 def test_a_table_as_a_spreadsheet_writes_it(folder):
     task = task_of("table", folder / "excel", text_columns="the text", id_column="Nr")
-    train = task.source("train")
+    train = task.split("train")
     assert train.texts.tolist() == [['x; "y"\r\nz'], [""], ["w"]]
     assert [(example.id, example.label.strip()) for example in train.examples] == [("7", "a"), ("8", "b"), ("9", "a")]
     assert (task.goal.labels, train.truth.tolist()) == (("a", "b"), [0, 1, 0])
-    assert [example.id for example in task.source("dev").examples] == ["12"]
+    assert [example.id for example in task.split("dev").examples] == ["12"]
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_table_with_nothing_to_tell_apart_is_refused(folder, name, label_type,
 )
 def test_what_is_wrong_with_a_table_is_one_sentence(folder, given, complaint):
     with pytest.raises(UserError, match=complaint):
-        task_of("table", folder / "own", **given).source("train")
+        task_of("table", folder / "own", **given).split("train")
 
 
 def test_predictions_have_id_text_label_and_probabilities(folder, tmp_path):
@@ -231,7 +231,7 @@ def test_predictions_have_id_text_label_and_probabilities(folder, tmp_path):
         "probabilities": np.array([[0.25, 0.75], [0.9, 0.1]]),
         "row_numbers": np.array([1, 2]),
     }
-    rows = predictions.described(task.goal, task.source("train"), answers)
+    rows = predictions.described(task.goal, task.split("train"), answers)
     assert rows[0] == {
         **{"id": "0", "text_a": 'The fox "ran.', "label": "1", "truth": "1"},
         "probabilities": {"0": 0.25, "1": 0.75},

@@ -143,10 +143,10 @@ def test_batches_of_windows_have_static_shapes_and_a_served_text_is_read_whole()
     )
     batches = task.eval_batches(4)
     assert all(spec.shape.is_fully_defined() for spec in batches.element_spec.values())
-    model = task.model(tiny.CONFIG)
+    model = task.create_model(tiny.CONFIG)
     weights.assign(model, tiny.random_weights(model))
     assert model.window_pooling == "max"
-    served = task.serve(model, tokenizer)["serving_default"](text_a=texts_of(1)[:, 0])
+    served = task.signatures(model, tokenizer)["serving_default"](text_a=texts_of(1)[:, 0])
     np.testing.assert_allclose(served["logits"], output(model, next(iter(batches))), atol=1e-5)
 
 

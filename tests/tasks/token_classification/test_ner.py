@@ -104,12 +104,12 @@ def made(name, folder, **changes):
 def test_conll2003_goes_by_its_own_names_and_labels_of_a_model_need_no_training_data(tmp_path):
     (tmp_path / "eng.testa").write_text("a I-X\n")
     task = made("ner/conll2003", tmp_path, labels=["O", "I-X", "B-X"])
-    assert task.source("dev").truth.tolist() == [2] and task.labels == ("O", "I-X", "B-X")
+    assert task.split("dev").truth.tolist() == [2] and task.labels == ("O", "I-X", "B-X")
     (tmp_path / "eng.train").write_text("a NN\n\na VB\n")
     assert made("ner/conll2003", tmp_path, tag_scheme="plain").labels == ("O", "NN", "VB")
     (tmp_path / "eng.train").write_text("a B-X\nb I-X\n")
     plain = made("ner/conll2003", tmp_path, tag_scheme="plain")
-    assert plain.labels == ("O", "B-X", "I-X") and plain.source("train").truth.tolist() == [1, 2]
+    assert plain.labels == ("O", "B-X", "I-X") and plain.split("train").truth.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -130,4 +130,4 @@ def test_what_is_wrong_with_the_files_is_said_in_a_sentence(files, changes, said
     for name, content in files.items():
         (tmp_path / name).write_text(content)
     with pytest.raises(UserError, match=said):
-        made("ner/table", tmp_path, **changes).source("dev")
+        made("ner/table", tmp_path, **changes).split("dev")

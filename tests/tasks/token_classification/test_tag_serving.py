@@ -36,7 +36,7 @@ def test_the_export_tags_given_words_as_predicting_a_file_does(exported):
     (words,) = task.serving_examples("dev")["words"].values()
     served = tf.saved_model.load(folder).signatures["words"](words=tf.constant([*words, [""] * len(words[0])]))
     tags = [[tag.decode() for tag in row] for row in served["tags"].numpy()]
-    labels, shares = tagging.of_words(told_by(task)[1], task.source("dev"))
+    labels, shares = tagging.of_words(told_by(task)[1], task.split("dev"))
     for row, (given, numbers, share) in enumerate(zip(words, labels, shares, strict=True)):
         assert tags[row] == [TAG_SET.labels[n] for n in numbers] + [""] * (len(given) - len(numbers))
         np.testing.assert_allclose(served["scores"][row, : len(share)], share, atol=1e-5)

@@ -124,7 +124,7 @@ def test_sixty_steps_learn_the_tags_and_the_scores_say_so(path):
     table = task.details(answers, "dev")
     assert [(row["label"], row["count"]) for row in table["per_class"]] == [("LOC", 6), ("PER", 4)]
     assert table["hardest"] == [], "nothing is wrong"
-    truth, guesses = task.compared(answers, "dev")
+    truth, guesses = task.compare(answers, "dev")
     assert len(truth) == len(guesses) == 33 and guesses[5] == guesses[30] == 0, "no piece: O"
     assert after["accuracy"] == pytest.approx(np.delete(truth == guesses, [5, 30]).mean())
 
@@ -136,7 +136,7 @@ def test_two_replicas_tag_as_one_and_a_part_of_the_rows_gives_whole_sentences(pa
         [e["label"] for e in row["entities"]] for row in one
     ]
     part = {name: x[:4] for name, x in answers.items()}
-    split = task_of(path).source("dev")
+    split = task_of(path).split("dev")
     assert tagging.told(part, split) == one[:2] and len(tagging.compared(part, split)[0]) == 13
 
 
@@ -158,7 +158,7 @@ def test_predictions_are_the_file_with_a_column_more_and_slices_of_texts(path, t
 
 def test_the_hardest_sentences_name_what_was_missed_and_what_was_made_up(path):
     task = task_of(path)
-    split = task.source("dev")
+    split = task.split("dev")
     guesses, there = np.zeros((split.count, 12), np.float32), split.rows >= 0
     guesses[split.rows[there], split.slots[there]] = split.truth[there]
     guesses[split.rows[-1], split.slots[-1]] = 0  # the second word of 科技 is O
@@ -170,9 +170,9 @@ def test_the_hardest_sentences_name_what_was_missed_and_what_was_made_up(path):
 def test_what_cannot_be_tagged_is_said_in_a_sentence(path, tmp_path):
     (tmp_path / "dev.txt").write_text("Jo B-PER\n\nEU O\nEU B-ORG\n")
     with pytest.raises(UserError, match=r"In line 4 of .*dev.txt the tag is 'B-ORG'; expected O or a type of LOC, PER"):
-        task_of(str(tmp_path / "dev.txt")).source("dev")
+        task_of(str(tmp_path / "dev.txt")).split("dev")
     (tmp_path / "none.txt").write_text("\u200b O\n")
     with pytest.raises(UserError, match="has no word that the vocabulary can write"):
-        task_of(str(tmp_path / "none.txt")).source("dev")
+        task_of(str(tmp_path / "none.txt")).split("dev")
     with pytest.raises(UserError, match="doc_stride is 11; expected 1 to 10"):
         task_of(path, stride=11)
