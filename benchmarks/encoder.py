@@ -15,7 +15,7 @@ VOCAB_SIZE, BATCH = 30522, 32
 
 
 def random_ids(lengths):
-    """Texts of these lengths, of pieces that are neither special nor unused."""
+    """Texts of these lengths, of random tokens that are neither special nor unused."""
     draws = np.random.default_rng(0)
     return [draws.integers(1000, VOCAB_SIZE, length).tolist() for length in lengths]
 
@@ -43,10 +43,10 @@ def question_windows(given):
 
 
 WORKS = {
-    "batch": ("32 texts of 128 pieces", lambda given: encoding([128] * 32, 128)),
-    "single": ("one text of 128 pieces", lambda given: encoding([128], 128)),
+    "batch": ("32 texts of 128 tokens", lambda given: encoding([128] * 32, 128)),
+    "single": ("one text of 128 tokens", lambda given: encoding([128], 128)),
     "sentences": ("128 short sentences, from strings to logits", sentences),
-    "windows": ("16 windows of 60 to 384 pieces, 162 on average", question_windows),
+    "windows": ("16 windows of 60 to 384 tokens, 162 on average", question_windows),
 }
 
 if __name__ == "__main__":

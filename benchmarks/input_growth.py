@@ -31,10 +31,10 @@ def main():
             flags.input_file = str(text)
             found.append(records.measured(flags, str(pathlib.Path(folder, "records"))))
         print(row(*found[-1]), flush=True)
-    told = "\n".join(["| MB | seconds | MB/s | instances | most memory, MB |", "|" + "---:|" * 5])
+    told = "\n".join(["| MB | seconds | MB/s | instances | peak memory, MB |", "|" + "---:|" * 5])
     told = "\n".join([told, *(row(*each) for each in found)])
     draw(found)
-    race.keep(f"Records of more and more text, {flags.num_workers} workers", told)
+    race.keep(f"Records by size of the text, {flags.num_workers} workers", told)
 
 
 def row(size, seconds, peak, instances):
@@ -84,7 +84,7 @@ def draw(found):
     left.set(xlabel="text, MB", ylabel="seconds")
     left.legend(frameon=False)
     right.semilogx(sizes, [peak / 1e6 for peak in peaks], "o-", color="tab:orange")
-    right.set(xlabel="text, MB", ylabel="most memory of all processes, MB", ylim=(0, None))
+    right.set(xlabel="text, MB", ylabel="peak memory of all processes, MB", ylim=(0, None))
     for axes in (left, right):
         axes.grid(alpha=0.3)
     picture.savefig(PICTURE, dpi=110)

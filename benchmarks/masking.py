@@ -35,7 +35,7 @@ def main():
     rates = [f"{each.contender.name} {ROWS / statistics.median(each.seconds):,.0f} rows/s" for each in runners]
     told = f"{race.table(runners)}\n\n{', '.join(rates)}."
     print(told)
-    race.keep(f"Masks drawn while reading, {ROWS:,} rows", told)
+    race.keep(f"Masking on the fly, {ROWS:,} rows", told)
 
 
 def first_rows(folder):

@@ -37,7 +37,7 @@ def main():
     given = parser.parse_args()
     given.work_dir.mkdir(parents=True, exist_ok=True)
     work = training_step.fine_tuning(given)
-    lines = ["| | peak, GiB | expected at least, GiB | a step, s | turns, disturbed |", "|---|---:|---:|---:|---:|"]
+    lines = ["| | peak, GiB | estimated minimum, GiB | step, s | rounds, disturbed |", "|---|---:|---:|---:|---:|"]
     for name, recipe in RECIPES.items():
         file = given.work_dir / "memory.json"
         file.write_text(json.dumps(work | {"recipe": recipe}))

@@ -32,7 +32,7 @@ def main():
         contenders.append(race.Contender(side, "race_openvino_export.py", (f"--work={work}",), "openvino"))
     told = race.table(race.race(contenders, given.rounds, given.work_dir))
     print(told)
-    race.keep(f"OpenVINO, {given.size}: {TEXTS} times one text of {SLOTS} pieces, exported by us and by others", told)
+    race.keep(f"OpenVINO, {given.size}: one text of {SLOTS} tokens, {TEXTS} times, by exporter", told)
 
 
 def written(folder, size):

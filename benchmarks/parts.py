@@ -35,7 +35,7 @@ def main():
     parser.add_argument("--parts", default=",".join(PARTS))
     wanted = parser.parse_args().parts.split(",")
     distribute.create_strategy("one_device")  # which also keeps memory that was freed, as training does
-    print("| | derived, ms | ours, ms | ratio |\n|---|---:|---:|---:|")
+    print("| | automatic, ms | hand-written, ms | ratio |\n|---|---:|---:|---:|")
     for name in wanted:
         for kind in ("bfloat16", "float32"):
             report(f"{name}, {kind}", *PARTS[name](kind))

@@ -152,7 +152,7 @@ def table(runners):
     """Markdown: of each its median and best, what that is to ours (the first), and its memory."""
     ours = statistics.median(runners[0].seconds)
     lines = [
-        "| | median, ms | best, ms | against bert_tf | peak memory, MB | turns, disturbed |",
+        "| | median, ms | best, ms | ratio to bert_tf | peak memory, MB | rounds, disturbed |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     for runner in runners:
@@ -170,7 +170,7 @@ def keep(title, text, path=HERE / "README.md"):
     day = datetime.date.today().isoformat()
     section = f"{head}\n{day}, commit {_commit()}, {machine()}: `{_command()}`\n\n{text}\n"
     before = (
-        path.read_text(encoding="utf-8") if path.exists() else "# Speed, beside others\n\nMade by the scripts here.\n"
+        path.read_text(encoding="utf-8") if path.exists() else "# Measurements\n\nWritten by the scripts in this folder.\n"
     )
     parts = before.split("\n## ")
     kept = [part for part in parts[1:] if not part.startswith(f"{title}\n")]

@@ -52,7 +52,7 @@ async def measured(options, port, process):
     """Everything, as Markdown."""
     texts = Texts(options.texts, [int(count) for count in options.words.split(",")], await inputs(port))
     counts = [int(count) for count in options.clients.split(",")]
-    rows = ["| clients | answers a second | p50 ms | p99 ms | errors |", "|---|---|---|---|---|"]
+    rows = ["| clients | requests per second | p50 ms | p99 ms | errors |", "|---|---|---|---|---|"]
     rates = {}
     for count in counts:
         level = await run_level(port, texts, count, options.seconds)
@@ -254,7 +254,7 @@ async def beside_rude_ones(port, texts, count, seconds, process):
     rows += ["| rude client | times, by what it got |", "|---|---|"]
     for kind, outcomes in seen.items():
         rows.append(f"| {kind} | {', '.join(f'{outcome}: {times}' for outcome, times in sorted(outcomes.items()))} |")
-    rows += ["", f"The others: {level.rate:.1f} answers a second, p50 {level.share(0.5):.0f} ms, "]
+    rows += ["", f"The others: {level.rate:.1f} requests per second, p50 {level.share(0.5):.0f} ms, "]
     rows[-1] += f"p99 {level.share(0.99):.0f} ms, errors {level.told}."
     rows.append(
         f"Memory in MiB: {sizes[0][1]:.0f} at the start, {late[0][1]:.0f} half way, {late[-1][1]:.0f} at the end"

@@ -47,9 +47,9 @@ def main():
     start = time.perf_counter()
     split = Split(found, tokenizer, windows)
     seconds = time.perf_counter() - start
-    print("| pass | windows/s | most memory, MiB |\n|--|--:|--:|")
+    print("| pass | windows/s | peak memory, MiB |\n|--|--:|--:|")
     count = len(split.owners)
-    print(f"| made ready, {count:,} windows in {seconds:.1f} s | {count / seconds:,.0f} | {memory():,.0f} |")
+    print(f"| preparation, {count:,} windows in {seconds:.1f} s | {count / seconds:,.0f} | {memory():,.0f} |")
     for name, part, seed in (("training", split.training(), 1), ("evaluation", split, None)):
         dataset = answering.batches(part, options.batch_size, tokenizer=tokenizer, windows=windows, seed=seed)
         speeds = [speed(dataset, options) for _ in range(options.repeats)]
@@ -72,7 +72,7 @@ def race_with_transformers(options, count):
     rates = [f"{each.contender.name} {count / statistics.median(each.seconds):,.0f} windows/s" for each in runners]
     told = f"{race.table(runners)}\n\n{', '.join(rates)}."
     print(told)
-    race.keep("Windows of questions, from text to batches", told)
+    race.keep("Question windows, from text to batches", told)
 
 
 def speed(dataset, options):

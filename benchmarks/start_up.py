@@ -36,9 +36,9 @@ def main():
         what, make = training_step.WORKS[name]
         file = given.work_dir / f"{name}.json"
         file.write_text(json.dumps(make(given)))
-        title = f"first training step, what it takes longer: {what}, BERT-base"
+        title = f"first training step, extra time: {what}, BERT-base"
         found[title] = [first_step(file) for _ in range(3)]
-    lines = ["| | median, s | wanted |", "|---|---:|---:|"]
+    lines = ["| | median, s | limit |", "|---|---:|---:|"]
     for name, seconds in found.items():
         limit = LIMITS["first step" if name.startswith("first") else "command"]
         lines.append(f"| {name} | {statistics.median(seconds):.2f} | {limit} |")

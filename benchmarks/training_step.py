@@ -42,7 +42,7 @@ def real_lengths(given):
 
 
 WORKS = {
-    "pretraining": ("pre-training, 16 rows of 128 with 20 guesses", pretraining),
+    "pretraining": ("pre-training, 16 rows of 128 with 20 predictions", pretraining),
     "fine_tuning": ("fine-tuning, 32 rows of 128", fine_tuning),
     "real_lengths": (f"fine-tuning, {STEPS} batches of 32 sentences", real_lengths),
 }
