@@ -170,7 +170,9 @@ def keep(title, text, path=HERE / "README.md"):
     day = datetime.date.today().isoformat()
     section = f"{head}\n{day}, commit {_commit()}, {machine()}: `{_command()}`\n\n{text}\n"
     before = (
-        path.read_text(encoding="utf-8") if path.exists() else "# Measurements\n\nWritten by the scripts in this folder.\n"
+        path.read_text(encoding="utf-8")
+        if path.exists()
+        else "# Measurements\n\nWritten by the scripts in this folder.\n"
     )
     parts = before.split("\n## ")
     kept = [part for part in parts[1:] if not part.startswith(f"{title}\n")]
