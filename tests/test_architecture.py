@@ -32,8 +32,8 @@ export.prediction_inputs export.loaded_model export.engines
 reports.curves reports.report reports.scoreboard reports.published reports.comparison
 recipes.pretraining_preparation recipes.initialization recipes.pretrain recipes.finetune recipes.finetune_squad
 recipes.finetuning.fine_tuning recipes.finetuning.sweep
-cli.main cli.commands.convert cli.commands.predict cli.commands.extract cli.commands.evaluate cli.commands.export
-cli.commands.report
+cli.main cli.recipe_flags cli.commands.pretrain cli.commands.finetune cli.commands.squad cli.commands.convert
+cli.commands.predict cli.commands.extract cli.commands.evaluate cli.commands.export cli.commands.report
 """.split()
 VAGUE = {"utils", "util", "helpers", "helper", "misc", "base", "common"}
 

@@ -1,107 +1,139 @@
-"""The console script `bert-tf`: one file in `commands/` is one sub-command.
+"""The command line, `bert-tf`: each module in `commands/` is a command.
 
-A sub-command imports TensorFlow within `run` only, so that --help and a mistake are answered at once.
+A command imports TensorFlow only when it runs, so that --help and usage errors appear at once.
 """
 
 import argparse
 import ast
 import contextlib
-import importlib
 import logging
 import os
 import pathlib
 import signal
 import sys
+from collections.abc import Iterator, Sequence
+from types import FrameType, ModuleType
+from typing import NoReturn
 
-from bert_tf.cli import commands
+import bert_tf
+from bert_tf.cli import recipe_flags
 from bert_tf.errors import UserError
+from bert_tf.runtime import open_set
+
+COMMANDS = "bert_tf.cli.commands"
 
 
-def main(arguments=None):
-    """Runs the sub-command that `arguments` (by default the command line's) name; returns the exit code.
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command in `arguments` (by default `sys.argv[1:]`) and returns the exit code.
 
-    The user's mistakes end as one line on standard error and exit code 2.
+    User errors are one line on standard error and exit code 2.
     """
-    logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    given = parser([_named(arguments)]).parse_args(arguments)
     try:
-        with _stopped_by(signal.SIGTERM):
-            given.run(given)
+        with _interrupt_on(signal.SIGTERM):
+            _run(list(sys.argv[1:] if arguments is None else arguments))
             sys.stdout.flush()
     except UserError as error:
-        return _failed(error, error.exit_code)
-    except BrokenPipeError:  # `| head` has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor may Python's own last flush fail
+        return _fail(error, error.exit_code)
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's flush at exit would fail
         return 128 + signal.SIGPIPE
-    except KeyboardInterrupt as stopped:
-        by = stopped.args[0] if stopped.args else signal.SIGINT
-        return _failed("interrupted; nothing was left half-written.", 128 + by)
+    except KeyboardInterrupt as interrupt:
+        number = interrupt.args[0] if interrupt.args else signal.SIGINT
+        return _fail("interrupted; no partial files were left.", 128 + number)
     except MemoryError:
-        return _failed("memory ran out: use a machine with more of it.", 1)
+        return _fail("out of memory: use a machine with more memory.", 1)
     except OSError as error:
         if error.strerror is None:
             raise
         if error.filename is None:  # a full disk, for instance
-            return _failed(f"the output could not be written ({error.strerror}): make room and try again.", 1)
-        return _failed(f"{error.filename} cannot be used ({error.strerror}): give one that can be.", 2)
+            return _fail(f"the output could not be written ({error.strerror}): free some space and try again.", 1)
+        return _fail(f"cannot open {error.filename} ({error.strerror}): check the path and its permissions.", 2)
     return 0
 
 
-@contextlib.contextmanager
-def _stopped_by(number):
-    """A signal ends what is within as Ctrl-C does, so that it can tidy up."""
+def _run(words: list[str]) -> None:
+    """Runs the command that the words of a command line name."""
+    command = None
+    if words and not words[0].startswith("-"):
+        command = _load(words[0])
+        if recipe_flags.is_recipe(command):
+            recipe_flags.run(command, words)
+            return
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    arguments = parser({} if command is None else {words[0]: command}).parse_args(words)
+    arguments.run(arguments)
 
-    def stop(*_):
+
+def _load(name: str) -> ModuleType:
+    """Imports a command of the package, or one from outside by its dotted name."""
+    command = open_set.load(COMMANDS, name, kind="command")
+    for needed in ("Flags", "main"), ("add_arguments", "run"):
+        if all(hasattr(command, attribute) for attribute in needed):
+            return command
+    raise UserError(f"{name} is not a command: it needs add_arguments(parser) and run(arguments), or Flags and main().")
+
+
+@contextlib.contextmanager
+def _interrupt_on(number: int) -> Iterator[None]:
+    """Raises KeyboardInterrupt on a signal, so that cleanup runs as after Ctrl-C."""
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
         raise KeyboardInterrupt(number)
 
     try:
-        before = signal.signal(number, stop)
+        previous = signal.signal(number, interrupt)
     except ValueError:  # not in the main thread
         yield
         return
     try:
         yield
     finally:
-        signal.signal(number, before)
+        signal.signal(number, previous)
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, without the usage that --help shows."""
+    """Reports a usage error in one line, without the usage that --help shows."""
 
-    def error(self, message):
-        self.exit(_failed(f"{message}. Try --help.", 2))
+    def error(self, message: str) -> NoReturn:
+        self.exit(_fail(f"{message}. Try --help.", 2))
 
 
-def parser(only=None):
-    """The ArgumentParser of the console script, with every sub-command, or with the flags of those in `only` alone.
+def parser(loaded: dict[str, ModuleType] | None = None) -> argparse.ArgumentParser:
+    """Returns the parser with all commands; only those in `loaded`, by default all, have their flags.
 
-    Importing all of them takes longer than an answer should; what is left out has its summary.
+    Importing every command takes longer than an error message should. `loaded` may have commands from outside the
+    package, which no list contains.
     """
-    made = _Parser(prog="bert-tf", description="Tools around BERT models.", allow_abbrev=False)
-    subparsers = made.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for name, description in _descriptions().items():
-        summary = description.splitlines()[0]
-        command = subparsers.add_parser(name, help=summary, description=description, allow_abbrev=False)
-        command.formatter_class = argparse.RawDescriptionHelpFormatter
-        if only is None or name in only:
-            module = importlib.import_module(f"{commands.__name__}.{name}")
+    names = open_set.names(COMMANDS)
+    if loaded is None:
+        loaded = {name: open_set.load(COMMANDS, name) for name in names}
+    top = _Parser(prog="bert-tf", description=bert_tf.__doc__.partition("\n")[0], allow_abbrev=False)
+    top.add_argument("--version", action="version", version=f"%(prog)s {bert_tf.__version__}")
+    subparsers = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for name in dict.fromkeys([*names, *loaded]):
+        module = loaded.get(name)
+        description = (module.__doc__ if module else _docstring(name)) or name
+        command = subparsers.add_parser(
+            name,
+            help=description.partition("\n")[0],
+            description=description,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        if module and recipe_flags.is_recipe(module):
+            recipe_flags.add_arguments(command, module.Flags)
+        elif module:
             module.add_arguments(command)
             command.set_defaults(run=module.run)
-    return made
+    return top
 
 
-def _named(arguments):
-    """The sub-command of a command line: its first word that is no flag, or None."""
-    words = sys.argv[1:] if arguments is None else arguments
-    return next((word for word in words if not word.startswith("-")), None)
+def _docstring(name: str) -> str | None:
+    """The docstring of a command, read without importing it."""
+    path = pathlib.Path(__file__).with_name("commands") / f"{name}.py"
+    return ast.get_docstring(ast.parse(path.read_bytes()), clean=False)
 
 
-def _descriptions():
-    """{name: description} of the sub-commands: what stands at the top of their files, read without importing them."""
-    files = sorted(pathlib.Path(commands.__file__).parent.glob("[!_]*.py"))
-    return {file.stem: ast.get_docstring(ast.parse(file.read_bytes()), clean=False) for file in files}
-
-
-def _failed(message, code):
+def _fail(message: object, code: int) -> int:
     print(f"bert-tf: {message}", file=sys.stderr, flush=True)
     return code

@@ -23,14 +23,13 @@ from absl import logging as absl_logging
 
 from bert_tf.errors import UserError
 
-absl_flags.disclaim_key_flags()  # flags defined here belong to the script that asks for them, so --help shows them
-
 DEFINERS = {
     bool: absl_flags.DEFINE_bool,
     int: absl_flags.DEFINE_integer,
     float: absl_flags.DEFINE_float,
     str: absl_flags.DEFINE_string,
 }
+HELP = frozenset(("-h", "-?", "-help", "--help", "-helpshort", "--helpshort"))
 FULL = (errno.ENOSPC, errno.EDQUOT)  # of a disk, of somebody's share of it
 
 
@@ -46,9 +45,11 @@ def define(kind, **defaults):
             continue
         default = defaults.get(field.name, field.default)
         if field.metadata.get("choices"):
-            absl_flags.DEFINE_enum(field.name, default, field.metadata["choices"], field.metadata["help"])
+            absl_flags.DEFINE_enum(
+                field.name, default, field.metadata["choices"], field.metadata["help"], module_name=sys.argv[0]
+            )
         else:
-            DEFINERS[field.type](field.name, default, field.metadata["help"])
+            DEFINERS[field.type](field.name, default, field.metadata["help"], module_name=sys.argv[0])
 
 
 def read(kind, instead=None, **values):
@@ -74,12 +75,26 @@ def is_given(name):
     return absl_flags.FLAGS[name].present > 0
 
 
-def run(main):
-    """Parses the flags and calls `main()`; the user's mistakes end as one line on standard error and exit code 2."""
+def run(main, arguments=None, description=None):
+    """Parses the flags and calls `main()`; the user's mistakes end as one line on standard error and exit code 2.
+
+    arguments: the flags, by default those of the command line. description: shown by --help, by default the docstring
+    of the script.
+    """
+    if arguments is None:
+        arguments = sys.argv[1:]
+    if HELP.intersection(arguments):
+        _print_help(description or sys.modules["__main__"].__doc__ or "")
+        return
     with contextlib.suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGTERM, _terminated)
     _log_plainly()
-    app.run(lambda _: _guarded(main), flags_parser=_parsed)
+    app.run(lambda _: _guarded(main), argv=[sys.argv[0], *arguments], flags_parser=_parsed)
+
+
+def _print_help(description):
+    print(description.rstrip(), "\nflags:", absl_flags.FLAGS.main_module_help(), sep="\n")
+    print("\nTry --helpfull to get a list of all flags.")
 
 
 def _log_plainly():

@@ -215,10 +215,12 @@ def command(arguments):
     """The command line that repeats the run, quoted for a shell, a flag a line."""
     if not isinstance(arguments, list) or not arguments:
         return ""
-    program, *flags = [shlex.quote(str(argument)) for argument in arguments]
-    if program.endswith(".py"):
-        program = f"python {program}"
-    return " \\\n    ".join([program, *flags])
+    words = [shlex.quote(str(argument)) for argument in arguments]
+    if words[0].endswith(".py"):
+        words = [f"python {words[0]}", *words[1:]]
+    elif len(words) > 1 and words[0] == "bert-tf":
+        words = [" ".join(words[:2]), *words[2:]]
+    return " \\\n    ".join(words)
 
 
 def words(name):

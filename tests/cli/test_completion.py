@@ -45,6 +45,7 @@ LINES = {
     "bert-tf convert a b --format ": "google_tf huggingface keras_hub native litert onnx openvino",
     "bert-tf convert a b --format=o": "onnx openvino",
     "bert-tf report runs ru": "runs",
+    "bert-tf squad --precision=b": "bfloat16",
     "bert-tf predict runs --file ru": "rules.txt runs",
 }
 
@@ -76,6 +77,9 @@ def asked(folder, capsys, shell, file, command):
         ("convert a b --format", "=", "google_tf huggingface keras_hub native litert onnx openvino"),  # as it parts it
         ("convert a b --quantize = int8 --format =", "o", "onnx openvino"),
         ("export", "ru", "runs"),
+        ("pretrain", "--masking", "--masking_mix"),
+        ("squad --keep_best =", "", "true false"),
+        ("finetune --init_checkpoint =", "ru", "runs"),
     ],
 )
 def test_bash_completes_commands_flags_choices_and_folders(words, typed, expected, folder, capsys):

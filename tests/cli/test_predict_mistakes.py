@@ -106,7 +106,7 @@ def test_a_mistake_far_into_a_file_leaves_the_old_predictions(exports, tmp_path,
     "error, code, expected",
     [
         (OSError(28, "No space left on device"), 1, "the output could not be written (No space left on device)"),
-        (PermissionError(13, "Permission denied", "b.tsv"), 2, "b.tsv cannot be used (Permission denied)"),
+        (PermissionError(13, "Permission denied", "b.tsv"), 2, "cannot open b.tsv (Permission denied)"),
     ],
 )
 def test_a_disk_that_fails_is_one_line(exports, tmp_path, monkeypatch, capsys, error, code, expected):
@@ -168,7 +168,7 @@ def test_a_signal_ends_it_with_one_line_and_nothing_half_written(tmp_path, numbe
             time.sleep(0.02)
         stopped.send_signal(number)
         assert (stopped.wait(60), stopped.stdout.read()) == (code, b"")
-        assert stopped.stderr.read() == b"bert-tf: interrupted; nothing was left half-written.\n"
+        assert stopped.stderr.read() == b"bert-tf: interrupted; no partial files were left.\n"
         with contextlib.suppress(BrokenPipeError):
             stopped.stdin.close()
     assert os.listdir(tmp_path) == ["saved_model.pb"]

@@ -119,7 +119,8 @@ def test_a_mistake_of_ours_keeps_its_traceback(script):
 
 
 def test_help_shows_our_flags_with_their_defaults_and_is_no_mistake(script):
-    _, output, errors = run(script, "--help")
+    code, output, errors = run(script, "--help")
+    assert code == 0
     for shown in ("A script to try flags with.", "--width: Width in metres.", "(default: '4')", "--[no]do_paint"):
         assert shown in output
     assert "<red|blue>" in output and "--notes" not in output and errors == ""

@@ -19,7 +19,8 @@ def plan_of(folder, *tables, task="SST-2 --data_dir=glue --num_train_epochs=1", 
 
 
 def flags(command):
-    return dict(part.removeprefix("--").split("=", 1) for part in command[3:])
+    """{flag: value} of a command line."""
+    return dict(part.removeprefix("--").split("=", 1) for part in command if part.startswith("--"))
 
 
 def finish(folder, name, **files):
@@ -31,7 +32,7 @@ def finish(folder, name, **files):
 def finish_all(plan, folder, **files):
     """What the runs of a plan leave behind when they end."""
     for name, command in ablation_plan.commands(plan):
-        finish(folder, name, run={"finished": "now", "command": ["run.py", *command[3:]]}, **files)
+        finish(folder, name, run={"finished": "now", "command": ["bert-tf", *command[3:]]}, **files)
 
 
 def sweep_of(criterion, *scores, failed=0):

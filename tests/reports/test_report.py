@@ -8,7 +8,7 @@ from report_pages import METRICS, RUN, as_read, page_of
 
 from bert_tf.errors import UserError
 from bert_tf.reports import curves
-from bert_tf.reports.report import duration, shown, summary, words, write_report
+from bert_tf.reports.report import command, duration, shown, summary, words, write_report
 
 
 def test_a_run_took_what_its_phases_took_or_from_start_to_finish():
@@ -39,6 +39,12 @@ def test_a_whole_run_is_told_from_summary_to_command(tmp_path):
     ):
         assert expected in text
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_command_is_shown_as_it_was_typed():
+    assert command(["bert-tf", "squad", "--a=b c", "--d"]) == "bert-tf squad \\\n    '--a=b c' \\\n    --d"
+    assert command(["bert-tf", "squad"]) == "bert-tf squad" and command(["run_squad.py"]) == "python run_squad.py"
+    assert command([]) == command(None) == ""
 
 
 def test_run_json_alone_makes_a_page_and_no_empty_sections(tmp_path):

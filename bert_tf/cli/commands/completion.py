@@ -9,8 +9,8 @@ import argparse
 import re
 
 SHELLS = ("bash", "fish", "zsh")
-FOLDERS = frozenset("model source target folder runs export exports output_dir".split())  # names of what takes them
-FILES = frozenset("file output vocab_file input_file calibration_file extend".split())
+FOLDERS = frozenset("model source target folder runs export exports init_checkpoint feature_cache ensemble".split())
+FILES = frozenset(("file", "output", "extend"))
 # bash hands over --flag=value as three words; what shtab writes for it understands --flag value alone
 BASH_EQUALS = """
 _bert_tf() {
@@ -47,9 +47,9 @@ def run(arguments):
     for command in subparsers.choices.values():
         command.description = command.description.splitlines()[0]  # a shell shows it beside the name
         for action in command._actions:
-            if action.dest in FOLDERS:
+            if action.dest in FOLDERS or action.dest.endswith("_dir"):
                 action.complete = shtab.DIRECTORY
-            elif action.dest in FILES:
+            elif action.dest in FILES or action.dest.endswith("_file"):
                 action.complete = shtab.FILE
     script = shtab.complete(whole, shell=arguments.shell)
     if arguments.shell == "bash":

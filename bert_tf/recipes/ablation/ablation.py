@@ -46,7 +46,7 @@ def _expect_tasks(plan):
     """Raises UserError for a task that there is not, before hours of pre-training."""
     start_tensorflow()
     for task in plan.tasks:
-        if task.name not in ablation_plan.SCRIPTS:
+        if task.name not in ablation_plan.COMMANDS:
             catalog.to_fine_tune(task.name)
 
 
@@ -109,7 +109,7 @@ def is_finished(folder, name, command):
     run = read_json(os.path.join(folder, name, "run.json")) or {}
     if not run.get("finished"):
         return False
-    there, now = (_deciding(arguments, name) for arguments in (run["command"][1:], command[3:]))
+    there, now = (_deciding(arguments, name) for arguments in (run["command"], command))
     changed = {flag for flag in there.keys() | now.keys() if there.get(flag) != now.get(flag)}
     is_sweep = os.path.exists(os.path.join(folder, name, "sweep.json"))
     if others := sorted(changed - {"num_seeds"} if is_sweep else changed):
@@ -124,7 +124,8 @@ def is_finished(folder, name, command):
 
 def _deciding(arguments, name):
     """{flag: value} of the arguments of a run, without FREE_FLAGS and what lies in the folder of all runs."""
-    found = dict(argument.removeprefix("--").partition("=")[::2] for argument in arguments)
+    flags = [argument.removeprefix("--") for argument in arguments if argument.startswith("--")]
+    found = dict(flag.partition("=")[::2] for flag in flags)
     top = found.get("output_dir", "").removesuffix(name)
     own = {flag for flag in OWN_PATHS if found.get(flag, "").startswith(top)}
     return {flag: value for flag, value in found.items() if flag not in FREE_FLAGS | own}

@@ -10,7 +10,7 @@ from bert_tf.errors import UserError
 from bert_tf.recipes.ablation import ablations
 from bert_tf.training import checkpoint_paths
 
-SCRIPTS = {"squad": "run_squad"}  # every other task is one of run_classifier
+COMMANDS = {"squad": "squad"}  # of `bert-tf`, for tasks that `bert-tf finetune` does not have
 OWN = ("output_dir", "records_dir", "init_checkpoint", "task_name", "num_seeds")  # flags that nobody else can give
 ENGLISH = re.compile(r"[^a-z0-9]+")
 
@@ -28,23 +28,24 @@ class AskedTask:
         name, _, rest = text.strip().partition(" ")
         if not name or name.startswith("-"):
             raise UserError(f"--task is {text!r}; expected the name of a task and then its flags.")
-        name = name.lower() if name.lower() in SCRIPTS else name
+        name = name.lower() if name.lower() in COMMANDS else name
         same = sum(other.name.lower() == name.lower() for other in others)
         return cls(name, flags_of(rest, f"--task {name}"), f"{name} {same + 1}" if same else name)
 
     @property
-    def script(self):
-        return SCRIPTS.get(self.name, "run_classifier")
+    def command(self) -> str:
+        """The command of `bert-tf` that fine-tunes on the task."""
+        return COMMANDS.get(self.name, "finetune")
 
     @property
     def given(self):
         """Its flags, with its name where the script must be told."""
-        return self.flags if self.script == "run_squad" else {"task_name": self.name, **self.flags}
+        return self.flags if self.command == "squad" else {"task_name": self.name, **self.flags}
 
     @property
     def whole(self):
         """What its scores say where everything is right: SQuAD's are per cent."""
-        return 100 if self.script == "run_squad" else 1
+        return 100 if self.command == "squad" else 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,11 +119,11 @@ def commands(plan):
         name = os.path.join("pretraining", pretraining_folder(variant))
         learned = {"vocab_file": os.path.join(first, "vocab.txt")} if made else {}
         flags = {**learned, **_of_pretraining(plan, variant)}
-        made.setdefault(name, _command("run_pretraining", plan, name, flags))
+        made.setdefault(name, _command("pretrain", plan, name, flags))
         for task in plan.tasks:
             name = os.path.join("tasks", variant_folder(variant), named({task.title: ""}))
             given = {**plan.fine_tuning, **task.given, **variant.fine_tuning, **_start(plan, variant)}
-            made[name] = _command(task.script, plan, name, {"num_seeds": plan.num_seeds, "do_export": False, **given})
+            made[name] = _command(task.command, plan, name, {"num_seeds": plan.num_seeds, "do_export": False, **given})
     return list(made.items())
 
 
@@ -169,9 +170,9 @@ def number_of_steps(plan):
     return steps
 
 
-def _command(script, plan, name, flags):
+def _command(command, plan, name, flags):
     flags = {**flags, "output_dir": os.path.join(plan.folder, name)}
-    return [sys.executable, "-m", script, *(f"--{flag}={_text(value)}" for flag, value in flags.items())]
+    return [sys.executable, "-m", "bert_tf", command, *(f"--{flag}={_text(value)}" for flag, value in flags.items())]
 
 
 def _text(value):

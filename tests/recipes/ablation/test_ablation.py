@@ -78,7 +78,7 @@ def test_of_mrpc_the_accuracy_is_shown_as_in_the_paper(tmp_path):
 def test_a_task_that_there_is_not_is_told_before_anything_is_run(tmp_path, started):
     with pytest.raises(UserError, match="There is no task 'SST-3' to fine-tune on. Known: glue/cola,"):
         ablation.run(plan_of(tmp_path, "objectives", task="SST-3"))
-    assert not started and ablation_plan.AskedTask.of("SQuAD --train_file=a").script == "run_squad"
+    assert not started and ablation_plan.AskedTask.of("SQuAD --train_file=a").command == "squad"
 
 
 def test_without_matplotlib_the_tables_are_there_and_it_is_said(tmp_path, monkeypatch):
@@ -111,12 +111,12 @@ def started(monkeypatch):
 def test_only_what_is_not_finished_is_run_and_a_failure_names_its_log(tmp_path, monkeypatch, started):
     plan = plan_of(tmp_path, "masking")
     (first, command), *_ = ablation_plan.commands(plan)
-    finish(tmp_path, first, run={"finished": "now", "command": ["run.py", *command[3:]]})
+    finish(tmp_path, first, run={"finished": "now", "command": ["bert-tf", *command[3:]]})
     monkeypatch.setattr(Ended, "codes", {"masking": 1})
     with pytest.raises(UserError, match=r"pretraining.masking_mix_100_0_0 ended with code 1: see .*\.log"):
         ablation.run(plan)
     assert started == ["tasks/bert/sst_2", "pretraining/masking_mix_100_0_0"]
-    assert "run_pretraining" in (tmp_path / "logs" / "pretraining-masking_mix_100_0_0.log").read_text()
+    assert "-m bert_tf pretrain --" in (tmp_path / "logs" / "pretraining-masking_mix_100_0_0.log").read_text()
 
 
 def test_more_tables_and_more_seeds_go_on(tmp_path, started):

@@ -29,7 +29,7 @@ def test_what_is_pre_trained_alike_is_pre_trained_once_and_before_what_needs_it(
 def test_a_task_gets_its_own_flags_those_of_all_and_those_of_the_variant(tmp_path):
     runs = dict(ablation_plan.commands(plan_of(tmp_path, "objectives")))
     name = "tasks/keep_pairs_true_left_to_right_true_next_sentence_weight_0__encoder_bilstm_on_top/sst_2"
-    assert runs[name][1:3] == ["-m", "run_classifier"]
+    assert runs[name][1:3] == ["-m", "bert_tf"] and runs[name][3] == "finetune"
     assert flags(runs[name]) == {
         "num_seeds": "2",
         "do_export": "false",
@@ -43,7 +43,7 @@ def test_a_task_gets_its_own_flags_those_of_all_and_those_of_the_variant(tmp_pat
     }
     squad = dict(ablation_plan.commands(plan_of(tmp_path, "masking", task="squad --train_file=a.json")))
     command = squad["tasks/bert/squad"]
-    assert command[2] == "run_squad" and "task_name" not in flags(command)
+    assert command[3] == "squad" and "task_name" not in flags(command)
 
 
 def test_tasks_of_one_name_have_folders_of_their_own(tmp_path, capsys):

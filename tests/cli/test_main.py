@@ -1,0 +1,58 @@
+"""The command line itself: its version, unknown commands, and commands from outside the package."""
+
+import pytest
+
+import bert_tf
+from bert_tf.cli import main
+
+COUNT = '''"""Counts words.
+
+  bert-tf my_lab.count WORD...
+"""
+
+
+def add_arguments(parser):
+    parser.add_argument("words", nargs="+", help="words to count")
+
+
+def run(arguments):
+    print(len(arguments.words))
+'''
+
+
+@pytest.fixture
+def my_lab(tmp_path, monkeypatch):
+    """A package with a command."""
+    (tmp_path / "my_lab").mkdir()
+    (tmp_path / "my_lab" / "count.py").write_text(COUNT)
+    (tmp_path / "my_lab" / "notes.py").write_text('"""No command."""\n')
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_a_command_from_outside_the_package_is_called_by_its_dotted_name(my_lab, capsys):
+    assert main.main(["my_lab.count", "a", "b"]) == 0
+    assert capsys.readouterr().out == "2\n"
+    with pytest.raises(SystemExit) as ended:
+        main.main(["my_lab.count", "--help"])
+    shown = capsys.readouterr().out
+    assert ended.value.code == 0 and "bert-tf my_lab.count WORD..." in shown and "words to count" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("cuont", "There is no command 'cuont'. Known: ablate, "),
+        ("my_lab.cuont", "There is no command 'my_lab.cuont'. Known: ablate, "),
+        ("my_lab.notes", "my_lab.notes is not a command: it needs add_arguments(parser) and run(arguments), or "),
+    ],
+)
+def test_what_is_no_command_is_refused_in_one_line(name, expected, my_lab, capsys):
+    assert main.main([name]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"bert-tf: {expected}") and shown.count("\n") == 1
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main.main(["--version"])
+    assert (ended.value.code, capsys.readouterr().out) == (0, f"bert-tf {bert_tf.__version__}\n")

@@ -1,0 +1,56 @@
+"""`bert-tf pretrain`, `finetune` and `squad`: the scripts' flags, help, exit codes and run folders."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+import warm
+from script_runs import ROOT
+
+SCRIPTS = {"pretrain": "run_pretraining.py", "finetune": "run_classifier.py", "squad": "run_squad.py"}
+TEXTS = "The fox ran over the hill.\n\nIt saw a fox.\n\nThe hill was steep and the fox was slow.\n\n" * 9
+
+
+def process(*command):
+    return subprocess.run([sys.executable, *command], capture_output=True, text=True, cwd=ROOT, check=False)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_help_lists_the_flags_of_the_script_without_tensorflow(name):
+    command, script = process("-X", "importtime", "-m", "bert_tf", name, "--help"), process(SCRIPTS[name], "--help")
+    flags, expected = (done.stdout.partition("\nflags:\n")[2] for done in (command, script))
+    assert (command.returncode, script.returncode) == (0, 0)
+    assert flags == expected.replace(SCRIPTS[name], "bert-tf") and len(re.findall(r"^  --", flags, re.M)) > 30
+    assert command.stdout.splitlines()[2] == f"  bert-tf {name}"
+    assert not re.search(r"\| +(tensorflow|keras)$", command.stderr, re.M)
+
+
+def test_a_run_records_the_command_as_typed_and_the_same_command_resumes_it(tmp_path):
+    (tmp_path / "texts.txt").write_text(TEXTS)
+    typed = ["pretrain", f"--input_file={tmp_path}/texts.txt", f"--output_dir={tmp_path}/run", "--vocab_size=60"]
+    typed += ["--prepare_only", "--num_workers=1"]
+    for _ in range(2):
+        done = warm.run("-m", "bert_tf", *typed)
+        assert done.returncode == 0, done.stderr
+        assert json.loads((tmp_path / "run" / "run.json").read_text())["command"] == ["bert-tf", *typed]
+    done = warm.run("-m", "bert_tf", *typed[:3], "--vocab_size=61")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert re.match(
+        r"bert-tf: .*run holds a run of another configuration \(vocab_size: 60 there, 61 now\)", done.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["squad", "--doc_strid=3"], "Unknown command line flag 'doc_strid'"),
+        (["finetune", "--max_windows=few"], "--max_windows=few was given; expected a whole number"),
+        (["finetune", "glue"], "'glue' is no flag"),
+    ],
+)
+def test_a_wrong_flag_is_one_line_with_exit_code_2(arguments, expected):
+    done = process("-m", "bert_tf", *arguments)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith(f"bert-tf: {expected}")
