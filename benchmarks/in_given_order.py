@@ -31,15 +31,15 @@ def give(batches):
 
     from bert_tf.data import pipeline
 
-    drawn = pipeline.row_numbers
+    original = pipeline.batch_indices
 
-    def row_numbers(count, size, *, seed=None):
+    def batch_indices(count, size, *, seed=None):
         if seed is None:
-            return drawn(count, size)
+            return original(count, size)
         assert all(len(batch) == size and max(batch) < count for batch in batches)
         return tf.data.Dataset.from_tensor_slices(tf.constant(batches, tf.int64))
 
-    pipeline.row_numbers = row_numbers
+    pipeline.batch_indices = batch_indices
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Example: one row of a labelled table, as the tasks on whole texts see it. Free of TensorFlow."""
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 from bert_tf.data import tables
 from bert_tf.errors import UserError
@@ -8,37 +10,51 @@ from bert_tf.errors import UserError
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Example:
-    """Its texts, and the label as the file writes it (None where the file has none); `place` is for errors."""
+    """Its texts, and the label as the file writes it (None if it has none); `location` is for error messages."""
 
     id: str
-    texts: tuple
-    label: object = None
-    place: str = ""
+    texts: tuple[str, ...]
+    label: Any = None
+    location: str = ""
 
-    def encoded(self):
-        """The texts as UTF-8, list of bytes; UserError where one holds half a surrogate pair, as JSON may."""
+    def encode(self) -> list[bytes]:
+        """The texts as UTF-8; UserError if one holds a lone surrogate, as JSON may."""
         try:
             return [text.encode() for text in self.texts]
         except UnicodeEncodeError:
-            raise UserError(f"In {self.place} a text is not Unicode: it holds half a surrogate pair.") from None
+            raise UserError(f"In {self.location} a text is not Unicode: it holds half a surrogate pair.") from None
 
 
-def read(path, *, texts, label=None, id_column=None, columns=None, broken=None):
-    """The examples of a table, in its order: list of Example.
+def read(
+    path: str,
+    *,
+    texts: Sequence[str],
+    label: str | None = None,
+    id_column: str | None = None,
+    columns: Sequence[str] | None = None,
+    malformed: list[int] | None = None,
+) -> list[Example]:
+    """Reads the examples of a table, in its order.
 
-    texts: the columns with the texts. label: the column with the label, None leaves it unread.
-    id_column: the column with the id; without it, the number of the row, from 0.
-    columns, broken: as `tables.read` takes them.
-    Raises UserError for a missing column, a text that is none, and where `tables.read` does.
+    Args:
+        path: the table.
+        texts: the columns with the texts.
+        label: the column with the label; None: labels are not read.
+        id_column: the column with the id; without it, the id is the number of the row, from 0.
+        columns: the names of the columns of a file without a header, as for `tables.read`.
+        malformed: collects the lines of malformed rows, as for `tables.read`.
+
+    Raises:
+        UserError: a column is missing, a text is not a string, or `tables.read` raises it.
     """
-    examples = []
-    for line, row in tables.read(path, columns, broken=broken):
+    examples: list[Example] = []
+    for line, row in tables.read(path, columns, malformed=malformed):
         if not examples:
-            tables.expect_columns(path, row, [*texts, *filter(None, [label, id_column])])
-        place = f"line {line} of {path}"
-        number = str(len(examples)) if id_column is None else tables.identifier(row, id_column, place)
-        found = tuple(row.get(name) for name in texts)
-        if not all(isinstance(text, str) for text in found):
-            raise UserError(f"In {place} a text is {found!r}; expected strings in {', '.join(texts)}.")
-        examples.append(Example(number, found, row.get(label) if label else None, place))
+            tables.check_columns(path, row, [*texts, *filter(None, [label, id_column])])
+        location = f"line {line} of {path}"
+        example_id = str(len(examples)) if id_column is None else tables.row_id(row, id_column, location)
+        values: tuple[Any, ...] = tuple(row.get(name) for name in texts)
+        if not all(isinstance(text, str) for text in values):
+            raise UserError(f"In {location} a text is {values!r}; expected strings in {', '.join(texts)}.")
+        examples.append(Example(example_id, values, row.get(label) if label else None, location))
     return examples

@@ -46,7 +46,7 @@ class Export:
 
         given, first = {}, 0
         for name, count in self.inputs.items():
-            texts = [example.encoded()[first : first + (count or 1)] for example in examples]
+            texts = [example.encode()[first : first + (count or 1)] for example in examples]
             given[name] = tf.constant(texts if count else [text for (text,) in texts], tf.string)
             first += count or 1
         try:

@@ -14,7 +14,7 @@ from bert_tf.tasks.question_answering import questions
 
 STANDARD_INPUT = "-"
 SQUAD = ".json"
-KINDS = (".txt", *tables.KINDS, SQUAD)
+KINDS = (".txt", *tables.EXTENSIONS, SQUAD)
 
 
 def expect_readable(path):
@@ -49,7 +49,7 @@ def read(path, inputs, *, columns=(), id_column=None, label=None):
         the id; without it, the number of the text, from 0. label: the column of a table with the label.
     Raises UserError for a missing column, an empty file, and what is not UTF-8, with the line.
     """
-    if path != STANDARD_INPUT and _kind(path) in tables.KINDS:
+    if path != STANDARD_INPUT and _kind(path) in tables.EXTENSIONS:
         return _rows(path, inputs, columns, id_column, label)
     if columns or id_column:
         name = "standard input" if path == STANDARD_INPUT else path
@@ -76,14 +76,14 @@ def _rows(path, inputs, columns, id_column, label):
     for number, (line, row) in enumerate(tables.read(path)):
         if not number:
             columns = columns or _named(path, inputs, row)
-            tables.expect_columns(path, row, [*columns, *filter(None, [id_column, label])])
+            tables.check_columns(path, row, [*columns, *filter(None, [id_column, label])])
         found = []
         for name in columns:
             found += row.get(name) if isinstance(row.get(name), list) else [row.get(name)]
         place = f"line {line} of {path}"
         if len(found) != expected or not all(isinstance(text, str) for text in found):
             raise UserError(f"In {place} there is {found!r}; expected {expected} texts in {', '.join(columns)}.")
-        identifier = str(number) if id_column is None else tables.identifier(row, id_column, place)
+        identifier = str(number) if id_column is None else tables.row_id(row, id_column, place)
         yield Example(identifier, tuple(found), row.get(label) if label else None, place)
 
 
@@ -105,12 +105,12 @@ def _named(path, inputs, row):
 def _lines(path, inputs):
     name = "Standard input" if path == STANDARD_INPUT else path
     if len(inputs) > 1:
-        kinds = ", ".join(tables.KINDS)
+        kinds = ", ".join(tables.EXTENSIONS)
         raise UserError(f"{name} has one text a line, the model takes {' and '.join(inputs)}: give a table ({kinds}).")
     number, place = 0, "standard input" if path == STANDARD_INPUT else path
     with _opened(path) as file:
         for number, raw in enumerate(file, 1):
-            text = tables.decoded(raw, number, name).removesuffix("\n").removesuffix("\r")
+            text = tables.decode_line(raw, number, name).removesuffix("\n").removesuffix("\r")
             yield Example(str(number - 1), (text,), None, f"line {number} of {place}")
     if not number:
         raise UserError(f"{name} is empty; expected texts.")

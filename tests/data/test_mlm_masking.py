@@ -5,7 +5,7 @@ import oracle_pretraining_data as oracle
 import pytest
 import tensorflow as tf
 
-from bert_tf.data.mlm_masking import hide, number_to_hide, random_bits, take_in_order
+from bert_tf.data.mlm_masking import mask_tokens, num_to_mask, random_bits, select_greedily
 
 PAD, CLS, SEP, MASK, VOCAB = 0, 1, 2, 3, 200
 SPANS = {"whole_word": False, "max_span_words": 3}
@@ -20,20 +20,20 @@ def inside_a_dataset(function, *arguments):
     return next(iter(tf.data.Dataset.from_tensors(arguments).map(function)))
 
 
-def hidden(run, token_ids, seeds, **options):
+def masked(run, token_ids, seeds, **options):
     options = {"masked_lm_prob": 0.15, "max_predictions_per_seq": 8} | options
-    facts = {"cls_id": CLS, "sep_id": SEP, "pad_id": PAD, "mask_id": MASK, "vocab_size": VOCAB}
+    special = {"cls_id": CLS, "sep_id": SEP, "pad_id": PAD, "mask_id": MASK, "vocab_size": VOCAB}
     token_ids, seeds = tf.constant(token_ids, tf.int32), tf.constant(seeds, tf.int64)
-    result = run(lambda t, s: hide(t, s, is_continuation=CONTINUATION, **facts, **options), token_ids, seeds)
+    result = run(lambda t, s: mask_tokens(t, s, is_continuation=CONTINUATION, **special, **options), token_ids, seeds)
     return {name: value.numpy() for name, value in result.items()}
 
 
-def random_texts(count, slots, shortest=3):
-    """int32 [count, slots]: [CLS] a [SEP] b [SEP] and padding, of random lengths."""
+def random_texts(count, length_limit, shortest=3):
+    """int32 [count, length_limit]: [CLS] a [SEP] b [SEP] and padding, of random lengths."""
     generator = np.random.default_rng(5)
-    texts = np.zeros([count, slots], np.int32)
+    texts = np.zeros([count, length_limit], np.int32)
     for row in texts:
-        length = generator.integers(shortest, slots + 1)
+        length = generator.integers(shortest, length_limit + 1)
         row[:length] = generator.integers(4, VOCAB, length)
         row[0], row[length - 1], row[generator.integers(1, length)] = CLS, SEP, SEP
     return texts
@@ -42,66 +42,66 @@ def random_texts(count, slots, shortest=3):
 @pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
 @pytest.mark.parametrize("together", [{"whole_word": False}, {"whole_word": True}, SPANS], ids=str)
 @pytest.mark.parametrize("prob, limit", [(0.15, 8), (0.5, 40), (0.3, 3)])
-def test_hide_does_what_the_original_does_one_token_at_a_time(run, together, prob, limit):
+def test_masks_are_those_of_the_original_one_token_at_a_time(run, together, prob, limit):
     texts = random_texts(150, 40)
     options = {"masked_lm_prob": prob, "max_predictions_per_seq": limit, **together}
-    result = hidden(run, texts, np.arange(150) * 7 - 300, **options)
+    result = masked(run, texts, np.arange(150) * 7 - 300, **options)
     for row, text in enumerate(texts):
         tokens = [int(token) for token in text if token != PAD]
-        facts = {"special": {CLS, SEP}, "mask_id": MASK, "vocab_size": VOCAB, "is_continuation": CONTINUATION}
-        shown, places, labels = oracle.hide(
-            tokens, (row * 7 - 300) % 2**64, **facts, prob=prob, limit=limit, **{"whole_word": False, **together}
+        settings = {"special": {CLS, SEP}, "mask_id": MASK, "vocab_size": VOCAB, "is_continuation": CONTINUATION}
+        shown, positions, labels = oracle.mask_tokens(
+            tokens, (row * 7 - 300) % 2**64, **settings, prob=prob, limit=limit, **{"whole_word": False, **together}
         )
-        filler = [0] * (limit - len(places))
+        filler = [0] * (limit - len(positions))
         assert result["token_ids"][row].tolist() == shown + [PAD] * (40 - len(tokens))
-        assert result["masked_lm_positions"][row].tolist() == places + filler
+        assert result["masked_lm_positions"][row].tolist() == positions + filler
         assert result["masked_lm_ids"][row].tolist() == labels + filler
-        assert result["masked_lm_weights"][row].tolist() == [1] * len(places) + filler
+        assert result["masked_lm_weights"][row].tolist() == [1] * len(positions) + filler
 
 
-def test_what_is_hidden_does_not_depend_on_batch_order_or_padding():
+def test_masks_do_not_depend_on_batch_order_or_padding():
     texts = random_texts(30, 24)
     seeds = np.arange(30)
-    together = hidden(eagerly, texts, seeds)
-    backwards = hidden(eagerly, texts[::-1], seeds[::-1])
-    wide = hidden(eagerly, np.pad(texts, [[0, 0], [0, 9]]), seeds)
-    alone = hidden(eagerly, texts[11:12], seeds[11:12])
+    together = masked(eagerly, texts, seeds)
+    backwards = masked(eagerly, texts[::-1], seeds[::-1])
+    wide = masked(eagerly, np.pad(texts, [[0, 0], [0, 9]]), seeds)
+    alone = masked(eagerly, texts[11:12], seeds[11:12])
     for name in together:
         assert (backwards[name][::-1] == together[name]).all()
         assert (wide[name][:, : together[name].shape[1]] == together[name]).all()
         assert (alone[name][0] == together[name][11]).all()
 
 
-def test_another_seed_hides_other_tokens():
+def test_another_seed_masks_other_tokens():
     texts = np.repeat(random_texts(1, 64, shortest=64), 50, axis=0)
-    positions = hidden(eagerly, texts, np.arange(50))["masked_lm_positions"]
+    positions = masked(eagerly, texts, np.arange(50))["masked_lm_positions"]
     assert len({tuple(row) for row in positions.tolist()}) == 50
 
 
-def test_a_row_of_padding_stays_as_it_is():
-    result = hidden(eagerly, [[PAD] * 6], [1])
+def test_a_row_of_padding_is_not_changed():
+    result = masked(eagerly, [[PAD] * 6], [1])
     assert result["token_ids"].tolist() == [[PAD] * 6]
     assert result["masked_lm_weights"].sum() == 0
 
 
-def test_a_text_without_candidates_hides_nothing():
-    assert hidden(eagerly, [[CLS, SEP, SEP, PAD]], [1])["masked_lm_weights"].sum() == 0
+def test_a_text_without_candidates_has_no_masks():
+    assert masked(eagerly, [[CLS, SEP, SEP, PAD]], [1])["masked_lm_weights"].sum() == 0
 
 
-def test_a_word_longer_than_what_is_wanted_is_passed_over():
-    word = [CLS, 5, 4, 4, 4, 4, SEP, PAD]  # one word of five pieces, one token wanted
-    assert hidden(eagerly, [word], [1], whole_word=True)["masked_lm_weights"].sum() == 0
-    assert hidden(eagerly, [word], [1], whole_word=False)["masked_lm_weights"].sum() == 1
+def test_a_word_longer_than_the_target_is_skipped():
+    word = [CLS, 5, 4, 4, 4, 4, SEP, PAD]  # one word of five tokens, a target of one
+    assert masked(eagerly, [word], [1], whole_word=True)["masked_lm_weights"].sum() == 0
+    assert masked(eagerly, [word], [1], whole_word=False)["masked_lm_weights"].sum() == 1
 
 
 def test_a_continuation_after_the_separator_joins_the_word_before_it():
     text = [[CLS, 5, SEP, 4, SEP]]
-    result = hidden(eagerly, text, [1], whole_word=True, masked_lm_prob=0.4)
+    result = masked(eagerly, text, [1], whole_word=True, masked_lm_prob=0.4)
     assert result["masked_lm_positions"][0].tolist() == [1, 3, 0, 0, 0, 0, 0, 0]
 
 
-def test_room_for_more_predictions_than_slots_is_filled_with_zeros():
-    result = hidden(eagerly, [[CLS, 5, 6, SEP]], [1], max_predictions_per_seq=9)
+def test_room_for_more_predictions_than_positions_is_filled_with_zeros():
+    result = masked(eagerly, [[CLS, 5, 6, SEP]], [1], max_predictions_per_seq=9)
     assert result["masked_lm_positions"].shape == (1, 9)
     assert result["masked_lm_weights"].sum() == 1
 
@@ -110,13 +110,13 @@ def test_room_for_more_predictions_than_slots_is_filled_with_zeros():
     "length, prob, expected",
     [(3, 0.15, 1), (10, 0.15, 2), (30, 0.15, 4), (50, 0.05, 2), (128, 0.15, 19), (500, 0.15, 20)],
 )
-def test_the_number_to_hide_rounds_halves_to_even(length, prob, expected):
-    assert number_to_hide(tf.constant([length]), prob, 20).numpy().tolist() == [expected]
+def test_the_number_to_mask_rounds_halves_to_even(length, prob, expected):
+    assert num_to_mask(tf.constant([length]), prob, 20).numpy().tolist() == [expected]
     assert min(20, max(1, round(length * prob))) == expected
 
 
 @pytest.mark.parametrize(
-    "sizes, wanted, expected",
+    "sizes, target, expected",
     [
         ([1, 1, 1, 0], 2, [1, 1, 0, 0]),
         ([3, 1, 1, 0], 2, [0, 1, 1, 0]),
@@ -125,28 +125,28 @@ def test_the_number_to_hide_rounds_halves_to_even(length, prob, expected):
         ([5, 5], 4, [0, 0]),
     ],
 )
-def test_groups_that_would_go_over_are_passed_over(sizes, wanted, expected):
-    taken = take_in_order(tf.constant([sizes]), tf.constant([wanted]))
-    assert taken.numpy().tolist() == [[bool(value) for value in expected]]
+def test_groups_that_exceed_the_target_are_skipped(sizes, target, expected):
+    selected = select_greedily(tf.constant([sizes]), tf.constant([target]))
+    assert selected.numpy().tolist() == [[bool(value) for value in expected]]
 
 
 def test_rates_on_a_hundred_thousand_tokens_are_15_percent_and_80_10_10():
     texts = random_texts(1000, 102, shortest=102)
-    result = hidden(eagerly, texts, np.arange(1000) + 99, max_predictions_per_seq=40)
+    result = masked(eagerly, texts, np.arange(1000) + 99, max_predictions_per_seq=40)
     labels = result["masked_lm_ids"]
     shown = np.take_along_axis(result["token_ids"], result["masked_lm_positions"], 1)
-    real = result["masked_lm_weights"] > 0
-    assert real.sum() == 15000  # round(102 * 0.15) of each text
-    assert abs((shown == MASK)[real].mean() - 0.8) < 0.01
-    assert abs((shown == labels)[real].mean() - 0.1) < 0.008
-    random_ids = shown[real & (shown != MASK) & (shown != labels)]
+    is_used = result["masked_lm_weights"] > 0
+    assert is_used.sum() == 15000  # round(102 * 0.15) of each text
+    assert abs((shown == MASK)[is_used].mean() - 0.8) < 0.01
+    assert abs((shown == labels)[is_used].mean() - 0.1) < 0.008
+    random_ids = shown[is_used & (shown != MASK) & (shown != labels)]
     assert len(np.unique(random_ids)) > 190  # the whole vocabulary, specials included
     assert set(range(3)) <= set(random_ids.tolist())
-    places = np.bincount(result["masked_lm_positions"][real], minlength=102)[1:101]
-    assert places.min() > 90 and places.max() < 215  # 150 expected, six deviations are 72
+    counts = np.bincount(result["masked_lm_positions"][is_used], minlength=102)[1:101]
+    assert counts.min() > 90 and counts.max() < 215  # 150 expected, six deviations are 72
 
 
-def test_random_bits_are_those_of_the_plain_python_hash():
+def test_random_bits_equal_the_plain_python_hash():
     bits = random_bits(tf.constant([[0], [-5], [2**62]], tf.int64), 2, tf.constant([[0, 77]])).numpy()
     assert bits.tolist() == [[oracle.random_bits(s % 2**64, 2, c) for c in (0, 77)] for s in (0, -5, 2**62)]
 
@@ -164,9 +164,9 @@ def test_random_bits_of_neighbouring_seeds_and_counters_are_uniform_and_unrelate
 
 
 @pytest.mark.parametrize(("max_span_words", "shortest", "longest"), [(1, 1.0, 1.1), (4, 2.2, 3.2), (10, 3.2, 5.0)])
-def test_spans_hide_neighbours_together(max_span_words, shortest, longest):
-    text = [CLS, *[5] * 400, SEP]  # words of one piece
+def test_spans_mask_neighbours_together(max_span_words, shortest, longest):
+    text = [CLS, *[5] * 400, SEP]  # words of one token
     limits = {"masked_lm_prob": 0.05, "max_predictions_per_seq": 20, "max_span_words": max_span_words}
-    places = hidden(eagerly, [text] * 300, np.arange(300), **limits)["masked_lm_positions"]
-    runs = (np.diff(places) > 1).sum() + len(places)
-    assert shortest < places.size / runs < longest
+    positions = masked(eagerly, [text] * 300, np.arange(300), **limits)["masked_lm_positions"]
+    runs = (np.diff(positions) > 1).sum() + len(positions)
+    assert shortest < positions.size / runs < longest

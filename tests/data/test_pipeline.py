@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.data.mlm_masking import hide
-from bert_tf.data.pipeline import batched, parse_pairs, read_records, record_seeds, row_numbers, shuffled, with_seeds
+from bert_tf.data.mlm_masking import mask_tokens
+from bert_tf.data.pipeline import (
+    batch_dataset,
+    batch_indices,
+    parse_pretraining_records,
+    read_records,
+    record_seeds,
+    shuffle,
+    with_seeds,
+)
 from bert_tf.data.pretraining.shards import record
 
 
@@ -22,7 +30,7 @@ def files(request, tmp_path):
 
 def ids(dataset, count=None):
     serialized = dataset if count is None else dataset.take(count)
-    return [int(parse_pairs(tf.reshape(one, [1]), 8)["record_ids"][0]) for one in serialized]
+    return [int(parse_pretraining_records(tf.reshape(one, [1]), 8)["record_ids"][0]) for one in serialized]
 
 
 def eagerly(function, value):
@@ -35,32 +43,32 @@ def inside_a_dataset(function, value):
 
 def training_batches(files, *, seed=3, static=False):
     """What a pre-training task does with these functions."""
-    facts = {"cls_id": 1, "sep_id": 2, "pad_id": 0, "mask_id": 3, "vocab_size": 100}
-    records = shuffled(read_records(files, seed=seed, forever=True), seed=seed, buffer=7)
+    special = {"cls_id": 1, "sep_id": 2, "pad_id": 0, "mask_id": 3, "vocab_size": 100}
+    records = shuffle(read_records(files, seed=seed, forever=True), seed=seed, buffer=7)
 
     def features(serialized, seeds):
-        batch = parse_pairs(serialized, 8)
+        batch = parse_pretraining_records(serialized, 8)
         seeds = record_seeds(batch["record_ids"], seed=seed) if static else seeds
-        return batch | hide(batch["token_ids"], seeds, max_predictions_per_seq=2, **facts)
+        return batch | mask_tokens(batch["token_ids"], seeds, max_predictions_per_seq=2, **special)
 
-    return batched(with_seeds(records, seed=seed), 6).map(features, num_parallel_calls=2).prefetch(2)
+    return batch_dataset(with_seeds(records, seed=seed), 6).map(features, num_parallel_calls=2).prefetch(2)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_where_a_row_comes_in_an_epoch_does_not_depend_on_its_place_in_the_file(seed):
+def test_the_position_of_a_row_in_an_epoch_does_not_depend_on_its_position_in_the_file(seed):
     count, epochs = 1024, 8
-    batches = row_numbers(count, 256, seed=seed).take(epochs * count // 256)
+    batches = batch_indices(count, 256, seed=seed).take(epochs * count // 256)
     order = np.concatenate([batch.numpy() for batch in batches]).reshape(epochs, count)
     np.testing.assert_array_equal(np.sort(order), np.tile(np.arange(count), (epochs, 1)))
-    for places in order:
-        file_order, neighbours = np.corrcoef(np.arange(count), places)[0, 1], np.corrcoef(places[1:], places[:-1])[0, 1]
+    for epoch in order:
+        file_order, neighbours = np.corrcoef(np.arange(count), epoch)[0, 1], np.corrcoef(epoch[1:], epoch[:-1])[0, 1]
         assert max(abs(file_order), abs(neighbours)) < 4 / np.sqrt(count)  # four standard deviations of chance
 
 
 @pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
 def test_pairs_are_parsed_into_padded_rows_with_segments(run):
     serialized = tf.constant([record([1, 5, 2, 6, 7, 2], 3, 1, 77), record([1, 5, 2], 3, 0, 78), b""])
-    batch = run(lambda records: parse_pairs(records, 8), serialized)
+    batch = run(lambda records: parse_pretraining_records(records, 8), serialized)
     assert batch["token_ids"].numpy().tolist() == [[1, 5, 2, 6, 7, 2, 0, 0], [1, 5, 2, 0, 0, 0, 0, 0], [0] * 8]
     assert batch["segment_ids"].numpy().tolist() == [[0, 0, 0, 1, 1, 1, 0, 0], [0] * 8, [0] * 8]
     assert batch["lengths"].numpy().tolist() == [6, 3, 0]
@@ -74,21 +82,21 @@ def test_records_are_read_in_order_without_a_seed(files):
 
 
 def test_each_epoch_has_all_records_in_another_order(files):
-    def made():
-        return shuffled(read_records(files, seed=1), seed=1, buffer=20).repeat(3)
+    def dataset():
+        return shuffle(read_records(files, seed=1), seed=1, buffer=20).repeat(3)
 
-    found = ids(made())
-    epochs = [found[:20], found[20:40], found[40:]]
+    order = ids(dataset())
+    epochs = [order[:20], order[20:40], order[40:]]
     assert all(sorted(epoch) == list(range(20)) for epoch in epochs)
     assert epochs[0] != epochs[1] != epochs[2]
-    assert ids(made()) == found
+    assert ids(dataset()) == order
 
 
 def test_forever_goes_on_after_the_last_record(files):
     assert len(ids(read_records(files, seed=1, forever=True), 45)) == 45
 
 
-def test_seeds_differ_by_place_and_by_the_seed_they_come_from():
+def test_seeds_differ_by_position_and_by_the_seed_they_come_from():
     def seeds(seed):
         return [int(value) for _, value in with_seeds(tf.data.Dataset.range(50), seed=seed)]
 
@@ -97,7 +105,7 @@ def test_seeds_differ_by_place_and_by_the_seed_they_come_from():
 
 def test_batches_for_evaluation_are_filled_with_zero_rows():
     values = {"a": tf.range(1, 6), "b": tf.ones([5, 2]), "c": tf.constant(list("vwxyz")), "d": tf.constant([True] * 5)}
-    first, second = batched(tf.data.Dataset.from_tensor_slices(values), 3, pad_rows=True)
+    first, second = batch_dataset(tf.data.Dataset.from_tensor_slices(values), 3, pad_rows=True)
     assert first["a"].numpy().tolist() == [1, 2, 3]
     assert second["a"].numpy().tolist() == [4, 5, 0]
     assert second["b"].numpy().tolist() == [[1, 1], [1, 1], [0, 0]]
@@ -107,18 +115,20 @@ def test_batches_for_evaluation_are_filled_with_zero_rows():
 
 def test_batches_of_pairs_of_tensors_are_filled_too():
     dataset = tf.data.Dataset.from_tensor_slices((tf.range(3), tf.range(3, dtype=tf.int64)))
-    *_, (first, second) = batched(dataset, 2, pad_rows=True)
+    *_, (first, second) = batch_dataset(dataset, 2, pad_rows=True)
     assert first.numpy().tolist() == [2, 0] and second.numpy().tolist() == [2, 0]
 
 
 def test_batches_for_training_drop_the_rest():
-    found = list(batched(tf.data.Dataset.range(5), 2))
+    found = list(batch_dataset(tf.data.Dataset.range(5), 2))
     assert [batch.numpy().tolist() for batch in found] == [[0, 1], [2, 3]]
 
 
 @pytest.mark.parametrize("pad_rows", [False, True])
 def test_every_batch_has_a_static_shape(files, pad_rows):
-    dataset = batched(read_records(files), 6, pad_rows=pad_rows).map(lambda records: parse_pairs(records, 8))
+    dataset = batch_dataset(read_records(files), 6, pad_rows=pad_rows).map(
+        lambda records: parse_pretraining_records(records, 8)
+    )
     assert dataset.element_spec["token_ids"].shape == [6, 8]
     assert dataset.element_spec["next_sentence_weights"].shape == [6]
     rows = sum(float(tf.reduce_sum(batch["next_sentence_weights"])) for batch in dataset)

@@ -52,9 +52,9 @@ def test_a_file_without_header_is_read_by_the_columns_given(written):
 
 
 def test_rows_with_another_number_of_fields_are_passed_over_only_when_asked(written):
-    path, broken = written("a.tsv", "x\ty\n1\n2\t3\n4\t5\t6\n"), []
-    assert list(tables.read(path, broken=broken)) == [(3, {"x": "2", "y": "3"})]
-    assert broken == [2, 4]
+    path, malformed = written("a.tsv", "x\ty\n1\n2\t3\n4\t5\t6\n"), []
+    assert list(tables.read(path, malformed=malformed)) == [(3, {"x": "2", "y": "3"})]
+    assert malformed == [2, 4]
 
 
 @pytest.mark.parametrize(
@@ -89,19 +89,19 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 
 def test_a_table_is_found_whatever_its_kind_unless_there_are_two(written, tmp_path):
-    assert tables.find(str(tmp_path), "train") is None
+    assert tables.find_table(str(tmp_path), "train") is None
     path = written("train.jsonl", "{}")
-    assert tables.find(str(tmp_path), "train") == path
+    assert tables.find_table(str(tmp_path), "train") == path
     written("train.csv", "x")
     with pytest.raises(UserError, match="several files for 'train'"):
-        tables.find(str(tmp_path), "train")
+        tables.find_table(str(tmp_path), "train")
 
 
 def test_examples_have_their_texts_label_id_and_place(written):
     path = written("a.tsv", "n\tone\ttwo\ty\n7\ta\tb\tyes\n8\tc\td\tno\n")
     found = examples.read(path, texts=("one", "two"), label="y", id_column="n")
     assert [(e.id, e.texts, e.label) for e in found] == [("7", ("a", "b"), "yes"), ("8", ("c", "d"), "no")]
-    assert found[1].place == f"line 3 of {path}"
+    assert found[1].location == f"line 3 of {path}"
     assert [(e.id, e.label) for e in examples.read(path, texts=("two",))] == [("0", None), ("1", None)]
 
 

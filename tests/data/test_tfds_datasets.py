@@ -62,7 +62,7 @@ def test_test_sets_have_no_labels(prepared):
     assert [label for _, _, label in read(prepared, "mnli", "test_matched")] == [None, None, None]
     assert read(prepared, "cola", "test") == [("0", ('a "',), None), ("1", ("b",), None)]
     row = tfds_datasets.read("glue/cola", "test", data_dir=str(prepared), texts=["sentence"], label="label")[0]
-    assert row.label is None and row.place.startswith("example ")
+    assert row.label is None and row.location.startswith("example ")
 
 
 def test_every_task_of_glue_has_its_name_and_features_there():
@@ -110,7 +110,7 @@ def test_a_download_that_fails_is_one_sentence(prepared, monkeypatch):
 
 
 def test_a_package_or_part_that_is_missing_is_named(prepared, monkeypatch):
-    with pytest.raises(UserError, match="has no part 'validation_mismatched'; its parts: .*train"):
+    with pytest.raises(UserError, match="has no split 'validation_mismatched'; its splits: .*train"):
         read(prepared, "mnli", "dev_mismatched")
     with pytest.raises(UserError, match="has no premise; there are .*sentence"):
         tfds_datasets.read("glue/cola", "train", data_dir=str(prepared), texts=["premise"], label=None)
@@ -134,5 +134,5 @@ def test_the_newest_version_is_taken(tmp_path):
         (tmp_path / "glue" / "rte" / version).mkdir(parents=True)
         if version != "11.0.0":  # begun, not finished
             (tmp_path / "glue" / "rte" / version / "dataset_info.json").write_text("{}")
-    assert tfds_datasets._prepared("glue/rte", str(tmp_path)) == str(tmp_path / "glue" / "rte" / "10.0.0")
-    assert tfds_datasets._prepared("glue/cola", str(tmp_path)) is None
+    assert tfds_datasets._find_prepared("glue/rte", str(tmp_path)) == str(tmp_path / "glue" / "rte" / "10.0.0")
+    assert tfds_datasets._find_prepared("glue/cola", str(tmp_path)) is None

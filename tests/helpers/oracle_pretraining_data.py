@@ -90,7 +90,9 @@ def spans(words, seed, most, special):
     return found
 
 
-def hide(tokens, seed, *, special, mask_id, vocab_size, is_continuation, prob, limit, whole_word, max_span_words=1):
+def mask_tokens(
+    tokens, seed, *, special, mask_id, vocab_size, is_continuation, prob, limit, whole_word, max_span_words=1
+):
     """One text without padding -> (tokens shown, positions, labels)."""
     groups = []
     for place, token in enumerate(tokens):

@@ -56,7 +56,7 @@ def test_every_fifth_passage_of_a_chapter_is_held_out_and_new_topics_are_left_ou
     assert [len(read(split, topics)) for split in ("train", "dev")] == [6, 1]
     (held_out,) = read("dev", topics)
     assert (held_out.id, held_out.label) == ("expressions 5", "expressions")
-    assert held_out.place == "passage expressions 5 of Python's manual"
+    assert held_out.location == "passage expressions 5 of Python's manual"
 
 
 def test_the_task_has_chapters_as_classes_and_nothing_to_predict():

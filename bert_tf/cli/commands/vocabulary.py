@@ -37,7 +37,7 @@ def run(arguments):
     if os.path.exists(output) and not arguments.overwrite:
         raise UserError(f"There is something at {output} already: give another name, or --overwrite.")
     if arguments.extend:
-        words = [line.strip() for line in tables.text_lines(arguments.input_file) if line.strip()]
+        words = [line.strip() for line in tables.read_lines(arguments.input_file) if line.strip()]
         pieces = vocabulary.extend(vocabulary.read(arguments.extend), words, lower_case=lower_case)
     else:
         pieces = learned(arguments, lower_case)

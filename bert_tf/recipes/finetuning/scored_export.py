@@ -53,8 +53,8 @@ def about(folder):
 
 def expect_readable(path, kind):
     """Raises UserError, before TensorFlow is loaded, for a file that is not there or of another kind."""
-    if kind in TEXTS and os.path.splitext(path)[1].lower() not in tables.KINDS:
-        raise UserError(f"{path} is no table with labels; expected a name that ends in {', '.join(tables.KINDS)}.")
+    if kind in TEXTS and os.path.splitext(path)[1].lower() not in tables.EXTENSIONS:
+        raise UserError(f"{path} is no table with labels; expected a name that ends in {', '.join(tables.EXTENSIONS)}.")
     if not os.path.isfile(path):
         what = {QUESTIONS: "questions in SQuAD's layout", TAGS: "words and tags in columns"}.get(kind, "a table")
         raise UserError(f"There is no file {path}: give {what}.")
@@ -96,10 +96,10 @@ def _expected(examples, export, goal):
     expected = sum(count or 1 for count in export.inputs.values())
     for example in examples:
         if len(example.texts) != expected:
-            given = f"In {example.place} there are {len(example.texts)} texts"
+            given = f"In {example.location} there are {len(example.texts)} texts"
             raise UserError(f"{given}; the export {export.folder} takes {expected}.")
         if example.label in goal.missing:
-            raise UserError(f"There is no label in {example.place}: give a file with a label in every row.")
+            raise UserError(f"There is no label in {example.location}: give a file with a label in every row.")
         yield example
 
 

@@ -176,17 +176,19 @@ def read(data_dir, layout, split):
 def read_file(path, layout, split):
     """The examples of a file that is made like that of a split; files of test splits have no labels."""
     is_test = split in layout.submissions
-    broken = [] if layout.tolerant and not is_test else None
+    malformed = [] if layout.tolerant and not is_test else None
     found = examples.read(
         path,
         texts=layout.texts,
         label=None if is_test else layout.label,
         id_column="id" if layout.folder == "QQP" else None if _has_no_index(layout, is_test) else "index",
         columns=None if is_test or not layout.headerless else layout.headerless,
-        broken=broken,
+        malformed=malformed,
     )
-    if broken:
-        log.warning("Passed over %d rows of %s with too few or too many fields, lines %s.", len(broken), path, broken)
+    if malformed:
+        log.warning(
+            "Passed over %d rows of %s with too few or too many fields, lines %s.", len(malformed), path, malformed
+        )
     return found
 
 
@@ -202,7 +204,6 @@ def read_tfds(tfds_dir, layout, split):
         texts=layout.features,
         label=None if split in layout.submissions else "label",
         names=() if numbers or not layout.labels else layout.labels,
-        number="idx",
     )
     return sorted(found, key=lambda example: int(example.id))
 

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.data import pipeline
-from bert_tf.data.mlm_masking import hide
+from bert_tf.data.mlm_masking import mask_tokens
 from bert_tf.model import heads
 from bert_tf.tasks.function_task import FunctionTask
 from bert_tf.tasks.pretraining.mask_filling import MASK, places_guessed, serve
@@ -87,13 +87,13 @@ def batches(files, size, *, hides, fixed, slots, seed, training):
     original's files were; so it is for evaluation.
     """
     if training:
-        dataset = pipeline.shuffled(pipeline.read_records(files, seed=seed), seed=seed + 1).repeat()
+        dataset = pipeline.shuffle(pipeline.read_records(files, seed=seed), seed=seed + 1).repeat()
     else:
         dataset = pipeline.read_records(files)
-    dataset = pipeline.batched(pipeline.with_seeds(dataset, seed=seed + 2), size, pad_rows=not training)
+    dataset = pipeline.batch_dataset(pipeline.with_seeds(dataset, seed=seed + 2), size, pad_rows=not training)
 
     def masked(records, seeds):
-        pairs = pipeline.parse_pairs(records, slots)
+        pairs = pipeline.parse_pretraining_records(records, slots)
         own = pipeline.record_seeds(pairs.pop("record_ids"), seed=seed)
         return {**pairs, **hides(pairs, own if fixed or not training else seeds)}
 
@@ -101,7 +101,7 @@ def batches(files, size, *, hides, fixed, slots, seed, training):
 
 
 def _hidden(pairs, seeds, *, tokenizer, masking):
-    return hide(
+    return mask_tokens(
         pairs["token_ids"],
         seeds,
         cls_id=tokenizer.cls_id,
@@ -114,12 +114,12 @@ def _hidden(pairs, seeds, *, tokenizer, masking):
         max_predictions_per_seq=masking.max_predictions_per_seq,
         whole_word=masking.do_whole_word_mask,
         max_span_words=masking.max_span_words,
-        shares=masking.shares,
+        replacement_probs=masking.shares,
     )
 
 
 def _next_pieces(pairs, seeds):
-    """Every piece but the first is to be guessed, at the place before it; in the form of `masking.hide`."""
+    """Every piece but the first is to be guessed, at the place before it; in the form of `mlm_masking.mask_tokens`."""
     token_ids, lengths = pairs["token_ids"], pairs["lengths"]
     places = tf.broadcast_to(tf.range(token_ids.shape[1] - 1), [token_ids.shape[0], token_ids.shape[1] - 1])
     return {

@@ -45,7 +45,7 @@ def _with_choices(first, start, *endings):
 
 
 def _path(data_dir, split):
-    path = next(filter(None, (tables.find(data_dir, name) for name in NAMES[split])), None) if data_dir else None
+    path = next(filter(None, (tables.find_table(data_dir, name) for name in NAMES[split])), None) if data_dir else None
     if path is None:
         raise UserError(f"There is no {NAMES[split][0]}.csv in data_dir={data_dir}; expected SWAG's files there.")
     return path

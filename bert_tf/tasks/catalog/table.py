@@ -72,7 +72,7 @@ def _held_out(path, read, fraction):
     def shared_out():
         parts = {"train": [], "dev": []}
         for example in read():
-            drawn = zlib.crc32(b"\n".join(example.encoded())) / 2**32
+            drawn = zlib.crc32(b"\n".join(example.encode())) / 2**32
             parts["dev" if drawn < fraction else "train"].append(example)
         counts = {split: len(rows) for split, rows in parts.items()}
         if not all(counts.values()):
@@ -87,7 +87,7 @@ def _held_out(path, read, fraction):
 
 
 def _find(options, split):
-    return getattr(options, FLAGS[split]) or (tables.find(options.data_dir, split) if options.data_dir else None)
+    return getattr(options, FLAGS[split]) or (tables.find_table(options.data_dir, split) if options.data_dir else None)
 
 
 def _path(options, split):

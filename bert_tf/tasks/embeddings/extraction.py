@@ -60,7 +60,7 @@ class Extractor:
 
     def answer(self, examples):
         """{"found": a TextVectors each} of Examples; a single text may be "first ||| second"."""
-        given = [example.encoded() for example in examples]
+        given = [example.encode() for example in examples]
         first = tf.constant([texts[0] for texts in given], tf.string)
         if len(given[0]) == 2:
             second, is_pair = tf.constant([texts[1] for texts in given], tf.string), tf.fill([len(given)], True)

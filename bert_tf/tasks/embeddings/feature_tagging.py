@@ -137,7 +137,7 @@ def batches(split, vectors, size, *, seed=None):
         }
         return {name: tf.ensure_shape(x, [size, *x.shape[1:]]) for name, x in batch.items()}
 
-    dataset = pipeline.row_numbers(count, size, seed=seed)
+    dataset = pipeline.batch_indices(count, size, seed=seed)
     return dataset.map(pipeline.no_autograph(made), num_parallel_calls=2, deterministic=True).prefetch(1)
 
 

@@ -185,7 +185,7 @@ def batches(split, size, *, inputs, seed=None):
             "row_numbers": tf.cast(numbers, tf.int32),
         }
 
-    return pipeline.batches_of_rows(count, size, made, seed=seed)
+    return pipeline.indexed_batches(count, size, made, seed=seed)
 
 
 def measures_of(outputs, batch, *, goal):

@@ -42,7 +42,7 @@ class Classes:
         label = as_text(example.label)
         if label not in self.labels:
             raise UserError(
-                f"In {example.place} the label is {label!r}; expected one of {_shortened(self.labels)}, "
+                f"In {example.location} the label is {label!r}; expected one of {_shortened(self.labels)}, "
                 "which are the labels of the training data."
             )
         return self.labels.index(label)
@@ -114,8 +114,8 @@ class Labels(Classes):
             for label in parted(example.label, self.separator):
                 if label not in self.labels:
                     raise UserError(
-                        f"In {example.place} there is the label {label!r}; expected some of {_shortened(self.labels)}, "
-                        "which are the labels of the training data."
+                        f"In {example.location} there is the label {label!r}; expected some of "
+                        f"{_shortened(self.labels)}, which are the labels of the training data."
                     )
                 table[row, self.labels.index(label)] = 1
         return table
@@ -171,7 +171,7 @@ class Number:
         except (TypeError, ValueError):
             number = math.nan
         if not math.isfinite(number):
-            raise UserError(f"In {example.place} the label is {example.label!r}; expected a number.")
+            raise UserError(f"In {example.location} the label is {example.label!r}; expected a number.")
         return number
 
     def unknown(self, count):

@@ -23,7 +23,9 @@ class Split:
     def __init__(self, examples, goal, *, balanced=False):
         missing = [example for example in examples if example.label in goal.missing]
         if missing and len(missing) < len(examples):
-            raise UserError(f"There is no label in {missing[0].place}, but in other rows: give every row one, or none.")
+            raise UserError(
+                f"There is no label in {missing[0].location}, but in other rows: give every row one, or none."
+            )
         self.examples, self.count, self.is_known = examples, len(examples), not missing
         self.texts = np.array([example.texts for example in examples], object)
         self.truth = goal.truth(examples) if self.is_known else goal.unknown(len(examples))
@@ -70,7 +72,7 @@ def _counts(truth, goal):
 def _about_texts(split):
     empty = [row for row, texts in enumerate(split.texts) if not all(text.strip() for text in texts)]
     if empty:
-        place = split.examples[empty[0]].place
+        place = split.examples[empty[0]].location
         yield f"{len(empty):,} of {len(split.texts):,} have an empty text, the first in {place}: kept as they are."
 
 

@@ -60,7 +60,7 @@ class Tagged:
 
     def __init__(self, path, layout):
         self.path = path
-        rows = [(number, line) for number, line in enumerate(tables.text_lines(path), 1)]
+        rows = [(number, line) for number, line in enumerate(tables.read_lines(path), 1)]
         self._lines, self.sentences = rows, []
         self.has_documents = any(line.startswith(DOCUMENT) for _, line in rows)
         expected, separator, document = None, None, 0

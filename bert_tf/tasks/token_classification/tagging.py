@@ -97,7 +97,7 @@ def batches(split, size, *, tokenizer, windows, seed=None):
             "row_numbers": tf.cast(tf.where(is_row, places + 1, 0), tf.int32),
         }
 
-    return pipeline.batches_of_rows(count, size, made, seed=seed)
+    return pipeline.indexed_batches(count, size, made, seed=seed)
 
 
 def _asked(batch):
