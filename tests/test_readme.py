@@ -1,4 +1,4 @@
-"""The commands of README.md and of the pages after it, in their order; training cut short, the rest as it stands."""
+"""Runs the commands of README.md and its pages in order, with shortened training; checks flags, links and paths."""
 
 import re
 import shlex
@@ -11,8 +11,9 @@ import warm
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-NAMES = "classification questions pretraining checkpoints tagging vectors ablations troubles".split()
+NAMES = ["classification", "questions", "pretraining", "checkpoints", "tagging", "vectors", "ablations", "troubles"]
 PAGES = {"README": README, **{name: (ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in NAMES}}
+DOCUMENTS = [ROOT / "README.md", ROOT / "benchmarks/README.md", *sorted((ROOT / "docs").glob("*.md"))]
 DEFAULTS = {
     "run_pretraining.py": "runs/pretraining",
     "run_classifier.py": "runs/classifier",
@@ -22,11 +23,13 @@ SHORTER = ["--num_train_steps=4", "--model_size=tiny", "--max_seq_length=32", "-
 SHORTER += ["--max_predictions_per_seq=4", "--dupe_factor=1", "--num_warmup_steps=1", "--num_workers=1"]
 SHORTER_CLASSIFIER = ["--num_train_epochs=0.1", "--max_seq_length=32"]
 SHORTER_SQUAD = ["--num_train_epochs=0.04", "--max_seq_length=32", "--doc_stride=16", "--max_query_length=8"]
+ORIGINAL = {"extract_features.py"}  # files of google-research/bert
+EXAMPLES = {"my_lab/sarcasm.py", "bert_tf/checkpoints/formats/npz.py"}  # of the pages on adding one
 TEXT = "The fox ran over the hill.\nIt saw a hound and turned.\nThe hound did not see it.\n\n"
 
 
 def blocks(language, *pages):
-    """What stands between ```language and ``` on pages, all of them if none is named."""
+    """The code blocks of a language on the named pages, by default on all of PAGES."""
     return [
         block for page in pages or PAGES for block in re.findall(rf"```{language}\n(.*?)```", PAGES[page], re.DOTALL)
     ]
@@ -42,15 +45,15 @@ def run(command, folder):
     return warm.run(*command, cwd=folder, env={"PYTHONPATH": str(ROOT)})
 
 
-def test_the_readme_names_the_pythons_that_it_installs_on():
+def test_the_readme_names_the_supported_python_versions():
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    (least, above) = re.search(r'requires-python = ">=3\.(\d+),<3\.(\d+)"', project).groups()
-    assert f"Python 3.{least} to 3.{int(above) - 1} on Linux" in README
+    first, end = re.search(r'requires-python = ">=3\.(\d+),<3\.(\d+)"', project).groups()
+    assert f"Python 3.{first} to 3.{int(end) - 1} on Linux" in README
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with texts and a table, in which the commands are run."""
+    """The working directory of the commands, with texts and a table."""
     folder = tmp_path_factory.mktemp("readme")
     for name in ("my_texts", "my_table"):
         (folder / name).mkdir()
@@ -62,7 +65,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-# What each command must print; those that are not here are not run.
+# What each command must print; commands that are not listed here are not run.
 PRINTS = {
     "python run_pretraining.py": "The export fills masks",
     "python run_classifier.py": "answers as the model does",
@@ -75,7 +78,7 @@ PRINTS = {
 NOT_RUN = ["pip install -e .", 'pip install -e ".[dev]" && pytest']
 
 
-def test_the_commands_of_the_shell_run_in_their_order(folder):
+def test_the_shell_commands_run_in_order(folder):
     lines = [line for block in blocks("bash") for line in block.splitlines()]
     assert sorted(line for line in lines if not line.startswith(tuple(PRINTS))) == sorted(NOT_RUN)
     assert len(lines) == 12
@@ -93,25 +96,25 @@ def test_the_commands_of_the_shell_run_in_their_order(folder):
         result = run(command, folder)
         assert result.returncode == 0, f"{line}: {result.stderr}"
         assert "Traceback" not in result.stderr and PRINTS[kind] in result.stdout, line
-    for made in ("runs/pretraining/report.html", "runs/mine/export", "runs/classifier/export", "answers.jsonl"):
-        assert (folder / made).exists(), made
+    for path in ("runs/pretraining/report.html", "runs/mine/export", "runs/classifier/export", "answers.jsonl"):
+        assert (folder / path).exists(), path
     assert (folder / "exported/model.safetensors").exists() and (folder / "runs/table/predictions.tsv").exists()
 
 
-def test_the_programs_run_after_them_without_this_package_where_they_say_so(folder):
-    assert (folder / "runs/pretraining/export").exists(), "the commands come first"
+def test_the_python_programs_run_without_this_package_if_they_do_not_import_it(folder):
+    assert (folder / "runs/pretraining/export").exists(), "the shell commands run first"
     (serve, tokenize), (ask,), (load,) = (blocks("python", page) for page in ("README", "questions", "checkpoints"))
-    for program, starts in ((serve, "[b"), (ask, "True ")):
+    for program, start in ((serve, "[b"), (ask, "True ")):
         assert "import bert_tf" not in program and "from bert_tf" not in program
-        alone = [sys.executable, "-c", program]  # a process that has nothing of this package
-        result = subprocess.run(alone, cwd=folder, capture_output=True, text=True, timeout=300)
-        assert result.returncode == 0 and result.stdout.startswith(starts), result.stderr
-    for program, starts in ((tokenize + "\nprint(starts.to_list(), ends.to_list())", "[[0,"), (load, "(1, ")):
+        command = [sys.executable, "-c", program]  # without this package on its path
+        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+        assert result.returncode == 0 and result.stdout.startswith(start), result.stderr
+    for program, start in ((tokenize + "\nprint(starts.to_list(), ends.to_list())", "[[0,"), (load, "(1, ")):
         result = run(["-c", program], folder)
-        assert result.returncode == 0 and result.stdout.startswith(starts), result.stderr
+        assert result.returncode == 0 and result.stdout.startswith(start), result.stderr
 
 
-def test_what_a_run_leaves_is_what_readme_says(folder):
+def test_a_run_leaves_the_files_listed_in_the_readme(folder):
     listed = re.findall(r"[\w.]+\.(?:jsonl?|html|txt)|\w+(?=/ )", README.split("runs/mine/\n")[1].split("```")[0])
     assert len(listed) == 12
     for name in listed:
@@ -119,7 +122,7 @@ def test_what_a_run_leaves_is_what_readme_says(folder):
 
 
 def known_flags():
-    """{script, or command of bert-tf: names of its flags}."""
+    """{script or command of bert-tf: names of its flags}."""
     sys.path.insert(0, str(ROOT))
     from bert_tf.cli import main
     from bert_tf.recipes import finetune, finetune_squad, pretrain
@@ -133,31 +136,47 @@ def known_flags():
     return known
 
 
-def test_every_flag_on_the_pages_exists_in_its_command():
+def test_every_flag_on_the_pages_exists():
     known = known_flags()
     for program, name, *arguments in commands_of("bash", "sh"):
         if program in ("python", "bert-tf"):
-            given = {argument[2:].split("=")[0] for argument in arguments if argument.startswith("--")}
-            assert given <= known[name], f"{name}: {given - known[name]} is not there"
+            names = {argument[2:].split("=")[0] for argument in arguments if argument.startswith("--")}
+            assert names <= known[name], f"{name}: unknown flags {names - known[name]}"
     anywhere = set.union(*known.values()) | {"help", "flagfile", "logdir"}  # absl's own, and TensorBoard's
     for page, text in PAGES.items():
         names = set(re.findall(r"--(\w+)", text))
         assert {name for name in names if not {name, name.removeprefix("no")} & anywhere} == set(), page
 
 
-def test_no_command_on_the_pages_writes_into_the_run_of_another_one():
+def test_no_two_commands_write_to_the_same_run_folder():
     runs = []
     for program, name, *arguments in commands_of("bash", "sh"):
-        given = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
+        values = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
         if program == "python":
-            runs.append(given.get("--output_dir", DEFAULTS[name]))
+            runs.append(values.get("--output_dir", DEFAULTS[name]))
     assert len(runs) > 10 and len(set(runs)) == len(runs)
     for program, name, *arguments in commands_of("bash", "sh"):
         if program == "bert-tf" and name not in ("ablate", "completion"):
             assert [path for path in arguments if path.startswith("runs/") and path not in runs] == []
 
 
-def test_links_lead_somewhere():
-    for page, text in PAGES.items():
-        for target in re.findall(r"\]\(([^)#]+)\)", text):
-            assert ((ROOT if page == "README" else ROOT / "docs") / target).exists(), f"{page}: {target}"
+def anchors_of(text):
+    """The anchors of the headings of a page, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_has_a_target(path):
+    for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", path.read_text(encoding="utf-8")):
+        page = path.parent / target if target else path
+        assert page.exists(), target
+        assert not anchor or anchor in anchors_of(page.read_text(encoding="utf-8")), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_source_file_named_in_the_documents_exists(path):
+    roots = (ROOT, ROOT / "bert_tf", ROOT / "benchmarks")
+    for name in re.findall(r"`(?:pytest |python )?([\w/]+\.(?:py|c))[:` ]", path.read_text(encoding="utf-8")):
+        known = name in ORIGINAL or name in EXAMPLES or any((root / name).exists() for root in roots)
+        assert known, name
