@@ -23,9 +23,9 @@ from bert_tf.runtime import memory_estimate
 PRECISION = "float32"
 RECIPES = {
     "plain": {},
-    "--recompute": {"recompute": True},
+    "--gradient_checkpointing": {"gradient_checkpointing": True},
     "--num_accumulation_steps=4": {"num_accumulation_steps": 4},
-    "both": {"recompute": True, "num_accumulation_steps": 4},
+    "both": {"gradient_checkpointing": True, "num_accumulation_steps": 4},
 }
 
 

@@ -17,10 +17,10 @@ class DeviceFlags:
     jit_compile: str = flag(
         "auto", "Compile forward and backward pass with XLA; auto: on GPUs.", ("auto", "true", "false")
     )
-    recompute: bool = flag(
+    gradient_checkpointing: bool = flag(
         False,
-        "Gradient checkpointing: recompute layers in the backward pass instead of storing their activations; "
-        "less memory, same result.",
+        "Recompute layers in the backward pass instead of storing their activations; less memory, same result.",
+        aliases=("recompute",),
     )
     packed_rows: int = flag(
         0,
@@ -34,6 +34,8 @@ class DeviceFlags:
     tpu_name: str = flag("", "Name or address of the TPU.")
 
 
-# Those that may differ between two starts of one run: the result does not depend on them, but for what is dropped out
-# where texts lie in other rows.
-DEVICE_FLAGS = frozenset("distribution_strategy num_logical_devices tpu_name jit_compile recompute packed_rows".split())
+# Flags that may change when a run is resumed: the result does not depend on them, except for dropout where texts are
+# packed into other rows.
+DEVICE_FLAGS = frozenset(
+    "distribution_strategy num_logical_devices tpu_name jit_compile gradient_checkpointing packed_rows".split()
+)

@@ -1,8 +1,8 @@
-"""A dataclass to absl flags and back, and the frame of every script: its errors are one line and an exit code.
+"""Command-line flags declared as dataclass fields, and the frame of every script: one line and an exit code on errors.
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Size:
-    width: int = flag(4, "Width in metres.")
+    width: int = flag(4, "Width in metres.", aliases=("breadth",))
 
 flags.define(Size)                   # --width=4
 flags.run(main)                      # main() calls flags.read(Size)
@@ -16,89 +16,157 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import FrameType
+from typing import Any, NoReturn, TypeVar
 
-from absl import app
 from absl import flags as absl_flags
-from absl import logging as absl_logging
 
 from bert_tf.errors import UserError
+from bert_tf.runtime import open_set
 
-DEFINERS = {
+DEFINERS: dict[type, Callable[..., Any]] = {
     bool: absl_flags.DEFINE_bool,
     int: absl_flags.DEFINE_integer,
     float: absl_flags.DEFINE_float,
     str: absl_flags.DEFINE_string,
 }
 HELP = frozenset(("-h", "-?", "-help", "--help", "-helpshort", "--helpshort"))
-FULL = (errno.ENOSPC, errno.EDQUOT)  # of a disk, of somebody's share of it
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+Options = TypeVar("Options")
 
 
-def flag(default, help, choices=None):
-    """A dataclass field with the help of its flag; `choices` are the values it may have."""
-    return dataclasses.field(default=default, metadata={"help": help, "choices": choices})
+def flag(
+    default: Any,
+    help: str,
+    choices: Collection[str] | None = None,
+    *,
+    members_of: str | None = None,
+    aliases: tuple[str, ...] = (),
+    old_values: Mapping[str, str] | None = None,
+) -> Any:
+    """Returns a dataclass field that `define` makes a flag of.
+
+    choices: the values it may have. members_of: a package whose modules are further choices (`runtime.open_set`), as is
+    any dotted name of a module elsewhere. aliases: earlier names of the flag; old_values: {earlier value: its name
+    now}. Both are still accepted.
+    """
+    metadata = {"help": help, "choices": choices, "members_of": members_of}
+    metadata |= {"aliases": aliases, "old_values": old_values or {}}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
-def define(kind, **defaults):
-    """Defines a flag for each field of a dataclass that has help; `defaults` replace the dataclass' own."""
-    for field in dataclasses.fields(kind):
-        if "help" not in field.metadata:
-            continue
-        default = defaults.get(field.name, field.default)
-        if field.metadata.get("choices"):
-            absl_flags.DEFINE_enum(
-                field.name, default, field.metadata["choices"], field.metadata["help"], module_name=sys.argv[0]
-            )
+def changed(kind: type, name: str, default: Any, **metadata: Any) -> Any:
+    """Returns the field `name` of an inherited dataclass with another default, help or choices."""
+    field = _fields(kind)[name]
+    return dataclasses.field(default=default, metadata={**field.metadata, **metadata})
+
+
+def define(kind: type, **defaults: Any) -> None:
+    """Defines a flag for each field of a dataclass that has help; `defaults` replace those of the dataclass."""
+    owner = sys.argv[0]  # --help lists the flags of the script
+    for name, field in _fields(kind).items():
+        default = defaults.get(name, field.default)
+        if field.metadata["choices"] or field.metadata["members_of"]:
+            absl_flags.DEFINE_flag(_ChoiceFlag(name, default, field.metadata), module_name=owner)
         else:
-            DEFINERS[field.type](field.name, default, field.metadata["help"], module_name=sys.argv[0])
+            DEFINERS[field.type](name, default, field.metadata["help"], module_name=owner)
+        for alias in field.metadata["aliases"]:
+            absl_flags.DEFINE_alias(alias, name, module_name=owner)
 
 
-def read(kind, instead=None, **values):
-    """The dataclass with the values of the flags; `values` for fields without flags.
+def _fields(kind: type) -> dict[str, Any]:
+    return {field.name: field for field in dataclasses.fields(kind) if "help" in field.metadata}
 
-    `instead` {name: value} are defaults for flags that were not given.
+
+class _ChoiceFlag(absl_flags.EnumFlag):
+    """A flag with choices, old names for some of them, and modules from outside if they come from an open set."""
+
+    def __init__(self, name: str, default: str, metadata: Mapping[str, Any]) -> None:
+        members = open_set.names(metadata["members_of"]) if metadata["members_of"] else []
+        super().__init__(name, default, metadata["help"], [*(metadata["choices"] or ()), *members])
+        self.parser = _ChoiceParser(self.parser.enum_values, metadata["old_values"], is_open=bool(members))
+
+
+class _ChoiceParser(absl_flags.EnumParser):
+    def __init__(self, values: Collection[str], old_values: Mapping[str, str], *, is_open: bool) -> None:
+        super().__init__(values)
+        self.old_values, self.is_open = old_values, is_open
+
+    def parse(self, argument: str) -> str:
+        if self.is_open and "." in argument:
+            return argument
+        return super().parse(self.old_values.get(argument, argument))
+
+    @property
+    def expected(self) -> str:
+        own = ", or a module of your own such as my_lab.my_module" if self.is_open else ""
+        return f"one of {', '.join(self.enum_values)}{own}"
+
+
+def read(kind: type[Options], instead: Mapping[str, Any] | None = None, **values: Any) -> Options:
+    """Returns the dataclass with the values of the flags; `values` are for fields without flags.
+
+    instead: {name: value}, defaults for flags that are not on the command line.
     """
     instead = instead or {}
-    for field in dataclasses.fields(kind):
-        if "help" in field.metadata and field.name not in values:
-            given = absl_flags.FLAGS[field.name]
-            values[field.name] = given.value if given.present else instead.get(field.name, given.value)
+    for name in _fields(kind):
+        if name not in values:
+            value = absl_flags.FLAGS[name].value
+            values[name] = value if is_given(name) else instead.get(name, value)
     return kind(**values)
 
 
-def part(kind, options):
-    """Those of the options that are fields of another dataclass, as that dataclass."""
-    return kind(**{field.name: getattr(options, field.name) for field in dataclasses.fields(kind)})
+def part(kind: type[Options], options: Any) -> Options:
+    """Returns those of the options that are fields of another dataclass, as that dataclass."""
+    return kind(**{field.name: getattr(options, field.name) for field in dataclasses.fields(kind)})  # type: ignore
 
 
-def is_given(name):
-    """Whether the flag was given on the command line."""
+def upgrade(kind: type, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns {flag: value} that an earlier version recorded, under the names that flags and values have now."""
+    fields = _fields(kind)
+    renamed = {alias: name for name, field in fields.items() for alias in field.metadata["aliases"]}
+    values = {renamed.get(name, name): value for name, value in recorded.items()}
+    for name in values.keys() & fields.keys():
+        if isinstance(values[name], str):
+            values[name] = fields[name].metadata["old_values"].get(values[name], values[name])
+    return values
+
+
+def is_given(name: str) -> bool:
+    """Whether the flag, or an alias of it, is on the command line."""
     return absl_flags.FLAGS[name].present > 0
 
 
-def run(main, arguments=None, description=None):
+def run(main: Callable[[], None], arguments: Sequence[str] | None = None, description: str | None = None) -> None:
     """Parses the flags and calls `main()`; the user's mistakes end as one line on standard error and exit code 2.
 
     arguments: the flags, by default those of the command line. description: shown by --help, by default the docstring
     of the script.
     """
+    from absl import app
+
     if arguments is None:
         arguments = sys.argv[1:]
     if HELP.intersection(arguments):
         _print_help(description or sys.modules["__main__"].__doc__ or "")
         return
     with contextlib.suppress(ValueError):  # not in the main thread
-        signal.signal(signal.SIGTERM, _terminated)
-    _log_plainly()
-    app.run(lambda _: _guarded(main), argv=[sys.argv[0], *arguments], flags_parser=_parsed)
+        signal.signal(signal.SIGTERM, _terminate)
+    _set_up_logging()
+    app.run(lambda _: _call(main), argv=[sys.argv[0], *arguments], flags_parser=_parse)
 
 
-def _print_help(description):
+def _print_help(description: str) -> None:
     print(description.rstrip(), "\nflags:", absl_flags.FLAGS.main_module_help(), sep="\n")
     print("\nTry --helpfull to get a list of all flags.")
 
 
-def _log_plainly():
-    """Our own remarks as bare lines; of the libraries' only errors."""
+def _set_up_logging() -> None:
+    """Shows our own log as bare lines; of the libraries' only errors."""
+    from absl import logging as absl_logging
+
     log = logging.getLogger("bert_tf")
     log.addHandler(logging.StreamHandler())
     log.setLevel(logging.INFO)
@@ -110,53 +178,52 @@ class _Terminated(KeyboardInterrupt):
     """SIGTERM; like Ctrl-C it passes through `except Exception`."""
 
 
-def _terminated(*_):
+def _terminate(signal_number: int, frame: FrameType | None) -> NoReturn:
     raise _Terminated
 
 
-def _guarded(main):
+def _call(main: Callable[[], None]) -> None:
     try:
         main()
     except UserError as error:
-        _fail(error, error.exit_code)
+        _fail(str(error), error.exit_code)
     except _Terminated:
-        _fail("stopped by SIGTERM; the same command goes on where it stopped.", 143)
+        _fail("stopped by SIGTERM; run the same command again to continue.", 143)
     except KeyboardInterrupt:
-        _fail("interrupted; the same command goes on where it stopped.", 130)
+        _fail("interrupted; run the same command again to continue.", 130)
     except MemoryError:
-        _fail("memory ran out: give recompute, lower train_batch_size or raise num_accumulation_steps.", 1)
+        _fail("memory ran out: use gradient_checkpointing, lower train_batch_size or raise num_accumulation_steps.", 1)
     except OSError as error:
-        where = error.filename or "a file"
-        if error.errno in FULL:
-            _fail(f"no room on the disk ({where}): make room and start the same command again.", 1)
+        path = error.filename or "a file"
+        if error.errno in DISK_FULL:
+            _fail(f"no space left on the disk ({path}): free some and run the same command again.", 1)
         if not isinstance(error, PermissionError | FileNotFoundError | NotADirectoryError | IsADirectoryError):
             raise
-        _fail(f"{where} cannot be used ({error.strerror}): give a path that can be read and written.", 2)
+        _fail(f"{path} cannot be used ({error.strerror}): give a path that can be read and written.", 2)
 
 
-def _parsed(arguments):
+def _parse(arguments: list[str]) -> list[str]:
     try:
         rest = absl_flags.FLAGS(arguments)
     except absl_flags.Error as error:
-        _fail(f"{_readable(str(error))} Try --help.", 2)
+        _fail(f"{_describe(str(error))} Try --help.", 2)
     if len(rest) > 1:
-        _fail(f"{rest[1]!r} is no flag: flags begin with -- and have their value behind =. Try --help.", 2)
+        _fail(f"{rest[1]!r} is not a flag: flags begin with --, as in --name=value. Try --help.", 2)
     return rest
 
 
-def _readable(error):
-    """What absl says about a wrong flag, in our words where its own are Python's."""
+def _describe(error: str) -> str:
+    """What absl says about a wrong flag, with the types in words."""
     match = re.match(r"flag --(\w+)=(.*?): ", error, re.DOTALL)
     if not match:
         return error if error.endswith(".") else f"{error.rstrip(' ?')}{'?' if error.endswith('?') else '.'}"
     name, value = match.groups()
-    known = absl_flags.FLAGS[name]
-    choices = getattr(known.parser, "enum_values", None)
-    kinds = {"bool": "true or false", "int": "a whole number", "float": "a number"}
-    expected = f"one of {', '.join(choices)}" if choices else kinds.get(known.flag_type(), "another value")
+    parser = absl_flags.FLAGS[name].parser
+    types = {"bool": "true or false", "int": "a whole number", "float": "a number"}
+    expected = parser.expected if isinstance(parser, _ChoiceParser) else types.get(parser.flag_type(), "another value")
     return f"--{name}={value} was given; expected {expected}."
 
 
-def _fail(message, code):
+def _fail(message: str, code: int) -> NoReturn:
     print(f"{os.path.basename(sys.argv[0])}: {message}", file=sys.stderr, flush=True)
     sys.exit(code)

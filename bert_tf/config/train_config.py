@@ -26,7 +26,7 @@ class TrainConfig:
     random_seed: int = 12345
     precision: str = "auto"
     jit_compile: str = "auto"
-    recompute: bool = False
+    gradient_checkpointing: bool = False
     packed_rows: int = 0
     # Fields of FineTuningConfig, which has flags for them.
     layerwise_learning_rate_decay: ClassVar[float] = 1.0

@@ -4,6 +4,7 @@ With no flag it does all of it on the manual of Python, in a few minutes; with -
 """
 
 import dataclasses
+import functools
 import os
 
 from bert_tf.config import flags
@@ -181,7 +182,8 @@ def open_folder(folder, options):
         compared = {name: value for name, value in decisive.items() if there and name in TEXT_FLAGS}
     else:
         compared = decisive
-    folder.open(name="pretraining", flags=asked, decisive=decisive, compared=compared)
+    upgrade = functools.partial(flags.upgrade, Flags)
+    folder.open(name="pretraining", flags=asked, decisive=decisive, compared=compared, upgrade=upgrade)
 
 
 def is_finished(folder, options):

@@ -21,9 +21,10 @@ CONTROL_GROUP = "/sys/fs/cgroup/memory.max"
 def check(config, options, *, processes=1, rows_per_example=1):
     """Raises UserError if a step cannot fit into the memory of this machine, and warns if it does not fit just now.
 
-    config: a BertConfig; options: train_batch_size, num_accumulation_steps, max_seq_length, precision, and where the
-    script has them recompute, max_predictions_per_seq and num_frozen_layers; processes: among how many machines a
-    batch is shared out; rows_per_example: the choices of a multiple choice. Says nothing where there is an accelerator.
+    config: a BertConfig. options: train_batch_size, num_accumulation_steps, max_seq_length, precision, and if the
+    script has them gradient_checkpointing, max_predictions_per_seq and num_frozen_layers. processes: the number of
+    machines that share a batch. rows_per_example: the choices of a multiple choice. Does nothing on a machine with an
+    accelerator.
     """
     if any(glob.glob(pattern) for pattern in ACCELERATORS):
         return
@@ -38,8 +39,8 @@ def check(config, options, *, processes=1, rows_per_example=1):
         f"num_accumulation_steps {options.num_accumulation_steps} needs at least {needed / 2**30:,.1f} GiB of memory "
     )
     advice = (
-        "raise num_accumulation_steps or give recompute (same result), or lower train_batch_size, max_seq_length or "
-        "the model's size."
+        "raise num_accumulation_steps or use gradient_checkpointing (same result), or lower train_batch_size, "
+        "max_seq_length or the size of the model."
     )
     if needed > total:
         raise UserError(f"{sentence}and this machine has {total / 2**30:,.1f} GiB: {advice}")
@@ -55,7 +56,7 @@ def at_least(config, options, *, processes=1, rows_per_example=1):
     width, heads = config.hidden_size, config.num_attention_heads
     layers = config.num_hidden_layers - frozen
     of_layers = layers * (KEPT_A_WIDTH * width + KEPT_A_SLOT * heads * slots)  # numbers a token
-    if getattr(options, "recompute", False):  # what came into each layer, and all of one
+    if getattr(options, "gradient_checkpointing", False):  # what came into each layer, and all of one
         of_layers = (of_layers / layers if layers else 0) + layers * width
     kept = rows * slots * of_layers * number
     guessed = slots if getattr(options, "left_to_right", False) else getattr(options, "max_predictions_per_seq", 0)

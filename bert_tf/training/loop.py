@@ -196,7 +196,7 @@ def _step(learner, batches, step, *, stops):
     except (tf.errors.ResourceExhaustedError, MemoryError) as error:
         raise TrainingError(
             f"Memory ran out in step {step} with train_batch_size {learner.config.train_batch_size} "
-            f"({reason_of(error)}). Raise num_accumulation_steps or give recompute (the result stays the same), "
+            f"({reason_of(error)}). Raise num_accumulation_steps or use gradient_checkpointing (same result), "
             "or lower train_batch_size or max_seq_length."
         ) from None
 

@@ -34,16 +34,17 @@ class RunFolder:
     def checkpoints(self):
         return self.file("checkpoints")
 
-    def open(self, *, name, flags, decisive, compared=None):
+    def open(self, *, name, flags, decisive, compared=None, upgrade=dict):
         """Begins a run, or goes on with one of the same configuration.
 
-        `decisive` are the flags that decide what is learned. `compared`, by default all of these, must be as they were
-        at the earlier start: UserError names those that are not. It is also raised where the folder cannot be written
-        to or its path has a character of patterns, and where another process is at work in it.
+        decisive: the flags that determine what is learned. compared: those that must not have changed since the earlier
+        start, by default all decisive ones. upgrade: translates flags that an earlier version recorded.
+        Raises UserError for flags that have changed, a folder that cannot be written to, a path with characters of glob
+        patterns, and a folder that another process is using.
         """
         self._check_path()
         before = read_json(self.file("run.json")) or {}
-        self._check_same(before.get("decisive", {}), decisive if compared is None else compared)
+        self._check_same(upgrade(before.get("decisive", {})), decisive if compared is None else compared)
         if self.writes:
             self._make()
             self._lock()
@@ -56,7 +57,7 @@ class RunFolder:
             "machine": _machine(),
             "process": os.getpid(),
             "started": before.get("started") or _now(),
-            "finished": before.get("finished") if before.get("flags") == flags else None,
+            "finished": before.get("finished") if upgrade(before.get("flags", {})) == flags else None,
             "phases": before.get("phases", {}),
         }
         self.update()

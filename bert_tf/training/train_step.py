@@ -43,7 +43,7 @@ class TrainStep:
             weight_decay=config.weight_decay,
             factors=optimizers.layer_factors(self.variables, config.layerwise_learning_rate_decay),
         )
-        if config.recompute:
+        if config.gradient_checkpointing:
             enable_gradient_checkpointing(model.encoder)
         self.scale = LossScale(enabled=model.dtype_policy.compute_dtype == "float16")
         self.static = backend.should_jit(config.jit_compile) or isinstance(strategy, tf.distribute.TPUStrategy)
@@ -133,7 +133,9 @@ class TrainStep:
 def enable_gradient_checkpointing(encoder):
     """Makes an encoder keep less for its backward pass; UserError if it is one without layers to do it in."""
     if not hasattr(encoder, "recomputes"):
-        raise UserError(f"recompute is for BERT's layers, and encoder={encoder.config.encoder} has none: leave it out.")
+        raise UserError(
+            f"gradient_checkpointing is for BERT's layers, and encoder={encoder.config.encoder} has none: leave it out."
+        )
     encoder.recomputes = True
 
 

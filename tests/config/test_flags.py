@@ -1,5 +1,6 @@
 """Flags from a dataclass, and the frame of a script: each case is a process, as absl's flags are global."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -7,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from bert_tf.config.flags import changed, flag, upgrade
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = '''"""A script to try flags with."""
@@ -21,10 +24,11 @@ from bert_tf.config.flags import flag
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Size:
-    width: int = flag(4, "Width in metres.")
-    colour: str = flag("red", "Colour of it.", ("red", "blue"))
+    width: int = flag(4, "Width in metres.", aliases=("breadth",))
+    colour: str = flag("red", "Colour of it.", ("red", "blue"), old_values={"azure": "blue"})
+    tool: str = flag("auto", "What to paint with.", ("auto",), members_of="tools")
     share: float = flag(0.5, "Share of it.")
-    do_paint: bool = flag(True, "Paint it.")
+    do_paint: bool = flag(True, "Paint it.", aliases=("paint",))
     notes: tuple = ()  # no help, so no flag
 
 
@@ -60,6 +64,10 @@ if __name__ == "__main__":
 def script(tmp_path_factory):
     path = tmp_path_factory.mktemp("script") / "paint.py"
     path.write_text(SCRIPT)
+    tools = path.parent / "tools"
+    tools.mkdir()
+    for name in ("__init__", "brush", "roller"):
+        (tools / f"{name}.py").write_text("raise AssertionError('listing the choices imports nothing')")
     return path
 
 
@@ -74,7 +82,7 @@ def test_flags_that_are_not_given_take_the_value_instead_then_that_of_define_the
     code, output, errors = run(script)
     assert (code, errors) == (0, "")
     options, paint, *given = json.loads(output)
-    assert options == {"width": 9, "colour": "blue", "share": 0.25, "do_paint": True, "notes": ["a"]}
+    assert options == {"width": 9, "colour": "blue", "share": 0.25, "tool": "auto", "do_paint": True, "notes": ["a"]}
     assert paint == {"colour": "blue", "do_paint": True}
     assert given == [False, False]
 
@@ -83,9 +91,47 @@ def test_flags_that_are_given_win_even_with_their_default(script):
     code, output, errors = run(script, "--width=4", "--colour", "red", "--nodo_paint")
     assert (code, errors) == (0, "")
     options, paint, *given = json.loads(output)
-    assert options == {"width": 4, "colour": "red", "share": 0.25, "do_paint": False, "notes": ["a"]}
+    assert options == {"width": 4, "colour": "red", "share": 0.25, "tool": "auto", "do_paint": False, "notes": ["a"]}
     assert paint == {"colour": "red", "do_paint": False}
     assert given == [True, False]
+
+
+def test_old_names_of_flags_and_of_values_are_still_taken(script):
+    code, output, errors = run(script, "--breadth=4", "--colour=azure", "--nopaint")
+    assert (code, errors) == (0, "")
+    options, _, *given = json.loads(output)
+    assert (options["width"], options["colour"], options["do_paint"]) == (4, "blue", False)
+    assert given == [True, False]
+
+
+@pytest.mark.parametrize("tool", ["roller", "my_lab.sponge"])
+def test_choices_of_an_open_set_are_its_modules_and_any_module_from_outside(script, tool):
+    code, output, errors = run(script, f"--tool={tool}")
+    assert (code, errors) == (0, "")
+    assert json.loads(output)[0]["tool"] == tool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Old:
+    width: int = flag(4, "Width in metres.", aliases=("breadth",))
+    colour: str = flag("red", "Colour of it.", ("red", "blue"), old_values={"azure": "blue"})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Changed(Old):
+    colour: str = changed(Old, "colour", "blue", help="Colour of the door.")
+
+
+def test_what_an_earlier_version_recorded_gets_the_names_of_today():
+    recorded = {"breadth": 5, "colour": "azure", "gone": 1}
+    assert upgrade(Old, recorded) == {"width": 5, "colour": "blue", "gone": 1}
+    assert upgrade(Old, {"width": 5, "colour": "red"}) == {"width": 5, "colour": "red"}
+
+
+def test_a_group_is_inherited_with_another_default():
+    assert (Changed().colour, Changed().width, Old().colour) == ("blue", 4, "red")
+    field = next(field for field in dataclasses.fields(Changed) if field.name == "colour")
+    assert (field.metadata["help"], field.metadata["choices"]) == ("Colour of the door.", ("red", "blue"))
 
 
 @pytest.mark.parametrize(
@@ -94,17 +140,20 @@ def test_flags_that_are_given_win_even_with_their_default(script):
         ("--width=1", 2, "The width is 1; expected 2 or more."),
         ("--width=2", 1, "The loss is not a number."),
         ("--width=3", 143, "Stopped after step 3."),
-        ("--width=5", 130, "interrupted; the same command goes on where it stopped."),
-        ("--width=6", 1, "memory ran out: give recompute, lower train_batch_size or raise num_accumulation_steps."),
+        ("--width=5", 130, "interrupted; run the same command again to continue."),
+        ("--width=6", 1, "memory ran out: use gradient_checkpointing, lower train_batch_size or raise"),
         ("--widht=4", 2, "Unknown command line flag 'widht'. Did you mean: width"),
         ("--width=wide", 2, "--width=wide was given; expected a whole number."),
         ("--width=4.5", 2, "--width=4.5 was given; expected a whole number."),
         ("--share=half", 2, "--share=half was given; expected a number."),
         ("--colour=green", 2, "--colour=green was given; expected one of red, blue."),
+        ("--breadth=1", 2, "The width is 1; expected 2 or more."),
+        ("--breadth=wide", 2, "--width=wide was given; expected a whole number."),
+        ("--tool=hammer", 2, "--tool=hammer was given; expected one of auto, brush, roller, or a module of your own"),
         ("--do_paint=perhaps", 2, "--do_paint=perhaps was given; expected true or false."),
         ("--width", 2, "Missing value for flag --width"),
         ("--notes=a", 2, "Unknown command line flag 'notes'"),
-        ("width=4", 2, "'width=4' is no flag: flags begin with -- and have their value behind =. Try --help."),
+        ("width=4", 2, "'width=4' is not a flag: flags begin with --, as in --name=value. Try --help."),
     ],
 )
 def test_a_mistake_is_one_line_that_begins_with_the_script_and_an_exit_code(script, argument, code, says):
@@ -123,4 +172,4 @@ def test_help_shows_our_flags_with_their_defaults_and_is_no_mistake(script):
     assert code == 0
     for shown in ("A script to try flags with.", "--width: Width in metres.", "(default: '4')", "--[no]do_paint"):
         assert shown in output
-    assert "<red|blue>" in output and "--notes" not in output and errors == ""
+    assert "<red|blue>" in output and "<auto|brush|roller>" in output and "--notes" not in output and errors == ""

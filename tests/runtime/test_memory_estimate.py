@@ -22,7 +22,7 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Again(Options):
-    recompute: bool = True
+    gradient_checkpointing: bool = True
 
 
 BASE = BertConfig.of_size("base", vocab_size=30522)

@@ -68,7 +68,7 @@ def test_a_step_on_a_fixed_number_of_rows_equals_a_plain_one_for_batches_that_fi
 
 
 def test_the_whole_step_compiles_with_static_shapes_only_packed_and_with_layers_computed_again():
-    ours = learner(dataclasses.replace(CONFIG, jit_compile="true", packed_rows=3, recompute=True))
+    ours = learner(dataclasses.replace(CONFIG, jit_compile="true", packed_rows=3, gradient_checkpointing=True))
     compiled = tf.function(ours._on_replica, jit_compile=True, autograph=False)
     code = compiled.experimental_get_compiler_ir(batch_of([5, 7, 6, 6]))(stage="hlo")
     assert "f32[36,16]" in code and "f32[48,16]" in code, "tokens of three rows, and of four"

@@ -1,10 +1,15 @@
 """The folder of a run: written whole, going on with the same flags only, without lines of steps that are done again."""
 
+import dataclasses
+import functools
 import json
 import os
 
 import pytest
 
+from bert_tf.config.device_flags import DeviceFlags
+from bert_tf.config.flags import flag
+from bert_tf.config.flags import upgrade as upgrade_flags
 from bert_tf.errors import UserError
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training.run_directory import RunFolder
@@ -60,6 +65,25 @@ def test_another_configuration_is_refused_with_every_difference_and_nothing_chan
     assert "size: 'tiny' there, 'base' now; rate: 0.1 there, 0.2 now" in str(refused.value)
     assert "same" not in str(refused.value).partition("(")[2].partition(")")[0]
     assert (tmp_path / "run.json").read_bytes() == before
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Flags(DeviceFlags):
+    label_type: str = flag("class", "Type.", ("class", "multi_label"), old_values={"several": "multi_label"})
+
+
+@pytest.mark.parametrize("name", ["recompute", "gradient_checkpointing"])
+def test_a_run_of_an_earlier_version_is_resumed_and_stays_finished_under_the_names_of_today(tmp_path, name):
+    recorded = {"precision": "float32", "label_type": "several"}
+    run = {"flags": {**dataclasses.asdict(Flags()), **recorded}, "decisive": recorded, "finished": "2026-01-01"}
+    run["flags"][name] = run["flags"].pop("gradient_checkpointing")
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    now = {"precision": "float32", "label_type": "multi_label"}
+    folder = RunFolder(tmp_path)
+    upgrade = functools.partial(upgrade_flags, Flags)
+    folder.open(name="trial", flags={**dataclasses.asdict(Flags()), **now}, decisive=now, upgrade=upgrade)
+    assert folder.run["finished"] == "2026-01-01"
+    assert "gradient_checkpointing" in folder.run["flags"] and "recompute" not in folder.run["flags"]
 
 
 def test_two_runs_at_once_in_one_folder_are_refused_until_the_first_is_closed_with_all_its_files(tmp_path):

@@ -133,7 +133,7 @@ def test_a_compiled_step_equals_a_plain_one():
 def test_a_step_that_computes_its_layers_again_has_the_gradients_of_a_plain_one():
     config = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2)
     plain = passes(learner(dataclasses.replace(CONFIG, jit_compile="true"), 1, config))
-    wanted = dataclasses.replace(CONFIG, jit_compile="true", recompute=True)
+    wanted = dataclasses.replace(CONFIG, jit_compile="true", gradient_checkpointing=True)
     again, compiled = (passes(learner(wanted, 1, config), jit_compile=jit) for jit in (None, True))
     batch = tiny.tensors(tiny.batch())
     softmaxes = [
@@ -150,8 +150,8 @@ def test_a_step_that_computes_its_layers_again_has_the_gradients_of_a_plain_one(
 
 def test_an_encoder_without_layers_has_nothing_to_compute_again():
     static = dataclasses.replace(tiny.CONFIG, encoder="static")
-    with pytest.raises(UserError, match="recompute is for BERT's layers, and encoder=static has none"):
-        learner(dataclasses.replace(CONFIG, recompute=True), 1, static)
+    with pytest.raises(UserError, match="gradient_checkpointing is for BERT's layers, and encoder=static has none"):
+        learner(dataclasses.replace(CONFIG, gradient_checkpointing=True), 1, static)
 
 
 def test_mixed_precision_keeps_float32_weights_and_learns_alike():

@@ -4,6 +4,7 @@ The script says what is its own in a `Script` and calls `main`.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 from bert_tf.config import flags
@@ -131,7 +132,8 @@ def open_folder(folder, options, script):
     if not options.do_train and fine_tuning.is_trained(folder):  # what was trained stays as it was
         compared = {name: decisive[name] for name in script.model_flags}
         decisive = (read_json(folder.file("run.json")) or {}).get("decisive", decisive)
-    folder.open(name=options.task_name, flags=asked, decisive=decisive, compared=compared)
+    upgrade = functools.partial(flags.upgrade, script.flags)
+    folder.open(name=options.task_name, flags=asked, decisive=decisive, compared=compared, upgrade=upgrade)
 
 
 def learn(options, script, start, task, tokenizer, steps, folder, strategy):

@@ -86,9 +86,11 @@ def kind_of(run):
     return "squad" if name.startswith("squad/") else "pretraining" if name == "pretraining" else "classifier"
 
 
-def _options(kind, flags):
+def _options(kind, recorded):
+    from bert_tf.config import flags
+
     names = {field.name for field in dataclasses.fields(kind)}
-    return kind(**{name: value for name, value in flags.items() if name in names})
+    return kind(**{name: value for name, value in flags.upgrade(kind, recorded).items() if name in names})
 
 
 def _pretrained(folder, options, start, run):

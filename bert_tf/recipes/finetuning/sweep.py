@@ -14,6 +14,7 @@ import statistics
 
 import numpy as np
 
+from bert_tf.config import flags
 from bert_tf.errors import TrainingError, UserError
 from bert_tf.runtime import atomic_files
 from bert_tf.runtime.json_files import read_json
@@ -92,9 +93,10 @@ def begin(folder, runs):
 def is_finished(options):
     """Whether the run of these options came to its end in its folder before."""
     run = read_json(os.path.join(options.output_dir, "run.json")) or {}
+    recorded = flags.upgrade(type(options), run.get("flags") or {})
     asked = {**dataclasses.asdict(options), "output_dir": None}
     there = os.path.exists(os.path.join(options.output_dir, "eval_results.json"))
-    return bool(run.get("finished")) and there and {**run.get("flags", {}), "output_dir": None} == asked
+    return bool(run.get("finished")) and there and {**recorded, "output_dir": None} == asked
 
 
 def go_through(runs, folder, run):
