@@ -13,7 +13,7 @@ def plan_of(folder, *tables, task="SST-2 --data_dir=glue --num_train_epochs=1", 
         input_file="texts",
         pretraining={"num_train_steps": steps, "vocab_size": "500"},
         fine_tuning={"learning_rate": "1e-4"},
-        tasks=[ablation_plan.AskedTask.of(task)],
+        tasks=[ablation_plan.parse_task(task)],
         num_seeds=seeds,
     )
 

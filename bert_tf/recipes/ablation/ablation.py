@@ -1,84 +1,89 @@
-"""Runs ablations: every pre-training once, every task on it with several seeds; goes on where it was stopped."""
+"""Runs an ablation plan: each pre-training once, each task with several seeds; resumes where it was interrupted."""
 
 import os
 import shlex
 import subprocess
 import time
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
 
 from bert_tf.config.device_flags import DEVICE_FLAGS
 from bert_tf.errors import UserError
 from bert_tf.recipes.ablation import ablation_plan
-from bert_tf.recipes.ablation.ablations import SCORES
+from bert_tf.recipes.ablation.ablation_plan import AblationTask, Plan
+from bert_tf.recipes.ablation.ablations import SCORES, Variant
 from bert_tf.runtime import atomic_files
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.progress import progress
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.tasks import catalog
 
-FREE_FLAGS = DEVICE_FLAGS | {"num_workers", "records_dir"}  # what numbers do not depend on
-OWN_PATHS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file")  # as the folder and order of tables say
-PAUSE = 0.2  # seconds between two looks at what is running
+FREE_FLAGS = DEVICE_FLAGS | {"num_workers", "records_dir"}  # they do not change the results
+PATH_FLAGS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file")  # they follow from folder and tables
+POLL_SECONDS = 0.2
 
 
-def run(plan, jobs=1):
-    """Does every run that is not finished, `jobs` of them at once, a pre-training before what needs it.
+def run(plan: Plan, jobs: int = 1) -> None:
+    """Starts every unfinished run, `jobs` of them at once, each pre-training run before those that need it.
 
-    Raises UserError where one fails, and before any if one was finished with other flags.
+    Raises UserError if a run fails, and before starting any if one was finished with other flags.
     """
-    wanted = dict(ablation_plan.commands(plan))
-    _expect_tasks(plan)
-    waiting = [name for name, command in wanted.items() if not is_finished(plan.folder, name, command)]
+    commands = dict(ablation_plan.commands(plan))
+    _check_tasks(plan)
+    waiting = [name for name, command in commands.items() if not is_finished(plan.folder, name, command)]
     ablation_plan.write_models(plan)
-    with progress("runs", len(wanted)) as report, _Jobs(plan.folder, jobs) as working:
-        while waiting or working.runs:
-            needed = {*waiting, *working.runs}
-            ready = [name for name in waiting if not needed & _needs(plan.folder, wanted[name], wanted)]
-            if ready and working.free:
+    with progress("runs", len(commands)) as report, _Jobs(plan.folder, jobs) as running:
+        while waiting or running.runs:
+            unfinished = {*waiting, *running.runs}
+            ready = [name for name in waiting if not unfinished & _inputs(plan.folder, commands[name], commands)]
+            if ready and running.free:
                 waiting.remove(ready[0])
-                working.start(ready[0], wanted[ready[0]], shares=1 if len(ready) > 1 or working.runs else jobs)
+                running.start(ready[0], commands[ready[0]], shares=1 if len(ready) > 1 or running.runs else jobs)
             else:
-                working.wait_for_one()
-            report(len(wanted) - len(waiting) - len(working.runs), ", ".join(working.runs))
-        report(len(wanted), "done")
+                running.wait_for_one()
+            report(len(commands) - len(waiting) - len(running.runs), ", ".join(running.runs))
+        report(len(commands), "done")
 
 
-def _expect_tasks(plan):
-    """Raises UserError for a task that there is not, before hours of pre-training."""
+def _check_tasks(plan: Plan) -> None:
+    """Raises UserError for an unknown task, before hours of pre-training."""
     start_tensorflow()
     for task in plan.tasks:
         if task.name not in ablation_plan.COMMANDS:
             catalog.to_fine_tune(task.name)
 
 
-def _needs(folder, command, names):
-    """Those of the names whose folder a command reads."""
+def _inputs(folder: str, command: Iterable[str], names: Iterable[str]) -> set[str]:
+    """The runs whose folders a command reads."""
     values = [argument.partition("=")[2] for argument in command if not argument.startswith("--output_dir=")]
     paths = {name: os.path.join(folder, name, "") for name in names}
     return {name for name, path in paths.items() if any(os.path.join(value, "").startswith(path) for value in values)}
 
 
 class _Jobs:
-    """Runs that go on at once, each on cores of its own where the system lets one say so.
+    """Concurrent runs, each on its own cores where the system supports it.
 
-    Those that go on when it ends are told to stop, and save what they have learned.
-    runs: {name: (process, its shares of the cores)}; free: the shares that nobody has.
+    On exit, runs still going are terminated, and save their state.
+    runs: {name: (process, its shares of the cores)}. free: the shares that no run has.
     """
 
-    def __init__(self, folder, count):
-        self.folder, self.runs = folder, {}
+    def __init__(self, folder: str, count: int) -> None:
+        self.folder = folder
+        self.runs: dict[str, tuple[subprocess.Popen, list[list[int]]]] = {}
         cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
         self.free = [cores[number::count] for number in range(count)]
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
-        for process, _ in self.runs.values():
+    def __exit__(self, *_: object) -> None:
+        for process, _shares in self.runs.values():
             process.terminate()
-        for process, _ in self.runs.values():
+        for process, _shares in self.runs.values():
             process.wait()
 
-    def start(self, name, command, shares):
+    def start(self, name: str, command: Sequence[str], shares: int) -> None:
+        """Starts a run on a number of shares of the cores; its output is appended to its log."""
         taken, log = [self.free.pop(0) for _ in range(shares)], self._log(name)
         cores = [core for share in taken for core in share]
         os.makedirs(os.path.dirname(log), exist_ok=True)
@@ -89,50 +94,54 @@ class _Jobs:
         if cores:
             os.sched_setaffinity(process.pid, cores)
 
-    def wait_for_one(self):
-        """Waits until a run ends; UserError if it failed."""
+    def wait_for_one(self) -> None:
+        """Waits until a run ends; raises UserError if it failed."""
         while not (ended := [name for name, (process, _) in self.runs.items() if process.poll() is not None]):
-            time.sleep(PAUSE)
+            time.sleep(POLL_SECONDS)
         for name in ended:
             process, taken = self.runs.pop(name)
             self.free.extend(taken)
             if process.returncode:
-                told = f"{name} ended with code {process.returncode}: see {self._log(name)}"
-                raise UserError(f"{told}, then start the same command again.")
+                raise UserError(
+                    f"{name} failed with exit code {process.returncode}: see {self._log(name)}, then run the same "
+                    "command again."
+                )
 
-    def _log(self, name):
+    def _log(self, name: str) -> str:
         return os.path.join(self.folder, "logs", f"{name.replace(os.sep, '-')}.log")
 
 
-def is_finished(folder, name, command):
-    """Whether a run came to its end; UserError if with other flags. More seeds for several of them go on."""
+def is_finished(folder: str, name: str, command: Sequence[str]) -> bool:
+    """Whether a run is complete. More seeds than a sweep has resume it; other changed flags raise UserError."""
     run = read_json(os.path.join(folder, name, "run.json")) or {}
     if not run.get("finished"):
         return False
-    there, now = (_deciding(arguments, name) for arguments in (run["command"], command))
-    changed = {flag for flag in there.keys() | now.keys() if there.get(flag) != now.get(flag)}
+    before, now = (_decisive_flags(arguments, name) for arguments in (run["command"], command))
+    changed = {flag for flag in before.keys() | now.keys() if before.get(flag) != now.get(flag)}
     is_sweep = os.path.exists(os.path.join(folder, name, "sweep.json"))
     if others := sorted(changed - {"num_seeds"} if is_sweep else changed):
-        pairs = ((flag, there.get(flag, "not given"), now.get(flag, "not given")) for flag in others)
-        said = "; ".join(f"{flag}: {before} there, {after} now" for flag, before, after in pairs)
+        changes = (f"{flag} was {before.get(flag, 'not set')}, now {now.get(flag, 'not set')}" for flag in others)
         raise UserError(
-            f"{os.path.join(folder, name)} was run with other flags ({said}): give the same to go on, or choose "
-            "another OUTPUT."
+            f"{os.path.join(folder, name)} was run with other flags ({'; '.join(changes)}): use the same flags to "
+            "resume, or another OUTPUT."
         )
     return not changed
 
 
-def _deciding(arguments, name):
-    """{flag: value} of the arguments of a run, without FREE_FLAGS and what lies in the folder of all runs."""
-    flags = [argument.removeprefix("--") for argument in arguments if argument.startswith("--")]
-    found = dict(flag.partition("=")[::2] for flag in flags)
-    top = found.get("output_dir", "").removesuffix(name)
-    own = {flag for flag in OWN_PATHS if found.get(flag, "").startswith(top)}
-    return {flag: value for flag, value in found.items() if flag not in FREE_FLAGS | own}
+def _decisive_flags(arguments: Iterable[str], name: str) -> dict[str, str]:
+    """{flag: value} of a run's command line, without FREE_FLAGS and paths inside the folder of all runs."""
+    words = [argument.removeprefix("--") for argument in arguments if argument.startswith("--")]
+    flags = dict(word.partition("=")[::2] for word in words)
+    top = flags.get("output_dir", "").removesuffix(name)
+    internal = {flag for flag in PATH_FLAGS if flags.get(flag, "").startswith(top)}
+    return {flag: value for flag, value in flags.items() if flag not in FREE_FLAGS | internal}
 
 
-def results(plan):
-    """{table: {"title", "rows": of `_row`, "published"}}, the last {name: the paper's scores} of what is not run."""
+def results(plan: Plan) -> dict[str, dict[str, Any]]:
+    """Collects the scores of all runs, as written to ablation.json.
+
+    {table: {"title", "rows": list of `_row`, "published": {name: the paper's scores} of variants that are not run}}
+    """
     return {
         name: {
             "title": table.title,
@@ -143,8 +152,8 @@ def results(plan):
     }
 
 
-def _row(plan, variant):
-    """{"name", "curve", "steps", "paper", "pretraining": its scores, "tasks": {title: `score`}}; "steps" of a curve."""
+def _row(plan: Plan, variant: Variant) -> dict[str, Any]:
+    """{"name", "curve", "steps", "paper", "pretraining": its scores, "tasks": {title: `score`}}."""
     pretrained = os.path.join(
         plan.folder, "pretraining", ablation_plan.pretraining_folder(variant), "eval_results.json"
     )
@@ -155,39 +164,41 @@ def _row(plan, variant):
         "steps": int(ablation_plan.number_of_steps(plan) * variant.share) if variant.curve else None,
         "pretraining": {} if variant.share < 1 or variant.fine_tuning else read_json(pretrained) or {},
         "tasks": {
-            task.title: score(os.path.join(folder, ablation_plan.named({task.title: ""})), task) for task in plan.tasks
+            task.title: score(os.path.join(folder, ablation_plan.folder_name({task.title: ""})), task)
+            for task in plan.tasks
         },
         "paper": dict(variant.paper),
     }
 
 
-def score(folder, task):
-    """What a run, or the best combination of several, reached on a task; None: it is not there.
+def score(folder: str, task: AblationTask) -> dict[str, Any] | None:
+    """The score of a run, or of the best combination of a sweep; None if it has none.
 
-    {"score": its name, "mean", "sd" (None for one run), "collapsed", "failed": how many runs}, as shares of one.
+    {"score": name of the metric, "mean", "sd" (None for one run), "collapsed", "failed": numbers of runs}; scores are
+    fractions of one.
     """
     sweep = read_json(os.path.join(folder, "sweep.json"))
     if sweep:
         best = sweep["combinations"][sweep["best_combination"]]
         name = SCORES.get(task.name.lower(), sweep["criterion"])
-        shares = {key: value if value is None else value / task.whole for key, value in best["scores"][name].items()}
-        return {"score": name, **shares, "collapsed": best["collapsed"], "failed": best["failed"]}
+        values = {key: value and value / task.perfect_score for key, value in best["scores"][name].items()}
+        return {"score": name, **values, "collapsed": best["collapsed"], "failed": best["failed"]}
     run = read_json(os.path.join(folder, "run.json")) or {}
     name = SCORES.get(task.name.lower(), run.get("criterion"))
-    found = read_json(os.path.join(folder, "eval_results.json")) or {}
-    if name not in found:
+    scores = read_json(os.path.join(folder, "eval_results.json")) or {}
+    if name not in scores:
         return None
     collapsed = int(bool(run.get("collapsed")))
-    return {"score": name, "mean": found[name] / task.whole, "sd": None, "collapsed": collapsed, "failed": 0}
+    return {"score": name, "mean": scores[name] / task.perfect_score, "sd": None, "collapsed": collapsed, "failed": 0}
 
 
-def conclude(plan):
+def write_results(plan: Plan) -> str:
     """Writes ablation.json, ablation.md and ablation.png; returns the tables as text."""
-    from bert_tf.recipes.ablation import ablation_picture, ablation_tables
+    from bert_tf.recipes.ablation import ablation_figure, ablation_tables
 
-    found = results(plan)
-    text = ablation_tables.markdown(found)
-    atomic_files.write_json(os.path.join(plan.folder, "ablation.json"), found)
+    tables = results(plan)
+    text = ablation_tables.markdown(tables)
+    atomic_files.write_json(os.path.join(plan.folder, "ablation.json"), tables)
     atomic_files.write_lines(os.path.join(plan.folder, "ablation.md"), [text])
-    picture = ablation_picture.plot(found, os.path.join(plan.folder, "ablation.png"))
-    return f"{text}\nAll of it is in {plan.folder}; {picture}"
+    picture = ablation_figure.plot(tables, os.path.join(plan.folder, "ablation.png"))
+    return f"{text}\nThe results are in {plan.folder}; {picture}"

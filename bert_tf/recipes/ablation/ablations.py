@@ -1,62 +1,64 @@
-"""The ablations of the paper as data: what is pre-trained otherwise, what is fine-tuned otherwise, what it reached.
+"""The ablations of the BERT paper as data: changes to pre-training and fine-tuning, and the published scores.
 
-Sources: Devlin et al. 2018, section 5 and appendix C; Peters et al. 2018 and Radford et al. 2018 for what BERT is
-compared with. The paper's figures are those of its development sets, in per cent.
+Sources: Devlin et al. 2018, section 5 and appendix C; Peters et al. 2018 and Radford et al. 2018 for the models that
+BERT is compared with. Published scores are percentages on development sets.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 PAPER_TASKS = ("MNLI", "QNLI", "MRPC accuracy", "SST-2", "SQuAD")
-SCORES = {"mrpc": "accuracy"}  # of a task: what is shown, where the paper's tables have not what decides
+SCORES = {"mrpc": "accuracy"}  # {task: score shown}, where the paper's tables do not have the task's criterion
 MASKING_TASKS = ("MNLI", "NER", "NER, feature-based")
+
+Shape = tuple[int, int, int]  # layers, hidden size, attention heads
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Variant:
     """One row of a table.
 
-    pretraining, fine_tuning: {flag: value} beside those that all have. model: (layers, hidden size, attention heads) of
-    another size. share: of the steps of pre-training after which its weights are taken; curve: the line that it is a
-    point of. paper: {task: per cent}, and "perplexity".
+    pretraining, fine_tuning: {flag: value}, added to the flags that all rows have. model: its shape, if it is not the
+    size of the others. share: fraction of the pre-training steps after which its weights are taken. curve: the line of
+    the plot that it is a point of. paper: {task: percentage}, and "perplexity".
     """
 
     name: str
     pretraining: Mapping[str, object] = dataclasses.field(default_factory=dict)
     fine_tuning: Mapping[str, object] = dataclasses.field(default_factory=dict)
-    model: tuple = ()
+    model: Shape | None = None
     share: float = 1.0
     curve: str = ""
     paper: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
-    def trained(self):
-        """What its pre-training depends on: variants for which this is equal share one run."""
+    def pretraining_key(self) -> tuple[tuple[tuple[str, object], ...], Shape | None]:
+        """Variants with equal keys share one pre-training run."""
         return tuple(sorted(self.pretraining.items())), self.model
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """What is run for one table. published: variants that are not run, for what the paper says of them."""
+    """The variants of one table. published: variants that are not run, only shown with the paper's scores."""
 
     title: str
-    variants: tuple
-    published: tuple = ()
+    variants: Sequence[Variant]
+    published: Sequence[Variant] = ()
 
 
-# The paper compares on "exactly the same pretraining data": in rows of two texts their embeddings are trained too.
+# The paper compares on "exactly the same pretraining data": with pairs in a row, segment embeddings are trained too.
 NO_NSP = {"next_sentence_weight": 0, "keep_pairs": True}
 LEFT_TO_RIGHT = {**NO_NSP, "left_to_right": True}
 
 
-def _paper(tasks, *figures):
-    return dict(zip(tasks, figures, strict=True))
+def _paper(tasks: Iterable[str], *scores: float) -> dict[str, float]:
+    return dict(zip(tasks, scores, strict=True))
 
 
-def _masking(mix, *figures):
+def _masking(mix: str, *scores: float) -> Variant:
     """A row of table 8; MASK / SAME / RND."""
     pretraining = {} if mix == "80/10/10" else {"masking_mix": mix}
-    return Variant(name=mix, pretraining=pretraining, paper=_paper(MASKING_TASKS, *figures))
+    return Variant(name=mix, pretraining=pretraining, paper=_paper(MASKING_TASKS, *scores))
 
 
 OBJECTIVES = (
@@ -79,13 +81,13 @@ MASKING = (
     _masking("0/0/100", 83.6, 94.9, 94.6),
 )
 ENCODERS = (
-    Variant(name="static word pieces", fine_tuning={"encoder": "static"}),
+    Variant(name="static embeddings", fine_tuning={"encoder": "static"}),
     Variant(name="ELMo-like: two LSTMs", pretraining={"encoder": "lstm", **NO_NSP}),
     Variant(name="GPT-like: left to right", pretraining=LEFT_TO_RIGHT),
     Variant(name="BERT"),
 )
-# Layers, hidden size, heads of table 6, and their perplexity and what they reached on MNLI, MRPC and SST-2.
-PUBLISHED_SIZES = {
+# Table 6: perplexity, MNLI, MRPC and SST-2 by shape.
+PUBLISHED_SIZES: dict[Shape, tuple[float, ...]] = {
     (3, 768, 12): (5.84, 77.9, 79.8, 88.4),
     (6, 768, 3): (5.24, 80.6, 82.2, 90.7),
     (6, 768, 12): (4.68, 81.9, 84.8, 91.3),
@@ -93,15 +95,15 @@ PUBLISHED_SIZES = {
     (12, 1024, 16): (3.54, 85.7, 86.9, 93.3),
     (24, 1024, 16): (3.23, 86.6, 87.8, 93.7),
 }
-STEPS = (0.125, 0.25, 0.5, 1.0)
+STEP_SHARES = (0.125, 0.25, 0.5, 1.0)
 
 
-def sizes(shapes):
-    """Table 6, of models of these (layers, hidden size, heads)."""
+def sizes(shapes: Iterable[Shape]) -> tuple[Variant, ...]:
+    """Table 6, for models of these shapes."""
     tasks = ("perplexity", "MNLI", "MRPC accuracy", "SST-2")
     return tuple(
         Variant(
-            name=_named(*shape),
+            name=_shape_name(*shape),
             model=shape,
             paper=_paper(tasks, *PUBLISHED_SIZES[shape]) if shape in PUBLISHED_SIZES else {},
         )
@@ -109,28 +111,27 @@ def sizes(shapes):
     )
 
 
-def _named(layers, width, heads):
-    layers, heads = (f"{count} {word}{'s' * (count > 1)}" for count, word in ((layers, "layer"), (heads, "head")))
-    return f"{layers}, {width} wide, {heads}"
+def _shape_name(layers: int, width: int, heads: int) -> str:
+    return f"{layers} layer{'s' * (layers > 1)}, {width} wide, {heads} head{'s' * (heads > 1)}"
 
 
-def steps(shares=STEPS):
-    """Figure 5: masked LM and left to right, after these shares of their steps."""
-    kinds = (("masked LM", {}), ("left to right", LEFT_TO_RIGHT))
+def steps(shares: Iterable[float] = STEP_SHARES) -> tuple[Variant, ...]:
+    """Figure 5: masked LM and left to right, after fractions of the pre-training steps."""
+    objectives: tuple[tuple[str, Mapping[str, object]], ...] = (("masked LM", {}), ("left to right", LEFT_TO_RIGHT))
     return tuple(
         Variant(name=f"{name}, {100 * share:g}% of the steps", pretraining=flags, share=share, curve=name)
-        for name, flags in kinds
+        for name, flags in objectives
         for share in shares
     )
 
 
-def tables(shapes):
-    """{name: Table} of everything that can be run."""
+def tables(shapes: Sequence[Shape]) -> dict[str, Table]:
+    """All tables by name; `shapes` are the models of the table of sizes."""
     published = sizes(shape for shape in PUBLISHED_SIZES if shape not in shapes)
     return {
         "objectives": Table("Pre-training tasks (table 5)", OBJECTIVES),
         "sizes": Table("Model size (table 6)", sizes(shapes), published),
-        "masking": Table("Masked pieces shown as [MASK] / as they are / as a random piece (table 8)", MASKING),
-        "steps": Table("Steps of pre-training (figure 5)", steps()),
+        "masking": Table("Masked tokens replaced by [MASK] / unchanged / by a random token (table 8)", MASKING),
+        "steps": Table("Pre-training steps (figure 5)", steps()),
         "encoders": Table("With and without context", ENCODERS),
     }

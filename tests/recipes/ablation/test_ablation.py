@@ -1,4 +1,4 @@
-"""Ablations: their runs, which are those of the scripts, and the tables of what came of them."""
+"""Ablations: their runs, and the tables and figure of the results."""
 
 import dataclasses
 import json
@@ -11,16 +11,16 @@ import pytest
 from ablation_runs import finish, finish_all, flags, plan_of, sweep_of
 
 from bert_tf.errors import UserError
-from bert_tf.recipes.ablation import ablation, ablation_picture, ablation_plan, ablation_tables, ablations
+from bert_tf.recipes.ablation import ablation, ablation_figure, ablation_plan, ablation_tables, ablations
 
 
-def test_tables_have_mean_deviation_difference_perplexity_and_what_the_paper_says(tmp_path):
+def test_tables_have_mean_deviation_difference_perplexity_and_the_papers_scores(tmp_path):
     plan = plan_of(tmp_path, "objectives")
     finish(tmp_path, "pretraining/bert", eval_results={"masked_lm_loss": 3.0})
     finish(tmp_path, "tasks/bert/sst_2", sweep=sweep_of("accuracy", (0.5, 0.02), (0.75, 0.01)))
     one = {"run": {"finished": "now", "criterion": "accuracy", "collapsed": "why"}, "eval_results": {"accuracy": 0.7}}
     finish(tmp_path, "tasks/keep_pairs_true_next_sentence_weight_0/sst_2", **one)
-    text = ablation.conclude(plan)
+    text = ablation.write_results(plan)
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     assert lines[0].startswith("|  | perplexity | SST-2, accuracy | paper: MNLI |")
     assert lines[2].startswith("| BERT | 20.1 | 75.0 ± 1.0 | 84.4 |")
@@ -31,7 +31,7 @@ def test_tables_have_mean_deviation_difference_perplexity_and_what_the_paper_say
     assert (tmp_path / "ablation.png").read_bytes().startswith(b"\x89PNG") and "ablation.png" in text
 
 
-def test_sizes_that_the_paper_has_stand_below_others_with_its_figures(tmp_path):
+def test_published_sizes_follow_with_the_papers_scores(tmp_path):
     text = ablation_tables.markdown(ablation.results(plan_of(tmp_path, "sizes")))
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     assert lines[0] == "|  | SST-2 | paper: perplexity | paper: MNLI | paper: MRPC accuracy | paper: SST-2 |"
@@ -41,13 +41,13 @@ def test_sizes_that_the_paper_has_stand_below_others_with_its_figures(tmp_path):
     assert known.variants[0].paper["MRPC accuracy"] == 86.7 and len(known.published) == 5
 
 
-def test_steps_are_drawn_as_a_curve_for_each_model_through_what_there_is(tmp_path, monkeypatch):
+def test_steps_are_drawn_as_a_curve_per_model_through_the_scores_that_exist(tmp_path, monkeypatch):
     from matplotlib import pyplot
 
     for share, score in (("__share_0_125", 0.5), ("__share_0_5", 0.6), ("", 0.7)):
         finish(tmp_path, f"tasks/bert{share}/sst_2", sweep=sweep_of("accuracy", (score, 0.01)))
     monkeypatch.setattr(pyplot, "close", lambda figure: None)
-    ablation.conclude(plan_of(tmp_path, "masking", "steps"))
+    ablation.write_results(plan_of(tmp_path, "masking", "steps"))
     points, curves = pyplot.gcf().axes
     lines = [line.get_xydata().round(6).tolist() for line in curves.containers[0].lines[:1]]
     assert lines == [[[100, 50], [400, 60], [800, 70]]] and len(curves.containers) == 1
@@ -56,7 +56,7 @@ def test_steps_are_drawn_as_a_curve_for_each_model_through_what_there_is(tmp_pat
     assert points.get_yticklabels()[1].get_text() == "100/0/0"
 
 
-def test_scores_of_squad_are_per_cent_already(tmp_path):
+def test_scores_of_squad_are_percentages_already(tmp_path):
     plan = plan_of(tmp_path, "objectives", task="squad --train_file=a.json")
     one = {"run": {"finished": "now", "criterion": "f1"}, "eval_results": {"f1": 77.5}}
     finish(tmp_path, "tasks/bert/squad", **one)
@@ -67,7 +67,7 @@ def test_scores_of_squad_are_per_cent_already(tmp_path):
     assert rows[1]["tasks"]["squad"] == {"score": "f1", "mean": 0.75, "sd": 0.015, "collapsed": 0, "failed": 1}
 
 
-def test_of_mrpc_the_accuracy_is_shown_as_in_the_paper(tmp_path):
+def test_mrpc_shows_accuracy_as_the_paper_does(tmp_path):
     plan = plan_of(tmp_path, "objectives", task="mrpc --data_dir=glue")
     run = {"finished": "now", "criterion": "f1"}
     finish(tmp_path, "tasks/bert/mrpc", run=run, eval_results={"f1": 0.8, "accuracy": 0.7})
@@ -75,15 +75,15 @@ def test_of_mrpc_the_accuracy_is_shown_as_in_the_paper(tmp_path):
     assert (found["score"], found["mean"]) == ("accuracy", 0.7)
 
 
-def test_a_task_that_there_is_not_is_told_before_anything_is_run(tmp_path, started):
+def test_an_unknown_task_is_reported_before_anything_is_run(tmp_path, started):
     with pytest.raises(UserError, match="There is no task 'SST-3' to fine-tune on. Known: glue/cola,"):
         ablation.run(plan_of(tmp_path, "objectives", task="SST-3"))
-    assert not started and ablation_plan.AskedTask.of("SQuAD --train_file=a").command == "squad"
+    assert not started and ablation_plan.parse_task("SQuAD --train_file=a").command == "squad"
 
 
-def test_without_matplotlib_the_tables_are_there_and_it_is_said(tmp_path, monkeypatch):
+def test_without_matplotlib_there_is_no_figure_and_a_message(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    assert "bert-tf[plots]" in ablation_picture.plot({}, str(tmp_path / "ablation.png"))
+    assert "bert-tf[plots]" in ablation_figure.plot({}, str(tmp_path / "ablation.png"))
 
 
 class Ended:
@@ -108,18 +108,18 @@ def started(monkeypatch):
     return Ended.started
 
 
-def test_only_what_is_not_finished_is_run_and_a_failure_names_its_log(tmp_path, monkeypatch, started):
+def test_only_unfinished_runs_are_started_and_a_failure_names_its_log(tmp_path, monkeypatch, started):
     plan = plan_of(tmp_path, "masking")
     (first, command), *_ = ablation_plan.commands(plan)
     finish(tmp_path, first, run={"finished": "now", "command": ["bert-tf", *command[3:]]})
     monkeypatch.setattr(Ended, "codes", {"masking": 1})
-    with pytest.raises(UserError, match=r"pretraining.masking_mix_100_0_0 ended with code 1: see .*\.log"):
+    with pytest.raises(UserError, match=r"pretraining.masking_mix_100_0_0 failed with exit code 1: see .*\.log"):
         ablation.run(plan)
     assert started == ["tasks/bert/sst_2", "pretraining/masking_mix_100_0_0"]
     assert "-m bert_tf pretrain --" in (tmp_path / "logs" / "pretraining-masking_mix_100_0_0.log").read_text()
 
 
-def test_more_tables_and_more_seeds_go_on(tmp_path, started):
+def test_more_tables_and_more_seeds_resume(tmp_path, started):
     finish_all(plan_of(tmp_path, "masking"), tmp_path, sweep={})
     ablation.run(plan_of(tmp_path, "masking", "steps"))
     left_to_right = "keep_pairs_true_left_to_right_true_next_sentence_weight_0"
@@ -144,14 +144,14 @@ def test_more_tables_and_more_seeds_go_on(tmp_path, started):
     [
         (
             {"fine_tuning": {}},
-            r"tasks.bert.sst_2 was run with other flags \(learning_rate: 1e-4 there, not given n",
+            r"tasks.bert.sst_2 was run with other flags \(learning_rate was 1e-4, now not set",
         ),
-        ({"input_file": "others"}, r"pretraining.bert was .*\(input_file: texts there, others now\)"),
-        ({"pretraining": {"num_train_steps": "80", "vocab_size": "500"}}, "num_train_steps: 800 there, 80 now"),
-        ({"num_seeds": 3}, r"\(num_seeds: 2 there, 3 now\)"),  # it is a single run, as it left no sweep.json
+        ({"input_file": "others"}, r"pretraining.bert was .*\(input_file was texts, now others\)"),
+        ({"pretraining": {"num_train_steps": "80", "vocab_size": "500"}}, "num_train_steps was 800, now 80"),
+        ({"num_seeds": 3}, r"\(num_seeds was 2, now 3\)"),  # it is a single run, as it left no sweep.json
     ],
 )
-def test_what_is_finished_with_other_flags_is_not_taken(tmp_path, changes, words):
+def test_runs_finished_with_other_flags_are_refused(tmp_path, changes, words):
     plan = plan_of(tmp_path, "objectives")
     finish_all(plan, tmp_path)
     ablation.run(plan)
@@ -173,7 +173,7 @@ time.sleep(60)
 """
 
 
-def test_an_interruption_lets_the_runs_save_what_they_have(tmp_path, monkeypatch):
+def test_an_interruption_lets_the_runs_save_their_state(tmp_path, monkeypatch):
     for name in "ab":
         (tmp_path / name).mkdir()
     with pytest.raises(KeyboardInterrupt), ablation._Jobs(str(tmp_path), 2) as working:
@@ -195,8 +195,8 @@ while not pathlib.Path(sys.argv[2]).exists():
 """
 
 
-def test_jobs_go_on_at_once_on_cores_of_their_own_after_what_they_need(tmp_path, monkeypatch):
-    """Each of two runs waits for the other: one after the other they would never end. The first has all cores."""
+def test_jobs_run_concurrently_on_their_own_cores_after_their_inputs(tmp_path, monkeypatch):
+    """Two runs wait for each other, so they end only if they run concurrently. The first has all cores."""
     path = f"{tmp_path}/pretraining/x"
     runs = {
         "pretraining/x": ["-c", WAITS_FOR_THE_OTHER, "first", ".", f"--output_dir={path}"],

@@ -1,4 +1,4 @@
-"""The plan of ablations: which runs they are, with which flags, and what is refused before any."""
+"""The plan of ablations: its runs, their flags, and what is refused before any starts."""
 
 import dataclasses
 import json
@@ -11,7 +11,7 @@ from bert_tf.errors import UserError
 from bert_tf.recipes.ablation import ablation_plan
 
 
-def test_what_is_pre_trained_alike_is_pre_trained_once_and_before_what_needs_it(tmp_path):
+def test_equal_pre_training_runs_once_and_before_the_runs_that_need_it(tmp_path):
     runs = dict(ablation_plan.commands(plan_of(tmp_path, "objectives", "masking", "encoders")))
     pretrained = [name for name in runs if name.startswith("pretraining/")]
     ltr = "pretraining/keep_pairs_true_left_to_right_true_next_sentence_weight_0"
@@ -26,7 +26,7 @@ def test_what_is_pre_trained_alike_is_pre_trained_once_and_before_what_needs_it(
     assert flags(runs["pretraining/masking_mix_0_20_80"])["masking_mix"] == "0/20/80"
 
 
-def test_a_task_gets_its_own_flags_those_of_all_and_those_of_the_variant(tmp_path):
+def test_a_task_gets_its_own_flags_the_common_ones_and_those_of_the_variant(tmp_path):
     runs = dict(ablation_plan.commands(plan_of(tmp_path, "objectives")))
     name = "tasks/keep_pairs_true_left_to_right_true_next_sentence_weight_0__encoder_bilstm_on_top/sst_2"
     assert runs[name][1:3] == ["-m", "bert_tf"] and runs[name][3] == "finetune"
@@ -46,7 +46,7 @@ def test_a_task_gets_its_own_flags_those_of_all_and_those_of_the_variant(tmp_pat
     assert command[3] == "squad" and "task_name" not in flags(command)
 
 
-def test_tasks_of_one_name_have_folders_of_their_own(tmp_path, capsys):
+def test_tasks_of_the_same_name_have_separate_folders(tmp_path, capsys):
     tasks = [
         f"--task={kind} --train_file={name}.csv" for kind, name in zip(("table", "table", "Table"), "abc", strict=True)
     ]
@@ -57,7 +57,7 @@ def test_tasks_of_one_name_have_folders_of_their_own(tmp_path, capsys):
     assert files == {"tasks/bert/table": "a.csv", "tasks/bert/table_2": "b.csv", "tasks/bert/table_3": "c.csv"}
 
 
-def test_weights_on_the_way_are_those_of_checkpoints_that_are_kept(tmp_path):
+def test_intermediate_weights_come_from_checkpoints_that_are_kept(tmp_path):
     runs = dict(ablation_plan.commands(plan_of(tmp_path, "steps")))
     kept = flags(runs["pretraining/bert"])
     assert (kept["save_checkpoints_steps"], kept["keep_checkpoint_max"]) == ("100", "0")
@@ -68,7 +68,7 @@ def test_weights_on_the_way_are_those_of_checkpoints_that_are_kept(tmp_path):
             ablation_plan.commands(plan_of(tmp_path, "steps", steps=wrong))
 
 
-def test_models_of_other_sizes_have_a_configuration_of_their_own(tmp_path):
+def test_other_model_sizes_have_their_own_configuration(tmp_path):
     plan = plan_of(tmp_path, "sizes")
     ablation_plan.write_models(plan)
     path = flags(dict(ablation_plan.commands(plan))["pretraining/model_1_64_1"])["bert_config_file"]
@@ -77,13 +77,13 @@ def test_models_of_other_sizes_have_a_configuration_of_their_own(tmp_path):
     assert (written["num_hidden_layers"], written["hidden_size"], written["vocab_size"]) == (1, 64, 500)
 
 
-def test_flags_that_make_a_row_another_one_are_refused(tmp_path):
+def test_flags_that_would_change_what_a_row_means_are_refused(tmp_path):
     masking, tasks = plan_of(tmp_path, "masking"), plan_of(tmp_path, "encoders")
     with pytest.raises(UserError, match="--pretraining has --masking_mix, which is set for each run: leave it out"):
         dataclasses.replace(masking, pretraining={"masking_mix": "100/0/0"})
     with pytest.raises(UserError, match="--fine_tuning has --encoder, which is set"):
         dataclasses.replace(tasks, fine_tuning={"encoder": "static"})
-    task = ablation_plan.AskedTask.of("SST-2 --init_checkpoint=mine")
+    task = ablation_plan.parse_task("SST-2 --init_checkpoint=mine")
     with pytest.raises(UserError, match="--task SST-2 has --init_checkpoint, which is set"):
         dataclasses.replace(masking, tasks=[task])
     assert dataclasses.replace(tasks, pretraining={"masking_mix": "100/0/0"})
@@ -97,9 +97,9 @@ def test_flags_that_make_a_row_another_one_are_refused(tmp_path):
         (["--num_seeds=0"], "--num_seeds is 0"),
         (["--jobs=0"], "--jobs is 0; expected 1 or more"),
         (["--tables=,"], "--tables names no table. Known: objectives, sizes"),
-        (["--sizes=2/100/3"], "--sizes has '2/100/3'; expected numbers above 0, and a width that the heads can share"),
+        (["--sizes=2/100/3"], "--sizes has '2/100/3'; expected positive numbers, and a width divisible by the heads"),
         (["--pretraining=num_train_steps=3"], "--pretraining has 'num_train_steps=3'"),
-        (['--pretraining=--a="b'], "--pretraining is '--a=\"b', which cannot be taken apart: No closing quotation."),
+        (['--pretraining=--a="b'], "--pretraining is '--a=\"b', which cannot be parsed: No closing quotation."),
         (
             ["--tables=sizes", "--pretraining=--vocab_size=many"],
             "--pretraining has --vocab_size=many; expected",
