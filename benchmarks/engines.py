@@ -46,7 +46,7 @@ def main():
     if written:
         print(given.checkpoint, *engines.table(written), sep="\n")
     if scores:
-        scores["TensorFlow, here"] = right(functional_bert.Live(checkpoint), rows, labels)
+        scores["TensorFlow, here"] = right(functional_bert.CheckpointModel(checkpoint), rows, labels)
         print(*(f"  {name:22} right in {share:.2%} of {len(labels):,}" for name, share in scores.items()), sep="\n")
 
 

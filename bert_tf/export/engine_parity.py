@@ -51,10 +51,10 @@ def inputs_of(rows, *, segments=2, has_masks=False):
     return inputs
 
 
-def difference(expected, given, batches, of_slots):
+def difference(expected, given, batches, token_outputs):
     """Largest difference of two functions' answers, as a share of the largest answer of an output; inf if not a number.
 
-    of_slots: the outputs [B, T, ...] of which only the slots within a text's length count.
+    token_outputs: the outputs [B, T, ...] of which only the slots within a text's length count.
     """
     largest, apart = {}, {}
     for inputs in batches:
@@ -63,7 +63,7 @@ def difference(expected, given, batches, of_slots):
         for name, other in others.items():
             if other.shape != answers[name].shape or not np.all(np.isfinite(other)):
                 return np.inf
-            a, b = (x[used] if name in of_slots else x for x in (answers[name], other))
+            a, b = (x[used] if name in token_outputs else x for x in (answers[name], other))
             largest[name] = max(largest.get(name, 0.0), float(np.max(np.abs(a))))
             apart[name] = max(apart.get(name, 0.0), float(np.max(np.abs(a - b))))
     return max(apart[name] / max(largest[name], 1e-30) for name in apart)

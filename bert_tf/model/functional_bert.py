@@ -1,212 +1,230 @@
-"""BERT and its heads as plain functions of tensors, in the operations that other engines recognize and join.
+"""BERT and its heads as plain functions of tensors: the textbook form, in the operations other engines recognize.
 
-A converter finds attention, LayerNorm and GELU by their shape in the graph; that of `layers.py`, which suits TensorFlow
-(rows of [N, D], one matrix for query, key and value), it does not find. What is written with these functions is
-compared with the model of `models.py` before it is used.
+A converter finds attention, LayerNorm and GELU by their pattern in the graph. It does not find that of `layers.py`,
+which suits TensorFlow (rows of [N, D], one matrix for query, key and value). The tests compare every fast path of the
+Keras models with these functions, and an export compares its engine with the Keras model before it is used.
 
-B texts, T slots, D hidden size, H heads, K size of one head, P masked positions, S segments, V vocabulary.
+B texts, T positions, D hidden size, H heads, K size of one head, P masked positions, S segments, V vocabulary.
 """
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
-from bert_tf.model import heads, weights
-from bert_tf.model.layers import MASK_BIAS
+from bert_tf.model import attention, heads, weights
+from bert_tf.model.layers import activate, pooled_tokens
 
+Tensors = Mapping[str, tf.Tensor]
 IDS = {"token_ids": ["B", "T"], "segment_ids": ["B", "T"], "lengths": ["B"]}  # inputs and their dimensions, all dynamic
 
 
-class Network(tf.Module):
+class FunctionalModel(tf.Module):
     """`function` of int32 tensors, in the order of the Head's inputs, -> {output: float32 tensor}, and its weights."""
 
-    def __init__(self, config, arrays, head):
+    def __init__(self, config: BertConfig, arrays: Mapping[str, np.ndarray], head: "Head"):
         """arrays: {canonical name: array} of an encoder and of that Head."""
         super().__init__()
-        self.arrays = {
-            part: tf.Variable(values, trainable=False)
-            for name, array in arrays.items()
-            for part, values in _parts(name, array)
-        }
+        self.params = {name: tf.Variable(array, trainable=False) for name, array in parameters(arrays).items()}
         specs = [tf.TensorSpec([None] * len(shape), tf.int32, name) for name, shape in head.inputs.items()]
 
-        def answer(*values):
-            inputs = dict(zip(head.inputs, values, strict=True))
-            answers = head.answer(self.arrays, config, inputs)
-            return {name: tf.identity(value, name) for name, value in answers.items()}
+        def call(*values: tf.Tensor) -> dict[str, tf.Tensor]:
+            outputs = head.apply(self.params, config, dict(zip(head.inputs, values, strict=True)))
+            return {name: tf.identity(value, name) for name, value in outputs.items()}
 
-        self.function = tf.function(answer, input_signature=specs, autograph=False)
-
-
-def _parts(name, array):
-    """A weight as the network has it: query, key and value apart."""
-    if "/query_key_value/" not in name:
-        return [(name, array)]
-    names = [name.replace("query_key_value", part) for part in ("query", "key", "value")]
-    return zip(names, np.split(array, 3, -1), strict=True)
+        self.function = tf.function(call, input_signature=specs, autograph=False)
 
 
-def encode(arrays, config, inputs):  # -> [B, T, D]
+def parameters(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """{canonical name: array} as the functions here take it: query, key and value apart."""
+    params = {}
+    for name, array in arrays.items():
+        if "/query_key_value/" not in name:
+            params[name] = array
+            continue
+        width = array.shape[-1] // 3
+        for number, part in enumerate(("query", "key", "value")):
+            params[name.replace("query_key_value", part)] = array[..., number * width : (number + 1) * width]
+    return params
+
+
+def encode(params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  # -> [B, T, D]
     """The tokens of the last layer."""
     tokens, segments = inputs["token_ids"], inputs["segment_ids"]
-    rows, slots = tf.unstack(tf.shape(tokens))
-    place = tf.range(slots)
-    hidden = tf.reshape(place, [1, 1, 1, -1]) >= tf.reshape(inputs["lengths"], [-1, 1, 1, 1])  # [B, 1, 1, T]
-    if config.is_causal:
-        hidden |= tf.reshape(place, [1, 1, 1, -1]) > tf.reshape(place, [1, 1, -1, 1])  # [B, 1, T, T]
-    mask = tf.cast(hidden, tf.float32) * MASK_BIAS
-    table = {name: arrays[f"encoder/embeddings/{name}_table"] for name in ("token", "segment", "position")}
-    x = tf.gather(table["token"], tokens) + tf.gather(table["segment"], segments)  # [B, T, D]
-    x = layer_norm(x + table["position"][:slots], arrays, "encoder/embeddings/norm", config)
+    rows, width = tf.unstack(tf.shape(tokens))
+    mask = attention.padding_mask(inputs["lengths"], width, is_causal=config.is_causal)
+    token, segment, position = (params[f"encoder/embeddings/{name}_table"] for name in ("token", "segment", "position"))
+    x = tf.gather(token, tokens) + tf.gather(segment, segments)  # [B, T, D]
+    x = layer_norm(x + position[:width], params, "encoder/embeddings/norm", config)
     for number in range(config.num_hidden_layers):
-        x = layer(x, mask, [rows, slots], arrays, f"encoder/layers/{number}", config)
+        x = layer(x, mask, [rows, width], params, f"encoder/layers/{number}", config)
     return x
 
 
-def layer(x, mask, shape, arrays, name, config):  # [B, T, D], [B, 1, 1 or T, T] -> [B, T, D]
-    """Attention, then feed-forward; after each what came in is added and normalised."""
+def layer(
+    x: tf.Tensor, mask: tf.Tensor, shape: list[tf.Tensor], params: Tensors, name: str, config: BertConfig
+) -> tf.Tensor:  # [B, T, D], [B, 1, 1 or T, T] -> [B, T, D]
+    """Attention, then feed-forward; each followed by the residual and LayerNorm."""
 
-    def heads(part):  # -> [B, H, T, K]
-        values = dense(x, arrays, f"{name}/attention/{part}")
+    def heads(part: str) -> tf.Tensor:  # -> [B, H, T, K]
+        values = dense(x, params, f"{name}/attention/{part}")
         values = tf.reshape(values, [*shape, config.num_attention_heads, config.head_size])
         return tf.transpose(values, [0, 2, 1, 3])
 
-    scores = tf.matmul(heads("query"), heads("key"), transpose_b=True) * (1 / math.sqrt(config.head_size))
-    mixed = tf.matmul(tf.nn.softmax(scores + mask), heads("value"))  # [B, H, T, K]
-    mixed = tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [*shape, config.hidden_size])
-    x = layer_norm(x + dense(mixed, arrays, f"{name}/attention/project_out"), arrays, f"{name}/attention_norm", config)
-    wide = activation(dense(x, arrays, f"{name}/feed_forward/expand"), config.hidden_act)
-    narrow = dense(wide, arrays, f"{name}/feed_forward/contract")
-    return layer_norm(x + narrow, arrays, f"{name}/feed_forward_norm", config)
+    scale = 1 / math.sqrt(config.head_size)
+    context, _ = attention.dot_product_attention(  # [B, H, T, K]
+        heads("query"), heads("key"), heads("value"), mask, scale=scale, scale_scores=True
+    )
+    context = tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [*shape, config.hidden_size])
+    residual = x + dense(context, params, f"{name}/attention/project_out")
+    x = layer_norm(residual, params, f"{name}/attention_norm", config)
+    wide = activation(dense(x, params, f"{name}/feed_forward/expand"), config.hidden_act)
+    narrow = dense(wide, params, f"{name}/feed_forward/contract")
+    return layer_norm(x + narrow, params, f"{name}/feed_forward_norm", config)
 
 
-def dense(x, arrays, name):
-    return tf.matmul(x, arrays[f"{name}/kernel"]) + arrays[f"{name}/bias"]
+def dense(x: tf.Tensor, params: Tensors, name: str) -> tf.Tensor:  # [..., I] -> [..., O]
+    return tf.matmul(x, params[f"{name}/kernel"]) + params[f"{name}/bias"]
 
 
-def layer_norm(x, arrays, name, config):
-    """LayerNorm; by a division and a power of 2, as converters look for it."""
-    centred = x - tf.reduce_mean(x, [-1], keepdims=True)
-    variance = tf.reduce_mean(tf.pow(centred, 2.0), [-1], keepdims=True)
-    return centred / tf.sqrt(variance + config.layer_norm_eps) * arrays[f"{name}/gamma"] + arrays[f"{name}/beta"]
+def layer_norm(x: tf.Tensor, params: Tensors, name: str, config: BertConfig) -> tf.Tensor:  # [..., D] -> [..., D]
+    """LayerNorm, with a division and a power of 2, as converters look for it."""
+    centered = x - tf.reduce_mean(x, [-1], keepdims=True)
+    variance = tf.reduce_mean(tf.pow(centered, 2.0), [-1], keepdims=True)
+    return centered / tf.sqrt(variance + config.layer_norm_eps) * params[f"{name}/gamma"] + params[f"{name}/beta"]
 
 
-def activation(x, kind):
-    """As `layers.activate`; the exact GELU with erf, as erfc is unknown to other engines."""
+def activation(x: tf.Tensor, kind: str) -> tf.Tensor:
+    """As `layers.activate`; the exact GELU with erf, as TensorFlow's erfc is unknown to other engines."""
     if kind == "gelu_erf":
         return 0.5 * x * (1.0 + tf.math.erf(x / math.sqrt(2)))
-    if kind == "gelu_tanh":
-        return 0.5 * x * (1.0 + tf.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * tf.pow(x, 3.0))))
-    return {"relu": tf.nn.relu, "tanh": tf.tanh}[kind](x)
+    return activate(x, kind)
 
 
-def pooled(tokens, arrays, config, inputs):  # [B, T, D] -> [B, D]
-    """Of the token that has seen the whole text: [CLS], or of a causal model the last one."""
-    first = tokens[:, 0]
-    if config.is_causal:
-        first = tf.gather(tokens, tf.maximum(inputs["lengths"] - 1, 0), batch_dims=1)
-    return tf.tanh(dense(first, arrays, "encoder/pooler"))
+def pooled(tokens: tf.Tensor, params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  # -> [B, D]
+    """The pooled vector of each text: [CLS], or of a causal model the last token, through a dense layer and tanh."""
+    return tf.tanh(dense(pooled_tokens(tokens, inputs, is_causal=config.is_causal), params, "encoder/pooler"))
 
 
-def _vectors(arrays, config, inputs):
-    tokens = encode(arrays, config, inputs)
-    has_pooler = "encoder/pooler/kernel" in arrays
-    return {"tokens": tokens} | ({"pooled": pooled(tokens, arrays, config, inputs)} if has_pooler else {})
+def _encoder_outputs(params: Tensors, config: BertConfig, inputs: Tensors) -> dict[str, tf.Tensor]:
+    tokens = encode(params, config, inputs)
+    has_pooler = "encoder/pooler/kernel" in params
+    return {"tokens": tokens} | ({"pooled": pooled(tokens, params, config, inputs)} if has_pooler else {})
 
 
-def _text(arrays, config, inputs):
-    tokens = encode(arrays, config, inputs)
-    return {"logits": dense(pooled(tokens, arrays, config, inputs), arrays, "classifier")}
+def _classifier_outputs(params: Tensors, config: BertConfig, inputs: Tensors) -> dict[str, tf.Tensor]:
+    tokens = encode(params, config, inputs)
+    return {"logits": dense(pooled(tokens, params, config, inputs), params, "classifier")}
 
 
-def _tags(arrays, config, inputs):
-    return {"logits": dense(encode(arrays, config, inputs), arrays, "classifier")}
+def _token_classifier_outputs(params: Tensors, config: BertConfig, inputs: Tensors) -> dict[str, tf.Tensor]:
+    return {"logits": dense(encode(params, config, inputs), params, "classifier")}
 
 
-def _span(arrays, config, inputs):
-    logits = dense(encode(arrays, config, inputs), arrays, "span")  # [B, T, 2]
+def _span_outputs(params: Tensors, config: BertConfig, inputs: Tensors) -> dict[str, tf.Tensor]:
+    logits = dense(encode(params, config, inputs), params, "span")  # [B, T, 2]
     return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}
 
 
-def _masks(arrays, config, inputs):
-    tokens = encode(arrays, config, inputs)
-    found = {}
-    if "encoder/pooler/kernel" in arrays and "next_sentence/kernel" in arrays:
-        found["next_sentence_logits"] = dense(pooled(tokens, arrays, config, inputs), arrays, "next_sentence")
+def _pretraining_outputs(params: Tensors, config: BertConfig, inputs: Tensors) -> dict[str, tf.Tensor]:
+    tokens = encode(params, config, inputs)
     x = tf.gather(tokens, inputs["masked_lm_positions"], batch_dims=1)  # [B, P, D]
-    x = activation(dense(x, arrays, "masked_lm/transform"), config.hidden_act)
-    x = layer_norm(x, arrays, "masked_lm/norm", config)
-    logits = tf.matmul(x, arrays["encoder/embeddings/token_table"], transpose_b=True)  # [B, P, V]
-    return {"masked_lm_logits": logits + arrays["masked_lm/output_bias"], **found}
+    x = activation(dense(x, params, "masked_lm/transform"), config.hidden_act)
+    x = layer_norm(x, params, "masked_lm/norm", config)
+    logits = tf.matmul(x, params["encoder/embeddings/token_table"], transpose_b=True)  # [B, P, V]
+    outputs = {"masked_lm_logits": logits + params["masked_lm/output_bias"]}
+    if "encoder/pooler/kernel" in params and "next_sentence/kernel" in params:
+        outputs["next_sentence_logits"] = dense(pooled(tokens, params, config, inputs), params, "next_sentence")
+    return outputs
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Head:
-    """What stands on the encoder, and its inputs; `model(config, size)` is the same in Keras, of a classifier's size.
+    """What stands on the encoder, and its inputs.
 
-    of_slots: outputs with an answer for every slot of T, those behind a text's end included. optional: beginnings of
-    names of weights that a checkpoint may lack.
+    apply(params, config, inputs): {output: tensor}. model(config, size): the same in Keras, of a classifier's size.
+    token_outputs: outputs [B, T, ...], meaningless after the end of a text. optional: prefixes of names of weights
+    that a checkpoint may lack.
     """
 
-    answer: Callable
-    model: Callable
-    of_slots: tuple = ()
-    inputs: dict = dataclasses.field(default_factory=lambda: IDS)
-    optional: tuple = ()
+    apply: Callable[[Tensors, BertConfig, Tensors], dict[str, tf.Tensor]]
+    model: Callable[[BertConfig, int], heads.BertModel]
+    token_outputs: tuple[str, ...] = ()
+    inputs: Mapping[str, list[str]] = dataclasses.field(default_factory=lambda: IDS)
+    optional: tuple[str, ...] = ()
 
 
-class Vectors(heads.BertModel):
+class EncoderModel(heads.BertModel):
     """An encoder alone."""
 
-    def call(self, inputs):
+    def call(self, inputs: Tensors) -> dict[str, tf.Tensor]:
         return self.encoder(inputs)
 
 
 POOLER = "encoder/pooler/"
 HEADS = {
-    "text": Head(answer=_text, model=heads.Classifier),
-    "tags": Head(answer=_tags, model=heads.TokenClassifier, of_slots=("logits",), optional=(POOLER,)),
+    "text": Head(apply=_classifier_outputs, model=heads.Classifier),
+    "tags": Head(
+        apply=_token_classifier_outputs, model=heads.TokenClassifier, token_outputs=("logits",), optional=(POOLER,)
+    ),
     "span": Head(
-        answer=_span,
+        apply=_span_outputs,
         model=lambda config, size: heads.SpanFinder(config),
-        of_slots=("start_logits", "end_logits"),
+        token_outputs=("start_logits", "end_logits"),
         optional=(POOLER,),
     ),
     "masks": Head(
-        answer=_masks,
+        apply=_pretraining_outputs,
         model=lambda config, size: heads.Pretrainer(config),
         inputs=IDS | {"masked_lm_positions": ["B", "P"]},
         optional=(POOLER, "next_sentence/"),
     ),
     "vectors": Head(
-        answer=_vectors, model=lambda config, size: Vectors(config), of_slots=("tokens",), optional=(POOLER,)
+        apply=_encoder_outputs,
+        model=lambda config, size: EncoderModel(config),
+        token_outputs=("tokens",),
+        optional=(POOLER,),
     ),
 }
 
 
-def head_of(checkpoint):
-    """The name of the head in HEADS that a checkpoint has; UserError where its encoder is another than BERT's."""
+class Checkpoint(Protocol):
+    """What is needed of a `checkpoints.formats.Checkpoint`."""
+
+    @property
+    def config(self) -> BertConfig: ...
+
+    @property
+    def weights(self) -> Mapping[str, np.ndarray]: ...
+
+    @property
+    def kind(self) -> str | None: ...
+
+
+def head_of(checkpoint: Checkpoint) -> str:
+    """The name of the head in HEADS that a checkpoint has; UserError if its encoder is not BERT's."""
     if checkpoint.config.encoder != "bert":
         raise UserError(f"Other engines have BERT's encoder alone; this model has {checkpoint.config.encoder!r}.")
-    there = {name.split("/")[0] for name in checkpoint.weights}
-    if "masked_lm" in there:
+    prefixes = {name.split("/")[0] for name in checkpoint.weights}
+    if "masked_lm" in prefixes:
         return "masks"
-    if "classifier" in there:
+    if "classifier" in prefixes:
         return "tags" if checkpoint.kind == "tags" else "text"
-    return "span" if "span" in there else "vectors"
+    return "span" if "span" in prefixes else "vectors"
 
 
-class Live:
-    """The model of a checkpoint, as a function {input: int32 array} -> {output: float32 array}, and its Head.
+class CheckpointModel:
+    """The Keras model of a checkpoint as a function {input: int32 array} -> {output: float32 array}, and its Head.
 
-    report: what became of the weights. Raises UserError where the checkpoint lacks some.
+    report: which weights were loaded. Raises UserError if the checkpoint lacks some.
     """
 
-    def __init__(self, checkpoint):
+    def __init__(self, checkpoint: Checkpoint):
         self.head = HEADS[head_of(checkpoint)]
         model = self.head.model(checkpoint.config, len(checkpoint.weights.get("classifier/bias", ())))
         self.report = weights.assign(model, checkpoint.weights)
@@ -215,15 +233,15 @@ class Live:
             raise UserError(f"The checkpoint has no {missing[0]}: convert one that is whole.")
         if self.report.shape_mismatch:
             raise UserError(f"{self.report.shape_mismatch[0][0]} has another shape than its configuration says.")
-        there = {name: checkpoint.weights[name] for name in self.report.loaded}
-        self._network = Network(checkpoint.config, there, self.head)
+        loaded = {name: checkpoint.weights[name] for name in self.report.loaded}
+        self._functional = FunctionalModel(checkpoint.config, loaded, self.head)
         specs = {name: tf.TensorSpec([None] * len(shape), tf.int32) for name, shape in self.head.inputs.items()}
         self._function = tf.function(lambda inputs: model(inputs), input_signature=[specs], autograph=False)
 
-    def __call__(self, inputs):
-        answers = self._function({name: tf.constant(inputs[name]) for name in self.head.inputs})
-        return {name: value.numpy() for name, value in answers.items()}
+    def __call__(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        outputs = self._function({name: tf.constant(inputs[name]) for name in self.head.inputs})
+        return {name: value.numpy() for name, value in outputs.items()}
 
-    def save(self, folder):
-        """Writes the SavedModel of the Network."""
-        tf.saved_model.save(self._network, folder, signatures=self._network.function)
+    def save(self, folder: str) -> None:
+        """Writes the SavedModel of the FunctionalModel."""
+        tf.saved_model.save(self._functional, folder, signatures=self._functional.function)

@@ -5,6 +5,7 @@ N tokens, D their width.
 """
 
 import math
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -78,28 +79,33 @@ def bias_add(x, bias):  # [N, D], [D] -> [N, D]
     return tf.nn.bias_add(x, bias), backward
 
 
-def dropout(x, lanes, rate, onto=None, *, width):  # [...], uint16 [...] -> [...]
-    """0 where a lane of random bits says so, elsewhere x / (1 - rate); `onto` [...] is added. width: as of rows."""
+def dropout(
+    x: tf.Tensor, lanes: tf.Tensor, rate: float, residual: tf.Tensor | None = None, *, width: int
+) -> tf.Tensor:  # [...], uint16 [...] -> [...]
+    """0 where a lane of random bits says so, elsewhere x / (1 - rate); then adds `residual` [...].
+
+    width: decides whether it is compiled, as the length of a row does in `xla_rowwise`.
+    """
     weights = [tf.constant(round(rate * LANE), tf.uint16), tf.constant(1 / (1 - rate))]
     lanes = tf.reshape(lanes, [-1])
 
-    def over(x, *onto):
-        tensors = [tf.reshape(x, [-1]), lanes, *(tf.reshape(other, [-1]) for other in onto)]
+    def apply(x: tf.Tensor, *residual: tf.Tensor) -> tf.Tensor:
+        tensors = [tf.reshape(x, [-1]), lanes, *(tf.reshape(other, [-1]) for other in residual)]
         return tf.reshape(xla_rowwise.jit_rowwise(_dropped, tensors, weights, width=width)[0][0], tf.shape(x))
 
     @tf.custom_gradient
-    def function(x, *onto):
-        return over(x, *onto), lambda upstream: (over(upstream), *(upstream for _ in onto))
+    def function(x: tf.Tensor, *residual: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+        return apply(x, *residual), lambda upstream: (apply(upstream), *(upstream for _ in residual))
 
-    return function(x, *([] if onto is None else [onto]))
+    return function(x, *([] if residual is None else [residual]))
 
 
-def _dropped(tensors, weights):
-    (x, lanes, *onto), (least, factor) = tensors, weights
-    made = tf.where(lanes >= least, tf.cast(x, tf.float32) * factor, 0.0)
-    for other in onto:
-        made += tf.cast(other, tf.float32)
-    return [tf.cast(made, x.dtype)], []
+def _dropped(tensors: Sequence[tf.Tensor], weights: Sequence[tf.Tensor]) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+    (x, lanes, *residual), (least, factor) = tensors, weights
+    y = tf.where(lanes >= least, tf.cast(x, tf.float32) * factor, 0.0)
+    for other in residual:
+        y += tf.cast(other, tf.float32)
+    return [tf.cast(y, x.dtype)], []
 
 
 def _with_slope(value, slope):

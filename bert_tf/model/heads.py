@@ -51,7 +51,7 @@ class BertModel(keras.Model):
     unread: canonical names of weights that its answers do not depend on, which other formats therefore may lack.
     """
 
-    unread = ()
+    unread: tuple[str, ...] = ()
 
     def __init__(self, config, **options):
         super().__init__(**options)
@@ -77,7 +77,7 @@ class Pretrainer(BertModel):
 
         Returns float32 "masked_lm_logits" [B, P, V] and "next_sentence_logits" [B, 2] (0: is next, 1: random).
         """
-        encoded = self.encoder(inputs, seed=seed, places=inputs["masked_lm_positions"])
+        encoded = self.encoder(inputs, seed=seed, positions=inputs["masked_lm_positions"])
         return {
             "masked_lm_logits": self.masked_lm(encoded["tokens_at"], self.encoder.token_table),
             "next_sentence_logits": self.next_sentence(encoded["pooled"]),
@@ -105,10 +105,10 @@ class PooledModel(BertModel):
         """
         rows = _as_rows(inputs) if "window_counts" in inputs else inputs
         nothing_else = tf.zeros([size_of(rows["token_ids"], 0), 0], tf.int32)
-        pooled = self.encoder(rows, seed=seed, places=nothing_else)["pooled"]  # [B, D], or of each window
+        pooled = self.encoder(rows, seed=seed, positions=nothing_else)["pooled"]  # [B, D], or of each window
         if "window_counts" in inputs:
             pooled = _over_windows(pooled, inputs["lengths"], inputs["window_counts"], self.window_pooling)
-        return self.classifier(self.dropout(pooled, layout=self.encoder.layout(rows, seed)))
+        return self.classifier(self.dropout(pooled, seed=seed))
 
     def get_config(self):
         return {**super().get_config(), "window_pooling": self.window_pooling}
@@ -185,7 +185,7 @@ class TokenClassifier(BertModel):
     def call(self, inputs, seed=None):
         """inputs: those of BertEncoder. Returns float32 "logits" [B, T, size]."""
         tokens = self.encoder(inputs, seed=seed)["tokens"]  # [B, T, D]
-        x = self.dropout(tf.reshape(tokens, [-1, self.config.hidden_size]), layout=self.encoder.layout(inputs, seed))
+        x = self.dropout(tf.reshape(tokens, [-1, self.config.hidden_size]), seed=seed)
         logits = self.classifier(x)  # [B * T, size]
         return {"logits": tf.reshape(logits, [-1, size_of(inputs["token_ids"], -1), logits.shape[-1]])}
 

@@ -1,198 +1,219 @@
-"""The blocks of BERT.
+"""The layers of BERT.
 
-B rows, T slots in a row, N = B * T, D hidden size, H heads, K size of one head, V vocabulary.
+B rows, T positions in a row, N = B * T, D hidden size, H heads, K size of one head, V vocabulary.
 Activations are two-dimensional [N, D]: a matrix product, its bias and its activation are then one kernel on a CPU.
 """
 
 import dataclasses
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.model import fused_ops
-
-MASK_BIAS = -10000.0  # added to the scores of positions that must not be seen: exactly zero after softmax
+from bert_tf.model import attention, fused_ops
 
 
 @dataclasses.dataclass(frozen=True)
 class BatchLayout:
-    """How texts lie in rows, and the seed of this pass's dropout: what every layer needs beside the tokens.
+    """How texts lie in rows, and the seed of this pass's dropout: all that layers need besides the tokens.
 
     `mask` [B, 1, 1 or T, T] is added to attention scores. `seed` [2] (int32) makes every dropout mask a function of
     itself and of the layer alone; None means no dropout.
     """
 
     rows: tf.Tensor | int
-    slots: tf.Tensor | int
+    width: tf.Tensor | int  # positions in a row
     heads: int
     mask: tf.Tensor
     seed: tf.Tensor | None = None
 
     @classmethod
-    def padded(cls, lengths, slots, *, heads, dtype, seed=None, is_causal=False):
-        """One text a row, `lengths` [B] slots of it used."""
-        hidden = tf.range(slots)[None, :] >= lengths[:, None]  # [B, T]
-        hidden = hidden[:, None, None, :]
-        mask = tf.cast(hidden | _later(slots) if is_causal else hidden, dtype) * tf.cast(MASK_BIAS, dtype)
-        return cls(rows=size_of(lengths, 0), slots=slots, heads=heads, mask=mask, seed=seed)
+    def padded(
+        cls,
+        lengths: tf.Tensor,
+        width: tf.Tensor | int,
+        *,
+        heads: int,
+        dtype: str,
+        seed: tf.Tensor | None = None,
+        is_causal: bool = False,
+    ) -> "BatchLayout":
+        """One text per row, in the first `lengths` [B] positions of it."""
+        mask = attention.padding_mask(lengths, width, is_causal=is_causal, dtype=dtype)
+        return cls(rows=size_of(lengths, 0), width=width, heads=heads, mask=mask, seed=seed)
 
     @classmethod
-    def packed(cls, text_numbers, *, heads, dtype, seed=None, is_causal=False):
-        """Several texts a row, that do not see each other: `text_numbers` [B, T], 1, 2, ... by text, 0 on padding."""
-        slots = size_of(text_numbers, 1)
-        hidden = text_numbers[:, None, :, None] != text_numbers[:, None, None, :]  # [B, 1, T, T]
-        mask = tf.cast(hidden | _later(slots) if is_causal else hidden, dtype) * tf.cast(MASK_BIAS, dtype)
-        return cls(rows=size_of(text_numbers, 0), slots=slots, heads=heads, mask=mask, seed=seed)
+    def packed(
+        cls,
+        text_numbers: tf.Tensor,
+        *,
+        heads: int,
+        dtype: str,
+        seed: tf.Tensor | None = None,
+        is_causal: bool = False,
+    ) -> "BatchLayout":
+        """Several texts per row that do not see each other: `text_numbers` [B, T], 1, 2, ... by text, 0 on padding."""
+        width = size_of(text_numbers, 1)
+        mask = attention.packing_mask(text_numbers, width, is_causal=is_causal, dtype=dtype)
+        return cls(rows=size_of(text_numbers, 0), width=width, heads=heads, mask=mask, seed=seed)
 
     @property
-    def learns(self):
-        """Whether a gradient will be asked for."""
+    def training(self) -> bool:
+        """Whether a gradient will be computed."""
         return self.seed is not None
 
-    def split_heads(self, x, parts):  # [N, parts * D] -> parts tensors [B, H, T, K]
+    def split_heads(self, x: tf.Tensor, parts: int) -> list[tf.Tensor]:  # [N, parts * D] -> parts of [B, H, T, K]
         size = x.shape[-1] // (parts * self.heads)
-        x = tf.reshape(x, [self.rows, self.slots, parts, self.heads, size])
+        x = tf.reshape(x, [self.rows, self.width, parts, self.heads, size])
         return tf.unstack(tf.transpose(x, [2, 0, 3, 1, 4]))  # unstack, as the gradient of slices is slow
 
-    def join_heads(self, x, like):  # [B, H, T, K], some [N, D] -> [N, D]
+    def join_heads(self, x: tf.Tensor, like: tf.Tensor) -> tf.Tensor:  # [B, H, T, K], some [N, D] -> [N, D]
         return tf.reshape(tf.transpose(x, [0, 2, 1, 3]), tf.shape(like))  # then TensorFlow knows that they can be added
 
-    def as_rows(self, x):  # [N, D] -> [B, T, D]
-        return tf.reshape(x, [self.rows, self.slots, x.shape[-1]])
+    def as_rows(self, x: tf.Tensor) -> tf.Tensor:  # [N, D] -> [B, T, D]
+        return tf.reshape(x, [self.rows, self.width, x.shape[-1]])
 
 
-def _later(slots):
-    """Bool [1, 1, T, T]: whether a slot (last) comes after the one that looks."""
-    places = tf.range(slots)
-    return (places[None, :] > places[:, None])[None, None]
+def gather_tokens(x: tf.Tensor, positions: tf.Tensor | None) -> tf.Tensor:  # [N, D], [R] -> [R, D]
+    """The tokens at these positions; None: all."""
+    return x if positions is None else tf.gather(x, positions)
 
 
-def gather_tokens(x, slots):  # [N, D], [R] -> [R, D]
-    """The tokens of some slots; None: all."""
-    return x if slots is None else tf.gather(x, slots)
+def pooled_positions(inputs: Mapping[str, tf.Tensor], *, is_causal: bool) -> tf.Tensor:
+    """The position of the token that has seen its whole text, int32 [B]: [CLS], or of a causal model the last one."""
+    if is_causal:
+        return tf.maximum(inputs["lengths"] - 1, 0)
+    return tf.zeros([size_of(inputs["token_ids"], 0)], tf.int32)
 
 
-def size_of(tensor, axis):
+def pooled_tokens(tokens: tf.Tensor, inputs: Mapping[str, tf.Tensor], *, is_causal: bool) -> tf.Tensor:
+    """The tokens [B, D] among [B, T, D] that have seen their whole text."""
+    if is_causal:
+        return tf.gather(tokens, pooled_positions(inputs, is_causal=True), batch_dims=1)
+    return tokens[:, 0]
+
+
+def size_of(tensor: tf.Tensor, axis: int) -> tf.Tensor | int:
     """The static size where it is known: static shapes are what XLA and TPUs need."""
     return tensor.shape[axis] if tensor.shape[axis] is not None else tf.shape(tensor)[axis]
 
 
 class ConfiguredLayer(keras.layers.Layer):
-    """A layer that carries the whole BertConfig, makes its variables when it is made, and its children alike."""
+    """A layer that carries the whole BertConfig and creates its variables and children in its constructor."""
 
-    def __init__(self, config, **options):
+    def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(**options)
         self.config = config if isinstance(config, BertConfig) else BertConfig(**config)
 
-    def new_dense(self, size_in, size_out, activation=None):
+    def new_dense(self, size_in: int, size_out: int, activation: str | None = None) -> "Dense":
         return Dense(self.config, size_in, size_out, activation=activation, dtype=self.dtype_policy)
 
-    def new_norm(self):
+    def new_norm(self) -> "LayerNorm":
         return LayerNorm(self.config, dtype=self.dtype_policy)
 
-    def new_dropout(self, rate, number):
+    def new_dropout(self, rate: float, number: int) -> "Dropout":
         return Dropout(rate, number, self.config.hidden_size, dtype=self.dtype_policy)
 
-    def new_table(self, name, rows):
-        """An embedding table, drawn like every kernel from a normal distribution cut off at two deviations."""
+    def new_table(self, name: str, rows: int) -> keras.Variable:
+        """An embedding table, initialised like every kernel from a normal distribution truncated at two deviations."""
         return self.add_weight(name=name, shape=(rows, self.config.hidden_size), initializer=self.initializer())
 
-    def initializer(self):
+    def initializer(self) -> keras.initializers.Initializer:
         return keras.initializers.TruncatedNormal(stddev=self.config.initializer_range)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "config": self.config.to_dict()}
 
 
 class Dense(ConfiguredLayer):
     """A matrix product with bias and activation."""
 
-    def __init__(self, config, size_in, size_out, activation=None, **options):
+    def __init__(
+        self, config: BertConfig | dict, size_in: int, size_out: int, activation: str | None = None, **options: Any
+    ):
         super().__init__(config, **options)
         self.activation = activation
         self.kernel = self.add_weight(name="kernel", shape=(size_in, size_out), initializer=self.initializer())
         self.bias = self.add_weight(name="bias", shape=(size_out,), initializer="zeros")
         self.built = True
 
-    def call(self, x, learns=False):  # [N, size_in] -> [N, size_out]
-        return activate(dense(x, self.kernel.value, self.bias.value, learns), self.activation, learns)
+    def call(self, x: tf.Tensor, needs_gradient: bool = False) -> tf.Tensor:  # [N, size_in] -> [N, size_out]
+        # Not called `training`: Keras would pass that on to all layers that are called later.
+        x = dense(x, self.kernel.value, self.bias.value, needs_gradient)
+        return activate(x, self.activation, needs_gradient)
 
 
-def dense(x, kernel, bias, learns=False):  # [N, I], [I, O], [O] -> [N, O]
-    """`bias_add`, not `+`: oneDNN joins it and the activation after it to the product."""
-    return (fused_ops.bias_add if learns else tf.nn.bias_add)(tf.matmul(x, kernel), bias)
+def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, training: bool = False) -> tf.Tensor:
+    """[N, I], [I, O], [O] -> [N, O]; `bias_add`, not `+`: oneDNN fuses it and the activation into the product."""
+    return (fused_ops.bias_add if training else tf.nn.bias_add)(tf.matmul(x, kernel), bias)
 
 
-def activate(x, kind, learns=False):
-    """The activation of that name; None leaves `x` as it is. learns: a gradient will be asked for."""
+def activate(x: tf.Tensor, kind: str | None, training: bool = False) -> tf.Tensor:
+    """Applies the activation of that name; None leaves `x` as it is. training: a gradient will be computed."""
     if kind is None:
         return x
     if kind == "tanh":
         return tf.tanh(x)
     if kind == "relu":
         return tf.nn.relu(x)
-    if learns:
+    if training:
         return fused_ops.GELUS[kind](x)
-    return tf.nn.gelu(x, approximate=kind == "gelu_tanh")  # which oneDNN joins to the product before it
-
-
-def softmax(scores, learns):  # [..., T] -> [..., T]
-    """In float32 inside: oneDNN's softmax of bfloat16 is that by itself, its gradient is not."""
-    if scores.dtype == tf.bfloat16 and not learns:
-        return tf.nn.softmax(scores)
-    return tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), scores.dtype)
+    return tf.nn.gelu(x, approximate=kind == "gelu_tanh")  # which oneDNN fuses into the product before it
 
 
 class LayerNorm(ConfiguredLayer):
-    """Normalises each token; in float32 whatever the precision of the rest."""
+    """Layer normalisation of each token (Ba et al. 2016), in float32 whatever the precision of the rest."""
 
-    def __init__(self, config, **options):
+    def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
         wide = {"shape": (self.config.hidden_size,), "dtype": "float32", "autocast": False}
         self.gamma = self.add_weight(name="gamma", initializer="ones", **wide)
         self.beta = self.add_weight(name="beta", initializer="zeros", **wide)
         self.built = True
 
-    def call(self, x):  # [N, D] -> [N, D]
+    def call(self, x: tf.Tensor) -> tf.Tensor:  # [N, D] -> [N, D]
         return fused_ops.layer_norm(x, self.gamma.value, self.beta.value, self.config.layer_norm_eps)
 
 
 class Dropout(keras.layers.Layer):
-    """Stateless: what is dropped depends on the pass's seed and the layer's number alone; there is nothing to save.
+    """Stateless dropout: its mask depends on the pass's seed and the layer's number alone; there is nothing to save.
 
-    width: how wide the model is, which decides whether compiling pays; 0: it does not.
+    width: hidden size of the model, which decides whether compiling pays; 0: it does not.
     """
 
-    def __init__(self, rate, number, width=0, **options):
+    def __init__(self, rate: float, number: int, width: int = 0, **options: Any):
         super().__init__(**options)
         self.rate, self.number, self.width = rate, number, width
         self.built = True
 
-    def call(self, x, layout, onto=None):
-        """`x` with its numbers dropped out; `onto`, in the same shape, is added."""
-        if not (layout.learns and self.rate):
-            return x if onto is None else onto + x
-        seed = layout.seed + tf.constant([self.number, 0], tf.int32)
-        return fused_ops.dropout(x, random_lanes(x, seed), self.rate, onto, width=self.width)
+    def call(
+        self, x: tf.Tensor, *, seed: tf.Tensor | None = None, residual: tf.Tensor | None = None
+    ) -> tf.Tensor:  # [...] -> [...]
+        """Drops numbers of `x`, then adds `residual`, of the same shape. seed: int32 [2]; None: nothing is dropped."""
+        if seed is None or not self.rate:
+            return x if residual is None else residual + x
+        seed = seed + tf.constant([self.number, 0], tf.int32)
+        return fused_ops.dropout(x, random_lanes(x, seed), self.rate, residual, width=self.width)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "rate": self.rate, "number": self.number, "width": self.width}
 
 
-def random_lanes(x, seed):
-    """uint16 in the shape of `x`, each equally likely: two of every 32 random bits, as drawing these takes time."""
+def random_lanes(x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Uniform random uint16 in the shape of `x`: two of every 32 random bits, as drawing these takes time."""
     count = math.prod(x.shape) if x.shape.is_fully_defined() else tf.size(x)
     bits = {"minval": None, "maxval": None, "dtype": tf.uint32}
-    drawn = tf.random.stateless_uniform([(count + 1) // 2], seed, alg="philox", **bits)
-    return tf.reshape(tf.reshape(tf.bitcast(drawn, tf.uint16), [-1])[:count], tf.shape(x))
+    words = tf.random.stateless_uniform([(count + 1) // 2], seed, alg="philox", **bits)
+    return tf.reshape(tf.reshape(tf.bitcast(words, tf.uint16), [-1])[:count], tf.shape(x))
 
 
 class Embeddings(ConfiguredLayer):
-    """Word + position + segment, normalised, then dropped out (in this order: `embedding_postprocessor`)."""
+    """Word + position + segment, normalised, then dropout (in this order: `embedding_postprocessor`)."""
 
-    def __init__(self, config, **options):
+    def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
         self.token_table = self.new_table("token_table", self.config.vocab_size)
         self.position_table = self.new_table("position_table", self.config.max_position_embeddings)
@@ -201,22 +222,24 @@ class Embeddings(ConfiguredLayer):
         self.dropout = self.new_dropout(self.config.hidden_dropout_prob, 0)
         self.built = True
 
-    def call(self, token_ids, segment_ids, positions, *, layout):  # each [B, T] (positions None: 0, 1, ...) -> [N, D]
+    def call(
+        self, token_ids: tf.Tensor, segment_ids: tf.Tensor, positions: tf.Tensor | None, *, layout: BatchLayout
+    ) -> tf.Tensor:  # each [B, T] (positions None: 0, 1, ...) -> [N, D]
         x = tf.gather(self.token_table.value, tf.reshape(token_ids, [-1]))  # [N, D]
-        kinds = tf.one_hot(tf.reshape(segment_ids, [-1]), self.config.type_vocab_size, dtype=x.dtype)  # [N, S]
-        x += tf.matmul(kinds, self.segment_table.value)
+        segments = tf.one_hot(tf.reshape(segment_ids, [-1]), self.config.type_vocab_size, dtype=x.dtype)  # [N, S]
+        x += tf.matmul(segments, self.segment_table.value)
         if positions is None:
-            x = layout.as_rows(x) + self.position_table.value[: layout.slots]  # [B, T, D]
+            x = layout.as_rows(x) + self.position_table.value[: layout.width]  # [B, T, D]
             x = tf.reshape(x, [-1, self.config.hidden_size])
         else:
             x += tf.gather(self.position_table.value, tf.reshape(positions, [-1]))
-        return self.dropout(self.norm(x), layout=layout)
+        return self.dropout(self.norm(x), seed=layout.seed)
 
 
 class SelfAttention(ConfiguredLayer):
-    """Lets every token look at every token of its own text."""
+    """Multi-head scaled dot-product self-attention (Vaswani et al. 2017)."""
 
-    def __init__(self, config, number, **options):
+    def __init__(self, config: BertConfig | dict, number: int, **options: Any):
         super().__init__(config, **options)
         width = self.config.hidden_size
         self.scale = 1 / math.sqrt(self.config.head_size)
@@ -225,32 +248,44 @@ class SelfAttention(ConfiguredLayer):
         self.project_out = self.new_dense(width, width)
         self.built = True
 
-    def call(self, x, *, layout, read=None):  # [N, D], slots [R] or None: all -> [N or R, D], [B, H, T, T]
-        q, k, v = layout.split_heads(self.query_key_value(x, learns=layout.learns), 3)  # each [B, H, T, K]
-        scores = tf.matmul(q * self.scale, k, transpose_b=True) + layout.mask  # [B, H, T, T]
-        probabilities = softmax(scores, layout.learns)
-        mixed = tf.matmul(self.dropout(probabilities, layout=layout), v)  # [B, H, T, K]
-        return self.project_out(gather_tokens(layout.join_heads(mixed, x), read), learns=layout.learns), probabilities
+    def call(
+        self, x: tf.Tensor, *, layout: BatchLayout, positions: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """[N, D] -> [N, D] and probabilities [B, H, T, T]; with `positions` [R] only these tokens, [R, D]."""
+        query, key, value = layout.split_heads(self.query_key_value(x, needs_gradient=layout.training), 3)
+        drops = layout.training and self.dropout.rate
+        context, probabilities = attention.dot_product_attention(  # [B, H, T, K], [B, H, T, T]
+            query,
+            key,
+            value,
+            layout.mask,
+            scale=self.scale,
+            dropout=(lambda x: self.dropout(x, seed=layout.seed)) if drops else None,
+            training=layout.training,
+        )
+        context = gather_tokens(layout.join_heads(context, x), positions)
+        return self.project_out(context, needs_gradient=layout.training), probabilities
 
 
 class FeedForward(ConfiguredLayer):
-    """Widens each token, applies the activation, narrows it again. No dropout in between, as in the original."""
+    """Two dense layers with an activation between them. No dropout in between, as in the original."""
 
-    def __init__(self, config, **options):
+    def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
         narrow, wide = self.config.hidden_size, self.config.intermediate_size
         self.expand = self.new_dense(narrow, wide, self.config.hidden_act)
         self.contract = self.new_dense(wide, narrow)
         self.built = True
 
-    def call(self, x, *, layout):  # [N, D] -> [N, D]
-        return self.contract(self.expand(x, learns=layout.learns), learns=layout.learns)
+    def call(self, x: tf.Tensor, *, layout: BatchLayout) -> tf.Tensor:  # [N, D] -> [N, D]
+        x = self.expand(x, needs_gradient=layout.training)
+        return self.contract(x, needs_gradient=layout.training)
 
 
 class TransformerLayer(ConfiguredLayer):
-    """Attention, then feed-forward; after each: dropout, add what came in, normalise (post-LN; paper section 3)."""
+    """Attention, then feed-forward; each followed by dropout, the residual and LayerNorm (post-LN; paper section 3)."""
 
-    def __init__(self, config, number, **options):
+    def __init__(self, config: BertConfig | dict, number: int, **options: Any):
         super().__init__(config, **options)
         self.number = number
         first = 1 + 3 * number  # dropout numbers: the embeddings have 0, each layer three
@@ -262,13 +297,16 @@ class TransformerLayer(ConfiguredLayer):
         self.feed_forward_norm = self.new_norm()
         self.built = True
 
-    def call(self, x, *, layout, read=None):
-        """[N, D] -> [N, D] and attention probabilities [B, H, T, T]; of the slots `read` [R] alone [R, D]."""
-        attended, probabilities = self.attention(x, layout=layout, read=read)
-        x = self.attention_norm(self.attention_dropout(attended, layout=layout, onto=gather_tokens(x, read)))
-        widened = self.feed_forward(x, layout=layout)
-        x = self.feed_forward_norm(self.feed_forward_dropout(widened, layout=layout, onto=x))
+    def call(
+        self, x: tf.Tensor, *, layout: BatchLayout, positions: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """[N, D] -> [N, D] and probabilities [B, H, T, T]; with `positions` [R] only these tokens, [R, D]."""
+        context, probabilities = self.attention(x, layout=layout, positions=positions)
+        residual = gather_tokens(x, positions)
+        x = self.attention_norm(self.attention_dropout(context, seed=layout.seed, residual=residual))
+        narrow = self.feed_forward(x, layout=layout)
+        x = self.feed_forward_norm(self.feed_forward_dropout(narrow, seed=layout.seed, residual=x))
         return x, probabilities
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "number": self.number}

@@ -66,7 +66,7 @@ class Packing:
         """Tokens of the rows back in the places of the batch; slots that no text uses hold some other token."""
         return tf.gather(x, self.places)
 
-    def slots(self, places):  # [R, P] -> [R, P]
+    def positions(self, places):  # [R, P] -> [R, P]
         """Where in the rows, of N slots in all, the tokens at these slots of each text are."""
         return tf.gather(self.places, places, batch_dims=1)
 

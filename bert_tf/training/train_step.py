@@ -132,11 +132,11 @@ class TrainStep:
 
 def enable_gradient_checkpointing(encoder):
     """Makes an encoder keep less for its backward pass; UserError if it is one without layers to do it in."""
-    if not hasattr(encoder, "recomputes"):
+    if not hasattr(encoder, "gradient_checkpointing"):
         raise UserError(
             f"gradient_checkpointing is for BERT's layers, and encoder={encoder.config.encoder} has none: leave it out."
         )
-    encoder.recomputes = True
+    encoder.gradient_checkpointing = True
 
 
 def loss_of(task, measures, sums):

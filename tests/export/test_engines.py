@@ -179,15 +179,15 @@ def test_eight_bits_take_less_room_and_answer_about_the_same(name, classifier, t
         ("tags", heads.TokenClassifier(CONFIG, 3), {"kind": "tags"}),
         ("span", heads.SpanFinder(CONFIG), {}),
         ("masks", heads.Pretrainer(CONFIG), {}),
-        ("vectors", functional_bert.Vectors(CONFIG), {}),
+        ("vectors", functional_bert.EncoderModel(CONFIG), {}),
     ],
 )
 def test_the_network_of_every_head_answers_as_its_model(head, model, more):
     given = checkpoint(model, **more)
     assert functional_bert.head_of(given) == head
-    live = functional_bert.Live(given)
+    live = functional_bert.CheckpointModel(given)
     weights.assign(model, given.weights)
-    made = functional_bert.Network(CONFIG, given.weights, live.head)
+    made = functional_bert.FunctionalModel(CONFIG, given.weights, live.head)
 
     def function(inputs):
         answers = made.function(*(tf.constant(inputs[name]) for name in live.head.inputs))
@@ -195,7 +195,7 @@ def test_the_network_of_every_head_answers_as_its_model(head, model, more):
 
     assert_answers_as(model, live, has_masks=head == "masks")
     assert_answers_as(model, function, has_masks=head == "masks")
-    assert engine_parity.difference(live, function, inputs(head == "masks"), live.head.of_slots) < 1e-5
+    assert engine_parity.difference(live, function, inputs(head == "masks"), live.head.token_outputs) < 1e-5
 
 
 def test_an_encoder_without_a_pooler_gives_tokens_and_a_classifier_without_one_is_refused(classifier):
@@ -203,15 +203,17 @@ def test_an_encoder_without_a_pooler_gives_tokens_and_a_classifier_without_one_i
         kept = {name: x for name, x in given.weights.items() if "pooler" not in name and head in name}
         return dataclasses.replace(given, weights=kept)
 
-    live = functional_bert.Live(without_pooler(classifier, "encoder/"))
+    live = functional_bert.CheckpointModel(without_pooler(classifier, "encoder/"))
     assert live.report.newly_initialized == ["encoder/pooler/kernel", "encoder/pooler/bias"]
     with pytest.raises(UserError, match="has no encoder/pooler/kernel"):
-        functional_bert.Live(without_pooler(classifier, ""))
+        functional_bert.CheckpointModel(without_pooler(classifier, ""))
 
 
 def test_another_encoder_is_refused(classifier):
     with pytest.raises(UserError, match="BERT's encoder alone; this model has 'static'"):
-        functional_bert.Live(dataclasses.replace(classifier, config=dataclasses.replace(CONFIG, encoder="static")))
+        functional_bert.CheckpointModel(
+            dataclasses.replace(classifier, config=dataclasses.replace(CONFIG, encoder="static"))
+        )
 
 
 def test_a_missing_package_is_said_with_the_command_that_installs_it(exported, tmp_path, monkeypatch, capsys):
@@ -224,7 +226,7 @@ def test_a_missing_package_is_said_with_the_command_that_installs_it(exported, t
 def test_an_engine_that_answers_otherwise_is_refused_and_nothing_is_written(wrong, classifier, tmp_path, monkeypatch):
     from bert_tf.export.engines import litert
 
-    live = functional_bert.Live(classifier)
+    live = functional_bert.CheckpointModel(classifier)
     spoiled = lambda inputs: {name: x + wrong for name, x in live(inputs).items()}  # noqa: E731
     monkeypatch.setattr(litert, "write", lambda *_, **__: None)
     monkeypatch.setattr(litert, "load", lambda folder, exact: spoiled)

@@ -39,7 +39,9 @@ def test_without_context_a_piece_is_what_it_is_everywhere():
 
 def test_each_language_model_sees_its_own_side_alone():
     inputs, encode = inputs_of([ROW, CHANGED], [6, 6]), model_of("lstm").encoder
-    left, right = (encode(inputs, places=tf.constant([range(side, 12, 2)] * 2))["tokens_at"].numpy() for side in (0, 1))
+    left, right = (
+        encode(inputs, positions=tf.constant([range(side, 12, 2)] * 2))["tokens_at"].numpy() for side in (0, 1)
+    )
     assert changed(left) == [False, False, False, True, True, True]
     assert changed(right) == [True, True, True, True, False, False]
     np.testing.assert_allclose(left + right, encode(inputs)["tokens"], atol=1e-6)

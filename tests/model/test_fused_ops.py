@@ -118,10 +118,10 @@ def test_tokens_whose_number_is_known_are_normalised_alike(kind, has_onednn, mon
 ONE_OPERATION = """
 import tensorflow as tf
 from tensorflow.python.eager import context
-from bert_tf import gradients
+from bert_tf.model import fused_ops
 
 gamma, beta = tf.linspace(0.5, 2.0, 400), tf.linspace(-1.0, 1.0, 400)
-run = tf.function(lambda x: gradients.normalise(x, gamma, beta, 1e-6), input_signature=[tf.TensorSpec([None, 400])])
+run = tf.function(lambda x: fused_ops.normalize(x, gamma, beta, 1e-6), input_signature=[tf.TensorSpec([None, 400])])
 with context.collect_graphs(optimized=True) as graphs:  # a new TensorFlow may not find the pattern any more
     run(tf.ones([65, 400]))
 print("_MklLayerNorm" in {node.op for graph in graphs for node in graph.node})

@@ -45,7 +45,7 @@ def test_rows_hold_every_token_once_with_its_place_in_its_text():
     assert rows["segment_ids"].numpy().tolist() == [[1, 0, 1], [1, 0, 0]]
     assert rows["positions"].numpy().tolist() == [[0, 1, 2], [0, 1, 0]]
     assert rows["text_numbers"].numpy().tolist() == [[2, 2, 2], [1, 1, 3]]
-    assert packing.slots(tf.constant([[0], [2], [0]])).numpy().tolist() == [[3], [2], [5]]
+    assert packing.positions(tf.constant([[0], [2], [0]])).numpy().tolist() == [[3], [2], [5]]
 
 
 def test_rows_have_the_width_that_costs_least():
@@ -105,12 +105,12 @@ def test_tokens_that_are_asked_for_by_their_places_are_the_same_and_the_rest_is_
     widths = []
     last = encoder.layers[-1].feed_forward.expand
     before, last.call = last.call, lambda x, **given: widths.append(x.shape[0]) or before(x, **given)
-    given = encoder(pack_dynamic(inputs) if packs else inputs, places=tf.constant([[1, 2], [8, 0], [3, 3], [1, 1]]))
+    given = encoder(pack_dynamic(inputs) if packs else inputs, positions=tf.constant([[1, 2], [8, 0], [3, 3], [1, 1]]))
     assert widths == [4 * 3]
     wanted = expected["tokens"].numpy()[np.arange(4)[:, None], [[1, 2], [8, 0], [3, 3], [1, 1]]]
     np.testing.assert_allclose(given["tokens_at"], wanted, atol=1e-5)
     np.testing.assert_allclose(given["pooled"], expected["pooled"], atol=1e-5)
-    alone = encoder(inputs, places=tf.zeros([4, 0], tf.int32))
+    alone = encoder(inputs, positions=tf.zeros([4, 0], tf.int32))
     assert alone["tokens_at"].shape == [4, 0, config.hidden_size]
     np.testing.assert_allclose(alone["pooled"], expected["pooled"], atol=1e-5)
 
@@ -118,7 +118,7 @@ def test_tokens_that_are_asked_for_by_their_places_are_the_same_and_the_rest_is_
 def test_tokens_can_be_asked_for_of_an_encoder_without_layers():
     encoder = heads.Classifier(dataclasses.replace(tiny.CONFIG, num_hidden_layers=0), 2).encoder
     inputs = inputs_of([3, 9])
-    given = encoder(inputs, places=tf.constant([[1], [8]]))
+    given = encoder(inputs, positions=tf.constant([[1], [8]]))
     np.testing.assert_array_equal(given["tokens_at"][1, 0], encoder(inputs)["tokens"][1, 8])
 
 

@@ -35,7 +35,7 @@ def test_texts_in_a_fixed_number_of_rows_are_answered_as_padded_ones_under_xla(h
         inputs = {name: tf.reshape(x, [4, 2, *x.shape[1:]]) for name, x in inputs.items()}
     expected, rows = model(inputs), []
     first = model.encoder.layers[0]
-    plain, first.call = first.call, lambda x, layout, read: rows.append(layout.rows) or plain(x, layout=layout)
+    plain, first.call = first.call, lambda x, layout, positions: rows.append(layout.rows) or plain(x, layout=layout)
     packed = tf.function(lambda: (told := pack_static(inputs, 3)) and (model(told[0]), told[1]), jit_compile=True)
     given, fits = packed()
     assert fits and rows == [3]

@@ -2,7 +2,7 @@
 
 A file here has PACKAGES, what it imports (within functions), by `quantize`; FILES, what it writes; and three functions:
 
-  write(saved_model, folder, *, quantize, samples)  converts the SavedModel of a `model.functional_bert.Network`;
+  write(saved_model, folder, *, quantize, samples)  converts the SavedModel of a `functional_bert.FunctionalModel`;
   samples:
       inputs to calibrate with, where there are some
   load(folder, *, exact)  gives a function {input: int32 array} -> {output: float32 array}; exact: in float32 even
@@ -84,7 +84,7 @@ def write(checkpoint, folder, name, *, quantize=None, texts=()):
     from bert_tf.export import engine_parity
     from bert_tf.model import functional_bert
 
-    live = functional_bert.Live(checkpoint)
+    live = functional_bert.CheckpointModel(checkpoint)
     with checkpoint_files.whole_folder(folder) as beside:
         tokenizer = _write_text_side(beside, checkpoint)
         rows = engine_parity.rows_of(texts or engine_parity.SENTENCES, tokenizer, checkpoint.config)
@@ -107,14 +107,14 @@ def _tried(engine, live, folder, trials, limit):
 
     usual = engine.load(folder, exact=False)
     exact = engine.load(folder, exact=True) if engine.may_round() else usual
-    apart = engine_parity.difference(live, exact, trials, live.head.of_slots)
+    apart = engine_parity.difference(live, exact, trials, live.head.token_outputs)
     if not apart <= limit:
         raise UserError(
             f"{_name(engine)} answers otherwise than the model: by {apart:.2g} of the largest answer, expected at most "
             f"{limit:.2g}. Nothing was written to {folder.removesuffix('.partial')}."
         )
     if exact is not usual:
-        apart = engine_parity.difference(live, usual, trials, live.head.of_slots)
+        apart = engine_parity.difference(live, usual, trials, live.head.token_outputs)
     seconds, live_seconds = engine_parity.median_seconds((usual, live), trials[-1])
     found = {"outputs": sorted(usual(trials[-1])), "difference": apart}
     return {**found, "seconds": seconds, "live_seconds": live_seconds}

@@ -1,24 +1,28 @@
-"""Two LSTM language models, one from the left and one from the right, whose states are features: ELMo's idea.
+"""A forward and a backward LSTM language model whose states are features, as in ELMo.
 
-B rows, T slots in a row, D hidden size, L layers. Follows Peters et al. 2018 ("Deep contextualized word
-representations"), on word pieces instead of characters; as there, the directions never see each other.
+B rows, T positions in a row, D hidden size, L layers. Follows Peters et al. 2018 ("Deep contextualized word
+representations"), on WordPiece tokens instead of characters; as there, the directions never see each other.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-from bert_tf.model.encoders.bilstm_on_top import ends
-from bert_tf.model.layers import BatchLayout, ConfiguredLayer
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.model.encoders.bilstm_on_top import final_states
+from bert_tf.model.layers import ConfiguredLayer
 from bert_tf.model.ragged_lstm import Recurrence, lstm
 
 
 class Directions(ConfiguredLayer):
-    """One layer of both models: an LSTM from the left on the left half of its input, one from the right on the other.
+    """One layer of both models, [B, T, D] -> [B, T, D]: a forward LSTM on half of D, a backward one on the other half.
 
-    [B, T, D] -> [B, T, D], with what came in added above the first layer.
+    Above the first layer the input is added as a residual.
     """
 
-    def __init__(self, config, number, **options):
+    def __init__(self, config: BertConfig | dict, number: int, **options: Any):
         super().__init__(config, **options)
         self.number = number
         half = self.config.hidden_size // 2
@@ -28,18 +32,18 @@ class Directions(ConfiguredLayer):
         self.dropout = self.new_dropout(self.config.hidden_dropout_prob, 1 + number)
         self.built = True
 
-    def call(self, x, *, run, layout):
+    def call(self, x: tf.Tensor, *, run: Recurrence, seed: tf.Tensor | None) -> tf.Tensor:
         left, right = tf.split(x, 2, axis=-1) if self.number else (x, x)
-        made = tf.concat([run(self.forward, left), run(self.backward, right)], -1)
-        made = self.dropout(made, layout=layout)
-        return x + made if self.number else made
+        states = tf.concat([run(self.forward, left), run(self.backward, right)], -1)
+        states = self.dropout(states, seed=seed)
+        return x + states if self.number else states
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Encoder(ConfiguredLayer):
-    """Embeddings, then `num_hidden_layers` LSTMs in each direction, each half as wide as the hidden size."""
+    """Embeddings, then `num_hidden_layers` LSTMs in each direction, each of half the hidden size."""
 
-    def __init__(self, config, **options):
+    def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
         self.token_embeddings = self.new_table("token_table", self.config.vocab_size)
         self.dropout = self.new_dropout(self.config.hidden_dropout_prob, 0)
@@ -50,29 +54,30 @@ class Encoder(ConfiguredLayer):
         self.built = True
 
     @property
-    def token_table(self):
+    def token_table(self) -> tf.Tensor:
         """The word embeddings [V, D], in the precision of the computation; the language models share them."""
         return tf.cast(self.token_embeddings.value, self.compute_dtype)
 
-    def layout(self, inputs, seed=None):
-        """Says how the texts of `inputs` lie in their rows."""
-        slots = tf.shape(inputs["token_ids"])[1]
-        return BatchLayout.padded(inputs["lengths"], slots, heads=1, dtype=self.compute_dtype, seed=seed)
+    def call(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        seed: tf.Tensor | None = None,
+        positions: tf.Tensor | None = None,
+        return_hidden_states: bool = False,
+        return_attention: bool = False,
+    ) -> dict[str, Any]:
+        """As BertEncoder with one text per row, but "tokens_at" holds the states of each language model by itself.
 
-    def call(self, inputs, seed=None, places=None, return_hidden_states=False, return_attention=False):
-        """As BertEncoder with one text a row, but places count twice: "tokens_at" is what each model knows by itself.
-
-        Place 2 t has the left model's state of token t, and zeros; place 2 t + 1 zeros, and the right model's.
+        Position 2 t has the forward model's state of token t, then zeros; 2 t + 1 zeros, then the backward model's.
         """
-        layout = self.layout(inputs, seed)
-        x = self.dropout(tf.gather(self.token_table, inputs["token_ids"]), layout=layout)  # [B, T, D]
+        x = self.dropout(tf.gather(self.token_table, inputs["token_ids"]), seed=seed)  # [B, T, D]
         hidden_states, run = [x], Recurrence.of(x, inputs["lengths"])
         for layer in self.layers:
-            x = layer(x, run=run, layout=layout)
+            x = layer(x, run=run, seed=seed)
             hidden_states.append(x)
-        outputs = {"tokens": x, "pooled": self.pooler(ends(x, inputs["lengths"]))}
-        if places is not None:
-            left, right = tf.split(tf.gather(x, places // 2, batch_dims=1), 2, axis=-1)  # [B, P, D / 2]
-            is_right = tf.cast(places % 2, x.dtype)[:, :, None]
+        outputs = {"tokens": x, "pooled": self.pooler(final_states(x, inputs["lengths"]))}
+        if positions is not None:
+            left, right = tf.split(tf.gather(x, positions // 2, batch_dims=1), 2, axis=-1)  # [B, P, D / 2]
+            is_right = tf.cast(positions % 2, x.dtype)[:, :, None]
             outputs["tokens_at"] = tf.concat([left * (1 - is_right), right * is_right], -1)
         return outputs | ({"hidden_states": tuple(hidden_states)} if return_hidden_states else {})

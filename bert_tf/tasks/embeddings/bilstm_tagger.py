@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_tf.model.encoders.bilstm_on_top import BiLstm
 from bert_tf.model.heads import HEAD_DROPOUT, BertModel, LogitsHead
-from bert_tf.model.layers import BatchLayout, Dropout
+from bert_tf.model.layers import Dropout
 from bert_tf.tasks.embeddings.scalar_mix import ScalarMix
 from bert_tf.tasks.embeddings.vector_choice import FEATURES
 
@@ -39,8 +39,7 @@ class BiLstmTagger(BertModel):
         x = tf.cast(inputs["vectors"][:, :longest], self.compute_dtype)
         x = self.mix(x) if hasattr(self, "mix") else tf.reshape(x, [tf.shape(x)[0], longest, x.shape[2] * x.shape[3]])
         x = self.lstm(x, lengths)  # [B, longest, lstm_size]
-        layout = BatchLayout.padded(lengths, longest, heads=1, dtype=self.compute_dtype, seed=seed)
-        logits = self.classifier(self.dropout(tf.reshape(x, [-1, self.lstm_size]), layout=layout))
+        logits = self.classifier(self.dropout(tf.reshape(x, [-1, self.lstm_size]), seed=seed))
         return {"logits": tf.reshape(logits, [-1, longest, logits.shape[-1]])}
 
     def get_config(self):

@@ -1,0 +1,85 @@
+"""Scaled dot-product attention and its masks.
+
+B rows, T positions in a row, H heads, K size of one head.
+"""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+MASK_BIAS = -10000.0  # added to the scores of masked positions: their probability is then exactly zero
+
+
+def dot_product_attention(
+    query: tf.Tensor,
+    key: tf.Tensor,
+    value: tf.Tensor,
+    mask: tf.Tensor,
+    *,
+    scale: float,
+    dropout: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    training: bool = False,
+    scale_scores: bool = False,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Multi-head scaled dot-product attention (Vaswani et al. 2017, section 3.2.1).
+
+    Each query is compared with every key of its row; the softmax of these scores weights the values. Layers, exports
+    and `functional_bert` all compute attention here, so another kernel can take its place by replacing this function.
+
+    Args:
+        query: [B, H, T, K].
+        key: [B, H, T, K].
+        value: [B, H, T, K].
+        mask: [B, 1, 1 or T, T], added to the scores: 0, or MASK_BIAS where a query (third axis) must not see a key
+            (last axis). See `padding_mask` and `packing_mask`.
+        scale: factor of the scores, usually 1 / sqrt(K).
+        dropout: applied to the probabilities before they weight the values; None for none.
+        training: whether a gradient will be computed.
+        scale_scores: multiply the scores by `scale` rather than the queries, which are fewer numbers. Converters to
+            other engines look for a product, a scale, a mask and a softmax in this order.
+
+    Returns:
+        The context [B, H, T, K] and the probabilities before dropout [B, H, T, T].
+    """
+    if scale_scores:
+        scores = tf.matmul(query, key, transpose_b=True) * scale
+    else:
+        scores = tf.matmul(query * scale, key, transpose_b=True)
+    probabilities = softmax(scores + mask, training)
+    return tf.matmul(dropout(probabilities) if dropout else probabilities, value), probabilities
+
+
+def softmax(scores: tf.Tensor, training: bool) -> tf.Tensor:  # [..., T] -> [..., T]
+    """Softmax, computed in float32: oneDNN's softmax of bfloat16 does so by itself, its gradient does not."""
+    if scores.dtype == tf.bfloat16 and not training:
+        return tf.nn.softmax(scores)
+    return tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), scores.dtype)
+
+
+def padding_mask(
+    lengths: tf.Tensor, width: tf.Tensor | int, *, is_causal: bool = False, dtype: str = "float32"
+) -> tf.Tensor:
+    """The mask [B, 1, 1 or T, T] of rows of `width` positions, the first `lengths` [B] of which hold a text."""
+    hidden = tf.reshape(tf.range(width), [1, 1, 1, -1]) >= tf.reshape(lengths, [-1, 1, 1, 1])
+    return _bias(hidden | _later(width) if is_causal else hidden, dtype)
+
+
+def packing_mask(
+    text_numbers: tf.Tensor, width: tf.Tensor | int, *, is_causal: bool = False, dtype: str = "float32"
+) -> tf.Tensor:
+    """The mask [B, 1, T, T] of rows of several texts that do not see each other.
+
+    text_numbers: [B, T], 1, 2, ... by text, 0 on padding.
+    """
+    hidden = text_numbers[:, None, :, None] != text_numbers[:, None, None, :]
+    return _bias(hidden | _later(width) if is_causal else hidden, dtype)
+
+
+def _bias(hidden: tf.Tensor, dtype: str) -> tf.Tensor:
+    return tf.cast(hidden, dtype) * tf.cast(MASK_BIAS, dtype)
+
+
+def _later(width: tf.Tensor | int) -> tf.Tensor:
+    """Bool [1, 1, T, T]: whether a key (last axis) comes after the query (third axis)."""
+    positions = tf.range(width)
+    return tf.reshape(positions, [1, 1, 1, -1]) > tf.reshape(positions, [1, 1, -1, 1])
