@@ -1,9 +1,10 @@
-"""BERT's encoder beside its peers on this machine: batches, single texts, short sentences, windows of questions.
+"""Speed of BERT's encoder and of other implementations: batches, single texts, short sentences, question windows.
 
     python benchmarks/encoder.py --vocab_file=vocab.txt --sentences=dev.tsv --work_dir=FOLDER
 
-Random weights, peers in environments of their own (made in FOLDER the first time), turns interleaved; see race.py.
---sentences: a table with a column `sentence`, SST-2's for instance. Writes the tables to benchmarks/README.md.
+Random weights; other implementations in environments of their own (created in FOLDER the first time), rounds
+interleaved; see race.py. --sentences: a table with a column `sentence`, such as SST-2's. Writes the tables to
+benchmarks/README.md.
 """
 
 import csv

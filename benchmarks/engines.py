@@ -1,10 +1,10 @@
-"""A checkpoint in every engine that is installed, as it is and in int8: size, time for one text, difference from ours.
+"""A checkpoint in every installed engine, unquantized and in int8: size, time for one text, difference from ours.
 
   python benchmarks/engines.py CHECKPOINT [--calibration_file=texts.txt] [--labelled=dev.jsonl]
 
-Each is written in a folder that is removed again; the time is the median of calls that take turns with
-TensorFlow's own. With texts OpenVINO's int8 has eight bits in products too, and not in weights alone. Labelled lines,
-{"texts": [one or two], "label": number}, also tell how many each engine gets right, one text at a time.
+Models are written to a temporary folder; the time is the median of calls that alternate with TensorFlow's. With
+calibration texts OpenVINO's int8 quantizes activations too, not only weights. With labelled lines,
+{"texts": [one or two], "label": number}, the accuracy of each engine is printed, with one text per call.
 """
 
 import argparse

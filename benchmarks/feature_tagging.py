@@ -1,11 +1,11 @@
-"""Table 7 of the paper: named entities on the vectors of a frozen encoder, six choices of layers.
+"""Table 7 of the paper: named entity recognition on the vectors of a frozen encoder, six choices of layers.
 
     python benchmarks/feature_tagging.py --data_dir=CONLL2003 --init_checkpoint=FOLDER --work_dir=FOLDER
 
-Each choice is run_classifier.py --feature_layers=CHOICE with each of the --seeds, as anybody would start it.
-The vectors are made once and shared by all runs that take the same layers. What is done is kept in work_dir, so that
-the same command goes on where it was stopped; it ends by printing a table beside the paper's figures (BERT-Base cased,
-mean of five restarts, development set), --table prints it of what there is. Flags behind -- go to the script.
+Runs run_classifier.py --feature_layers=CHOICE for each choice and each of the --seeds. The vectors are computed once
+and shared by all runs with the same layers. Results are stored in work_dir, so the same command resumes; it ends by
+printing a table next to the paper's figures (BERT-Base cased, mean of five restarts, development set); --table prints
+it for the results so far. Flags after -- are passed to the script.
 """
 
 import argparse
@@ -69,10 +69,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("data_dir", "init_checkpoint", "work_dir"):
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
-    parser.add_argument("--seeds", default="1,2,3,4,5", help="numbers with commas")
-    parser.add_argument("--choices", default=",".join(PAPER), help="which of them to do, with commas")
+    parser.add_argument("--seeds", default="1,2,3,4,5", help="comma-separated")
+    parser.add_argument("--choices", default=",".join(PAPER), help="choices of layers, comma-separated")
     parser.add_argument("--table", action="store_true")
-    parser.add_argument("more", nargs="*", help="flags of run_classifier.py, behind --")
+    parser.add_argument("more", nargs="*", help="flags of run_classifier.py, after --")
     options = parser.parse_args()
     if not options.table:
         measure(options)

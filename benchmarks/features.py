@@ -1,11 +1,11 @@
-"""Are our sentence vectors those that were published? And how many texts a second?
+"""Compares sentence embeddings with published ones, and measures texts per second.
 
     python benchmarks/features.py --golden=GOLDEN --model=FOLDER [--file=TEXTS]
 
 GOLDEN holds golden.json (texts, published similarities) and golden.npz (tokens, vectors) of a sentence-transformers
-model, FOLDER its checkpoint. Runs `bert-tf extract` as anybody would, compares mean pooling, its normalised vectors and
-the tokens of layers with the recorded arrays, and prints a table; exit code 1 if a number misses its tolerance. With
-TEXTS, a text a line, it also times extraction of sentence vectors from them, in both precisions.
+model, FOLDER its checkpoint. Runs `bert-tf extract`, compares mean pooling, its normalized vectors and the tokens of
+layers with the recorded arrays, and prints a table; exit code 1 if a difference exceeds its tolerance. With TEXTS, one
+text per line, it also times the extraction of sentence vectors in both precisions.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Does our reader lose a row of GLUE? Exit code 1 if a file has other rows than it should.
+"""Checks that no row of the GLUE files is lost; exit code 1 if a file has an unexpected number of rows.
 
 python benchmarks/glue_files.py --data_dir=GLUE [--data_dir=MORE]
 
-Reads every .tsv file in folders with GLUE's names (CoLA, SST-2, ...), samples as train.sample.tsv too. Prints a row for
-each: lines below the header, counted as bytes; examples; rows passed over, which only QQP has; the number of rows
-that GLUE is known to have there, where the file is the whole one; labels, or the range of numbers.
+Reads every .tsv file in folders with GLUE's names (CoLA, SST-2, ...), including samples as train.sample.tsv. Prints one
+row per file: lines below the header, counted as bytes; examples; skipped rows, which only QQP has; the published number
+of rows, for complete files; labels, or the range of numbers.
 """
 
 import argparse

@@ -1,18 +1,18 @@
-"""Fine-tunes one checkpoint on GLUE here and with Hugging Face transformers, the same recipe on both sides.
+"""Fine-tunes one checkpoint on GLUE here and with Hugging Face transformers, with the same recipe.
 
     python benchmarks/glue_reproduction.py --data_dir=GLUE --init_checkpoint=FOLDER --work_dir=FOLDER
 
-Batch 32, rate 5e-5, a tenth of warm-up and a line down from there, Adam with bias correction, weight decay 0.01,
-clipping at 1, rows of at most 128 pieces; MRPC, RTE, STS-B and CoLA for three epochs with the --seeds, SST-2 for one
-epoch with the first of them. The pooler of the checkpoint is left out. A seed decides the same on both sides: they
-start from the pooler and the head that the peer draws, and learn from the same examples in the order that the peer
-draws, as both matter more than what is compared (see docs/results.md). With --own_draws each draws its own. Ours is
-run_classifier.py as anybody would start it, but for that order (in_given_order.py). The peer runs in a virtual
-environment of its own, made in work_dir; or give --peer_python=PYTHON.
+Batch 32, learning rate 5e-5, a tenth of warm-up and linear decay, Adam with bias correction, weight decay 0.01,
+clipping at 1, rows of at most 128 tokens; MRPC, RTE, STS-B and CoLA for three epochs with the --seeds, SST-2 for one
+epoch with the first of them. The pooler of the checkpoint is dropped. A seed determines the same on both sides: both
+start from the pooler and head that the peer initializes, and train on the same examples in the peer's order, as both
+matter more than what is compared (see docs/results.md). With --own_draws each side draws its own. Ours is
+run_classifier.py with that order (in_given_order.py). The peer runs in a virtual environment of its own, created in
+work_dir; or use --peer_python=PYTHON.
 
-Runs of both sides take turns; --sides=bert_tf or --sides=transformers does those of one side only, so that the two can
-run at the same time, each on cores of its own (taskset). What is done is kept in work_dir, so that the same command
-goes on where it was stopped; it ends by printing a table, --table prints it of what there is.
+Runs of both sides alternate; --sides=bert_tf or --sides=transformers runs one side only, so that the two can run
+at the same time on separate cores (taskset). Results are stored in work_dir, so the same command resumes; it ends by
+printing a table, --table prints it for the results so far.
 """
 
 import functools
@@ -31,8 +31,8 @@ def main():
     parser.add_argument("--data_dir", type=pathlib.Path, required=True)
     reproduction.add_precision_flag(parser)
     parser.add_argument("--tasks", default=",".join(EPOCHS))
-    parser.add_argument("--seeds", default="1,2,3", help="numbers with commas")
-    parser.add_argument("--own_draws", action="store_true", help="ours draws head and order itself")
+    parser.add_argument("--seeds", default="1,2,3", help="comma-separated")
+    parser.add_argument("--own_draws", action="store_true", help="each side draws its own head and order")
     options = parser.parse_args()
     options.tasks, options.seeds = options.tasks.split(","), options.seeds.split(",")
     if not options.table:

@@ -1,10 +1,10 @@
-"""Steps of fine-tuning here and with Hugging Face transformers, on the same batches: are the losses the same?
+"""Compares the losses of fine-tuning steps here and with Hugging Face transformers, on the same batches.
 
     python benchmarks/glue_steps.py --data_dir=GLUE --init_checkpoint=FOLDER --work_dir=FOLDER [--task=SST-2]
 
-From one start, batch 32, the recipe of glue_reproduction.py with its warm-up and its way down within so many
-steps, without dropout. Ours are the steps of run_classifier.py, several texts in a row; the peer's rows are padded.
-Prints the largest differences of losses and of gradient norms, relative to the peer's.
+Both start from the same weights, batch 32, with the recipe and schedule of glue_reproduction.py, without dropout. Ours
+are the steps of run_classifier.py, with several texts per row; the peer's rows are padded. Prints the largest
+differences of losses and of gradient norms, relative to the peer's.
 """
 
 import dataclasses

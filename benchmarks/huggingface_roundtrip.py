@@ -1,13 +1,13 @@
-"""Does `transformers` load what we write, and do we load what it writes? Compares weights and outputs both ways.
+"""Checks that `transformers` loads what we write, and vice versa: compares weights and outputs both ways.
 
     python benchmarks/huggingface_roundtrip.py [--checkpoint=FOLDER] [--torch_python=PYTHON]
 
 Writes the checkpoint (by default small random BERTs with a random vocabulary: with the pre-training heads, with
-each kind of head for whole texts, and with that of answers in a text) as a Hugging Face folder. PYTHON, which has torch
-and transformers and need not have TensorFlow, loads it, answers, and saves it its own way; we read that. Prints a table
-and ends with exit code 1 if something is missing, differs or misses its tolerance.
+each kind of head for whole texts, and with the question answering head) as a Hugging Face folder. PYTHON, which has
+torch and transformers and need not have TensorFlow, loads it, computes outputs, and saves it again; we read that.
+Prints a table; exit code 1 if something is missing or a difference exceeds its tolerance.
 
-B texts, T slots of a text, D hidden size, V vocabulary, C classes or choices.
+B texts, T positions per text, D hidden size, V vocabulary, C classes or choices.
 """
 
 import argparse

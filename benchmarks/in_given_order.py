@@ -1,8 +1,8 @@
-"""Runs a script of this project on training examples in an order that is given, instead of one that it draws.
+"""Runs a script of this project on training examples in a given order instead of a random one.
 
     python benchmarks/in_given_order.py ORDER.json run_classifier.py --flag=value ...
 
-ORDER.json holds a list of batches, each a list of numbers of examples, from 0. All else is as in the script.
+ORDER.json is a list of batches, each a list of example numbers from 0. Everything else is as in the script.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""Does the time to make pre-training records grow with the text alone, and does memory stay?
+"""Measures time and memory of writing pre-training records for texts of increasing size.
 
     python benchmarks/input_growth.py --input_file=texts/ --vocab_file=vocab.txt --dupe_factor=1
 
-Texts of 1, 10, 100 and 1000 MB, or --sizes: lines of the documents that are given, over and over, a document a file.
-Prints a table, keeps it in benchmarks/README.md, and draws docs/input_growth.png beside it.
+Texts of 1, 10, 100 and 1000 MB, or --sizes: the lines of the input documents, repeated, one document per file.
+Prints a table, writes it to benchmarks/README.md, and plots docs/input_growth.png.
 """
 
 import itertools
@@ -20,7 +20,7 @@ PICTURE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "input_growt
 
 def main():
     parser = records.parser_of(__doc__)
-    parser.add_argument("--sizes", default=SIZES, help="megabytes, with commas")
+    parser.add_argument("--sizes", default=SIZES, help="megabytes, comma-separated")
     flags = parser.parse_args()
     sentences = documents_of(flags.input_file)
     found = []

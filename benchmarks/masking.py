@@ -1,9 +1,9 @@
-"""How many rows of pre-training a second get new masks, beside Hugging Face's collator.
+"""Measures how many pre-training rows per second are masked, compared with Hugging Face's collator.
 
     python benchmarks/masking.py --records=RUN/records --vocab_file=vocab.txt --work_dir=FOLDER
 
-RUN is a folder of run_pretraining.py (--prepare_only suffices), with rows of 128 pieces and up to 20 masks. A turn is
-ROWS rows in batches of 32. The peer does less: its rows lie in memory, and it draws no next sentences.
+RUN is a run folder of run_pretraining.py (--prepare_only suffices), with rows of 128 tokens and up to 20 masks. A round
+is ROWS rows in batches of 32. The peer does less: its rows are in memory, and it has no next-sentence labels.
 """
 
 import argparse

@@ -1,10 +1,9 @@
-"""What the flags that save memory save, and what they cost: a training step of BERT with each, in turns.
+"""Measures peak memory and time of a training step of BERT with each memory-saving flag, in turns.
 
     python benchmarks/memory.py --work_dir=FOLDER
 
-Random weights, float32, fine-tuning on 32 rows of 128. "expected" is what `runtime.memory_estimate` says beforehand
-that a step
-takes at least; "peak" is of the whole process, TensorFlow itself included, which is about half a GiB.
+Random weights, float32, fine-tuning on 32 rows of 128. "estimated minimum" is the prediction of
+`runtime.memory_estimate`; "peak" is for the whole process, including about half a GiB for TensorFlow itself.
 """
 
 import argparse

@@ -1,17 +1,16 @@
-"""Fine-tunes one checkpoint on CoNLL-2003 here and with Hugging Face transformers, the same recipe on both sides.
+"""Fine-tunes one checkpoint on CoNLL-2003 here and with Hugging Face transformers, with the same recipe.
 
     python benchmarks/ner_reproduction.py --data_dir=CONLL2003 --init_checkpoint=FOLDER --work_dir=FOLDER
 
-Three epochs, batch 32, rate 5e-5, a tenth of warm-up and a line down from there, Adam with bias correction, weight
-decay 0.01, clipping at 1, first pieces labelled, rows of up to 512 pieces; F1 of entities on testa and testb, of the
-tags of both sides by the same code. A seed decides the same on both sides: the head that the peer draws, and the order
-of the sentences. Ours is run_classifier.py as anybody would start it, but for that order (in_given_order.py). The peer
-does as the library's own example of token classification; it runs in a virtual environment of its own, made in
-work_dir; or give --peer_python=PYTHON.
+Three epochs, batch 32, learning rate 5e-5, a tenth of warm-up and linear decay, Adam with bias correction, weight
+decay 0.01, clipping at 1, labels on first tokens, rows of up to 512 tokens; entity F1 on testa and testb, computed from
+the tags of both sides by the same code. A seed determines the same on both sides: the peer's initial head and order of
+sentences. Ours is run_classifier.py with that order (in_given_order.py). The peer follows the library's own token
+classification example; it runs in a virtual environment of its own, created in work_dir; or use --peer_python=PYTHON.
 
-Runs of both sides take turns. What is done is kept in work_dir, so that the same command goes on where it was stopped;
-it ends by printing a table, --table prints it of what there is. --max_steps=N trains N steps of each side only, in
-turns, three times, and prints the median seconds of a step. --precision=bfloat16 computes so on both sides.
+Runs of both sides alternate. Results are stored in work_dir, so the same command resumes; it ends by printing a table,
+--table prints it for the results so far. --max_steps=N trains only N steps on each side, alternating, three times, and
+prints the median seconds per step. --precision=bfloat16 applies to both sides.
 """
 
 import functools

@@ -1,8 +1,8 @@
-"""Our OpenVINO export beside OpenVINO fed with the same model by transformers and torch: one text of 128 pieces.
+"""Our OpenVINO export compared with OpenVINO's own conversion from transformers: one text of 128 tokens.
 
     python benchmarks/openvino_export.py --work_dir=FOLDER [--size=base]
 
-Random weights, turns interleaved; see race.py. A turn is TEXTS calls, each of one text. Writes the table to
+Random weights, rounds interleaved; see race.py. A round is TEXTS calls with one text each. Writes the table to
 benchmarks/README.md.
 """
 

@@ -1,4 +1,4 @@
-"""How full batches are padded and packed, and the seconds of a training step of both, which take turns.
+"""How full padded and packed batches are, and the seconds per training step of both, alternating.
 
 python benchmarks/packing.py --data_dir=GLUE --init_checkpoint=FOLDER --tasks=MRPC,SST-2 --steps=8
 """
@@ -19,7 +19,7 @@ def main():
     parser.add_argument("--data_dir", required=True)
     parser.add_argument("--init_checkpoint", required=True)
     parser.add_argument("--tasks", default="CoLA,MRPC,SST-2,RTE,STS-B")
-    parser.add_argument("--steps", type=int, default=0, help="steps to time of each; 0: only how full batches are")
+    parser.add_argument("--steps", type=int, default=0, help="steps to time; 0: only the share of positions in use")
     options = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     from bert_tf.runtime.tensorflow_startup import start_tensorflow

@@ -1,12 +1,12 @@
-"""Are our numbers those of the reference? Compares models with real weights to recorded outputs, array by array.
+"""Compares models with real weights to recorded outputs of the reference, array by array.
 
     python benchmarks/parity.py --goldens=GOLDENS --weights=WEIGHTS [--write=docs/parity.md]
 
-A golden is a folder with golden.npz (arrays), golden.json (texts, configuration) and possibly recorded training steps
+A golden is a folder with golden.npz (arrays), golden.json (texts, configuration) and optionally recorded training steps
 (see parity_steps.py). Its weights are the folder of the same name in WEIGHTS, or the golden folder itself if that is a
-checkpoint. Prints a table of each golden and ends with exit code 1 if a number misses its tolerance.
+checkpoint. Prints a table per golden; exit code 1 if a difference exceeds its tolerance.
 
-B texts, T slots of a text, D hidden size, V vocabulary.
+B texts, T positions per text, D hidden size, V vocabulary.
 """
 
 import argparse
@@ -223,8 +223,8 @@ def main():
     """Reads the command line; a mistake in it is one sentence and exit code 2."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--goldens", required=True, help="folder of goldens")
-    parser.add_argument("--weights", required=True, help="folder of checkpoints, named as the goldens are")
-    parser.add_argument("--write", help="Markdown file whose marked part takes the tables")
+    parser.add_argument("--weights", required=True, help="folder of checkpoints with the names of the goldens")
+    parser.add_argument("--write", help="Markdown file to write the tables to, between markers")
     try:
         return run(parser.parse_args())
     except UserError as error:

@@ -1,10 +1,10 @@
-"""Do we train as the reference does? Repeats recorded pre-training steps from the same weights on the same batches.
+"""Repeats recorded pre-training steps of the reference from the same weights on the same batches.
 
-pretraining_steps.json holds both losses, the gradient's norm and the rate of each step, and the norm of every weight
+pretraining_steps.json holds both losses, gradient norm and learning rate of each step, and the norm of every weight
 after the last; pretraining_steps.npz holds the batches. The reference ran in float64, without dropout, with the
 original's optimizer.
 
-B texts, T slots of a text, P masked positions.
+B texts, T positions per text, P masked positions.
 """
 
 import json

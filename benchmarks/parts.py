@@ -1,9 +1,9 @@
-"""What the parts with a gradient of their own save: forward and backward pass, ours and what TensorFlow derives.
+"""Measures hand-written gradients against TensorFlow's automatic ones: forward and backward pass.
 
     python benchmarks/parts.py [--parts=GELU,LayerNorm,BiLSTM]
 
-4,096 tokens of BERT-base; of the BiLSTM (two layers of 768, Keras's LSTMs beside it) a batch of sentences as long as
-CoNLL-2003's. Prints the median milliseconds of ROUNDS turns, in which both sides take turns.
+4,096 tokens of BERT-base; for the BiLSTM (two layers of 768, against Keras's LSTMs) a batch of sentences with the
+lengths of CoNLL-2003's. Prints the median milliseconds of ROUNDS rounds in which both sides alternate.
 """
 
 import argparse

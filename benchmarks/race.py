@@ -1,8 +1,8 @@
 """Contenders in turns: each a process of its own, one after the other, round after round; medians and ratios.
 
-A contender is a program that gets ready, prints "ready", and for every line it reads does its work once and prints
-{"seconds": ..., "peak_mb": ...} (`peers/turns.py`). While one works the others wait. A turn in which processes that are
-not of the race took more than a tenth of the machine is run again; how often that happened is told.
+A contender is a program that prepares, prints "ready", and for every line it reads does its work once and prints
+{"seconds": ..., "peak_mb": ...} (`peers/turns.py`). The others wait meanwhile. A round in which unrelated processes
+took more than a tenth of the machine is repeated, and counted as disturbed.
 """
 
 import argparse
@@ -108,7 +108,7 @@ def run(description, kind, works, *, peers, rounds):
     parser.add_argument("--size", default="base")
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--works", default=",".join(works))
-    parser.add_argument("--peers", default=peers, help="with commas; with a precision: torch:bfloat16")
+    parser.add_argument("--peers", default=peers, help="comma-separated, optionally with a precision: torch:bfloat16")
     given = parser.parse_args()
     for name in given.works.split(","):
         title, make = works[name]

@@ -1,11 +1,11 @@
-"""How fast text becomes pre-training records, and how much memory all processes take together.
+"""Measures the speed of writing pre-training records, and the memory of all processes together.
 
     python benchmarks/records.py --input_file=texts/ --vocab_file=vocab.txt --num_workers=2
 
-Two measurements. "whole": `records.prepare` in processes of its own, as run_pretraining.py calls it; memory is the sum
+Two measurements. "whole": `records.prepare` in worker processes, as run_pretraining.py calls it; memory is the sum
 of the PSS (shared pages counted once) of the parent and all workers, sampled three times a second. "one core": one
-bucket of the input in this process, each step by itself, one thread; and beside it, on its first documents, what
-google-research/bert does with tokenized text, stated in plain Python (peers/plain_records.py), with its masks.
+bucket of the input in this process, each stage separately, one thread; and for comparison, on its first documents,
+google-research/bert's processing of tokenized text in plain Python (peers/plain_records.py), with its masks.
 """
 
 import argparse
@@ -47,12 +47,12 @@ def _flags():
 
 def parser_of(description):
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--input_file", required=True, help="files, folders or globs, as run_pretraining.py takes them")
+    parser.add_argument("--input_file", required=True, help="files, folders or globs, as for run_pretraining.py")
     parser.add_argument("--vocab_file", required=True)
     parser.add_argument("--num_workers", type=int, default=os.cpu_count())
     parser.add_argument("--dupe_factor", type=int, default=5)
     parser.add_argument("--max_seq_length", type=int, default=128)
-    parser.add_argument("--folder", default=None, help="where to write; by default the folder for temporary files")
+    parser.add_argument("--folder", default=None, help="where to write; default: the temporary folder")
     return parser
 
 

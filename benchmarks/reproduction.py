@@ -1,4 +1,4 @@
-"""What the comparisons with Hugging Face transformers share: both sides' runs, the seconds of steps, rows of tables."""
+"""Shared parts of the comparisons with Hugging Face transformers: runs of both sides, step times, table rows."""
 
 import argparse
 import dataclasses
@@ -28,20 +28,22 @@ def parser_of(description):
     for name in ("init_checkpoint", "work_dir"):
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
     parser.add_argument("--peer_python", help="a Python that has transformers")
-    parser.add_argument("--sides", default=",".join(SIDES), help="whose runs to do")
+    parser.add_argument("--sides", default=",".join(SIDES), help="sides to run, comma-separated")
     parser.add_argument("--table", action="store_true", help="only print the table")
     sys.path.insert(0, str(HERE.parent))
     return parser
 
 
 def add_precision_flag(parser):
-    parser.add_argument("--precision", default="float32", choices=("float32", "bfloat16"), help="of both sides")
+    parser.add_argument(
+        "--precision", default="float32", choices=("float32", "bfloat16"), help="compute precision of both sides"
+    )
 
 
 def add_step_flags(parser, epochs):
     add_precision_flag(parser)
     parser.add_argument("--epochs", type=float, default=epochs)
-    parser.add_argument("--seeds", default="1", help="numbers with commas")
+    parser.add_argument("--seeds", default="1", help="comma-separated")
     parser.add_argument("--max_steps", type=int, default=0)
     parser.add_argument("--only_time", action="store_true", help=argparse.SUPPRESS)
 

@@ -1,11 +1,11 @@
-"""Does sentence-transformers load what we write, and do we load what it writes? Vectors of sentences, both ways.
+"""Checks that sentence-transformers loads what we write, and vice versa: compares sentence embeddings both ways.
 
     python benchmarks/sentence_transformers_roundtrip.py --checkpoint=FOLDER --torch_python=PYTHON
 
-Writes the checkpoint once for each pooling, with and without vectors of length 1, as `bert-tf convert` does. PYTHON,
-which has sentence-transformers and need not have TensorFlow, loads it, makes vectors of a few texts, and saves it its
-own way. `bert-tf extract --unit=sentence`, which is not told how to pool, makes them from both folders. Prints a table
-and ends with exit code 1 if one misses its tolerance.
+Writes the checkpoint once per pooling, with and without normalization, as `bert-tf convert` does. PYTHON, which has
+sentence-transformers and need not have TensorFlow, loads it, embeds a few texts, and saves it again. `bert-tf extract
+--unit=sentence`, without a pooling flag, embeds them from both folders. Prints a table; exit code 1 if a difference
+exceeds its tolerance.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Drives `bert-tf serve` on this machine: throughput, waiting times and memory, with well-behaved and rude clients.
+"""Load test of `bert-tf serve` on this machine: throughput, latency and memory, with well-behaved and bad clients.
 
 python benchmarks/serve.py runs/sst2 --texts=texts.txt --clients=1,8,64 --seconds=20 --minutes=10 --output=serve.md
 
-Every client sends one text after another, of as many words as --words says, over a connection of its own. The levels
-of --clients take --seconds each; then, for --minutes, the last of them beside clients that do what they must not (see
-RUDE). What comes out is a page of Markdown. Clients and server share this machine's cores.
+Every client sends one text after another, with a number of words in the range --words, over a connection of its own.
+Each level of --clients takes --seconds; then, for --minutes, the last level runs together with clients that violate the
+protocol (see RUDE). The output is Markdown. Clients and server share this machine's cores.
 """
 
 import argparse
@@ -27,12 +27,12 @@ PATIENCE = 30.0  # seconds that a client waits for an answer
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("export", help="folder of an export or of a run")
-    parser.add_argument("--texts", required=True, help="a file of text, to cut requests out of")
-    parser.add_argument("--words", default="3,200", help="of the shortest and the longest text")
+    parser.add_argument("--texts", required=True, help="text file to take requests from")
+    parser.add_argument("--words", default="3,200", help="numbers of words of the shortest and the longest text")
     parser.add_argument("--clients", default="1,8,64")
-    parser.add_argument("--seconds", type=float, default=15.0, help="of a level")
-    parser.add_argument("--minutes", type=float, default=0.0, help="of the last level beside rude clients")
-    parser.add_argument("--output", help="file for what is printed")
+    parser.add_argument("--seconds", type=float, default=15.0, help="duration of a level")
+    parser.add_argument("--minutes", type=float, default=0.0, help="duration of the last level with bad clients")
+    parser.add_argument("--output", help="output file")
     options = parser.parse_args()
     command = [sys.executable, "-m", "bert_tf", "serve", f"model={options.export}", "--port=0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)

@@ -1,11 +1,11 @@
-"""How many windows of questions does the pipeline make in a second, and in how much memory?
+"""Measures question windows per second, and the memory of the pipeline that makes them.
 
     python benchmarks/squad_features.py --vocab_file=vocab.txt --file=train-v1.1.json [--file=MORE] [--work_dir=FOLDER]
 
-Reads the files together, makes the batches that run_squad.py trains and evaluates on (rows of 384 pieces, a window each
-128), and prints a row for each: windows in a second, the median of --repeats passes of --seconds, and the most memory
-that the process has had, in MiB. With --work_dir (where the peer's environment is made) it then races with the recipe
-of transformers, from questions to windows in batches, and writes the table to benchmarks/README.md.
+Reads the files together, builds the batches that run_squad.py trains and evaluates on (rows of 384 tokens, stride 128),
+and prints one row for each: windows per second, the median of --repeats passes of --seconds, and the peak memory of the
+process, in MiB. With --work_dir (where the peer's environment is created) it then races the recipe of transformers,
+from questions to batches of windows, and writes the table to benchmarks/README.md.
 """
 
 import argparse

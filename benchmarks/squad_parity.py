@@ -1,10 +1,10 @@
-"""What do the places of pieces change against the original's way to cut answers out of texts?
+"""Compares answer extraction by token offsets with the original's alignment heuristic.
 
     python benchmarks/squad_parity.py --vocab_file=vocab.txt --file=dev-v1.1.json [--file=MORE] [--cased]
 
-Takes the pieces that share a character with the first answer of each question, as a model without error would, and cuts
-them out of the context: by their places, as run_squad.py does, and as google-research/bert `get_final_text`, which
---parity asks for. Prints for each file how many answers differ, exact match and F1 of both by SQuAD 1.1's scores, and
+Takes the tokens that overlap the first reference answer of each question, as a perfect model would, and extracts them
+from the context: by their offsets, as run_squad.py does, and by google-research/bert's `get_final_text`, as with
+--parity. Prints for each file the number of different answers, exact match and F1 of both by SQuAD 1.1's scores, and
 three answers that differ.
 """
 

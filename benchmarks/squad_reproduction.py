@@ -1,18 +1,18 @@
-"""Fine-tunes one checkpoint on questions here and with Hugging Face transformers, the same recipe on both sides.
+"""Fine-tunes one checkpoint on questions here and with Hugging Face transformers, with the same recipe.
 
     python benchmarks/squad_reproduction.py --train_file=A.json --train_file=B.json --eval_file=C.json \\
         --init_checkpoint=FOLDER --work_dir=FOLDER
 
-The train files are joined, and of the files to evaluate on the questions that have an answer; the scores are those of
-SQuAD 1.1, of the answers of both sides by the same code. One epoch, batch 32, rate 5e-5, a tenth of warm-up and a line
-down from there, Adam with bias correction, weight decay 0.01, clipping at 1, rows of 384 pieces, a new head. Ours is
-run_squad.py as anybody would start it. The peer does as the library's own example of question answering: every row
-filled up to 384, windows that share 128 pieces, answers by the places that its tokenizer gives. It runs in a virtual
-environment of its own, made in work_dir; or give --peer_python.
+Training files are concatenated, and of the evaluation files the questions that have an answer; SQuAD 1.1's scores are
+computed by the same code for both sides. One epoch, batch 32, learning rate 5e-5, a tenth of warm-up and linear decay,
+Adam with bias correction, weight decay 0.01, clipping at 1, rows of 384 tokens, a new head. Ours is run_squad.py. The
+peer follows the library's own question answering example: every row padded to 384, windows that overlap by 128 tokens,
+answers by the offsets of its tokenizer. It runs in a virtual environment of its own, created in work_dir; or use
+--peer_python.
 
-Runs of both sides take turns. What is done is kept in work_dir, so that the same command goes on where it was stopped;
-it ends by printing a table, --table prints it of what there is. --max_steps=N trains N steps of each side only, in
-turns, three times, and prints the median seconds of a step. --precision=bfloat16 computes so on both sides.
+Runs of both sides alternate. Results are stored in work_dir, so the same command resumes; it ends by printing a table,
+--table prints it for the results so far. --max_steps=N trains only N steps on each side, alternating, three times, and
+prints the median seconds per step. --precision=bfloat16 applies to both sides.
 """
 
 import functools

@@ -1,8 +1,8 @@
-"""How long things take to begin: the console script's answers, and what the first training step takes longer.
+"""Measures start-up: the console script's --help, and the extra time of the first training step.
 
     python benchmarks/start_up.py --work_dir=FOLDER
 
-Each command ROUNDS times, in turns; writes the table to benchmarks/README.md.
+Runs each command ROUNDS times, in turns; writes the table to benchmarks/README.md.
 """
 
 import argparse

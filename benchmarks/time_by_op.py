@@ -1,11 +1,10 @@
-"""Where the time goes: milliseconds by kind of operation, of a training step and of a single text's call.
+"""Milliseconds by operation, for a training step or for the prediction of a batch or a single text.
 
     python benchmarks/time_by_op.py --size=base --work=fine_tuning
 
-Random weights; works: fine_tuning (32 rows of 128), pretraining (16 rows of 128, 20 guesses), single (one text of 128),
-batch (32 of them).
-Time inside operations is counted once for each thread that works, so that the sum can pass the time by the clock.
-"floor" is what the matrix products of the work would take alone, at the rate of a large product, measured too.
+Random weights; works: fine_tuning (32 rows of 128), pretraining (16 rows of 128, 20 predictions), single (one text of
+128), batch (32 of them). Time inside operations is summed over threads, so the sum can exceed wall-clock time. "floor"
+is the time of the matrix products alone, at the measured rate of one large product.
 """
 
 import argparse

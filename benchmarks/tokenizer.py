@@ -1,10 +1,10 @@
-"""Does the tokenizer give what the original gives, and how fast? Exit code 1 on the first kind of difference.
+"""Compares the tokenizer with the original's, and measures its speed; exit code 1 if any comparison differs.
 
 python benchmarks/tokenizer.py --vocab=vocab.txt --text=book.txt --text=page.txt [--cased] [--batch=256]
 
-Prints one row per comparison with the plain-Python original (texts, differences in pieces, differences in places) and
-one row per speed (MB of text a second, batches of --batch lines on both sides, against Hugging Face `tokenizers`); of
-each text also one in which every third vowel has got an accent.
+Prints one row per comparison with the plain-Python original (texts, differences in tokens, differences in offsets) and
+one row per speed (MB of text per second, batches of --batch lines on both sides, against Hugging Face `tokenizers`);
+for each text also a version with an accent on every third vowel.
 """
 
 import argparse
@@ -116,12 +116,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--vocab", required=True, help="vocab.txt")
     parser.add_argument("--text", action="append", default=[], help="a UTF-8 text file; may be given several times")
-    parser.add_argument("--cased", action="store_true", help="neither lower-case nor drop accents")
-    parser.add_argument("--batch", type=int, default=256, help="lines at once")
+    parser.add_argument("--cased", action="store_true", help="keep case and accents")
+    parser.add_argument("--batch", type=int, default=256, help="lines per batch")
     flags = parser.parse_args()
     start = time.perf_counter()
     tokenizer = Tokenizer.from_file(flags.vocab, lower_case=not flags.cased)
-    print(f"{flags.vocab}, {tokenizer.size} pieces, lower_case={tokenizer.lower_case}, Unicode "
+    print(f"{flags.vocab}, {tokenizer.size} tokens, lower_case={tokenizer.lower_case}, Unicode "
           f"{unicodedata.unidata_version}, built in {time.perf_counter() - start:.1f} s")  # fmt: skip
     lines = {path: Path(path).read_text(encoding="utf-8", errors="ignore").split("\n") for path in flags.text}
     probes = {
@@ -131,13 +131,13 @@ def main():
         "random strings": random_strings(20_000),
         **(lines := lines | {f"{path}, accented": accented(texts) for path, texts in lines.items()}),
     }
-    print(f"{'compared with the original':50} {'texts':>8} {'pieces differ':>14} {'places differ':>14}")
+    print(f"{'compared with the original':50} {'texts':>8} {'tokens differ':>14} {'offsets differ':>14}")
     wrong = 0
     for name, texts in probes.items():
         pieces, places = differences(tokenizer, texts)
         wrong += pieces + places
         print(f"{name[-50:]:50} {len(texts):8} {pieces:14} {places:14}")
-    print(f"{'speed, MB/s':50} {'ids':>10} {'byte places':>12} {'char. places':>12} {'tokenizers':>12}")
+    print(f"{'speed, MB/s':50} {'ids':>10} {'byte offsets':>12} {'char offsets':>12} {'tokenizers':>12}")
     for path, texts in lines.items():
         texts = texts * math.ceil(ENOUGH / sum(len(text.encode()) for text in texts))
         texts = texts[: len(texts) // flags.batch * flags.batch]

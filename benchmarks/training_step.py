@@ -1,10 +1,10 @@
-"""A training step of BERT beside its peers on this machine: pre-training, fine-tuning, and on texts of real lengths.
+"""Speed of a training step of BERT and of other implementations: pre-training, fine-tuning, texts of real lengths.
 
     python benchmarks/training_step.py --vocab_file=vocab.txt --sentences=train.tsv --work_dir=FOLDER
 
 Random weights, dropout of 0.1, AdamW, gradients clipped to a norm of 1; see encoder.py. keras_hub has no next-sentence
-prediction, so it learns masked LM alone. Of texts of real lengths a turn is four steps. Peers pad them to the longest
-of their batch, as their own collators do.
+prediction, so it trains masked LM only. With texts of real lengths a round is four steps. The others pad them to the
+longest of their batch, as their own collators do.
 """
 
 import csv

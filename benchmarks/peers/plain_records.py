@@ -1,5 +1,6 @@
-"""Pre-training records as google-research/bert makes them, one token after the other in plain Python: a peer of
-../records.py. Restates `create_pretraining_data.py` and needs no bert_tf; what it draws is not compared with anything.
+"""Pre-training records as google-research/bert makes them, token by token in plain Python, for ../records.py.
+
+Restates `create_pretraining_data.py` and needs no bert_tf; its random draws are not compared with anything.
 """
 
 import random

@@ -1,6 +1,6 @@
-"""Masks drawn while training reads, in a race: bert_tf's pipeline and Hugging Face's collator; see ../masking.py.
+"""Masking while training reads, in a race: bert_tf's pipeline and Hugging Face's collator; see ../masking.py.
 
-Ours reads records from disk, shuffles them and draws masks; the collator is given lists of ids that lie in memory.
+Ours reads records from disk, shuffles and masks them; the collator gets lists of ids in memory.
 """
 
 import json

@@ -1,5 +1,6 @@
-"""OpenVINO in a race with itself: a folder that bert_tf wrote, or a model that OpenVINO converts from transformers;
-see ../openvino_export.py. Needs no bert_tf.
+"""OpenVINO in a race with itself: a folder written by bert_tf, or OpenVINO's own conversion from transformers.
+
+See ../openvino_export.py. Needs no bert_tf.
 """
 
 import pathlib

@@ -1,6 +1,6 @@
-"""Windows of questions made ready for training, in a race: bert_tf and transformers' recipe; see ../squad_features.py.
+"""Question windows for training, in a race: bert_tf and transformers' recipe; see ../squad_features.py.
 
-Both begin with questions in memory and end with every window once in a batch of 32: ids, and where its answer is.
+Both start with questions in memory and end with every window once in a batch of 32: ids, and the answer's position.
 """
 
 import pathlib

@@ -1,14 +1,15 @@
-"""Fine-tunes a BERT with Hugging Face transformers and torch, as glue_reproduction.py asks; needs no bert_tf.
+"""Fine-tunes a BERT with Hugging Face transformers and torch, for glue_reproduction.py; needs no bert_tf.
 
     python transformers_glue.py --checkpoint=FOLDER --data=FOLDER --size=2 --epochs=3 --seed=1 --precision=float32 \\
         --output=FILE
 
-FOLDER of the data holds train.jsonl and dev.jsonl, {"texts": [...], "label": number} a line. size 1: a regression.
-The recipe: AdamW with bias correction, weight decay 0.01 but of LayerNorm and biases, a tenth of the steps of warm-up,
-then linear decay, clipping at 1, rows padded to the longest of their batch. Writes logits on dev and seconds as JSON.
+The data folder holds train.jsonl and dev.jsonl, {"texts": [...], "label": number} per line. size 1: a regression.
+The recipe: AdamW with bias correction, weight decay 0.01 except for LayerNorm and biases, a tenth of the steps of
+warm-up, then linear decay, clipping at 1, rows padded to the longest of their batch. Writes logits on dev and seconds
+as JSON.
 
-The same with --start=FOLDER instead of --output writes what the seed decides, and stops: the model as it stands before
-the first step, with the pooler and the head that were drawn, and order.json, the numbers of the rows of each batch.
+With --start=FOLDER instead of --output it writes what the seed determines, and stops: the model before the first step,
+with the initial pooler and head, and order.json, the row numbers of each batch.
 """
 
 import argparse

@@ -1,13 +1,13 @@
-"""Fine-tunes a BERT on tagged words with Hugging Face transformers and torch, as ner_reproduction.py asks.
+"""Fine-tunes a BERT on tagged words with Hugging Face transformers and torch, for ner_reproduction.py.
 
     python transformers_ner.py --checkpoint=FOLDER --data=FOLDER --epochs=3 --seed=1 --precision=float32 --output=FILE
 
-FOLDER of the data holds train.jsonl, dev.jsonl and test.jsonl, {"words": [...], "labels": [numbers]} a line, and
-labels.json with their names. The recipe of the library's own example: first pieces of words labelled, rows padded
-to the longest of their batch; AdamW, weight decay 0.01 but of LayerNorm and biases, a tenth of the steps of warm-up,
-then linear decay, clipping at 1. Writes {"tags": {"testa": rows, "testb": rows}, "seconds": of training} as JSON; with
---max_steps no tags and the seconds of every step; with --start=FOLDER instead of --output what the seed decides: the
-model before the first step, and order.json, the numbers of the rows of each batch.
+The data folder holds train.jsonl, dev.jsonl and test.jsonl, {"words": [...], "labels": [numbers]} per line, and
+labels.json with their names. The recipe of the library's own example: labels on first tokens of words, rows padded
+to the longest of their batch; AdamW, weight decay 0.01 except for LayerNorm and biases, a tenth of the steps of
+warm-up, then linear decay, clipping at 1. Writes {"tags": {"testa": rows, "testb": rows}, "seconds": of training} as
+JSON; with --max_steps no tags and the seconds of every step; with --start=FOLDER instead of --output what the seed
+determines: the model before the first step, and order.json, the row numbers of each batch.
 """
 
 import argparse

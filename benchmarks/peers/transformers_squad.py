@@ -1,13 +1,12 @@
-"""Fine-tunes a BERT on questions with Hugging Face transformers and torch, as squad_reproduction.py asks; needs no
-bert_tf.
+"""Fine-tunes a BERT on questions with Hugging Face transformers and torch, for squad_reproduction.py.
 
     python transformers_squad.py --checkpoint=FOLDER --data=FOLDER --epochs=1 --seed=1 --precision=float32 --output=FILE
 
-FOLDER of the data holds train.json and eval.json in SQuAD's layout. The recipe: AdamW, weight decay 0.01 but of
-LayerNorm and biases, a tenth of the steps of warm-up, then linear decay, clipping at 1; every row has 384 pieces, and
-windows of a context share 128; an answer is the best of 20 starts and 20 ends with at most 30 pieces, cut out of the
-context at the places of its pieces. Writes {"answers": {id: text}, "seconds": of training} as JSON; with --max_steps no
-answers and the seconds of every step.
+Needs no bert_tf. The data folder holds train.json and eval.json in SQuAD format. The recipe: AdamW, weight decay 0.01
+except for LayerNorm and biases, a tenth of the steps of warm-up, then linear decay, clipping at 1; every row has 384
+tokens, and windows of a context overlap by 128; an answer is the best of 20 starts and 20 ends with at most 30 tokens,
+extracted from the context by its offsets. Writes {"answers": {id: text}, "seconds": of training} as JSON; with
+--max_steps no answers and the seconds of every step.
 """
 
 import argparse

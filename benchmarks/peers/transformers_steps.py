@@ -1,9 +1,9 @@
-"""Trains on given batches with Hugging Face transformers and torch, as glue_steps.py asks; needs no bert_tf.
+"""Trains on given batches with Hugging Face transformers and torch, for glue_steps.py; needs no bert_tf.
 
     python transformers_steps.py --start=FOLDER --batches=FILE --warm_up=4 --output=FILE
 
-FILE of the batches is .npz with token_ids, segment_ids [N, B, T], lengths and truth [N, B] of N steps. The recipe is
-that of transformers_glue.py, without dropout. Writes the loss and the norm of the gradient of each step as JSON.
+The batches are an .npz file with token_ids, segment_ids [N, B, T], lengths and truth [N, B] of N steps. The recipe is
+that of transformers_glue.py, without dropout. Writes loss and gradient norm of each step as JSON.
 """
 
 import argparse

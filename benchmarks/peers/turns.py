@@ -1,4 +1,4 @@
-"""A contender's side of a race: get ready, then work whenever a line comes in. Needs nothing but Python."""
+"""A contender's side of a race: prepare, then work whenever a line arrives. Needs only Python."""
 
 import argparse
 import ctypes
