@@ -49,7 +49,7 @@ def ours(task, start, batches, warm_up):
     heads.HEAD_DROPOUT = 0.0
     read, strategy = formats.read(str(start)), distribute.create_strategy("one_device")
     still = dataclasses.replace(read.config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    recipe = train_config.FineTuningConfig(
+    recipe = train_config.TrainConfig(
         train_batch_size=reproduction.BATCH,
         learning_rate=reproduction.RATE,
         num_train_steps=len(batches),

@@ -57,10 +57,11 @@ def flag(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def changed(kind: type, name: str, default: Any, **metadata: Any) -> Any:
+def changed(kind: type, name: str, default: Any = dataclasses.MISSING, **metadata: Any) -> Any:
     """Returns the field `name` of an inherited dataclass with another default, help or choices."""
     field = _fields(kind)[name]
-    return dataclasses.field(default=default, metadata={**field.metadata, **metadata})
+    default = field.default if default is dataclasses.MISSING else default
+    return dataclasses.field(default=default, metadata={**field.metadata, **metadata, "changes": kind})
 
 
 def define(kind: type, **defaults: Any) -> None:
@@ -120,7 +121,8 @@ def read(kind: type[Options], instead: Mapping[str, Any] | None = None, **values
 
 def part(kind: type[Options], options: Any) -> Options:
     """Returns those of the options that are fields of another dataclass, as that dataclass."""
-    return kind(**{field.name: getattr(options, field.name) for field in dataclasses.fields(kind)})  # type: ignore
+    names = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    return kind(**{name: getattr(options, name) for name in names if hasattr(options, name)})
 
 
 def upgrade(kind: type, recorded: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,7 @@
-"""TrainConfig, FineTuningConfig, MaskingConfig: how a model is trained, as frozen dataclasses."""
+"""TrainConfig and MaskingConfig: how a model is trained, as frozen dataclasses."""
 
 import dataclasses
 import math
-from typing import ClassVar
 
 from bert_tf.errors import UserError
 
@@ -11,15 +10,17 @@ from bert_tf.errors import UserError
 class TrainConfig:
     """How a model is trained; the defaults are those of google-research/bert `run_pretraining.py`."""
 
-    train_batch_size: int = 32  # global: of all replicas and micro-batches together
+    train_batch_size: int = 32  # global: over all replicas and micro-batches
     eval_batch_size: int = 8
     learning_rate: float = 5e-5
     num_train_steps: int = 100000
     num_warmup_steps: int = 10000
     num_accumulation_steps: int = 1
-    optimizer: str = "adamw"
+    optimizer: str = "adamw"  # a module of training/optimizers, or one from outside such as "my_lab.lion"
     continuous_schedule: bool = False
     weight_decay: float = 0.01
+    layerwise_learning_rate_decay: float = 1.0  # see `training.optimizers.layer_factors`
+    num_frozen_layers: int = 0  # see `training.optimizers.trained`
     save_checkpoints_steps: int = 1000
     keep_checkpoint_max: int = 3  # the newest; 0: all
     max_eval_steps: int = 100
@@ -28,57 +29,29 @@ class TrainConfig:
     jit_compile: str = "auto"
     gradient_checkpointing: bool = False
     packed_rows: int = 0
-    # Fields of FineTuningConfig, which has flags for them.
-    layerwise_learning_rate_decay: ClassVar[float] = 1.0
-    num_frozen_layers: ClassVar[int] = 0
-    num_train_examples: ClassVar[int] = 0
-    evaluates: ClassVar[bool] = True
-    eval_steps: ClassVar[int] = 0
-    early_stop_patience: ClassVar[int] = 0
-    keep_best: ClassVar[bool] = False
+    num_train_examples: int = 0  # length of an epoch, which ends with an evaluation; 0: no epochs
+    evaluates: bool = True  # whether there is held-out data
+    eval_steps: int = 0  # steps between evaluations; 0: at every checkpoint and at the end of every epoch
+    early_stop_patience: int = 0  # evaluations without a better criterion before training stops; 0: never stops early
+    keep_best: bool = False  # end with the weights of the best evaluation instead of the last ones
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         positive = "train_batch_size eval_batch_size num_train_steps num_accumulation_steps save_checkpoints_steps"
         for name in (*positive.split(), "max_eval_steps"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}; expected a whole number above 0.")
-        for name in ("learning_rate", "num_warmup_steps", "weight_decay", "packed_rows"):
+        not_negative = "learning_rate num_warmup_steps weight_decay packed_rows num_frozen_layers eval_steps"
+        for name in (*not_negative.split(), "early_stop_patience"):
             if not 0 <= getattr(self, name) < math.inf:
-                raise UserError(f"{name} is {getattr(self, name)}; expected 0 or more.")
-        if self.train_batch_size % self.num_accumulation_steps:
-            raise UserError(
-                f"train_batch_size {self.train_batch_size} cannot be cut into {self.num_accumulation_steps} equal "
-                "micro-batches: choose num_accumulation_steps that divides it."
-            )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FineTuningConfig(TrainConfig):
-    """How a pre-trained model is trained further; without the fields of its own it is as the original does it.
-
-    layerwise_learning_rate_decay, num_frozen_layers: see `optimizers.layer_factors` and `optimizers.trained`.
-    num_train_examples: the length of an epoch, at the end of which it is evaluated; 0: there are no epochs.
-    evaluates: whether there is something to evaluate on. eval_steps: evaluate after so many steps; 0: whenever it saves
-        and at the end of an epoch. early_stop_patience: stop after so many evaluations without a better criterion of
-        the task; 0: never. keep_best: end with the weights of the best evaluation, not with the last.
-    """
-
-    layerwise_learning_rate_decay: float = 1.0
-    num_frozen_layers: int = 0
-    num_train_examples: int = 0
-    evaluates: bool = True
-    eval_steps: int = 0
-    early_stop_patience: int = 0
-    keep_best: bool = False
-
-    def __post_init__(self):
-        super().__post_init__()
-        for name in ("num_frozen_layers", "eval_steps", "early_stop_patience"):
-            if getattr(self, name) < 0:
                 raise UserError(f"{name} is {getattr(self, name)}; expected 0 or more.")
         if not 0 < self.layerwise_learning_rate_decay <= 1:
             raise UserError(
                 f"layerwise_learning_rate_decay is {self.layerwise_learning_rate_decay}; expected more than 0, up to 1."
+            )
+        if self.train_batch_size % self.num_accumulation_steps:
+            raise UserError(
+                f"train_batch_size {self.train_batch_size} cannot be split into {self.num_accumulation_steps} equal "
+                "micro-batches: choose num_accumulation_steps that divides it."
             )
 
 

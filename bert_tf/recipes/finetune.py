@@ -6,7 +6,8 @@ python run_classifier.py --task_name=MRPC --data_dir=glue/MRPC --init_checkpoint
 import dataclasses
 
 from bert_tf.config import flags
-from bert_tf.config.flags import flag
+from bert_tf.config.flag_groups import RunFlags
+from bert_tf.config.flags import changed, flag
 from bert_tf.errors import UserError
 from bert_tf.recipes import initialization
 from bert_tf.recipes.finetuning import fine_tuning, fine_tuning_run, finished_run
@@ -33,13 +34,11 @@ class Flags(FineTuningFlags):
     data_dir: str = flag("", "Folder with the task's files.")
     use_tfds: bool = flag(False, "Load GLUE from tensorflow-datasets instead of data_dir; downloads missing data.")
     tfds_dir: str = flag("", "Folder of tensorflow-datasets. Default: ~/tensorflow_datasets.")
-    output_dir: str = flag("runs/classifier", "Run folder.")
-    train_file: str = flag("", "Training table. Default: train.tsv, .csv or .jsonl in data_dir.")
+    output_dir: str = changed(RunFlags, "output_dir", "runs/classifier")
     eval_file: str = flag("", "Evaluation table. Default: dev.* in data_dir.")
     eval_fraction: float = flag(
         0.1, "Fraction of the training table held out for evaluation if there is no evaluation table."
     )
-    predict_file: str = flag("", "Table to predict, with or without labels. Default: test.* in data_dir.")
     text_columns: str = flag("", "Comma-separated table columns: a text, a pair of texts, or a text and its choices.")
     label_column: str = flag("label", "Table column with the label.")
     id_column: str = flag("", "Table column with the ids for predictions. Default: row numbers.")
@@ -71,11 +70,9 @@ class Flags(FineTuningFlags):
     feature_cache: str = flag(
         "", "With feature_layers: folder to cache the vectors in. Default: a folder in output_dir."
     )
-    max_seq_length: int = flag(128, "Tokens per row, including [CLS] and [SEP].")
     long_texts: str = flag(
         "cut", "Texts longer than a row: truncate, or read whole in overlapping windows.", ("cut", "windows")
     )
-    doc_stride: int = flag(0, "Tokens from the start of a window to the start of the next; 0: half of max_seq_length.")
     max_windows: int = flag(8, "Maximum number of windows per text; the rest is not read.")
     window_pooling: str = flag("mean", "How to combine the pooled vectors of a text's windows.", ("mean", "max"))
 

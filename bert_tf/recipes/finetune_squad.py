@@ -7,7 +7,8 @@ import dataclasses
 import textwrap
 
 from bert_tf.config import flags
-from bert_tf.config.flags import flag
+from bert_tf.config.flag_groups import RunFlags
+from bert_tf.config.flags import changed, flag
 from bert_tf.errors import UserError
 from bert_tf.recipes import initialization
 from bert_tf.recipes.finetuning import fine_tuning, fine_tuning_run, finished_run
@@ -34,12 +35,18 @@ DEMONSTRATION = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Flags(FineTuningFlags):
-    train_file: str = flag("", "Questions to train on, in SQuAD format.")
-    predict_file: str = flag("", "Questions to answer, and to evaluate on if they have answers.")
+    train_file: str = changed(FineTuningFlags, "train_file", help="Questions to train on, in SQuAD format.")
+    predict_file: str = changed(
+        FineTuningFlags, "predict_file", help="Questions to answer, and to evaluate on if they have answers."
+    )
     version_2_with_negative: bool = flag(False, "Some questions have no answer (SQuAD 2.0).")
-    output_dir: str = flag("runs/squad", "Run folder.")
-    max_seq_length: int = flag(384, "Tokens per row: question, context window, [CLS] and [SEP].")
-    doc_stride: int = flag(128, "Tokens from the start of a window to the start of the next.")
+    output_dir: str = changed(RunFlags, "output_dir", "runs/squad")
+    max_seq_length: int = changed(
+        RunFlags, "max_seq_length", 384, help="Tokens per row: question, context window, [CLS] and [SEP]."
+    )
+    doc_stride: int = changed(
+        FineTuningFlags, "doc_stride", 128, help="Tokens from the start of a window to the start of the next."
+    )
     max_query_length: int = flag(64, "Maximum number of question tokens; longer questions are truncated.")
     n_best_size: int = flag(20, "Number of answers to list per question.")
     max_answer_length: int = flag(30, "Maximum number of tokens of an answer.")

@@ -8,9 +8,8 @@ import functools
 import os
 
 from bert_tf.config import flags
-from bert_tf.config.bert_config import SIZES
-from bert_tf.config.device_flags import DEVICE_FLAGS, DeviceFlags
-from bert_tf.config.flags import flag
+from bert_tf.config.flag_groups import DEVICE_FLAGS, DeviceFlags, ModelFlags, OptimizationFlags, RunFlags
+from bert_tf.config.flags import changed, flag
 from bert_tf.config.train_config import MaskingConfig, TrainConfig
 from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError
@@ -43,11 +42,11 @@ DEMONSTRATION_SENTENCES = (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Flags(DeviceFlags):
+class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     input_file: str = flag(
         "", "Training text: comma-separated files, folders or globs (.txt, .txt.gz, .jsonl). Default: Python's manual."
     )
-    output_dir: str = flag("runs/pretraining", "Run folder.")
+    output_dir: str = changed(RunFlags, "output_dir", "runs/pretraining")
     eval_file: str = flag("", "Held-out text, as for input_file. Default: 5% of the documents of input_file.")
     text_layout: str = flag(
         "auto",
@@ -57,23 +56,24 @@ class Flags(DeviceFlags):
     )
     text_field: str = flag("text", "Field of .jsonl files that holds the text.")
     language: str = flag("auto", "Language for sentence splitting, such as en, de, zh.")
-    bert_config_file: str = flag("", "bert_config.json of the model; replaces model_size.")
-    model_size: str = flag("base", "Model size.", tuple(SIZES))
-    dropout_prob: float = flag(
-        0.1, "Dropout of hidden states and attention weights; ignored if a configuration file is given."
+    dropout_prob: float = changed(
+        ModelFlags,
+        "dropout_prob",
+        help="Dropout of hidden states and attention weights; ignored if a configuration file is given.",
     )
-    encoder: str = flag(
-        "",
-        "bert, or lstm: two language models as in ELMo; default: as in init_checkpoint, else bert.",
-        ("", "bert", "lstm"),
+    encoder: str = changed(
+        ModelFlags,
+        "encoder",
+        choices=("", "bert", "lstm"),
+        members_of=None,
+        help="bert, or lstm: two language models as in ELMo; default: as in init_checkpoint, else bert.",
     )
-    vocab_file: str = flag(
-        "", "vocab.txt; if neither it nor init_checkpoint is given, a vocabulary is learned from the text."
+    vocab_file: str = changed(
+        ModelFlags,
+        "vocab_file",
+        help="vocab.txt; if neither it nor init_checkpoint is given, a vocabulary is learned from the text.",
     )
-    vocab_size: int = flag(30522, "Size of a learned vocabulary.")
-    do_lower_case: bool = flag(True, "Lower-case and strip accents (uncased model).")
-    init_checkpoint: str = flag("", "Checkpoint to start from, in any format, or a run folder.")
-    max_seq_length: int = flag(128, "Tokens per row, including [CLS] and [SEP].")
+    do_lower_case: bool = changed(ModelFlags, "do_lower_case", help="Lower-case and strip accents (uncased model).")
     max_predictions_per_seq: int = flag(20, "Maximum number of masked tokens per row.")
     masked_lm_prob: float = flag(0.15, "Fraction of tokens to mask.")
     do_whole_word_mask: bool = flag(False, "Mask all tokens of a word together.")
@@ -97,32 +97,17 @@ class Flags(DeviceFlags):
         1.0, "Weight of the next-sentence loss; 0: masked LM only, on rows of one segment."
     )
     keep_pairs: bool = flag(False, "Keep rows of two segments when next_sentence_weight is 0.")
-    random_seed: int = flag(12345, "Random seed.")
     num_workers: int = flag(
         os.cpu_count() or 1, "Number of processes that write records; the records do not depend on it."
     )
     prepare_only: bool = flag(False, "Write vocabulary and records, then stop.")
-    do_train: bool = flag(True, "Train the model.")
-    do_eval: bool = flag(True, "Evaluate on held-out text.")
-    do_export: bool = flag(True, "Export a SavedModel that fills masks in strings.")
-    export_attention: bool = flag(
-        False, "Add a signature to the export that returns attention weights; see docs/serving.md."
-    )
-    train_batch_size: int = flag(32, "Rows per training step, over all replicas and micro-batches.")
-    eval_batch_size: int = flag(8, "Rows per evaluation batch.")
+    do_export: bool = changed(RunFlags, "do_export", help="Export a SavedModel that fills masks in strings.")
     max_eval_steps: int = flag(100, "Maximum number of batches per evaluation.")
-    learning_rate: float = flag(5e-5, "Peak learning rate.")
     num_train_steps: int = flag(100000, "Number of training steps.")
     num_warmup_steps: int = flag(10000, "Number of warm-up steps.")
-    num_accumulation_steps: int = flag(1, "Micro-batches per step (gradient accumulation); less memory, same result.")
-    optimizer: str = flag(
-        "adamw",
-        "adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches.",
-        ("adamw", "adamw_corrected", "lamb"),
+    save_checkpoints_steps: int = changed(
+        RunFlags, "save_checkpoints_steps", help="Steps between checkpoints; each is followed by an evaluation."
     )
-    weight_decay: float = flag(0.01, "Weight decay; not applied to LayerNorm and biases.")
-    continuous_schedule: bool = flag(False, "Start the decay at the end of warm-up, without the original's jump there.")
-    save_checkpoints_steps: int = flag(1000, "Steps between checkpoints; each is followed by an evaluation.")
     keep_checkpoint_max: int = flag(3, "Number of newest checkpoints to keep; 0: all.")
 
 

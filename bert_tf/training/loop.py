@@ -24,8 +24,8 @@ def train(task, model, config, strategy, folder):
     """Trains the model up to `config.num_train_steps`, going on from the newest whole checkpoint of the run folder.
 
     The same command gives bitwise the same weights however often it was killed and started again. Saves every
-    `save_checkpoints_steps`, evaluates as `selection.is_due` says. Of a FineTuningConfig `early_stop_patience` may end
-    it sooner, and with `keep_best` model and last checkpoint end with the weights of the best evaluation.
+    `save_checkpoints_steps`, evaluates as `selection.is_due` says. `early_stop_patience` may end it
+    sooner, and with `keep_best` model and last checkpoint end with the weights of the best evaluation.
     Returns the step that the weights are of. Raises TrainingError (Diverged at a loss that is not a number), and
     Interrupted after SIGTERM or Ctrl-C, with everything saved.
     """

@@ -76,7 +76,7 @@ def test_a_config_file_that_is_missing_or_has_no_vocabulary_is_refused(tmp_path)
 
 
 def test_micro_batches_must_divide_the_batch():
-    with pytest.raises(UserError, match="train_batch_size 32 cannot be cut into 5"):
+    with pytest.raises(UserError, match="train_batch_size 32 cannot be split into 5"):
         TrainConfig(num_accumulation_steps=5)
 
 

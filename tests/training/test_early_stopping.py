@@ -13,7 +13,7 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.checkpoints import formats
-from bert_tf.config.train_config import FineTuningConfig
+from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import Interrupted, UserError
 from bert_tf.model import weights
 from bert_tf.recipes.finetuning.fine_tuning_flags import FineTuningFlags
@@ -25,7 +25,7 @@ from bert_tf.training.loop import Evaluator, train
 from bert_tf.training.run_directory import RunFolder
 from bert_tf.training.train_step import TrainStep
 
-CONFIG = FineTuningConfig(
+CONFIG = TrainConfig(
     train_batch_size=4,
     eval_batch_size=4,
     learning_rate=0.01,

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from bert_tf.config.device_flags import DeviceFlags
+from bert_tf.config.flag_groups import DeviceFlags
 from bert_tf.config.flags import flag
 from bert_tf.config.flags import upgrade as upgrade_flags
 from bert_tf.errors import UserError

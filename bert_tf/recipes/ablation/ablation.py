@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
-from bert_tf.config.device_flags import DEVICE_FLAGS
+from bert_tf.config.flag_groups import DEVICE_FLAGS
 from bert_tf.errors import UserError
 from bert_tf.recipes.ablation import ablation_plan
 from bert_tf.recipes.ablation.ablation_plan import AblationTask, Plan

@@ -11,7 +11,7 @@ import sys
 import textwrap
 
 from bert_tf.config.bert_config import expect_layers
-from bert_tf.config.train_config import FineTuningConfig
+from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import sweep
 from bert_tf.runtime import memory_estimate
@@ -135,7 +135,7 @@ def number_of_steps(options, task):
 
 
 def train_config(options, examples, steps):
-    """The FineTuningConfig of so many examples and steps; what has no flag keeps its default."""
+    """The TrainConfig of so many examples and steps; what has no flag keeps its default."""
     optimizer = options.optimizer
     if optimizer == "auto":
         optimizer = "adamw_corrected" if examples < FEW_EXAMPLES else "adamw"
@@ -147,9 +147,9 @@ def train_config(options, examples, steps):
         "num_train_examples": examples,
         "evaluates": options.do_eval,
     }
-    names = [field.name for field in dataclasses.fields(FineTuningConfig)]
+    names = [field.name for field in dataclasses.fields(TrainConfig)]
     asked = {name: getattr(options, name) for name in names if hasattr(options, name)}
-    return FineTuningConfig(**asked | computed)
+    return TrainConfig(**asked | computed)
 
 
 def announce(options, config):

@@ -8,7 +8,7 @@ import pytest
 import tiny
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.config.train_config import FineTuningConfig, TrainConfig
+from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
 from bert_tf.recipes.finetuning import fine_tuning
@@ -19,7 +19,7 @@ from bert_tf.training import distribute
 from bert_tf.training.run_directory import RunFolder
 from bert_tf.training.train_step import TrainStep
 
-CONFIG = FineTuningConfig(train_batch_size=4, learning_rate=0.05, num_train_steps=9, num_warmup_steps=0)
+CONFIG = TrainConfig(train_batch_size=4, learning_rate=0.05, num_train_steps=9, num_warmup_steps=0)
 
 
 def options(**changes):
@@ -33,7 +33,7 @@ def options(**changes):
     }
     asked |= {"max_seq_length": 128, "do_predict": False}
     computed = {"num_train_steps", "num_warmup_steps", "max_eval_steps", "num_train_examples", "evaluates"}
-    rest = {field.name: field.default for field in dataclasses.fields(FineTuningConfig) if field.name not in computed}
+    rest = {field.name: field.default for field in dataclasses.fields(TrainConfig) if field.name not in computed}
     return types.SimpleNamespace(**{**rest, **asked, **changes})
 
 
@@ -76,15 +76,6 @@ def test_with_every_layer_frozen_and_their_rate_lowered_only_the_head_learns():
 def test_numbers_that_no_fine_tuning_can_work_with_are_refused(changes, expected):
     with pytest.raises(UserError, match=expected):
         fine_tuning.train_config(options(**changes), 100, 10)
-
-
-def test_the_defaults_of_fine_tuning_are_what_pre_training_does():
-    own = {field.name for field in dataclasses.fields(FineTuningConfig)} - {
-        f.name for f in dataclasses.fields(TrainConfig)
-    }
-    assert {name: getattr(TrainConfig(), name) for name in own} == {
-        name: getattr(FineTuningConfig(), name) for name in own
-    }
 
 
 def test_with_few_examples_the_bias_is_corrected_and_it_is_said(capsys):

@@ -1,0 +1,94 @@
+"""Flags that several scripts have, in groups that their dataclasses inherit: a flag is declared once."""
+
+import dataclasses
+
+from bert_tf.config.bert_config import SIZES
+from bert_tf.config.flags import flag
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelFlags:
+    """The model to start from, or the shape of a new one, and its vocabulary."""
+
+    init_checkpoint: str = flag("", "Checkpoint to start from, in any format, or a run folder. Default: from scratch.")
+    bert_config_file: str = flag("", "bert_config.json. Default: the one next to init_checkpoint.")
+    model_size: str = flag("base", "Model size when training from scratch.", tuple(SIZES))
+    dropout_prob: float = flag(0.1, "Dropout of hidden states and attention weights when training from scratch.")
+    encoder: str = flag(
+        "",
+        "Encoder; see bert_tf/model/encoders. Default: as in init_checkpoint, else bert.",
+        ("", "bert"),
+        members_of="bert_tf.model.encoders",
+    )
+    vocab_file: str = flag("", "vocab.txt. Default: the one next to init_checkpoint.")
+    vocab_size: int = flag(30522, "Size of a vocabulary learned from the training texts.")
+    do_lower_case: bool = flag(True, "Lower-case and strip accents. Default: as in init_checkpoint.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunFlags:
+    """The run folder, its stages and the rows of a batch."""
+
+    output_dir: str = flag("", "Run folder.")
+    do_train: bool = flag(True, "Train the model.")
+    do_eval: bool = flag(True, "Evaluate on held-out data.")
+    do_export: bool = flag(True, "Export a SavedModel that takes strings.")
+    export_attention: bool = flag(
+        False, "Add a signature to the export that returns attention weights; see docs/serving.md."
+    )
+    max_seq_length: int = flag(128, "Tokens per row, including [CLS] and [SEP].")
+    random_seed: int = flag(12345, "Random seed.")
+    save_checkpoints_steps: int = flag(1000, "Steps between checkpoints.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OptimizationFlags:
+    """Batches, learning rate and optimizer."""
+
+    train_batch_size: int = flag(32, "Rows per training step, over all replicas and micro-batches.")
+    eval_batch_size: int = flag(8, "Rows per batch in evaluation and prediction.")
+    num_accumulation_steps: int = flag(1, "Micro-batches per step (gradient accumulation); less memory, same result.")
+    learning_rate: float = flag(5e-5, "Peak learning rate.")
+    optimizer: str = flag(
+        "adamw",
+        "adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches.",
+        ("adamw", "adamw_corrected", "lamb"),
+    )
+    weight_decay: float = flag(0.01, "Weight decay; not applied to LayerNorm and biases.")
+    continuous_schedule: bool = flag(False, "Start the decay at the end of warm-up, without the original's jump there.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DeviceFlags:
+    """Precision, compilation, replicas."""
+
+    precision: str = flag(
+        "auto",
+        "Compute precision; auto: bfloat16 where the hardware supports it.",
+        ("auto", "float32", "bfloat16", "float16"),
+    )
+    jit_compile: str = flag(
+        "auto", "Compile forward and backward pass with XLA; auto: on GPUs.", ("auto", "true", "false")
+    )
+    gradient_checkpointing: bool = flag(
+        False,
+        "Recompute layers in the backward pass instead of storing their activations; less memory, same result.",
+        aliases=("recompute",),
+    )
+    packed_rows: int = flag(
+        0,
+        "Under XLA: rows of max_seq_length per micro-batch, with several texts packed into a row; a "
+        "micro-batch that does not fit is padded. 0: one text per row. Without XLA the number of rows is dynamic.",
+    )
+    distribution_strategy: str = flag(
+        "auto", "tf.distribute strategy.", ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+    )
+    num_logical_devices: int = flag(1, "Split the CPU into N logical devices, to test data parallelism.")
+    tpu_name: str = flag("", "Name or address of the TPU.")
+
+
+# Flags that may change when a run is resumed: the result does not depend on them, except for dropout where texts are
+# packed into other rows.
+DEVICE_FLAGS = frozenset(
+    "distribution_strategy num_logical_devices tpu_name jit_compile gradient_checkpointing packed_rows".split()
+)
