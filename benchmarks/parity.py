@@ -84,7 +84,7 @@ def read_golden(folder, weights_folder):
     """Reads a golden, or returns None where its weights are in neither place."""
     candidates = [pathlib.Path(weights_folder, folder.name), folder, folder / "bert_model.ckpt"]
     for candidate in candidates:
-        if any(module.recognizes(str(candidate)) for module in formats.formats().values()):
+        if any(formats.load(name).recognizes(str(candidate)) for name in formats.names()):
             facts = json.loads((folder / "golden.json").read_text(encoding="utf-8"))
             arrays = dict(np.load(folder / "golden.npz"))
             return Golden(folder, facts, arrays, formats.read(str(candidate)))

@@ -4,16 +4,21 @@ Importing the package imports neither TensorFlow nor Keras, so that a mistake in
 processes that only read files stay small. Import the module you need: `from bert_tf.config import BertConfig`.
 """
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import os
+
+    from bert_tf.checkpoints.pretrained import Loaded
+
 __version__ = "0.1.0"
 
 
-def load(path):
-    """A checkpoint in any format, a run or an export as a Keras model with its tokenizer:
-    `checkpoints.pretrained.load`.
-    """
+def load(path: "str | os.PathLike[str]", format_name: str | None = None) -> "Loaded":
+    """Reads a checkpoint in any format, a run or an export as a Keras model: see `checkpoints.pretrained.load`."""
     from bert_tf.runtime.tensorflow_startup import start_tensorflow
 
     start_tensorflow()
     from bert_tf.checkpoints import pretrained
 
-    return pretrained.load(path)
+    return pretrained.load(path, format_name)

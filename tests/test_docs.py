@@ -104,39 +104,54 @@ def test_the_functions_named_on_the_page_exist():
 
 @pytest.fixture
 def npz(tmp_path, monkeypatch):
-    """The format of the page, as if its file were in bert_tf/checkpoints/formats."""
+    """The module of the example format, in a package outside of bert_tf."""
     (source,) = blocks("adding_a_checkpoint_format.md", "python")
-    (tmp_path / "more").mkdir()
-    (tmp_path / "more" / "npz.py").write_text(source, encoding="utf-8")
-    monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path / "more")])
-    yield formats.formats()["npz"]
-    sys.modules.pop("bert_tf.checkpoints.formats.npz")
-    del formats.npz
+    (tmp_path / "my_lab").mkdir()
+    (tmp_path / "my_lab" / "npz.py").write_text(source, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "my_lab.npz"
+    for name in ("my_lab.npz", "my_lab"):
+        sys.modules.pop(name, None)
 
 
-def test_the_example_format_is_found_and_round_trips(npz, tmp_path):
-    assert formats.names() == ["google_tf", "huggingface", "keras_hub", "native", "npz", "saved_model"]
-    assert_covers_every_weight("npz")
+def test_the_example_format_round_trips(npz, tmp_path):
+    assert_covers_every_weight(npz)
     folder = str(tmp_path / "model")
-    assert formats.write(checkpoint(), folder, "npz") == []
-    assert [name for name, module in formats.formats().items() if module.recognizes(folder)] == ["npz"]
-    assert_equal(formats.read(folder), checkpoint())
+    assert formats.write(checkpoint(), folder, npz) == []
+    assert [name for name in formats.names() if formats.load(name).recognizes(folder)] == []
+    assert formats.load(npz).recognizes(folder)
+    assert_equal(formats.read(folder, npz), checkpoint())
     for name in ("huggingface", "google_tf"):
-        formats.write(formats.read(folder), str(tmp_path / name), name)
+        formats.write(formats.read(folder, npz), str(tmp_path / name), name)
         assert_equal(formats.read(str(tmp_path / name)), checkpoint())
+
+
+def test_the_command_line_takes_the_example_format_by_its_module(npz, tmp_path, capsys):
+    from bert_tf import load
+    from bert_tf.cli import main
+
+    first, second, third = (str(tmp_path / name) for name in ("first", "second", "third"))
+    formats.write(checkpoint(), first, "google_tf")
+    assert main.main(["convert", first, second, f"--format={npz}"]) == 0
+    assert f"Wrote 38 weights to {second} as my_lab.npz." in capsys.readouterr().out
+    assert main.main(["convert", second, third, "--format=native", f"--source_format={npz}"]) == 0
+    assert_equal(formats.read(third), checkpoint())
+    assert len(load(second, npz).report.loaded) == 38
+    assert main.main(["convert", first, str(tmp_path / "none"), "--format=my_lab.none"]) == 2
+    assert "There is no format or engine 'my_lab.none'" in capsys.readouterr().err
 
 
 def test_the_example_format_stores_heads_and_labels_and_reports_unsupported_weights(npz, tmp_path):
     make, labels = HEADS["class"]
     arrays = {**tiny.random_weights(make()), "adapter/kernel": np.ones(3, np.float32)}
-    fine_tuned = formats.Checkpoint(config=tiny.CONFIG, weights=arrays, labels=labels, kind="class")
-    assert formats.write(fine_tuned, str(tmp_path / "model"), "npz") == ["adapter/kernel"]
-    assert formats.labels(tmp_path / "model") == labels
-    assert formats.read(tmp_path / "model").weights.keys() == arrays.keys() - {"adapter/kernel"}
+    given = formats.Checkpoint(config=tiny.CONFIG, weights=arrays, labels=labels, kind="class")
+    assert formats.write(given, str(tmp_path / "model"), npz) == ["adapter/kernel"]
+    assert formats.load(npz).labels(tmp_path / "model") == labels
+    assert formats.read(tmp_path / "model", npz).weights.keys() == arrays.keys() - {"adapter/kernel"}
 
 
 def test_the_example_format_rejects_a_damaged_file_in_one_sentence(npz, tmp_path):
-    formats.write(checkpoint(), str(tmp_path / "model"), "npz")
+    formats.write(checkpoint(), str(tmp_path / "model"), npz)
     cut_short(tmp_path / "model" / "weights.npz")
     with pytest.raises(UserError, match="weights.npz cannot be read .*fetch it again"):
-        formats.read(tmp_path / "model")
+        formats.read(tmp_path / "model", npz)

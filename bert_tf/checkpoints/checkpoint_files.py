@@ -1,59 +1,57 @@
-"""What several checkpoint formats are made of: JSON, safetensors, TensorFlow's files, vocab.txt; and whole folders."""
+"""Files that several checkpoint formats share: safetensors, TensorFlow checkpoints, vocab.txt, labels.json."""
 
 import contextlib
 import errno
 import os
-import shutil
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import json_files
-from bert_tf.runtime.atomic_files import write_json
+from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
+from bert_tf.runtime.json_files import require_json
 from bert_tf.text import vocabulary
 
+if TYPE_CHECKING:
+    from bert_tf.checkpoints.formats import Checkpoint
 
-def expect_free(folder):
-    """Raises UserError if there is something already where a folder is to be made; an empty folder is nothing."""
-    if os.path.lexists(folder) and not (os.path.isdir(folder) and not os.listdir(folder)):
-        raise UserError(f"There is something at {folder} already: choose another place, or remove it first.")
+LABELS = "labels.json"
 
 
 @contextlib.contextmanager
-def whole_folder(folder):
-    """Yields a folder beside `folder` to write into, which takes its place at the end: it appears whole or not at all.
+def new_folder(folder: StrPath) -> Iterator[str]:
+    """Yields a temporary folder to write into, which becomes `folder` at the end (see `atomic_folder`).
 
-    Raises UserError if there is something already, or if it cannot be written (OSError inside).
+    Raises:
+        UserError: the folder exists, or an OSError says that it cannot be written.
     """
-    folder = os.fspath(folder).rstrip("/")
-    expect_free(folder)
-    beside = f"{folder}.partial"
     try:
-        shutil.rmtree(beside, ignore_errors=True)  # of a process that was killed
-        os.makedirs(beside)
-        yield beside
-        os.replace(beside, folder)
-    except BaseException as error:
-        shutil.rmtree(beside, ignore_errors=True)
-        if isinstance(error, OSError):
-            raise UserError(
-                f"{folder} could not be written ({_reason(error)}); nothing was left there. "
-                "Make room or choose a place that can be written to."
-            ) from None
-        raise
+        with atomic_folder(folder) as partial:
+            yield partial
+    except OSError as error:
+        raise UserError(
+            f"{folder} could not be written ({_reason(error)}); nothing was left there. "
+            "Make room or choose a folder that can be written to."
+        ) from None
 
 
-def _reason(error):
-    """The reason alone: libraries tell long stories around it."""
+def _reason(error: OSError) -> str:
+    """The reason without the text that libraries put around it."""
     full = os.strerror(errno.ENOSPC)
     return full if full in str(error) else error.strerror or (str(error).splitlines() or ["unknown"])[0]
 
 
-def read_settings(path: str) -> dict:
+def read_settings(path: StrPath) -> dict[str, Any]:
     """The object in a JSON file of a checkpoint, {} if there is no file; UserError if it holds something else."""
-    return json_files.require_json(path, "a JSON object; fetch it again") if os.path.exists(path) else {}
+    if not os.path.exists(path):
+        return {}
+    settings: dict[str, Any] = require_json(path, "a JSON object; fetch it again")
+    return settings
 
 
-def read_safetensors(path):
-    """{name: array} of a safetensors file; UserError where it is none or cut short."""
+def read_safetensors(path: StrPath) -> dict[str, np.ndarray]:
+    """{name: array} of a safetensors file; UserError where it is damaged or another file."""
     from safetensors import SafetensorError, numpy
 
     try:
@@ -64,24 +62,24 @@ def read_safetensors(path):
         ) from None
 
 
-def write_safetensors(path, arrays, *, maker):
-    """Writes {name: contiguous array}; `maker` says in the file whose names they are ("pt" is Hugging Face's)."""
+def write_safetensors(path: StrPath, arrays: Mapping[str, np.ndarray], *, framework: str) -> None:
+    """Writes {name: contiguous array}; `framework` goes into the metadata ("pt" for names of Hugging Face)."""
     from safetensors import SafetensorError, numpy
 
     try:
-        numpy.save_file(arrays, path, metadata={"format": maker})
+        numpy.save_file(dict(arrays), path, metadata={"format": framework})
         os.chmod(path, 0o644)  # the library writes files that nobody else can read
     except SafetensorError as error:  # a full disk, for instance
         raise OSError(str(error)) from None
 
 
-def read_tensors(prefix, is_wanted):
-    """{name: array} of those tensors of a TensorFlow checkpoint whose name is wanted; UserError if it is damaged."""
+def read_tensors(prefix: str, is_selected: Callable[[str], object]) -> dict[str, np.ndarray]:
+    """{name: array} of those tensors of a TensorFlow checkpoint whose names are selected; UserError if damaged."""
     import tensorflow as tf
 
     try:
         reader = tf.train.load_checkpoint(prefix)
-        names = sorted(name for name in reader.get_variable_to_shape_map() if is_wanted(name))
+        names = sorted(name for name in reader.get_variable_to_shape_map() if is_selected(name))
         return {name: reader.get_tensor(name) for name in names}
     except Exception as error:  # a damaged file raises anything from DataLossError to IndexError
         reason = str(getattr(error, "message", error)).strip().splitlines() or [type(error).__name__]
@@ -91,30 +89,28 @@ def read_tensors(prefix, is_wanted):
         ) from None
 
 
-def read_text_side(folder):
-    """What a folder says on its text: the vocabulary of `vocab.txt` and "do_lower_case"; None where it says nothing."""
-    vocab_file = os.path.join(folder, "vocab.txt")
-    pieces = vocabulary.read(vocab_file) if os.path.exists(vocab_file) else None
-    return pieces, read_settings(os.path.join(folder, "tokenizer_config.json")).get("do_lower_case")
+def read_tokenizer_files(folder: str) -> tuple[list[str] | None, bool | None]:
+    """The vocabulary in vocab.txt and `do_lower_case` of tokenizer_config.json; None for what is not there."""
+    path = os.path.join(folder, "vocab.txt")
+    tokens = vocabulary.read(path) if os.path.exists(path) else None
+    return tokens, read_settings(os.path.join(folder, "tokenizer_config.json")).get("do_lower_case")
 
 
-def read_task_side(folder, name="labels.json"):
-    """What a folder says on the head: the names of its labels and its kind; None where it says nothing."""
+def write_tokenizer_files(folder: str, checkpoint: "Checkpoint", **settings: Any) -> None:
+    """Writes vocab.txt, and tokenizer_config.json with further settings, where the checkpoint knows their content."""
+    if checkpoint.vocabulary is not None:
+        vocabulary.write(os.path.join(folder, "vocab.txt"), checkpoint.vocabulary)
+    if checkpoint.lower_case is not None:
+        write_json(os.path.join(folder, "tokenizer_config.json"), {"do_lower_case": checkpoint.lower_case, **settings})
+
+
+def read_head_file(folder: str, name: str = LABELS) -> tuple[list[str] | None, str | None]:
+    """The labels and the kind of the head; None for what is not there."""
     values = read_settings(os.path.join(folder, name))
     return values.get("labels") or None, values.get("kind")
 
 
-def write_task_side(folder, checkpoint):
-    """Writes `labels.json`, if the checkpoint knows labels or the kind of its head."""
+def write_head_file(folder: str, checkpoint: "Checkpoint") -> None:
+    """Writes labels.json, if the checkpoint has labels or a kind of head."""
     if checkpoint.labels or checkpoint.kind:
-        write_json(
-            os.path.join(folder, "labels.json"), {"labels": list(checkpoint.labels or ()), "kind": checkpoint.kind}
-        )
-
-
-def write_text_side(folder, checkpoint, **more):
-    """Writes `vocab.txt` and `tokenizer_config.json`, as far as the checkpoint knows; `more` goes into the latter."""
-    if checkpoint.vocabulary is not None:
-        vocabulary.write(os.path.join(folder, "vocab.txt"), checkpoint.vocabulary)
-    if checkpoint.lower_case is not None:
-        write_json(os.path.join(folder, "tokenizer_config.json"), {"do_lower_case": checkpoint.lower_case, **more})
+        write_json(os.path.join(folder, LABELS), {"labels": list(checkpoint.labels or ()), "kind": checkpoint.kind})

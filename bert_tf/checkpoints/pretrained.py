@@ -1,53 +1,73 @@
-"""A checkpoint, a run or an export as a Keras model and its tokenizer: what a program of one's own begins with."""
+"""A checkpoint, a run or an export as a Keras model with its tokenizer: `bert_tf.load`."""
 
 import dataclasses
+import os
 
 from bert_tf.checkpoints import formats
-from bert_tf.config.bert_config import BertConfig
+from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.config.bert_config import BETWEEN, BertConfig
 from bert_tf.model import heads, weights
 from bert_tf.text.tokenizer import Tokenizer
+
+# Kind of a head -> class of its model, where `classifier` has one output, or one for each label.
+ONE_OUTPUT = {"number": heads.Regressor, "choice": heads.MultipleChoice}
+PER_LABEL = {"class": heads.Classifier, "several": heads.Classifier, "tags": heads.TokenClassifier}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """What `load` found. `model.encoder` is the encoder of any of them; its heads are the model's own.
+    """The result of `load`.
 
-    tokenizer: None where the checkpoint has no vocabulary. labels: the names of the model's outputs, None where it says
-    none. report: the LoadReport of its weights.
+    Attributes:
+        model: a Keras model; `model.encoder` is its encoder.
+        tokenizer: None where the checkpoint has no vocabulary.
+        config: the configuration of the encoder.
+        labels: names of the outputs of the head, None where the checkpoint has none.
+        report: which weights were loaded.
     """
 
     model: heads.BertModel
     tokenizer: Tokenizer | None
     config: BertConfig
-    labels: list | None
+    labels: list[str] | None
     report: weights.LoadReport
 
 
-def load(path):
+def load(path: str | os.PathLike[str], format_name: str | None = None) -> Loaded:
     """Reads any checkpoint that `bert-tf convert` takes, the folder of a run or an export, into a Keras model.
 
-    The model is that of its head: a Classifier, Regressor, MultipleChoice, SpanFinder or TokenClassifier; a Pretrainer
-    where it has the head of masked LM; else, and of a tagger on frozen vectors, a BertModel, which has an encoder and
-    nothing to call. Casing that the
-    checkpoint does not say is taken as lower. Raises UserError as `checkpoints.read` and `weights.assign` do.
+    The class of the model follows from the head: Classifier, Regressor, MultipleChoice, SpanFinder, TokenClassifier, or
+    Pretrainer for a head of masked LM. Without a head, and for a tagger on frozen vectors, it is a BertModel, which has
+    an encoder and cannot be called. Unknown casing means lower case.
+
+    Args:
+        path: a folder, a prefix of files, "hf://owner/name" or the name of a KerasHub preset.
+        format_name: the format; by default the one that recognizes the path.
+
+    Raises:
+        UserError: no format recognizes the path, a file is damaged, or a weight of the encoder has another shape than
+            the configuration says.
     """
-    checkpoint = formats.read(path)
+    checkpoint = formats.read(path, format_name)
     model = model_of(checkpoint)
     report = weights.assign(model, checkpoint.weights)
-    pieces, lower_case = checkpoint.vocabulary, checkpoint.lower_case
-    tokenizer = None if pieces is None else Tokenizer(pieces, True if lower_case is None else lower_case)
+    tokenizer = None
+    if checkpoint.vocabulary is not None:
+        tokenizer = Tokenizer(checkpoint.vocabulary, checkpoint.lower_case is not False)
     return Loaded(model=model, tokenizer=tokenizer, config=checkpoint.config, labels=checkpoint.labels, report=report)
 
 
-def model_of(checkpoint):
-    """A model, its weights still to come, with the head that a Checkpoint has."""
-    config, kind, held = checkpoint.config, checkpoint.kind, checkpoint.weights
-    if any(name.startswith(("masked_lm/", "next_sentence/")) for name in held):
+def model_of(checkpoint: Checkpoint) -> heads.BertModel:
+    """Creates a model with the head of a checkpoint, newly initialized."""
+    config, names = checkpoint.config, checkpoint.weights
+    parts = {name.split("/")[0] for name in names}
+    if parts & {"masked_lm", "next_sentence"}:
         return heads.Pretrainer(config)
-    if "span/bias" in held:
+    if "span" in parts:
         return heads.SpanFinder(config)
-    if "classifier/bias" not in held or any(name.startswith("lstm/") for name in held):  # vectors have no head to ask
-        return heads.BertModel(config)
-    if kind in ("number", "choice"):
-        return {"number": heads.Regressor, "choice": heads.MultipleChoice}[kind](config)
-    return (heads.TokenClassifier if kind == "tags" else heads.Classifier)(config, len(held["classifier/bias"]))
+    if "classifier" not in parts or any(name.startswith(BETWEEN) for name in names):
+        return heads.BertModel(config)  # a head on frozen vectors is not part of the model
+    kind = checkpoint.kind or "class"
+    if kind in ONE_OUTPUT:
+        return ONE_OUTPUT[kind](config)
+    return PER_LABEL.get(kind, heads.Classifier)(config, len(names["classifier/bias"]))

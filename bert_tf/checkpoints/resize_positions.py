@@ -1,4 +1,4 @@
-"""A checkpoint that gets more positions, for rows longer than it was trained with, or fewer.
+"""Changes the number of positions of a checkpoint, for rows longer than it was trained with, or shorter.
 
 P positions before, N positions after, D hidden size.
 """
@@ -7,18 +7,21 @@ import dataclasses
 
 import numpy as np
 
+from bert_tf.checkpoints.formats import Checkpoint
 from bert_tf.errors import UserError
 
 TABLE = "position_table"  # end of the name of the weights with a row for each position
-FEWEST = 4  # [CLS], a piece and two [SEP]
+FEWEST = 4  # [CLS], a token and two [SEP]
 
 
-def with_positions(checkpoint, count):
-    """The Checkpoint with a row for each of N = `count` positions.
+def with_positions(checkpoint: Checkpoint, count: int) -> Checkpoint:
+    """The checkpoint with N = `count` positions.
 
-    The first keep theirs; behind them the P rows begin again, as often as it takes, to be trained further: the
-    beginning that Longformer found best (Beltagy et al. 2020, section 5). Raises UserError where there are no positions
-    or too few are asked for.
+    The P rows are repeated as often as needed; further training adapts them. Longformer found this initialization best
+    (Beltagy et al. 2020, section 5).
+
+    Raises:
+        UserError: `count` is too small, or the checkpoint has no table of positions.
     """
     if count < FEWEST:
         raise UserError(f"max_position_embeddings is {count}; expected {FEWEST} or more.")

@@ -1,66 +1,73 @@
-"""A checkpoint that gets another vocabulary: words of a field added, pieces of other languages left out.
+"""Gives a checkpoint another vocabulary: with words of a domain added, or tokens of other languages removed.
 
-V pieces before, W pieces after, D hidden size.
+V tokens before, W tokens after, D hidden size.
 """
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from bert_tf.checkpoints.formats import Checkpoint
 from bert_tf.errors import UserError
 from bert_tf.text import vocabulary
 from bert_tf.text.characters import basic_tokenize, wordpiece
 
-BY_PIECE = ("token_table", "masked_lm/output_bias")  # ends of the names of weights with a row for each piece
+BY_TOKEN = ("token_table", "masked_lm/output_bias")  # ends of the names of weights with a row for each token
 
 
 @dataclasses.dataclass(frozen=True)
-class Change:
-    """How many pieces kept their vectors, are new, and were left out."""
+class VocabularyChange:
+    """Numbers of tokens that keep their vectors, are new, and were removed."""
 
     kept: int
     new: int
-    left_out: int
+    removed: int
 
-    def __str__(self):
+    def __str__(self) -> str:
         return (
-            f"{self.kept:,} pieces keep their vectors, {self.new:,} are new (each the mean of the pieces that it was "
-            f"cut into before), {self.left_out:,} are left out."
+            f"{self.kept:,} tokens keep their vectors, {self.new:,} are new (each the mean of the tokens that it was "
+            f"split into before), {self.removed:,} are removed."
         )
 
 
-def with_vocabulary(checkpoint, pieces):
-    """The Checkpoint with `pieces` [W] for its vocabulary [V], in any order, and a Change.
+def with_vocabulary(checkpoint: Checkpoint, tokens: Sequence[str]) -> tuple[Checkpoint, VocabularyChange]:
+    """The checkpoint with `tokens` [W], in any order, for its vocabulary [V].
 
-    A piece that both have keeps its row of every table. A new one begins as the mean of the pieces that the old
-    vocabulary cuts it into, or of all where it knows none: it is to be trained further. Raises UserError where the
-    checkpoint does not say vocabulary or casing, and for what `vocabulary.check_special_tokens` refuses.
+    A token in both vocabularies keeps its row of every table. A new token starts as the mean of the old tokens that it
+    is split into, or of all old tokens where one of those is [UNK]; further training adapts it.
+
+    Raises:
+        UserError: the checkpoint lacks a vocabulary or its casing, or `tokens` lacks a special token.
     """
     before, lower_case = checkpoint.vocabulary, checkpoint.lower_case
     if before is None or lower_case is None:
-        missing, flag = ("vocabulary", "vocab_file") if before is None else ("word on casing", "do_lower_case")
-        raise UserError(
-            f"The checkpoint has no {missing}, which a new vocabulary must be compared with: give --{flag}."
-        )
-    vocabulary.check_special_tokens(pieces, "The new vocabulary")
-    ids = {piece: number for number, piece in enumerate(before)}
-    sources = [[ids[piece]] if piece in ids else _parts(piece, ids, lower_case) for piece in pieces]
+        missing, flag = ("vocabulary", "vocab_file") if before is None else ("casing", "do_lower_case")
+        raise UserError(f"The checkpoint has no {missing}, which a new vocabulary is compared with: give --{flag}.")
+    vocabulary.check_special_tokens(tokens, "The new vocabulary")
+    ids = {token: number for number, token in enumerate(before)}
+    sources = [[ids[token]] if token in ids else _old_ids(token, ids, lower_case) for token in tokens]
     weights = {
-        name: _moved(array, sources) if name.endswith(BY_PIECE) else array for name, array in checkpoint.weights.items()
+        name: _resized(array, sources) if name.endswith(BY_TOKEN) else array
+        for name, array in checkpoint.weights.items()
     }
-    config = dataclasses.replace(checkpoint.config, vocab_size=len(pieces))
-    kept = len(ids.keys() & set(pieces))
-    change = Change(kept, len(pieces) - kept, len(ids) - kept)
-    return dataclasses.replace(checkpoint, config=config, weights=weights, vocabulary=list(pieces)), change
+    config = dataclasses.replace(checkpoint.config, vocab_size=len(tokens))
+    kept = len(ids.keys() & set(tokens))
+    change = VocabularyChange(kept=kept, new=len(tokens) - kept, removed=len(ids) - kept)
+    return dataclasses.replace(checkpoint, config=config, weights=weights, vocabulary=list(tokens)), change
 
 
-def _parts(piece, ids, lower_case):
-    """The numbers of the old pieces that a new one consists of; all there are where one of them is unknown."""
-    inside = piece.startswith("##")
-    cut = basic_tokenize(piece.removeprefix("##"), lower_case=lower_case)
-    found = [part for number, word in enumerate(cut) for part in wordpiece(word, ids, inside=inside and not number)]
-    return list(range(len(ids))) if not found or "[UNK]" in found else [ids[part] for part in found]
+def _old_ids(token: str, ids: Mapping[str, int], lower_case: bool) -> list[int]:
+    """Ids of the old tokens that a new one is split into; all ids where one of them is unknown."""
+    is_suffix = token.startswith("##")
+    parts = [
+        part
+        for number, word in enumerate(basic_tokenize(token.removeprefix("##"), lower_case=lower_case))
+        for part in wordpiece(word, ids, inside=is_suffix and not number)
+    ]
+    return list(range(len(ids))) if not parts or "[UNK]" in parts else [ids[part] for part in parts]
 
 
-def _moved(array, sources):  # [V, D] or [V], W lists of rows -> [W, D] or [W]
+def _resized(array: np.ndarray, sources: Sequence[list[int]]) -> np.ndarray:
+    """[V, D] or [V], and W lists of rows -> [W, D] or [W]."""
     return np.stack([array[rows[0]] if len(rows) == 1 else array[rows].mean(0) for rows in sources])

@@ -1,15 +1,19 @@
-"""How a model was made to give vectors of whole texts, as a folder of sentence-transformers says: modules.json."""
+"""How a model makes vectors of whole texts: modules.json and the pooling of a folder of sentence-transformers."""
 
 import dataclasses
 import os
+from typing import TYPE_CHECKING
 
 from bert_tf.checkpoints.checkpoint_files import read_settings
 from bert_tf.errors import UserError
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.runtime.json_files import require_json
 
+if TYPE_CHECKING:
+    from bert_tf.checkpoints.formats import Checkpoint
+
 MODULES, POOLING = "modules.json", "1_Pooling"
-FLAGS = {  # of the pooling's config.json: what it is called here
+FLAGS = {  # in config.json of the pooling -> our name
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_max_tokens": "max",
@@ -22,47 +26,49 @@ WORDS = {"weightedmean": "weighted_mean", "lasttoken": "last", "mean_sqrt_len_to
 
 @dataclasses.dataclass(frozen=True)
 class SentenceVectors:
-    """pooling: how tokens become one vector, or what the folder says instead ("Dense", "cls and max").
+    """How the vectors of the tokens of a text become one.
 
-    normalize: whether vectors get length 1.
+    Attributes:
+        pooling: one of our names of poolings, or what the folder has instead ("Dense", "cls and max").
+        normalize: whether vectors are scaled to length 1.
     """
 
     pooling: str
     normalize: bool
 
     @property
-    def is_known(self):
-        """Whether it is a pooling that there is here."""
+    def is_known(self) -> bool:
+        """Whether this package has the pooling."""
         return self.pooling in FLAGS.values()
 
 
-def read(folder):
-    """What a folder says, None where it is not one of sentence-transformers. UserError for a damaged file."""
+def read(folder: str) -> SentenceVectors | None:
+    """Reads a folder of sentence-transformers; None for another folder, UserError for a damaged file."""
     path = os.path.join(folder, MODULES)
     if not os.path.isfile(path):
         return None
     content = require_json(path, "a list of modules; fetch it again, or remove it", kind=list)
     try:
-        modules = [(each["type"].split(".")[-1], each["path"]) for each in content]
+        modules = [(module["type"].split(".")[-1], module["path"]) for module in content]
         if not modules:
             raise ValueError("it is empty")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise UserError(f"{path} is no list of modules ({error!r}): fetch it again, or remove it.") from None
+        raise UserError(f"{path} is not a list of modules ({error!r}): fetch it again, or remove it.") from None
     kinds = [kind for kind, _ in modules]
     others = [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]
     if others or kinds.count("Pooling") != 1:
         return SentenceVectors(" and ".join(others) or "no pooling", "Normalize" in kinds)
     values = read_settings(os.path.join(folder, dict(modules)["Pooling"], "config.json"))
-    said = [name for flag, name in FLAGS.items() if values.get(flag)] or [str(values.get("pooling_mode"))]
-    return SentenceVectors(" and ".join(WORDS.get(name, name) for name in said), "Normalize" in kinds)
+    poolings = [name for flag, name in FLAGS.items() if values.get(flag)] or [str(values.get("pooling_mode"))]
+    return SentenceVectors(" and ".join(WORDS.get(name, name) for name in poolings), "Normalize" in kinds)
 
 
-def write(folder, checkpoint):
-    """Writes what a checkpoint says of it, so that sentence-transformers loads the folder too."""
-    said = checkpoint.sentence_vectors
-    if said is None or not said.is_known:
+def write(folder: str, checkpoint: "Checkpoint") -> None:
+    """Writes the files with which sentence-transformers loads the folder too, if the checkpoint has a known pooling."""
+    vectors = checkpoint.sentence_vectors
+    if vectors is None or not vectors.is_known:
         return
-    paths = {"Transformer": "", "Pooling": POOLING} | ({"Normalize": "2_Normalize"} if said.normalize else {})
+    paths = {"Transformer": "", "Pooling": POOLING} | ({"Normalize": "2_Normalize"} if vectors.normalize else {})
     modules = [
         {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for number, (kind, path) in enumerate(paths.items())
@@ -71,5 +77,5 @@ def write(folder, checkpoint):
     for path in filter(None, paths.values()):
         os.makedirs(os.path.join(folder, path))
     values = {"word_embedding_dimension": checkpoint.config.hidden_size}
-    values |= {flag: name == said.pooling for flag, name in FLAGS.items()}
+    values |= {flag: name == vectors.pooling for flag, name in FLAGS.items()}
     write_json(os.path.join(folder, POOLING, "config.json"), values)

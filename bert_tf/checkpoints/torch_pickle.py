@@ -1,14 +1,16 @@
-"""Reads the tensors of a `pytorch_model.bin` without torch, by an unpickler that can make nothing but tensors.
+"""Reads the tensors of a `pytorch_model.bin` without torch, with an unpickler that can create nothing but tensors.
 
 Since PyTorch 1.6 the file is a zip: `*/data.pkl` describes a dictionary of tensors, `*/data/KEY` holds the bytes of a
-storage. Before, it was a row of pickles (a magic number, two of versions, the dictionary, the keys of the storages)
-and then each storage: its length as int64 and its bytes.
+storage. Before, it was a sequence of pickles (a magic number, two of versions, the dictionary, the keys of the
+storages), followed by each storage: its length as int64 and its bytes.
 """
 
 import collections
 import dataclasses
 import pickle
 import zipfile
+from collections.abc import Callable, Mapping
+from typing import IO, Any
 
 import numpy as np
 
@@ -30,73 +32,75 @@ STORAGES = {
 }
 
 
-def read(path):
-    """{name: array} of a file that `torch.save` wrote, old or new.
+def read(path: str) -> dict[str, np.ndarray]:
+    """{name: array} of a file of `torch.save`, old or new.
 
-    Raises UserError where the file is none, is cut short, or its pickle asks for anything but tensors.
+    Raises:
+        UserError: the file is another one, is cut short, or its pickle contains anything but tensors.
     """
     try:
-        content, storages = _read_zip(path) if zipfile.is_zipfile(path) else _read_old(path)
-        if not isinstance(content, dict):
-            raise UserError(
-                f"{path} holds a {type(content).__name__}; expected a dictionary of tensors (a state dict)."
-            )
-        return {name: value.array(storages) for name, value in content.items() if isinstance(value, _Tensor)}
+        state, storages = _read_zip(path) if zipfile.is_zipfile(path) else _read_old(path)
+        if not isinstance(state, dict):
+            raise UserError(f"{path} holds a {type(state).__name__}; expected a dictionary of tensors (a state dict).")
+        return {name: value.array(storages) for name, value in state.items() if isinstance(value, _Tensor)}
     except UserError:
         raise
-    except Exception as error:  # a damaged pickle can raise anything
+    except Exception as error:  # a damaged pickle raises any type
         raise UserError(
             f"{path} cannot be read as PyTorch weights ({type(error).__name__}: {error}): it may be cut short; "
             "fetch it again, or save it as model.safetensors."
         ) from None
 
 
-def _read_zip(path):
+def _read_zip(path: str) -> tuple[Any, dict[str, np.ndarray]]:
     with zipfile.ZipFile(path) as archive:
         (description,) = [name for name in archive.namelist() if name.endswith("/data.pkl")]
         with archive.open(description) as file:
             unpickler = _TensorUnpickler(file, path)
-            content = unpickler.load()
+            state = unpickler.load()
         folder = description.removesuffix("data.pkl")
-        return content, {
-            key: _values(archive.read(f"{folder}data/{key}"), kind) for key, kind in unpickler.kinds.items()
+        return state, {
+            key: _values(archive.read(f"{folder}data/{key}"), dtype) for key, dtype in unpickler.dtypes.items()
         }
 
 
-def _read_old(path):
+def _read_old(path: str) -> tuple[Any, dict[str, np.ndarray]]:
     with open(path, "rb") as file:
         if _TensorUnpickler(file, path).load() != OLD_MAGIC:
-            raise ValueError("the file does not begin as one of torch.save")
+            raise ValueError("the file does not begin like one of torch.save")
         _TensorUnpickler(file, path).load()  # version of the protocol
         _TensorUnpickler(file, path).load()  # sizes of integers
         unpickler = _TensorUnpickler(file, path)
-        content = unpickler.load()
+        state = unpickler.load()
         keys = _TensorUnpickler(file, path).load()
-        storages = {}
+        storages: dict[str, np.ndarray] = {}
         for key in keys:
             size = int(np.frombuffer(file.read(8), "<i8")[0])
-            width = 2 if unpickler.kinds[key] == "bfloat16" else np.dtype(unpickler.kinds[key]).itemsize
+            dtype = unpickler.dtypes[key]
+            width = 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
             data = file.read(size * width)
             if len(data) != size * width:
                 raise EOFError(f"storage {key} has {len(data)} of {size * width} bytes")
-            storages[key] = _values(data, unpickler.kinds[key])
-        return content, storages
+            storages[key] = _values(data, dtype)
+        return state, storages
 
 
-def _values(data, kind):
-    if kind == "bfloat16":  # the upper half of a float32
+def _values(data: bytes, dtype: str) -> np.ndarray:
+    if dtype == "bfloat16":  # the upper half of a float32
         return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
-    return np.frombuffer(data, kind)
+    return np.frombuffer(data, dtype)
 
 
 class _TensorUnpickler(pickle.Unpickler):
-    """Admits tensors only; `kinds` is {key of a storage: type of its numbers} of what it met."""
+    """Allows tensors only; collects `dtypes`, {key of a storage: dtype}."""
 
-    def __init__(self, file, path):
+    def __init__(self, file: IO[bytes], path: str) -> None:
         super().__init__(file, encoding="utf-8")
-        self.path, self.kinds = path, {}
+        self.path = path
+        self.dtypes: dict[str, str] = {}
 
-    def find_class(self, module, name):
+    def find_class(self, module: str, name: str) -> Callable[..., Any] | str:
+        """The replacement for a global of torch; UserError for any other global."""
         if (module, name) == ("collections", "OrderedDict"):
             return collections.OrderedDict
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
@@ -106,26 +110,28 @@ class _TensorUnpickler(pickle.Unpickler):
         if module == "torch" and name in STORAGES:
             return STORAGES[name]
         raise UserError(
-            f"The pickle in {self.path} asks for {module}.{name}; only tensors are admitted, as a pickle can run any "
+            f"The pickle in {self.path} contains {module}.{name}; only tensors are allowed, as a pickle can run any "
             "code. Save the weights as model.safetensors."
         )
 
-    def persistent_load(self, identifier):
-        _, kind, key, *_ = identifier
-        self.kinds[key] = kind
-        return key
+    def persistent_load(self, identifier: tuple[Any, ...]) -> str:
+        """The key of a storage."""
+        _, dtype, key, *_ = identifier
+        self.dtypes[key] = dtype
+        return str(key)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Tensor:
-    """Where a tensor lies in its storage."""
+    """Position of a tensor in its storage."""
 
     key: str
     offset: int
-    shape: tuple
-    strides: tuple
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
 
-    def array(self, storages):
+    def array(self, storages: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Copies the tensor out of its storage."""
         storage = storages[self.key]
         last = self.offset + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
         if min((self.offset, *self.shape, *self.strides)) < 0 or (0 not in self.shape and last >= storage.size):

@@ -1,127 +1,146 @@
-"""Task + model + tokenizer -> a SavedModel on raw strings, checked against the live model.
+"""Writes a SavedModel that takes raw strings, compared with the live model first.
 
 It loads without this package: with `tf.saved_model.load` after `import tensorflow_text`, in TensorFlow Serving, in C.
-With it, it is a checkpoint too: `checkpoints.formats.saved_model` reads its weights and what `assets.extra` tells.
+It is also a checkpoint, which `checkpoints.formats.saved_model` reads with the configuration in `assets.extra`.
 """
 
 import os
-import shutil
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import TrainingError, UserError, reason_of
 from bert_tf.export import attention_signature
 from bert_tf.model import weights
-from bert_tf.runtime import atomic_files
+from bert_tf.model.heads import BertModel
+from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
+from bert_tf.tasks.task import Task
+from bert_tf.text.tokenizer import Tokenizer
 
-EXTRA = "assets.extra"  # TensorFlow's own place in a SavedModel for what its loaders pass over
-# Of what is compared with an export, as a share of the largest number of an output.
+EXTRA = "assets.extra"  # TensorFlow's loaders ignore the files in this folder
+# Largest difference between outputs, relative to the largest value of an output.
 TOLERANCES = {"float32": 1e-4, "bfloat16": 0.1, "float16": 2e-2}
 
+Signatures = Mapping[str, Callable[..., dict[str, tf.Tensor]]]
+Examples = Mapping[str, Mapping[str, Any]]
 
-def export(task, model, tokenizer, folder, *, examples, about=None, precision="float32", with_attention=False):
-    """Writes the SavedModel of a trained model whole or not at all.
 
-    examples: {signature: {input: list of strings}} to compare the export with the live model on; UserError if they
-        differ, and nothing is written.
-    about: plain data for `about.json` beside the graph: "labels" and "kind" of its head, how files of it are read.
-    with_attention: add the signature of `attention_signature`.
-    precision: of its weights and of what it computes; bfloat16 wants a CPU that multiplies it.
+def export(
+    task: Task,
+    model: BertModel,
+    tokenizer: Tokenizer,
+    folder: StrPath,
+    *,
+    examples: Examples,
+    about: Mapping[str, Any] | None = None,
+    precision: str = "float32",
+    with_attention: bool = False,
+) -> None:
+    """Writes the SavedModel of a trained model, whole or not at all; replaces an earlier one.
+
+    Args:
+        task: creates the model and its signatures.
+        model: the trained model, in any precision and on any devices.
+        tokenizer: of the model.
+        folder: the folder to write.
+        examples: {signature: {input: strings}}, on which the export is compared with the model.
+        about: plain data for `about.json`: "labels" and "kind" of the head, how files for it are read.
+        precision: of the weights and the computation; bfloat16 needs a CPU with instructions for it to be fast.
+        with_attention: whether to add the signature of `attention_signature`.
+
+    Raises:
+        UserError: the outputs of the export differ from those of the model.
+        TrainingError: the folder cannot be written.
     """
-    twin = task.create_model(model.config, dtype=precision)  # on one device, whatever the training was
-    live = {model.dtype_policy.compute_dtype: signatures_of(task, model, tokenizer, with_attention=with_attention)}
-    examples = {**examples, attention_signature.SIGNATURE: attention_signature.EXAMPLES} if with_attention else examples
-    weights.assign(twin, {name: v.value.numpy() for name, v in weights.named(model).items()})
-    beside = f"{folder}.partial"
-    shutil.rmtree(beside, ignore_errors=True)
+    about = {"task": task.name, **(about or {})}
+    copy = task.create_model(model.config, dtype=precision)  # on one device
+    weights.assign(copy, {name: variable.value.numpy() for name, variable in weights.named(model).items()})
+    signatures, live_signatures = (
+        signatures_of(task, each, tokenizer, with_attention=with_attention) for each in (copy, model)
+    )
+    if with_attention:
+        examples = {**examples, attention_signature.SIGNATURE: attention_signature.EXAMPLES}
+    live_precision = model.dtype_policy.compute_dtype
     try:
-        functions = signatures_of(task, twin, tokenizer, with_attention=with_attention)
-        _save(_Serving(twin, functions), beside, {"task": task.name, **(about or {})})
-        _write_checkpoint_side(os.path.join(beside, EXTRA), model.config, tokenizer, about or {})
-        for kind, signatures in {precision: functions, **live}.items():
-            _compare(beside, signatures, examples, max(TOLERANCES[kind], TOLERANCES[precision]))
-        _replace(beside, folder)
+        with atomic_folder(folder, overwrite=True) as partial:
+            _save(_Serving(copy, signatures), partial)
+            write_json(os.path.join(partial, "about.json"), about)
+            _write_checkpoint_files(os.path.join(partial, EXTRA), model.config, tokenizer, about)
+            exported = tf.saved_model.load(partial)
+            if live_precision != precision:
+                _compare(exported, signatures, examples, TOLERANCES[precision])
+            _compare(exported, live_signatures, examples, max(TOLERANCES[precision], TOLERANCES[live_precision]))
     except (tf.errors.OpError, OSError) as error:
         raise TrainingError(
-            f"The export could not be written to {folder} ({reason_of(error)}): make room, or see that it can be "
-            "written to, and start the same command again."
+            f"The export could not be written to {folder} ({reason_of(error)}): make room, or make the folder "
+            "writable, and start the same command again."
         ) from None
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
-def signatures_of(task, model, tokenizer, *, with_attention=False):
-    """{name: tf.function on strings}: the task's signatures, and that of `attention_signature` if it is wanted."""
-    signatures = task.signatures(model, tokenizer)
+def signatures_of(task: Task, model: BertModel, tokenizer: Tokenizer, *, with_attention: bool = False) -> Signatures:
+    """{name: tf.function on strings}: the signatures of the task, and that of `attention_signature` if requested."""
+    signatures: Signatures = task.signatures(model, tokenizer)
     if with_attention:
         signatures = {**signatures, attention_signature.SIGNATURE: attention_signature.signature(model, tokenizer)}
     return signatures
 
 
 class _Serving(tf.Module):
-    """Raw variables and functions; the Keras model is in the closures only: an attribute breaks the C++ loader.
+    """Variables under their canonical names, and functions.
 
-    The variables are saved under their canonical names, as in the checkpoints of a run.
+    The Keras model is in the closures of the functions only: TensorFlow's C++ loader fails on one as an attribute.
     """
 
-    def __init__(self, model, signatures):
+    def __init__(self, model: BertModel, signatures: Signatures) -> None:
         super().__init__()
         self.weights = {name: variable.value for name, variable in weights.named(model).items()}
         self.functions = dict(signatures)
 
 
-def _save(serving, folder, about):
+def _save(serving: _Serving, folder: str) -> None:
     tf.saved_model.save(serving, folder, signatures=serving.functions)
-    atomic_files.write_json(os.path.join(folder, "about.json"), about)
 
 
-def _write_checkpoint_side(folder, config, tokenizer, about):
-    """What makes the variables a checkpoint: configuration, vocabulary, casing, labels."""
+def _write_checkpoint_files(folder: str, config: BertConfig, tokenizer: Tokenizer, about: Mapping[str, Any]) -> None:
+    """Writes configuration, vocabulary, casing and labels, with which the SavedModel is a checkpoint."""
     os.makedirs(folder)
     config.write(os.path.join(folder, "bert_config.json"))
     with open(os.path.join(folder, "vocab.txt"), "wb") as file:
-        file.write("".join(f"{piece}\n" for piece in tokenizer.vocabulary).encode())
-    told = {"tokenizer_config.json": {"do_lower_case": getattr(tokenizer, "lower_case", True)}}
-    told["labels.json"] = {"labels": list(about.get("labels") or ()), "kind": about.get("kind")}
-    for name, values in told.items():
-        atomic_files.write_json(os.path.join(folder, name), values)
+        file.write("".join(f"{token}\n" for token in tokenizer.vocabulary).encode())
+    lower_case = getattr(tokenizer, "lower_case", True)
+    write_json(os.path.join(folder, "tokenizer_config.json"), {"do_lower_case": lower_case})
+    labels = {"labels": list(about.get("labels") or ()), "kind": about.get("kind")}
+    write_json(os.path.join(folder, "labels.json"), labels)
 
 
-def _compare(folder, signatures, examples, tolerance):
-    reloaded = tf.saved_model.load(folder)
-    for name, inputs in examples.items():
-        inputs = {key: tf.constant(value) for key, value in inputs.items()}
-        expected, given = signatures[name](**inputs), reloaded.signatures[name](**inputs)
+def _compare(exported: Any, signatures: Signatures, examples: Examples, tolerance: float) -> None:
+    """Raises UserError if the outputs of a loaded SavedModel differ from those of the live signatures."""
+    for name, values in examples.items():
+        inputs = {key: tf.constant(value) for key, value in values.items()}
+        expected, actual = signatures[name](**inputs), exported.signatures[name](**inputs)
         for key in expected:
-            difference = _difference(expected[key].numpy(), given[key].numpy(), tolerance)
+            difference = _difference(expected[key].numpy(), actual[key].numpy(), tolerance)
             if not difference <= tolerance:
                 raise UserError(
-                    f"The export answers otherwise than the model: output {key!r} of {name!r} differs by "
-                    f"{difference:.2g} of its size, expected at most {tolerance:.2g}. "
-                    f"Nothing was written to {folder.removesuffix('.partial')}."
+                    f"The export's outputs differ from the model's: output {key!r} of {name!r} by {difference:.2g} of "
+                    f"its largest value, expected at most {tolerance:.2g}; nothing was written."
                 )
 
 
-def _difference(expected, given, tolerance):
-    """Largest difference of numbers, as a share of the largest one that was expected, or of 1 where all are smaller.
+def _difference(expected: np.ndarray, actual: np.ndarray, tolerance: float) -> float:
+    """Largest difference relative to the largest expected value, or absolute where all values are smaller than 1.
 
-    What goes into the last layer is of size 1, so that its errors are too. Strings are the order of numbers, which a
-    small difference may turn round; with a tolerance above that of float32 so are places, and how many there are.
+    Values of the last hidden layer are about 1, so rounding errors of the outputs do not shrink below that scale.
+    Strings depend on the order of values, which a small difference can swap; with a tolerance above that of float32,
+    so do integers and shapes.
     """
     is_rough = tolerance > TOLERANCES["float32"]
     if expected.dtype.kind not in ("f" if is_rough else "fiu"):
         return 0.0
-    if expected.shape != given.shape:
+    if expected.shape != actual.shape:
         return 0.0 if is_rough else np.inf
     expected = expected.astype(np.float64)
-    return float(np.max(np.abs(expected - given), initial=0.0) / np.max(np.abs(expected), initial=1.0))
-
-
-def _replace(beside, folder):
-    old = f"{folder}.old"
-    shutil.rmtree(old, ignore_errors=True)
-    if os.path.exists(folder):
-        os.rename(folder, old)
-    os.rename(beside, folder)
-    shutil.rmtree(old, ignore_errors=True)
+    return float(np.max(np.abs(expected - actual), initial=0.0) / np.max(np.abs(expected), initial=1.0))

@@ -33,3 +33,10 @@ def load(package: str, name: str, *, kind: str = "module") -> ModuleType:
         if not f"{name}.".startswith(f"{error.name}."):  # something that the member imports
             raise
         raise UserError(f"There is no {kind} {name!r}. Known: {', '.join(names(package))}.") from None
+
+
+class Choices(list[str]):
+    """Names as `choices` of argparse, which then also accepts the dotted name of a module from outside."""
+
+    def __contains__(self, name: object) -> bool:
+        return "." in str(name) or super().__contains__(name)

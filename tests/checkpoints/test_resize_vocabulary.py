@@ -8,7 +8,7 @@ import tiny
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.formats import Checkpoint
-from bert_tf.checkpoints.resize_vocabulary import Change, with_vocabulary
+from bert_tf.checkpoints.resize_vocabulary import VocabularyChange, with_vocabulary
 from bert_tf.cli import main
 from bert_tf.errors import UserError
 from bert_tf.text import vocabulary
@@ -34,20 +34,21 @@ def test_old_pieces_keep_their_vectors_and_new_ones_are_the_mean_of_their_parts(
     np.testing.assert_array_equal(found.weights[TABLE], expected)
     np.testing.assert_array_equal(found.weights[BIAS], expected[:, 0])
     np.testing.assert_array_equal(found.weights["classifier/bias"], np.ones(3))
-    assert (found.config.vocab_size, found.vocabulary, change) == (10, pieces, Change(kept=7, new=3, left_out=3))
+    assert (found.config.vocab_size, found.vocabulary) == (10, pieces)
+    assert change == VocabularyChange(kept=7, new=3, removed=3)
 
 
 def test_the_same_vocabulary_in_another_order_only_moves_rows():
     found, change = with_vocabulary(GIVEN, OLD[::-1])
     np.testing.assert_array_equal(found.weights[TABLE], ROWS[::-1])
-    assert change == Change(kept=10, new=0, left_out=0)
+    assert change == VocabularyChange(kept=10, new=0, removed=0)
 
 
 @pytest.mark.parametrize(
     "without, pieces, said",
     [
         ({"vocabulary": None}, OLD, "has no vocabulary, .*: give --vocab_file"),
-        ({"lower_case": None}, OLD, "has no word on casing, .*: give --do_lower_case"),
+        ({"lower_case": None}, OLD, "has no casing, .*: give --do_lower_case"),
         ({}, OLD[2:], r"The new vocabulary has no \[PAD\], \[UNK\]"),
     ],
 )
@@ -64,7 +65,7 @@ def test_convert_gives_a_model_longer_tables_and_says_so(tmp_path, capsys):
     vocabulary.write(tmp_path / "longer.txt", [*pieces, "##z", "za"])
     told = ["convert", str(tmp_path / "from"), str(tmp_path / "to"), f"--new_vocab_file={tmp_path / 'longer.txt'}"]
     assert main.main([*told, "--format=huggingface"]) == 0
-    assert "30 pieces keep their vectors, 2 are new (each the mean" in capsys.readouterr().out
+    assert "30 tokens keep their vectors, 2 are new (each the mean" in capsys.readouterr().out
     found = formats.read(str(tmp_path / "to"))
     assert found.config.vocab_size == len(found.vocabulary) == 32
     np.testing.assert_array_equal(found.weights[TABLE][:30], arrays[TABLE])

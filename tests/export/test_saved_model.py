@@ -24,6 +24,7 @@ from bert_tf.errors import UserError
 from bert_tf.export import saved_model as exporting
 from bert_tf.export.saved_model import export
 from bert_tf.model import weights
+from bert_tf.runtime import atomic_files
 from bert_tf.tasks.pretraining import mask_filling
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute
@@ -193,14 +194,14 @@ def test_an_export_that_answers_otherwise_is_refused_and_nothing_is_written(
     monkeypatch.setattr(exporting, "weights", spoiled)
     task = dataclasses.replace(tiny.task(), signatures=quick_signatures)
     with pytest.raises(
-        UserError, match=f"output 'sum' of 'serving_default' differs by {difference} of its size, expected"
+        UserError, match=f"output 'sum' of 'serving_default' by {difference} of its largest value, expected"
     ) as no:
         export(task, live[0], tokenizer, str(tmp_path / "export"), examples=EXAMPLES)
-    assert f"Nothing was written to {tmp_path / 'export'}." in str(no.value)
+    assert "nothing was written" in str(no.value)
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("moment", ["_save", "_compare", "_replace"])
+@pytest.mark.parametrize("moment", ["_save", "_compare", "_replace_folder"])
 def test_an_interrupted_export_leaves_the_old_one_and_the_next_replaces_it(
     live, tokenizer, tmp_path, monkeypatch, moment
 ):
@@ -213,7 +214,7 @@ def test_an_interrupted_export_leaves_the_old_one_and_the_next_replaces_it(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(exporting, moment, interrupted)
+        patch.setattr(atomic_files if moment == "_replace_folder" else exporting, moment, interrupted)
         export(task, live[0], tokenizer, str(folder), examples={})
     assert (folder / "saved_model.pb").read_text() == "the old one" and os.listdir(tmp_path) == ["export"]
     export(task, live[0], tokenizer, str(folder), examples={})

@@ -10,7 +10,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.formats import Checkpoint
 from bert_tf.model import heads, weights
 
-FORMATS = formats.written_names()
+FORMATS = formats.writable_names()
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
 CONFIG = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.3)
 
@@ -40,7 +40,7 @@ def assert_covers_every_weight(name):
     model, arrays = tiny.pretrainer()
     for other in (heads.Classifier(CONFIG, 3), heads.SpanFinder(CONFIG)):
         arrays = arrays | tiny.random_weights(other)
-    table = weights.expand(formats.formats()[name].NAMES, model.config.num_hidden_layers)
+    table = weights.expand(formats.load(name).NAMES, model.config.num_hidden_layers)
     assert table.keys() == arrays.keys()
     theirs = [part for parts in table.values() for part in parts]
     assert len(set(theirs)) == len(theirs) == len(arrays) + 2 * 2 * model.config.num_hidden_layers

@@ -1,10 +1,12 @@
-"""Files that appear whole or not at all."""
+"""Files and folders that appear whole or not at all."""
 
 import json
 import os
+import pathlib
 
 import pytest
 
+from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files
 
 
@@ -47,3 +49,55 @@ def test_lines_and_json_are_written_as_they_are(tmp_path):
     atomic_files.write_json(tmp_path / "a.json", {"ü": [1, None]}, indent=4)
     text = (tmp_path / "a.json").read_text(encoding="utf-8")
     assert json.loads(text) == {"ü": [1, None]} and "ü" in text and text.endswith("}\n")
+
+
+def write_folder(folder, *names, **options):
+    with atomic_files.atomic_folder(folder, **options) as partial:
+        for name in names:
+            pathlib.Path(partial, name).write_text(name)
+
+
+def test_a_folder_appears_at_the_end_with_all_its_files(tmp_path):
+    with atomic_files.atomic_folder(f"{tmp_path / 'new'}/") as partial:
+        pathlib.Path(partial, "file").write_text("")
+        assert os.listdir(tmp_path) == ["new.partial"]
+    assert os.listdir(tmp_path) == ["new"] and os.listdir(tmp_path / "new") == ["file"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_an_interrupted_folder_leaves_nothing_and_remains_of_a_killed_process_do_no_harm(tmp_path, overwrite):
+    with pytest.raises(KeyboardInterrupt), atomic_files.atomic_folder(tmp_path / "new", overwrite=overwrite) as partial:
+        pathlib.Path(partial, "half").write_text("half")
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path) == []
+    for remains in ("new.partial", "new.old.partial"):
+        (tmp_path / remains).mkdir()
+        (tmp_path / remains / "half").write_text("half")
+    write_folder(tmp_path / "new", "whole", overwrite=overwrite)
+    assert os.listdir(tmp_path) == ["new"] and os.listdir(tmp_path / "new") == ["whole"]
+
+
+def test_a_folder_is_replaced_only_where_that_is_allowed_or_it_is_empty(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    write_folder(folder, "first")
+    with pytest.raises(UserError, match="folder exists already: choose another folder, or remove it first"):
+        write_folder(folder, "second")
+    assert os.listdir(folder) == ["first"]
+    write_folder(folder, "second", overwrite=True)
+    assert os.listdir(folder) == ["second"] and os.listdir(tmp_path) == ["folder"]
+
+
+def test_an_old_folder_stays_where_the_new_one_cannot_take_its_name(tmp_path, monkeypatch):
+    write_folder(tmp_path / "folder", "old")
+    rename = os.rename
+
+    def fail_once(source, target):
+        if os.path.basename(source) == "folder.partial":
+            raise OSError("no room")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", fail_once)
+    with pytest.raises(OSError, match="no room"):
+        write_folder(tmp_path / "folder", "new", overwrite=True)
+    assert os.listdir(tmp_path) == ["folder"] and os.listdir(tmp_path / "folder") == ["old"]

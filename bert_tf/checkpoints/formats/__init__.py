@@ -1,129 +1,153 @@
-"""Checkpoint formats, one file each: `recognizes(path)`, `read(path)`, and of most `write(checkpoint, folder)`.
+"""Checkpoint formats, an open set of modules: `recognizes(path)`, `read(path)` and usually `write(checkpoint, folder)`.
 
-A new file here is a new format; docs/adding_a_checkpoint_format.md says what it holds.
+docs/adding_a_checkpoint_format.md describes what a module holds.
 """
 
 import dataclasses
 import glob
-import importlib
 import os
-import pkgutil
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from bert_tf.checkpoints.sentence_transformers import SentenceVectors
 from bert_tf.config.bert_config import BETWEEN, BertConfig
 from bert_tf.errors import UserError
+from bert_tf.runtime import open_set
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
 
+if TYPE_CHECKING:
+    import numpy as np
+
 HUB = "hf://"
-READ_ALONE = ("saved_model",)  # what no checkpoint is written as: an export is a task's
-HOLD_ALL = ("native", "keras_hub")  # they have room for weights of any name
-# What a format may read from a model hub; weights for torch only if there are no others, as they are the same again.
+READ_ONLY = ("saved_model",)  # exports are written by `bert_tf.export.saved_model`, as they need a task
+# Files of a model hub that a format may read; those of torch only if there are no others with the same weights.
 HUB_FILES = ["*.json", "vocab.txt", "model*.safetensors", "*.weights.h5", "assets/tokenizer/*", "bert_model.ckpt.*"]
 HUB_FILES_OF_TORCH = ["pytorch_model.bin"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """What any format holds, in our terms: `weights` is {canonical name: float32 array}; None where it says nothing.
+    """The content of a checkpoint of any format; None for what its files do not say.
 
-    labels: the names of what its head sorts into, in the order of its outputs. kind: what the head answers, "class",
-    "several" (any number of labels), "number", "choice", "span" or "tags" (a label for each word).
-    sentence_vectors: how it was made to give vectors of whole texts.
+    Attributes:
+        config: the configuration of the encoder.
+        weights: {canonical name: float32 array}.
+        vocabulary: the tokens; the index is the id.
+        lower_case: whether the tokenizer lower-cases.
+        labels: names of the outputs of the head, in their order.
+        kind: the kind of head: "class", "several" (any number of labels), "number", "choice", "span" or "tags" (a
+            label for each word).
+        sentence_vectors: how the model makes vectors of whole texts.
     """
 
     config: BertConfig
-    weights: dict
-    vocabulary: list | None = None
+    weights: "dict[str, np.ndarray]"
+    vocabulary: list[str] | None = None
     lower_case: bool | None = None
-    labels: list | None = None
+    labels: list[str] | None = None
     kind: str | None = None
     sentence_vectors: SentenceVectors | None = None
 
 
-def names():
-    """The names of the formats, without loading them."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+def names() -> list[str]:
+    """The names of the formats of this package, without importing them."""
+    return open_set.names(__name__)
 
 
-def written_names():
-    """The names of the formats that checkpoints can be written in, without loading them."""
-    return [name for name in names() if name not in READ_ALONE]
+def writable_names() -> list[str]:
+    """The names of the formats of this package that have `write`, without importing them."""
+    return [name for name in names() if name not in READ_ONLY]
 
 
-def formats():
-    """{name: module} of every format in this folder; loads TensorFlow."""
+def load(name: str) -> ModuleType:
+    """Imports a format: one of `names()`, or a module outside of this package by its dotted name; loads TensorFlow."""
     start_tensorflow()
-    return {name: importlib.import_module(f"{__name__}.{name}") for name in names()}
+    return open_set.load(__name__, name, kind="checkpoint format")
 
 
-def read(path):
-    """Reads a checkpoint in whatever format it is: a folder, a prefix of files, "hf://owner/name", a KerasHub name.
+def read(path: str | os.PathLike[str], format_name: str | None = None) -> Checkpoint:
+    """Reads a checkpoint: a folder, a prefix of files, "hf://owner/name" or the name of a KerasHub preset.
 
-    Raises UserError where no format recognizes the path or the files in it are damaged.
+    Args:
+        path: the checkpoint.
+        format_name: its format; by default the format of this package that recognizes it.
+
+    Raises:
+        UserError: no format recognizes the path, or its files are damaged.
     """
     path = os.fspath(path)
     if path.startswith(HUB):
-        return _read_from_hub(path)
-    # A wrong path is answered before TensorFlow is loaded; names of presets have no folder.
-    is_there = os.sep not in path or "://" in path or glob.glob(f"{glob.escape(path)}*")
-    module = _format_of(path) if is_there else None
+        return _read_from_hub(path, format_name)
+    # A wrong path is an error before TensorFlow is loaded; names of presets have no folder.
+    may_exist = os.sep not in path or "://" in path or glob.glob(f"{glob.escape(path)}*")
+    module = _format_of(path, format_name) if may_exist else None
     if module is None:
         raise UserError(f"No checkpoint format recognizes {path}. Known: {', '.join(names())}.")
-    return module.read(path)
+    checkpoint: Checkpoint = module.read(path)
+    return checkpoint
 
 
-def labels(path):
-    """The names of the labels of a fine-tuned checkpoint in a folder, without reading its weights; None if unknown."""
+def labels(path: str | os.PathLike[str]) -> list[str] | None:
+    """The labels of a fine-tuned checkpoint in a folder, without reading its weights; None if unknown."""
     path = os.fspath(path)
     module = _format_of(path) if os.path.exists(path) else None
-    return module.labels(path) if hasattr(module, "labels") else None
+    return module.labels(path) if module is not None and hasattr(module, "labels") else None
 
 
-def write(checkpoint, folder, format_name):
-    """Writes a checkpoint as a new folder in the format of that name, whole or not at all.
+def write(checkpoint: Checkpoint, folder: str | os.PathLike[str], format_name: str) -> list[str]:
+    """Writes a checkpoint as a new folder in a format, whole or not at all.
 
-    Returns the names of weights that have no place in the format. Raises UserError where it cannot be written.
+    Returns:
+        The names of weights that the format cannot hold.
+
+    Raises:
+        UserError: the format is unknown or cannot hold this model, or the folder cannot be written.
     """
-    known = formats()
-    if format_name not in written_names():
-        raise UserError(f"There is no checkpoint format {format_name!r} to write. Known: {', '.join(written_names())}.")
+    module = load(format_name)
+    if not hasattr(module, "write"):
+        raise UserError(f"{format_name} is read only; formats to write: {', '.join(writable_names())}.")
     encoder = checkpoint.config.encoder
-    if encoder != "bert" and format_name != "native":
+    if encoder != "bert" and not getattr(module, "HOLDS_ANY_ENCODER", False):
         raise UserError(f"{format_name} has no encoder {encoder!r}, which this model has: choose the format native.")
-    placed = checkpoint if format_name in HOLD_ALL else _on_the_encoder_alone(checkpoint)
-    left_out = known[format_name].write(placed, folder)
-    return sorted({*left_out, *(checkpoint.weights.keys() - placed.weights.keys())})
+    written = checkpoint if getattr(module, "HOLDS_ANY_WEIGHT", False) else _without_layers_between(checkpoint)
+    left_out = module.write(written, folder)
+    return sorted({*left_out, *(checkpoint.weights.keys() - written.weights.keys())})
 
 
-def _on_the_encoder_alone(checkpoint):
-    """Without a tagger's layers between encoder and head, and without the head: alone it would answer nonsense."""
+def _without_layers_between(checkpoint: Checkpoint) -> Checkpoint:
+    """Removes a tagger's layers between encoder and head, and the head, which is of no use without them."""
     if not any(name.startswith(BETWEEN) for name in checkpoint.weights):
         return checkpoint
-    kept = {name: x for name, x in checkpoint.weights.items() if not name.startswith((*BETWEEN, "classifier/"))}
-    return dataclasses.replace(checkpoint, weights=kept, labels=None, kind=None)
+    weights = {
+        name: array for name, array in checkpoint.weights.items() if not name.startswith((*BETWEEN, "classifier/"))
+    }
+    return dataclasses.replace(checkpoint, weights=weights, labels=None, kind=None)
 
 
-def _format_of(path):
-    return next((module for module in formats().values() if module.recognizes(path)), None)
+def _format_of(path: str, format_name: str | None = None) -> ModuleType | None:
+    """The first format that recognizes a path."""
+    modules = (load(name) for name in ([format_name] if format_name else names()))
+    return next((module for module in modules if module.recognizes(path)), None)
 
 
-def _read_from_hub(path):
-    """Through huggingface_hub's own download and cache, HF_HOME and HF_HUB_OFFLINE included."""
-    folder = _downloaded(path, HUB_FILES)
-    module = _format_of(folder)
+def _read_from_hub(path: str, format_name: str | None) -> Checkpoint:
+    """Downloads with huggingface_hub, which has its own cache and reads HF_HOME and HF_HUB_OFFLINE."""
+    folder = _download(path, HUB_FILES)
+    module = _format_of(folder, format_name)
     if module is None:
-        folder = _downloaded(path, HUB_FILES_OF_TORCH)
-        module = _format_of(folder)
+        folder = _download(path, HUB_FILES_OF_TORCH)
+        module = _format_of(folder, format_name)
     if module is None:
         raise UserError(f"No checkpoint format recognizes the files of {path}. Known: {', '.join(names())}.")
-    return module.read(folder)
+    checkpoint: Checkpoint = module.read(folder)
+    return checkpoint
 
 
-def _downloaded(path, patterns):
+def _download(path: str, patterns: list[str]) -> str:
     import huggingface_hub
 
     try:
-        return huggingface_hub.snapshot_download(path.removeprefix(HUB), allow_patterns=patterns)
+        return str(huggingface_hub.snapshot_download(path.removeprefix(HUB), allow_patterns=patterns))
     except Exception as error:  # of the network, the hub or the cache
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(

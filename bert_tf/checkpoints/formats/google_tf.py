@@ -1,4 +1,4 @@
-"""The original's TF1 checkpoints: `bert_model.ckpt.index` and its data, beside `bert_config.json` and `vocab.txt`.
+"""The original's TF1 checkpoints: `bert_model.ckpt.index` and its data, with `bert_config.json` and `vocab.txt`.
 
 Names and shapes are those of google-research/bert `modeling.py` and `run_pretraining.py`.
 """
@@ -7,17 +7,21 @@ import glob
 import logging
 import os
 import re
+from typing import Any
+
+import numpy as np
 
 from bert_tf.checkpoints.checkpoint_files import (
-    read_task_side,
+    new_folder,
+    read_head_file,
     read_tensors,
-    read_text_side,
-    whole_folder,
-    write_task_side,
-    write_text_side,
+    read_tokenizer_files,
+    write_head_file,
+    write_tokenizer_files,
 )
 from bert_tf.checkpoints.formats import Checkpoint
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.errors import UserError
 from bert_tf.model.weights import expand, translated, translated_back
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.training import checkpoint_paths
@@ -60,81 +64,89 @@ NAMES = {
     "span/bias": "cls/squad/output_bias",
 }
 PREFIX = "bert_model.ckpt"
-# State of optimizers and counters: never weights of a model.
+# State of optimizers, and counters.
 NOT_WEIGHTS = re.compile(
     r"(.*/)?(global_step|(adam|lamb)_[mv]|\w*(Adam|LAMB)\w*Optimizer(_1)?|beta[12]_power|ExponentialMovingAverage)"
 )
-# In the names of the released folders (google-research/bert `tokenization.py: validate_case_matches_checkpoint`).
+# Casing in the names of released folders (google-research/bert `tokenization.py: validate_case_matches_checkpoint`).
 UNCASED, CASED = re.compile(r"uncased|chinese_L-|multilingual_L-"), re.compile(r"cased")
 
 
-def recognizes(path):
-    """The prefix of a checkpoint, its `.index` file, or the folder of either."""
+def recognizes(path: str) -> bool:
+    """Whether a path is the prefix of a checkpoint, its `.index` file, or the folder of either."""
     return _prefix(path) is not None
 
 
-def read(path):
-    """Reads weights, `bert_config.json` and `vocab.txt` beside them; "gelu" means the tanh approximation here.
+def read(path: str) -> Checkpoint:
+    """Reads the weights, and `bert_config.json` and `vocab.txt` next to them; "gelu" means the tanh approximation.
 
-    Casing is said by tokenizer_config.json if there is one, by the name of a released folder, or by capitals in the
-    vocabulary; else it stays unknown.
+    Casing comes from tokenizer_config.json, the name of a released folder, or capital letters in the vocabulary;
+    without any of them it is unknown.
     """
-    prefix = _prefix(path)
+    prefix = _existing_prefix(path)
     folder = os.path.dirname(os.path.abspath(prefix))
     config = BertConfig.from_json_file(os.path.join(folder, "bert_config.json"))
     arrays = read_tensors(prefix, lambda name: not NOT_WEIGHTS.fullmatch(name))
     weights, used = translated(expand(NAMES, config.num_hidden_layers), arrays, _is_transposed)
     weights.update((name, array) for name, array in arrays.items() if name not in used)
-    vocabulary, lower_case = read_text_side(folder)
+    vocabulary, lower_case = read_tokenizer_files(folder)
     if lower_case is None:
         lower_case = _casing(os.path.basename(folder), vocabulary)
-    labels, kind = read_task_side(folder)
+    labels, kind = read_head_file(folder)
     return Checkpoint(
         config=config, weights=weights, vocabulary=vocabulary, lower_case=lower_case, labels=labels, kind=kind
     )
 
 
-def labels(path):
-    """The names of the labels that `write` left beside; the original has no place for them."""
-    return read_task_side(os.path.dirname(os.path.abspath(_prefix(path))))[0]
+def labels(path: str) -> list[str] | None:
+    """The labels in the file that `write` adds; the original has none."""
+    return read_head_file(os.path.dirname(os.path.abspath(_existing_prefix(path))))[0]
 
 
-def write(checkpoint, folder):
-    """Writes `bert_model.ckpt.*` under the original's names, `bert_config.json` and `vocab.txt` as a new folder.
+def write(checkpoint: Checkpoint, folder: str) -> list[str]:
+    """Writes `bert_model.ckpt.*` with the original's names, `bert_config.json` and `vocab.txt` as a new folder.
 
-    Returns the names of weights that have no place in the format.
+    Returns:
+        The names of weights that the format cannot hold.
     """
     table = expand(NAMES, checkpoint.config.num_hidden_layers)
     arrays, used = translated_back(table, checkpoint.weights, _is_transposed)
-    with whole_folder(folder) as beside:
-        _write_arrays(os.path.join(beside, PREFIX), arrays)
-        write_json(os.path.join(beside, "bert_config.json"), _config_values(checkpoint.config))
-        write_text_side(beside, checkpoint)
-        write_task_side(beside, checkpoint)
+    with new_folder(folder) as partial:
+        _write_arrays(os.path.join(partial, PREFIX), arrays)
+        write_json(os.path.join(partial, "bert_config.json"), _config_values(checkpoint.config))
+        write_tokenizer_files(partial, checkpoint)
+        write_head_file(partial, checkpoint)
     return sorted(checkpoint.weights.keys() - used)
 
 
-def _prefix(path):
+def _prefix(path: str) -> str | None:
     path = path.removesuffix(".index")
     if os.path.isfile(f"{path}.index"):
         # Our own runs are saved as ckpt-N; the native format reads them.
         return None if checkpoint_paths.is_one(path) else path
-    found = [name.removesuffix(".index") for name in glob.glob(os.path.join(glob.escape(path), "*.ckpt*.index"))]
-    return max(found, key=_age, default=None)
+    files = glob.glob(os.path.join(glob.escape(path), "*.ckpt*.index"))
+    return max((name.removesuffix(".index") for name in files), key=_precedence, default=None)
 
 
-def _age(prefix):
-    """Released weights before those of training (model.ckpt-N), of which the newest counts."""
+def _existing_prefix(path: str) -> str:
+    prefix = _prefix(path)
+    if prefix is None:
+        raise UserError(f"{path} holds no TF1 checkpoint; expected files such as {PREFIX}.index.")
+    return prefix
+
+
+def _precedence(prefix: str) -> tuple[bool, int, str]:
+    """Released weights take precedence over those of a training (model.ckpt-N), and the last step over others."""
     step = re.search(r"\.ckpt-(\d+)$", prefix)
     return (step is None, int(step[1]) if step else 0, prefix)
 
 
-def _write_arrays(prefix, arrays):
+def _write_arrays(prefix: str, arrays: dict[str, np.ndarray]) -> None:
     import tensorflow as tf
 
     names = sorted(arrays)
     try:
-        # The op beneath tf.compat.v1.train.Saver: plain names, as the original's own checkpoints have them.
+        # The operation of tf.compat.v1.train.Saver, which writes plain names as in the original's checkpoints.
         tf.raw_ops.SaveV2(
             prefix=prefix,
             tensor_names=names,
@@ -145,33 +157,33 @@ def _write_arrays(prefix, arrays):
         raise OSError(error.message) from None
 
 
-def _config_values(config):
-    """The content of the original's `bert_config.json`, which has one GELU and one epsilon."""
+def _config_values(config: BertConfig) -> dict[str, Any]:
+    """The content of `bert_config.json` for the original's code, which has one GELU and one epsilon."""
     values = config.to_dict()
     if config.hidden_act == "gelu_tanh":
         values["hidden_act"] = "gelu"
     if config.hidden_act == "gelu_erf":
         logging.getLogger("bert_tf").warning(
-            "bert_config.json says gelu_erf, as this model needs; the original's code has the tanh GELU only."
+            "This model has gelu_erf, which bert_config.json names; the original's code has the tanh GELU only."
         )
     if config.layer_norm_eps == 1e-12:
         del values["layer_norm_eps"]
     if config.is_causal:
         logging.getLogger("bert_tf").warning(
-            "This model is causal, as bert_config.json says; the original's code has none."
+            "This model is causal, which bert_config.json says; the original's code has no causal models."
         )
     else:
         del values["is_causal"]
     return values
 
 
-def _casing(folder_name, vocabulary):
+def _casing(folder_name: str, vocabulary: list[str] | None) -> bool | None:
     if UNCASED.search(folder_name) or CASED.search(folder_name):
         return bool(UNCASED.search(folder_name))
-    pieces = [piece for piece in vocabulary or [] if not re.fullmatch(r"\[.*\]|<.*>", piece)]  # [CLS], <S>
-    return False if any(piece != piece.lower() for piece in pieces) else None
+    tokens = [token for token in vocabulary or [] if not re.fullmatch(r"\[.*\]|<.*>", token)]  # not [CLS], <S>
+    return False if any(token != token.lower() for token in tokens) else None
 
 
-def _is_transposed(name):
-    """Output layers without a dense layer of their own are stored [out, in]."""
+def _is_transposed(name: str) -> bool:
+    """Output layers that are no dense layers in the original are stored [out, in]."""
     return name.endswith("output_weights")

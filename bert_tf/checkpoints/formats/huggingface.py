@@ -2,15 +2,18 @@
 
 import os
 import re
+from typing import Any
+
+import numpy as np
 
 from bert_tf.checkpoints import sentence_transformers, torch_pickle
 from bert_tf.checkpoints.checkpoint_files import (
+    new_folder,
     read_safetensors,
     read_settings,
-    read_text_side,
-    whole_folder,
+    read_tokenizer_files,
     write_safetensors,
-    write_text_side,
+    write_tokenizer_files,
 )
 from bert_tf.checkpoints.formats import Checkpoint
 from bert_tf.config.bert_config import BertConfig
@@ -20,7 +23,7 @@ from bert_tf.runtime.atomic_files import write_json
 from bert_tf.text.vocabulary import check_special_tokens
 
 LAYER = "encoder.layer.{i}."
-# Ours -> theirs, without the "bert." that models with a head put before the encoder's names.
+# Canonical names -> theirs, without the prefix "bert." of the encoder in models with a head.
 NAMES = {
     "encoder/embeddings/token_table": "embeddings.word_embeddings.weight",
     "encoder/embeddings/position_table": "embeddings.position_embeddings.weight",
@@ -58,10 +61,10 @@ NAMES = {
     "span/bias": "qa_outputs.bias",
 }
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
-# Repeats of tied weights, and a constant: nothing is lost when they are left out.
+# Copies of tied weights, and a constant.
 REDUNDANT = re.compile(r"cls\.predictions\.decoder\.(weight|bias)|embeddings\.position_ids")
-ACTIVATIONS = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}  # "gelu" is the exact error function here
-# The class of transformers that has these heads of ours; the encoder alone has no prefix before its names.
+ACTIVATIONS = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}  # their "gelu" uses the exact error function
+# Our heads -> the class of transformers that has them; the names of the encoder alone have no prefix.
 ARCHITECTURES = {
     ("masked_lm", "next_sentence"): "BertForPreTraining",
     ("masked_lm",): "BertForMaskedLM",
@@ -70,7 +73,7 @@ ARCHITECTURES = {
     ("span",): "BertForQuestionAnswering",
     (): "BertModel",
 }
-# Classes that alone say what their head answers. Those of choices and of words have a "classifier" too.
+# Classes -> kinds of heads that the names of the weights do not tell.
 KINDS = {
     "BertForMultipleChoice": "choice",
     "BertForQuestionAnswering": "span",
@@ -80,20 +83,20 @@ LABELLED = ("class", "several", "tags")  # kinds of heads whose outputs have nam
 PROBLEMS = {"class": "single_label_classification", "several": "multi_label_classification", "number": "regression"}
 
 
-def recognizes(path):
-    """A folder with config.json and weights."""
+def recognizes(path: str) -> bool:
+    """Whether a path is a folder with config.json and weights."""
     return os.path.isfile(os.path.join(path, "config.json")) and _weight_file(path) is not None
 
 
-def read(path):
-    """Reads the folder; "gelu" means the exact error function here."""
+def read(path: str) -> Checkpoint:
+    """Reads the folder; "gelu" means the exact error function."""
     config = _read_config(os.path.join(path, "config.json"))
     arrays = {_without_prefix(name): array for name, array in _read_arrays(path).items()}
     arrays = {name: array for name, array in arrays.items() if not REDUNDANT.fullmatch(name)}
     table = expand(NAMES, config.num_hidden_layers)
     weights, used = translated(table, arrays, _is_transposed)
     weights.update((name, array) for name, array in arrays.items() if name not in used)
-    vocabulary, lower_case = _text_side(path)
+    vocabulary, lower_case = _tokenizer_of(path)
     kind = _kind(path) if "classifier/bias" in weights or "span/bias" in weights else None
     return Checkpoint(
         config=config,
@@ -106,8 +109,8 @@ def read(path):
     )
 
 
-def labels(path):
-    """The names of the labels in config.json, in the order of the outputs; where it names none, LABEL_0, LABEL_1."""
+def labels(path: str) -> list[str] | None:
+    """The labels in config.json, in the order of the outputs; LABEL_0, LABEL_1, ... where it has none."""
     if _kind(path) not in LABELLED:
         return None
     values = read_settings(os.path.join(path, "config.json"))
@@ -117,8 +120,8 @@ def labels(path):
     return [str(names[str(i)]) for i in range(len(names))]
 
 
-def _kind(path):
-    """What the head of a fine-tuned model answers; None where there is none."""
+def _kind(path: str) -> str | None:
+    """The kind of the head of a fine-tuned model; None where there is none."""
     values = read_settings(os.path.join(path, "config.json"))
     architecture = (values.get("architectures") or [""])[0]
     if architecture in KINDS:
@@ -126,17 +129,20 @@ def _kind(path):
     if architecture != ARCHITECTURES["classifier",]:
         return None
     is_number = len(values.get("id2label") or (0, 1)) == 1
-    said = {problem: kind for kind, problem in PROBLEMS.items()}.get(values.get("problem_type"))
-    return said or ("number" if is_number else "class")
+    kind = {problem: kind for kind, problem in PROBLEMS.items()}.get(values.get("problem_type", ""))
+    return kind or ("number" if is_number else "class")
 
 
-def write(checkpoint, folder):
+def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     """Writes `config.json`, `model.safetensors`, `vocab.txt`, `tokenizer_config.json` as a new folder.
 
-    `transformers` loads it with the class it names. Returns the names of weights that have no place in the format.
+    `transformers` loads it with the class that config.json names.
+
+    Returns:
+        The names of weights that the format cannot hold.
     """
     config = checkpoint.config
-    weights = {name: array for name, array in checkpoint.weights.items() if _is_read_alike(name, checkpoint)}
+    weights = {name: array for name, array in checkpoint.weights.items() if _means_the_same(name, checkpoint)}
     arrays, used = translated_back(expand(NAMES, config.num_hidden_layers), weights, _is_transposed)
     heads = tuple(sorted({name.split("/")[0] for name in used} - {"encoder"}))
     prefix = "bert." if heads else ""
@@ -152,46 +158,48 @@ def write(checkpoint, folder):
     }
     values["hidden_act"] = ACTIVATIONS.get(config.hidden_act, config.hidden_act)
     if heads == ("classifier",):
-        values |= _task_values(checkpoint, len(arrays["classifier.bias"]))
-    with whole_folder(folder) as beside:
-        write_json(os.path.join(beside, "config.json"), values)
-        write_safetensors(os.path.join(beside, "model.safetensors"), arrays, maker="pt")
+        values |= _head_values(checkpoint, len(arrays["classifier.bias"]))
+    with new_folder(folder) as partial:
+        write_json(os.path.join(partial, "config.json"), values)
+        write_safetensors(os.path.join(partial, "model.safetensors"), arrays, framework="pt")
         length = config.max_position_embeddings
-        write_text_side(beside, checkpoint, tokenizer_class="BertTokenizer", model_max_length=length)
-        sentence_transformers.write(beside, checkpoint)
+        write_tokenizer_files(partial, checkpoint, tokenizer_class="BertTokenizer", model_max_length=length)
+        sentence_transformers.write(partial, checkpoint)
     return sorted(checkpoint.weights.keys() - used)
 
 
-def _architecture(heads, config):
+def _architecture(heads: tuple[str, ...], config: BertConfig) -> str:
     """The class of transformers that has these heads."""
-    reads_on = config.is_causal and heads == ("masked_lm",)
-    return "BertLMHeadModel" if reads_on else ARCHITECTURES.get(heads, "BertForPreTraining")
+    is_language_model = config.is_causal and heads == ("masked_lm",)
+    return "BertLMHeadModel" if is_language_model else ARCHITECTURES.get(heads, "BertForPreTraining")
 
 
-def _is_read_alike(name, checkpoint):
-    """Whether transformers reads what a weight is for where we do: a text that is read left to right, at its start."""
+def _means_the_same(name: str, checkpoint: Checkpoint) -> bool:
+    """Whether transformers uses a weight as we do: its causal models pool the first token, ours the last one."""
     of_texts = ("encoder/pooler/", "next_sentence/", *(["classifier/"] if checkpoint.kind != "tags" else []))
     return not (checkpoint.config.is_causal and name.startswith(of_texts))
 
 
-def _task_values(checkpoint, size):
-    """What config.json says on a head of that many outputs."""
+def _head_values(checkpoint: Checkpoint, size: int) -> dict[str, Any]:
+    """The entries of config.json for a head with `size` outputs."""
     if checkpoint.kind == "choice":
         return {"architectures": ["BertForMultipleChoice"]}
     names = list(checkpoint.labels or ())
     if len(names) != size:  # transformers makes the head as large as this list
         names = [f"LABEL_{i}" for i in range(size)]
-    values = {"id2label": {str(i): name for i, name in enumerate(names)}}
-    values["label2id"] = {name: i for i, name in enumerate(names)}
+    values: dict[str, Any] = {
+        "id2label": {str(i): name for i, name in enumerate(names)},
+        "label2id": {name: i for i, name in enumerate(names)},
+    }
     if checkpoint.kind == "tags":
         return values | {"architectures": ["BertForTokenClassification"]}
     kind = checkpoint.kind or ("number" if size == 1 else "class")
     return values | {"problem_type": PROBLEMS[kind]}
 
 
-def _text_side(path):
-    """As `read_text_side`, and from `tokenizer.json`, which is all that newer versions of transformers write."""
-    vocabulary, lower_case = read_text_side(path)
+def _tokenizer_of(path: str) -> tuple[list[str] | None, bool | None]:
+    """As `read_tokenizer_files`, and from `tokenizer.json`, the only file of newer versions of transformers."""
+    vocabulary, lower_case = read_tokenizer_files(path)
     file = os.path.join(path, "tokenizer.json")
     if not os.path.isfile(file) or None not in (vocabulary, lower_case):
         return vocabulary, lower_case
@@ -207,47 +215,48 @@ def _text_side(path):
     return vocabulary, lower_case
 
 
-def _weight_file(path):
+def _weight_file(path: str) -> str | None:
     return next((name for name in WEIGHT_FILES if os.path.isfile(os.path.join(path, name))), None)
 
 
-def _read_config(path):
+def _read_config(path: str) -> BertConfig:
     values = read_settings(path)
     if values.get("model_type", "bert") != "bert":
         raise UserError(f"{path} describes a model of type {values['model_type']!r}; expected 'bert'.")
     if values.get("position_embedding_type", "absolute") != "absolute":
-        raise UserError(f"{path} asks for {values['position_embedding_type']!r} positions; expected 'absolute'.")
+        raise UserError(f"{path} has {values['position_embedding_type']!r} positions; expected 'absolute'.")
     return BertConfig.from_dict({**values, "is_causal": values.get("is_decoder", False)}, gelu="gelu_erf")
 
 
-def _read_arrays(path):
+def _read_arrays(path: str) -> dict[str, np.ndarray]:
     name = _weight_file(path)
+    if name is None:
+        raise UserError(f"{path} holds none of {', '.join(WEIGHT_FILES)}.")
     if name == "pytorch_model.bin":
         return torch_pickle.read(os.path.join(path, name))
     shards = {name}
     if name.endswith(".index.json"):
         shards = set(_weight_map(os.path.join(path, name)).values())
-    arrays = {}
+    arrays: dict[str, np.ndarray] = {}
     for shard in sorted(shards):
         arrays.update(read_safetensors(os.path.join(path, shard)))
     return arrays
 
 
-def _weight_map(path):
-    """{name of a weight: file}, of files beside the index only."""
+def _weight_map(path: str) -> dict[str, str]:
+    """{name of a weight: file}; only files in the folder of the index."""
     files = read_settings(path).get("weight_map")
-    is_map = isinstance(files, dict) and all(isinstance(name, str) for name in files.values())
-    if not is_map or any(os.path.basename(name) != name for name in files.values()):
-        raise UserError(f"{path} has no weight_map of names to files beside it: fetch it again.")
+    if not isinstance(files, dict) or any(os.path.basename(str(name)) != name for name in files.values()):
+        raise UserError(f"{path} has no weight_map from names to files in its folder: fetch it again.")
     return files
 
 
-def _without_prefix(name):
-    """Old files say gamma and beta where newer ones say weight and bias."""
+def _without_prefix(name: str) -> str:
+    """The name in newer files; old ones have gamma and beta for weight and bias."""
     name = name.removeprefix("bert.")
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
 
 
-def _is_transposed(name):
-    """Linear layers are stored [out, in]; embeddings as ours."""
+def _is_transposed(name: str) -> bool:
+    """Linear layers are stored [out, in], embeddings as ours."""
     return name.endswith(".weight") and "LayerNorm" not in name and "embeddings" not in name

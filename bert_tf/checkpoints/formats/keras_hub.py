@@ -1,26 +1,30 @@
 """KerasHub presets of `keras_hub.models.BertBackbone`: folders, "bert_base_en_uncased", "kaggle://...".
 
-KerasHub itself reads, fetches and writes them, so the package must be there: `pip install "bert-tf[keras_hub]"`.
-D hidden size, H heads, K size of one head. The next sentence head, which
-KerasHub has not, and the head of a task lie beside, in heads.safetensors.
+KerasHub reads, downloads and writes them, so the package is needed: `pip install "bert-tf[keras_hub]"`.
+The next sentence head, which KerasHub lacks, and the head of a task are in heads.safetensors.
+
+D hidden size, H heads, K size of one head.
 """
 
 import dataclasses
 import logging
 import os
 import re
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from bert_tf.checkpoints.checkpoint_files import (
+    new_folder,
+    read_head_file,
     read_safetensors,
     read_settings,
-    read_task_side,
-    read_text_side,
-    whole_folder,
+    read_tokenizer_files,
+    write_head_file,
     write_safetensors,
-    write_task_side,
-    write_text_side,
+    write_tokenizer_files,
 )
 from bert_tf.checkpoints.formats import Checkpoint
 from bert_tf.config.bert_config import BertConfig
@@ -30,7 +34,7 @@ from bert_tf.text import vocabulary
 
 LAYER = "transformer_layer_{i}/"
 ATTENTION = LAYER + "self_attention_layer/"
-# Ours -> paths of KerasHub's variables.
+# Canonical names -> paths of KerasHub's variables.
 NAMES = {
     "encoder/embeddings/token_table": "token_embedding/embeddings",
     "encoder/embeddings/position_table": "position_embedding/embeddings",
@@ -67,9 +71,10 @@ NAMES = {
     "span/kernel": "span/kernel",
     "span/bias": "span/bias",
 }
+HOLDS_ANY_WEIGHT = True
 HEADS, EPSILON = "heads.safetensors", 1e-12
-NAME = re.compile(r"kaggle://.*|[a-z0-9]+(_[a-z0-9.]+)+")  # what may be a preset of a model hub
-SHAPE = {  # our names of the numbers that make a KerasHub backbone
+NAME = re.compile(r"kaggle://.*|[a-z0-9]+(_[a-z0-9.]+)+")  # possible names of presets of a model hub
+SHAPE = {  # fields of BertConfig -> arguments of a KerasHub backbone
     "vocab_size": "vocabulary_size",
     "num_hidden_layers": "num_layers",
     "num_attention_heads": "num_heads",
@@ -81,18 +86,18 @@ SHAPE = {  # our names of the numbers that make a KerasHub backbone
 }
 
 
-def recognizes(path):
-    """The folder of a preset with a backbone, or what looks like the name of one while there is no such file."""
+def recognizes(path: str) -> bool:
+    """Whether a path is the folder of a preset with a backbone, or could be the name of one and is no file."""
     if os.path.exists(path):
         return _backbone_class(path).endswith("Backbone")
     return NAME.fullmatch(path) is not None
 
 
-def read(path):
-    """Reads a preset; a name or handle goes through KerasHub's own download and cache.
+def read(path: str) -> Checkpoint:
+    """Reads a preset; KerasHub downloads and caches one with a name or handle.
 
-    GELU is the tanh approximation and epsilon 1e-12, unless `bert_config.json`, which `write` leaves, says otherwise.
-    The masked-LM head is read from the task of a folder, if it has one.
+    GELU is the tanh approximation and epsilon 1e-12 unless `bert_config.json`, which `write` adds, differs.
+    The masked-LM head comes from the task of a folder, if it has one.
     """
     backbone, head = _load(path)
     config = _config(backbone, os.path.join(path, "bert_config.json"))
@@ -101,67 +106,70 @@ def read(path):
         arrays.update(read_safetensors(os.path.join(path, HEADS)))
     weights, used = translated(expand(NAMES, config.num_hidden_layers), arrays, _is_transposed)
     weights.update((name, array) for name, array in arrays.items() if name not in used)
-    vocabulary, lower_case = _text_side(path)
-    labels, kind = read_task_side(path)
+    vocabulary, lower_case = _tokenizer_of(path)
+    labels, kind = read_head_file(path)
     return Checkpoint(
         config=config, weights=weights, vocabulary=vocabulary, lower_case=lower_case, labels=labels, kind=kind
     )
 
 
-def labels(path):
-    """The names of the labels that `write` left beside; a backbone has none."""
-    return read_task_side(path)[0]
+def labels(path: str) -> list[str] | None:
+    """The labels in the file that `write` adds; a backbone has none."""
+    return read_head_file(path)[0]
 
 
-def write(checkpoint, folder):
+def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     """Writes a preset as a new folder; with a masked-LM head as `keras_hub.models.BertMaskedLM`.
 
-    Returns an empty list: what KerasHub has no place for lies in heads.safetensors. Raises UserError where a weight of
-    the encoder is missing or the activation is one that KerasHub's BERT cannot have.
+    Returns:
+        An empty list: weights that KerasHub cannot hold are in heads.safetensors.
+
+    Raises:
+        UserError: the encoder lacks a weight, is causal, or has an activation that KerasHub's BERT cannot have.
     """
     config = checkpoint.config
     table = expand(NAMES, config.num_hidden_layers)
-    _expect_possible(checkpoint, table)
+    _expect_writable(checkpoint, table)
     arrays, used = translated_back(table, checkpoint.weights, _is_transposed)
     rest = {name: array for name, array in checkpoint.weights.items() if name not in used}
-    with whole_folder(folder) as beside:
+    with new_folder(folder) as partial:
         model, tokenizer = _new_model(checkpoint)
-        places = {variable.path: variable for variable in model.weights}
-        for name in places.keys() & arrays.keys():
-            places[name].assign(arrays[name].reshape(places[name].shape))
-        rest.update((name, array) for name, array in arrays.items() if name not in places)
-        _save(model, tokenizer, checkpoint, beside)
+        variables = {variable.path: variable for variable in model.weights}
+        for name in variables.keys() & arrays.keys():
+            variables[name].assign(arrays[name].reshape(variables[name].shape))
+        rest.update((name, array) for name, array in arrays.items() if name not in variables)
+        _save(model, tokenizer, checkpoint, partial)
         if rest:
-            write_safetensors(os.path.join(beside, HEADS), rest, maker="bert_tf")
-        config.write(os.path.join(beside, "bert_config.json"))
-        write_task_side(beside, checkpoint)
+            write_safetensors(os.path.join(partial, HEADS), rest, framework="bert_tf")
+        config.write(os.path.join(partial, "bert_config.json"))
+        write_head_file(partial, checkpoint)
     return []
 
 
-def _keras_hub(path):
+def _keras_hub(path: str) -> ModuleType:
     try:
         import keras_hub
     except ImportError as error:
         raise UserError(
-            f"{path} needs KerasHub, which is not there ({error}): pip install 'bert-tf[keras_hub]'."
+            f"{path} needs KerasHub, which cannot be imported ({error}): pip install 'bert-tf[keras_hub]'."
         ) from None
     return keras_hub
 
 
-def _backbone_class(path):
-    """The class that config.json names, such as "keras_hub>BertBackbone"; "" if it is no preset."""
+def _backbone_class(path: str) -> str:
+    """The class that config.json names, such as "keras_hub>BertBackbone"; "" for a folder that is no preset."""
     file = os.path.join(path, "config.json")
     return str(read_settings(file).get("registered_name", "")) if os.path.isfile(file) else ""
 
 
-def _load(path):
-    """A backbone and the variables of its masked-LM head, if there is one."""
+def _load(path: str) -> tuple[Any, list[Any]]:
+    """A backbone, and the variables of its masked-LM head, if there is one."""
     if os.path.isdir(path) and not _backbone_class(path).endswith(">BertBackbone"):
         raise UserError(f"{path} holds a {_backbone_class(path).split('>')[-1]}; expected a BertBackbone.")
     models = _keras_hub(path).models
     if not os.path.isdir(path) and "://" not in path and path not in models.BertBackbone.presets:
         known = ", ".join(sorted(name for name in models.BertBackbone.presets if name.startswith("bert_")))
-        raise UserError(f"{path} is neither a folder nor a preset of KerasHub for BERT; it has {known} and others.")
+        raise UserError(f"{path} is neither a folder nor a preset of KerasHub for BERT, such as {known}.")
     try:
         backbone = models.BertBackbone.from_preset(path)
         task = os.path.join(path, "task.json")
@@ -172,7 +180,7 @@ def _load(path):
         return backbone, masked_lm.masked_lm_head.weights
     except UserError:
         raise
-    except Exception as error:  # Keras, h5py and the hubs raise all sorts for damaged or missing files
+    except Exception as error:  # Keras, h5py and the hubs raise many types for damaged or missing files
         reason = (str(error).strip().splitlines() or [""])[0]
         raise UserError(
             f"{path} cannot be read as a KerasHub preset ({type(error).__name__}: {reason}): a file of it is missing "
@@ -180,17 +188,17 @@ def _load(path):
         ) from None
 
 
-def _config(backbone, ours):
-    """KerasHub's numbers; what it has none for from our own bert_config.json, if that is there."""
+def _config(backbone: Any, path: str) -> BertConfig:
+    """The configuration of a backbone; values that KerasHub lacks come from our bert_config.json at `path`, if any."""
     settings = backbone.get_config()
     shape = {name: settings[theirs] for name, theirs in SHAPE.items()}
-    if os.path.isfile(ours):
-        return dataclasses.replace(BertConfig.from_json_file(ours), **shape)
+    if os.path.isfile(path):
+        return dataclasses.replace(BertConfig.from_json_file(path), **shape)
     return BertConfig(**shape, attention_probs_dropout_prob=settings["dropout"], hidden_act="gelu_tanh")
 
 
-def _flat(name, array):
-    """Heads side by side: kernels [D, H, K] and [H, K, D] as [D, D], biases [H, K] as [D]."""
+def _flat(name: str, array: np.ndarray) -> np.ndarray:
+    """Joins the heads of attention: kernels [D, H, K] and [H, K, D] -> [D, D], biases [H, K] -> [D]."""
     if "/self_attention_layer/" not in name:
         return array
     if name.endswith("/bias"):
@@ -198,8 +206,8 @@ def _flat(name, array):
     return array.reshape(-1, array.shape[-1]) if "/attention_output/" in name else array.reshape(len(array), -1)
 
 
-def _text_side(path):
-    """The vocabulary and whether it is lower-case; a folder is read without KerasHub."""
+def _tokenizer_of(path: str) -> tuple[list[str] | None, bool | None]:
+    """Vocabulary and casing; those of a folder are read without KerasHub."""
     if not os.path.isdir(path):
         try:
             tokenizer = _keras_hub(path).models.BertTokenizer.from_preset(path)
@@ -208,12 +216,13 @@ def _text_side(path):
         return tokenizer.get_vocabulary(), tokenizer.lowercase
     settings = os.path.join(path, "tokenizer.json")
     if not os.path.isfile(settings):
-        return read_text_side(path)
-    pieces = vocabulary.read(os.path.join(path, "assets", "tokenizer", "vocabulary.txt"))
-    return pieces, read_settings(settings).get("config", {}).get("lowercase")
+        return read_tokenizer_files(path)
+    tokens = vocabulary.read(os.path.join(path, "assets", "tokenizer", "vocabulary.txt"))
+    return tokens, read_settings(settings).get("config", {}).get("lowercase")
 
 
-def _expect_possible(checkpoint, table):
+def _expect_writable(checkpoint: Checkpoint, table: Iterable[str]) -> None:
+    """Raises UserError for a checkpoint that KerasHub's BERT cannot be; warns where it computes something else."""
     missing = [name for name in table if name.startswith("encoder/") and name not in checkpoint.weights]
     if missing:
         raise UserError(
@@ -226,22 +235,22 @@ def _expect_possible(checkpoint, table):
         raise UserError("KerasHub's BERT cannot have hidden_act relu, which this model has: choose another format.")
     if config.hidden_act != "gelu_tanh" or config.layer_norm_eps != EPSILON:
         logging.getLogger("bert_tf").warning(
-            "KerasHub will compute with the tanh GELU and epsilon %g where this model has %s and %g: close, not equal.",
+            "KerasHub computes with the tanh GELU and epsilon %g where this model has %s and %g: close, not equal.",
             EPSILON,
             config.hidden_act,
             config.layer_norm_eps,
         )
 
 
-def _new_model(checkpoint):
-    """A backbone, within a BertMaskedLM if the checkpoint has all of its head."""
+def _new_model(checkpoint: Checkpoint) -> tuple[Any, Any]:
+    """A backbone, in a BertMaskedLM if the checkpoint has all of its head, and a tokenizer, None without vocabulary."""
     models = _keras_hub("The keras_hub format").models
     settings = checkpoint.config.to_dict()
     backbone = models.BertBackbone(**{theirs: settings[ours] for ours, theirs in SHAPE.items()})
     head = {name for name in NAMES if name.startswith("masked_lm/")}
     tokenizer = None
     if checkpoint.vocabulary is not None and checkpoint.lower_case is not None:
-        lower_case = checkpoint.lower_case  # the original strips accents where it lower-cases, KerasHub when it is told
+        lower_case = checkpoint.lower_case  # the original strips accents if it lower-cases, KerasHub by a flag
         tokenizer = models.BertTokenizer(checkpoint.vocabulary, lowercase=lower_case, strip_accents=lower_case)
     if not head <= checkpoint.weights.keys():
         return backbone, tokenizer
@@ -252,17 +261,17 @@ def _new_model(checkpoint):
     return models.BertMaskedLM(backbone, preprocessor=preprocessor), tokenizer
 
 
-def _save(model, tokenizer, checkpoint, folder):
+def _save(model: Any, tokenizer: Any, checkpoint: Checkpoint, folder: str) -> None:
     try:
         model.save_to_preset(folder)
         if tokenizer:
             tokenizer.save_to_preset(folder)
         else:
-            write_text_side(folder, checkpoint)
-    except RuntimeError as error:  # what h5py makes of a full disk
+            write_tokenizer_files(folder, checkpoint)
+    except RuntimeError as error:  # how h5py reports a full disk
         raise OSError(str(error)) from None
 
 
-def _is_transposed(_):
+def _is_transposed(name: str) -> bool:
     """Dense layers are stored [in, out], as ours."""
     return False

@@ -1,51 +1,53 @@
-"""Our own formats: the folder of a run, and a small folder with `model.safetensors` under canonical names.
+"""Our own formats: the folder of a run, and a small folder with `model.safetensors` with canonical names.
 
-Both have `bert_config.json`, `vocab.txt` and `tokenizer_config.json` at their top; a run has `checkpoints/ckpt-N`.
-There is no name table, as the names are ours.
+Both hold `bert_config.json`, `vocab.txt` and `tokenizer_config.json`; a run also holds `checkpoints/ckpt-N`.
 """
 
 import logging
 import os
 import re
 
+import numpy as np
+
 from bert_tf.checkpoints import sentence_transformers
 from bert_tf.checkpoints.checkpoint_files import (
+    new_folder,
+    read_head_file,
     read_safetensors,
     read_settings,
-    read_task_side,
     read_tensors,
-    read_text_side,
-    whole_folder,
+    read_tokenizer_files,
+    write_head_file,
     write_safetensors,
-    write_task_side,
-    write_text_side,
+    write_tokenizer_files,
 )
 from bert_tf.checkpoints.formats import Checkpoint
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.training import checkpoint_paths
 
+HOLDS_ANY_WEIGHT = HOLDS_ANY_ENCODER = True
 CONFIG, WEIGHTS = "bert_config.json", "model.safetensors"
-RUN_LABELS = "task.json"  # in the folder of a run that fine-tuned
-# How tf.train.Checkpoint writes the name of a weight, with "/" as ".S" (see train_state.TrainState).
+RUN_LABELS = "task.json"  # in the folder of a fine-tuning run
+# The name of a weight in a tf.train.Checkpoint, with "/" as ".S" (see training.checkpointing).
 SAVED = re.compile(r"weights/(?P<name>[^/]+)/\.ATTRIBUTES/VARIABLE_VALUE")
 
 
-def recognizes(path):
-    """The folder of a run, its checkpoints, one of them (ckpt-N), or what `write` made."""
-    folder = _top(path)
-    has_weights = os.path.isfile(os.path.join(folder, WEIGHTS)) or bool(_saved(path, folder))
+def recognizes(path: str) -> bool:
+    """Whether a path is the folder of a run, its checkpoints, one of them (ckpt-N), or a folder of `write`."""
+    folder = _run_folder(path)
+    has_weights = os.path.isfile(os.path.join(folder, WEIGHTS)) or bool(_prefixes(path, folder))
     return has_weights and os.path.isfile(os.path.join(folder, CONFIG))
 
 
-def read(path):
-    """Reads the weights; of a run those of the newest checkpoint that is whole."""
-    folder = _top(path)
+def read(path: str) -> Checkpoint:
+    """Reads a checkpoint; for a run the newest one that is whole."""
+    folder = _run_folder(path)
     config = BertConfig.from_json_file(os.path.join(folder, CONFIG))
-    prefixes = _saved(path, folder)
-    weights = _newest_whole(prefixes) if prefixes else read_safetensors(os.path.join(folder, WEIGHTS))
-    vocabulary, lower_case = read_text_side(folder)
-    labels, kind = _task_side(folder)
+    prefixes = _prefixes(path, folder)
+    weights = _read_newest_whole(prefixes) if prefixes else read_safetensors(os.path.join(folder, WEIGHTS))
+    vocabulary, lower_case = read_tokenizer_files(folder)
+    labels, kind = _head_of(folder)
     return Checkpoint(
         config=config,
         weights=weights,
@@ -57,30 +59,31 @@ def read(path):
     )
 
 
-def labels(path):
-    """The names of the labels of a fine-tuned model."""
-    return _task_side(_top(path))[0]
+def labels(path: str) -> list[str] | None:
+    """The labels of a fine-tuned model."""
+    return _head_of(_run_folder(path))[0]
 
 
-def write(checkpoint, folder):
+def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     """Writes a new folder with `model.safetensors`, `bert_config.json`, `vocab.txt` and `tokenizer_config.json`.
 
-    Every weight has a place here: returns an empty list.
+    Returns:
+        An empty list: the format holds every weight.
     """
-    with whole_folder(folder) as beside:
-        checkpoint.config.write(os.path.join(beside, CONFIG))
-        write_safetensors(os.path.join(beside, WEIGHTS), checkpoint.weights, maker="bert_tf")
-        write_text_side(beside, checkpoint)
-        write_task_side(beside, checkpoint)
-        sentence_transformers.write(beside, checkpoint)
+    with new_folder(folder) as partial:
+        checkpoint.config.write(os.path.join(partial, CONFIG))
+        write_safetensors(os.path.join(partial, WEIGHTS), checkpoint.weights, framework="bert_tf")
+        write_tokenizer_files(partial, checkpoint)
+        write_head_file(partial, checkpoint)
+        sentence_transformers.write(partial, checkpoint)
     return []
 
 
-def _task_side(folder):
-    """Of what `write` made, or of a run that fine-tuned: its task.json, and the flag of a table with several labels."""
+def _head_of(folder: str) -> tuple[list[str] | None, str | None]:
+    """Labels and kind of the head; old task.json files have no kind, which follows from the flags of the run."""
     if not os.path.isfile(os.path.join(folder, RUN_LABELS)):
-        return read_task_side(folder)
-    labels, kind = read_task_side(folder, RUN_LABELS)
+        return read_head_file(folder)
+    labels, kind = read_head_file(folder, RUN_LABELS)
     if kind is None:
         flags = read_settings(os.path.join(folder, "run.json")).get("flags") or {}
         is_table = str(flags.get("task_name", "")).lower() == "table"
@@ -89,34 +92,35 @@ def _task_side(folder):
     return labels, kind
 
 
-def _top(path):
-    """The folder of the run that a path inside its checkpoints/ belongs to; else the path."""
+def _run_folder(path: str) -> str:
+    """The folder of the run for a path inside its checkpoints/; otherwise the path."""
     path = os.path.abspath(path)
     if checkpoint_paths.is_one(path.removesuffix(".index")):
         path = os.path.dirname(path)
     return os.path.dirname(path) if os.path.basename(path) == "checkpoints" else path
 
 
-def _saved(path, folder):
-    """Prefixes of the checkpoints that are meant, newest first."""
+def _prefixes(path: str, folder: str) -> list[str]:
+    """Prefixes of the checkpoints to try, newest first."""
     path = path.removesuffix(".index")
     if checkpoint_paths.is_one(path):
         return [path] if os.path.isfile(f"{path}.index") else []
     return checkpoint_paths.newest_first(os.path.join(folder, "checkpoints"))
 
 
-def _newest_whole(prefixes):
-    for prefix in prefixes:
+def _read_newest_whole(prefixes: list[str]) -> dict[str, np.ndarray]:
+    *newer, oldest = prefixes
+    for prefix in newer:
         try:
-            return _read_arrays(prefix)
+            return read_weights(prefix)
         except UserError as error:
-            logging.getLogger("bert_tf").warning("Passed over: %s", error)
-            last = error
-    raise last
+            logging.getLogger("bert_tf").warning("Skipped: %s", error)
+    return read_weights(oldest)
 
 
-def _read_arrays(prefix):
-    found = read_tensors(prefix, SAVED.fullmatch)
-    if not found:
+def read_weights(prefix: str) -> dict[str, np.ndarray]:
+    """{canonical name: array} of a tf.train.Checkpoint of a run or of the variables of an export."""
+    tensors = read_tensors(prefix, SAVED.fullmatch)
+    if not tensors:
         raise UserError(f"{prefix} holds no weights of a model; expected a checkpoint of a training run.")
-    return {SAVED.fullmatch(name)["name"].replace(".S", "/"): array for name, array in found.items()}
+    return {SAVED.sub(r"\g<name>", name).replace(".S", "/"): array for name, array in tensors.items()}

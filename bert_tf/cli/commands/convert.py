@@ -17,11 +17,13 @@ import dataclasses
 import itertools
 import json
 
-from bert_tf.checkpoints import checkpoint_files, formats
+from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.resize_positions import with_positions
 from bert_tf.checkpoints.resize_vocabulary import with_vocabulary
 from bert_tf.errors import UserError
 from bert_tf.export import engines
+from bert_tf.runtime import open_set
+from bert_tf.runtime.atomic_files import expect_free
 from bert_tf.text import vocabulary
 
 CALIBRATION_LINES = 300  # more do not change what is found
@@ -31,7 +33,9 @@ CHANGES = ("new_vocab_file", "max_position_embeddings")  # after them a model is
 def add_arguments(parser):
     parser.add_argument("source", metavar="FROM", help="checkpoint to read")
     parser.add_argument("target", metavar="TO", help="folder to write")
-    parser.add_argument("--format", required=True, choices=format_names(), help="format of TO")
+    names = open_set.Choices(formats.writable_names() + engines.names())
+    parser.add_argument("--format", required=True, choices=names, help="format of TO, or a module that has one")
+    parser.add_argument("--source_format", metavar="FORMAT", help="format of FROM, by default recognized by its files")
     parser.add_argument("--quantize", choices=engines.QUANTIZED, help="fewer bits, for an engine")
     parser.add_argument(
         "--calibration_file", help="texts, one a line, to compare on, and to calibrate OpenVINO's int8 with"
@@ -45,14 +49,9 @@ def add_arguments(parser):
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
 
 
-def format_names():
-    """What --format may be: formats of checkpoints, and engines."""
-    return formats.written_names() + engines.names()
-
-
 def run(arguments):
-    checkpoint_files.expect_free(arguments.target)
-    if arguments.format in engines.names():
+    expect_free(arguments.target)
+    if engines.is_engine(arguments.format):
         for flag in CHANGES:
             if getattr(arguments, flag) is not None:
                 raise UserError(f"--{flag} goes with a format of checkpoints: convert twice, and train in between.")
@@ -61,7 +60,7 @@ def run(arguments):
     for flag in ("quantize", "calibration_file"):
         if getattr(arguments, flag):
             raise UserError(f"--{flag} goes with an engine: give --format={' or '.join(engines.names())}.")
-    checkpoint = completed(formats.read(arguments.source), arguments)
+    checkpoint = completed(formats.read(arguments.source, arguments.source_format), arguments)
     from bert_tf.checkpoints import pretrained
     from bert_tf.model import weights
 
@@ -88,7 +87,7 @@ def for_engine(arguments):
     """Writes the checkpoint for an engine and tells how it does there."""
     texts = () if arguments.calibration_file is None else texts_of(arguments.calibration_file)
     engines.engine_of(arguments.format, arguments.quantize)  # before anything is read
-    checkpoint = completed(formats.read(arguments.source), arguments)
+    checkpoint = completed(formats.read(arguments.source, arguments.source_format), arguments)
     written = engines.write(checkpoint, arguments.target, arguments.format, quantize=arguments.quantize, texts=texts)
     if arguments.json:
         told = {"source": arguments.source, "target": arguments.target, "format": arguments.format}

@@ -14,17 +14,16 @@ bert_config.json, and about.json, which names inputs, outputs and labels.
 """
 
 import dataclasses
-import importlib
 import importlib.util
 import json
 import os
-import pkgutil
 import shutil
 import statistics
 
 from bert_tf.checkpoints import checkpoint_files
 from bert_tf.errors import UserError, reason_of
-from bert_tf.runtime import atomic_files
+from bert_tf.runtime import atomic_files, open_set
+from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.text.characters import MAX_WORD_CHARACTERS
 
 ABOUT, NETWORK = "about.json", "network"
@@ -54,12 +53,20 @@ class Written:
 
 def names():
     """The names of the engines, without loading them."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return open_set.names(__name__)
+
+
+def is_engine(name: str) -> bool:
+    """Whether a name is an engine's, and no checkpoint format's: one of `names()`, or a module that has PACKAGES."""
+    if "." not in name:
+        return name in names()
+    start_tensorflow()  # the module may import it
+    return hasattr(open_set.load(__name__, name, kind="format or engine"), "PACKAGES")
 
 
 def engine_of(name, quantize=None):
     """The module of an engine; UserError where a package that it needs is not installed."""
-    module = importlib.import_module(f"{__name__}.{name}")
+    module = open_set.load(__name__, name, kind="engine")
     for package in module.PACKAGES[quantize]:
         if importlib.util.find_spec(package) is None:
             raise UserError(f'{package} is missing: pip install "bert-tf[{name}]".')
@@ -85,7 +92,7 @@ def write(checkpoint, folder, name, *, quantize=None, texts=()):
     from bert_tf.model import functional_bert
 
     live = functional_bert.CheckpointModel(checkpoint)
-    with checkpoint_files.whole_folder(folder) as beside:
+    with checkpoint_files.new_folder(folder) as beside:
         tokenizer = _write_text_side(beside, checkpoint)
         rows = engine_parity.rows_of(texts or engine_parity.SENTENCES, tokenizer, checkpoint.config)
         slots = min(engine_parity.TIMED_SLOTS, checkpoint.config.max_position_embeddings)
@@ -137,7 +144,7 @@ def table(rows):
 def _write_text_side(folder, checkpoint):
     """Writes configuration, vocabulary and tokenizer; returns the latter, None without a vocabulary or its casing."""
     checkpoint.config.write(os.path.join(folder, "bert_config.json"))
-    checkpoint_files.write_text_side(folder, checkpoint)
+    checkpoint_files.write_tokenizer_files(folder, checkpoint)
     if checkpoint.vocabulary is None or checkpoint.lower_case is None:
         return None
     import tokenizers

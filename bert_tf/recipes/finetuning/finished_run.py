@@ -6,10 +6,10 @@ No data of the task is read: what a task would find in them, labels and a vocabu
 import dataclasses
 import os
 
-from bert_tf.checkpoints import checkpoint_files
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.recipes import initialization
+from bert_tf.runtime import atomic_files
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training.run_directory import RunFolder
 
@@ -162,7 +162,7 @@ def with_best_threshold(task, folder):
 def expect_place(target, *, overwrite):
     """Raises UserError where an export would take the place of anything, but for an export that may be replaced."""
     if not overwrite or not os.path.isfile(os.path.join(target, loaded_model.SAVED_MODEL)):
-        checkpoint_files.expect_free(target)
+        atomic_files.expect_free(target)
 
 
 def write_export(run, target, precision="float32"):

@@ -270,13 +270,14 @@ def take_up(folder, name):
 
     source = folder.file(name)
     with atomic_files.atomic_write(folder.file(WEIGHTS)) as partial:
-        checkpoint_files.write_safetensors(partial, formats.read(source).weights, maker="bert_tf")
+        checkpoint_files.write_safetensors(partial, formats.read(source).weights, framework="bert_tf")
     for entry in sorted(set(os.listdir(source)) - OF_A_RUN):
         path, target = os.path.join(source, entry), folder.file(entry)
-        if entry.endswith(".partial"):
+        if entry.endswith(".partial"):  # left by a process that was killed
             continue
-        copy = shutil.copytree if os.path.isdir(path) else shutil.copyfile
-        shutil.rmtree(f"{target}.partial", ignore_errors=True)  # of a process that was killed
-        copy(path, f"{target}.partial")
-        shutil.rmtree(target, ignore_errors=True)
-        os.replace(f"{target}.partial", target)
+        if os.path.isdir(path):
+            with atomic_files.atomic_folder(target, overwrite=True) as partial:
+                shutil.copytree(path, partial, dirs_exist_ok=True)
+        else:
+            with atomic_files.atomic_write(target) as partial:
+                shutil.copyfile(path, partial)
