@@ -117,7 +117,7 @@ def one_core(flags, folder):
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     bucket, size = _one_bucket(flags, folder)
     options = _options(flags)
-    job = shards.Job(
+    job = shards.ShardJob(
         bucket=bucket,
         shard=os.path.join(folder, "one.tfrecord"),
         statistics=os.path.join(folder, "one.json"),
@@ -127,11 +127,11 @@ def one_core(flags, folder):
         **{name: getattr(options, name) for name in ("vocab_file", "lower_case", "max_seq_length", "short_seq_prob")},
         **{name: getattr(options, name) for name in ("random_seed", "nsp")},
     )
-    shards.tokenized(job)  # builds the tokenizer
+    shards.tokenize_bucket(job)  # builds the tokenizer
     times = [time.monotonic()]
-    documents, *_ = shards.tokenized(job)
+    documents, *_ = shards.tokenize_bucket(job)
     times.append(time.monotonic())
-    rows = shards.instances(documents, job)
+    rows = shards.make_instances(documents, job)
     times.append(time.monotonic())
     shards.write_records(documents, rows, job)
     times.append(time.monotonic())

@@ -1,4 +1,4 @@
-"""Datasets: order, seeds, batches, and going on from a saved iterator."""
+"""Datasets: order, seeds, batches, and resuming from a saved iterator."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from bert_tf.data.pipeline import (
     shuffle,
     with_seeds,
 )
-from bert_tf.data.pretraining.shards import record
+from bert_tf.data.pretraining.shards import serialize_record
 
 
 @pytest.fixture(params=["", ".gz"])
@@ -24,7 +24,7 @@ def files(request, tmp_path):
     for number, path in enumerate(paths):
         with tf.io.TFRecordWriter(path, "GZIP" if request.param else None) as writer:
             for n in range(number * 10, number * 10 + 10):
-                writer.write(record([1, n + 10, 2, n + 50, n + 50, 2], 3, n % 2, n))
+                writer.write(serialize_record([1, n + 10, 2, n + 50, n + 50, 2], 3, n % 2, n))
     return paths
 
 
@@ -67,7 +67,9 @@ def test_the_position_of_a_row_in_an_epoch_does_not_depend_on_its_position_in_th
 
 @pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
 def test_pairs_are_parsed_into_padded_rows_with_segments(run):
-    serialized = tf.constant([record([1, 5, 2, 6, 7, 2], 3, 1, 77), record([1, 5, 2], 3, 0, 78), b""])
+    serialized = tf.constant(
+        [serialize_record([1, 5, 2, 6, 7, 2], 3, 1, 77), serialize_record([1, 5, 2], 3, 0, 78), b""]
+    )
     batch = run(lambda records: parse_pretraining_records(records, 8), serialized)
     assert batch["token_ids"].numpy().tolist() == [[1, 5, 2, 6, 7, 2, 0, 0], [1, 5, 2, 0, 0, 0, 0, 0], [0] * 8]
     assert batch["segment_ids"].numpy().tolist() == [[0, 0, 0, 1, 1, 1, 0, 0], [0] * 8, [0] * 8]
@@ -92,7 +94,7 @@ def test_each_epoch_has_all_records_in_another_order(files):
     assert ids(dataset()) == order
 
 
-def test_forever_goes_on_after_the_last_record(files):
+def test_forever_continues_after_the_last_record(files):
     assert len(ids(read_records(files, seed=1, forever=True), 45)) == 45
 
 
@@ -120,8 +122,8 @@ def test_batches_of_pairs_of_tensors_are_filled_too():
 
 
 def test_batches_for_training_drop_the_rest():
-    found = list(batch_dataset(tf.data.Dataset.range(5), 2))
-    assert [batch.numpy().tolist() for batch in found] == [[0, 1], [2, 3]]
+    batches = list(batch_dataset(tf.data.Dataset.range(5), 2))
+    assert [batch.numpy().tolist() for batch in batches] == [[0, 1], [2, 3]]
 
 
 @pytest.mark.parametrize("pad_rows", [False, True])
@@ -137,26 +139,26 @@ def test_every_batch_has_a_static_shape(files, pad_rows):
 
 def test_masks_are_new_in_each_epoch_unless_they_are_static(files):
     def masks_of_record_7(static):
-        found = []
+        rows = []
         for batch in training_batches(files, static=static).take(60):
             for row in np.flatnonzero(batch["record_ids"].numpy() == 7):
-                found.append(tuple(batch["token_ids"][row].numpy().tolist()))
-        return found
+                rows.append(tuple(batch["token_ids"][row].numpy().tolist()))
+        return rows
 
     assert len(masks_of_record_7(static=True)) >= 17 and len(set(masks_of_record_7(static=True))) == 1
     assert len(set(masks_of_record_7(static=False))) > 1
 
 
 @pytest.mark.parametrize("stop", [1, 5])
-def test_a_restored_iterator_goes_on_with_the_same_batches(files, tmp_path, stop):
+def test_a_restored_iterator_continues_with_the_same_batches(files, tmp_path, stop):
     iterator = iter(training_batches(files))
     for _ in range(stop):  # 1: inside the first epoch; 5: in the second
         next(iterator)
     saved = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "saved"))
     expected = [next(iterator) for _ in range(8)]
-    again = iter(training_batches(files))
-    tf.train.Checkpoint(iterator=again).restore(saved).assert_consumed()
+    restored = iter(training_batches(files))
+    tf.train.Checkpoint(iterator=restored).restore(saved).assert_consumed()
     for batch in expected:
-        restored = next(again)
+        repeated = next(restored)
         for name, value in batch.items():
-            assert (value.numpy() == restored[name].numpy()).all(), name
+            assert (value.numpy() == repeated[name].numpy()).all(), name

@@ -1,4 +1,4 @@
-"""Tables: every row of what is right, one sentence with the line for what is wrong."""
+"""Tables: all rows of valid files, one sentence with the line for invalid ones."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from bert_tf.errors import UserError
 
 
 @pytest.fixture
-def written(tmp_path):
+def write_table(tmp_path):
     def write(name, content):
         path = tmp_path / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -39,26 +39,26 @@ def written(tmp_path):
         ("a.jsonl", '{"x": "a\\tb", "y": 1}\n\n{"x": ["c"]}\n', [(1, {"x": "a\tb", "y": 1}), (3, {"x": ["c"]})]),
     ],
 )
-def test_rows_come_with_their_line_and_every_character(written, name, content, expected):
-    assert list(tables.read(written(name, content))) == expected
+def test_rows_come_with_their_line_and_every_character(write_table, name, content, expected):
+    assert list(tables.read(write_table(name, content))) == expected
 
 
-def test_a_file_without_header_is_read_by_the_columns_given(written):
-    path = written("a.tsv", "gj04\t1\n\tx\n")
+def test_a_file_without_header_is_read_by_the_given_columns(write_table):
+    path = write_table("a.tsv", "gj04\t1\n\tx\n")
     assert list(tables.read(path, ("source", "label"))) == [
         (1, {"source": "gj04", "label": "1"}),
         (2, {"source": "", "label": "x"}),
     ]
 
 
-def test_rows_with_another_number_of_fields_are_passed_over_only_when_asked(written):
-    path, malformed = written("a.tsv", "x\ty\n1\n2\t3\n4\t5\t6\n"), []
+def test_malformed_rows_are_skipped_only_on_request(write_table):
+    path, malformed = write_table("a.tsv", "x\ty\n1\n2\t3\n4\t5\t6\n"), []
     assert list(tables.read(path, malformed=malformed)) == [(3, {"x": "2", "y": "3"})]
     assert malformed == [2, 4]
 
 
 @pytest.mark.parametrize(
-    "name, content, complaint",
+    "name, content, message",
     [
         ("a.tsv", "x\ty\n1\t2\n3\n", r"Line 3 of .*a.tsv has 1 fields; expected 2 \(x, y\)"),
         ("a.tsv", "x\ty\n1\t2\t3\n", "Line 2 of .* has 3 fields; expected 2"),
@@ -78,39 +78,39 @@ def test_rows_with_another_number_of_fields_are_passed_over_only_when_asked(writ
         ("a.xlsx", "x", "expected a name that ends in .tsv, .csv, .jsonl"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(written, name, content, complaint):
-    with pytest.raises(UserError, match=complaint):
-        list(tables.read(written(name, content)))
+def test_an_error_names_its_line(write_table, name, content, message):
+    with pytest.raises(UserError, match=message):
+        list(tables.read(write_table(name, content)))
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(UserError, match="nothing.tsv cannot be read"):
         list(tables.read(str(tmp_path / "nothing.tsv")))
 
 
-def test_a_table_is_found_whatever_its_kind_unless_there_are_two(written, tmp_path):
+def test_a_table_is_rows_whatever_its_extension_unless_there_are_two(write_table, tmp_path):
     assert tables.find_table(str(tmp_path), "train") is None
-    path = written("train.jsonl", "{}")
+    path = write_table("train.jsonl", "{}")
     assert tables.find_table(str(tmp_path), "train") == path
-    written("train.csv", "x")
+    write_table("train.csv", "x")
     with pytest.raises(UserError, match="several files for 'train'"):
         tables.find_table(str(tmp_path), "train")
 
 
-def test_examples_have_their_texts_label_id_and_place(written):
-    path = written("a.tsv", "n\tone\ttwo\ty\n7\ta\tb\tyes\n8\tc\td\tno\n")
-    found = examples.read(path, texts=("one", "two"), label="y", id_column="n")
-    assert [(e.id, e.texts, e.label) for e in found] == [("7", ("a", "b"), "yes"), ("8", ("c", "d"), "no")]
-    assert found[1].location == f"line 3 of {path}"
+def test_examples_have_their_texts_label_id_and_location(write_table):
+    path = write_table("a.tsv", "n\tone\ttwo\ty\n7\ta\tb\tyes\n8\tc\td\tno\n")
+    rows = examples.read(path, texts=("one", "two"), label="y", id_column="n")
+    assert [(e.id, e.texts, e.label) for e in rows] == [("7", ("a", "b"), "yes"), ("8", ("c", "d"), "no")]
+    assert rows[1].location == f"line 3 of {path}"
     assert [(e.id, e.label) for e in examples.read(path, texts=("two",))] == [("0", None), ("1", None)]
 
 
-def test_a_missing_column_is_named_with_those_there_are(written):
-    path = written("a.tsv", "one\ty\na\tyes\n")
+def test_a_missing_column_is_named_with_the_existing_ones(write_table):
+    path = write_table("a.tsv", "one\ty\na\tyes\n")
     with pytest.raises(UserError, match="has no column 'two', 'z'; its columns: one, y"):
         examples.read(path, texts=("one", "two"), label="z")
 
 
-def test_a_text_of_json_that_is_none_is_refused(written):
+def test_a_json_value_that_is_not_a_string_is_refused(write_table):
     with pytest.raises(UserError, match="In line 2 of .* a text is"):
-        examples.read(written("a.jsonl", '{"t": "a"}\n{"t": 3}\n'), texts=("t",))
+        examples.read(write_table("a.jsonl", '{"t": "a"}\n{"t": 3}\n'), texts=("t",))

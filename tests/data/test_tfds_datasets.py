@@ -1,4 +1,4 @@
-"""GLUE from tensorflow-datasets: what its own writer prepared is read in order, what is missing is one sentence."""
+"""GLUE from tensorflow-datasets: datasets written by the package are read in order; errors are one sentence."""
 
 import sys
 import urllib.error
@@ -15,12 +15,12 @@ ROWS = {
     "cola": {"sentence": ["b", 'a "'], "idx": [1, 0], "label": [0, 1]},
     "stsb": {"sentence1": ["a", "b"], "sentence2": ["c", "d"], "idx": [0, 10], "label": [2.5, 0.0]},
 }
-PARTS = {"mnli": ["train", "validation_matched", "test_matched"], "cola": ["train", "test"], "stsb": ["validation"]}
+SPLITS = {"mnli": ["train", "validation_matched", "test_matched"], "cola": ["train", "test"], "stsb": ["validation"]}
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """A folder of tensorflow-datasets with a few of GLUE's datasets, labels of test sets -1 as there."""
+    """A folder of tensorflow-datasets with a few of GLUE's datasets, with the label -1 in test sets."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
@@ -28,8 +28,8 @@ def prepared(tmp_path_factory):
     for config, rows in ROWS.items():
         unknown = {**rows, "label": [-1] * len(rows["idx"])}
         sets = {
-            part: tf.data.Dataset.from_tensor_slices(unknown if part.startswith("test") else rows)
-            for part in PARTS[config]
+            split: tf.data.Dataset.from_tensor_slices(unknown if split.startswith("test") else rows)
+            for split in SPLITS[config]
         }
         features = {name: tfds.features.Text() for name in rows if name not in ("idx", "label")}
         label = tfds.features.ClassLabel(names=LABELS[config]) if LABELS[config] else tf.float32
@@ -47,8 +47,8 @@ def prepared(tmp_path_factory):
 
 def read(folder, name, split):
     """[(id, texts, label)] of a task of GLUE."""
-    found = glue.read_tfds(str(folder), glue.LAYOUTS[name], split)
-    return [(example.id, example.texts, example.label) for example in found]
+    examples = glue.read_tfds(str(folder), glue.LAYOUTS[name], split)
+    return [(example.id, example.texts, example.label) for example in examples]
 
 
 def test_examples_come_in_the_order_of_their_number_with_our_labels(prepared):
@@ -80,18 +80,18 @@ def test_every_task_of_glue_has_its_name_and_features_there():
         assert set(layout.parts) == set(layout.files)
 
 
-def test_what_is_not_prepared_and_cannot_be_downloaded_is_said_at_once(prepared, monkeypatch):
-    asked = []
+def test_a_dataset_that_cannot_be_downloaded_is_reported_at_once(prepared, monkeypatch):
+    requests = []
 
     def unreachable(request, timeout):
-        asked.append((request.get_method(), timeout))
+        requests.append((request.get_method(), timeout))
         raise urllib.error.URLError("no route")
 
     monkeypatch.setattr("urllib.request.urlopen", unreachable)
-    complaint = r"does not hold glue/mrpc, and it cannot be downloaded from \S+ \(no route\): connect to the internet"
-    with pytest.raises(UserError, match=complaint):
+    message = r"does not hold glue/mrpc, and it cannot be downloaded from \S+ \(no route\): connect to the internet"
+    with pytest.raises(UserError, match=message):
         read(prepared, "mrpc", "train")
-    assert asked == [("HEAD", 5)]
+    assert requests == [("HEAD", 5)]
 
 
 def test_a_download_that_fails_is_one_sentence(prepared, monkeypatch):
@@ -109,7 +109,7 @@ def test_a_download_that_fails_is_one_sentence(prepared, monkeypatch):
         read(prepared, "rte", "train")
 
 
-def test_a_package_or_part_that_is_missing_is_named(prepared, monkeypatch):
+def test_a_missing_package_or_split_is_named(prepared, monkeypatch):
     with pytest.raises(UserError, match="has no split 'validation_mismatched'; its splits: .*train"):
         read(prepared, "mnli", "dev_mismatched")
     with pytest.raises(UserError, match="has no premise; there are .*sentence"):
@@ -119,7 +119,7 @@ def test_a_package_or_part_that_is_missing_is_named(prepared, monkeypatch):
         read(prepared, "cola", "train")
 
 
-def test_a_damaged_file_is_said_to_be_so(prepared, tmp_path):
+def test_a_damaged_file_is_reported(prepared, tmp_path):
     import shutil
 
     shutil.copytree(prepared / "glue" / "cola", tmp_path / "glue" / "cola")
@@ -129,10 +129,10 @@ def test_a_damaged_file_is_said_to_be_so(prepared, tmp_path):
         read(tmp_path, "cola", "train")
 
 
-def test_the_newest_version_is_taken(tmp_path):
+def test_the_newest_version_is_used(tmp_path):
     for version in ("1.0.0", "2.0.0", "10.0.0", "11.0.0"):
         (tmp_path / "glue" / "rte" / version).mkdir(parents=True)
-        if version != "11.0.0":  # begun, not finished
+        if version != "11.0.0":  # incomplete
             (tmp_path / "glue" / "rte" / version / "dataset_info.json").write_text("{}")
     assert tfds_datasets._find_prepared("glue/rte", str(tmp_path)) == str(tmp_path / "glue" / "rte" / "10.0.0")
     assert tfds_datasets._find_prepared("glue/cola", str(tmp_path)) is None

@@ -6,11 +6,11 @@ import numpy as np
 import oracle_pretraining_data as oracle
 import pytest
 
-from bert_tf.data.pretraining.pairs import Draws, FlatDocuments, next_sentence_pairs, single_segments
+from bert_tf.data.pretraining.pairs import BufferedRandom, FlatDocuments, next_sentence_pairs, single_segments
 
 
-class Injected:
-    """Draws that both sides can repeat: Python's generator, and a fixed number of heads."""
+class RepeatableRandom:
+    """Random numbers that both sides can repeat: Python's generator, and a fixed number of heads."""
 
     def __init__(self, seed):
         self.generator = random.Random(seed)
@@ -21,8 +21,12 @@ class Injected:
     def below(self, n):
         return int(self.generator.random() * n)
 
-    def heads(self, tosses):
-        return tosses * 7 % (tosses + 1)
+    def fair_binomial(self, trials):
+        return trials * 7 % (trials + 1)
+
+
+def seeded(seed):
+    return BufferedRandom(np.random.default_rng(seed))
 
 
 def flat(documents):
@@ -33,7 +37,7 @@ def flat(documents):
 
 
 def random_documents(count, seed=0, sentences=(1, 30), words=(1, 25)):
-    """Lists of sentences of ids that occur once each, so that an id tells its place."""
+    """Lists of sentences of ids that occur once each, so that an id tells its position."""
     generator, next_id, documents = random.Random(seed), 0, []
     for _ in range(count):
         document = []
@@ -53,25 +57,25 @@ def segments(documents, rows):
 @pytest.mark.parametrize("max_seq_length", [5, 16, 17, 64])
 @pytest.mark.parametrize("short_seq_prob", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("count", [1, 2, 30])
-def test_pairs_are_those_of_the_original_given_the_same_chances(max_seq_length, short_seq_prob, count):
+def test_pairs_are_those_of_the_original_given_the_same_random_numbers(max_seq_length, short_seq_prob, count):
     documents = random_documents(count, seed=count)
     options = {"max_seq_length": max_seq_length, "short_seq_prob": short_seq_prob}
-    rows = next_sentence_pairs(flat(documents), Injected(3), **options)
-    assert segments(flat(documents), rows) == oracle.next_sentence_pairs(documents, Injected(3), **options)
+    rows = next_sentence_pairs(flat(documents), RepeatableRandom(3), **options)
+    assert segments(flat(documents), rows) == oracle.next_sentence_pairs(documents, RepeatableRandom(3), **options)
 
 
 def test_a_true_pair_is_two_neighbouring_runs_of_sentences():
     documents = flat([[[1, 2], [3, 4], [5, 6]], [[7, 8], [9, 10]]])
-    rows = next_sentence_pairs(documents, Draws(np.random.default_rng(0)), max_seq_length=9, short_seq_prob=0.0)
+    rows = next_sentence_pairs(documents, seeded(0), max_seq_length=9, short_seq_prob=0.0)
     for first, second, is_random in segments(documents, rows):
         if not is_random:
             assert second[0] == first[-1] + 1
 
 
 def test_random_seconds_come_from_other_documents_and_what_they_displace_is_used_again():
-    documents = random_documents(40, seed=1, words=(1, 1))  # nothing is trimmed
+    documents = random_documents(40, seed=1, words=(1, 1))  # nothing is truncated
     of_document = {i: n for n, document in enumerate(documents) for sentence in document for i in sentence}
-    rows = next_sentence_pairs(flat(documents), Draws(np.random.default_rng(1)), max_seq_length=12, short_seq_prob=0.0)
+    rows = next_sentence_pairs(flat(documents), seeded(1), max_seq_length=12, short_seq_prob=0.0)
     used = set()
     for first, second, is_random in segments(flat(documents), rows):
         assert (of_document[first[0]] != of_document[second[0]]) == is_random
@@ -80,42 +84,40 @@ def test_random_seconds_come_from_other_documents_and_what_they_displace_is_used
 
 
 def test_fewer_than_half_of_the_pairs_are_true():
-    rows = next_sentence_pairs(
-        flat(random_documents(500)), Draws(np.random.default_rng(2)), max_seq_length=64, short_seq_prob=0.1
-    )
+    rows = next_sentence_pairs(flat(random_documents(500)), seeded(2), max_seq_length=64, short_seq_prob=0.1)
     true_share = 1 - rows[:, 4].mean()
     assert 0.35 < true_share < 0.5
 
 
 def test_documents_of_one_sentence_make_random_pairs_only():
     documents = flat([[[1, 2, 3]], [[4, 5]], [[6]]])
-    rows = next_sentence_pairs(documents, Draws(np.random.default_rng(3)), max_seq_length=32, short_seq_prob=0.1)
+    rows = next_sentence_pairs(documents, seeded(3), max_seq_length=32, short_seq_prob=0.1)
     assert rows[:, 4].tolist() == [1, 1, 1]
 
 
 def test_a_single_document_pairs_with_itself_after_ten_tries():
     documents = flat([[[1, 2, 3]]])
-    rows = next_sentence_pairs(documents, Draws(np.random.default_rng(3)), max_seq_length=32, short_seq_prob=0.0)
+    rows = next_sentence_pairs(documents, seeded(3), max_seq_length=32, short_seq_prob=0.0)
     assert segments(documents, rows) == [([1, 2, 3], [1, 2, 3], True)]
 
 
-def test_no_pair_is_longer_than_the_room_and_no_segment_is_empty():
+def test_no_pair_exceeds_the_budget_and_no_segment_is_empty():
     documents = flat(random_documents(200, words=(1, 90)))
-    rows = next_sentence_pairs(documents, Draws(np.random.default_rng(4)), max_seq_length=64, short_seq_prob=0.5)
+    rows = next_sentence_pairs(documents, seeded(4), max_seq_length=64, short_seq_prob=0.5)
     first, second = rows[:, 1] - rows[:, 0], rows[:, 3] - rows[:, 2]
     assert first.min() >= 1 and second.min() >= 1 and (first + second).max() == 61
 
 
-def test_trimming_takes_from_both_ends_alike():
+def test_truncation_removes_ids_from_both_ends_alike():
     documents = flat([[list(range(1000)), list(range(1000, 2000))]] * 300)
-    rows = next_sentence_pairs(documents, Draws(np.random.default_rng(5)), max_seq_length=103, short_seq_prob=0.0)
+    rows = next_sentence_pairs(documents, seeded(5), max_seq_length=103, short_seq_prob=0.0)
     front = rows[:, 0] % 1000  # of 950 ids cut from each first segment
     assert abs(front.mean() - 475) < 5 and 12 < front.std() < 19  # binomial: 475 and 15.4
 
 
 def test_a_tenth_of_the_targets_is_short():
     documents = flat([[[1]] * 5000] * 20)
-    rows = next_sentence_pairs(documents, Draws(np.random.default_rng(6)), max_seq_length=43, short_seq_prob=0.1)
+    rows = next_sentence_pairs(documents, seeded(6), max_seq_length=43, short_seq_prob=0.1)
     true_pairs = rows[rows[:, 4] == 0]
     lengths = true_pairs[:, 3] - true_pairs[:, 0]
     assert 0.08 < (lengths < 40).mean() < 0.12
@@ -124,12 +126,12 @@ def test_a_tenth_of_the_targets_is_short():
 
 def test_single_segments_use_each_id_once_and_end_with_sentences():
     documents = flat([[[1, 2], [3, 4, 5], [6]], [list(range(7, 20))]])
-    rows = single_segments(documents, Draws(np.random.default_rng(0)), max_seq_length=7, short_seq_prob=0.0)
+    rows = single_segments(documents, seeded(0), max_seq_length=7, short_seq_prob=0.0)
     texts = [first for first, second, label in segments(documents, rows) if not second and not label]
     assert texts == [[1, 2, 3, 4, 5], [6], [7, 8, 9, 10, 11], [12, 13, 14, 15, 16], [17, 18, 19]]
 
 
-def test_draws_are_uniform():
-    draws = Draws(np.random.default_rng(7))
-    counts = np.bincount([draws.below(7) for _ in range(70_000)], minlength=7)
+def test_buffered_random_numbers_are_uniform():
+    random = seeded(7)
+    counts = np.bincount([random.below(7) for _ in range(70_000)], minlength=7)
     assert len(counts) == 7 and abs(counts - 10_000).max() < 600

@@ -1,4 +1,4 @@
-"""Text to record shards: the same bytes by any way, going on after an interruption, and the mistakes of users."""
+"""Text to record shards: the same bytes by any way, resuming after an interruption, and errors of users."""
 
 import functools
 import json
@@ -32,7 +32,7 @@ def vocab_file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    """200 documents of 1 to 12 sentences, one a line."""
+    """200 documents of 1 to 12 sentences, one per line."""
     generator = random.Random(0)
     folder = tmp_path_factory.mktemp("text")
     documents = []
@@ -61,29 +61,29 @@ def shard_bytes(folder):
     return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.name != "manifest.json"}
 
 
-def records(files):
+def parse(files):
     """Parsed by TensorFlow's own reader: list of dicts of lists."""
-    found = []
+    records = []
     for serialized in tf.data.TFRecordDataset(files):
         features = tf.train.Example.FromString(serialized.numpy()).features.feature
-        found.append({name: list(feature.int64_list.value) for name, feature in features.items()})
-    return found
+        records.append({name: list(feature.int64_list.value) for name, feature in features.items()})
+    return records
 
 
 def test_records_hold_pairs_in_their_documented_form(tmp_path, vocab_file, text):
     manifest = prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
-    found = records(manifest["train_files"])
+    records = parse(manifest["train_files"])
     statistics = manifest["statistics"]["train"]
-    assert len(found) == statistics["instances"] > 300
-    for record in found:
+    assert len(records) == statistics["instances"] > 300
+    for record in records:
         ids, (second,) = record["token_ids"], record["second_start"]
         assert len(ids) <= 32 and ids[0] == 2 and ids[second - 1] == 3 and ids[-1] == 3
         assert ids.count(3) == 2 and 0 not in ids
-    labels = [record["next_sentence_label"][0] for record in found]
-    assert sum(labels) == statistics["random_next"] > len(found) / 2
-    every = found + records(manifest["eval_files"])
+    labels = [record["next_sentence_label"][0] for record in records]
+    assert sum(labels) == statistics["random_next"] > len(records) / 2
+    every = records + parse(manifest["eval_files"])
     assert len({record["record_id"][0] for record in every}) == len(every)
-    assert np.mean([len(record["token_ids"]) for record in found]) == pytest.approx(statistics["mean_length"])
+    assert np.mean([len(record["token_ids"]) for record in records]) == pytest.approx(statistics["mean_length"])
 
 
 def test_statistics_and_token_counts_describe_the_text(tmp_path, vocab_file, text):
@@ -102,12 +102,12 @@ def test_held_out_documents_are_not_training_text(tmp_path, vocab_file, text, sm
     pieces = [*(str(digit) for digit in range(10)), *(f"##{digit}" for digit in range(10))]
     digits = Path(vocab_file).with_name("digits.txt")
     digits.write_text(Path(vocab_file).read_text() + "\n".join(pieces) + "\n")
-    nothing_trimmed = options(str(digits), max_seq_length=512)
-    manifest = prepare(tmp_path / "r", nothing_trimmed, input_file=text, num_workers=IN_THIS_PROCESS)
+    not_truncated = options(str(digits), max_seq_length=512)
+    manifest = prepare(tmp_path / "r", not_truncated, input_file=text, num_workers=IN_THIS_PROCESS)
 
     def documents(files):
         firsts = set()
-        for record in records(files):
+        for record in parse(files):
             text = " ".join(pieces[i - 20] if i >= 20 else "|" for i in record["token_ids"]).replace(" ##", "")
             firsts |= set(text.replace("|", "").split())
         return firsts
@@ -116,7 +116,7 @@ def test_held_out_documents_are_not_training_text(tmp_path, vocab_file, text, sm
     assert len(train) > 100 and held_out and not train & held_out
 
 
-def test_any_number_of_workers_writes_the_same_bytes(tmp_path, vocab_file, text, small_buckets):
+def test_the_bytes_do_not_depend_on_the_number_of_workers(tmp_path, vocab_file, text, small_buckets):
     prepare(tmp_path / "here", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
     manifest = prepare(tmp_path / "two", options(vocab_file), input_file=text, num_workers=2)
     assert len(manifest["train_files"]) > 3
@@ -135,19 +135,19 @@ def test_another_seed_writes_other_records(tmp_path, vocab_file, text):
     first = prepare(tmp_path / "a", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
     changed = options(vocab_file, random_seed=1)
     second = prepare(tmp_path / "b", changed, input_file=text, num_workers=IN_THIS_PROCESS)
-    assert records(first["train_files"])[:20] != records(second["train_files"])[:20]
+    assert parse(first["train_files"])[:20] != parse(second["train_files"])[:20]
 
 
-def test_each_pass_makes_other_pairs(tmp_path, vocab_file, text):
+def test_each_pass_makes_different_pairs(tmp_path, vocab_file, text):
     manifest = prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
-    found = [tuple(record["token_ids"]) for record in records(manifest["train_files"])]
-    assert len(set(found)) > 0.8 * len(found)
+    instances = [tuple(record["token_ids"]) for record in parse(manifest["train_files"])]
+    assert len(set(instances)) > 0.8 * len(instances)
     once = options(vocab_file, dupe_factor=1)
     single = prepare(tmp_path / "once", once, input_file=text, num_workers=IN_THIS_PROCESS)
-    assert 0.4 < single["statistics"]["train"]["instances"] / len(found) < 0.6
+    assert 0.4 < single["statistics"]["train"]["instances"] / len(instances) < 0.6
 
 
-def test_an_interrupted_call_goes_on_with_the_missing_shards(tmp_path, vocab_file, text, small_buckets, monkeypatch):
+def test_an_interrupted_call_continues_with_the_missing_shards(tmp_path, vocab_file, text, small_buckets, monkeypatch):
     prepare(tmp_path / "whole", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
     written = []
 
@@ -181,22 +181,22 @@ def test_records_that_are_ready_are_not_made_again_and_the_work_is_removed(tmp_p
     assert not {"work", "options.json"} & set(os.listdir(tmp_path / "r"))
 
 
-def test_records_that_another_process_makes_are_waited_for(tmp_path, vocab_file, text, capsys):
+def test_a_second_process_waits_for_the_records_of_the_first(tmp_path, vocab_file, text, capsys):
     pytest.importorskip("fcntl", reason="locks of folders are those of POSIX")
     folder = tmp_path / "records"
     folder.mkdir()
     make = functools.partial(prepare, folder, options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
-    held, made = folder_lock.hold(folder), []
-    waiting = threading.Thread(target=lambda: made.append(make()))
+    lock, manifests = folder_lock.hold(folder), []
+    waiting = threading.Thread(target=lambda: manifests.append(make()))
     waiting.start()
-    said = ""
-    while "Waiting for another process that makes the records" not in said:
-        said += capsys.readouterr().out
+    output = ""
+    while "Waiting for another process that makes the records" not in output:
+        output += capsys.readouterr().out
         time.sleep(0.01)
     assert waiting.is_alive() and not list(folder.iterdir())
-    os.close(held)
+    os.close(lock)
     waiting.join()
-    assert made[0]["train_files"] and make() == made[0]
+    assert manifests[0]["train_files"] and make() == manifests[0]
 
 
 def test_other_options_or_other_text_in_the_same_folder_are_named(tmp_path, vocab_file, text):
@@ -228,10 +228,10 @@ def test_an_eval_file_is_used_as_it_is(tmp_path, vocab_file, text):
     assert manifest["statistics"]["eval"]["documents"] == 80
 
 
-def test_held_out_text_without_a_single_piece_is_a_mistake(tmp_path, vocab_file, text):
+def test_held_out_text_without_a_token_is_refused(tmp_path, vocab_file, text):
     (tmp_path / "blank.txt").write_text("\u200b\n", encoding="utf-8")
     files = {"input_file": text + "/a.txt", "eval_file": tmp_path / "blank.txt"}
-    with pytest.raises(UserError, match="eval_file has no text that the vocabulary can cut into pieces"):
+    with pytest.raises(UserError, match="eval_file has no text that the vocabulary can split into tokens"):
         prepare(tmp_path / "r", options(vocab_file), **files, num_workers=IN_THIS_PROCESS)
 
 
@@ -249,7 +249,7 @@ def test_two_documents_give_one_to_evaluation(tmp_path, vocab_file):
     assert [manifest["statistics"][split]["documents"] for split in ("train", "eval")] == [1, 1]
 
 
-def test_repeated_and_unknown_text_is_warned_of(tmp_path, vocab_file):
+def test_repeated_and_unknown_text_gives_warnings(tmp_path, vocab_file):
     (tmp_path / "a.txt").write_text(("He left.\nGold.\n\n" + "Xylophone zebra.\nUnknown rain.\n\n") * 5)
     no_evaluation = options(vocab_file, eval_fraction=0.0)
     manifest = prepare(tmp_path / "r", no_evaluation, input_file=tmp_path / "a.txt", num_workers=IN_THIS_PROCESS)
@@ -260,16 +260,16 @@ def test_repeated_and_unknown_text_is_warned_of(tmp_path, vocab_file):
 
 def test_without_pairs_a_record_is_one_segment(tmp_path, vocab_file, text):
     manifest = prepare(tmp_path / "r", options(vocab_file, nsp=False), input_file=text, num_workers=IN_THIS_PROCESS)
-    found = records(manifest["train_files"])
-    for record in found:
+    records = parse(manifest["train_files"])
+    for record in records:
         assert record["token_ids"].count(3) == 1 and record["token_ids"][-1] == 3
         assert record["second_start"] == [len(record["token_ids"])] and record["next_sentence_label"] == [0]
-    tokens = sum(len(record["token_ids"]) - 2 for record in found)
+    tokens = sum(len(record["token_ids"]) - 2 for record in records)
     assert tokens == 2 * manifest["statistics"]["train"]["tokens"]  # each of the two passes holds the whole text
 
 
 @pytest.mark.parametrize("content, message", [("", "no text at all"), ("\n\n \n", "no text at all")])
-def test_empty_input_is_a_mistake_and_leaves_nothing_behind(tmp_path, vocab_file, content, message):
+def test_empty_input_is_refused_and_leaves_no_files(tmp_path, vocab_file, content, message):
     (tmp_path / "a.txt").write_text(content)
     with pytest.raises(UserError, match=message):
         prepare(tmp_path / "r", options(vocab_file), input_file=tmp_path / "a.txt")
@@ -295,14 +295,14 @@ def test_a_failing_worker_is_one_clear_error(tmp_path, vocab_file, text, monkeyp
         prepare(tmp_path / "r", options(vocab_file), input_file=text)
 
 
-def test_sentence_hashes_tell_order_and_length_apart():
+def test_sentence_hashes_depend_on_order_and_length():
     ids = np.array([5, 6, 6, 5, 5, 6, 5, 0], np.int32)
     a, b, c, d = shards.sentence_hashes(ids, np.array([2, 2, 2, 2]))
     assert a == c and len({int(a), int(b), int(d)}) == 3
     assert len(shards.sentence_hashes(ids[:0], np.array([], np.int64))) == 0
 
 
-def test_a_record_file_of_the_manifest_says_what_it_was_made_from(tmp_path, vocab_file, text):
+def test_the_manifest_names_the_inputs(tmp_path, vocab_file, text):
     prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
     manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
     assert manifest["wanted"]["train_input"][0].startswith("a.txt ")
