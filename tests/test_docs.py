@@ -102,6 +102,16 @@ def test_the_functions_named_on_the_page_exist():
     assert callable(classification.task) and callable(examples.read) and metrics.SCORES["macro_f1"]
 
 
+def test_the_architecture_page_lists_the_folders_in_the_order_of_their_imports():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    floors = re.search(r'^FLOORS = "(.*)"', (ROOT / "tests/test_architecture.py").read_text(), re.MULTILINE)[1].split()
+    rows = re.findall(r"^\| `(\w+)/` \|.*\| ([\w ]*) ?\|$", page, re.MULTILINE)[: len(floors)]
+    assert [name for name, _ in rows] == floors
+    for number, (name, imports) in enumerate(rows):
+        named = set(imports.split()) & set(floors)
+        assert named <= set(floors[:number]), name
+
+
 @pytest.fixture
 def npz(tmp_path, monkeypatch):
     """The module of the example format, in a package outside of bert_tf."""

@@ -30,9 +30,8 @@ TEXT = "The fox ran over the hill.\nIt saw a hound and turned.\nThe hound did no
 
 def blocks(language, *pages):
     """The code blocks of a language on the named pages, by default on all of PAGES."""
-    return [
-        block for page in pages or PAGES for block in re.findall(rf"```{language}\n(.*?)```", PAGES[page], re.DOTALL)
-    ]
+    fences = [re.findall(r"^```(\w*)\n(.*?)^```$", PAGES[page], re.DOTALL | re.MULTILINE) for page in pages or PAGES]
+    return [block for matches in fences for name, block in matches if name == language]
 
 
 def commands_of(*languages):
@@ -75,7 +74,23 @@ PRINTS = {
     "bert-tf evaluate": "macro_f1",
     "bert-tf report": "Look at compare.html",
 }
+# The example output in the README, but for lines that only longer training prints.
+EXAMPLE_OUTPUT = dict(
+    zip(("python run_pretraining.py", "python run_classifier.py"), blocks("", "README"), strict=False)
+)
+LONGER_TRAINING = ("...", "training ", "Step ")
 NOT_RUN = ["pip install -e .", 'pip install -e ".[dev]" && pytest']
+
+
+def assert_prints(example, output):
+    """Asserts that the output has the lines of an example, up to numbers, spaces and what the model predicts."""
+    for line in example.splitlines():
+        if not line.startswith(LONGER_TRAINING):
+            parts = re.split(r"(\d[\d.,]*|\s+)", re.split(r"  ->|;", line)[0].strip())
+            kinds = (
+                r"\d[\d.,]*" if part[:1].isdigit() else r"\s+" if part.isspace() else re.escape(part) for part in parts
+            )
+            assert re.search("".join(kinds), output), line
 
 
 def test_the_shell_commands_run_in_order(folder):
@@ -96,6 +111,7 @@ def test_the_shell_commands_run_in_order(folder):
         result = run(command, folder)
         assert result.returncode == 0, f"{line}: {result.stderr}"
         assert "Traceback" not in result.stderr and PRINTS[kind] in result.stdout, line
+        assert_prints(EXAMPLE_OUTPUT.get(line, ""), result.stdout)
     for path in ("runs/pretraining/report.html", "runs/mine/export", "runs/classifier/export", "answers.jsonl"):
         assert (folder / path).exists(), path
     assert (folder / "exported/model.safetensors").exists() and (folder / "runs/table/predictions.tsv").exists()
