@@ -52,7 +52,7 @@ class OptimizationFlags:
     optimizer: str = flag(
         "adamw",
         "adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches.",
-        ("adamw", "adamw_corrected", "lamb"),
+        members_of="bert_tf.training.optimizers",
     )
     weight_decay: float = flag(0.01, "Weight decay; not applied to LayerNorm and biases.")
     continuous_schedule: bool = flag(False, "Start the decay at the end of warm-up, without the original's jump there.")

@@ -19,8 +19,8 @@ class TrainConfig:
     optimizer: str = "adamw"  # a module of training/optimizers, or one from outside such as "my_lab.lion"
     continuous_schedule: bool = False
     weight_decay: float = 0.01
-    layerwise_learning_rate_decay: float = 1.0  # see `training.optimizers.layer_factors`
-    num_frozen_layers: int = 0  # see `training.optimizers.trained`
+    layerwise_learning_rate_decay: float = 1.0  # see `training.learning_rates`
+    num_frozen_layers: int = 0  # see `training.learning_rates`
     save_checkpoints_steps: int = 1000
     keep_checkpoint_max: int = 3  # the newest; 0: all
     max_eval_steps: int = 100

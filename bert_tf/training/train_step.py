@@ -11,7 +11,7 @@ from bert_tf.model import weights
 from bert_tf.model.encoder import pack_dynamic, pack_static
 from bert_tf.runtime import backend
 from bert_tf.runtime.process import expect_changing_weights
-from bert_tf.training import optimizers
+from bert_tf.training import learning_rates, optimizers
 from bert_tf.training.distribute import all_reduce_sum, on_first_replica, replica_id, shard_batch, spans_processes
 
 FLOAT16_SCALE = 2.0**15  # first loss scale; halved at an overflow, doubled after this many steps without one
@@ -32,16 +32,16 @@ class TrainStep:
             )
         self.task, self.model, self.config, self.strategy = task, model, config, strategy
         self.variables = weights.variables(model)
-        self.trained = optimizers.trained(self.variables, config.num_frozen_layers)
-        schedule = optimizers.linear_schedule(
+        self.trainable = learning_rates.trainable(self.variables, config.num_frozen_layers)
+        schedule = learning_rates.linear_schedule(
             config.learning_rate, config.num_train_steps, config.num_warmup_steps, continuous=config.continuous_schedule
         )
         self.optimizer = optimizers.create(
             config.optimizer,
-            self.trained,
+            self.trainable,
             schedule,
             weight_decay=config.weight_decay,
-            factors=optimizers.layer_factors(self.variables, config.layerwise_learning_rate_decay),
+            factors=learning_rates.layer_factors(self.variables, config.layerwise_learning_rate_decay),
         )
         if config.gradient_checkpointing:
             enable_gradient_checkpointing(model.encoder)
@@ -120,7 +120,7 @@ class TrainStep:
         return tf.cond(fits, lambda: self._learned(packed, sums, seed), lambda: self._learned(batch, sums, seed))
 
     def _learned(self, batch, sums, seed):
-        trained = list(self.trained.values())
+        trained = list(self.trainable.values())
         with tf.GradientTape(watch_accessed_variables=False) as tape:  # nothing is kept for layers that are frozen
             tape.watch(trained)
             measures = self.task.metrics(self.model(batch, seed=seed), batch)

@@ -27,7 +27,7 @@ class FineTuningFlags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
         OptimizationFlags,
         "optimizer",
         "auto",
-        choices=("auto", "adamw", "adamw_corrected", "lamb"),
+        choices=("auto",),
         help="adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches; "
         "auto: adamw_corrected below 10,000 training examples, else adamw.",
     )

@@ -57,7 +57,7 @@ def test_frozen_weights_stay_bitwise_have_no_slots_and_are_saved_all_the_same():
 
 def test_with_every_layer_frozen_and_their_rate_lowered_only_the_head_learns():
     ours = learner(num_frozen_layers=2, layerwise_learning_rate_decay=0.5)
-    assert {name.split("/")[0] for name in ours.trained if not name.startswith("encoder/pooler")} == {
+    assert {name.split("/")[0] for name in ours.trainable if not name.startswith("encoder/pooler")} == {
         "masked_lm",
         "next_sentence",
     }

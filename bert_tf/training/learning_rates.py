@@ -1,0 +1,71 @@
+"""Learning rates: the schedule over steps, the factor of each layer, and which layers are trained at all."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+import tensorflow as tf
+
+from bert_tf.config.bert_config import expect_layers
+
+LAYER = re.compile(r"encoder/layers/(\d+)/")
+EMBEDDINGS = ("encoder/embeddings/", "encoder/token_embeddings")
+
+Schedule = Callable[[tf.Tensor], tf.Tensor]
+
+
+def linear_schedule(
+    learning_rate: float, num_train_steps: int, num_warmup_steps: int = 0, *, continuous: bool = False
+) -> Schedule:
+    """Returns a function from a step (counted from 0) to its learning rate: linear warm-up and decay.
+
+    As in google-research/bert `optimization.py` the decay runs from step 0 to `num_train_steps`, and warm-up replaces
+    it while step < `num_warmup_steps`, so that the rate drops where warm-up ends.
+    continuous: decay from the end of warm-up instead, so that the rate reaches `learning_rate` and does not jump.
+    """
+
+    def rate(step: tf.Tensor) -> tf.Tensor:
+        step = tf.cast(step, tf.float32)
+        start = num_warmup_steps if continuous else 0
+        remaining = (num_train_steps - step) / max(num_train_steps - start, 1)
+        decayed = learning_rate * tf.clip_by_value(remaining, 0.0, 1.0)
+        warming = learning_rate * step / max(num_warmup_steps, 1)
+        return tf.where(step < num_warmup_steps, warming, decayed)
+
+    return rate
+
+
+def layer_factors(names: Iterable[str], decay: float) -> dict[str, float]:
+    """Returns {canonical name: factor of the learning rate}, smaller for layers closer to the input.
+
+    With L layers, counted from 0, layer i has decay^(L - i), the embeddings decay^(L + 1), pooler and heads 1.
+    This is the discriminative fine-tuning of ULMFiT (Howard and Ruder 2018, section 3.1); google-research/electra
+    (`model/optimization.py: _get_layer_lrs`) uses one power more for layers and embeddings.
+    """
+    names = list(names)
+    top = number_of_layers(names)
+    return {name: decay ** (top + 1 - _depth(name, top)) for name in names}
+
+
+def trainable(variables: Mapping[str, tf.Variable], num_frozen_layers: int) -> dict[str, tf.Variable]:
+    """Returns {canonical name: variable} without the embeddings and the first N layers; all of them for N = 0.
+
+    Raises UserError if the model has fewer layers.
+    """
+    top = number_of_layers(variables)
+    expect_layers(num_frozen_layers, top)
+    if not num_frozen_layers:
+        return dict(variables)
+    return {name: variable for name, variable in variables.items() if _depth(name, top) > num_frozen_layers}
+
+
+def number_of_layers(names: Iterable[str]) -> int:
+    """Returns the number of layers of the encoder that has these canonical names."""
+    return max((int(match[1]) + 1 for name in names if (match := LAYER.match(name))), default=0)
+
+
+def _depth(name: str, num_hidden_layers: int) -> int:
+    """0 for the embeddings, i + 1 for layer i, L + 1 for pooler and heads."""
+    match = LAYER.match(name)
+    if match:
+        return int(match[1]) + 1
+    return 0 if name.startswith(EMBEDDINGS) else num_hidden_layers + 1

@@ -1,0 +1,43 @@
+"""Optimizers on plain variables, an open set: each module in this folder, or one from outside, is an optimizer.
+
+A module has `create(variables, schedule, *, weight_decay, factors)`, which returns an `Optimizer`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import tensorflow as tf
+
+from bert_tf.runtime import open_set
+from bert_tf.training.learning_rates import Schedule
+
+
+class Optimizer(Protocol):
+    """What the training step calls.
+
+    Attributes:
+        step: int64 variable, the number of updates so far.
+    """
+
+    step: tf.Variable
+
+    def state(self) -> dict[str, Any]:
+        """Returns the variables that a checkpoint must contain, by name."""
+
+    def learning_rate(self) -> tf.Tensor:
+        """Returns the learning rate of the next update."""
+
+    def apply(self, gradients: Sequence[tf.Tensor | None]) -> tf.Tensor:
+        """Updates every variable by its (global) gradient and counts the step; leaves those without one unchanged.
+
+        Returns the global norm of the gradients before clipping. If it is not finite, only the step is counted.
+        """
+
+
+def create(name: str, variables: Mapping[str, tf.Variable], schedule: Schedule, **options: Any) -> Optimizer:
+    """Creates an optimizer by its name, "adamw", or by the name of a module from outside, "my_lab.lion".
+
+    variables: {canonical name: variable}. schedule: from the step to the learning rate.
+    options: weight_decay; factors, {canonical name: factor of the learning rate}.
+    """
+    return open_set.load(__name__, name, kind="optimizer").create(variables, schedule, **options)
