@@ -72,7 +72,7 @@ PRINTS = {
     "bert-tf convert": "as huggingface",
     "bert-tf predict": "",
     "bert-tf evaluate": "macro_f1",
-    "bert-tf report": "Look at compare.html",
+    "bert-tf report": "The report is compare.html",
 }
 # The example output in the README, but for lines that only longer training prints.
 EXAMPLE_OUTPUT = dict(

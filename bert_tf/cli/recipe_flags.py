@@ -30,6 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser, kind: type) -> None:
     for field in dataclasses.fields(kind):
         if "help" not in field.metadata:
             continue
-        choices = BOOLEANS if field.type is bool else field.metadata["choices"]
+        choices = BOOLEANS if field.type is bool else flags.choices_of(field.metadata) or None
         help = field.metadata["help"].replace("%", "%%")
         parser.add_argument(f"--{field.name}", choices=choices, help=help)

@@ -69,7 +69,7 @@ def define(kind: type, **defaults: Any) -> None:
     owner = sys.argv[0]  # --help lists the flags of the script
     for name, field in _fields(kind).items():
         default = defaults.get(name, field.default)
-        if field.metadata["choices"] or field.metadata["members_of"]:
+        if choices_of(field.metadata):
             absl_flags.DEFINE_flag(_ChoiceFlag(name, default, field.metadata), module_name=owner)
         else:
             DEFINERS[field.type](name, default, field.metadata["help"], module_name=owner)
@@ -81,13 +81,19 @@ def _fields(kind: type) -> dict[str, Any]:
     return {field.name: field for field in dataclasses.fields(kind) if "help" in field.metadata}
 
 
+def choices_of(metadata: Mapping[str, Any]) -> list[str]:
+    """Returns the values that a flag may have, from the metadata of its field; [] if any value may be given."""
+    members = open_set.names(metadata["members_of"]) if metadata["members_of"] else []
+    return [*(metadata["choices"] or ()), *members]
+
+
 class _ChoiceFlag(absl_flags.EnumFlag):
     """A flag with choices, old names for some of them, and modules from outside if they come from an open set."""
 
     def __init__(self, name: str, default: str, metadata: Mapping[str, Any]) -> None:
-        members = open_set.names(metadata["members_of"]) if metadata["members_of"] else []
-        super().__init__(name, default, metadata["help"], [*(metadata["choices"] or ()), *members])
-        self.parser = _ChoiceParser(self.parser.enum_values, metadata["old_values"], is_open=bool(members))
+        super().__init__(name, default, metadata["help"], choices_of(metadata))
+        is_open = metadata["members_of"] is not None
+        self.parser = _ChoiceParser(self.parser.enum_values, metadata["old_values"], is_open=is_open)
 
 
 class _ChoiceParser(absl_flags.EnumParser):

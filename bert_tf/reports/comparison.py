@@ -14,7 +14,7 @@ LOW_IS_GOOD = ("loss", "error", "entropy", "perplexity")
 NEITHER = ("thresh", "total")  # ends of names of what is no score
 
 
-def compared(folders):
+def compare(folders):
     """What `write` shows, plain data.
 
     "runs": [{"name", "folder", "task", "summary", "command", "parameters"}]; "kinds": their tasks. "scores" and
@@ -57,7 +57,7 @@ def compared(folders):
 
 def write(folders, path):
     """Writes the page that compares the runs in `folders`; returns its path."""
-    found = compared(folders)
+    found = compare(folders)
     styles = [f"run-{number % COLOURS}" for number in range(len(folders))]
     for run, style in zip(found["runs"], styles, strict=True):
         run["style"] = style

@@ -43,7 +43,7 @@ def test_help_names_the_commands_within_half_a_second_and_without_tensorflow():
         done = bert_tf("--help")
         end = os.times()  # of work, as others may be at work on this machine
         seconds.append(end.children_user + end.children_system - start.children_user - start.children_system)
-    assert (done.returncode, done.stderr) == (0, "") and "convert   Rewrites a checkpoint" in done.stdout
+    assert (done.returncode, done.stderr) == (0, "") and "convert   Converts a checkpoint" in done.stdout
     assert min(seconds) < 0.5
     code = "import sys; from bert_tf.cli import main; main.parser(); print({'tensorflow', 'keras'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
@@ -77,7 +77,7 @@ def test_convert_says_what_is_newly_initialized_unused_and_left_out(source, tmp_
     said = capsys.readouterr().out
     assert "36 weights loaded, 2 newly initialized, 1 unused, 0 mismatched" in said
     assert "  newly initialized  next_sentence/kernel\n" in said and "  unused             adapter/kernel\n" in said
-    assert "  left out adapter/kernel, which has no place in the format huggingface\n" in said
+    assert "  left out adapter/kernel, which the format huggingface cannot hold\n" in said
     assert json.loads((tmp_path / "to" / "config.json").read_text())["architectures"] == ["BertForMaskedLM"]
 
 
@@ -104,7 +104,7 @@ def test_a_vocabulary_is_learned_and_extended_whole_or_not_at_all(tmp_path, caps
     assert main.main(["vocabulary", str(tmp_path / "words.txt"), str(longer), f"--extend={vocab}"]) == 0
     assert vocabulary.read(longer) == [*pieces, "krill"]
     for arguments, said in (
-        (["a.txt", "vocab.txt"], "There is something at .*vocab.txt already"),
+        (["a.txt", "vocab.txt"], ".*vocab.txt already exists"),
         (["none.txt", "new.txt"], "none.txt"),
         (["words.txt", "new.txt", f"--extend={longer}"], "'krill' is in the vocabulary already"),
         (["a.txt", "new.txt", "--vocab_size=5"], "vocab_size is 5; expected more than the 5 special tokens"),
@@ -120,7 +120,7 @@ def test_convert_of_a_classifier_finds_a_place_for_its_head_and_tells_its_labels
     formats.write(given, str(tmp_path / "from"), "native")
     assert main.main(["convert", str(tmp_path / "from"), str(tmp_path / "to"), "--format=huggingface"]) == 0
     said = capsys.readouterr().out
-    assert "33 weights loaded, 0 newly initialized, 0 unused, 0 mismatched" in said and "Its labels: no, yes." in said
+    assert "33 weights loaded, 0 newly initialized, 0 unused, 0 mismatched" in said and "Labels: no, yes." in said
     assert formats.labels(tmp_path / "to") == ["no", "yes"]
 
 
@@ -130,7 +130,7 @@ def test_what_a_checkpoint_does_not_say_can_be_given(source, tmp_path, capsys):
     vocabulary.write(tmp_path / "pieces.txt", PIECES)
     assert main.main(["convert", str(source), str(tmp_path / "less"), "--format=native"]) == 0
     said = capsys.readouterr().out
-    assert "--vocab_file gives it" in said and "--do_lower_case says it" in said
+    assert "give it as --vocab_file" in said and "give --do_lower_case" in said
     given = [f"--vocab_file={tmp_path / 'pieces.txt'}", "--do_lower_case=false"]
     assert main.main(["convert", str(source), str(tmp_path / "more"), "--format=native", *given]) == 0
     found = formats.read(str(tmp_path / "more"))
@@ -166,9 +166,9 @@ def take_target(source):
         (None, ["--format=torch"], "invalid choice: 'torch'"),
         (None, ["--formt=native"], "unrecognized arguments: --formt=native"),
         (None, ["--vocab_file=none.txt"], "none.txt does not exist"),
-        (None, ["--quantize=int8"], "--quantize goes with an engine: give --format=litert or onnx or openvino"),
+        (None, ["--quantize=int8"], "--quantize applies to engines: give --format=litert or onnx or openvino"),
         (None, ["--format=onnx", "--calibration_file=none.txt"], "cannot open none.txt"),
-        (spoil_vocabulary, [], "has 29 pieces where its model expects 30"),
+        (spoil_vocabulary, [], "has 29 tokens, but its model expects 30"),
         (spoil_vocabulary_size, [], "a vocabulary of 30 pieces and the model one of 31"),
         (spoil_shape, [], r"has the shape \(16, 24\) in the checkpoint and \(16, 32\) in the model"),
         (spoil_data, [], "missing or cut short"),

@@ -13,8 +13,8 @@ import tiny
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.formats import Checkpoint
-from bert_tf.cli import main
-from bert_tf.cli.commands import extract, predict
+from bert_tf.cli import main, text_progress
+from bert_tf.cli.commands import extract
 from bert_tf.data.examples import Example
 from bert_tf.export import loaded_model
 from bert_tf.runtime import progress
@@ -68,7 +68,7 @@ def test_tokens_have_the_vectors_of_the_oracle_and_long_texts_those_of_their_bes
     np.testing.assert_allclose(found["vectors"], expected, atol=2e-5)
     assert found["tokens"].tolist() == " ".join(TOKENS).split()
     assert found["splits"].tolist() == [0, 4, 6, 16, 31, 34]
-    assert "5 texts, 102 vectors of 16 numbers" in capsys.readouterr().out
+    assert "5 texts, 102 vectors of size 16" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", ["first", "mean"])
@@ -144,7 +144,7 @@ def test_tables_have_pairs_in_two_columns_and_ids_and_without_output_lines_are_p
 def test_long_work_says_how_far_it_is_where_no_terminal_is_and_short_work_nothing(folder, monkeypatch, capsys):
     run(folder, "--unit=sentence")
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(predict, "SECONDS_BETWEEN_REPORTS", 0)
+    monkeypatch.setattr(text_progress, "SECONDS_BETWEEN_REPORTS", 0)
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)
     run(folder, "--unit=sentence")
     said = capsys.readouterr().err.splitlines()
@@ -171,7 +171,7 @@ def extract_arguments(*arguments):
 
 def parts(folder, arguments):
     checkpoint = formats.read(str(folder / "model"))
-    return checkpoint, extract.chosen(arguments, checkpoint)
+    return checkpoint, extract.choose(arguments, checkpoint)
 
 
 @pytest.fixture(scope="module")
@@ -207,37 +207,34 @@ def test_the_export_answers_in_c_too_and_to_predict(export, folder, capsys):
     assert row["text"] == "m" and np.shape(row["vectors"]) == (2, 16)
 
 
-def test_the_export_says_where_tokens_look_if_it_is_asked_to(folder, monkeypatch):
-    said = []
-    monkeypatch.setattr(
-        "bert_tf.export.saved_model.export", lambda *arguments, **names: said.append((arguments, names))
-    )
-    given = ["extract", str(folder / "model"), f"--export={folder / 'looks'}", "--max_seq_length=12", "--attention"]
-    assert main.main(given) == 0
-    ((task, model, tokenizer, _), names) = said[0]
-    signatures = task.signatures(model, tokenizer)
-    assert signatures.keys() == names["examples"].keys() == {"serving_default", "tokens", "attention"}
-    assert names["about"]["attention"] is True
+def test_attention_is_passed_to_the_export(folder, monkeypatch):
+    calls = []
+    monkeypatch.setattr("bert_tf.export.saved_model.export", lambda *arguments, **options: calls.append(options))
+    arguments = ["extract", str(folder / "model"), f"--export={folder / 'looks'}", "--max_seq_length=12"]
+    assert main.main([*arguments, "--attention"]) == 0
+    (options,) = calls
+    assert options["with_attention"] is options["about"]["attention"] is True
+    assert options["examples"].keys() == {"serving_default", "tokens"}
 
 
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--attention", "--text=a"], "attention goes with export only"),
+        (["--attention", "--text=a"], "attention requires export"),
         (["--layers=2"], "the model has 2 layers: 0 to 1, or -2 to -1"),
         (["--layers=sum_last_four"], "the model has 2 layers"),
         (["--layers=x"], "layers is 'x'; expected"),
-        (["--pooling=mean"], "pooling goes with unit=sentence only"),
-        (["--unit=word", "--normalize", "--pooling=max"], "pooling goes with unit=sentence only"),
-        (["--word_vectors=mean"], "word_vectors goes with unit=word only"),
-        (["--unit=sentence", "--pooling=pooled", "--layers=-2"], "made of the last layer: leave out layers"),
+        (["--pooling=mean"], "pooling requires unit=sentence"),
+        (["--unit=word", "--normalize", "--pooling=max"], "pooling requires unit=sentence"),
+        (["--word_vectors=mean"], "word_vectors requires unit=word"),
+        (["--unit=sentence", "--pooling=pooled", "--layers=-2"], "uses the last layer: leave out layers"),
         (["--max_seq_length=13"], "the model has 12 positions"),
         (["--max_seq_length=4"], "max_seq_length is 4; expected 5 or more"),
         (["--doc_stride=11"], "doc_stride is 11; expected 1 to 10"),
-        (["--long_texts=cut", "--doc_stride=2"], "doc_stride goes with long_texts=windows only"),
+        (["--long_texts=cut", "--doc_stride=2"], "doc_stride requires long_texts=windows"),
         (["--batch_size=0"], "batch_size is 0"),
         (["--output=a.csv"], "expected a name that ends in .jsonl"),
-        (["--format=npz"], "format goes with output only"),
+        (["--format=npz"], "format requires output"),
         (["--file=none.txt"], "There is no file none.txt"),
         (["--file=empty.txt"], "empty.txt is empty"),
         (["--file=texts.txt", "--id_column=id"], "id_column are for tables, and texts.txt is none: leave them out"),
@@ -269,7 +266,7 @@ def test_of_a_model_that_reads_left_to_right_cls_says_nothing(folder, capsys):
     formats.write(made, str(folder / "causal"), "native")
     command = ["extract", str(folder / "causal"), "--text=a b", "--unit=sentence", "--max_seq_length=12"]
     assert main.main([*command, "--pooling=cls"]) == 2
-    assert "[CLS] has seen no text; choose last" in capsys.readouterr().err
+    assert "[CLS] sees no other token: choose last" in capsys.readouterr().err
     assert main.main([*command, "--pooling=last"]) == 0
 
 

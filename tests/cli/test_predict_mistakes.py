@@ -33,11 +33,11 @@ MISTAKES = {
     "both": ("single", ["--text=a", "--file=b.txt"], "argument --file: not allowed with argument --text"),
     "no second": ("pair", ["--text=a"], "takes text_a and text_b: give --text_b too"),
     "second": ("single", ["--text=a", "--text_b=b"], "takes text_a only: leave out --text_b"),
-    "second of a file": ("pair", ["--file=a.txt", "--text_b=b"], "text_b goes with text only"),
+    "second of a file": ("pair", ["--file=a.txt", "--text_b=b"], "text_b requires text"),
     "question of no question": ("single", ["--text=a", "--question=b"], "takes text_a only: leave out --question"),
     "questions": ("single", ["--file=a.json"], "a.json holds questions in SQuAD's layout; the model takes text_a"),
     "columns of questions": ("single", ["--file=a.json", "--id_column=x"], "are for tables, and a.json is none"),
-    "columns of a text": ("pair", ["--text=a", "--text_columns=b"], "text_columns goes with file only"),
+    "columns of a text": ("pair", ["--text=a", "--text_columns=b"], "text_columns requires file"),
     "one choice": ("choice", ["--text=a", "--choice=b"], "1 choices were given; .*choice takes 2"),
     "lines for a pair": ("pair", ["--file=a.txt"], "a.txt has one text a line, the model takes text_a and text_b"),
     "no column": ("pair", ["--file=a.tsv"], "a.tsv has no column 'text_b'; its columns: text_a. Name those"),
@@ -122,7 +122,8 @@ def test_a_disk_that_fails_is_one_line(exports, tmp_path, monkeypatch, capsys, e
 WITHOUT_TENSORFLOW = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which who is started in the background does not hear
-from bert_tf import commands, exported
+from bert_tf.cli import main
+from bert_tf.export import loaded_model
 
 
 class Export:
@@ -135,8 +136,8 @@ class Export:
         return {"values": [len(example.texts[0]) / 3 for example in examples]}
 
 
-exported.Export = Export
-sys.exit(commands.main(sys.argv[1:]))
+loaded_model.Export = Export
+sys.exit(main.main(sys.argv[1:]))
 """
 
 

@@ -28,7 +28,7 @@ def two_runs(folder):
 
 
 def test_a_comparison_says_what_was_set_otherwise_and_what_came_of_it(tmp_path):
-    found = comparison.compared(two_runs(tmp_path))
+    found = comparison.compare(two_runs(tmp_path))
     assert [run["name"] for run in found["runs"]] == ["a/run", "b/run"] and found["notes"] == []
     assert found["scores"] == {"loss": [0.5, 0.6], "accuracy": [0.7, 0.8], "macro_f1": [None, 0.75]}
     assert found["settings"]["Flags"] == {"learning_rate": [0.00012345, 0.5]}
@@ -40,7 +40,7 @@ def test_a_comparison_says_what_was_set_otherwise_and_what_came_of_it(tmp_path):
 def test_the_page_has_one_plot_a_measure_marks_the_best_and_needs_nothing_else(tmp_path, capsys):
     runs = two_runs(tmp_path)
     assert main.main(["report", *runs, f"--output={tmp_path / 'compare.html'}"]) == 0
-    assert capsys.readouterr().out == f"Look at {tmp_path / 'compare.html'}.\n"
+    assert capsys.readouterr().out == f"The report is {tmp_path / 'compare.html'}.\n"
     page = (tmp_path / "compare.html").read_text(encoding="utf-8")
     text = as_read(page)
     for expected in (
@@ -58,7 +58,7 @@ def test_the_page_has_one_plot_a_measure_marks_the_best_and_needs_nothing_else(t
 
 def test_runs_of_different_kinds_are_compared_in_what_they_share(tmp_path):
     runs = run_in(tmp_path / "x"), run_in(tmp_path / "y", name="squad/v1.1", scores={"loss": 2.0, "f1": 88.0})
-    found = comparison.compared(runs)
+    found = comparison.compare(runs)
     assert found["scores"] == {"loss": [0.5, 2.0]}
     assert found["notes"] == [
         "These runs learned different things (glue/RTE, squad/v1.1): only what all of them have is compared.",

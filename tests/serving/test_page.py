@@ -25,7 +25,7 @@ def address(tmp_path_factory):
     exports = quick_exports.make(folder) | quick_exports.for_the_page(folder)
     del exports["other"]
     server = Server([Served(name, str(path)) for name, path in exports.items()])
-    listening = serve.listening("127.0.0.1", 0)
+    listening = serve.listen("127.0.0.1", 0)
     running = uvicorn.Server(uvicorn.Config(server.app(), log_level="warning"))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()

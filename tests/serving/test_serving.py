@@ -221,7 +221,7 @@ def test_the_command_serves_until_it_is_told_to_stop_and_clients_that_vanish_dis
         (["{single}", "--timeout=0"], "--timeout is 0"),
         (["{single}", "--receive_timeout=inf"], "--receive_timeout is inf; expected a number above 0"),
         (["{tmp}"], "is no export: it holds no saved_model.pb"),
-        (["{single}", "--port={taken}"], "cannot be listened on (Address already in use): give another --port"),
+        (["{single}", "--port={taken}"], "(Address already in use): give another --port"),
         (["{single}", "{single}"], "Two models would be called single"),
         (["{single}", "{pair}", "--name=x"], "--name goes with one export"),
         (["a/b={single}"], "cannot be called 'a/b'"),

@@ -29,7 +29,7 @@ def serving(receive_seconds):
             return {"said": arrays["text"]}
 
     model = types.SimpleNamespace(name="m", signatures={"serving_default": Slow()})
-    taken = serve.listening("127.0.0.1", 0)
+    taken = serve.listen("127.0.0.1", 0)
     server = uvicorn.Server(connection.settings(Server([model], receive_seconds=receive_seconds)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True)
     thread.start()

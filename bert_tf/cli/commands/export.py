@@ -1,14 +1,15 @@
-"""Writes the export of a run that has none, from its checkpoint: the one that its script would have written.
+"""Exports a finished run from its checkpoint, as the run itself would have done.
 
   bert-tf export runs/sst2
   bert-tf export runs/squad exports/squad
-  bert-tf export runs/sst2 exports/sst2 --precision=bfloat16      half the size; faster on a CPU that has bfloat16
+  bert-tf export runs/sst2 exports/sst2 --precision=bfloat16      half the size; faster on CPUs with bfloat16
 
-RUN is the folder of a run of any of the scripts that was trained with --do_export=false, or whose export was deleted;
-of several runs (--num_seeds, grids) it exports the best. TO is by default the folder `export` in RUN. The data of the
-task are not needed. TO appears whole or not at all, once it has answered some sentences as the model does.
+RUN is a run folder without an export: trained with --do_export=false, or the export was deleted. For several runs
+(--num_seeds, grids) the best is exported. TO is by default the folder `export` in RUN. The training data is not needed.
+TO is written completely or not at all, after its outputs have been compared with the model's.
 """
 
+import argparse
 import json
 import os
 
@@ -16,30 +17,32 @@ from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import finished_run
 
 
-def add_arguments(parser):
-    parser.add_argument("folder", metavar="RUN", help="folder of a run")
-    parser.add_argument("target", metavar="TO", nargs="?", help="folder to write (export in RUN)")
-    parser.add_argument("--attention", action="store_true", help="it also says which token looks where")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.add_argument("folder", metavar="RUN", help="run folder")
+    parser.add_argument("target", metavar="TO", nargs="?", help="folder to write (RUN/export)")
+    parser.add_argument("--attention", action="store_true", help="add a signature that returns attention weights")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32", help="of weights (float32)")
-    parser.add_argument("--overwrite", action="store_true", help="replace an export that is there")
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing export")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def run(arguments):
+def run(arguments: argparse.Namespace) -> None:
+    """Writes the export and prints where it is."""
     target = os.path.join(arguments.folder, "export") if arguments.target is None else arguments.target
     finished_run.expect_run(arguments.folder)
     finished_run.expect_place(target, overwrite=arguments.overwrite)
     parent = os.path.dirname(os.path.abspath(target))
     if not os.path.isdir(parent):
-        raise UserError(f"{target} cannot be written: there is no folder {parent}.")
+        raise UserError(f"{target} cannot be written: the folder {parent} does not exist.")
     from bert_tf.recipes import finetune, finetune_squad, pretrain
 
-    scripts = {"pretraining": pretrain, "classifier": finetune, "squad": finetune_squad}
-    kinds = {name: script.Flags for name, script in scripts.items()}
-    found = finished_run.read(arguments.folder, kinds, with_attention=arguments.attention)
-    finished_run.write_export(found, target, arguments.precision)
+    recipes = {"pretraining": pretrain, "classifier": finetune, "squad": finetune_squad}
+    flags = {name: recipe.Flags for name, recipe in recipes.items()}
+    finished = finished_run.read(arguments.folder, flags, with_attention=arguments.attention)
+    finished_run.write_export(finished, target, arguments.precision)
     if arguments.json:
-        print(json.dumps({"export": target, "task": found.task.name, "step": found.step}))
+        print(json.dumps({"export": target, "task": finished.task.name, "step": finished.step}))
         return
-    at = f" of step {found.step:,}" if found.step else ""
-    print(f"{target} is the export of {found.task.name}, from the checkpoint{at}.")
+    step = f" of step {finished.step:,}" if finished.step else ""
+    print(f"Exported {finished.task.name} from the checkpoint{step} to {target}.")

@@ -1,35 +1,39 @@
-"""Writes a run's report.html anew from what lies in its folder; of several runs, a page that compares them.
+"""Rewrites a run's report.html from the files in its folder; for several runs, writes a page that compares them.
 
   bert-tf report runs/sst2
   bert-tf report runs/sst2 runs/sst2_large --output=compare.html
   bert-tf report runs/* --json
 
-RUN is the folder of a run of any of the scripts. The page needs no other file. Runs of different kinds are compared in
-what they share. --json prints scores, settings and times instead of writing a page, unless --output names one too.
+RUN is a folder written by bert-tf pretrain, finetune or squad. The page is a single file. Runs of different tasks are
+compared by what they have in common. --json prints scores, settings and times; a page is then written only if --output
+names one.
 """
 
+import argparse
 import json
 import os
 
 from bert_tf.errors import UserError
 
 
-def add_arguments(parser):
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run")
-    parser.add_argument("--output", help="page to write (report.html in RUN; of several runs compare.html)")
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="run folder")
+    parser.add_argument("--output", help="page to write (RUN/report.html; compare.html for several runs)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def run(arguments):
+def run(arguments: argparse.Namespace) -> None:
+    """Writes the page, prints the JSON object, or both."""
     from bert_tf.reports import comparison, report
 
     for folder in arguments.runs:
-        report.read(folder)  # mistakes come before anything is written
+        report.read(folder)  # report errors before anything is written
     output = arguments.output
     if output and (os.path.isdir(output) or not os.path.isdir(os.path.dirname(os.path.abspath(output)))):
-        raise UserError(f"{output} cannot be written: give a file in a folder that is there.")
+        raise UserError(f"{output} cannot be written: give a file in an existing folder.")
     if arguments.json:
-        print(json.dumps(comparison.compared(arguments.runs), ensure_ascii=False))
+        print(json.dumps(comparison.compare(arguments.runs), ensure_ascii=False))
         if not output:
             return
     if len(arguments.runs) == 1:
@@ -37,4 +41,4 @@ def run(arguments):
     else:
         path = comparison.write(arguments.runs, output or "compare.html")
     if not arguments.json:
-        print(f"Look at {path}.")
+        print(f"The report is {path}.")

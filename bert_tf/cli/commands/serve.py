@@ -1,42 +1,46 @@
-"""Serves exports over HTTP, as TensorFlow Serving's REST interface does, with a page to try them in a browser.
+"""Serves exports over HTTP with TensorFlow Serving's REST interface, and a page to try them in a browser.
 
   bert-tf serve runs/sst2 --name=sst2
   bert-tf serve runs/sst2 squad=runs/squad/export --port=8501
   curl -d '{"instances": ["A gripping film."]}' localhost:8501/v1/models/sst2:predict
 
-EXPORT is the folder of an export or of a run that has one, or NAME=FOLDER. Requests of many clients share a batch.
-Stops at Ctrl-C or SIGTERM once what it has taken is answered. See docs/serving.md.
+EXPORT is the folder of an export or of a run with one, or NAME=FOLDER. Concurrent requests are batched together. On
+Ctrl-C or SIGTERM the server answers the requests it has received and stops. See docs/serving.md.
 """
 
+import argparse
 import math
 import os
 import socket
+from collections.abc import Iterable
 
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.runtime import process
 
 
-def add_arguments(parser):
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
     parser.add_argument("exports", nargs="+", metavar="EXPORT", help="folder of an export or a run, or NAME=FOLDER")
-    parser.add_argument("--name", help="name of the model, where there is one (its folder's)")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1: this machine alone)")
+    parser.add_argument("--name", help="name of the model, if there is only one (its folder's)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1: this machine only)")
     parser.add_argument("--port", type=int, default=8501, help="port (8501, TensorFlow Serving's)")
-    parser.add_argument("--max_request_bytes", type=int, default=4 << 20, help="largest request (4194304)")
-    parser.add_argument("--max_instances", type=int, default=1024, help="most instances in a request (1024)")
-    parser.add_argument("--timeout", type=float, default=60.0, help="seconds until an answer is given up (60)")
-    parser.add_argument("--receive_timeout", type=float, default=30.0, help="seconds a request may take to come (30)")
-    parser.add_argument("--max_waiting", type=int, default=256, help="requests that may wait; then 503 (256)")
+    parser.add_argument("--max_request_bytes", type=int, default=4 << 20, help="maximum size of a request (4194304)")
+    parser.add_argument("--max_instances", type=int, default=1024, help="maximum instances per request (1024)")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds until a request is abandoned (60)")
+    parser.add_argument("--receive_timeout", type=float, default=30.0, help="seconds to receive a request (30)")
+    parser.add_argument("--max_waiting", type=int, default=256, help="queued requests; more are answered 503 (256)")
 
 
-def run(arguments):
+def run(arguments: argparse.Namespace) -> None:
+    """Serves the exports until a signal stops it."""
     process.assume_frozen_weights()
-    wanted = named(arguments.exports, arguments.name)
-    for path in wanted.values():
+    folders = name_exports(arguments.exports, arguments.name)
+    for path in folders.values():
         loaded_model.find(path)
     for flag in ("max_request_bytes", "max_instances", "timeout", "receive_timeout", "max_waiting"):
         if not 0 < getattr(arguments, flag) < math.inf:
-            raise UserError(f"--{flag} is {getattr(arguments, flag)}; expected a number above 0.")
+            raise UserError(f"--{flag} is {getattr(arguments, flag)}; expected a positive number.")
     try:
         import uvicorn
 
@@ -44,64 +48,62 @@ def run(arguments):
         from bert_tf.serving.app import Server
     except ImportError as error:
         raise UserError(f'{error.name} is missing: pip install "bert-tf[serve]".') from None
-    taken = listening(arguments.host, arguments.port)
+    listener = listen(arguments.host, arguments.port)
     from bert_tf.serving.served import Served
 
     server = Server(
-        [Served(name, path) for name, path in wanted.items()],
+        [Served(name, path) for name, path in folders.items()],
         most_bytes=arguments.max_request_bytes,
         seconds=arguments.timeout,
         receive_seconds=arguments.receive_timeout,
         most_waiting=arguments.max_waiting,
         most_instances=arguments.max_instances,
     )
-    address = "{}:{}".format(*taken.getsockname()[:2])
+    address = "{}:{}".format(*listener.getsockname()[:2])
     for model in server.models.values():
         print(f"{model.name} ({model.kind}): http://{address}/v1/models/{model.name}:predict", flush=True)
-    print(f"Try it at http://{address}/ ; Ctrl-C stops it.", flush=True)
+    print(f"Try it at http://{address}/; press Ctrl-C to stop.", flush=True)
     try:
-        uvicorn.Server(connection.settings(server)).run(sockets=[taken])
-    except KeyboardInterrupt:  # uvicorn has stopped by then, and hands the signal on
+        uvicorn.Server(connection.settings(server)).run(sockets=[listener])
+    except KeyboardInterrupt:  # raised again by uvicorn after it has stopped
         print("Stopped.", flush=True)
 
 
-def named(exports, name):
-    """{name: folder} of what the command line names; UserError for two of one name."""
-    found = {}
-    for text in exports:
-        given, equals, path = text.partition("=")
-        if not equals or os.path.exists(text):
-            given, path = default_name(text), text
-        if name and len(exports) == 1:
-            given = name
-        if not given or "/" in given or ":" in given:
-            raise UserError(f"A model cannot be called {given!r}: give --name, or NAME={path}.")
-        if given in found:
-            raise UserError(f"Two models would be called {given}: write them as NAME=FOLDER.")
-        found[given] = path
+def name_exports(exports: Iterable[str], name: str | None) -> dict[str, str]:
+    """{name: folder} of the exports on the command line; raises UserError for duplicate or invalid names."""
+    exports = list(exports)
     if name and len(exports) > 1:
-        raise UserError("--name goes with one export: write several as NAME=FOLDER.")
-    return found
+        raise UserError("--name is for a single export: write several as NAME=FOLDER.")
+    folders: dict[str, str] = {}
+    for text in exports:
+        model, equals, path = text.partition("=")
+        if not equals or os.path.exists(text):
+            model, path = default_name(text), text
+        model = name or model
+        if not model or "/" in model or ":" in model:
+            raise UserError(f"{model!r} is not a valid model name: give --name, or NAME={path}.")
+        if model in folders:
+            raise UserError(f"Two models would have the name {model}: write them as NAME=FOLDER.")
+        folders[model] = path
+    return folders
 
 
-def default_name(path):
-    """The name of the run that an export is of."""
+def default_name(path: str) -> str:
+    """The name of the folder, or of the run whose export it is."""
     parts = os.path.abspath(path).split(os.sep)
     return parts[-2] if parts[-1] == "export" and len(parts) > 2 else parts[-1]
 
 
-def listening(host, port):
-    """A socket that listens there; UserError where that is not possible."""
+def listen(host: str, port: int) -> socket.socket:
+    """Returns a listening socket; raises UserError if the address is not available."""
     if not 0 <= port < 65536:
-        raise UserError(f"--port is {port}; expected 0 (any that is free) to 65535.")
+        raise UserError(f"--port is {port}; expected 0 (any free port) to 65535.")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        taken = socket.socket(family, kind, protocol)  # without the protocol asyncio lets answers wait 40 ms (Nagle)
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind(address)
-        taken.listen(1024)
+        listener = socket.socket(family, kind, protocol)  # without the protocol asyncio leaves Nagle's algorithm on
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(1024)
     except OSError as error:
-        raise UserError(
-            f"{host}:{port} cannot be listened on ({error.strerror or error}): give another --port."
-        ) from None
-    return taken
+        raise UserError(f"Cannot listen on {host}:{port} ({error.strerror or error}): give another --port.") from None
+    return listener

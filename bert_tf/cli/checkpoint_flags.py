@@ -1,0 +1,37 @@
+"""--vocab_file and --do_lower_case: what a checkpoint may lack."""
+
+import argparse
+import dataclasses
+
+from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.errors import UserError
+from bert_tf.text import vocabulary
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the two flags."""
+    parser.add_argument("--vocab_file", help="vocab.txt of the checkpoint, if it has none")
+    parser.add_argument(
+        "--do_lower_case", choices=("true", "false"), help="whether the checkpoint is uncased, if it does not say"
+    )
+
+
+def complete(checkpoint: Checkpoint, arguments: argparse.Namespace) -> Checkpoint:
+    """Returns the checkpoint with the vocabulary and casing of the flags; raises UserError if they contradict it."""
+    if arguments.vocab_file:
+        checkpoint = dataclasses.replace(checkpoint, vocabulary=vocabulary.read(arguments.vocab_file))
+    if arguments.do_lower_case:
+        lower_case = arguments.do_lower_case == "true"
+        if checkpoint.lower_case not in (None, lower_case):
+            raise UserError(
+                f"--do_lower_case={arguments.do_lower_case} was given, but {arguments.source} is "
+                f"{'un' if checkpoint.lower_case else ''}cased: leave the flag out."
+            )
+        checkpoint = dataclasses.replace(checkpoint, lower_case=lower_case)
+    tokens, expected = checkpoint.vocabulary, checkpoint.config.vocab_size
+    if tokens is not None and len(tokens) != expected:
+        raise UserError(
+            f"The vocabulary of {arguments.source} has {len(tokens)} tokens, but its model expects {expected}: "
+            "give the matching vocab.txt as --vocab_file."
+        )
+    return checkpoint

@@ -1,0 +1,33 @@
+"""Progress of commands that read texts from a file: how many, and how many per second."""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from bert_tf.export import prediction_inputs
+from bert_tf.runtime.progress import progress
+
+SECONDS_BETWEEN_REPORTS = 0.2
+Row = TypeVar("Row")
+
+
+def report_texts(rows: Iterable[Row], *, name: str, file: str | None, output: str | None) -> Iterator[Row]:
+    """Yields a row for each text of `file` and reports progress, unless rows are printed to the same terminal or log.
+
+    file: None for a single text. output: where the rows are written, None for standard output.
+    """
+    is_shared = not output and (sys.stdout.isatty() or not sys.stderr.isatty())
+    if file is None or is_shared:
+        yield from rows
+        return
+    start = last = time.monotonic()
+    done = 0
+    with progress(name, prediction_inputs.count(file)) as report:
+        for done, row in enumerate(rows, 1):
+            yield row
+            now = time.monotonic()
+            if now - last > SECONDS_BETWEEN_REPORTS:
+                last = now
+                report(done, f"{done / (now - start):,.0f} texts/s")
+        report(done, f"{done / (time.monotonic() - start):,.0f} texts/s", total=done)
