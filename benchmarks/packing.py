@@ -47,12 +47,12 @@ def fill(task, *, packs):
     """The share of slots that hold a piece."""
     import tensorflow as tf
 
-    from bert_tf.model.sequence_packing import choose_row_width, first_fit_decreasing
+    from bert_tf.model.sequence_packing import choose_row_width, first_fit_decreasing, local_costs
 
     fit, used, slots = tf.function(first_fit_decreasing, reduce_retracing=True), 0, 0
     for batch in task.train_batches(BATCH, 1).take(ROWS // BATCH):
         lengths = batch["lengths"]
-        width = choose_row_width(lengths) if packs else tf.reduce_max(lengths)
+        width = choose_row_width(lengths, local_costs()) if packs else tf.reduce_max(lengths)
         rows = fit(lengths, width[None])[1][0] if packs else BATCH
         used, slots = used + int(np.sum(lengths)), slots + int(rows) * int(width)
     return used / slots
@@ -61,13 +61,20 @@ def fill(task, *, packs):
 def seconds(task, checkpoint, steps):
     """{"packed" and "padded": median seconds of a step}, after one to compile."""
     from bert_tf.config import train_config
-    from bert_tf.model import encoder, weights
+    from bert_tf.model import weights
+    from bert_tf.model.sequence_packing import PackingSpec
     from bert_tf.training import distribute, train_step
+
+    class Trimmed(PackingSpec):
+        """Cuts batches to their longest text and does not pack them."""
+
+        def assign(self, inputs):
+            return None
 
     recipe = {"train_batch_size": BATCH, "num_train_steps": steps + 1, "num_warmup_steps": 1}
     strategy, sides, found = distribute.create_strategy("one_device"), {}, {"packed": [], "padded": []}
     for kind in found:
-        train_step.pack_dynamic = encoder.pack_dynamic if kind == "packed" else only_cut
+        train_step.PackingSpec = PackingSpec if kind == "packed" else Trimmed
         model = task.create_model(checkpoint.config)
         weights.assign(model, checkpoint.weights)
         sides[kind] = (
@@ -81,12 +88,6 @@ def seconds(task, checkpoint, steps):
             made.step(batch)["gradient_norm"].numpy()
             found[kind].append(time.perf_counter() - begin)
     return {kind: statistics.median(values) for kind, values in found.items()}
-
-
-def only_cut(inputs):
-    from bert_tf.model import encoder
-
-    return {name: x for name, x in encoder.pack_dynamic(inputs).items() if name != "row_width"}
 
 
 if __name__ == "__main__":

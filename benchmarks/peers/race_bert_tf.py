@@ -48,10 +48,11 @@ def encoding(work, config, policy, strategy):
     import tensorflow as tf
 
     from bert_tf.model import heads
-    from bert_tf.model.encoder import pack_dynamic
+    from bert_tf.model.sequence_packing import PackingSpec, local_costs
 
     encoder = heads.SpanFinder(config, dtype=policy).encoder
-    encode = tf.function(lambda inputs: encoder(pack_dynamic(inputs)), reduce_retracing=True)
+    packing = PackingSpec.dynamic(local_costs())
+    encode = tf.function(lambda inputs: encoder(inputs, packing=packing), reduce_retracing=True)
     inputs = rows_of(work["texts"], work["slots"])
     return lambda: encode(inputs)["tokens"].numpy()
 
@@ -61,7 +62,7 @@ def classifying(work, config, policy, strategy):
     import tensorflow as tf
 
     from bert_tf.model import heads
-    from bert_tf.model.encoder import pack_dynamic
+    from bert_tf.model.sequence_packing import PackingSpec, local_costs
     from bert_tf.text import vocabulary
     from bert_tf.text.tokenizer import Tokenizer, pack
 
@@ -70,7 +71,8 @@ def classifying(work, config, policy, strategy):
 
     @tf.function
     def logits(texts):
-        return model(pack_dynamic(pack(tokenizer, [texts], work["slots"])))["logits"]
+        inputs = pack(tokenizer, [texts], work["slots"])
+        return model(inputs, packing=PackingSpec.dynamic(local_costs()))["logits"]
 
     texts = tf.constant(work["texts"])
     return lambda: logits(texts).numpy()

@@ -20,33 +20,7 @@ from bert_tf.model.layers import (
     pooled_tokens,
     size_of,
 )
-from bert_tf.model.sequence_packing import Packing, choose_row_width, first_fit_decreasing
-
-
-def pack_dynamic(inputs):
-    """Model inputs without most of the padding: the same answers, sooner.
-
-    inputs: a batch with `lengths` [...], `token_ids` and `segment_ids` [..., T]. Cuts the slots that no text uses, and
-    says as `row_width` that the encoder may put several texts into rows of so many slots. Other tensors stay as they
-    are, and batches that are packed already. Shapes are then known at run time only: not for XLA.
-    """
-    if "lengths" not in inputs:
-        return inputs
-    lengths = tf.reshape(inputs["lengths"], [-1])
-    longest = tf.reduce_max(tf.concat([lengths, [1]], 0))  # of no text at all: 1
-    cut = {name: x[..., :longest] if name in ("token_ids", "segment_ids") else x for name, x in inputs.items()}
-    return cut | {"row_width": choose_row_width(lengths)}
-
-
-def pack_static(inputs, rows):
-    """Model inputs that the encoder puts into a number of rows as wide as theirs, and whether all texts find room.
-
-    inputs: as for `pack_dynamic`, in static shapes; rows: a Python number. The shapes inside are known beforehand, as
-    XLA and TPUs need it; where there is no room the answers would be wrong.
-    """
-    slots = inputs["token_ids"].shape[-1]
-    _, needed, _ = first_fit_decreasing(tf.reshape(inputs["lengths"], [-1]), tf.constant([slots]))
-    return inputs | {"row_form": tf.zeros([rows, slots], tf.int32)}, needed[0] <= rows
+from bert_tf.model.sequence_packing import PackingSpec, RowAssignment
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -89,29 +63,33 @@ class BertEncoder(ConfiguredLayer):
         positions: tf.Tensor | None = None,
         return_hidden_states: bool = False,
         return_attention: bool = False,
+        packing: PackingSpec | None = None,
     ) -> dict[str, Any]:
         """Encodes rows of texts.
 
         Args:
             inputs: int32 `token_ids`, `segment_ids` [B, T], and either `lengths` [B] (one text per row) or
-                `text_numbers` and `positions` [B, T] (several texts per row). With `lengths` also `row_width`, see
-                `pack_dynamic`, or `row_form`, see `pack_static`: inside, several texts then lie in a row. Outside,
-                nothing differs but the values on padding, and attention, which is that of these rows.
+                `text_numbers` and `positions` [B, T] (several texts per row).
             seed: int32 [2], the seed of this pass's dropout; None: no dropout.
             positions: int32 [B, P], the only tokens that are needed, P may be 0. The last layer is then computed for
                 these and the pooled ones alone, which is a twelfth less work for a classifier of twelve layers.
             return_hidden_states: also return "hidden_states", a tuple of L + 1 [B, T, D], the first: the embeddings.
                 Not with positions.
             return_attention: also return "attention_probabilities", a tuple of L [B, H, T, T]. Not with positions.
+            packing: how to pack inputs with `lengths` into rows; None: not. Outputs differ only on padding, and in
+                attention, which is that of the rows; with dynamic packing T of the outputs is the longest text's.
 
         Returns:
             A dictionary: "tokens" [B, T, D], or with positions "tokens_at" [B, P, D]; "pooled" [B, D]; and on request
             "hidden_states" and "attention_probabilities".
         """
-        packing = Packing.of_inputs(inputs)
-        rows = packing.rows(inputs) if packing else inputs
+        assignment = None
+        if packing and "text_numbers" not in inputs:
+            inputs = packing.trim(inputs)
+            assignment = packing.assign(inputs)
+        rows = assignment.pack(inputs) if assignment else inputs
         layout = self.layout(rows, seed)
-        indices = None if positions is None else self._flat_positions(inputs, packing, positions)  # [B * (1 + P)]
+        indices = None if positions is None else self._flat_positions(inputs, assignment, positions)  # [B * (1 + P)]
         x = self.embeddings(rows["token_ids"], rows["segment_ids"], rows.get("positions"), layout=layout)  # [N, D]
         hidden_states, attention = self._through_layers(x, layout, indices)
         x = hidden_states[-1]
@@ -119,7 +97,7 @@ class BertEncoder(ConfiguredLayer):
             x = x if self.layers else gather_tokens(x, indices)
             x = tf.reshape(x, [-1, 1 + size_of(positions, 1), self.config.hidden_size])  # [B, 1 + P, D]
             return {"tokens_at": x[:, 1:], "pooled": self.pooler(x[:, 0])}
-        as_texts = packing.texts if packing else layout.as_rows
+        as_texts = assignment.unpack if assignment else layout.as_rows
         tokens = as_texts(x)  # [B, T, D]
         pooled = self.pooler(pooled_tokens(tokens, inputs, is_causal=self.config.is_causal))
         outputs = {"tokens": tokens, "pooled": pooled}
@@ -145,13 +123,13 @@ class BertEncoder(ConfiguredLayer):
         return hidden_states, attention
 
     def _flat_positions(
-        self, inputs: Mapping[str, tf.Tensor], packing: Packing | None, positions: tf.Tensor
+        self, inputs: Mapping[str, tf.Tensor], assignment: RowAssignment | None, positions: tf.Tensor
     ) -> tf.Tensor:
         """Indices into [N, D] of the needed tokens, int32 [B * (1 + P)]: of each text the pooled one, then the rest."""
         first = pooled_positions(inputs, is_causal=self.config.is_causal)
         positions = tf.concat([first[:, None], positions], 1)  # [B, 1 + P]
-        if packing:
-            return tf.reshape(packing.positions(positions), [-1])
+        if assignment:
+            return tf.reshape(assignment.locate(positions), [-1])
         rows, width = size_of(inputs["token_ids"], 0), size_of(inputs["token_ids"], 1)
         return tf.reshape(positions + width * tf.range(rows)[:, None], [-1])
 

@@ -1,7 +1,12 @@
-"""Encoder plus head.
+"""Models: an encoder plus the head of a task.
 
-B rows, T slots in a row, D hidden size, V vocabulary, P masked positions, C choices, W windows of a long text.
+B rows, T positions in a row, D hidden size, V vocabulary, P masked positions, C choices, W windows of a long text.
+All models are called with the inputs of BertEncoder; seed: int32 [2], of dropout, None: no dropout; packing: how to
+pack texts into rows, None: one text per row. With dynamic packing T of the outputs is the length of the longest text.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -9,14 +14,17 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model import encoders
 from bert_tf.model.layers import ConfiguredLayer, Dropout, dense, size_of
+from bert_tf.model.sequence_packing import PackingSpec
 
-HEAD_DROPOUT = 0.1  # before the head of a task; the original's number, whatever the configuration says of the encoder
+Inputs = Mapping[str, tf.Tensor]
+
+HEAD_DROPOUT = 0.1  # rate before the head of a task; the original's, whatever the encoder's configuration says
 
 
 class MaskedLmHead(ConfiguredLayer):
-    """Guesses the hidden tokens from their places (google-research/bert `run_pretraining.py: get_masked_lm_output`)."""
+    """Predicts the masked tokens (google-research/bert `run_pretraining.py: get_masked_lm_output`)."""
 
-    def __init__(self, config, **options):
+    def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
         width = self.config.hidden_size
         self.transform = self.new_dense(width, width, self.config.hidden_act)
@@ -24,7 +32,7 @@ class MaskedLmHead(ConfiguredLayer):
         self.output_bias = self.add_weight(name="output_bias", shape=(self.config.vocab_size,), initializer="zeros")
         self.built = True
 
-    def call(self, tokens, token_table):  # [B, P, D], [V, D] -> float32 [B, P, V]
+    def call(self, tokens: tf.Tensor, token_table: tf.Tensor) -> tf.Tensor:  # [B, P, D], [V, D] -> float32 [B, P, V]
         x = self.norm(self.transform(tf.reshape(tokens, [-1, self.config.hidden_size])))  # [B * P, D]
         logits = tf.matmul(x, token_table, transpose_b=True)  # [B * P, V]
         logits = tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias.value, tf.float32))
@@ -32,33 +40,33 @@ class MaskedLmHead(ConfiguredLayer):
 
 
 class LogitsHead(ConfiguredLayer):
-    """One dense layer on a vector, computed in float32: in bfloat16 answers that are not alike would score the same."""
+    """One dense layer on a vector, computed in float32: in bfloat16 different answers would have the same score."""
 
-    def __init__(self, config, size, size_in=None, **options):
+    def __init__(self, config: BertConfig | dict, size: int, size_in: int | None = None, **options: Any):
         super().__init__(config, **options)
         shape = (size_in or self.config.hidden_size, size)
         self.kernel = self.add_weight(name="kernel", shape=shape, initializer=self.initializer(), autocast=False)
         self.bias = self.add_weight(name="bias", shape=(size,), initializer="zeros", autocast=False)
         self.built = True
 
-    def call(self, x):  # [B, D] -> float32 [B, size]
-        return dense(*(tf.cast(each, tf.float32) for each in (x, self.kernel.value, self.bias.value)))
+    def call(self, x: tf.Tensor) -> tf.Tensor:  # [B, D] -> float32 [B, size]
+        return dense(*(tf.cast(tensor, tf.float32) for tensor in (x, self.kernel.value, self.bias.value)))
 
 
 class BertModel(keras.Model):
-    """An encoder with a head: rebuilt from plain data, so that `.keras` files need no code beside this package.
+    """An encoder with a head; `get_config` is plain data, so `.keras` files need no code except this package.
 
-    unread: canonical names of weights that its answers do not depend on, which other formats therefore may lack.
+    unread: canonical names of weights that the outputs do not depend on, which other formats therefore may lack.
     """
 
     unread: tuple[str, ...] = ()
 
-    def __init__(self, config, **options):
+    def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(**options)
         self.config = config if isinstance(config, BertConfig) else BertConfig(**config)
         self.encoder = encoders.create(self.config, dtype=self.dtype_policy)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"name": self.name, "dtype": self.dtype_policy.name, "config": self.config.to_dict()}
 
 
@@ -66,18 +74,20 @@ class BertModel(keras.Model):
 class Pretrainer(BertModel):
     """BERT with its two pre-training heads: masked LM (tied to the word embeddings) and next sentence prediction."""
 
-    def __init__(self, config, **options):
+    def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
         self.masked_lm = MaskedLmHead(self.config, dtype=self.dtype_policy)
         self.next_sentence = LogitsHead(self.config, 2, dtype=self.dtype_policy)
         self.built = True
 
-    def call(self, inputs, seed=None):
-        """inputs: those of BertEncoder and `masked_lm_positions` [B, P].
+    def call(
+        self, inputs: Inputs, seed: tf.Tensor | None = None, packing: PackingSpec | None = None
+    ) -> dict[str, tf.Tensor]:
+        """inputs: also `masked_lm_positions` [B, P].
 
         Returns float32 "masked_lm_logits" [B, P, V] and "next_sentence_logits" [B, 2] (0: is next, 1: random).
         """
-        encoded = self.encoder(inputs, seed=seed, positions=inputs["masked_lm_positions"])
+        encoded = self.encoder(inputs, seed=seed, positions=inputs["masked_lm_positions"], packing=packing)
         return {
             "masked_lm_logits": self.masked_lm(encoded["tokens_at"], self.encoder.token_table),
             "next_sentence_logits": self.next_sentence(encoded["pooled"]),
@@ -87,10 +97,10 @@ class Pretrainer(BertModel):
 class PooledModel(BertModel):
     """BERT with one dense layer on its pooled vector (google-research/bert `run_classifier.py: create_model`).
 
-    window_pooling: "mean" or "max" of the pooled vectors of a text's windows is the vector of the text.
+    window_pooling: "mean" or "max", how the pooled vectors of a text's windows become the vector of the text.
     """
 
-    def __init__(self, config, size, window_pooling="mean", **options):
+    def __init__(self, config: BertConfig | dict, size: int, window_pooling: str = "mean", **options: Any):
         super().__init__(config, **options)
         self.window_pooling = window_pooling
         after_layers = 1 + 3 * self.config.num_hidden_layers  # the number of its dropout, see layers.TransformerLayer
@@ -98,56 +108,62 @@ class PooledModel(BertModel):
         self.classifier = LogitsHead(self.config, size, dtype=self.dtype_policy)
         self.built = True
 
-    def logits(self, inputs, seed=None):
-        """inputs: those of BertEncoder -> float32 [B, size].
+    def logits(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> tf.Tensor:
+        """Float32 [B, size], for texts or for texts in windows.
 
-        Or of texts in windows: `token_ids`, `segment_ids` [B, W, T], `lengths` [B, W], `window_counts` [B].
+        inputs: of texts in windows `token_ids`, `segment_ids` [B, W, T], `lengths` [B, W], `window_counts` [B].
         """
         rows = _as_rows(inputs) if "window_counts" in inputs else inputs
-        nothing_else = tf.zeros([size_of(rows["token_ids"], 0), 0], tf.int32)
-        pooled = self.encoder(rows, seed=seed, positions=nothing_else)["pooled"]  # [B, D], or of each window
+        no_tokens = tf.zeros([size_of(rows["token_ids"], 0), 0], tf.int32)
+        pooled = self.encoder(rows, seed=seed, positions=no_tokens, packing=packing)["pooled"]  # [B or B * W, D]
         if "window_counts" in inputs:
-            pooled = _over_windows(pooled, inputs["lengths"], inputs["window_counts"], self.window_pooling)
+            pooled = _pool_windows(pooled, inputs["lengths"], inputs["window_counts"], self.window_pooling)
         return self.classifier(self.dropout(pooled, seed=seed))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "window_pooling": self.window_pooling}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Classifier(PooledModel):
-    """Sorts texts, or pairs of them, into `size` classes; or says of each of `size` labels whether it holds."""
+    """Classifies texts, or pairs of them, into `size` classes, or with `size` labels that do not exclude each other."""
 
-    def call(self, inputs, seed=None):
-        """inputs: those of BertEncoder. Returns float32 "logits" [B, size]."""
-        return {"logits": self.logits(inputs, seed)}
+    def call(
+        self, inputs: Inputs, seed: tf.Tensor | None = None, packing: PackingSpec | None = None
+    ) -> dict[str, tf.Tensor]:
+        """Returns float32 "logits" [B, size]."""
+        return {"logits": self.logits(inputs, seed, packing)}
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "size": self.classifier.bias.shape[0]}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Regressor(PooledModel):
-    """Gives texts, or pairs of them, a number."""
+    """Predicts a number for texts, or for pairs of them."""
 
-    def __init__(self, config, **options):
+    def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, 1, **options)
 
-    def call(self, inputs, seed=None):
-        """inputs: those of BertEncoder. Returns float32 "values" [B], not squashed."""
-        return {"values": self.logits(inputs, seed)[:, 0]}
+    def call(
+        self, inputs: Inputs, seed: tf.Tensor | None = None, packing: PackingSpec | None = None
+    ) -> dict[str, tf.Tensor]:
+        """Returns float32 "values" [B], unbounded."""
+        return {"values": self.logits(inputs, seed, packing)[:, 0]}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class MultipleChoice(PooledModel):
-    """Chooses among texts that are encoded each by itself (Devlin et al. 2018, section 4.4)."""
+    """Chooses among texts, each encoded by itself (Devlin et al. 2018, section 4.4)."""
 
-    def __init__(self, config, **options):
+    def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, 1, **options)
 
-    def call(self, inputs, seed=None):
+    def call(
+        self, inputs: Inputs, seed: tf.Tensor | None = None, packing: PackingSpec | None = None
+    ) -> dict[str, tf.Tensor]:
         """inputs: int32 `token_ids`, `segment_ids` [B, C, T], `lengths` [B, C]. Returns float32 "logits" [B, C]."""
-        logits = self.logits(_as_rows(inputs), seed)  # [B * C, 1]
+        logits = self.logits(_as_rows(inputs), seed, packing)  # [B * C, 1]
         return {"logits": tf.reshape(logits, [-1, size_of(inputs["lengths"], -1)])}
 
 
@@ -157,51 +173,56 @@ class SpanFinder(BertModel):
 
     unread = ("encoder/pooler/kernel", "encoder/pooler/bias")
 
-    def __init__(self, config, **options):
+    def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
         self.span = LogitsHead(self.config, 2, dtype=self.dtype_policy)
         self.built = True
 
-    def call(self, inputs, seed=None):
-        """inputs: those of BertEncoder. Returns float32 "start_logits" and "end_logits" [B, T]."""
-        tokens = self.encoder(inputs, seed=seed)["tokens"]  # [B, T, D]
+    def call(
+        self, inputs: Inputs, seed: tf.Tensor | None = None, packing: PackingSpec | None = None
+    ) -> dict[str, tf.Tensor]:
+        """Returns float32 "start_logits" and "end_logits" [B, T]."""
+        tokens = self.encoder(inputs, seed=seed, packing=packing)["tokens"]  # [B, T, D]
         logits = self.span(tf.reshape(tokens, [-1, self.config.hidden_size]))  # [B * T, 2]
-        logits = tf.reshape(logits, [-1, size_of(inputs["token_ids"], -1), 2])
+        logits = tf.reshape(logits, [-1, size_of(tokens, 1), 2])
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class TokenClassifier(BertModel):
-    """Gives every token one of `size` labels (Devlin et al. 2018, section 5.3): one dense layer, no CRF."""
+    """Labels every token with one of `size` labels (Devlin et al. 2018, section 5.3): one dense layer, no CRF."""
 
     unread = ("encoder/pooler/kernel", "encoder/pooler/bias")
 
-    def __init__(self, config, size, **options):
+    def __init__(self, config: BertConfig | dict, size: int, **options: Any):
         super().__init__(config, **options)
         self.dropout = Dropout(HEAD_DROPOUT, 1 + 3 * self.config.num_hidden_layers, dtype=self.dtype_policy)
         self.classifier = LogitsHead(self.config, size, dtype=self.dtype_policy)
         self.built = True
 
-    def call(self, inputs, seed=None):
-        """inputs: those of BertEncoder. Returns float32 "logits" [B, T, size]."""
-        tokens = self.encoder(inputs, seed=seed)["tokens"]  # [B, T, D]
+    def call(
+        self, inputs: Inputs, seed: tf.Tensor | None = None, packing: PackingSpec | None = None
+    ) -> dict[str, tf.Tensor]:
+        """Returns float32 "logits" [B, T, size]."""
+        tokens = self.encoder(inputs, seed=seed, packing=packing)["tokens"]  # [B, T, D]
         x = self.dropout(tf.reshape(tokens, [-1, self.config.hidden_size]), seed=seed)
         logits = self.classifier(x)  # [B * T, size]
-        return {"logits": tf.reshape(logits, [-1, size_of(inputs["token_ids"], -1), logits.shape[-1]])}
+        return {"logits": tf.reshape(logits, [-1, size_of(tokens, 1), logits.shape[-1]])}
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "size": self.classifier.bias.shape[0]}
 
 
-def _as_rows(inputs):
+def _as_rows(inputs: Inputs) -> dict[str, tf.Tensor]:
     """Inputs of the encoder [B, W, ...] (windows or choices) -> [B * W, ...]."""
     flat = {name: tf.reshape(inputs[name], [-1, size_of(inputs[name], -1)]) for name in ("token_ids", "segment_ids")}
-    packing = {name: inputs[name] for name in ("row_width", "row_form") if name in inputs}
-    return {**flat, "lengths": tf.reshape(inputs["lengths"], [-1]), **packing}
+    return {**flat, "lengths": tf.reshape(inputs["lengths"], [-1])}
 
 
-def _over_windows(pooled, lengths, counts, pooling):  # [B * W, D], [B, W], [B] -> [B, D]
-    """Mean or maximum of the vectors of each text's windows; windows of length 0 count nothing."""
+def _pool_windows(
+    pooled: tf.Tensor, lengths: tf.Tensor, counts: tf.Tensor, pooling: str
+) -> tf.Tensor:  # [B * W, D], [B, W], [B] -> [B, D]
+    """Mean or maximum of the vectors of each text's windows, without windows of length 0."""
     pooled = tf.reshape(pooled, [-1, size_of(lengths, -1), pooled.shape[-1]])  # [B, W, D]
     is_used = (lengths > 0)[:, :, None]
     if pooling == "max":

@@ -1,119 +1,199 @@
-"""Several texts in one row of the encoder: less padding, the same answers.
+"""Sequence packing: several texts in one row of the encoder; less padding, the same outputs.
 
-R texts of a batch, T slots of each; after packing P rows of W slots, N = P * W; D hidden size; K widths to choose from.
+R texts of a batch, T positions of each; after packing P rows of W positions, N = P * W; D hidden size; K candidate
+widths.
 """
 
 import dataclasses
+from collections.abc import Mapping
 
 import tensorflow as tf
 
-# Widths that rows may have, in parts of the longest text and of twice the mean. On tasks of GLUE the best of them is
-# 95% to 98% full, where batches that are padded to their longest text are 33% to 67%.
-LONGEST, MEANS = (1.0, 1.04, 1.1, 1.2, 1.35, 1.6, 2.0), 2.08
-ATTENTION = 1000  # slots of a row at which attention takes as long as all the rest, or so
-# Processors compute in blocks: a row of a multiple of so many slots is sooner done, by so much, and so are rows that
-# have a multiple of so many slots together, if they are many.
-BLOCK, UNEVEN, BLOCKS, MANY = 16, 1.03, 128, 1024
+from bert_tf.runtime import backend
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RowCosts:
+    """How long rows take, by which the width and the number of rows are chosen. The defaults favor no processor.
+
+    longest_multiples, mean_multiple: candidate widths, as multiples of the longest text and of the mean. On tasks of
+        GLUE the best of them is 95% to 98% full; batches padded to their longest text are 33% to 67% full.
+    attention_width: width of a row at which attention takes about as long as all the rest.
+    block: widths that are multiples of it are computed faster; others take `uneven` times as long.
+    row_block, many: so are batches of at least `many` positions if their number is a multiple of row_block.
+    """
+
+    longest_multiples: tuple[float, ...] = (1.0, 1.04, 1.1, 1.2, 1.35, 1.6, 2.0)
+    mean_multiple: float = 2.08
+    attention_width: int = 1000
+    block: int = 1
+    uneven: float = 1.0
+    row_block: int = 1
+    many: int = 1024
+
+
+CPU_COSTS = RowCosts(block=16, uneven=1.03, row_block=128)  # measured on a Xeon with AVX-512
+
+
+def local_costs() -> RowCosts:
+    """The costs on the device of this process; not for exports, which run elsewhere."""
+    return CPU_COSTS if backend.platform() == "cpu" else RowCosts()
 
 
 @dataclasses.dataclass(frozen=True)
-class Packing:
-    """Which slot of a batch stands where.
+class PackingSpec:
+    """How a model packs the texts of its inputs into rows; made by `dynamic` or `static`.
 
-    `sources` int32 [P, W]: the slot r * T + t of the batch that a slot of the rows holds, -1 where it holds none.
-    `places` int32 [R, T]: the slot p * W + w of the rows that holds a slot of the batch, 0 where a text has none.
+    rows: a fixed number of rows, as wide as those of the batch; None: as many and as wide as `costs` chooses.
+    """
+
+    rows: int | None = None
+    costs: RowCosts = RowCosts()
+
+    @classmethod
+    def dynamic(cls, costs: RowCosts | None = None) -> "PackingSpec":
+        """As many rows as needed, of shapes known at run time only: not for XLA. costs: None favors no processor."""
+        return cls(costs=costs or RowCosts())
+
+    @classmethod
+    def static(cls, rows: int) -> "PackingSpec":
+        """A fixed number of rows, in static shapes, as XLA and TPUs need; see `fits` for whether it suffices."""
+        return cls(rows=rows)
+
+    def trim(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Cuts positions that no text uses from `token_ids` and `segment_ids` [R, T], unless shapes are static."""
+        if self.rows is not None:
+            return dict(inputs)
+        longest = tf.reduce_max(tf.concat([inputs["lengths"], [1]], 0))  # 1 for an empty batch
+        return {name: x[:, :longest] if name in ("token_ids", "segment_ids") else x for name, x in inputs.items()}
+
+    def assign(self, inputs: Mapping[str, tf.Tensor]) -> "RowAssignment":
+        """Where the texts of trimmed inputs go."""
+        lengths, token_ids = inputs["lengths"], inputs["token_ids"]
+        if self.rows is not None:
+            return RowAssignment.of(lengths, token_ids.shape[1], token_ids.shape[1], rows=self.rows)
+        return RowAssignment.of(
+            lengths, tf.shape(token_ids)[1], choose_row_width(lengths, self.costs), costs=self.costs
+        )
+
+
+def fits(inputs: Mapping[str, tf.Tensor], rows: int) -> tf.Tensor:
+    """Whether all texts of a batch fit into `rows` rows as wide as its own, bool []; if not, outputs would be wrong.
+
+    inputs: `lengths` [...] and `token_ids` [..., T] of static shape.
+    """
+    width = inputs["token_ids"].shape[-1]
+    _, needed, _ = first_fit_decreasing(tf.reshape(inputs["lengths"], [-1]), tf.constant([width]))
+    return needed[0] <= rows
+
+
+@dataclasses.dataclass(frozen=True)
+class RowAssignment:
+    """Which position of a batch goes where.
+
+    sources: int32 [P, W], the index r * T + t into the batch of what a position of the rows holds, -1 for nothing.
+    targets: int32 [R, T], the index p * W + w into the rows of a position of the batch, 0 for padding.
     """
 
     sources: tf.Tensor
-    places: tf.Tensor
+    targets: tf.Tensor
 
     @classmethod
-    def of_inputs(cls, inputs):
-        """The packing that inputs of the encoder ask for, or None."""
-        if "row_form" in inputs:
-            rows, width = inputs["row_form"].shape
-            return cls.of(inputs["lengths"], inputs["token_ids"].shape[1], width, rows)
-        if "row_width" in inputs:
-            return cls.of(inputs["lengths"], tf.shape(inputs["token_ids"])[1], inputs["row_width"])
-        return None
+    def of(
+        cls,
+        lengths: tf.Tensor,
+        length: tf.Tensor | int,
+        width: tf.Tensor | int,
+        *,
+        rows: int | None = None,
+        costs: RowCosts | None = None,
+    ) -> "RowAssignment":
+        """Texts of `lengths` [R], padded to `length`, into rows of `width`; a text of length 0 takes no room.
 
-    @classmethod
-    def of(cls, lengths, slots, width, rows=None):
-        """Texts of `lengths` [R] in `slots` slots each -> rows of `width` slots; a text of length 0 takes no place.
-
-        rows: how many rows there are, a number known beforehand that must suffice; None: as many as are needed.
+        rows: the number of rows, which must suffice; None: as many as needed, rounded up as `costs` says.
         """
         starts, needed, _ = (x[0] for x in first_fit_decreasing(lengths, tf.reshape(width, [1])))  # [R], []
-        rows = round_up_row_count(needed, width) if rows is None else rows
-        place = tf.range(slots)[None, :]
-        used = place < lengths[:, None]  # [R, T]
-        places = tf.where(used, starts[:, None] + place, 0)
-        nowhere = rows * width  # one slot more takes what no text uses
-        targets = tf.reshape(tf.where(used, places, nowhere), [-1, 1])
-        sources = tf.tensor_scatter_nd_update(tf.fill([nowhere + 1], -1), targets, tf.range(tf.size(used)))[:-1]
-        return cls(sources=tf.reshape(sources, [rows, width]), places=places)
+        rows = round_up_row_count(needed, width, costs or RowCosts()) if rows is None else rows
+        position = tf.range(length)[None, :]
+        used = position < lengths[:, None]  # [R, T]
+        targets = tf.where(used, starts[:, None] + position, 0)
+        nowhere = rows * width  # an additional position takes what no text uses
+        indices = tf.reshape(tf.where(used, targets, nowhere), [-1, 1])
+        sources = tf.tensor_scatter_nd_update(tf.fill([nowhere + 1], -1), indices, tf.range(tf.size(used)))[:-1]
+        return cls(sources=tf.reshape(sources, [rows, width]), targets=targets)
 
-    def rows(self, inputs):
+    def pack(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """`token_ids` and `segment_ids` [R, T] -> those [P, W], and `positions` and `text_numbers` [P, W]."""
-        slots = tf.shape(self.places)[1]
+        length = tf.shape(self.targets)[1]
         is_text = self.sources >= 0
         flat = {name: tf.reshape(inputs[name], [-1]) for name in ("token_ids", "segment_ids")}
-        found = {name: tf.gather(x, tf.maximum(self.sources, 0)) for name, x in flat.items()}
-        found |= {"positions": self.sources % slots, "text_numbers": self.sources // slots + 1}
-        return {name: tf.where(is_text, x, 0) for name, x in found.items()}
+        rows = {name: tf.gather(x, tf.maximum(self.sources, 0)) for name, x in flat.items()}
+        rows |= {"positions": self.sources % length, "text_numbers": self.sources // length + 1}
+        return {name: tf.where(is_text, x, 0) for name, x in rows.items()}
 
-    def texts(self, x):  # [N, D] -> [R, T, D]
-        """Tokens of the rows back in the places of the batch; slots that no text uses hold some other token."""
-        return tf.gather(x, self.places)
+    def unpack(self, x: tf.Tensor) -> tf.Tensor:  # [N, D] -> [R, T, D]
+        """Tokens of the rows at their positions in the batch; padding holds some other token."""
+        return tf.gather(x, self.targets)
 
-    def positions(self, places):  # [R, P] -> [R, P]
-        """Where in the rows, of N slots in all, the tokens at these slots of each text are."""
-        return tf.gather(self.places, places, batch_dims=1)
+    def locate(self, positions: tf.Tensor) -> tf.Tensor:  # [R, P] -> [R, P]
+        """Indices into the N tokens of the rows of these positions of each text."""
+        return tf.gather(self.targets, positions, batch_dims=1)
 
 
-def choose_row_width(lengths):
-    """How many slots rows for texts of `lengths` [R] should have, an int32: the longest text at least."""
-
-    def in_blocks(slots):
-        return -(-slots // BLOCK) * BLOCK
-
+def choose_row_width(lengths: tf.Tensor, costs: RowCosts) -> tf.Tensor:
+    """The width of rows for texts of `lengths` [R] that costs least, int32 []; at least the longest text."""
     longest = tf.cast(tf.maximum(tf.reduce_max(lengths), 1), tf.float32)
     texts = tf.maximum(tf.reduce_sum(tf.cast(lengths > 0, tf.float32)), 1)
     mean = tf.cast(tf.reduce_sum(lengths), tf.float32) / texts
-    widths = tf.concat([longest * tf.constant(LONGEST), [tf.maximum(longest, MEANS * mean)]], 0)  # [K]
+    multiples = longest * tf.constant(costs.longest_multiples)
+    widths = tf.concat([multiples, [tf.maximum(longest, costs.mean_multiple * mean)]], 0)  # [K]
     widths = tf.cast(tf.math.ceil(widths), tf.int32)
-    _, rows, fullest = first_fit_decreasing(lengths, tf.concat([widths, in_blocks(widths)], 0))
-    fullest = tf.concat([fullest[: len(LONGEST) + 1], in_blocks(fullest[len(LONGEST) + 1 :])], 0)
-    slots = tf.cast(fullest, tf.float32)
-    cost = tf.cast(rows, tf.float32) * slots * (1 + slots / ATTENTION) * tf.where(fullest % BLOCK == 0, 1.0, UNEVEN)
-    return tf.maximum(fullest[tf.argmin(cost)], 1)
+    _, rows, used = first_fit_decreasing(lengths, tf.concat([widths, _round_up(widths, costs.block)], 0))
+    count = len(costs.longest_multiples) + 1
+    used = tf.concat([used[:count], _round_up(used[count:], costs.block)], 0)
+    width = tf.cast(used, tf.float32)
+    uneven = tf.where(used % costs.block == 0, 1.0, costs.uneven)
+    cost = tf.cast(rows, tf.float32) * width * (1 + width / costs.attention_width) * uneven
+    return tf.maximum(used[tf.argmin(cost)], 1)
 
 
-def round_up_row_count(rows, width):
-    """How many rows of `width` slots there should be where `rows` are needed: of many, a sixteenth more at most."""
-    more = tf.range(BLOCKS // BLOCK)
-    even = tf.argmax(((rows + more) * width) % BLOCKS == 0, output_type=tf.int32)  # 0 where there is none
-    return tf.where((rows * width >= MANY) & (16 * even <= rows), rows + even, rows)
+def _round_up(widths: tf.Tensor, block: int) -> tf.Tensor:
+    return -(-widths // block) * block
 
 
-def first_fit_decreasing(lengths, widths):
-    """Puts texts into rows, the longest first and each into the first row that has room (first fit decreasing).
+def round_up_row_count(rows: tf.Tensor, width: tf.Tensor | int, costs: RowCosts) -> tf.Tensor:
+    """The number of rows of `width` if `rows` are needed: for large batches up to a sixteenth more, for even blocks."""
+    if costs.row_block == 1:
+        return rows
+    more = tf.range(costs.row_block // costs.block)
+    even = tf.argmax(((rows + more) * width) % costs.row_block == 0, output_type=tf.int32)  # 0 if there is none
+    return tf.where((rows * width >= costs.many) & (16 * even <= rows), rows + even, rows)
 
-    lengths: int32 [R], none above the least of `widths` int32 [K], which are tried beside each other. Returns of each
-    width the slot at which each text begins, counted through all rows, int32 [K, R], 0 for a text of length 0; the
-    number of rows, at least 1, int32 [K]; and the slots that the fullest row uses, int32 [K], a width with which every
-    text has the same place.
+
+def first_fit_decreasing(lengths: tf.Tensor, widths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Puts texts into rows, the longest first and each into the first row with room (Johnson 1973).
+
+    Args:
+        lengths: int32 [R], none above the least of widths.
+        widths: int32 [K], alternatives, each tried by itself.
+
+    Returns:
+        For each width the index at which each text begins, counted through all rows, int32 [K, R], 0 for a text of
+        length 0; the number of rows, at least 1, int32 [K]; and the positions that the fullest row uses, int32 [K], a
+        width with which every text has the same place.
     """
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)
     sizes = tf.gather(lengths, order)
     count = tf.reduce_sum(tf.cast(sizes > 0, tf.int32))
     starts = tf.TensorArray(tf.int32, tf.size(lengths), element_shape=widths.shape)
 
-    def put(number, room, starts):  # room [K, R]: what is left in each row
+    def put(
+        number: tf.Tensor, room: tf.Tensor, starts: tf.TensorArray
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray]:  # room [K, R]: what is left in each row
         row = tf.argmax(room >= sizes[number], 1, output_type=tf.int32)  # [K]
-        here = tf.one_hot(row, tf.shape(room)[1], dtype=tf.int32)
-        start = row * widths + widths - tf.reduce_sum(here * room, 1)
-        return number + 1, room - here * sizes[number], starts.write(number, start)
+        chosen = tf.one_hot(row, tf.shape(room)[1], dtype=tf.int32)
+        start = row * widths + widths - tf.reduce_sum(chosen * room, 1)
+        return number + 1, room - chosen * sizes[number], starts.write(number, start)
 
     room = tf.tile(widths[:, None], [1, tf.size(lengths)])
     _, room, starts = tf.while_loop(lambda number, *_: number < count, put, (0, room, starts), parallel_iterations=1)

@@ -66,7 +66,7 @@ def _padding_of_batches(rows):
 
 @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)], autograph=False)
 def _slots_when_packed(lengths):
-    width = sequence_packing.choose_row_width(lengths)
+    width = sequence_packing.choose_row_width(lengths, sequence_packing.local_costs())
     return sequence_packing.first_fit_decreasing(lengths, width[None])[1][0] * width
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import Interrupted, TrainingError, UserError, reason_of
-from bert_tf.model.encoder import pack_dynamic
+from bert_tf.model.sequence_packing import PackingSpec, local_costs
 from bert_tf.runtime.progress import progress
 from bert_tf.training import checkpoint_paths
 from bert_tf.training.checkpointing import TrainState
@@ -167,8 +167,8 @@ class Evaluator:
         return on_first_replica(self.strategy, self.strategy.run(self._on_replica, args=(batch,)))
 
     def _on_replica(self, batch):
-        batch = batch if isinstance(self.strategy, tf.distribute.TPUStrategy) else pack_dynamic(batch)
-        outputs = self.model(batch)
+        is_tpu = isinstance(self.strategy, tf.distribute.TPUStrategy)
+        outputs = self.model(batch, packing=None if is_tpu else PackingSpec.dynamic(local_costs()))
         measures = self.task.metrics(outputs, batch)
         sums = {name: tf.stack([tf.reduce_sum(v * w), tf.reduce_sum(w)]) for name, (v, w) in measures.items()}
         return all_reduce_sum(sums), all_gather(self.task.predictions(outputs, batch))

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UserError
 from bert_tf.model import weights
-from bert_tf.model.encoder import pack_dynamic, pack_static
+from bert_tf.model.sequence_packing import PackingSpec, fits, local_costs
 from bert_tf.runtime import backend
 from bert_tf.runtime.process import expect_changing_weights
 from bert_tf.training import learning_rates, optimizers
@@ -113,17 +113,22 @@ class TrainStep:
     def _forward_backward(self, batch, sums, seed):
         """Measures as [sum, sum of weights], and dense gradients (None where the loss does not depend on a weight)."""
         if not self.static:
-            return self._learned(pack_dynamic(batch), sums, seed)
-        if not self.config.packed_rows or "lengths" not in batch:
+            return self._learned(batch, sums, seed, PackingSpec.dynamic(local_costs()))
+        rows = self.config.packed_rows
+        if not rows or "lengths" not in batch:
             return self._learned(batch, sums, seed)
-        packed, fits = pack_static(batch, self.config.packed_rows)
-        return tf.cond(fits, lambda: self._learned(packed, sums, seed), lambda: self._learned(batch, sums, seed))
+        packing = PackingSpec.static(rows)
+        return tf.cond(
+            fits(batch, rows),
+            lambda: self._learned(batch, sums, seed, packing),
+            lambda: self._learned(batch, sums, seed),
+        )
 
-    def _learned(self, batch, sums, seed):
+    def _learned(self, batch, sums, seed, packing=None):
         trained = list(self.trainable.values())
         with tf.GradientTape(watch_accessed_variables=False) as tape:  # nothing is kept for layers that are frozen
             tape.watch(trained)
-            measures = self.task.metrics(self.model(batch, seed=seed), batch)
+            measures = self.task.metrics(self.model(batch, seed=seed, packing=packing), batch)
             measures = {name: tf.stack([tf.reduce_sum(v * w), tf.reduce_sum(w)]) for name, (v, w) in measures.items()}
             loss = self.scale.applied(loss_of(self.task, measures, sums))
         gradients = tape.gradient(loss, trained)

@@ -1,6 +1,7 @@
 """Several texts in a row: where they lie, and that nothing else differs."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -8,8 +9,16 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.model import heads, weights
-from bert_tf.model.encoder import pack_dynamic
-from bert_tf.model.sequence_packing import Packing, choose_row_width, first_fit_decreasing, round_up_row_count
+from bert_tf.model.sequence_packing import (
+    CPU_COSTS,
+    PackingSpec,
+    RowAssignment,
+    RowCosts,
+    choose_row_width,
+    first_fit_decreasing,
+    fits,
+    round_up_row_count,
+)
 
 LENGTHS = [3, 9, 0, 4, 2, 5, 3, 1]
 SLOTS = 12
@@ -38,36 +47,38 @@ def test_the_longest_text_comes_first_and_each_into_the_first_row_with_room(comp
 
 
 def test_rows_hold_every_token_once_with_its_place_in_its_text():
-    packing = Packing.of(tf.constant([2, 3, 1]), 4, tf.constant(3))
+    packing = RowAssignment.of(tf.constant([2, 3, 1]), 4, tf.constant(3))
     inputs = {"token_ids": tf.constant([[1, 2, 0, 0], [3, 4, 5, 0], [6, 0, 0, 0]])}
-    rows = packing.rows({**inputs, "segment_ids": inputs["token_ids"] % 2})
+    rows = packing.pack({**inputs, "segment_ids": inputs["token_ids"] % 2})
     assert rows["token_ids"].numpy().tolist() == [[3, 4, 5], [1, 2, 6]]
     assert rows["segment_ids"].numpy().tolist() == [[1, 0, 1], [1, 0, 0]]
     assert rows["positions"].numpy().tolist() == [[0, 1, 2], [0, 1, 0]]
     assert rows["text_numbers"].numpy().tolist() == [[2, 2, 2], [1, 1, 3]]
-    assert packing.positions(tf.constant([[0], [2], [0]])).numpy().tolist() == [[3], [2], [5]]
+    assert packing.locate(tf.constant([[0], [2], [0]])).numpy().tolist() == [[3], [2], [5]]
 
 
 def test_rows_have_the_width_that_costs_least():
-    assert choose_row_width(tf.constant([10] * 8)) == 10
-    assert choose_row_width(tf.constant([10] * 4 + [2] * 4)) == 12
-    assert choose_row_width(tf.constant([100] + [2] * 20)) == 140, "one row, no wider than what is in it"
-    assert choose_row_width(tf.constant([250] * 5 + [10] * 3)) == 260, (
+    assert choose_row_width(tf.constant([10] * 8), CPU_COSTS) == 10
+    assert choose_row_width(tf.constant([10] * 4 + [2] * 4), CPU_COSTS) == 12
+    assert choose_row_width(tf.constant([100] + [2] * 20), CPU_COSTS) == 140, "one row, no wider than what is in it"
+    assert choose_row_width(tf.constant([250] * 5 + [10] * 3), CPU_COSTS) == 260, (
         "not so wide that none of the long ones has company"
     )
-    assert choose_row_width(tf.constant([0, 0])) == 1
-    assert choose_row_width(tf.constant([55] * 20 + [9] * 20)) == 64, "a multiple of 16 takes less time"
+    assert choose_row_width(tf.constant([0, 0]), CPU_COSTS) == 1
+    assert choose_row_width(tf.constant([55] * 20 + [9] * 20), CPU_COSTS) == 64, "a multiple of 16 takes less time"
 
 
 def test_many_rows_are_filled_up_to_whole_blocks_where_that_takes_few():
-    assert [int(round_up_row_count(rows, 64)) for rows in (3, 50, 51)] == [3, 50, 52]
-    assert [int(round_up_row_count(rows, 48)) for rows in (66, 121)] == [66, 128]
-    assert [int(round_up_row_count(9, width)) for width in (288, 308)] == [9, 9], "twelve would be a third more"
+    assert [int(round_up_row_count(rows, 64, CPU_COSTS)) for rows in (3, 50, 51)] == [3, 50, 52]
+    assert [int(round_up_row_count(rows, 48, CPU_COSTS)) for rows in (66, 121)] == [66, 128]
+    assert [int(round_up_row_count(9, width, CPU_COSTS)) for width in (288, 308)] == [9, 9], (
+        "twelve would be a third more"
+    )
 
 
 def test_packing_leaves_out_most_of_the_padding_of_short_texts_beside_a_long_one():
     lengths = tf.constant(np.random.default_rng(0).integers(3, 20, 31).tolist() + [60])
-    packing = Packing.of(lengths, 64, choose_row_width(lengths))
+    packing = PackingSpec.dynamic(CPU_COSTS).assign({"lengths": lengths, "token_ids": tf.zeros([32, 64], tf.int32)})
     slots, used = tf.size(packing.sources).numpy(), tf.reduce_sum(lengths).numpy()
     assert used <= slots < 1.15 * used
     assert used < 0.3 * 32 * 60  # of the slots when padded to the longest
@@ -82,11 +93,13 @@ def model_of(make):
 @pytest.mark.parametrize("compiled", [False, True])
 def test_packed_texts_are_encoded_as_padded_ones(compiled):
     encoder = model_of(lambda config: heads.Classifier(config, 2)).encoder
-    encode = lambda inputs: encoder(inputs, return_hidden_states=True)  # noqa: E731
+    encode = functools.partial(encoder.__call__, return_hidden_states=True)
     padded = inputs_of(LENGTHS)
-    packed = pack_dynamic(padded)
-    assert packed["row_width"] == 9 and packed["token_ids"].shape == [8, 9]
-    given, expected = (tf.function(encode) if compiled else encode)(packed), encode(padded)
+    packing = PackingSpec.dynamic(CPU_COSTS)
+    trimmed = packing.trim(padded)
+    assert packing.assign(trimmed).sources.shape[1] == 9 and trimmed["token_ids"].shape == [8, 9]
+    pack = lambda inputs: encode(inputs, packing=packing)  # noqa: E731
+    given, expected = (tf.function(pack) if compiled else pack)(padded), encode(padded)
     used = np.arange(9) < np.array(LENGTHS)[:, None]
     for name in ("tokens", "hidden_states"):
         for ours, plain in zip(tf.nest.flatten(given[name]), tf.nest.flatten(expected[name]), strict=True):
@@ -105,7 +118,8 @@ def test_tokens_that_are_asked_for_by_their_places_are_the_same_and_the_rest_is_
     widths = []
     last = encoder.layers[-1].feed_forward.expand
     before, last.call = last.call, lambda x, **given: widths.append(x.shape[0]) or before(x, **given)
-    given = encoder(pack_dynamic(inputs) if packs else inputs, positions=tf.constant([[1, 2], [8, 0], [3, 3], [1, 1]]))
+    packing = PackingSpec.dynamic() if packs else None
+    given = encoder(inputs, positions=tf.constant([[1, 2], [8, 0], [3, 3], [1, 1]]), packing=packing)
     assert widths == [4 * 3]
     wanted = expected["tokens"].numpy()[np.arange(4)[:, None], [[1, 2], [8, 0], [3, 3], [1, 1]]]
     np.testing.assert_allclose(given["tokens_at"], wanted, atol=1e-5)
@@ -122,23 +136,27 @@ def test_tokens_can_be_asked_for_of_an_encoder_without_layers():
     np.testing.assert_array_equal(given["tokens_at"][1, 0], encoder(inputs)["tokens"][1, 8])
 
 
-def pretraining_loss(model, inputs):
-    outputs = model({**inputs, "masked_lm_positions": tf.constant([[0, 2]] * 8)})
+def pretraining_loss(model, inputs, packing):
+    outputs = model({**inputs, "masked_lm_positions": tf.constant([[0, 2]] * 8)}, packing=packing)
     known = tf.cast(inputs["lengths"] > 2, tf.float32)
     return tf.reduce_sum(outputs["masked_lm_logits"][:, :, 7] * known[:, None]) + tf.reduce_sum(
         outputs["next_sentence_logits"][:, 1] * known
     )
 
 
-def span_loss(model, inputs):
-    outputs = model(inputs)
+def span_loss(model, inputs, packing):
+    outputs = model(inputs, packing=packing)
     return tf.reduce_sum(outputs["start_logits"][:2, :3] - 2 * outputs["end_logits"][:2, :3])
 
 
-def choice_loss(model, inputs):
+def choice_loss(model, inputs, packing):
     shapes = {"token_ids": [4, 2, -1], "segment_ids": [4, 2, -1], "lengths": [4, 2]}
     inputs = inputs | {name: tf.reshape(inputs[name], shape) for name, shape in shapes.items()}
-    return tf.reduce_sum(model(inputs)["logits"] * [[1.0, 2.0], [0.0, 1.0], [1.0, 0.0], [2.0, 1.0]])
+    return tf.reduce_sum(model(inputs, packing=packing)["logits"] * [[1.0, 2.0], [0.0, 1.0], [1.0, 0.0], [2.0, 1.0]])
+
+
+def regression_loss(model, inputs, packing):
+    return tf.reduce_sum(model(inputs, packing=packing)["values"] * tf.cast(LENGTHS, tf.float32))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +165,7 @@ def choice_loss(model, inputs):
         (heads.Pretrainer, pretraining_loss),
         (heads.SpanFinder, span_loss),
         (heads.MultipleChoice, choice_loss),
-        (heads.Regressor, lambda model, inputs: tf.reduce_sum(model(inputs)["values"] * tf.cast(LENGTHS, tf.float32))),
+        (heads.Regressor, regression_loss),
     ],
     ids=["pretraining", "span", "choice", "regression"],
 )
@@ -155,14 +173,37 @@ def test_loss_and_gradients_of_packed_texts_are_those_of_padded_ones(make, loss)
     model = model_of(make)
     trained = list(weights.variables(model).values())
 
-    def learned(inputs):
+    def learned(inputs, packing=None):
         with tf.GradientTape() as tape:
-            value = loss(model, inputs)
+            value = loss(model, inputs, packing)
         return value, [tf.convert_to_tensor(x) for x in tape.gradient(value, trained) if x is not None]
 
     padded = inputs_of(LENGTHS)
-    (given, gradients), (expected, plain) = tf.function(learned)(pack_dynamic(padded)), learned(padded)
+    (given, gradients), (expected, plain) = tf.function(learned)(padded, PackingSpec.dynamic()), learned(padded)
     np.testing.assert_allclose(given, expected, rtol=1e-5)
     assert len(gradients) == len(plain) > 20
     for ours, theirs in zip(gradients, plain, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=2e-5)
+
+
+def test_rows_of_an_export_favor_no_processor():
+    lengths = tf.constant([55] * 20 + [8] * 20)
+    assert (choose_row_width(lengths, RowCosts()), choose_row_width(lengths, CPU_COSTS)) == (63, 64)
+    assert round_up_row_count(51, 64, RowCosts()) == 51
+    assert PackingSpec.dynamic().costs == RowCosts() == PackingSpec.static(3).costs
+
+
+@pytest.mark.parametrize(("rows", "all_fit"), [(2, False), (3, True)])
+def test_whether_texts_fit_is_known_before_they_are_packed(rows, all_fit):
+    inputs = inputs_of([12, 6, 7, 4])
+    assert bool(fits(inputs, rows)) == all_fit
+    choices = {name: tf.reshape(x, [2, 2, *x.shape[1:]]) for name, x in inputs.items()}
+    assert bool(fits(choices, rows)) == all_fit
+
+
+def test_inputs_that_are_packed_already_stay_as_they_are():
+    encoder = model_of(heads.SpanFinder).encoder
+    packing = PackingSpec.dynamic()
+    inputs = inputs_of([3, 9, 4, 2])
+    rows = packing.assign(inputs).pack(inputs)
+    np.testing.assert_array_equal(encoder(rows, packing=packing)["tokens"], encoder(rows)["tokens"])

@@ -9,7 +9,7 @@ import tiny
 from training_steps import CONFIG, learner, passes
 
 from bert_tf.model import heads, weights
-from bert_tf.model.encoder import pack_static
+from bert_tf.model.sequence_packing import PackingSpec, fits
 
 LENGTHS = [3, 9, 0, 4, 2, 5, 3, 1]  # in rows of twelve: 9 3, 5 4 3, 2 1
 HEADS = {
@@ -36,9 +36,9 @@ def test_texts_in_a_fixed_number_of_rows_are_answered_as_padded_ones_under_xla(h
     expected, rows = model(inputs), []
     first = model.encoder.layers[0]
     plain, first.call = first.call, lambda x, layout, positions: rows.append(layout.rows) or plain(x, layout=layout)
-    packed = tf.function(lambda: (told := pack_static(inputs, 3)) and (model(told[0]), told[1]), jit_compile=True)
-    given, fits = packed()
-    assert fits and rows == [3]
+    packed = tf.function(lambda: (model(inputs, packing=PackingSpec.static(3)), fits(inputs, 3)), jit_compile=True)
+    given, all_fit = packed()
+    assert all_fit and rows == [3]
     has_text = np.array(LENGTHS) > 0
     for name, value in expected.items():
         value, ours = (np.reshape(x, [8, -1]) for x in (value.numpy(), given[name].numpy()))
@@ -57,9 +57,9 @@ def test_a_step_on_a_fixed_number_of_rows_equals_a_plain_one_for_batches_that_fi
     task = tiny.task(next_sentence_weight=0.0)  # so that some weights have no gradient
     plain = passes(learner(known, task=task))
     packed = passes(learner(dataclasses.replace(known, packed_rows=2), task=task), jit_compile=True)
-    for lengths, fits in [([5, 7, 6, 6], True), ([12, 12, 11, 9], False), ([7, 7, 5, 5], True)]:
+    for lengths, all_fit in [([5, 7, 6, 6], True), ([12, 12, 11, 9], False), ([7, 7, 5, 5], True)]:
         batch = batch_of(lengths)
-        assert bool(pack_static(batch, 2)[1]) == fits
+        assert bool(fits(batch, 2)) == all_fit
         given, expected = packed(batch), plain(batch)
         assert [x is None for x in given] == [x is None for x in expected] and any(x is None for x in expected)
         for ours, theirs in zip(given, expected, strict=True):

@@ -13,6 +13,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.model.encoder import BertEncoder
 from bert_tf.model.layers import ConfiguredLayer
 from bert_tf.model.ragged_lstm import Recurrence, lstm
+from bert_tf.model.sequence_packing import PackingSpec
 
 LAYERS = 2
 
@@ -57,9 +58,10 @@ class Encoder(BertEncoder):
         positions: tf.Tensor | None = None,
         return_hidden_states: bool = False,
         return_attention: bool = False,
+        packing: PackingSpec | None = None,
     ) -> dict[str, Any]:
         """As BertEncoder; "tokens" and "pooled" are those of the BiLSTM, the last of L + 2 "hidden_states" too."""
-        outputs = super().call(inputs, seed, None, return_hidden_states, return_attention)
+        outputs = super().call(inputs, seed, None, return_hidden_states, return_attention, packing)
         tokens = self.bilstm(outputs["tokens"], inputs["lengths"])
         outputs |= {"tokens": tokens, "pooled": self.pooler(final_states(tokens, inputs["lengths"]))}
         if positions is not None:

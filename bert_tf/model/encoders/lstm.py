@@ -14,6 +14,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.model.encoders.bilstm_on_top import final_states
 from bert_tf.model.layers import ConfiguredLayer
 from bert_tf.model.ragged_lstm import Recurrence, lstm
+from bert_tf.model.sequence_packing import PackingSpec
 
 
 class Directions(ConfiguredLayer):
@@ -65,11 +66,13 @@ class Encoder(ConfiguredLayer):
         positions: tf.Tensor | None = None,
         return_hidden_states: bool = False,
         return_attention: bool = False,
+        packing: PackingSpec | None = None,
     ) -> dict[str, Any]:
         """As BertEncoder with one text per row, but "tokens_at" holds the states of each language model by itself.
 
         Position 2 t has the forward model's state of token t, then zeros; 2 t + 1 zeros, then the backward model's.
         """
+        inputs = packing.trim(inputs) if packing else inputs
         x = self.dropout(tf.gather(self.token_table, inputs["token_ids"]), seed=seed)  # [B, T, D]
         hidden_states, run = [x], Recurrence.of(x, inputs["lengths"])
         for layer in self.layers:

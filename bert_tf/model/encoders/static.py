@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model.layers import ConfiguredLayer
+from bert_tf.model.sequence_packing import PackingSpec
 
 
 class Table(ConfiguredLayer):
@@ -45,8 +46,10 @@ class Encoder(ConfiguredLayer):
         positions: tf.Tensor | None = None,
         return_hidden_states: bool = False,
         return_attention: bool = False,
+        packing: PackingSpec | None = None,
     ) -> dict[str, Any]:
         """As BertEncoder with one text per row; "pooled" is computed from the mean over a text."""
+        inputs = packing.trim(inputs) if packing else inputs
         tokens = tf.gather(self.token_table, inputs["token_ids"])  # [B, T, D]
         used = tf.sequence_mask(inputs["lengths"], tf.shape(tokens)[1], tokens.dtype)[:, :, None]
         mean = tf.reduce_sum(tokens * used, 1) / tf.maximum(tf.reduce_sum(used, 1), 1)

@@ -32,8 +32,11 @@ class BiLstmTagger(BertModel):
         self.classifier = LogitsHead(self.config, size, lstm_size, dtype=self.dtype_policy)
         self.built = True
 
-    def call(self, inputs, seed=None):
-        """inputs: float32 `vectors` [B, W, K, D], `lengths` [B]. Returns float32 "logits" [B, longest length, C]."""
+    def call(self, inputs, seed=None, packing=None):
+        """inputs: float32 `vectors` [B, W, K, D], `lengths` [B]. Returns float32 "logits" [B, longest length, C].
+
+        packing: without effect, as words are not packed.
+        """
         lengths = inputs["lengths"]
         longest = tf.maximum(tf.reduce_max(lengths), 1)
         x = tf.cast(inputs["vectors"][:, :longest], self.compute_dtype)

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from bert_tf.errors import UserError
 from bert_tf.model import weights
-from bert_tf.model.encoder import pack_dynamic
 from bert_tf.model.heads import BertModel
+from bert_tf.model.sequence_packing import PackingSpec, local_costs
 from bert_tf.tasks.embeddings import features
 from bert_tf.tasks.embeddings.feature_files import TextVectors
 from bert_tf.tasks.embeddings.feature_windows import NO_OFFSET, rows_and_tokens, split_pairs
@@ -46,11 +46,13 @@ def encoder_of(checkpoint, path, *, dtype="float32", needs_pooler=False):
 class Extractor:
     """The vectors of texts. The same functions answer here and in an export, so that both say the same.
 
-    choice: a VectorChoice. Memory depends on the longest text that is given, and not on how many windows it has.
+    choice: a VectorChoice. packing: None for what is fastest on this machine. Memory depends on the longest text, and
+    not on how many windows it has.
     """
 
-    def __init__(self, model, tokenizer, choice):
+    def __init__(self, model, tokenizer, choice, packing=None):
         self.model, self.tokenizer, self.choice = model, tokenizer, choice
+        self.packing = packing or PackingSpec.dynamic(local_costs())
         texts, flags, ids = (tf.TensorSpec([None], kind) for kind in (tf.string, tf.bool, tf.int32))
         table = tf.TensorSpec([None, None], tf.int32)
         rows = {"token_ids": table, "segment_ids": table, "lengths": ids}
@@ -86,7 +88,7 @@ class Extractor:
 
     def states(self, rows):
         """Rows -> what is taken of every slot: float32 [W, S, K, E]; of "pooled" that of [CLS] only."""
-        encoded = self.model.encoder(pack_dynamic(rows), return_hidden_states=True)
+        encoded = self.model.encoder(rows, return_hidden_states=True, packing=self.packing)
         if self.choice.unit == "sentence" and self.choice.pooling == "pooled":
             vectors = tf.cast(encoded["pooled"], tf.float32)[:, None, None, :]  # [W, 1, 1, D]
         else:
@@ -119,7 +121,7 @@ class Extractor:
         not 1, vectors are [B, K, E] and [B, T, K, E].
         """
         sentence, token = (
-            Extractor(self.model, self.tokenizer, dataclasses.replace(self.choice, unit=unit))
+            Extractor(self.model, self.tokenizer, dataclasses.replace(self.choice, unit=unit), PackingSpec.dynamic())
             for unit in ("sentence", "token")
         )
 

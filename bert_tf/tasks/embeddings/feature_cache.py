@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UserError
 from bert_tf.model import weights
-from bert_tf.model.encoder import pack_dynamic
+from bert_tf.model.sequence_packing import PackingSpec, local_costs
 from bert_tf.runtime import atomic_files
 from bert_tf.runtime.progress import progress
 from bert_tf.tasks.embeddings import features
@@ -87,11 +87,13 @@ def _make(split, model, tokenizer, windows, choice, path):
     order = np.argsort(-split.sizes, kind="stable")
     ids = tf.constant(split.ids)
 
+    packing = PackingSpec.dynamic(local_costs())
+
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int32)] * 2, autograph=False)
     def states(firsts, sizes):
         rows = windows.rows(tokenizer, ids, firsts, sizes)
         return features.layer_vectors(
-            model.encoder(pack_dynamic(rows), return_hidden_states=True)["hidden_states"], choice
+            model.encoder(rows, return_hidden_states=True, packing=packing)["hidden_states"], choice
         )
 
     with progress("vectors of words", len(order)) as report:

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from bert_tf.data import pipeline
 from bert_tf.errors import UserError
+from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.embeddings import feature_cache, features, vector_choice
 from bert_tf.tasks.embeddings.bilstm_tagger import BiLstmTagger
 from bert_tf.tasks.embeddings.vector_choice import FEATURES
@@ -79,7 +80,9 @@ def task(plain, *, choice, lstm_size, folder):
 def _states(model, rows):
     """The vectors of the slots of rows, float32 [R, T, K, D]."""
     choice = vector_choice.choose(FEATURES[model.features][0], model.config.layers_with_states)
-    return features.layer_vectors(model.encoder(rows, return_hidden_states=True)["hidden_states"], choice)
+    return features.layer_vectors(
+        model.encoder(rows, return_hidden_states=True, packing=PackingSpec.dynamic())["hidden_states"], choice
+    )
 
 
 def _logits(model, vectors, owners, count):

@@ -5,7 +5,7 @@ B texts, T slots in a row, P places, M [MASK]s in the texts of a request, V voca
 
 import tensorflow as tf
 
-from bert_tf.model.encoder import pack_dynamic
+from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.text.tokenizer import pack
 
 MASK = "[MASK]"
@@ -54,9 +54,10 @@ def follows(model, tokenizer):
 
     @tf.function(input_signature=strings, autograph=False)
     def next_sentence(text_a, text_b):
-        packed = pack_dynamic(pack(tokenizer, [text_a, text_b], model.config.max_position_embeddings))
+        inputs = pack(tokenizer, [text_a, text_b], model.config.max_position_embeddings)
         nothing = tf.zeros([tf.shape(text_a)[0], 0], tf.int32)  # no piece is asked for
-        logits = model({**packed, "masked_lm_positions": nothing})["next_sentence_logits"]
+        outputs = model({**inputs, "masked_lm_positions": nothing}, packing=PackingSpec.dynamic())
+        logits = outputs["next_sentence_logits"]
         return {"is_next": tf.nn.softmax(logits)[:, 0]}
 
     return {"next_sentence": next_sentence}

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_tf.data import pipeline
 from bert_tf.model import heads
-from bert_tf.model.encoder import pack_dynamic
+from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.function_task import FunctionFineTuningTask
 from bert_tf.tasks.question_answering import original_alignment, squad_scores
 from bert_tf.tasks.question_answering.question_splits import AT_ONCE, Split, described, statistics
@@ -270,7 +270,7 @@ def serve(model, tokenizer, *, windows, search):
 
 
 def _candidates(model, windows, search, rows):
-    outputs = model(pack_dynamic(rows))
+    outputs = model(rows, packing=PackingSpec.dynamic())
     rows = _trimmed_rows(rows, outputs)
     return search.candidates(outputs["start_logits"], outputs["end_logits"], rows, windows)
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from bert_tf.data import pipeline
 from bert_tf.errors import UserError
-from bert_tf.model.encoder import pack_dynamic
+from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.function_task import FunctionReportingTask
 from bert_tf.tasks.task import Objective
 from bert_tf.tasks.text_classification import predictions
@@ -251,7 +251,7 @@ def serve(model, tokenizer, *, goal, texts, max_seq_length, windows=None):
     def answered(*given):  # string [B] or [B, C] each
         columns = [text if len(text.shape) == 2 else text[:, None] for text in given]
         inputs = goal.inputs(tokenizer, tf.concat(columns, 1), max_seq_length, windows)
-        answers = goal.answers(model(pack_dynamic(inputs)))
+        answers = goal.answers(model(inputs, packing=PackingSpec.dynamic()))
         return {**answers, **goal.served(answers)}
 
     specs = [tf.TensorSpec([None, *shape], tf.string, name) for name, shape in shapes.items()]

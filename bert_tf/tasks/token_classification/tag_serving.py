@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.model.encoder import pack_dynamic
+from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.token_classification.tag_schemes import OUTSIDE
 from bert_tf.tasks.token_classification.tag_windows import tokenize_words
 from bert_tf.text.characters import is_cjk
@@ -41,7 +41,7 @@ class Reading:
 
 PIECES = Reading(  # a TokenClassifier, which labels every piece
     shape=lambda model: model.classifier.bias.shape,
-    states=lambda model, rows: model(rows)["logits"],
+    states=lambda model, rows: model(rows, packing=PackingSpec.dynamic())["logits"],
     logits=lambda model, states, owners, count: states,
 )
 
@@ -150,7 +150,7 @@ def _states(model, tokenizer, windows, reading, ids, bounds, words):
 
     def of_rows(first, end):
         here = slice(*tf.unstack(tf.searchsorted(numbers, [first, end])))
-        states = reading.states(model, pack_dynamic({name: x[first:end] for name, x in rows.items()}))
+        states = reading.states(model, {name: x[first:end] for name, x in rows.items()})
         return tf.gather_nd(states, tf.stack([numbers[here] - first, slots[here]], -1))
 
     found = in_parts(of_rows, tf.shape(rows["lengths"])[0], shape)  # [M, *S]

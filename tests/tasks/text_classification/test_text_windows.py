@@ -10,13 +10,14 @@ import tiny
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
-from bert_tf.model.encoder import pack_dynamic
+from bert_tf.model.sequence_packing import PackingSpec, choose_row_width
 from bert_tf.tasks.text_classification import classification
 from bert_tf.tasks.text_classification.goals import Choice, Classes, Labels, Number
 from bert_tf.tasks.text_classification.text_windows import Windows, describe, pack_windows, token_counts
 from bert_tf.text.tokenizer import Tokenizer, pack
 
 LETTERS = "abcdefghijklmno"
+PACKING = PackingSpec.dynamic()
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS])
 
 
@@ -88,8 +89,8 @@ def model_of(goal, pooling="mean"):
     return model
 
 
-def output(model, batch):
-    return next(iter(model(batch).values())).numpy()
+def output(model, batch, packing=None):
+    return next(iter(model(batch, packing=packing).values())).numpy()
 
 
 @pytest.mark.parametrize("goal, texts", [(Classes("xyz"), 2), (Labels("xyz"), 1), (Number(), 1)])
@@ -110,9 +111,10 @@ def test_the_vector_of_a_text_is_pooled_over_its_windows_and_rows_without_one_ar
     expected = vector @ model.classifier.kernel.numpy() + model.classifier.bias.numpy()
     assert batch["window_counts"].numpy().tolist() == [1, 1, 1, 4]
     np.testing.assert_allclose(output(model, batch)[3], expected, atol=1e-5)
-    np.testing.assert_allclose(output(model, pack_dynamic(batch)), output(model, batch), atol=1e-5)
-    few = pack_dynamic(inputs_of(goal, texts_of(1, length=2), most=6))
-    assert few["token_ids"].shape[-1] == 4 and few["row_width"] == 7  # two texts a row, windows without one in none
+    np.testing.assert_allclose(output(model, batch, PACKING), output(model, batch), atol=1e-5)
+    lengths = tf.reshape(inputs_of(goal, texts_of(1, length=2), most=6)["lengths"], [-1])
+    width = choose_row_width(lengths, PACKING.costs)
+    assert width == 7, "two texts per row; windows without a text are in none"
 
 
 def test_a_model_remembers_how_it_pools():
@@ -126,12 +128,12 @@ def test_gradients_of_windows_are_those_without_rows_that_no_text_has(pooling):
     goal = Classes("xyz")
     model, batch = model_of(goal, pooling), inputs_of(goal, texts_of(1), most=6)
 
-    def gradient(batch):
+    def gradient(batch, packing=None):
         with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(goal.loss(model(batch), tf.constant([0, 1, 2, 0])))
+            loss = tf.reduce_sum(goal.loss(model(batch, packing=packing), tf.constant([0, 1, 2, 0])))
         return tape.gradient(loss, model.encoder.pooler.kernel.value).numpy()
 
-    np.testing.assert_allclose(gradient(batch), gradient(pack_dynamic(batch)), atol=1e-5)
+    np.testing.assert_allclose(gradient(batch), gradient(batch, PACKING), atol=1e-5)
     assert np.abs(gradient(batch)).max() > 1e-3
 
 
