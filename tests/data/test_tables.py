@@ -88,7 +88,7 @@ def test_a_missing_file_is_named(tmp_path):
         list(tables.read(str(tmp_path / "nothing.tsv")))
 
 
-def test_a_table_is_rows_whatever_its_extension_unless_there_are_two(write_table, tmp_path):
+def test_a_table_is_found_whatever_its_extension_unless_there_are_two(write_table, tmp_path):
     assert tables.find_table(str(tmp_path), "train") is None
     path = write_table("train.jsonl", "{}")
     assert tables.find_table(str(tmp_path), "train") == path
