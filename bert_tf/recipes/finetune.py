@@ -96,7 +96,7 @@ def demonstration():
     """The settings of the demonstration, where no flag says what to learn."""
     said = any(map(flags.is_given, ("task_name", "data_dir", "train_file", "predict_file")))
     question = "Which part of it is a passage from?"
-    return {} if said else initialization.demonstration(DEMONSTRATION, question, "runs/classifier")
+    return {} if said else initialization.demo_settings(DEMONSTRATION, question, "runs/classifier")
 
 
 def check(options):

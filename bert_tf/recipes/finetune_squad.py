@@ -93,7 +93,7 @@ def demonstration():
     """The settings of the demonstration, where no flag says what to learn."""
     said = any(map(flags.is_given, ("train_file", "predict_file")))
     question = "Which name was left out of a sentence?"
-    return {} if said else initialization.demonstration(DEMONSTRATION, question, "runs/squad")
+    return {} if said else initialization.demo_settings(DEMONSTRATION, question, "runs/squad")
 
 
 def check(options):

@@ -1,4 +1,4 @@
-"""What a run begins with: a configuration, a vocabulary, casing and weights, from flags and from beside a checkpoint.
+"""What a model starts from: configuration, vocabulary, casing and weights, from flags and from a checkpoint.
 
 `options` are the flags of any of the scripts.
 """
@@ -6,7 +6,13 @@
 import dataclasses
 import glob
 import os
+from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
+
+from bert_tf.checkpoints import formats
+from bert_tf.checkpoints.formats import Checkpoint
 from bert_tf.config import flags
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
@@ -14,100 +20,105 @@ from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.text import vocabulary
 from bert_tf.training.run_directory import RunFolder
 
-OF_BERT = ("bert", "bilstm_on_top")  # encoders with the same layers
-PRETRAINING = "runs/pretraining"  # where run_pretraining.py leaves its run if no flag says otherwise
+SAME_LAYERS = ("bert", "bilstm_on_top")  # encoders with BERT's layers
+PRETRAINING_RUN = "runs/pretraining"  # the default output_dir of run_pretraining.py
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class StartingPoint:
-    """What the flags come to, found without writing anything.
+class Initialization:
+    """What a model starts from, resolved without writing anything.
 
-    vocabulary: the pieces; None: to be learned. weights: {canonical name: array}; None: to be drawn. labels: what the
-    head of a fine-tuned checkpoint sorts into; None: it does not say.
+    Attributes:
+        config: the configuration of the model.
+        vocabulary: the tokens; None: to be learned.
+        lower_case: whether the tokenizer lower-cases.
+        weights: {canonical name: array}; None: random initialization.
+        labels: the classes of a fine-tuned checkpoint; None: unknown.
     """
 
     config: BertConfig
-    vocabulary: list | None
+    vocabulary: list[str] | None
     lower_case: bool
-    weights: dict | None = None
-    labels: list | None = None
+    weights: dict[str, np.ndarray] | None = None
+    labels: list[str] | None = None
 
 
-def demonstration(settings, question, folder):
-    """The settings of a demonstration of fine-tuning in a folder, and what it starts from; says so, and what is asked.
+def demo_settings(settings: Mapping[str, Any], question: str, folder: str) -> dict[str, Any]:
+    """Default flags of a fine-tuning demonstration, and what it starts from; prints both and the question.
 
-    That is what the flag init_checkpoint says; without it the encoder which run_pretraining.py left in its folder;
-    without one it is from scratch, in another folder, so that both can be compared.
+    It starts from init_checkpoint if that is given, else from the encoder that run_pretraining.py left in its default
+    folder, else from scratch: then in another folder, so that both can be compared.
     """
-    print(f"No flag says what to learn: a demonstration on Python's manual. {question}", flush=True)
+    print(f"No training data given: a demonstration on Python's manual. {question}", flush=True)
     if flags.is_given("init_checkpoint"):
-        return settings
-    if RunFolder(PRETRAINING).last_step() and os.path.exists(os.path.join(PRETRAINING, "vocab.txt")):
-        print(f"It starts from the encoder in {PRETRAINING}.", flush=True)
-        return {**settings, "init_checkpoint": PRETRAINING}
-    print(f"It starts from scratch, as {PRETRAINING} holds no encoder: run_pretraining.py makes one.", flush=True)
+        return dict(settings)
+    if RunFolder(PRETRAINING_RUN).last_step() and os.path.exists(os.path.join(PRETRAINING_RUN, "vocab.txt")):
+        print(f"It starts from the encoder in {PRETRAINING_RUN}.", flush=True)
+        return {**settings, "init_checkpoint": PRETRAINING_RUN}
+    print(f"It starts from scratch, as {PRETRAINING_RUN} holds no encoder: run_pretraining.py makes one.", flush=True)
     return {**settings, "output_dir": f"{folder}_from_scratch"}
 
 
-def find(options, *, lower_case_given):
-    """Reads `init_checkpoint`, `bert_config_file` and `vocab_file`; what no flag says is taken from the checkpoint.
+def resolve(options: Any, *, lower_case_given: bool) -> Initialization:
+    """Reads `init_checkpoint`, `bert_config_file` and `vocab_file`; the checkpoint provides what no flag does.
 
-    Raises UserError where there is no such file, or where they do not go together: another casing than the
-    checkpoint's, a vocabulary of another size than the model's, a max_seq_length beyond its positions.
+    Raises UserError if a file is missing or they do not match: another casing than the checkpoint's, a vocabulary of
+    another size than the model's, a max_seq_length beyond its positions.
     """
-    checkpoint = _checkpoint(options.init_checkpoint)
-    config = _config(options, checkpoint)
+    checkpoint = _read_checkpoint(options.init_checkpoint)
+    config = _resolve_config(options, checkpoint)
     if checkpoint:
-        _expect_encoder(options.init_checkpoint, checkpoint.config.encoder, config.encoder)
-    known = checkpoint.vocabulary if checkpoint else None
+        _check_encoder(options.init_checkpoint, checkpoint.config.encoder, config.encoder)
+    tokens = checkpoint.vocabulary if checkpoint else None
     if options.vocab_file:
-        known = vocabulary.read(
-            options.vocab_file, config.vocab_size if options.bert_config_file or checkpoint else None
-        )
-    if checkpoint and known is None:
-        raise UserError(f"{options.init_checkpoint} has no vocab.txt beside it: give its vocabulary as vocab_file.")
-    if known:
-        config = dataclasses.replace(config, vocab_size=len(known))
+        is_size_known = options.bert_config_file or checkpoint
+        tokens = vocabulary.read(options.vocab_file, config.vocab_size if is_size_known else None)
+    if checkpoint and tokens is None:
+        raise UserError(f"{options.init_checkpoint} has no vocab.txt next to it: give its vocabulary as vocab_file.")
+    if tokens:
+        config = dataclasses.replace(config, vocab_size=len(tokens))
     if options.max_seq_length > config.max_position_embeddings:
-        longer = "`bert-tf convert` it with more" if checkpoint else "give a bert_config_file with more"
+        solution = "`bert-tf convert` it with more" if checkpoint else "give a bert_config_file with more"
         raise UserError(
             f"max_seq_length is {options.max_seq_length}, but the model has {config.max_position_embeddings} "
-            f"positions: choose a shorter length, or {longer}."
+            f"positions: choose a shorter length, or {solution}."
         )
-    return StartingPoint(
+    return Initialization(
         config=config,
-        vocabulary=known,
-        lower_case=_lower_case(options, checkpoint, lower_case_given),
+        vocabulary=tokens,
+        lower_case=_resolve_casing(options, checkpoint, lower_case_given),
         weights=checkpoint.weights if checkpoint else None,
         labels=checkpoint.labels if checkpoint else None,
     )
 
 
-def _checkpoint(path):
+def _read_checkpoint(path: str) -> Checkpoint | None:
     if not path:
         return None
     if os.path.isabs(path) and not glob.glob(f"{glob.escape(path)}*"):
         raise UserError(f"There is no checkpoint {path}: give the folder, or the path up to .index or .ckpt, of one.")
     start_tensorflow()
-    from bert_tf.checkpoints import formats
-
     return formats.read(path)
 
 
-def _expect_encoder(path, there, wanted):
-    """Raises UserError where the weights of one encoder are of no use to another, which would begin from nothing."""
-    if wanted != there and not (there in OF_BERT and wanted in (*OF_BERT, "static")):
-        raise UserError(f"{path} has the encoder {there}, of which {wanted} can take nothing: choose encoder={there}.")
+def _check_encoder(path: str, checkpoint_encoder: str, encoder: str) -> None:
+    """Raises UserError if the weights of the checkpoint's encoder do not fit the requested one."""
+    shares_layers = checkpoint_encoder in SAME_LAYERS and encoder in (*SAME_LAYERS, "static")
+    if encoder != checkpoint_encoder and not shares_layers:
+        raise UserError(
+            f"{path} has the encoder {checkpoint_encoder}, whose weights do not fit {encoder}: choose "
+            f"encoder={checkpoint_encoder}."
+        )
 
 
-def _config(options, checkpoint):
-    config = _config_of_files(options, checkpoint)
+def _resolve_config(options: Any, checkpoint: Checkpoint | None) -> BertConfig:
+    config = _base_config(options, checkpoint)
     encoder = getattr(options, "encoder", "") or config.encoder
     is_causal = getattr(options, "left_to_right", False) or config.is_causal
     return dataclasses.replace(config, encoder=encoder, is_causal=is_causal)
 
 
-def _config_of_files(options, checkpoint):
+def _base_config(options: Any, checkpoint: Checkpoint | None) -> BertConfig:
     if options.bert_config_file:
         return BertConfig.from_json_file(options.bert_config_file)
     if checkpoint:
@@ -116,10 +127,10 @@ def _config_of_files(options, checkpoint):
     return BertConfig.of_size(options.model_size, vocab_size=options.vocab_size, **dropout)
 
 
-def _lower_case(options, checkpoint, given):
+def _resolve_casing(options: Any, checkpoint: Checkpoint | None, lower_case_given: bool) -> bool:
     if checkpoint is None or checkpoint.lower_case is None:
         return options.do_lower_case
-    if given and checkpoint.lower_case != options.do_lower_case:
+    if lower_case_given and checkpoint.lower_case != options.do_lower_case:
         raise UserError(
             f"do_lower_case is {options.do_lower_case}, but {options.init_checkpoint} was trained with "
             f"{checkpoint.lower_case}: leave the flag out."

@@ -6,8 +6,11 @@ With no flag it does all of it on the manual of Python, in a few minutes; with -
 import dataclasses
 import functools
 import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from bert_tf.config import flags
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.flag_groups import DEVICE_FLAGS, DeviceFlags, ModelFlags, OptimizationFlags, RunFlags
 from bert_tf.config.flags import changed, flag
 from bert_tf.config.train_config import MaskingConfig, TrainConfig
@@ -15,15 +18,23 @@ from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.recipes import pretraining_preparation
+from bert_tf.recipes.initialization import Initialization
 from bert_tf.reports import report
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.runtime.tf_config import worker_number
 from bert_tf.training.run_directory import RunFolder
 
-# What stands for the original's defaults when there is no --input_file: a small model, a few minutes on two cores.
-DEMONSTRATION = {
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from bert_tf.model.heads import BertModel
+    from bert_tf.tasks.task import Task
+    from bert_tf.text.tokenizer import Tokenizer
+
+# Defaults without --input_file: a small model, a few minutes on two cores.
+DEMO_SETTINGS = {
     "model_size": "tiny",
-    "dropout_prob": 0.0,  # in so few steps it only slows the learning
+    "dropout_prob": 0.0,  # in this few steps it only slows the training down
     "vocab_size": 1500,
     "max_seq_length": 32,
     "max_predictions_per_seq": 6,
@@ -34,7 +45,7 @@ DEMONSTRATION = {
     "num_warmup_steps": 140,
     "save_checkpoints_steps": 350,
 }
-DEMONSTRATION_SENTENCES = (
+DEMO_SENTENCES = (
     "The [MASK] statement is used to raise an exception.",
     "A function definition is an executable [MASK].",
     "If the expression is not given, the [MASK] is None.",
@@ -43,6 +54,8 @@ DEMONSTRATION_SENTENCES = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
+    """The flags of run_pretraining.py."""
+
     input_file: str = flag(
         "", "Training text: comma-separated files, folders or globs (.txt, .txt.gz, .jsonl). Default: Python's manual."
     )
@@ -111,7 +124,7 @@ class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     keep_checkpoint_max: int = flag(3, "Number of newest checkpoints to keep; 0: all.")
 
 
-# What may differ between two starts of one run, as it does not decide what is learned.
+# Flags that may differ between two starts of one run, as they do not affect the trained weights.
 FREE_FLAGS = (
     frozenset(
         "output_dir records_dir num_workers prepare_only do_train do_eval do_export export_attention eval_batch_size "
@@ -119,28 +132,26 @@ FREE_FLAGS = (
     )
     | DEVICE_FLAGS
 )
-# Of the others, those that decide the vocabulary and the records: all that counts before the first checkpoint.
+# Of the others, those that determine the vocabulary and the records: all that matters before the first checkpoint.
 TEXT_FLAGS = frozenset(
     "input_file eval_file text_layout text_field language vocab_file vocab_size do_lower_case init_checkpoint "
     "max_seq_length short_seq_prob dupe_factor compress_records random_seed".split()
 )
 
 
-def main():
-    demonstration = not flags.is_given("input_file")
-    options = flags.read(Flags, instead=DEMONSTRATION if demonstration else {})
-    has_pairs = options.next_sentence_weight or options.keep_pairs
-    if not (has_pairs or options.static_masking or flags.is_given("dupe_factor")):
-        options = dataclasses.replace(options, dupe_factor=1)  # each pass would have the same texts
+def main() -> None:
+    """Runs all stages: flags, vocabulary and records, then task, training, evaluation and export, then the report."""
+    options = read_flags()
     train_config, masking = flags.part(TrainConfig, options), flags.part(MaskingConfig, options)
-    plan = pretraining_preparation.plan(options, lower_case_given=flags.is_given("do_lower_case"))
+    start = pretraining_preparation.resolve(options, lower_case_given=flags.is_given("do_lower_case"))
     folder = RunFolder(options.output_dir, writes=worker_number() == 0)
-    open_folder(folder, options)
+    open_run(folder, options)
     with folder.phase("prepare"):
         if folder.writes:
-            config, manifest = pretraining_preparation.prepare(plan, options, folder)
+            config, manifest = pretraining_preparation.prepare(start, options, folder)
         else:
-            config, manifest = pretraining_preparation.wait_for_first_worker(options, folder)
+            config, manifest = pretraining_preparation.wait_for_chief(options, folder)
+    start = dataclasses.replace(start, config=config)
     print(records.describe(manifest["statistics"]), flush=True)
     for warning in manifest["warnings"]:
         print(f"Warning: {warning}", flush=True)
@@ -148,71 +159,73 @@ def main():
         print(f"The records are in {pretraining_preparation.records_folder(options, folder)}.")
         return
     if is_finished(folder, options):
-        print(f"Nothing is left to do: this run is finished. All of it is in {folder.path}.")
+        print(f"This run is finished; its results are in {folder.path}.")
         return
-    learn(options, dataclasses.replace(plan, config=config), train_config, masking, manifest, folder)
+    run_model(options, start, train_config, masking, manifest, folder)
     if folder.writes:
         folder.finish()
-        print(f"All of it is in {folder.path}; look at {report.write_report(folder.path)}.")
+        print(f"Results are in {folder.path}; the report is {report.write_report(folder.path)}.")
 
 
-def open_folder(folder, options):
-    """Begins or goes on with the run; raises UserError for flags that do not go with what is there."""
+def read_flags() -> Flags:
+    """The flags, with defaults for a demonstration if there is no input_file."""
+    options = flags.read(Flags, instead={} if flags.is_given("input_file") else DEMO_SETTINGS)
+    has_pairs = options.next_sentence_weight or options.keep_pairs
+    if not (has_pairs or options.static_masking or flags.is_given("dupe_factor")):
+        options = dataclasses.replace(options, dupe_factor=1)  # all passes would have the same texts
+    return options
+
+
+def open_run(folder: RunFolder, options: Flags) -> None:
+    """Starts or resumes the run; raises UserError for flags that do not match the existing run."""
     if not (options.do_train or options.prepare_only or options.init_checkpoint or folder.last_step()):
         raise UserError(f"There is no checkpoint in {folder.path}: train first, or give init_checkpoint.")
-    asked = dataclasses.asdict(options)
-    decisive = {name: value for name, value in asked.items() if name not in FREE_FLAGS}
-    if not folder.last_step():
-        there = os.path.exists(folder.file("vocab.txt"))
-        compared = {name: value for name, value in decisive.items() if there and name in TEXT_FLAGS}
-    else:
+    values = dataclasses.asdict(options)
+    decisive = {name: value for name, value in values.items() if name not in FREE_FLAGS}
+    if folder.last_step():
         compared = decisive
+    else:
+        has_vocabulary = os.path.exists(folder.file("vocab.txt"))
+        compared = {name: value for name, value in decisive.items() if has_vocabulary and name in TEXT_FLAGS}
     upgrade = functools.partial(flags.upgrade, Flags)
-    folder.open(name="pretraining", flags=asked, decisive=decisive, compared=compared, upgrade=upgrade)
+    folder.open(name="pretraining", flags=values, decisive=decisive, compared=compared, upgrade=upgrade)
 
 
-def is_finished(folder, options):
-    """Whether the same command came to its end before and all it made is there."""
-    made = [
+def is_finished(folder: RunFolder, options: Flags) -> bool:
+    """Whether the same command finished before and all its outputs exist."""
+    outputs = [
         ("report.html",),
         ("eval_results.json",) * options.do_eval,
         ("export", "saved_model.pb") * options.do_export,
     ]
-    there = all(os.path.exists(folder.file(*names)) for names in made)
-    there &= not options.export_attention or bool(loaded_model.about(folder.file("export")).get("attention"))
-    trained = folder.last_step() >= options.num_train_steps or not options.do_train
-    finished = folder.run["finished"] and there and trained
-    folder.update(finished=folder.run["finished"] if finished else None)
-    return finished
+    exist = all(os.path.exists(folder.file(*names)) for names in outputs)
+    exist &= not options.export_attention or bool(loaded_model.about(folder.file("export")).get("attention"))
+    is_trained = folder.last_step() >= options.num_train_steps or not options.do_train
+    finished = folder.run["finished"] if exist and is_trained else None
+    folder.update(finished=finished)
+    return bool(finished)
 
 
-def learn(options, plan, train_config, masking, manifest, folder):
-    """Trains, evaluates, exports: what comes after the text."""
+def run_model(
+    options: Flags,
+    start: Initialization,
+    train_config: TrainConfig,
+    masking: MaskingConfig,
+    manifest: Mapping[str, Any],
+    folder: RunFolder,
+) -> None:
+    """Creates task and model, trains, evaluates and exports."""
     start_tensorflow()
-    import keras
-
-    from bert_tf.export import attention_signature
     from bert_tf.model import weights
-    from bert_tf.tasks import text_lengths
     from bert_tf.text.tokenizer import Tokenizer
-    from bert_tf.training import checkpointing, distribute, precision
+    from bert_tf.training import checkpointing
     from bert_tf.training.loop import Evaluator, train
 
-    if options.export_attention:
-        attention_signature.check(plan.config)
-    strategy = distribute.create_strategy(
-        options.distribution_strategy, num_logical_devices=options.num_logical_devices, tpu_name=options.tpu_name
-    )
-    tokenizer = Tokenizer.from_file(folder.file("vocab.txt"), plan.lower_case)
-    task = task_of(options, plan, masking, manifest, tokenizer)
-    keras.utils.set_random_seed(options.random_seed)
-    with strategy.scope():
-        model = task.create_model(plan.config, dtype=precision.policy(options.precision))
-        if plan.weights:
-            print(weights.assign(model, plan.weights))
-    rows = {name: text_lengths.of_rows(task, options.max_seq_length, name) for name in ("train", "eval")}
-    folder.update(config=plan.config.to_dict(), parameters=model.count_params(), text_statistics=rows)
-    print(f"Training {model.count_params():,} parameters", flush=True)
+    strategy = create_strategy(options, start.config)
+    tokenizer = Tokenizer.from_file(folder.file("vocab.txt"), start.lower_case)
+    task = create_task(options, start.config, masking, manifest, tokenizer)
+    model = create_model(task, options, start, strategy)
+    record_model(model, task, options, folder)
     if options.do_train:
         with folder.phase("train"):
             train(task, model, train_config, strategy, folder)
@@ -220,14 +233,29 @@ def learn(options, plan, train_config, masking, manifest, folder):
         checkpointing.load_weights(weights.variables(model), folder.checkpoints)
     if options.do_eval:
         with folder.phase("evaluate"):
-            conclude(Evaluator(task, model, train_config, strategy)(), task, train_config, manifest, folder)
+            results = Evaluator(task, model, train_config, strategy)()
+            report_results(results, task, train_config, manifest, folder)
     if options.do_export and folder.writes:
         with folder.phase("export"):
-            show(task, model, tokenizer, folder)
+            export_and_demo(task, model, tokenizer, options, folder)
 
 
-def task_of(options, plan, masking, manifest, tokenizer):
-    """Masked LM, and next sentence prediction if it has weight, on the records."""
+def create_strategy(options: Flags, config: BertConfig) -> "tf.distribute.Strategy":
+    """The distribution strategy; UserError if the encoder has no attention to export."""
+    from bert_tf.export import attention_signature
+    from bert_tf.training import distribute
+
+    if options.export_attention:
+        attention_signature.check(config)
+    return distribute.create_strategy(
+        options.distribution_strategy, num_logical_devices=options.num_logical_devices, tpu_name=options.tpu_name
+    )
+
+
+def create_task(
+    options: Flags, config: BertConfig, masking: MaskingConfig, manifest: Mapping[str, Any], tokenizer: "Tokenizer"
+) -> "Task":
+    """Masked LM, and next-sentence prediction if it has weight, on the records."""
     from bert_tf.tasks import catalog
     from bert_tf.tasks.pretraining.mask_filling import guesses_of
 
@@ -236,15 +264,43 @@ def task_of(options, plan, masking, manifest, tokenizer):
         tokenizer,
         masking,
         next_sentence_weight=options.next_sentence_weight,
-        guesses=guesses_of(plan.config),
+        guesses=guesses_of(config),
     )
 
 
-def conclude(results, task, train_config, manifest, folder):
-    """Prints and writes what was reached on held-out text, beside what frequencies alone reach."""
+def create_model(
+    task: "Task", options: Flags, start: Initialization, strategy: "tf.distribute.Strategy"
+) -> "BertModel":
+    """The model on the devices of the strategy, with the weights of the checkpoint if there is one."""
+    import keras
+
+    from bert_tf.model import weights
+    from bert_tf.training import precision
+
+    keras.utils.set_random_seed(options.random_seed)
+    with strategy.scope():
+        model = task.create_model(start.config, dtype=precision.policy(options.precision))
+        if start.weights:
+            print(weights.assign(model, start.weights))
+    return model
+
+
+def record_model(model: "BertModel", task: "Task", options: Flags, folder: RunFolder) -> None:
+    """Adds the configuration, the number of parameters and the lengths of the rows to run.json."""
+    from bert_tf.tasks import text_lengths
+
+    rows = {split: text_lengths.of_rows(task, options.max_seq_length, split) for split in ("train", "eval")}
+    folder.update(config=model.config.to_dict(), parameters=model.count_params(), text_statistics=rows)
+    print(f"Training {model.count_params():,} parameters", flush=True)
+
+
+def report_results(
+    results: dict[str, float], task: "Task", train_config: TrainConfig, manifest: Mapping[str, Any], folder: RunFolder
+) -> None:
+    """Prints and writes the results on held-out text, with the loss of a unigram model for comparison."""
     from bert_tf.tasks.catalog.pretraining import unigram_loss
 
-    held_out = task.eval_batches(train_config.eval_batch_size).take(train_config.max_eval_steps)
+    held_out = task.eval_batches(train_config.eval_batch_size, "eval").take(train_config.max_eval_steps)
     results["unigram_masked_lm_loss"] = unigram_loss(records.token_counts(manifest), held_out)
     folder.write_json("eval_results.json", results)
     folder.log(train_config.num_train_steps, {f"eval_{name}": value for name, value in results.items()})
@@ -253,25 +309,29 @@ def conclude(results, task, train_config, manifest, folder):
         print(f"  {name:26} {value:.4f}")
 
 
-def show(task, model, tokenizer, folder):
-    """Exports the model, lets the export fill masks, and keeps examples for the report."""
+def export_and_demo(
+    task: "Task", model: "BertModel", tokenizer: "Tokenizer", options: Flags, folder: RunFolder
+) -> None:
+    """Exports the model, fills masks with the export, and writes examples for the report."""
     import tensorflow as tf
 
     from bert_tf.export.saved_model import export
     from bert_tf.tasks.catalog.pretraining import held_out_examples, masked_sentences
 
     held_out = held_out_examples(task, model, tokenizer)
-    sentences = masked_sentences(held_out) if folder.run["flags"]["input_file"] else list(DEMONSTRATION_SENTENCES)
-    examples, looks = {"serving_default": {"text": sentences}}, folder.run["flags"]["export_attention"]
-    if folder.run["flags"]["next_sentence_weight"]:
+    sentences = masked_sentences(held_out) if options.input_file else list(DEMO_SENTENCES)
+    examples = {"serving_default": {"text": sentences}}
+    if options.next_sentence_weight:
         examples["next_sentence"] = {"text_a": sentences, "text_b": [*sentences[1:], sentences[0]]}
-    given = {"examples": examples, "about": {"attention": looks}, "with_attention": looks}
-    export(task, model, tokenizer, folder.file("export"), **given)
-    answers = tf.saved_model.load(folder.file("export")).signatures["serving_default"](text=tf.constant(sentences))
+    with_attention = options.export_attention
+    about = {"attention": with_attention}
+    path = folder.file("export")
+    export(task, model, tokenizer, path, examples=examples, about=about, with_attention=with_attention)
+    outputs = tf.saved_model.load(path).signatures["serving_default"](text=tf.constant(sentences))
     filled = []
     print("The export fills masks:")
-    for sentence, pieces, scores in zip(sentences, answers["pieces"].numpy(), answers["scores"].numpy(), strict=True):
-        best = [{"piece": p.decode(), "score": float(s)} for p, s in zip(pieces[0][:5], scores[0][:5], strict=True)]
+    for sentence, tokens, scores in zip(sentences, outputs["pieces"].numpy(), outputs["scores"].numpy(), strict=True):
+        best = [{"piece": t.decode(), "score": float(s)} for t, s in zip(tokens[0][:5], scores[0][:5], strict=True)]
         filled.append({"text": sentence, "answers": best})
-        print(f"  {sentence}  ->  " + ", ".join(f"{b['piece']} {b['score']:.0%}" for b in best[:3]))
+        print(f"  {sentence}  ->  " + ", ".join(f"{answer['piece']} {answer['score']:.0%}" for answer in best[:3]))
     folder.write_json("examples.json", {"fill_mask": filled, "held_out": held_out})

@@ -8,110 +8,113 @@ import itertools
 import math
 import os
 import time
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError
 from bert_tf.recipes import initialization
+from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import memory_estimate
 from bert_tf.runtime.progress import progress
 from bert_tf.runtime.tf_config import expect_workers, number_of_workers
 from bert_tf.text import corpus, vocabulary
 from bert_tf.text.demo_corpus import python_manual
+from bert_tf.training.run_directory import RunFolder
 
-PRE_TRAINED = ("bert", "lstm")  # encoders that learn from text alone
-VOCABULARY_TEXT = 100_000_000  # characters that a vocabulary is learned from at most; more hardly changes it
+PRETRAINABLE = ("bert", "lstm")  # encoders that learn from text alone
+MAX_VOCABULARY_TEXT = 100_000_000  # characters that a vocabulary is learned from; more hardly changes it
 
 
-def plan(options, *, lower_case_given):
-    """Checks the flags against the files they name; returns a StartingPoint.
+def resolve(options: Any, *, lower_case_given: bool) -> Initialization:
+    """Checks the flags against the files they name and resolves what the model starts from.
 
     Raises UserError for everything that can be known to be wrong before the work begins.
     """
     _check_numbers(options)
     for name in ("input_file", "eval_file"):
         if getattr(options, name):
-            expect_text(name, options)
+            check_has_text(name, options)
     if options.records_dir and os.path.exists(options.records_dir) and not os.path.isdir(options.records_dir):
         raise UserError(f"records_dir is {options.records_dir}, which is a file: give the name of a folder.")
-    start = initialization.find(options, lower_case_given=lower_case_given)
-    if start.config.encoder not in PRE_TRAINED:
+    start = initialization.resolve(options, lower_case_given=lower_case_given)
+    if start.config.encoder not in PRETRAINABLE:
         raise UserError(
-            f"{options.init_checkpoint} has the encoder {start.config.encoder}, which is for fine-tuning alone: give "
+            f"{options.init_checkpoint} has the encoder {start.config.encoder}, which is for fine-tuning only: give "
             "encoder=bert or another checkpoint."
         )
     if options.max_predictions_per_seq >= options.max_seq_length:
         raise UserError(
             f"max_predictions_per_seq is {options.max_predictions_per_seq}; expected fewer than the "
-            f"{options.max_seq_length} pieces of max_seq_length."
+            f"{options.max_seq_length} tokens of max_seq_length."
         )
     if options.do_train and not options.prepare_only:
         memory_estimate.check(start.config, options, processes=max(1, number_of_workers()))
     return start
 
 
-def _check_numbers(options):
+def _check_numbers(options: Any) -> None:
     """Raises UserError for a number that no run could work with."""
     record_options(options, "")
-    for name, right, expected in (
+    for name, is_valid, expected in (
         ("next_sentence_weight", 0 <= options.next_sentence_weight < math.inf, "0 or more"),
         ("num_workers", options.num_workers >= 1, "1 or more"),
         ("num_logical_devices", options.num_logical_devices >= 1, "1 or more"),
         ("vocab_size", options.vocab_size > len(vocabulary.SPECIAL_TOKENS), "more than the five special tokens"),
     ):
-        if not right:
+        if not is_valid:
             raise UserError(f"{name} is {getattr(options, name)}; expected {expected}.")
     if options.distribution_strategy == "multi_worker":
         expect_workers()
-    slices = max(options.num_logical_devices, number_of_workers()) * options.num_accumulation_steps
-    if options.train_batch_size % slices:
+    parts = max(options.num_logical_devices, number_of_workers()) * options.num_accumulation_steps
+    if options.train_batch_size % parts:
         raise UserError(
-            f"train_batch_size {options.train_batch_size} cannot be shared out among {slices} replicas and "
-            f"micro-batches: choose a multiple of {slices}."
+            f"train_batch_size {options.train_batch_size} cannot be divided among {parts} replicas and "
+            f"micro-batches: choose a multiple of {parts}."
         )
 
 
-def expect_text(name, options):
+def check_has_text(name: str, options: Any) -> None:
     """Raises UserError unless a flag names files of which at least one holds text."""
     if not any(next(corpus.read_documents(source), None) for source in _sources(getattr(options, name), options)):
         raise UserError(f"{name}={getattr(options, name)} holds no text at all; give files with sentences in them.")
 
 
-def _sources(patterns, options):
+def _sources(patterns: str, options: Any) -> list[corpus.Source]:
     return corpus.find_sources(
         patterns, text_layout=options.text_layout, language=options.language, text_field=options.text_field
     )
 
 
-def prepare(plan, options, folder):
+def prepare(start: Initialization, options: Any, folder: RunFolder) -> tuple[BertConfig, dict[str, Any]]:
     """Writes vocab.txt, bert_config.json and the records of a run, or finds them there.
 
-    Returns the BertConfig and the manifest of the records.
+    Returns the configuration, with the size of the vocabulary, and the manifest of the records.
     """
     vocab_file = folder.file("vocab.txt")
-    if plan.vocabulary:
-        vocabulary.write(vocab_file, plan.vocabulary)
+    if start.vocabulary:
+        vocabulary.write(vocab_file, start.vocabulary)
     elif not os.path.exists(vocab_file):
-        print(f"Learning a vocabulary of {plan.config.vocab_size:,} pieces", flush=True)
-        learned = learned_vocabulary(options, plan.config.vocab_size, lower_case=plan.lower_case)
-        vocabulary.write(vocab_file, learned)
-    config = dataclasses.replace(plan.config, vocab_size=len(vocabulary.read(vocab_file)))
+        print(f"Learning a vocabulary of {start.config.vocab_size:,} tokens", flush=True)
+        vocabulary.write(vocab_file, learn_vocabulary(options, start.config.vocab_size, lower_case=start.lower_case))
+    config = dataclasses.replace(start.config, vocab_size=len(vocabulary.read(vocab_file)))
     config.write(folder.file("bert_config.json"))
-    folder.write_json("tokenizer_config.json", {"do_lower_case": plan.lower_case})
+    folder.write_json("tokenizer_config.json", {"do_lower_case": start.lower_case})
     with progress("records") as report:
-        made = records.prepare(
+        manifest = records.prepare(
             records_folder(options, folder),
-            record_options(options, vocab_file, lower_case=plan.lower_case),
+            record_options(options, vocab_file, lower_case=start.lower_case),
             input_file=options.input_file,
             eval_file=options.eval_file,
             num_workers=options.num_workers,
             progress=report,
         )
-    return config, made
+    return config, manifest
 
 
-def record_options(options, vocab_file, lower_case=True):
-    """The flags that decide the bytes of the records; UserError for a value that cannot be."""
+def record_options(options: Any, vocab_file: str, lower_case: bool = True) -> records.RecordOptions:
+    """The flags that determine the bytes of the records; UserError for a value out of range."""
     same = "max_seq_length short_seq_prob dupe_factor random_seed text_layout text_field language".split()
     return records.RecordOptions(
         vocab_file=vocab_file,
@@ -122,13 +125,13 @@ def record_options(options, vocab_file, lower_case=True):
     )
 
 
-def learned_vocabulary(options, size, *, lower_case):
-    """The pieces of a vocabulary that is learned from `input_file`, or at most the first 100 million characters."""
+def learn_vocabulary(options: Any, size: int, *, lower_case: bool) -> list[str]:
+    """Learns a vocabulary from `input_file`, or from its first 100 million characters if there are more."""
     texts = itertools.chain.from_iterable(_documents(options))
-    return vocabulary.learn(_at_most(texts, VOCABULARY_TEXT), size, lower_case=lower_case)
+    return vocabulary.learn(_take_characters(texts, MAX_VOCABULARY_TEXT), size, lower_case=lower_case)
 
 
-def _documents(options):
+def _documents(options: Any) -> Iterator[list[str]]:
     if not options.input_file:
         yield from python_manual()
         return
@@ -136,24 +139,24 @@ def _documents(options):
         yield from corpus.read_documents(source)
 
 
-def _at_most(texts, characters):
+def _take_characters(texts: Iterable[str], limit: int) -> Iterator[str]:
     for text in texts:
-        characters -= len(text)
-        if characters < 0:
+        limit -= len(text)
+        if limit < 0:
             return
         yield text
 
 
-def records_folder(options, folder):
+def records_folder(options: Any, folder: RunFolder) -> str:
     """Where the records of a run are: in its folder, or where several runs share them."""
     return options.records_dir or folder.file("records")
 
 
-def wait_for_first_worker(options, folder, seconds=3600):
-    """Returns the configuration and the records that the first of several workers makes in a folder they share."""
-    end, made = time.monotonic() + seconds, records_folder(options, folder)
+def wait_for_chief(options: Any, folder: RunFolder, seconds: int = 3600) -> tuple[BertConfig, dict[str, Any]]:
+    """Waits for the configuration and the records that the first of several workers writes to a shared folder."""
+    end, path = time.monotonic() + seconds, records_folder(options, folder)
     while time.monotonic() < end:
-        if os.path.exists(os.path.join(made, records.MANIFEST)) and os.path.exists(folder.file("bert_config.json")):
-            return BertConfig.from_json_file(folder.file("bert_config.json")), records.open_records(made)
+        if os.path.exists(os.path.join(path, records.MANIFEST)) and os.path.exists(folder.file("bert_config.json")):
+            return BertConfig.from_json_file(folder.file("bert_config.json")), records.open_records(path)
         time.sleep(0.5)
     raise UserError(f"The first worker has not made records in {folder.path} within {seconds} seconds.")

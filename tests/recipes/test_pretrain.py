@@ -1,4 +1,4 @@
-"""run_pretraining.py as its user meets it: one whole tiny run with all it leaves, and every mistake in one line."""
+"""run_pretraining.py from the command line: one tiny run with all its outputs, and user errors in one line."""
 
 import json
 import os
@@ -33,13 +33,13 @@ NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CONFIG": ""}
 def script(output_dir, **flags):
     """Runs the script; returns its exit code, standard output and the lines of standard error."""
     flags = {**TINY, "output_dir": output_dir, **flags}
-    given = [f"--{name}={value}" for name, value in flags.items() if value is not None]
-    done = warm.run("run_pretraining.py", *given)
-    return done.returncode, done.stdout, done.stderr.splitlines()
+    arguments = [f"--{name}={value}" for name, value in flags.items() if value is not None]
+    result = warm.run("run_pretraining.py", *arguments)
+    return result.returncode, result.stdout, result.stderr.splitlines()
 
 
 def write_texts(folder):
-    """Twelve documents, one sentence a line as the original has it, with what spoils a run beside them."""
+    """Twelve documents, one sentence per line as in the original, and files that make a run fail."""
     folder.mkdir(exist_ok=True)
     documents = ["\n".join(SENTENCES[i % 4 :] + SENTENCES[: i % 4]) for i in range(12)]
     (folder / "good.txt").write_text("\n\n".join(documents) + "\n")
@@ -57,39 +57,39 @@ def write_texts(folder):
 
 @pytest.fixture(scope="module")
 def whole_run(tmp_path_factory):
-    """The folder of texts, the run folder and what the script said: one run for all tests of this file."""
+    """The folder of texts, the run folder and the output of the script: one run for all tests of this file."""
     folder = tmp_path_factory.mktemp("whole")
     texts = write_texts(folder)
-    code, said, complaints = script(folder / "run", input_file=texts / "good.txt")
-    assert code == 0, complaints
-    return texts, folder / "run", said
+    code, output, errors = script(folder / "run", input_file=texts / "good.txt")
+    assert code == 0, errors
+    return texts, folder / "run", output
 
 
 def lines_of(run):
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
-def test_a_run_leaves_everything_that_explains_it(whole_run):
-    _, run, said = whole_run
-    left = {path.name for path in run.iterdir()}
-    assert left == {
+def test_a_run_writes_all_its_outputs(whole_run):
+    _, run, output = whole_run
+    written = {path.name for path in run.iterdir()}
+    assert written == {
         *("run.json", "metrics.jsonl", "events", "checkpoints", "records", "eval_results.json", "examples.json"),
         *("bert_config.json", "tokenizer_config.json", "vocab.txt", "export", "report.html"),
     }
-    assert f"look at {run / 'report.html'}" in said
-    assert "The export fills masks:" in said
+    assert f"the report is {run / 'report.html'}" in output
+    assert "The export fills masks:" in output
     assert (run / "export" / "saved_model.pb").stat().st_size > 0
     assert "<svg" in (run / "report.html").read_text()
     assert any(path.name.startswith("events.") for path in (run / "events").iterdir())
     assert sorted(path.name for path in (run / "checkpoints").glob("*.index")) == ["ckpt-2.index", "ckpt-4.index"]
 
 
-def test_the_files_of_a_run_agree_with_its_flags(whole_run):
+def test_the_files_of_a_run_match_its_flags(whole_run):
     _, run, _ = whole_run
-    described = json.loads((run / "run.json").read_text())
-    assert described["finished"]
-    assert described["flags"]["num_train_steps"] == 4
-    assert list(described["phases"]) == ["prepare", "train", "evaluate", "export"]
+    run_json = json.loads((run / "run.json").read_text())
+    assert run_json["finished"]
+    assert run_json["flags"]["num_train_steps"] == 4
+    assert list(run_json["phases"]) == ["prepare", "train", "evaluate", "export"]
     config = json.loads((run / "bert_config.json").read_text())
     vocabulary = (run / "vocab.txt").read_text().split()
     assert (config["num_hidden_layers"], config["hidden_size"], config["vocab_size"]) == (2, 128, len(vocabulary))
@@ -108,77 +108,77 @@ def test_every_step_is_measured_once(whole_run):
     assert held_out[0] == 2
 
 
-def test_a_second_start_does_nothing_and_says_so(whole_run):
+def test_a_second_start_does_nothing(whole_run):
     texts, run, _ = whole_run
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file() and path.name != "run.json"}
-    code, said, _ = script(run, input_file=texts / "good.txt")
+    code, output, _ = script(run, input_file=texts / "good.txt")
     assert code == 0
-    assert "Nothing is left to do" in said
+    assert "This run is finished" in output
     assert {path: path.read_bytes() for path in before} == before
 
 
 def test_another_configuration_is_refused_with_the_flag_that_differs(whole_run):
     texts, run, _ = whole_run
-    code, _, complaints = script(run, input_file=texts / "good.txt", learning_rate=0.5)
+    code, _, errors = script(run, input_file=texts / "good.txt", learning_rate=0.5)
     assert code == 2
-    assert complaints == [
+    assert errors == [
         f"run_pretraining.py: {run} holds a run of another configuration (learning_rate: 5e-05 there, 0.5 now). "
         "Choose another output_dir, or the same flags to go on with it."
     ]
 
 
-def test_a_shard_that_is_gone_is_named(whole_run, tmp_path):
+def test_a_missing_shard_is_named(whole_run, tmp_path):
     texts, run, _ = whole_run
     shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("export", "events"))
     shard = next((tmp_path / "run" / "records").glob("train-*"))
     shard.unlink()
-    code, _, complaints = script(tmp_path / "run", input_file=texts / "good.txt", num_train_steps=6)
-    assert (code, len(complaints)) == (2, 1)
-    assert f"{shard} is missing" in complaints[0]
+    code, _, errors = script(tmp_path / "run", input_file=texts / "good.txt", num_train_steps=6)
+    assert (code, len(errors)) == (2, 1)
+    assert f"{shard} is missing" in errors[0]
 
 
-def test_two_processes_in_one_folder_are_told_apart(whole_run):
+def test_a_folder_that_another_process_uses_is_refused(whole_run):
     fcntl = pytest.importorskip("fcntl", reason="locks of folders are those of POSIX")
     texts, run, _ = whole_run
-    held = os.open(run, os.O_RDONLY)
+    lock = os.open(run, os.O_RDONLY)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        code, _, complaints = script(run, input_file=texts / "good.txt", num_train_steps=6)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        code, _, errors = script(run, input_file=texts / "good.txt", num_train_steps=6)
     finally:
-        os.close(held)
-    assert (code, len(complaints)) == (2, 1)
-    assert "is at work in" in complaints[0]
+        os.close(lock)
+    assert (code, len(errors)) == (2, 1)
+    assert "is at work in" in errors[0]
 
 
-def test_records_are_made_alone_and_trained_on_with_other_flags_for_training(tmp_path):
-    asked = {"input_file": write_texts(tmp_path) / "one.txt", "compress_records": True}
-    code, said, _ = script(tmp_path / "run", **asked, prepare_only=True)
+def test_records_are_prepared_alone_and_used_with_other_training_flags(tmp_path):
+    options = {"input_file": write_texts(tmp_path) / "one.txt", "compress_records": True}
+    code, output, _ = script(tmp_path / "run", **options, prepare_only=True)
     assert code == 0
-    assert "no true random next sentence" in said
+    assert "no true random next sentence" in output
     assert all(shard["file"].endswith(".tfrecord.gz") for shard in manifest(tmp_path / "run")["shards"])
-    code, _, complaints = script(tmp_path / "run", **asked, learning_rate=1e30, num_warmup_steps=0)
+    code, _, errors = script(tmp_path / "run", **options, learning_rate=1e30, num_warmup_steps=0)
     assert code == 1
-    assert "is not a number in step" in complaints[-1]
-    assert not any("Traceback" in line for line in complaints)
+    assert "is not a number in step" in errors[-1]
+    assert not any("Traceback" in line for line in errors)
 
 
 def test_runs_with_other_masks_share_their_records(tmp_path):
-    asked = {"input_file": write_texts(tmp_path) / "good.txt", "records_dir": tmp_path / "shared"}
-    assert script(tmp_path / "first", **asked, prepare_only=True)[0] == 0
+    options = {"input_file": write_texts(tmp_path) / "good.txt", "records_dir": tmp_path / "shared"}
+    assert script(tmp_path / "first", **options, prepare_only=True)[0] == 0
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "shared").iterdir()}
-    asked |= {"vocab_file": tmp_path / "first" / "vocab.txt", "masking_mix": "100/0/0", "num_train_steps": 2}
-    assert script(tmp_path / "second", **asked, do_export=False)[0] == 0
+    options |= {"vocab_file": tmp_path / "first" / "vocab.txt", "masking_mix": "100/0/0", "num_train_steps": 2}
+    assert script(tmp_path / "second", **options, do_export=False)[0] == 0
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "shared").iterdir()} == before
     assert (tmp_path / "second" / "eval_results.json").exists()
     assert not any((tmp_path / run / "records").exists() for run in ("first", "second"))
-    code, _, complaints = script(tmp_path / "third", **asked, next_sentence_weight=0)
-    assert (code, len(complaints)) == (2, 1) and "shared holds records made with another" in complaints[0]
+    code, _, errors = script(tmp_path / "third", **options, next_sentence_weight=0)
+    assert (code, len(errors)) == (2, 1) and "shared holds records made with another" in errors[0]
 
 
-def test_without_pairs_there_is_one_pass_over_the_text_unless_more_are_asked_for(tmp_path):
-    for number, asked in enumerate(({}, {"static_masking": True})):
-        asked |= {"input_file": write_texts(tmp_path / str(number)) / "good.txt", "dupe_factor": None}
-        assert script(tmp_path / f"run{number}", **asked, next_sentence_weight=0, prepare_only=True)[0] == 0
+def test_without_pairs_there_is_one_pass_over_the_text_by_default(tmp_path):
+    for number, options in enumerate(({}, {"static_masking": True})):
+        options |= {"input_file": write_texts(tmp_path / str(number)) / "good.txt", "dupe_factor": None}
+        assert script(tmp_path / f"run{number}", **options, next_sentence_weight=0, prepare_only=True)[0] == 0
     assert [manifest(tmp_path / f"run{number}")["wanted"]["dupe_factor"] for number in range(2)] == [1, 10]
 
 
@@ -186,7 +186,7 @@ def manifest(run):
     return json.loads((run / "records" / "manifest.json").read_text())
 
 
-MISTAKES = {
+ERRORS = {
     "missing input": ({"input_file": "{texts}/nothing.txt"}, "No file matches {texts}/nothing.txt"),
     "empty file": ({"input_file": "{texts}/empty.txt"}, "holds no text at all"),
     "empty folder": ({"input_file": "{texts}/no_text"}, "holds no .txt"),
@@ -222,29 +222,29 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_one_line_and_leaves_nothing(mistake, tmp_path):
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_error_is_one_line_and_leaves_no_files(error, tmp_path):
     texts = write_texts(tmp_path)
     before = sorted(tmp_path.iterdir())
-    flags, expected = MISTAKES[mistake]
+    flags, expected = ERRORS[error]
     flags = {name: str(value).format(texts=texts) for name, value in flags.items()}
-    code, _, complaints = script(**{"output_dir": tmp_path / "run", "input_file": texts / "good.txt", **flags})
+    code, _, errors = script(**{"output_dir": tmp_path / "run", "input_file": texts / "good.txt", **flags})
     assert code == 2
-    assert len(complaints) == 1
-    assert complaints[0].startswith("run_pretraining.py: ")
-    assert expected.format(texts=texts) in complaints[0]
+    assert len(errors) == 1
+    assert errors[0].startswith("run_pretraining.py: ")
+    assert expected.format(texts=texts) in errors[0]
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_batch_that_no_machine_holds_is_refused_before_the_work(tmp_path):
+def test_a_batch_that_exceeds_the_memory_is_refused_at_once(tmp_path):
     if any(pathlib.Path("/dev").glob("nvidia[0-9]*")):
         pytest.skip("the memory of an accelerator is not known")
     texts = write_texts(tmp_path)
-    code, _, complaints = script(
+    code, _, errors = script(
         tmp_path / "run", input_file=texts / "good.txt", train_batch_size=20_000_000, model_size="large"
     )
-    assert (code, len(complaints)) == (2, 1)
-    assert "raise num_accumulation_steps" in complaints[0]
+    assert (code, len(errors)) == (2, 1)
+    assert "raise num_accumulation_steps" in errors[0]
     assert not (tmp_path / "run").exists()
 
 
@@ -254,6 +254,6 @@ def test_help_names_the_flags_and_needs_no_tensorflow():
         "try: runpy.run_path('run_pretraining.py', run_name='__main__')\n"
         "finally: assert 'tensorflow' not in sys.modules"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert "--input_file: Text to learn from" in done.stdout
-    assert "AssertionError" not in done.stderr
+    result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert "--input_file: Training text" in result.stdout
+    assert "AssertionError" not in result.stderr

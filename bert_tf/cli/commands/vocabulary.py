@@ -59,5 +59,5 @@ def _learn(arguments: argparse.Namespace, lower_case: bool) -> list[str]:
     minimum = len(vocabulary.SPECIAL_TOKENS)
     if arguments.vocab_size <= minimum:
         raise UserError(f"vocab_size is {arguments.vocab_size}; expected more than the {minimum} special tokens.")
-    pretraining_preparation.expect_text("input_file", arguments)
-    return pretraining_preparation.learned_vocabulary(arguments, arguments.vocab_size, lower_case=lower_case)
+    pretraining_preparation.check_has_text("input_file", arguments)
+    return pretraining_preparation.learn_vocabulary(arguments, arguments.vocab_size, lower_case=lower_case)

@@ -61,7 +61,7 @@ def make_task(options, start, folder):
         if pieces is None and folder.last_step():
             pieces = vocabulary.read(folder.file("vocab.txt"))
         if pieces is None:
-            print(f"Learning a vocabulary of {options.vocab_size:,} pieces", flush=True)
+            print(f"Learning a vocabulary of {options.vocab_size:,} tokens", flush=True)
             pieces = vocabulary.learn(texts(), options.vocab_size, lower_case=start.lower_case)
         made.append(Tokenizer(pieces, start.lower_case))
         return made[0]

@@ -52,7 +52,7 @@ def main(script):
     if options.do_train:
         sweep.expect_free(folder, several=len(runs) > 1)
     options = fine_tuning.with_what_was_trained(options, folder)
-    start = initialization.find(options, lower_case_given=flags.is_given("do_lower_case"))
+    start = initialization.resolve(options, lower_case_given=flags.is_given("do_lower_case"))
     start_tensorflow()
     if options.export_attention:
         from bert_tf.export import attention_signature
@@ -74,7 +74,7 @@ def main(script):
         run_several(options, runs, folder, *parts)
     if folder.writes:
         folder.finish()
-        print(f"All of it is in {folder.path}; look at {report.write_report(folder.path)}.")
+        print(f"Results are in {folder.path}; the report is {report.write_report(folder.path)}.")
 
 
 def create_strategy(options):

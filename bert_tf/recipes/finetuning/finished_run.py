@@ -52,7 +52,7 @@ def read(path, scripts, *, with_attention=False):
     from bert_tf.checkpoints import formats
 
     checkpoint = formats.read(path)
-    start = initialization.StartingPoint(
+    start = initialization.Initialization(
         config=checkpoint.config,
         vocabulary=checkpoint.vocabulary,
         lower_case=checkpoint.lower_case,

@@ -12,7 +12,7 @@ from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
 from bert_tf.recipes.finetuning import fine_tuning
-from bert_tf.recipes.initialization import StartingPoint
+from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import memory_estimate
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training import distribute
@@ -121,7 +121,7 @@ def classifier(size):
 
 def start_of(model, without=()):
     arrays = {name: value for name, value in tiny.random_weights(model).items() if not name.startswith(without or "-")}
-    return StartingPoint(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays)
+    return Initialization(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays)
 
 
 def test_a_head_of_another_size_is_drawn_anew_and_it_is_said(capsys):
@@ -157,7 +157,7 @@ def headed(labels, size=2):
         "classifier/kernel": np.arange(16.0 * size).reshape(16, size),
         "classifier/bias": np.arange(float(size)),
     }
-    return StartingPoint(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays, labels=labels)
+    return Initialization(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays, labels=labels)
 
 
 YES_NO = types.SimpleNamespace(labels=("no", "yes"), head=("classifier/kernel", 2))
@@ -193,7 +193,7 @@ def test_a_head_of_another_task_is_refused_unless_it_is_trained(start, complaint
 def test_memory_is_asked_for_before_the_work_and_choices_and_frozen_layers_count(monkeypatch):
     monkeypatch.setattr(memory_estimate, "ACCELERATORS", ())
     monkeypatch.setattr(memory_estimate, "of_machine", lambda: (2**34, 2**34))
-    start = StartingPoint(config=BertConfig.of_size("base", vocab_size=30522), vocabulary=None, lower_case=True)
+    start = Initialization(config=BertConfig.of_size("base", vocab_size=30522), vocabulary=None, lower_case=True)
     flags = options(train_batch_size=64, precision="float32")
     fine_tuning.expect_room(flags, start, types.SimpleNamespace(rows_per_example=1))
     swag = types.SimpleNamespace(rows_per_example=4)
