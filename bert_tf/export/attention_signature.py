@@ -1,71 +1,75 @@
-"""Which token looks where: a signature that an export has beside its own, if it is made so.
+"""An optional signature of an export that returns attention probabilities.
 
-B texts, T slots in a row, L layers, H heads.
+B texts, T tokens in a row, L layers, H heads.
 """
 
 import functools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
+from bert_tf.model.heads import BertModel
 from bert_tf.tasks.embeddings.feature_windows import split_pairs
 from bert_tf.tasks.pretraining.mask_filling import ids_with_masks
-from bert_tf.text.tokenizer import pack
+from bert_tf.text.tokenizer import Tokenizer, pack
 
 SIGNATURE = "attention"
-MOST_SLOTS = 128  # nobody looks at more
-MOST_NUMBERS = 600_000  # of the answer to one text, whatever the model: some 12 MB as JSON
+MAX_TOKENS = 128  # more cannot be read on a screen
+MAX_NUMBERS = 600_000  # in the output for one text of any model: about 12 MB as JSON
 EXAMPLES = {"text": ["The fox ran over the hill.", "Who ran over it? ||| The fox ran over the hill."]}
 
 
-def check(config):
-    """Raises UserError for an encoder in which tokens do not look at each other."""
+def check(config: BertConfig) -> None:
+    """Raises UserError for an encoder without attention."""
     if config.encoder != "bert":
         raise UserError(f"attention goes with encoder=bert; {config.encoder} has none: leave the flag out.")
 
 
-def signature(model, tokenizer):
+def signature(model: BertModel, tokenizer: Tokenizer) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
     """attention(text string [B]) -> "tokens" string [B, T], "attention" float32 [B, L, H, T, T], "lengths" int32 [B].
 
-    A text may be "first ||| second", a pair, and of a model that fills masks hold "[MASK]". Row t of attention says
-    which share token t takes of each token and sums to 1 (of a model in training: before dropout); behind the length
-    of a text stand "" and 0. One text a row, never packed. Cut to `most_slots` slots, of a pair the longer first.
+    A text may be a pair, "first ||| second", and for a model that fills masks contain "[MASK]". Row t of "attention"
+    has the probabilities with which token t attends to each token and sums to 1 (while a model trains: before dropout);
+    padding is "" and 0. Each text has a row of its own, truncated to `max_tokens`, a pair by its longer text.
     """
-    slots = most_slots(model.config)
-    read = functools.partial(ids_with_masks, tokenizer) if hasattr(model, "masked_lm") else tokenizer
+    length = max_tokens(model.config)
+    tokenize = functools.partial(ids_with_masks, tokenizer) if hasattr(model, "masked_lm") else tokenizer
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")], autograph=False)
-    def attention(text):
-        inputs = _rows(tokenizer, read, text, slots)
-        shares = model.encoder(inputs, return_attention=True)["attention_probabilities"]  # L times [B, H, T, T]
+    def attention(text: tf.Tensor) -> dict[str, tf.Tensor]:
+        inputs = _rows(tokenizer, tokenize, text, length)
+        layers = model.encoder(inputs, return_attention=True)["attention_probabilities"]  # L times [B, H, T, T]
         used = tf.sequence_mask(inputs["lengths"], tf.shape(inputs["token_ids"])[1])  # [B, T]
-        shares = tf.cast(tf.stack(shares, 1), tf.float32)  # [B, L, H, T, T]
+        probabilities = tf.cast(tf.stack(layers, 1), tf.float32)  # [B, L, H, T, T]
         return {
             "tokens": tf.where(used, tokenizer.ids_to_tokens(inputs["token_ids"]), ""),
-            "attention": tf.where(used[:, None, None, :, None], shares, 0.0),
+            "attention": tf.where(used[:, None, None, :, None], probabilities, 0.0),
             "lengths": inputs["lengths"],
         }
 
     return attention
 
 
-def most_slots(config):
-    """How many slots of a text are shown: an answer of L * H * T * T numbers stays below MOST_NUMBERS."""
+def max_tokens(config: BertConfig) -> int:
+    """The number of tokens at which an output of L * H * T * T numbers stays below MAX_NUMBERS."""
     heads = config.num_hidden_layers * config.num_attention_heads
-    return max(4, min(MOST_SLOTS, config.max_position_embeddings, math.isqrt(MOST_NUMBERS // heads)))
+    return max(4, min(MAX_TOKENS, config.max_position_embeddings, math.isqrt(MAX_NUMBERS // heads)))
 
 
-def _rows(tokenizer, read, text, slots):
-    """Model inputs [B, T] of texts and pairs, T being the longest of them. read: string [B] -> ragged ids."""
+def _rows(tokenizer: Tokenizer, tokenize: Callable[..., Any], text: tf.Tensor, length: int) -> dict[str, tf.Tensor]:
+    """Model inputs [B, T] of texts and pairs, T the longest of them. tokenize: string [B] -> ragged ids."""
     first, second, is_pair = split_pairs(text)
-    ids = read(tf.concat([first, second], 0))  # at once: a tokenizer is a large part of a graph
+    ids = tokenize(tf.concat([first, second], 0))  # one call, as a tokenizer is a large part of a graph
     first, second = ids[: tf.size(text)], ids[tf.size(text) :]
-    alone, pairs = (pack(tokenizer, segments, slots) for segments in ([first], [first, second]))
-    rows = {name: tf.where(_beside(is_pair, x), pairs[name], x) for name, x in alone.items()}
-    longest = tf.reduce_max(tf.concat([rows["lengths"], [1]], 0))  # of no text at all: 1
+    single, pairs = (pack(tokenizer, segments, length) for segments in ([first], [first, second]))
+    rows = {name: tf.where(_broadcastable(is_pair, x), pairs[name], x) for name, x in single.items()}
+    longest = tf.reduce_max(tf.concat([rows["lengths"], [1]], 0))  # 1 without any text
     return {name: x[:, :longest] if len(x.shape) == 2 else x for name, x in rows.items()}
 
 
-def _beside(is_pair, x):
+def _broadcastable(is_pair: tf.Tensor, x: tf.Tensor) -> tf.Tensor:  # [B], [B, ...] -> [B, 1] or [B]
     return is_pair[:, None] if len(x.shape) == 2 else is_pair

@@ -1,15 +1,22 @@
-"""What a model for another engine is tried with: texts of several lengths, alone and together; differences and times.
+"""Compares a model in another engine with the live one: inputs of several lengths, differences of outputs, times.
 
-B texts, T slots in a row, P masked positions.
+B texts, T positions in a row, P masked positions.
 """
 
 import statistics
 import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
-TIMED_SLOTS, WARM, TIMED = 128, 3, 15  # calls
-MOST_TRIED, TOGETHER = 32, 8
+from bert_tf.config.bert_config import BertConfig
+
+Arrays = dict[str, np.ndarray]
+Function = Callable[[Arrays], Arrays]
+
+TIMED_LENGTH, WARM_UP_CALLS, TIMED_CALLS = 128, 3, 15
+MAX_TEXTS, MAX_BATCH = 32, 8
 SENTENCES = (
     "Yes.",
     "A gripping film, and well told.",
@@ -19,62 +26,72 @@ SENTENCES = (
 )
 
 
-def rows_of(texts, tokenizer, config):
-    """Lists of ids; without a tokenizer any, about as many, the same in every run."""
-    if tokenizer is not None:  # it cuts texts to the positions that the model has
-        return [encoded.ids for encoded in tokenizer.encode_batch(list(texts))]
-    draw, most = np.random.default_rng(0), config.max_position_embeddings
-    return [draw.integers(0, config.vocab_size, min(2 + len(text) // 5, most)).tolist() for text in texts]
+def token_ids_of(texts: Iterable[str], tokenizer: Any, config: BertConfig) -> list[list[int]]:
+    """Lists of ids of a `tokenizers.Tokenizer`; without a tokenizer, reproducible random ids of similar lengths."""
+    if tokenizer is not None:  # it truncates to the positions of the model
+        return [encoding.ids for encoding in tokenizer.encode_batch(list(texts))]
+    random, longest = np.random.default_rng(0), config.max_position_embeddings
+    return [random.integers(0, config.vocab_size, min(2 + len(text) // 5, longest)).tolist() for text in texts]
 
 
-def trials(rows, *, slots, **options):
-    """What `inputs_of` makes, with its options: each row alone, several together, and last one row of so many slots."""
-    rows = rows[:MOST_TRIED]
+def batches(rows: Sequence[list[int]], *, length: int, **options: Any) -> list[Arrays]:
+    """Inputs with the options of `inputs_of`: each row alone, several together, and one row of `length` tokens."""
+    rows = rows[:MAX_TEXTS]
     joined = sum(rows, [])
-    one = (joined * (slots // len(joined) + 1))[:slots]
-    return [inputs_of(batch, **options) for batch in (*([row] for row in rows), rows[:TOGETHER], [one])]
+    long_row = (joined * (length // len(joined) + 1))[:length]
+    return [inputs_of(batch, **options) for batch in (*([row] for row in rows), rows[:MAX_BATCH], [long_row])]
 
 
-def inputs_of(rows, *, segments=2, has_masks=False):
+def inputs_of(rows: Sequence[Sequence[int]], *, segments: int = 2, has_masks: bool = False) -> Arrays:
     """Lists of ids -> int32 `token_ids`, `segment_ids` [B, T], `lengths` [B], and `masked_lm_positions` [B, P].
 
-    segments: how many kinds of them the model knows.
+    segments: the number of segments that the model has.
     """
     lengths = np.array([len(row) for row in rows], np.int32)
     token_ids = np.zeros([len(rows), max(lengths)], np.int32)
-    for ids, row in zip(token_ids, rows, strict=True):
-        ids[: len(row)] = row
+    for padded, row in zip(token_ids, rows, strict=True):
+        padded[: len(row)] = row
     inputs = {"token_ids": token_ids, "segment_ids": np.zeros_like(token_ids), "lengths": lengths}
-    inputs["segment_ids"][:, 1::3] = min(1, segments - 1)  # so that not only the first is seen
+    inputs["segment_ids"][:, 1::3] = min(1, segments - 1)  # every segment occurs
     if has_masks:
         inputs["masked_lm_positions"] = np.tile(np.arange(min(lengths), dtype=np.int32)[:3], [len(rows), 1])
     return inputs
 
 
-def difference(expected, given, batches, token_outputs):
-    """Largest difference of two functions' answers, as a share of the largest answer of an output; inf if not a number.
+def difference(
+    expected: Function, actual: Function, batches: Iterable[Arrays], token_outputs: Collection[str]
+) -> float:
+    """Largest difference between the outputs of two functions, relative to the largest expected value of an output.
 
-    token_outputs: the outputs [B, T, ...] of which only the slots within a text's length count.
+    Args:
+        expected: the reference.
+        actual: the function to compare with it.
+        batches: their inputs.
+        token_outputs: outputs [B, T, ...], which are compared within the lengths of the texts only.
+
+    Returns:
+        The difference; infinity where shapes differ or a value is not finite.
     """
-    largest, apart = {}, {}
+    largest: dict[str, float] = {}
+    differences: dict[str, float] = {}
     for inputs in batches:
-        answers, others = expected(inputs), given(inputs)
+        expected_outputs, actual_outputs = expected(inputs), actual(inputs)
         used = np.arange(inputs["token_ids"].shape[1])[None, :] < inputs["lengths"][:, None]  # [B, T]
-        for name, other in others.items():
-            if other.shape != answers[name].shape or not np.all(np.isfinite(other)):
+        for name, output in actual_outputs.items():
+            if output.shape != expected_outputs[name].shape or not np.all(np.isfinite(output)):
                 return np.inf
-            a, b = (x[used] if name in token_outputs else x for x in (answers[name], other))
+            a, b = (x[used] if name in token_outputs else x for x in (expected_outputs[name], output))
             largest[name] = max(largest.get(name, 0.0), float(np.max(np.abs(a))))
-            apart[name] = max(apart.get(name, 0.0), float(np.max(np.abs(a - b))))
-    return max(apart[name] / max(largest[name], 1e-30) for name in apart)
+            differences[name] = max(differences.get(name, 0.0), float(np.max(np.abs(a - b))))
+    return max(differences[name] / max(largest[name], 1e-30) for name in differences)
 
 
-def median_seconds(functions, inputs):
-    """Of each function's calls, in turns, so that what else the machine does is shared out evenly."""
-    seconds = [[] for _ in functions]
-    for _ in range(WARM + TIMED):
-        for function, taken in zip(functions, seconds, strict=True):
+def median_seconds(functions: Sequence[Function], inputs: Arrays) -> list[float]:
+    """The median time of a call of each function; calls alternate, so that other load on the machine affects all."""
+    seconds: list[list[float]] = [[] for _ in functions]
+    for _ in range(WARM_UP_CALLS + TIMED_CALLS):
+        for function, times in zip(functions, seconds, strict=True):
             start = time.perf_counter()
             function(inputs)
-            taken.append(time.perf_counter() - start)
-    return [statistics.median(taken[WARM:]) for taken in seconds]
+            times.append(time.perf_counter() - start)
+    return [statistics.median(times[WARM_UP_CALLS:]) for times in seconds]

@@ -1,20 +1,26 @@
-"""An exported SavedModel that answers strings: what it takes is read from its own signature, no code of a model.
+"""An exported SavedModel that takes strings, loaded without the code of its model: its signature says what it takes.
 
-B texts at once.
+B texts in a batch.
 """
 
 import concurrent.futures
 import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
+from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import json_files
 
+if TYPE_CHECKING:
+    import numpy as np
+
 SAVED_MODEL, ABOUT = "saved_model.pb", "about.json"
-MOST_CHARACTERS = 4 << 20  # of texts that are held at once: 4096 of a thousand each
-MOST_AT_ONCE = 4  # batches, where there are so many cores; measured with two
+MAX_CHARACTERS = 4 << 20  # in the texts that are held at once: 4096 of a thousand each
+MAX_PARALLEL_BATCHES = 4  # on as many cores; measured with two
 
 
-def find(path):
+def find(path: str) -> str:
     """The folder of the SavedModel: the path itself, or `export` in the folder of a run. UserError if there is none."""
     for folder in (path, os.path.join(path, "export")):
         if os.path.isfile(os.path.join(folder, SAVED_MODEL)):
@@ -26,38 +32,53 @@ def find(path):
     raise UserError(f"{path} is no export: it holds no {SAVED_MODEL}; give the folder that a run calls export.")
 
 
-class Export:
-    """A signature of a SavedModel, ready to answer.
+class Predictor(Protocol):
+    """Anything that computes outputs for a batch of examples."""
 
-    inputs: {name: None, or how many texts of an example it takes}, in the order in which a reader meets them.
-    labels: the names of the classes from `about.json`, () without. task: its name, "" without.
+    def predict(self, examples: Sequence[Example]) -> "dict[str, np.ndarray]":
+        """{name: array [B, ...]} of the outputs."""
+
+
+class Export:
+    """A signature of a SavedModel.
+
+    Attributes:
+        folder: the folder of the SavedModel.
+        inputs: {name: None, or the number of texts of an example that it takes}, in the order of an example's texts.
+        labels: names of the classes from `about.json`, () without.
+        task: its name from `about.json`, "" without.
     """
 
-    def __init__(self, folder, signature="serving_default"):
-        """Loads the folder; starts TensorFlow. Raises UserError where it is damaged or takes no strings."""
-        self.folder, self._signature = folder, _loaded(folder, signature)
-        self.inputs = _inputs(folder, self._signature)
-        told = about(folder)
-        self.labels, self.task = tuple(told.get("labels") or ()), str(told.get("task") or "")
+    def __init__(self, folder: str, signature: str = "serving_default") -> None:
+        """Loads the folder; starts TensorFlow.
 
-    def answer(self, examples):
-        """{name: array [B, ...]} of the outputs for B Examples. Raises UserError where memory does not suffice."""
+        Raises:
+            UserError: the folder is damaged, lacks the signature, or the signature takes something but strings.
+        """
+        self.folder, self._signature = folder, _load_signature(folder, signature)
+        self.inputs = _inputs_of(folder, self._signature)
+        values = about(folder)
+        self.labels: tuple[str, ...] = tuple(values.get("labels") or ())
+        self.task = str(values.get("task") or "")
+
+    def predict(self, examples: Sequence[Example]) -> "dict[str, np.ndarray]":
+        """{name: array [B, ...]} of the outputs for B examples. Raises UserError where memory does not suffice."""
         import tensorflow as tf
 
-        given, first = {}, 0
+        inputs, first = {}, 0
         for name, count in self.inputs.items():
             texts = [example.encode()[first : first + (count or 1)] for example in examples]
-            given[name] = tf.constant(texts if count else [text for (text,) in texts], tf.string)
+            inputs[name] = tf.constant(texts if count else [text for (text,) in texts], tf.string)
             first += count or 1
         try:
-            return {name: tensor.numpy() for name, tensor in self._signature(**given).items()}
+            return {name: tensor.numpy() for name, tensor in self._signature(**inputs).items()}
         except tf.errors.ResourceExhaustedError:
             raise UserError(f"Memory ran out for {len(examples)} texts at once: lower batch_size.") from None
         except tf.errors.OpError as error:
-            raise UserError(f"The export {self.folder} cannot answer: {reason_of(error)}.") from None
+            raise UserError(f"The export {self.folder} failed: {reason_of(error)}.") from None
 
 
-def signatures(folder):
+def signatures(folder: str) -> dict[str, Any]:
     """Loads the SavedModel in a folder: {name: signature}; starts TensorFlow. UserError where it is damaged."""
     from bert_tf.runtime.tensorflow_startup import start_tensorflow
 
@@ -74,18 +95,18 @@ def signatures(folder):
         ) from None
 
 
-def _loaded(folder, name):
-    known = signatures(folder)
-    if name not in known:
-        raise UserError(f"The export {folder} has no signature {name!r}; it has {', '.join(known) or 'none'}.")
-    return known[name]
+def _load_signature(folder: str, name: str) -> Any:
+    loaded = signatures(folder)
+    if name not in loaded:
+        raise UserError(f"The export {folder} has no signature {name!r}; it has {', '.join(loaded) or 'none'}.")
+    return loaded[name]
 
 
-def _inputs(folder, signature):
+def _inputs_of(folder: str, signature: Any) -> dict[str, int | None]:
     import tensorflow as tf
 
     specs = signature.structured_input_signature[1]
-    inputs = {}
+    inputs: dict[str, int | None] = {}
     for name in sorted(specs, key=lambda name: (specs[name].shape.rank or 0, name)):
         spec = specs[name]
         if spec.dtype != tf.string or spec.shape.rank not in (1, 2):
@@ -94,50 +115,59 @@ def _inputs(folder, signature):
     return inputs
 
 
-def about(folder):
-    """The content of about.json; {} where there is none that can be read, as it is only told names."""
+def about(folder: str) -> dict[str, Any]:
+    """The content of about.json; {} where it is missing or damaged, as an export works without it."""
     values = json_files.read_json(os.path.join(folder, ABOUT))
     return values if isinstance(values, dict) else {}
 
 
-def in_order(export, examples, *, batch_size, window):
-    """Yields (Example, {name: array of its outputs}) in the order of the examples.
+def predict_in_order(
+    predictor: Predictor, examples: Iterable[Example], *, batch_size: int, window: int
+) -> "Iterator[tuple[Example, dict[str, np.ndarray]]]":
+    """Yields (example, {name: array of its outputs}) in the order of the examples.
 
-    Holds `window` of them at most, and fewer where they are so long that there are MOST_CHARACTERS before.
-    Texts of like length share a batch, long ones first, so that short ones do not pay for the length of others.
+    Texts of similar length share a batch, so that short ones are not padded to the length of long ones; long batches
+    come first.
+
+    Args:
+        predictor: an Export, for instance.
+        examples: the examples; not all are held at once.
+        batch_size: examples in a batch.
+        window: examples to hold at once, fewer where their texts exceed MAX_CHARACTERS.
     """
-    threads = concurrent.futures.ThreadPoolExecutor(at_once())
+    threads = concurrent.futures.ThreadPoolExecutor(parallel_batches())
     try:
-        for chunk in _windows(examples, window):
+        for chunk in _chunks(examples, window):
             lengths = [_length(*example.texts) for example in chunk]
             order = sorted(range(len(chunk)), key=lengths.__getitem__, reverse=True)
             batches = [order[first : first + batch_size] for first in range(0, len(order), batch_size)]
-            found = [None] * len(chunk)
-            answers = threads.map(export.answer, ([chunk[row] for row in rows] for rows in batches))
-            for rows, outputs in zip(batches, answers, strict=True):
-                for place, row in enumerate(rows):
-                    found[row] = {name: values[place] for name, values in outputs.items()}
-            yield from zip(chunk, found, strict=True)
+            results: dict[int, dict[str, Any]] = {}
+            outputs_of = threads.map(predictor.predict, ([chunk[index] for index in batch] for batch in batches))
+            for batch, outputs in zip(batches, outputs_of, strict=True):
+                for row, index in enumerate(batch):
+                    results[index] = {name: values[row] for name, values in outputs.items()}
+            yield from ((example, results[index]) for index, example in enumerate(chunk))
     finally:
         threads.shutdown(cancel_futures=True)
 
 
-def at_once():
-    """How many batches to compute side by side: one alone leaves cores idle between its operations."""
-    return min(MOST_AT_ONCE, os.cpu_count() or 1)
+def parallel_batches() -> int:
+    """The number of batches to compute in parallel: one alone leaves cores idle between its operations."""
+    return min(MAX_PARALLEL_BATCHES, os.cpu_count() or 1)
 
 
-def _length(first, *others):
-    """Characters of a row of the model: of a pair both, of a first text and choices the longest such pair."""
+def _length(first: str, *others: str) -> int:
+    """Characters in a row of the model: both texts of a pair, or a first text and the longest choice."""
     return len(first) + max(map(len, others), default=0)
 
 
-def _windows(examples, size):
-    chunk, characters = [], 0
+def _chunks(examples: Iterable[Example], size: int) -> Iterator[list[Example]]:
+    chunk: list[Example] = []
+    characters = 0
     for example in examples:
         chunk.append(example)
         characters += sum(map(len, example.texts))
-        if len(chunk) == size or characters >= MOST_CHARACTERS:
+        if len(chunk) == size or characters >= MAX_CHARACTERS:
             yield chunk
             chunk, characters = [], 0
     if chunk:

@@ -1,11 +1,12 @@
-"""The texts that a trained model is asked about: a text a line, a table, or questions in SQuAD's layout. No TensorFlow.
+"""Reads the inputs of `predict`, `evaluate` and `extract` as Examples: lines of text, tables, SQuAD files.
 
-They are Examples, with a label where one is asked for; of lines and tables nothing holds more than one at a time, so
-that a file may be of any length.
+Lines and tables are streamed, so files may have any length. Free of TensorFlow.
 """
 
 import os
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any
 
 from bert_tf.data import tables
 from bert_tf.data.examples import Example
@@ -14,85 +15,101 @@ from bert_tf.tasks.question_answering import questions
 
 STANDARD_INPUT = "-"
 SQUAD = ".json"
-KINDS = (".txt", *tables.EXTENSIONS, SQUAD)
+EXTENSIONS = (".txt", *tables.EXTENSIONS, SQUAD)
+
+Inputs = Mapping[str, int | None]
 
 
-def expect_readable(path):
-    """Raises UserError, before anything is loaded for it, for a file that is missing, empty or of no known kind."""
+def expect_readable(path: str) -> None:
+    """Raises UserError for a file that is missing, empty or of no known extension, before a model is loaded."""
     if path == STANDARD_INPUT:
         return
-    if _kind(path) not in KINDS:
-        raise UserError(f"{path} cannot be read; expected a name that ends in {', '.join(KINDS)}, or - for lines.")
+    if _extension(path) not in EXTENSIONS:
+        raise UserError(f"{path} cannot be read; expected a name that ends in {', '.join(EXTENSIONS)}, or - for lines.")
     if not os.path.isfile(path):
-        raise UserError(f"There is no file {path}: give texts as one of {', '.join(KINDS)}, or - for lines.")
+        raise UserError(f"There is no file {path}: give texts as one of {', '.join(EXTENSIONS)}, or - for lines.")
     if not os.path.getsize(path):
         raise UserError(f"{path} is empty; expected texts.")
 
 
-def count(path):
-    """About how many texts a file holds, by its ends of lines; None where that cannot be known beforehand."""
-    kind = _kind(path)
-    if path == STANDARD_INPUT or kind in (".csv", SQUAD):  # a text there may have many lines
+def count(path: str) -> int | None:
+    """The approximate number of texts in a file, from its line ends; None where these do not tell."""
+    extension = _extension(path)
+    if path == STANDARD_INPUT or extension in (".csv", SQUAD):  # a text there may have many lines
         return None
     with open(path, "rb") as file:
-        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b"")) - (kind == ".tsv")
+        lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+    return lines - (extension == ".tsv")  # its header
 
 
-def read(path, inputs, *, columns=(), id_column=None, label=None):
-    """Yields an Example for each text of a file: of a .txt file and of standard input ("-") a line, of a table a row.
+def read(
+    path: str,
+    inputs: Inputs,
+    *,
+    columns: Sequence[str] = (),
+    id_column: str | None = None,
+    label: str | None = None,
+) -> Iterator[Example]:
+    """Yields an Example for each line of a .txt file or standard input ("-"), row of a table or question of .json.
 
-    Of a .json file it is a question with its context.
+    Args:
+        path: the file, or "-".
+        inputs: {name: None, or the number of texts it takes} of a model: {"text_a": None, "choices": 4}. Columns of a
+            table have these names; several texts are in columns "choice 0", "choice 1", ... or in a list in JSON.
+        columns: names of the columns in the order of the inputs, where they differ from the inputs' names.
+        id_column: the column with the id; without it, the id is the number of the text, from 0.
+        label: the column of a table with the label.
 
-    inputs: {name: None, or how many texts it takes}, what a model takes: {"text_a": None, "choices": 4}. Columns of a
-        table have these names, and "choice 0", "choice 1", ... or a list in JSON where there are several texts.
-    columns: the names of the columns in the order of the inputs, where they have others. id_column: the column with
-        the id; without it, the number of the text, from 0. label: the column of a table with the label.
-    Raises UserError for a missing column, an empty file, and what is not UTF-8, with the line.
+    Raises:
+        UserError: a column is missing, the file is empty, or a line is not UTF-8.
     """
-    if path != STANDARD_INPUT and _kind(path) in tables.EXTENSIONS:
-        return _rows(path, inputs, columns, id_column, label)
+    if path != STANDARD_INPUT and _extension(path) in tables.EXTENSIONS:
+        return _read_rows(path, inputs, columns, id_column, label)
     if columns or id_column:
         name = "standard input" if path == STANDARD_INPUT else path
         raise UserError(f"text_columns and id_column are for tables, and {name} is none: leave them out.")
-    return _questions(path, inputs) if _kind(path) == SQUAD else _lines(path, inputs)
+    return _read_questions(path, inputs) if _extension(path) == SQUAD else _read_lines(path, inputs)
 
 
-def _kind(path):
+def _extension(path: str) -> str:
     return os.path.splitext(path)[1].lower()
 
 
-def _questions(path, inputs):
+def _read_questions(path: str, inputs: Inputs) -> Iterator[Example]:
     if sorted(inputs) != ["context", "question"]:
         raise UserError(f"{path} holds questions in SQuAD's layout; the model takes {' and '.join(inputs)}.")
-    for one in questions.read(path):
-        texts = tuple({"context": one.context, "question": one.question}[name] for name in inputs)
-        yield Example(one.id, texts, None, f"question {one.id} of {path}")
+    for question in questions.read(path):
+        texts = tuple({"context": question.context, "question": question.question}[name] for name in inputs)
+        yield Example(question.id, texts, None, f"question {question.id} of {path}")
 
 
-def _rows(path, inputs, columns, id_column, label):
+def _read_rows(
+    path: str, inputs: Inputs, columns: Sequence[str], id_column: str | None, label: str | None
+) -> Iterator[Example]:
     expected = sum(count or 1 for count in inputs.values())
     if columns and len(columns) != expected:
         raise UserError(f"text_columns names {len(columns)} columns; expected {expected}, for {', '.join(inputs)}.")
     for number, (line, row) in enumerate(tables.read(path)):
         if not number:
-            columns = columns or _named(path, inputs, row)
+            columns = columns or _columns_of(path, inputs, row)
             tables.check_columns(path, row, [*columns, *filter(None, [id_column, label])])
-        found = []
+        texts: list[Any] = []
         for name in columns:
-            found += row.get(name) if isinstance(row.get(name), list) else [row.get(name)]
-        place = f"line {line} of {path}"
-        if len(found) != expected or not all(isinstance(text, str) for text in found):
-            raise UserError(f"In {place} there is {found!r}; expected {expected} texts in {', '.join(columns)}.")
-        identifier = str(number) if id_column is None else tables.row_id(row, id_column, place)
-        yield Example(identifier, tuple(found), row.get(label) if label else None, place)
+            value = row.get(name)
+            texts += value if isinstance(value, list) else [value]
+        location = f"line {line} of {path}"
+        if len(texts) != expected or not all(isinstance(text, str) for text in texts):
+            raise UserError(f"In {location} there is {texts!r}; expected {expected} texts in {', '.join(columns)}.")
+        example_id = str(number) if id_column is None else tables.row_id(row, id_column, location)
+        yield Example(example_id, tuple(texts), row.get(label) if label else None, location)
 
 
-def _named(path, inputs, row):
-    """The columns of a table whose header has the names of the inputs; UserError where it has others."""
-    names = []
+def _columns_of(path: str, inputs: Inputs, row: Mapping[str, Any]) -> list[str]:
+    """The columns of a table that are named after the inputs; UserError where one is missing."""
+    names: list[str] = []
     for name, count in inputs.items():
-        several = [f"{name.removesuffix('s')} {number}" for number in range(count or 0)]
-        names += several if several and name not in row else [name]
+        numbered = [f"{name.removesuffix('s')} {number}" for number in range(count or 0)]
+        names += numbered if numbered and name not in row else [name]
     missing = [name for name in names if name not in row]
     if missing:
         raise UserError(
@@ -102,19 +119,21 @@ def _named(path, inputs, row):
     return names
 
 
-def _lines(path, inputs):
+def _read_lines(path: str, inputs: Inputs) -> Iterator[Example]:
     name = "Standard input" if path == STANDARD_INPUT else path
     if len(inputs) > 1:
-        kinds = ", ".join(tables.EXTENSIONS)
-        raise UserError(f"{name} has one text a line, the model takes {' and '.join(inputs)}: give a table ({kinds}).")
-    number, place = 0, "standard input" if path == STANDARD_INPUT else path
-    with _opened(path) as file:
+        extensions = ", ".join(tables.EXTENSIONS)
+        raise UserError(
+            f"{name} has one text a line, the model takes {' and '.join(inputs)}: give a table ({extensions})."
+        )
+    number, source = 0, "standard input" if path == STANDARD_INPUT else path
+    with _open(path) as file:
         for number, raw in enumerate(file, 1):
             text = tables.decode_line(raw, number, name).removesuffix("\n").removesuffix("\r")
-            yield Example(str(number - 1), (text,), None, f"line {number} of {place}")
+            yield Example(str(number - 1), (text,), None, f"line {number} of {source}")
     if not number:
         raise UserError(f"{name} is empty; expected texts.")
 
 
-def _opened(path):
+def _open(path: str) -> IO[bytes]:
     return open(sys.stdin.fileno() if path == STANDARD_INPUT else path, "rb", closefd=path != STANDARD_INPUT)

@@ -53,7 +53,7 @@ class Batcher:
         self, *, most_waiting=256, most_rows=MOST_ROWS, most_bytes=MOST_BYTES, at_once=0, on_batch=lambda *_: None
     ):
         self.most_waiting, self.most_rows, self.most_bytes = most_waiting, most_rows, most_bytes
-        self.at_once = at_once or loaded_model.at_once()
+        self.at_once = at_once or loaded_model.parallel_batches()
         self.on_batch = on_batch
         self._waiting = collections.deque()
         self._work = asyncio.Event()

@@ -92,7 +92,7 @@ def test_what_keras_hub_cannot_hold_is_refused_or_said(tmp_path, caplog):
         formats.write(headless, str(tmp_path / "headless"), "keras_hub")
     assert list(tmp_path.iterdir()) == []
     formats.write(checkpoint(hidden_act="gelu_erf"), str(tmp_path / "erf"), "keras_hub")
-    assert "will compute with the tanh GELU" in caplog.text
+    assert "computes with the tanh GELU" in caplog.text
 
 
 def test_a_preset_without_casing_has_a_vocabulary_and_no_tokenizer(tmp_path):
@@ -126,7 +126,9 @@ def test_an_unknown_preset_is_answered_with_the_known_ones():
 
 def test_without_keras_hub_its_presets_ask_for_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "keras_hub", None)
-    with pytest.raises(UserError, match=r"needs KerasHub, which is not there .* pip install 'bert-tf\[keras_hub\]'"):
+    with pytest.raises(
+        UserError, match=r"needs KerasHub, which cannot be imported .* pip install 'bert-tf\[keras_hub\]'"
+    ):
         formats.read("bert_base_en_uncased")
 
 

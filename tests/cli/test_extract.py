@@ -159,7 +159,7 @@ def test_few_texts_are_held_and_rows_pass_the_encoder_in_blocks(folder, monkeypa
     arguments = extract_arguments("--file=-")
     held = []
     with monkeypatch.context() as patch:
-        patch.setattr(loaded_model, "in_order", lambda *_, **sizes: held.append(sizes) or [])
+        patch.setattr(loaded_model, "predict_in_order", lambda *_, **sizes: held.append(sizes) or [])
         extract.write(arguments, *parts(folder, arguments), iter([Example("0", ("a",))]))
     assert held == [{"batch_size": 2, "window": 2}]
     np.testing.assert_allclose(run(folder, "--unit=sentence")["vectors"], expected, atol=1e-6)

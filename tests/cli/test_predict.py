@@ -154,7 +154,9 @@ def test_more_texts_than_a_window_keep_their_order_and_few_are_held(exports):
             yield Example(str(number), ("x" * (number * 7919 % 50),))
 
     export, far = loaded_model.Export(str(exports["number"])), 0
-    for number, (example, outputs) in enumerate(loaded_model.in_order(export, texts(), batch_size=16, window=64)):
+    for number, (example, outputs) in enumerate(
+        loaded_model.predict_in_order(export, texts(), batch_size=16, window=64)
+    ):
         far = max(far, len(taken) - number)
         assert (example.id, outputs["values"]) == (str(number), pytest.approx(len(example.texts[0]) / 3))
     assert number == 999 and far <= 64
@@ -164,26 +166,26 @@ def test_texts_of_like_length_share_a_batch():
     class Recorder:
         seen = []
 
-        def answer(self, examples):
+        def predict(self, examples):
             self.seen.append([len(example.texts[0]) for example in examples])
             return {"values": [0] * len(examples)}
 
     examples = [Example("", ("x" * length,)) for length in (1, 9, 2, 8, 1, 9)]
-    list(loaded_model.in_order(Recorder(), examples, batch_size=2, window=6))
+    list(loaded_model.predict_in_order(Recorder(), examples, batch_size=2, window=6))
     assert sorted(Recorder.seen, reverse=True) == [[9, 9], [8, 2], [1, 1]]
 
 
 def test_several_batches_are_computed_at_once(monkeypatch):
-    monkeypatch.setattr(loaded_model, "at_once", lambda: 2)
+    monkeypatch.setattr(loaded_model, "parallel_batches", lambda: 2)
     both = threading.Barrier(2, timeout=60)
 
     class Waiting:
-        def answer(self, examples):
+        def predict(self, examples):
             both.wait()  # passes when two are here
             return {"values": [examples[0].texts[0]]}
 
     examples = [Example("", (str(number),)) for number in range(100, 104)]
-    found = list(loaded_model.in_order(Waiting(), examples, batch_size=1, window=4))
+    found = list(loaded_model.predict_in_order(Waiting(), examples, batch_size=1, window=4))
     assert [outputs["values"] for _, outputs in found] == ["100", "101", "102", "103"]
 
 
@@ -191,27 +193,27 @@ def test_a_batch_that_fails_ends_the_others():
     seen = []
 
     class Failing:
-        def answer(self, examples):
+        def predict(self, examples):
             seen.append(examples)
             time.sleep(0.01)
             raise UserError("not this one")
 
     with pytest.raises(UserError, match="not this one"):
-        list(loaded_model.in_order(Failing(), [Example("", ("a",))] * 500, batch_size=1, window=500))
+        list(loaded_model.predict_in_order(Failing(), [Example("", ("a",))] * 500, batch_size=1, window=500))
     assert len(seen) < 100
 
 
 def test_few_texts_are_held_at_once_where_they_are_long(monkeypatch):
-    monkeypatch.setattr(loaded_model, "MOST_CHARACTERS", 10)
+    monkeypatch.setattr(loaded_model, "MAX_CHARACTERS", 10)
     held = []
 
     class Recorder:
-        def answer(self, examples):
+        def predict(self, examples):
             held.append([len(text) for example in examples for text in example.texts])
             return {"values": [0] * len(examples)}
 
     examples = [Example("", ("x" * length, "y")) for length in (2, 3, 4, 99, 1)]
-    found = list(loaded_model.in_order(Recorder(), examples, batch_size=9, window=9))
+    found = list(loaded_model.predict_in_order(Recorder(), examples, batch_size=9, window=9))
     assert held == [[4, 1, 3, 1, 2, 1], [99, 1], [1, 1]] and [example for example, _ in found] == examples
 
 

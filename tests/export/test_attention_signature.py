@@ -78,7 +78,7 @@ def test_the_other_signature_is_there_too_and_no_text_is_no_answer(made):
 def test_an_answer_stays_small_whatever_the_model(layers, heads, expected):
     sizes = {"num_hidden_layers": layers, "num_attention_heads": heads, "hidden_size": 64 * heads}
     config = dataclasses.replace(tiny.CONFIG, max_position_embeddings=512, **sizes)
-    assert attention_signature.most_slots(config) == expected
+    assert attention_signature.max_tokens(config) == expected
 
 
 def test_an_encoder_without_attention_is_refused_in_a_sentence():

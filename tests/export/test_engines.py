@@ -216,6 +216,49 @@ def test_another_encoder_is_refused(classifier):
         )
 
 
+PLAIN_ENGINE = '''"""TensorFlow itself as an engine."""
+import os
+import shutil
+
+PACKAGES = {None: ("tensorflow",)}
+FILES = ("model/saved_model.pb",)
+
+
+def write(saved_model, folder, *, quantize, samples):
+    shutil.copytree(saved_model, os.path.join(folder, "model"))
+
+
+def may_round():
+    return False
+
+
+def load(folder, *, exact):
+    import tensorflow as tf
+
+    model = tf.saved_model.load(os.path.join(folder, "model"))
+    names = [spec.name for spec in model.function.input_signature]
+    return lambda inputs: {
+        name: x.numpy() for name, x in model.function(*(tf.constant(inputs[name]) for name in names)).items()
+    }
+'''
+
+
+def test_an_engine_from_outside_is_named_by_its_module(classifier, exported, tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_lab").mkdir()
+    (tmp_path / "my_lab" / "plain.py").write_text(PLAIN_ENGINE)
+    monkeypatch.syspath_prepend(tmp_path)
+    convert, to = ["convert", str(exported), str(tmp_path / "to"), "--format=my_lab.plain"], str(tmp_path / "to")
+    assert main.main([*convert, "--quantize=int8"]) == 2
+    assert capsys.readouterr().err == "bert-tf: my_lab.plain has no quantization int8: leave the flag out.\n"
+    assert main.main(convert) == 0
+    assert f"Wrote {to} for my_lab.plain." in capsys.readouterr().out
+    model = model_of(CONFIG)
+    weights.assign(model, classifier.weights)
+    assert_answers_as(model, engines.load(to, engine="my_lab.plain"))
+    with pytest.raises(UserError, match="holds no model for litert, onnx, openvino"):
+        engines.load(to)
+
+
 def test_a_missing_package_is_said_with_the_command_that_installs_it(exported, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert main.main(["convert", str(exported), str(tmp_path / "to"), "--format=onnx"]) == 2
@@ -230,7 +273,7 @@ def test_an_engine_that_answers_otherwise_is_refused_and_nothing_is_written(wron
     spoiled = lambda inputs: {name: x + wrong for name, x in live(inputs).items()}  # noqa: E731
     monkeypatch.setattr(litert, "write", lambda *_, **__: None)
     monkeypatch.setattr(litert, "load", lambda folder, exact: spoiled)
-    with pytest.raises(UserError, match="litert answers otherwise than the model: by .* expected at most 0.0001"):
+    with pytest.raises(UserError, match="outputs of litert differ from the model's by .* expected at most 0.0001"):
         engines.write(classifier, str(tmp_path / "to"), "litert")
     assert list(tmp_path.iterdir()) == []
 

@@ -65,14 +65,14 @@ def test_an_export_answers_through_its_signature_alone(made):
     loaded = loaded_model.Export(folder)
     assert loaded.inputs == {"text_a": None, **({"choices": 3} if kind == "choice" else {"text_b": None})}
     assert (loaded.labels, loaded.task) == (GOALS[kind].labels, "tiny")
-    assert_right(kind, loaded.answer(split(kind)), expected)
+    assert_right(kind, loaded.predict(split(kind)), expected)
 
 
 def test_texts_are_answered_in_their_order_whatever_batch_they_came_in(made):
     kind, folder, expected = made
     loaded = loaded_model.Export(folder)
     for batch_size, window in ((1, 1), (2, 2), (2, 100), (3, 3)):
-        answers = list(loaded_model.in_order(loaded, iter(split(kind)), batch_size=batch_size, window=window))
+        answers = list(loaded_model.predict_in_order(loaded, iter(split(kind)), batch_size=batch_size, window=window))
         assert [example for example, _ in answers] == split(kind)
         stacked = {name: [outputs[name] for _, outputs in answers] for name in answers[0][1]}
         assert_right(kind, stacked, expected)
@@ -138,7 +138,7 @@ def test_without_about_json_an_export_answers_without_names(made, tmp_path):
     loaded = loaded_model.Export(str(tmp_path / "export"))
     assert (loaded.labels, loaded.task) == ((), "")
     example = split(made[0])[0]
-    (answer,) = loaded_model.in_order(loaded, [example], batch_size=1, window=1)
+    (answer,) = loaded_model.predict_in_order(loaded, [example], batch_size=1, window=1)
     row = json.loads(
         "".join(rows_of.json_lines([rows_of.answered(*answer, labels=loaded.labels, inputs=loaded.inputs)]))
     )
@@ -148,4 +148,4 @@ def test_without_about_json_an_export_answers_without_names(made, tmp_path):
 def test_a_text_that_is_half_a_character_is_refused_with_its_place(made):
     texts = ("\ud800", *TEXTS[made[0]][0][1:])
     with pytest.raises(UserError, match="In line 7 of x.jsonl a text is not Unicode"):
-        loaded_model.Export(made[1]).answer([Example("0", texts, None, "line 7 of x.jsonl")])
+        loaded_model.Export(made[1]).predict([Example("0", texts, None, "line 7 of x.jsonl")])

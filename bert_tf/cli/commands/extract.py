@@ -201,7 +201,7 @@ def write(
     )
     window, batch_size = _sizes(arguments, choice, shape)
     extractor = _extractor(arguments, checkpoint, choice)
-    outputs = loaded_model.in_order(extractor, examples, batch_size=batch_size, window=window)
+    outputs = loaded_model.predict_in_order(extractor, examples, batch_size=batch_size, window=window)
     rows = ((number, values["found"], example.id) for number, (example, values) in enumerate(outputs))
     if arguments.output is None:
         for number, vectors, identifier in rows:

@@ -55,7 +55,9 @@ def run(arguments: argparse.Namespace) -> None:
     check(arguments)
     export = loaded_model.Export(folder)
     examples = iter(_single(arguments, export)) if arguments.file is None else _from_file(arguments, export)
-    outputs = loaded_model.in_order(export, examples, batch_size=arguments.batch_size, window=_window(arguments))
+    outputs = loaded_model.predict_in_order(
+        export, examples, batch_size=arguments.batch_size, window=_window(arguments)
+    )
     predicted = (predictions.answered(*pair, labels=export.labels, inputs=export.inputs) for pair in outputs)
     rows = report_texts(predicted, name="predicting", file=arguments.file, output=arguments.output)
     if arguments.output:

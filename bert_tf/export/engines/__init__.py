@@ -1,16 +1,17 @@
-"""Models for other engines, one file each: OpenVINO, ONNX Runtime, LiteRT.
+"""Models for other inference engines, an open set of modules: OpenVINO, ONNX Runtime, LiteRT.
 
-A file here has PACKAGES, what it imports (within functions), by `quantize`; FILES, what it writes; and three functions:
+A module has PACKAGES, {quantize: the packages it imports within functions}; FILES, the names of what it writes; and
 
-  write(saved_model, folder, *, quantize, samples)  converts the SavedModel of a `functional_bert.FunctionalModel`;
-  samples:
-      inputs to calibrate with, where there are some
-  load(folder, *, exact)  gives a function {input: int32 array} -> {output: float32 array}; exact: in float32 even
-      where the engine would choose less
-  may_round()  whether it would do so on this machine
+  write(saved_model, folder, *, quantize, samples)
+      converts the SavedModel of a `functional_bert.FunctionalModel`; samples: inputs to calibrate with, maybe none
+  load(folder, *, exact)
+      returns a function {input: int32 array} -> {output: float32 array}; exact: in float32 even if the engine would
+      use lower precision
+  may_round()
+      whether the engine would use lower precision on this machine
 
-Beside the model a folder holds vocab.txt, tokenizer_config.json and tokenizer.json (of the library `tokenizers`),
-bert_config.json, and about.json, which names inputs, outputs and labels.
+Next to the model a folder holds vocab.txt, tokenizer_config.json and tokenizer.json (of the library `tokenizers`),
+bert_config.json, and about.json with inputs, outputs and labels.
 """
 
 import dataclasses
@@ -19,159 +20,234 @@ import json
 import os
 import shutil
 import statistics
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from bert_tf.checkpoints import checkpoint_files
+from bert_tf.checkpoints.formats import Checkpoint
 from bert_tf.errors import UserError, reason_of
-from bert_tf.runtime import atomic_files, open_set
+from bert_tf.runtime import open_set
+from bert_tf.runtime.atomic_files import StrPath, write_json
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.text.characters import MAX_WORD_CHARACTERS
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bert_tf.model.functional_bert import CheckpointModel, Head
+    from bert_tf.model.weights import LoadReport
+
+    Function = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
+
 ABOUT, NETWORK = "about.json", "network"
 QUANTIZED = ("int8",)
-# Largest difference from the live model, as a share of the largest answer. Above that of int8 a model is of no use.
+# Largest difference from the live model, relative to the largest output. Beyond that of int8 a model is useless.
 LIMITS = {None: 1e-4, "int8": 0.5}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Written:
-    """What was written, and how it did on one text of `slots` slots beside TensorFlow here.
+class EngineModel:
+    """What `write` wrote, compared with TensorFlow on this machine.
 
-    size: bytes of the model. difference: the largest from the live model, as a share of the largest answer, as the
-    engine runs by itself on this machine. outputs: their names. report: what became of the checkpoint's weights.
+    Attributes:
+        engine: the name of the engine.
+        quantize: "int8" or None.
+        outputs: names of the outputs.
+        size: bytes of the model.
+        length: tokens of the text that is timed.
+        seconds: median time for that text.
+        live_seconds: the same with TensorFlow.
+        difference: largest difference from the live model, relative to the largest output, in the precision that the
+            engine uses on this machine.
+        report: which weights of the checkpoint were loaded.
     """
 
     engine: str
     quantize: str | None
-    outputs: list
+    outputs: list[str]
     size: int
-    slots: int
+    length: int
     seconds: float
     live_seconds: float
     difference: float
-    report: object
+    report: "LoadReport"
 
 
-def names():
-    """The names of the engines, without loading them."""
+def names() -> list[str]:
+    """The names of the engines of this package, without importing them."""
     return open_set.names(__name__)
 
 
 def is_engine(name: str) -> bool:
-    """Whether a name is an engine's, and no checkpoint format's: one of `names()`, or a module that has PACKAGES."""
+    """Whether a name is an engine's and not a checkpoint format's: one of `names()`, or a module with PACKAGES."""
     if "." not in name:
         return name in names()
     start_tensorflow()  # the module may import it
     return hasattr(open_set.load(__name__, name, kind="format or engine"), "PACKAGES")
 
 
-def engine_of(name, quantize=None):
-    """The module of an engine; UserError where a package that it needs is not installed."""
+def engine_of(name: str, quantize: str | None = None) -> ModuleType:
+    """Imports an engine: one of `names()`, or a module outside of this package by its dotted name.
+
+    Raises:
+        UserError: the engine is unknown, cannot quantize, or needs a package that is not installed.
+    """
     module = open_set.load(__name__, name, kind="engine")
+    if quantize not in module.PACKAGES:
+        raise UserError(f"{name} has no quantization {quantize}: leave the flag out.")
     for package in module.PACKAGES[quantize]:
         if importlib.util.find_spec(package) is None:
-            raise UserError(f'{package} is missing: pip install "bert-tf[{name}]".')
+            extra = f'"bert-tf[{name}]"' if name in names() else package
+            raise UserError(f"{package} is missing: pip install {extra}.")
     return module
 
 
-def load(folder, *, exact=False):
-    """The function of a folder that `write` made: {input: int32 array} -> {output: float32 array}."""
-    told = checkpoint_files.read_settings(os.path.join(folder, ABOUT))
-    if told.get("engine") not in names():
+def load(folder: StrPath, *, exact: bool = False, engine: str | None = None) -> "Function":
+    """Loads a folder of `write`.
+
+    Args:
+        folder: the folder.
+        exact: whether to compute in float32 even if the engine would use lower precision.
+        engine: the dotted name of an engine outside of this package; by default the one that the folder names.
+
+    Returns:
+        A function {input: int32 array} -> {output: float32 array}.
+    """
+    name = engine or checkpoint_files.read_settings(os.path.join(folder, ABOUT)).get("engine")
+    if engine is None and name not in names():  # data does not choose code outside of this package
         raise UserError(f"{folder} holds no model for {', '.join(names())}: `bert-tf convert` writes one.")
-    return engine_of(told["engine"]).load(folder, exact=exact)
+    function: Function = engine_of(str(name)).load(folder, exact=exact)
+    return function
 
 
-def write(checkpoint, folder, name, *, quantize=None, texts=()):
-    """Writes a checkpoint as a new folder for an engine, once it has answered there as the live model does.
+def write(
+    checkpoint: Checkpoint, folder: StrPath, name: str, *, quantize: str | None = None, texts: Sequence[str] = ()
+) -> EngineModel:
+    """Writes a checkpoint as a new folder for an engine, whole or not at all, after comparing it with the live model.
 
-    texts: strings to compare it on, and to calibrate OpenVINO's int8 with; by default some of our own for the former.
-    Returns a Written. Raises UserError where a package is missing, a model is none for engines, or answers otherwise.
+    Args:
+        checkpoint: a BERT, with or without a head.
+        folder: the folder to write.
+        name: the engine.
+        quantize: "int8" for 8-bit weights.
+        texts: strings to compare on, and to calibrate OpenVINO's int8 with; by default built-in ones to compare on.
+
+    Raises:
+        UserError: a package is missing, the model cannot be converted, or its outputs differ.
     """
     engine = engine_of(name, quantize)
     from bert_tf.export import engine_parity
     from bert_tf.model import functional_bert
 
     live = functional_bert.CheckpointModel(checkpoint)
-    with checkpoint_files.new_folder(folder) as beside:
-        tokenizer = _write_text_side(beside, checkpoint)
-        rows = engine_parity.rows_of(texts or engine_parity.SENTENCES, tokenizer, checkpoint.config)
-        slots = min(engine_parity.TIMED_SLOTS, checkpoint.config.max_position_embeddings)
-        options = {"has_masks": "masked_lm_positions" in live.head.inputs}
-        options["segments"] = checkpoint.config.type_vocab_size
-        samples = [engine_parity.inputs_of([row], **options) for row in rows] if texts else ()
-        _convert(engine, live, beside, quantize=quantize, samples=samples)
-        trials = engine_parity.trials(rows, slots=slots, **options)
-        found = _tried(engine, live, beside, trials, LIMITS[quantize])
-        size = sum(os.path.getsize(os.path.join(beside, file)) for file in engine.FILES)
-        written = Written(engine=name, quantize=quantize, size=size, slots=slots, report=live.report, **found)
-        _write_about(beside, checkpoint, live.head, written)
-    return written
+    with checkpoint_files.new_folder(folder) as partial:
+        tokenizer = _write_text_files(partial, checkpoint)
+        rows = engine_parity.token_ids_of(texts or engine_parity.SENTENCES, tokenizer, checkpoint.config)
+        length = min(engine_parity.TIMED_LENGTH, checkpoint.config.max_position_embeddings)
+        options: dict[str, Any] = {
+            "has_masks": "masked_lm_positions" in live.head.inputs,
+            "segments": checkpoint.config.type_vocab_size,
+        }
+        samples = [engine_parity.inputs_of([row], **options) for row in rows] if texts else []
+        _convert(engine, live, partial, quantize=quantize, samples=samples)
+        batches = engine_parity.batches(rows, length=length, **options)
+        measured = _compare(engine, live, partial, batches, LIMITS[quantize])
+        model = EngineModel(
+            engine=name,
+            quantize=quantize,
+            size=sum(os.path.getsize(os.path.join(partial, file)) for file in engine.FILES),
+            length=length,
+            report=live.report,
+            **measured,
+        )
+        _write_about(partial, checkpoint, live.head, model)
+    return model
 
 
-def _tried(engine, live, folder, trials, limit):
-    """Fields of Written that come from answers to the trials; UserError where they differ by more than the limit."""
+def _compare(
+    engine: ModuleType, live: "CheckpointModel", folder: str, batches: "list[dict[str, np.ndarray]]", limit: float
+) -> dict[str, Any]:
+    """The measured fields of an EngineModel; UserError where outputs differ by more than the limit."""
     from bert_tf.export import engine_parity
 
-    usual = engine.load(folder, exact=False)
-    exact = engine.load(folder, exact=True) if engine.may_round() else usual
-    apart = engine_parity.difference(live, exact, trials, live.head.token_outputs)
-    if not apart <= limit:
+    default = engine.load(folder, exact=False)
+    exact = engine.load(folder, exact=True) if engine.may_round() else default
+    difference = engine_parity.difference(live, exact, batches, live.head.token_outputs)
+    if not difference <= limit:
         raise UserError(
-            f"{_name(engine)} answers otherwise than the model: by {apart:.2g} of the largest answer, expected at most "
-            f"{limit:.2g}. Nothing was written to {folder.removesuffix('.partial')}."
+            f"The outputs of {_name(engine)} differ from the model's by {difference:.2g} of the largest value, "
+            f"expected at most {limit:.2g}; nothing was written."
         )
-    if exact is not usual:
-        apart = engine_parity.difference(live, usual, trials, live.head.token_outputs)
-    seconds, live_seconds = engine_parity.median_seconds((usual, live), trials[-1])
-    found = {"outputs": sorted(usual(trials[-1])), "difference": apart}
-    return {**found, "seconds": seconds, "live_seconds": live_seconds}
+    if exact is not default:
+        difference = engine_parity.difference(live, default, batches, live.head.token_outputs)
+    seconds, live_seconds = engine_parity.median_seconds((default, live), batches[-1])
+    return {
+        "outputs": sorted(default(batches[-1])),
+        "difference": difference,
+        "seconds": seconds,
+        "live_seconds": live_seconds,
+    }
 
 
-def _name(engine):
+def _name(engine: ModuleType) -> str:
     return engine.__name__.rpartition(".")[2]
 
 
-def table(rows):
-    """Lines for people about Writtens of one checkpoint: size on disk, time, difference."""
-    yield f"{'':24}{'size':>10}{f'one text of {rows[0].slots}':>20}{'largest difference':>22}"
-    for row in rows:
-        name = f"{row.engine}{' ' + row.quantize if row.quantize else ''}"
-        yield f"  {name:22}{row.size / 1e6:>7.1f} MB{row.seconds * 1e3:>17.1f} ms{row.difference:>22.1e}"
-    live = statistics.median(row.live_seconds for row in rows)
-    yield f"  {'TensorFlow, here':22}{'':10}{live * 1e3:>17.1f} ms"
+def table(models: Sequence[EngineModel]) -> Iterator[str]:
+    """Yields the lines of a table on models of one checkpoint: size on disk, time, difference."""
+    yield f"{'':24}{'size':>10}{f'one text of {models[0].length}':>20}{'largest difference':>22}"
+    for model in models:
+        name = f"{model.engine}{' ' + model.quantize if model.quantize else ''}"
+        yield f"  {name:22}{model.size / 1e6:>7.1f} MB{model.seconds * 1e3:>17.1f} ms{model.difference:>22.1e}"
+    live_seconds = statistics.median(model.live_seconds for model in models)
+    yield f"  {'TensorFlow, here':22}{'':10}{live_seconds * 1e3:>17.1f} ms"
 
 
-def _write_text_side(folder, checkpoint):
-    """Writes configuration, vocabulary and tokenizer; returns the latter, None without a vocabulary or its casing."""
+def _write_text_files(folder: str, checkpoint: Checkpoint) -> Any:
+    """Writes configuration, vocabulary and tokenizer; returns the latter, None without vocabulary or casing."""
     checkpoint.config.write(os.path.join(folder, "bert_config.json"))
     checkpoint_files.write_tokenizer_files(folder, checkpoint)
     if checkpoint.vocabulary is None or checkpoint.lower_case is None:
         return None
     import tokenizers
 
-    pieces = {piece: number for number, piece in enumerate(checkpoint.vocabulary)}
-    told = json.loads(tokenizers.BertWordPieceTokenizer(pieces, lowercase=checkpoint.lower_case).to_str())
-    told["model"]["max_input_chars_per_word"] = MAX_WORD_CHARACTERS  # there is no argument for it
-    tokenizer = tokenizers.Tokenizer.from_str(json.dumps(told))
+    ids = {token: number for number, token in enumerate(checkpoint.vocabulary)}
+    settings = json.loads(tokenizers.BertWordPieceTokenizer(ids, lowercase=checkpoint.lower_case).to_str())
+    settings["model"]["max_input_chars_per_word"] = MAX_WORD_CHARACTERS  # there is no argument for it
+    tokenizer = tokenizers.Tokenizer.from_str(json.dumps(settings))
     tokenizer.enable_truncation(checkpoint.config.max_position_embeddings)
     tokenizer.save(os.path.join(folder, "tokenizer.json"))
     return tokenizer
 
 
-def _convert(engine, live, folder, *, quantize, samples):
+def _convert(
+    engine: ModuleType,
+    live: "CheckpointModel",
+    folder: str,
+    *,
+    quantize: str | None,
+    samples: "list[dict[str, np.ndarray]]",
+) -> None:
     network = os.path.join(folder, NETWORK)
     try:
         live.save(network)
         engine.write(network, folder, quantize=quantize, samples=samples)
     except (UserError, OSError, MemoryError):
         raise
-    except Exception as error:  # converters raise all sorts
+    except Exception as error:  # converters raise many types
         raise UserError(f"{_name(engine)} cannot convert this model ({reason_of(error)}).") from error
     shutil.rmtree(network)
 
 
-def _write_about(folder, checkpoint, head, written):
-    about = {"engine": written.engine, "quantize": written.quantize}
-    about["inputs"] = {name: {"type": "int32", "shape": shape} for name, shape in head.inputs.items()}
-    about |= {"outputs": written.outputs, "labels": list(checkpoint.labels or ()), "kind": checkpoint.kind}
-    atomic_files.write_json(os.path.join(folder, ABOUT), about | {"difference": written.difference})
+def _write_about(folder: str, checkpoint: Checkpoint, head: "Head", model: EngineModel) -> None:
+    about = {
+        "engine": model.engine,
+        "quantize": model.quantize,
+        "inputs": {name: {"type": "int32", "shape": shape} for name, shape in head.inputs.items()},
+        "outputs": model.outputs,
+        "labels": list(checkpoint.labels or ()),
+        "kind": checkpoint.kind,
+        "difference": model.difference,
+    }
+    write_json(os.path.join(folder, ABOUT), about)

@@ -1,29 +1,34 @@
-"""LiteRT, once called TensorFlow Lite: `model.tflite`; int8 of weights, and of activations as they come."""
+"""LiteRT, formerly TensorFlow Lite: `model.tflite`; int8 weights with dynamic quantization of activations."""
 
 import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 PACKAGES = {None: ("ai_edge_litert",), "int8": ("ai_edge_litert",)}
 FILES = ("model.tflite",)
 
 
-def write(saved_model, folder, *, quantize, samples):
-    """Converts the SavedModel: a function without one would lose its weights, and say nothing."""
+def write(saved_model: str, folder: str, *, quantize: str | None, samples: list[dict[str, np.ndarray]]) -> None:
+    """Converts the SavedModel; a concrete function alone would lose its weights silently."""
     import tensorflow as tf
 
     converter = tf.lite.TFLiteConverter.from_saved_model(saved_model)
     if quantize:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    made = converter.convert()
+    model = converter.convert()
     with open(os.path.join(folder, FILES[0]), "wb") as file:
-        file.write(made)
+        file.write(model)
 
 
-def may_round():
+def may_round() -> bool:
+    """LiteRT computes in float32."""
     return False
 
 
-def load(folder, *, exact):
-    """An interpreter on all cores; it is not for several threads at once."""
+def load(folder: str, *, exact: bool) -> Callable[[dict[str, np.ndarray]], Any]:
+    """Creates an interpreter on all cores, for one thread at a time."""
     from ai_edge_litert.interpreter import Interpreter
 
     path = os.path.join(folder, FILES[0])

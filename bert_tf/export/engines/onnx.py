@@ -1,46 +1,49 @@
-"""ONNX Runtime: `model.onnx`; int8 of weights, and of activations as they come."""
+"""ONNX Runtime: `model.onnx`; int8 weights with dynamic quantization of activations."""
 
 import logging
 import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 PACKAGES = {None: ("tf2onnx", "onnx", "onnxruntime"), "int8": ("tf2onnx", "onnx", "onnxruntime")}
 FILES = ("model.onnx",)
-OPSET = 18  # below, tf2onnx makes an average pool of every mean, and ONNX Runtime finds no LayerNorm
+OPSET = 18  # with an older one tf2onnx turns means into average pools, in which ONNX Runtime finds no LayerNorm
 ROOT = "square_root_of_2"
 
 
-def write(saved_model, folder, *, quantize, samples):
-    """Converts. int8: 7 bits of each weight, as processors without VNNI run over with 8."""
+def write(saved_model: str, folder: str, *, quantize: str | None, samples: list[dict[str, np.ndarray]]) -> None:
+    """Converts the SavedModel. int8 uses 7 bits of each weight, as 8 overflow on processors without VNNI."""
     import onnx
     import tensorflow as tf
     import tf2onnx
 
-    logging.getLogger("tf2onnx").setLevel(logging.ERROR)  # it tells how it goes
-    loaded = tf.saved_model.load(saved_model)  # kept: a function alone loses its variables
+    logging.getLogger("tf2onnx").setLevel(logging.ERROR)  # it reports its progress
+    loaded = tf.saved_model.load(saved_model)  # a function alone loses its variables
     signature = loaded.function.input_signature
-    made, _ = tf2onnx.convert.from_function(loaded.function, input_signature=signature, opset=OPSET)
-    _divide_before_erf(made.graph)
+    model, _ = tf2onnx.convert.from_function(loaded.function, input_signature=signature, opset=OPSET)
+    _divide_before_erf(model.graph)
     target = os.path.join(folder, FILES[0])
     if not quantize:
-        onnx.save(made, target)
+        onnx.save(model, target)
         return
     from onnxruntime import quantization
 
-    logging.disable(logging.WARNING)  # it advises a step that images need
+    logging.disable(logging.WARNING)  # it recommends a step for images
     try:
-        quantization.quantize_dynamic(made, target, per_channel=True, reduce_range=True)
+        quantization.quantize_dynamic(model, target, per_channel=True, reduce_range=True)
     finally:
         logging.disable(logging.NOTSET)
 
 
-def _divide_before_erf(graph):
-    """X * 0.7071 to x / 1.4142, as ONNX Runtime knows a GELU by; it was that, before TensorFlow's own optimizer."""
-    import numpy as np
+def _divide_before_erf(graph: Any) -> None:
+    """Replaces x * 0.7071 with x / 1.4142, the GELU that ONNX Runtime recognizes; TensorFlow's optimizer changed it."""
     from onnx import numpy_helper
 
     factors = {entry.name for entry in graph.initializer if numpy_helper.to_array(entry).size == 1}
     makers = {output: node for node in graph.node for output in node.output}
-    graph.initializer.append(numpy_helper.from_array(np.float32(np.sqrt(2)), ROOT))
+    graph.initializer.append(numpy_helper.from_array(np.array(np.sqrt(2), np.float32), ROOT))
     for product in [makers[node.input[0]] for node in graph.node if node.op_type == "Erf"]:
         if product.op_type == "Mul" and product.input[1] in factors:
             product.op_type, product.input[1] = "Div", ROOT
@@ -49,19 +52,21 @@ def _divide_before_erf(graph):
         graph.initializer.remove(entry)
 
 
-def may_round():
+def may_round() -> bool:
+    """ONNX Runtime computes as the file says."""
     return False
 
 
-def load(folder, *, exact):
-    """Opens a session on the CPU; ONNX Runtime computes as the file says, whatever the processor has."""
+def load(folder: str, *, exact: bool) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
+    """Opens a session on the CPU."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(os.path.join(folder, FILES[0]), providers=["CPUExecutionProvider"])
-    inputs = [entry.name for entry in session.get_inputs()]
-    outputs = [entry.name for entry in session.get_outputs()]
+    input_names = [entry.name for entry in session.get_inputs()]
+    output_names = [entry.name for entry in session.get_outputs()]
 
-    def answer(given):
-        return dict(zip(outputs, session.run(outputs, {name: given[name] for name in inputs}), strict=True))
+    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        outputs = session.run(output_names, {name: inputs[name] for name in input_names})
+        return dict(zip(output_names, outputs, strict=True))
 
-    return answer
+    return run

@@ -1,25 +1,29 @@
-"""OpenVINO: `model.xml` and `model.bin`; int8 of weights alone, or with texts to calibrate on of activations too."""
+"""OpenVINO: `model.xml` and `model.bin`; int8 weights, and with texts to calibrate on int8 activations too."""
 
 import contextlib
 import io
 import logging
 import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 PACKAGES = {None: ("openvino",), "int8": ("openvino", "nncf")}
 FILES = ("model.xml", "model.bin")
 
 
-def write(saved_model, folder, *, quantize, samples):
-    """Converts; the weights stay float32. int8: 8 bits of each weight, of each product's inputs too with samples."""
+def write(saved_model: str, folder: str, *, quantize: str | None, samples: list[dict[str, np.ndarray]]) -> None:
+    """Converts the SavedModel; int8 applies to weights, and with samples to the inputs of matrix products too."""
     import openvino
 
-    model = openvino.Core().read_model(saved_model)  # convert_model makes the same, and tells Intel that it did
+    model = openvino.Core().read_model(saved_model)  # convert_model does the same and sends telemetry
     if quantize:
         model = _quantized(model, samples)
     openvino.save_model(model, os.path.join(folder, FILES[0]), compress_to_fp16=False)
 
 
-def _quantized(model, samples):
+def _quantized(model: Any, samples: list[dict[str, np.ndarray]]) -> Any:
     import nncf
 
     nncf.set_log_level(logging.ERROR)
@@ -30,23 +34,23 @@ def _quantized(model, samples):
         return nncf.quantize(model, nncf.Dataset(samples), model_type=kind, subset_size=len(samples))
 
 
-def may_round():
-    """Whether this CPU has bfloat16, which OpenVINO then computes in."""
+def may_round() -> bool:
+    """Whether this CPU has bfloat16, which OpenVINO then uses."""
     import openvino
 
     return "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
 
 
-def load(folder, *, exact):
+def load(folder: str, *, exact: bool) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
     """Compiles the model for this CPU, for one request at a time."""
     import openvino
 
-    wished = {"PERFORMANCE_HINT": "LATENCY"} | ({"INFERENCE_PRECISION_HINT": "f32"} if exact else {})
-    compiled = openvino.Core().compile_model(os.path.join(folder, FILES[0]), "CPU", wished)
+    properties = {"PERFORMANCE_HINT": "LATENCY"} | ({"INFERENCE_PRECISION_HINT": "f32"} if exact else {})
+    compiled = openvino.Core().compile_model(os.path.join(folder, FILES[0]), "CPU", properties)
     outputs = [output.any_name for output in compiled.outputs]
 
-    def answer(inputs):
-        answers = compiled(inputs)
-        return {name: answers[number].copy() for number, name in enumerate(outputs)}
+    def run(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        values = compiled(inputs)
+        return {name: values[number].copy() for number, name in enumerate(outputs)}
 
-    return answer
+    return run

@@ -224,7 +224,7 @@ def show_answers(folder, examples, count=3):
 
     export = Export(folder)
     examples = examples[:: -(-len(examples) // count)]
-    outputs = export.answer(examples)
+    outputs = export.predict(examples)
     for number, example in enumerate(examples):
         given = {name: values[number] for name, values in outputs.items()}
         row = answered(example, given, labels=export.labels, inputs=export.inputs)

@@ -80,7 +80,9 @@ def _texts(folder, path, told, batch_size, watched):
     goal, answers, truth = _goal(told), {}, []
     labelled = _expected(_labelled(path, export, told), export, goal)
     window = max(WINDOW // batch_size, 1) * batch_size
-    for example, outputs in watched(loaded_model.in_order(export, labelled, batch_size=batch_size, window=window)):
+    for example, outputs in watched(
+        loaded_model.predict_in_order(export, labelled, batch_size=batch_size, window=window)
+    ):
         truth.append(goal.truth([example])[0])
         for name in ("logits", "probabilities", "values"):
             if name in outputs:
@@ -152,7 +154,7 @@ def _questions(folder, path, told, batch_size, watched):
 
     has_null = bool(told["reads"].get("version_2_with_negative", told.get("task") == "squad/v2.0"))
     pairs = [Example(q.id, (q.context, q.question), None, path) for q in found]  # in the order of export.inputs
-    answered = loaded_model.in_order(export, iter(pairs), batch_size=batch_size, window=WINDOW)
+    answered = loaded_model.predict_in_order(export, iter(pairs), batch_size=batch_size, window=WINDOW)
     given = [_answered(outputs, has_null) for _, outputs in watched(answered)]
     split, search = types.SimpleNamespace(questions=found), types.SimpleNamespace(has_null=has_null)
     scores = answering.scored(given, split, search)

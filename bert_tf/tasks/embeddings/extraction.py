@@ -60,7 +60,7 @@ class Extractor:
         self._times_read = 0
         self._states = tf.function(self.states, input_signature=[rows], autograph=False)
 
-    def answer(self, examples):
+    def predict(self, examples):
         """{"found": a TextVectors each} of Examples; a single text may be "first ||| second"."""
         given = [example.encode() for example in examples]
         first = tf.constant([texts[0] for texts in given], tf.string)
