@@ -13,8 +13,7 @@ import pytest
 import quick_exports
 import tensorflow as tf
 
-from bert_tf.cli import main
-from bert_tf.cli.commands import predict
+from bert_tf.cli import main, text_progress
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
@@ -46,7 +45,7 @@ def answers(capsys, *arguments):
         ("choice", ["--text=", "--choice=", "--choice=12"], ["long", "   75.0%  long", "   25.0%  short"]),
         ("number", ["--text=1234"], ["1.333"]),
         ("mask", ["--text=x [MASK]"], [" 75.0%  a", " 25.0%  b"]),
-        ("mask", ["--text=x"], ["no [MASK] in it\tx"]),
+        ("mask", ["--text=x"], ["no [MASK] in the text\tx"]),
         ("question", ["--text=Ann sings", "--question=Who?"], ["Ann", " 75.0%  Ann  0-3", " 25.0%  no answer  0-0"]),
         ("question", ["--text=", "--question=Who?"], ["no answer", " 75.0%  no answer  0-0", " 25.0%  no answer  0-0"]),
     ],
@@ -227,7 +226,7 @@ def test_standard_input_is_a_text_a_line(exports, capsys, monkeypatch, tmp_path)
 def test_the_rate_is_shown_on_a_terminal_only(exports, monkeypatch, tmp_path, capsys):
     (tmp_path / "a.txt").write_text("a\nb\n")
     shown = []
-    monkeypatch.setattr(predict, "SECONDS_BETWEEN_REPORTS", -1)
+    monkeypatch.setattr(text_progress, "SECONDS_BETWEEN_REPORTS", -1)
 
     class Terminal(io.StringIO):
         def isatty(self):
@@ -245,17 +244,17 @@ def test_the_rate_is_shown_on_a_terminal_only(exports, monkeypatch, tmp_path, ca
 
 def test_help_and_mistakes_in_files_come_without_tensorflow(tmp_path):
     code = (
-        "import sys; from bert_tf import commands\n"
-        "try: commands.main(['predict', '--help'])\n"
+        "import sys; from bert_tf.cli import main\n"
+        "try: main.main(['predict', '--help'])\n"
         "except SystemExit: pass\n"
-        "commands.main(['predict', 'none', '--text=a']); print({'tensorflow', 'keras'} & {*sys.modules})"
+        "main.main(['predict', 'none', '--text=a']); print({'tensorflow', 'keras'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.stdout.endswith("set()\n") and "EXPORT is the folder of an export" in done.stdout
     assert "There is no folder none" in done.stderr
 
 
-def test_how_many_texts_a_file_holds_is_told_by_its_ends_of_lines(tmp_path):
+def test_texts_of_a_file_are_counted_by_line_ends(tmp_path):
     for name, expected in (("a.txt", 3), ("a.tsv", 2), ("a.jsonl", 3), ("a.csv", None), ("a.json", None)):
         (tmp_path / name).write_text("a\nb\nc\n")
         assert prediction_inputs.count(str(tmp_path / name)) == expected
