@@ -103,8 +103,7 @@ class PooledModel(BertModel):
     def __init__(self, config: BertConfig | dict, size: int, window_pooling: str = "mean", **options: Any):
         super().__init__(config, **options)
         self.window_pooling = window_pooling
-        after_layers = 1 + 3 * self.config.num_hidden_layers  # the number of its dropout, see layers.TransformerLayer
-        self.dropout = Dropout(HEAD_DROPOUT, after_layers, dtype=self.dtype_policy)
+        self.dropout = Dropout(HEAD_DROPOUT, "head", dtype=self.dtype_policy)
         self.classifier = LogitsHead(self.config, size, dtype=self.dtype_policy)
         self.built = True
 
@@ -196,7 +195,7 @@ class TokenClassifier(BertModel):
 
     def __init__(self, config: BertConfig | dict, size: int, **options: Any):
         super().__init__(config, **options)
-        self.dropout = Dropout(HEAD_DROPOUT, 1 + 3 * self.config.num_hidden_layers, dtype=self.dtype_policy)
+        self.dropout = Dropout(HEAD_DROPOUT, "head", dtype=self.dtype_policy)
         self.classifier = LogitsHead(self.config, size, dtype=self.dtype_policy)
         self.built = True
 

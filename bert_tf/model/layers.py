@@ -6,10 +6,12 @@ Activations are two-dimensional [N, D]: a matrix product, its bias and its activ
 
 import dataclasses
 import math
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
@@ -114,8 +116,8 @@ class ConfiguredLayer(keras.layers.Layer):
     def new_norm(self) -> "LayerNorm":
         return LayerNorm(self.config, dtype=self.dtype_policy)
 
-    def new_dropout(self, rate: float, number: int) -> "Dropout":
-        return Dropout(rate, number, self.config.hidden_size, dtype=self.dtype_policy)
+    def new_dropout(self, rate: float, stream: str) -> "Dropout":
+        return Dropout(rate, stream, self.config.hidden_size, dtype=self.dtype_policy)
 
     def new_table(self, name: str, rows: int) -> keras.Variable:
         """An embedding table, initialised like every kernel from a normal distribution truncated at two deviations."""
@@ -179,14 +181,16 @@ class LayerNorm(ConfiguredLayer):
 
 
 class Dropout(keras.layers.Layer):
-    """Stateless dropout: its mask depends on the pass's seed and the layer's number alone; there is nothing to save.
+    """Stateless dropout: its mask is a function of the pass's seed and of its stream; there is nothing to save.
 
+    stream: a name, such as "layers/0/attention", which no other dropout of the model has.
     width: hidden size of the model, which decides whether compiling pays; 0: it does not.
     """
 
-    def __init__(self, rate: float, number: int, width: int = 0, **options: Any):
+    def __init__(self, rate: float, stream: str, width: int = 0, **options: Any):
         super().__init__(**options)
-        self.rate, self.number, self.width = rate, number, width
+        self.rate, self.stream, self.width = rate, stream, width
+        self.stream_id = int(np.uint32(zlib.crc32(stream.encode())).view(np.int32))
         self.built = True
 
     def call(
@@ -195,11 +199,11 @@ class Dropout(keras.layers.Layer):
         """Drops numbers of `x`, then adds `residual`, of the same shape. seed: int32 [2]; None: nothing is dropped."""
         if seed is None or not self.rate:
             return x if residual is None else residual + x
-        seed = seed + tf.constant([self.number, 0], tf.int32)
+        seed = tf.bitwise.bitwise_xor(seed, tf.constant([self.stream_id, 0], tf.int32))
         return fused_ops.dropout(x, random_lanes(x, seed), self.rate, residual, width=self.width)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "rate": self.rate, "number": self.number, "width": self.width}
+        return {**super().get_config(), "rate": self.rate, "stream": self.stream, "width": self.width}
 
 
 def random_lanes(x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
@@ -219,7 +223,7 @@ class Embeddings(ConfiguredLayer):
         self.position_table = self.new_table("position_table", self.config.max_position_embeddings)
         self.segment_table = self.new_table("segment_table", self.config.type_vocab_size)
         self.norm = self.new_norm()
-        self.dropout = self.new_dropout(self.config.hidden_dropout_prob, 0)
+        self.dropout = self.new_dropout(self.config.hidden_dropout_prob, "embeddings")
         self.built = True
 
     def call(
@@ -237,14 +241,14 @@ class Embeddings(ConfiguredLayer):
 
 
 class SelfAttention(ConfiguredLayer):
-    """Multi-head scaled dot-product self-attention (Vaswani et al. 2017)."""
+    """Multi-head scaled dot-product self-attention (Vaswani et al. 2017). stream: of its dropout."""
 
-    def __init__(self, config: BertConfig | dict, number: int, **options: Any):
+    def __init__(self, config: BertConfig | dict, stream: str, **options: Any):
         super().__init__(config, **options)
         width = self.config.hidden_size
         self.scale = 1 / math.sqrt(self.config.head_size)
         self.query_key_value = self.new_dense(width, 3 * width)
-        self.dropout = self.new_dropout(self.config.attention_probs_dropout_prob, number)
+        self.dropout = self.new_dropout(self.config.attention_probs_dropout_prob, stream)
         self.project_out = self.new_dense(width, width)
         self.built = True
 
@@ -288,12 +292,12 @@ class TransformerLayer(ConfiguredLayer):
     def __init__(self, config: BertConfig | dict, number: int, **options: Any):
         super().__init__(config, **options)
         self.number = number
-        first = 1 + 3 * number  # dropout numbers: the embeddings have 0, each layer three
-        self.attention = SelfAttention(self.config, first, dtype=self.dtype_policy)
-        self.attention_dropout = self.new_dropout(self.config.hidden_dropout_prob, first + 1)
+        stream, rate = f"layers/{number}", self.config.hidden_dropout_prob
+        self.attention = SelfAttention(self.config, f"{stream}/attention/probabilities", dtype=self.dtype_policy)
+        self.attention_dropout = self.new_dropout(rate, f"{stream}/attention")
         self.attention_norm = self.new_norm()
         self.feed_forward = FeedForward(self.config, dtype=self.dtype_policy)
-        self.feed_forward_dropout = self.new_dropout(self.config.hidden_dropout_prob, first + 2)
+        self.feed_forward_dropout = self.new_dropout(rate, f"{stream}/feed_forward")
         self.feed_forward_norm = self.new_norm()
         self.built = True
 

@@ -30,7 +30,7 @@ class Directions(ConfiguredLayer):
         size_in = half if number else 2 * half
         self.forward = lstm(size_in, half, self.dtype_policy)
         self.backward = lstm(size_in, half, self.dtype_policy, go_backwards=True)
-        self.dropout = self.new_dropout(self.config.hidden_dropout_prob, 1 + number)
+        self.dropout = self.new_dropout(self.config.hidden_dropout_prob, f"layers/{number}")
         self.built = True
 
     def call(self, x: tf.Tensor, *, run: Recurrence, seed: tf.Tensor | None) -> tf.Tensor:
@@ -47,7 +47,7 @@ class Encoder(ConfiguredLayer):
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
         self.token_embeddings = self.new_table("token_table", self.config.vocab_size)
-        self.dropout = self.new_dropout(self.config.hidden_dropout_prob, 0)
+        self.dropout = self.new_dropout(self.config.hidden_dropout_prob, "embeddings")
         self.layers = [
             Directions(self.config, number, dtype=self.dtype_policy) for number in range(self.config.num_hidden_layers)
         ]

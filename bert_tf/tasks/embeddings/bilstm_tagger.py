@@ -28,7 +28,7 @@ class BiLstmTagger(BertModel):
         if FEATURES[features][1] == "mix":
             self.mix = ScalarMix(count, dtype=self.dtype_policy)
         self.lstm = BiLstm(self.config, width, lstm_size, dtype=self.dtype_policy)
-        self.dropout = Dropout(HEAD_DROPOUT, 1 + 3 * self.config.num_hidden_layers, dtype=self.dtype_policy)
+        self.dropout = Dropout(HEAD_DROPOUT, "head", dtype=self.dtype_policy)
         self.classifier = LogitsHead(self.config, size, lstm_size, dtype=self.dtype_policy)
         self.built = True
 
