@@ -35,8 +35,8 @@ def find(path: str) -> str:
 class Predictor(Protocol):
     """Anything that computes outputs for a batch of examples."""
 
-    def predict(self, examples: Sequence[Example]) -> "dict[str, np.ndarray]":
-        """{name: array [B, ...]} of the outputs."""
+    def predict(self, examples: Sequence[Example]) -> dict[str, Any]:
+        """{name: sequence of B values} of the outputs."""
 
 
 class Export:
@@ -123,8 +123,8 @@ def about(folder: str) -> dict[str, Any]:
 
 def predict_in_order(
     predictor: Predictor, examples: Iterable[Example], *, batch_size: int, window: int
-) -> "Iterator[tuple[Example, dict[str, np.ndarray]]]":
-    """Yields (example, {name: array of its outputs}) in the order of the examples.
+) -> Iterator[tuple[Example, dict[str, Any]]]:
+    """Yields (example, {name: its value of the output}) in the order of the examples.
 
     Texts of similar length share a batch, so that short ones are not padded to the length of long ones; long batches
     come first.
