@@ -112,9 +112,9 @@ def ours(options, seed, output):
 
 def read_column(path):
     """The last column of each sentence."""
-    from bert_tf.tasks.token_classification.conll_files import Layout, Tagged
+    from bert_tf.tasks.token_classification.conll_files import ColumnLayout, ConllFile
 
-    return [list(sentence.tags) for sentence in Tagged(str(path), Layout(scheme="iob1")).sentences]
+    return [list(sentence.tags) for sentence in ConllFile(str(path), ColumnLayout(scheme="iob1")).sentences]
 
 
 def flags_of_peer(options, seed):
@@ -131,11 +131,11 @@ def peer(options, python, seed, output, *, max_steps=0):
 def scores_of(options, tags):
     """{set: F1 of entities} of {set: tags of each sentence}."""
     from bert_tf.tasks.token_classification import entity_scores
-    from bert_tf.tasks.token_classification.conll_files import Layout, Tagged
+    from bert_tf.tasks.token_classification.conll_files import ColumnLayout, ConllFile
 
     found = {}
     for name in SETS:
-        truth = Tagged(str(options.data_dir / f"eng.{name}"), Layout()).sentences
+        truth = ConllFile(str(options.data_dir / f"eng.{name}"), ColumnLayout()).sentences
         found[name] = entity_scores.scores([list(s.tags) for s in truth], tags[name])["f1"]
     return found
 

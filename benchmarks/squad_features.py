@@ -36,7 +36,7 @@ def main():
 
     start_tensorflow()
     from bert_tf.tasks.question_answering import answering, questions
-    from bert_tf.tasks.question_answering.question_splits import Split
+    from bert_tf.tasks.question_answering.question_splits import QuestionSplit
     from bert_tf.tasks.question_answering.question_windows import QuestionWindows
     from bert_tf.text import vocabulary
     from bert_tf.text.tokenizer import Tokenizer
@@ -45,12 +45,12 @@ def main():
     tokenizer, windows = Tokenizer(vocabulary.read(options.vocab_file)), QuestionWindows()
     print(f"{len(found):,} questions, {os.cpu_count()} cores; {memory():,.0f} MiB with TensorFlow and the files")
     start = time.perf_counter()
-    split = Split(found, tokenizer, windows)
+    split = QuestionSplit(found, tokenizer, windows)
     seconds = time.perf_counter() - start
     print("| pass | windows/s | peak memory, MiB |\n|--|--:|--:|")
     count = len(split.owners)
     print(f"| preparation, {count:,} windows in {seconds:.1f} s | {count / seconds:,.0f} | {memory():,.0f} |")
-    for name, part, seed in (("training", split.training(), 1), ("evaluation", split, None)):
+    for name, part, seed in (("training", split.trainable(), 1), ("evaluation", split, None)):
         dataset = answering.batches(part, options.batch_size, tokenizer=tokenizer, windows=windows, seed=seed)
         speeds = [speed(dataset, options) for _ in range(options.repeats)]
         print(f"| {name} | {statistics.median(speeds):,.0f} | {memory():,.0f} |", flush=True)

@@ -48,19 +48,19 @@ def main():
 def answers_of(asked, tokenizer):
     """({id: ours}, {id: the original's}) of the true pieces of each question's first answer."""
     from bert_tf.tasks.question_answering import original_alignment
-    from bert_tf.tasks.question_answering.question_splits import Split
+    from bert_tf.tasks.question_answering.question_splits import QuestionSplit
     from bert_tf.tasks.question_answering.question_windows import QuestionWindows
 
-    split, ours, theirs = Split(asked, tokenizer, QuestionWindows()), {}, {}
-    ids, starts, ends = (split.pieces[name].values.numpy() for name in ("contexts", "starts", "ends"))
-    begins = split.pieces["contexts"].row_starts().numpy()[split.context_numbers]
-    for question, begin, first, last in zip(asked, begins, split.first_pieces, split.last_pieces, strict=True):
+    split, ours, theirs = QuestionSplit(asked, tokenizer, QuestionWindows()), {}, {}
+    ids, starts, ends = (split.tokens[name].values.numpy() for name in ("contexts", "starts", "ends"))
+    begins = split.tokens["contexts"].row_starts().numpy()[split.context_numbers]
+    for question, begin, first, last in zip(asked, begins, split.first_tokens, split.last_tokens, strict=True):
         ours[question.id] = theirs[question.id] = ""
         if first <= last:
             place = int(starts[begin + first]), int(ends[begin + last])
             ours[question.id] = question.context[slice(*place)]
             words = tokenizer.detokenize([ids[begin + first : begin + last + 1].tolist()])[0].split()
-            theirs[question.id] = original_alignment.answer(
+            theirs[question.id] = original_alignment.original_answer(
                 question.context, *place, words, lower_case=tokenizer.lower_case
             )
     return ours, theirs

@@ -23,7 +23,7 @@ def ours(work):
 
     start_tensorflow()
     from bert_tf.tasks.question_answering import answering, questions
-    from bert_tf.tasks.question_answering.question_splits import Split
+    from bert_tf.tasks.question_answering.question_splits import QuestionSplit
     from bert_tf.tasks.question_answering.question_windows import QuestionWindows
     from bert_tf.text.tokenizer import Tokenizer
 
@@ -31,8 +31,8 @@ def ours(work):
     tokenizer, windows = Tokenizer.from_file(work["vocab_file"]), QuestionWindows()
 
     def features():
-        split = Split(found, tokenizer, windows)
-        batches = iter(answering.batches(split.training(), BATCH, tokenizer=tokenizer, windows=windows, seed=1))
+        split = QuestionSplit(found, tokenizer, windows)
+        batches = iter(answering.batches(split.trainable(), BATCH, tokenizer=tokenizer, windows=windows, seed=1))
         for _ in range(len(split.owners) // BATCH):
             batch = next(batches)
         return batch["token_ids"].numpy()

@@ -144,7 +144,7 @@ def upgrade(kind: type, recorded: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_given(name: str) -> bool:
     """Whether the flag, or an alias of it, is on the command line."""
-    return absl_flags.FLAGS[name].present > 0
+    return name in absl_flags.FLAGS and absl_flags.FLAGS[name].present > 0
 
 
 def run(main: Callable[[], None], arguments: Sequence[str] | None = None, description: str | None = None) -> None:

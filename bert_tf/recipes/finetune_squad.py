@@ -4,7 +4,6 @@ python run_squad.py --train_file=train-v1.1.json --predict_file=dev-v1.1.json --
 """
 
 import dataclasses
-import textwrap
 
 from bert_tf.config import flags
 from bert_tf.config.flag_groups import RunFlags
@@ -14,7 +13,7 @@ from bert_tf.recipes import initialization
 from bert_tf.recipes.finetuning import fine_tuning, fine_tuning_run, finished_run
 from bert_tf.recipes.finetuning.fine_tuning_flags import FineTuningFlags
 from bert_tf.runtime.json_files import read_json
-from bert_tf.tasks.question_answering import answer_highlights, questions, squad_files, squad_scores
+from bert_tf.tasks.question_answering import questions, squad_files
 from bert_tf.training.run_directory import RunFolder
 
 # What stands for the defaults when no flag says what to learn: names left out of sentences of Python's manual.
@@ -67,6 +66,11 @@ class Flags(FineTuningFlags):
             return "squad/manual"
         return "squad/v2.0" if self.version_2_with_negative else "squad/v1.1"
 
+    @property
+    def is_threshold_fixed(self):
+        """Whether the user gave the threshold, which is not to be calibrated then."""
+        return flags.is_given("null_score_diff_threshold")
+
 
 def main():
     if flags.is_given("predictions_file") or flags.is_given("ensemble"):
@@ -104,87 +108,53 @@ def check(options):
 
 
 def evaluate(task, evaluator, steps, folder):
-    """Prints and writes what was reached; with "no answer" possible, keeps the best threshold beside the model."""
+    """Prints and writes the scores; with "no answer" possible, writes the best threshold to the run folder."""
     if not task.split("dev").is_known:
         print("The questions have no known answers: nothing to score.")
         return
-    results = evaluator()
-    fine_tuning_run.conclude(results, steps, folder)
-    told = all_told(task, evaluator, folder)
-    if task.search.has_null and "best_f1_thresh" in results and not flags.is_given("null_score_diff_threshold"):
-        odds = dict(enumerate(one["null_odds"] for one in told["dev"]))
-        found = squad_scores.best_f1_threshold(results, odds)
-        folder.write_json(finished_run.THRESHOLD, {finished_run.THRESHOLD_FLAG: found})
-        told = all_told(task, evaluator, folder)
-    asked = {split: answer_highlights.details(task.split(split).questions, one) for split, one in told.items()}
-    folder.write_json("eval_details.json", {split: {"questions": details} for split, details in asked.items()})
-    for details in asked.values():
-        print(*answer_highlights.sentences(details), sep="\n", flush=True)
-    fine_tuning.warn_of_collapse(next(filter(None, map(collapse, told.values())), None), folder)
-
-
-def all_told(task, evaluator, folder):
-    """{split: what is answered to its questions} of each that was evaluated, with the best threshold."""
-    from bert_tf.tasks.question_answering import answering
-
-    search = with_best_threshold(task, folder).search
-    return {split: answering.answered(task.split(split), found, search) for split, found in evaluator.answers.items()}
-
-
-def with_best_threshold(task, folder):
-    """The task with the threshold that an evaluation found, unless a flag gave one."""
-    if flags.is_given(finished_run.THRESHOLD_FLAG):
-        return task
-    return finished_run.with_best_threshold(task, folder)
-
-
-def collapse(told):
-    """Why answers are worth nothing, in words, or None."""
-    different = {one["answer"]["text"] for one in told}
-    return f"all {len(told)} answers are {next(iter(different))!r}" if len(told) > 1 and len(different) == 1 else None
+    fine_tuning_run.conclude(evaluator(), steps, folder)
+    task, _ = task.calibrated(evaluator.answers)
+    if task.calibration:
+        folder.write_json(task.calibration_file, task.calibration)
+    tables = {split: task.details(answers, split) for split, answers in evaluator.answers.items()}
+    folder.write_json("eval_details.json", tables)
+    for table in tables.values():
+        print(*task.summary(table), sep="\n", flush=True)
+    reasons = (task.collapse(answers, split) for split, answers in evaluator.answers.items())
+    fine_tuning.warn_of_collapse(next(filter(None, reasons), None), folder)
 
 
 def predict(task, evaluator, folder):
-    """Writes predictions.json, nbest_predictions.json and null_odds.json, and scores them where the truth is known."""
-    from bert_tf.tasks.question_answering import answering
-
-    task = with_best_threshold(task, folder)
-    split = task.split("dev")
-    answers = evaluator.answers.get("dev") or evaluator.over("dev")[1]
-    told = answering.answered(split, answers, task.search)
-    if folder.run["flags"]["parity"]:
-        told = answering.realigned(split, told, task)
+    """Writes the predicted answers, and scores them where the true ones are known."""
+    task = finished_run.with_best_threshold(task, folder).aligned()
+    predictions = evaluator.answers.get("dev") or evaluator.over("dev")[1]
     if not folder.writes:
         return
-    path = squad_files.write(folder.path, split.questions, told)
-    print(f"{len(told):,} answers are in {path}.")
-    scores = answering.scored(told, split, task.search)
-    for name, value in scores.items():
-        print(f"  {name:26} {value:.4f}")
-    if scores and not folder.run["flags"]["do_eval"]:  # what is in the report then
+    print(*task.write_predictions(folder.path, "dev", predictions), sep="\n", flush=True)
+    scores = task.scores(predictions, "dev")
+    if scores and not folder.run["flags"]["do_eval"]:  # the report shows these then
         folder.write_json("eval_results.json", scores)
-        folder.write_json("eval_details.json", {"dev": {"questions": answer_highlights.details(split.questions, told)}})
+        folder.write_json("eval_details.json", {"dev": task.details(predictions, "dev")})
 
 
 def show(options, task, model, tokenizer, folder):
-    """Exports the model, compares the export with it, and lets it answer a few questions."""
-    import tensorflow as tf
-
+    """Exports the model, compares the export with it, and prints its answers to a few questions."""
+    from bert_tf.export import loaded_model
     from bert_tf.export.saved_model import export
+    from bert_tf.tasks.text_classification.predictions import answered
 
-    task = with_best_threshold(task, folder)
-    asked = task.split((fine_tuning_run.wanted_splits(options, task) or ["dev"])[-1]).questions
-    asked = asked[:: -(-len(asked) // 8)]
-    texts = {"question": [q.question for q in asked], "context": [q.context for q in asked]}
-    examples = {"serving_default": texts}
-    given = {"about": fine_tuning.about_export(options, task), "with_attention": options.export_attention}
-    export(task, model, tokenizer, folder.file("export"), examples=examples, **given)
-    loaded = tf.saved_model.load(folder.file("export")).signatures["serving_default"]
-    answers = loaded(**{name: tf.constant(values) for name, values in texts.items()})
-    print(f"The export, {folder.file('export')}, answers as the model does:")
-    for question, answer in list(zip(asked, answers["answer"].numpy(), strict=True))[:3]:
-        truth = f" (it is {question.answers[0][0]!r})" if question.answers else ""
-        print(f"  {textwrap.shorten(question.question, 90)}  ->  {answer.decode()!r}{truth}", flush=True)
+    task = finished_run.with_best_threshold(task, folder)
+    split = (fine_tuning_run.wanted_splits(options, task) or ["dev"])[-1]
+    path, about = folder.file("export"), fine_tuning.about_export(options, task)
+    given = {"about": about, "with_attention": options.export_attention}
+    export(task, model, tokenizer, path, examples=task.serving_examples(split), **given)
+    loaded, examples = loaded_model.Export(path), task.demo_examples(split)
+    outputs = loaded.predict(examples)
+    print(f"The export, {path}, answers as the model does:")
+    for number, example in enumerate(examples):
+        values = {name: column[number] for name, column in outputs.items()}
+        row = answered(example, values, labels=loaded.labels, inputs=loaded.inputs)
+        print(f"  {task.demo_line(example, row)}", flush=True)
 
 
 def expect_no_run(folder):
@@ -204,7 +174,7 @@ def score_files(options):
         folder = RunFolder(options.output_dir)
         expect_no_run(folder)
         runs = [name.strip() for name in options.ensemble.split(",") if name.strip()]
-        told = squad_files.joined(
+        answers = squad_files.ensemble(
             [f"{run}/{squad_files.N_BEST}" for run in runs],
             asked,
             n_best_size=options.n_best_size,
@@ -212,9 +182,9 @@ def score_files(options):
             threshold=options.null_score_diff_threshold,
         )
         folder.open(name="ensemble", flags=dataclasses.asdict(options), decisive={"ensemble": options.ensemble})
-        path = squad_files.write(folder.path, asked, told)
+        path = squad_files.write(folder.path, asked, answers)
         odds = folder.file(squad_files.NULL_ODDS) if has_null else None
-        print(f"{len(told):,} answers are in {path}.")
+        print(f"{len(answers):,} answers are in {path}.")
     results, missing, surplus = squad_files.score(asked, path, has_null=has_null, null_odds_path=odds)
     for kind, ids in (("questions have no prediction", missing), ("predictions are of no question", surplus)):
         if ids:

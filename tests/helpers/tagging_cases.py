@@ -6,9 +6,10 @@ import tiny
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.model import weights
-from bert_tf.tasks.token_classification import conll_files, tagging
+from bert_tf.tasks.token_classification import conll_files
 from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.tasks.token_classification.tag_windows import TagWindows
+from bert_tf.tasks.token_classification.tagging import TagTask
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute
 from bert_tf.training.loop import Evaluator
@@ -71,8 +72,8 @@ Jo-Anna B-PER
 
 def task_of(path, *, context=False, length=12, stride=4):
     windows = TagWindows(max_seq_length=length, stride=stride, document_context=context)
-    files = dict.fromkeys(("train", "dev", "test"), lambda: conll_files.Tagged(path, conll_files.Layout()))
-    return tagging.task("tiny", files, TAG_SET, TOKENIZER, windows=windows)
+    files = dict.fromkeys(("train", "dev", "test"), lambda: conll_files.ConllFile(path, conll_files.ColumnLayout()))
+    return TagTask("tiny", files, TAG_SET, TOKENIZER, windows=windows)
 
 
 def model_of(task, strategy=None):
@@ -82,8 +83,8 @@ def model_of(task, strategy=None):
     return model
 
 
-def told_by(task, strategy=None):
-    """What a model of random weights tells of the development set, and its answers."""
+def predicted_by(task, strategy=None):
+    """What a model of random weights finds in the development set, and its predictions."""
     strategy = strategy or distribute.create_strategy("one_device")
-    answers = Evaluator(task, model_of(task, strategy), CONFIG, strategy).over("dev")[1]
-    return tagging.told(answers, task.split("dev")), answers
+    predictions = Evaluator(task, model_of(task, strategy), CONFIG, strategy).over("dev")[1]
+    return task.sentence_predictions(predictions, "dev"), predictions

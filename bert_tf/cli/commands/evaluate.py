@@ -87,4 +87,4 @@ def _lines(result: Any, path: str) -> Iterator[str]:
     if "questions" in result.details:
         from bert_tf.tasks.question_answering import answer_highlights
 
-        yield from answer_highlights.sentences(result.details["questions"])
+        yield from answer_highlights.summarize(result.details["questions"])

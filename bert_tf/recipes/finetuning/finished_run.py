@@ -13,8 +13,8 @@ from bert_tf.runtime import atomic_files
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training.run_directory import RunFolder
 
-# What was found best on the examples that were evaluated: for "no answer", and for each of several labels.
-THRESHOLD, LABEL_THRESHOLDS = "null_threshold.json", "label_thresholds.json"
+# The threshold of each of several labels that was best on the examples that were evaluated.
+LABEL_THRESHOLDS = "label_thresholds.json"
 THRESHOLD_FLAG = "null_score_diff_threshold"
 # What an export is compared with the live model on; the first has a gap for what fills gaps.
 SENTENCES = (
@@ -153,10 +153,9 @@ def with_best_threshold(task, folder):
         found = read_json(folder.file(LABEL_THRESHOLDS)) or {}
         is_ours = found.keys() == set(task.labels)
         return classification.with_thresholds(task, [found[label] for label in task.labels]) if is_ours else task
-    from bert_tf.tasks.question_answering import answering
-
-    found = (read_json(folder.file(THRESHOLD)) or {}).get(THRESHOLD_FLAG)
-    return task if found is None else answering.with_threshold(task, found)
+    if task.kind != "span":
+        return task
+    return task.with_calibration(read_json(folder.file(task.calibration_file)) or {})
 
 
 def expect_place(target, *, overwrite):

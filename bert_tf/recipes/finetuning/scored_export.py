@@ -150,49 +150,48 @@ def _questions(folder, path, told, batch_size, watched):
     if not found:
         raise UserError(f"No question of {path} has a known answer: give a file with answers.")
     export = loaded_model.Export(folder)
-    from bert_tf.tasks.question_answering import answer_highlights, answering
+    from bert_tf.tasks.question_answering import answer_highlights, squad_files
 
     has_null = bool(told["reads"].get("version_2_with_negative", told.get("task") == "squad/v2.0"))
     pairs = [Example(q.id, (q.context, q.question), None, path) for q in found]  # in the order of export.inputs
     answered = loaded_model.predict_in_order(export, iter(pairs), batch_size=batch_size, window=WINDOW)
-    given = [_answered(outputs, has_null) for _, outputs in watched(answered)]
-    split, search = types.SimpleNamespace(questions=found), types.SimpleNamespace(has_null=has_null)
-    scores = answering.scored(given, split, search)
-    return len(found), scores, {"questions": answer_highlights.details(found, given)}
+    predictions = [_prediction(outputs, has_null) for _, outputs in watched(answered)]
+    scores = squad_files.scores_of(found, predictions, has_null=has_null)
+    return len(found), scores, {"questions": answer_highlights.details(found, predictions)}
 
 
-def _answered(outputs, has_null):
-    """What an export answered to a question, as `answering.answered` has it; odds are those of the probabilities."""
+def _prediction(outputs, has_null):
+    """The questions.Prediction of an export for a question; the odds are those of the probabilities."""
     columns = (outputs[name].tolist() for name in ("answers", "starts", "ends", "probabilities"))
-    listed = [
-        {"text": text.decode("utf-8", "replace"), "start": start, "end": end, "probability": share}
-        for text, start, end, share in zip(*columns, strict=True)
+    n_best = [
+        {"text": text.decode("utf-8", "replace"), "start": start, "end": end, "probability": probability}
+        for text, start, end, probability in zip(*columns, strict=True)
     ]
-    one = {"text": outputs["answer"].decode("utf-8", "replace"), "probability": float(outputs["score"])}
-    one |= {side: int(outputs[side]) for side in ("start", "end")}
+    answer = {"text": outputs["answer"].decode("utf-8", "replace"), "probability": float(outputs["score"])}
+    answer |= {side: int(outputs[side]) for side in ("start", "end")}
     odds = None
     if has_null:
-        shares = [
-            max([answer["probability"] for answer in listed if bool(answer["end"]) is is_answer], default=0)
+        null, other = (
+            max([answer["probability"] for answer in n_best if bool(answer["end"]) is is_answer], default=0)
             for is_answer in (False, True)
-        ]
-        odds = math.log(max(shares[0], UNLIKELY)) - math.log(max(shares[1], UNLIKELY))
-    return {"answers": [answer for answer in listed if answer["probability"] > 0], "answer": one, "null_odds": odds}
+        )
+        odds = math.log(max(null, UNLIKELY)) - math.log(max(other, UNLIKELY))
+    return questions.Prediction(answer, [answer for answer in n_best if answer["probability"] > 0], odds)
 
 
 def _tags(folder, path, told, batch_size, watched):
     names = {"tag_scheme": "scheme"}
-    layout = conll_files.Layout(**{names.get(name, name): value for name, value in told["reads"].items()})
-    tagged, tag_set = conll_files.Tagged(path, layout), TagSet.of(told["labels"], layout.scheme)
+    layout = conll_files.ColumnLayout(**{names.get(name, name): value for name, value in told["reads"].items()})
+    tagged, tag_set = conll_files.ConllFile(path, layout), TagSet.of(told["labels"], layout.scheme)
     if tagged.scheme is None:
         raise UserError(f"{path} has words only; expected a column with their tags too.")
     signature = loaded_model.signatures(folder)["words"]
-    from bert_tf.tasks.token_classification.tag_splits import numbered
+    from bert_tf.tasks.token_classification.tag_splits import label_numbers
 
-    truth = [[tag_set.labels[number] for number in row] for row in numbered(tagged, tag_set)]
+    labels = [[tag_set.labels[number] for number in row] for row in label_numbers(tagged, tag_set)]
     words = [sentence.words for sentence in tagged.sentences]
-    guesses = dict(watched(_tagged(signature, words, batch_size)))
-    tags = {"truth": truth, "guesses": [guesses[row] for row in range(len(words))]}
+    predicted = dict(watched(_tagged(signature, words, batch_size)))
+    tags = {"labels": labels, "predictions": [predicted[row] for row in range(len(words))]}
     tags["is_plain"] = tag_set.scheme == "plain"
     return len(words), entity_scores.scores(**tags), {"per_class": entity_scores.per_type(**tags)}
 

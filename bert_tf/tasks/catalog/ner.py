@@ -1,36 +1,50 @@
-"""Named entities, and any other tags of words: CoNLL-2003 (Tjong Kim Sang and De Meulder 2003) or files of your own."""
+"""Named entities and other tags of words: CoNLL-2003 (Tjong Kim Sang and De Meulder 2003), or your own files."""
 
 import functools
 import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from bert_tf.errors import UserError
 from bert_tf.tasks.embeddings import feature_tagging
-from bert_tf.tasks.token_classification import conll_files, tag_schemes, tagging
+from bert_tf.tasks.embeddings.feature_tagging import FeatureTagTask
+from bert_tf.tasks.token_classification import conll_files, tag_schemes
+from bert_tf.tasks.token_classification.conll_files import ConllFile
 from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.tasks.token_classification.tag_windows import TagWindows
+from bert_tf.tasks.token_classification.tagging import TagTask
+from bert_tf.text.tokenizer import Tokenizer
+
+FileNames = Mapping[str, tuple[str, ...]]
 
 FLAGS = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
-NAMES = {split: (f"{split}.txt",) for split in FLAGS}
+NAMES: FileNames = {split: (f"{split}.txt",) for split in FLAGS}
 CONLL_NAMES = {"train": ("eng.train",), "dev": ("eng.testa", "valid.txt"), "test": ("eng.testb",)}
-FILES = {"ner/conll2003": {split: NAMES[split] + CONLL_NAMES[split] for split in FLAGS}, "ner/table": NAMES}
+FILES: Mapping[str, FileNames] = {
+    "ner/conll2003": {split: NAMES[split] + CONLL_NAMES[split] for split in FLAGS},
+    "ner/table": NAMES,
+}
+
+TokenizerFor = Callable[[Callable[[], Iterable[str]]], Tokenizer]
 
 
-def task(options, tokenizer_for, *, name, names):
-    """Tags the words of files in CoNLL's columns; see bert_tf.tasks.catalog for the arguments.
+def task(options: Any, tokenizer_for: TokenizerFor, *, name: str, names: FileNames) -> TagTask:
+    """Tagging the words of files in CoNLL columns; see bert_tf.tasks.catalog for the arguments.
 
-    options: data_dir with the files, called as `names` says, or train_file, eval_file and predict_file; word_column,
-        tag_column, tag_scheme and position_digits, see conll_files.Layout; labels, with commas: the tags in order,
-        else O, B- and I- of every type in the training data; max_seq_length, doc_stride (0: half of it) and
-        document_context, see tag_windows.TagWindows; feature_layers, lstm_size, feature_cache: see feature_tagging.
     The file to predict may be without tags.
+
+    Args:
+        options: data_dir with the files, called as `names` says, or train_file, eval_file and predict_file;
+            word_column, tag_column, tag_scheme and position_digits, see conll_files.ColumnLayout; labels,
+            comma-separated: the tags in order, by default O, B- and I- of every type in the training data;
+            max_seq_length, doc_stride (0: half of it) and document_context, see tag_windows.TagWindows; feature_layers,
+            lstm_size, feature_cache: see feature_tagging.
+        tokenizer_for: gives the tokenizer for texts to learn a vocabulary from.
+        name: of the task.
+        names: the files of each split in data_dir.
     """
-    if options.feature_layers and (options.lstm_size < 2 or options.lstm_size % 2):
-        raise UserError(
-            f"lstm_size is {options.lstm_size}; expected an even number above 0, as each direction has half of it."
-        )
-    if options.criterion not in ("", "f1"):
-        raise UserError(f"criterion is {options.criterion}; tags are judged by the f1 of entities: leave it out.")
-    layout = conll_files.Layout(
+    _check(options)
+    layout = conll_files.ColumnLayout(
         word_column=options.word_column,
         tag_column=options.tag_column,
         scheme=options.tag_scheme,
@@ -43,58 +57,74 @@ def task(options, tokenizer_for, *, name, names):
     )
 
     @functools.cache
-    def read(split):
-        found = conll_files.Tagged(_path(options, split, names), layout)
-        if found.scheme is None and split != "test":
-            raise UserError(f"{found.path} has words only; expected a column with their tags too.")
-        return found
+    def read(split: str) -> ConllFile:
+        file = ConllFile(_path(options, split, names), layout)
+        if file.scheme is None and split != "test":
+            raise UserError(f"{file.path} has words only; expected a column with their tags too.")
+        return file
 
     tag_set = _tag_set(options.labels, options.tag_scheme, read)
     files = {split: functools.partial(read, split) for split in FLAGS}
-    plain = tagging.task(name, files, tag_set, tokenizer_for(lambda: _texts(read("train"))), windows=windows)
-    return feature_tagging.of_options(plain, options) if options.feature_layers else plain
+    tokenizer = tokenizer_for(lambda: _texts(read("train")))
+    if options.feature_layers:
+        return FeatureTagTask(name, files, tag_set, tokenizer, windows=windows, **feature_tagging.settings(options))
+    return TagTask(name, files, tag_set, tokenizer, windows=windows)
 
 
-def _path(options, split, names):
-    given = getattr(options, FLAGS[split])
-    paths = [given] if given else [os.path.join(options.data_dir, name) for name in names[split] if options.data_dir]
+def _check(options: Any) -> None:
+    if options.feature_layers and (options.lstm_size < 2 or options.lstm_size % 2):
+        raise UserError(
+            f"lstm_size is {options.lstm_size}; expected an even number above 0, as each direction has half of it."
+        )
+    if options.criterion not in ("", "f1"):
+        raise UserError(f"criterion is {options.criterion}; tags are judged by the f1 of entities: leave it out.")
+
+
+def _path(options: Any, split: str, names: FileNames) -> str:
+    flag = getattr(options, FLAGS[split])
+    paths = [flag] if flag else [os.path.join(options.data_dir, name) for name in names[split] if options.data_dir]
     path = next((path for path in paths if os.path.isfile(path)), None)
     if path is None:
-        wanted = given or f"{' or '.join(names[split])} in data_dir={options.data_dir!r}"
+        missing = flag or f"{' or '.join(names[split])} in data_dir={options.data_dir!r}"
         otherwise = ", or do_eval=false" if split == "dev" else ""
-        raise UserError(f"There is no {wanted}: give the file as {FLAGS[split]}{otherwise}.")
+        raise UserError(f"There is no {missing}: give the file as {FLAGS[split]}{otherwise}.")
     return path
 
 
-def _tag_set(labels, scheme, read):
-    """The tags that are told apart: those of the flag or of a trained model, or else of the training data."""
+def _tag_set(labels: str | list[str], scheme: str, read: Callable[[str], ConllFile]) -> TagSet:
+    """The tags to learn: those of the flag or of a trained model, else those of the training data."""
     if labels and isinstance(labels, str):
         return _checked(TagSet.of([label.strip() for label in labels.split(",") if label.strip()], scheme))
     if labels:
         return TagSet.of(labels, scheme)
-    found = read("train")
-    types = {kind for sentence in found.sentences for kind, _, _ in tag_schemes.spans(sentence.tags, found.scheme)}
+    file = read("train")
+    file_scheme = str(file.scheme)
+    types = {
+        kind
+        for sentence in file.sentences
+        for kind, _, _ in tag_schemes.tags_to_spans(sentence.tags or (), file_scheme)
+    }
     if not types:
-        raise UserError(f"All words of {found.path} are tagged O; expected entities to learn from.")
-    return TagSet.of_types(types, found.scheme)
+        raise UserError(f"All words of {file.path} are tagged O; expected entities to learn from.")
+    return TagSet.of_types(types, file_scheme)
 
 
-def _checked(tag_set):
-    """The same; UserError for labels that no words could be tagged with."""
-    there = list(tag_set.labels)
-    wanted = [tag_schemes.OUTSIDE]
+def _checked(tag_set: TagSet) -> TagSet:
+    """The same; raises UserError for labels with which words could not be tagged."""
+    labels = list(tag_set.labels)
+    required = [tag_schemes.OUTSIDE]
     if tag_set.scheme != "plain":
-        wanted += [f"{prefix}-{kind}" for kind in tag_set.types for prefix in "BI"]
-    if doubles := sorted({label for label in there if there.count(label) > 1}):
-        raise UserError(f"labels names {doubles[0]} more than once; expected each tag once.")
-    if missing := [label for label in wanted if label not in there]:
-        raise UserError(f"labels are {', '.join(there)}; expected {missing[0]} among them too.")
+        required += [f"{prefix}-{kind}" for kind in tag_set.types for prefix in "BI"]
+    if duplicates := sorted({label for label in labels if labels.count(label) > 1}):
+        raise UserError(f"labels names {duplicates[0]} more than once; expected each tag once.")
+    if missing := [label for label in required if label not in labels]:
+        raise UserError(f"labels are {', '.join(labels)}; expected {missing[0]} among them too.")
     return tag_set
 
 
-def _texts(found):
+def _texts(file: ConllFile) -> Iterator[str]:
     """The texts that a vocabulary is learned from."""
-    return (conll_files.joined(sentence.words)[0] for sentence in found.sentences)
+    return (conll_files.join_words(sentence.words)[0] for sentence in file.sentences)
 
 
 TASKS = {name: functools.partial(task, name=name, names=names) for name, names in FILES.items()}

@@ -1,56 +1,77 @@
 """SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018), files in their layout, and questions from Python's manual."""
 
 import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from bert_tf.errors import UserError
-from bert_tf.tasks.question_answering import answering, demo_questions, questions
+from bert_tf.tasks.question_answering import demo_questions, questions
+from bert_tf.tasks.question_answering.answering import QuestionTask
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
+from bert_tf.tasks.question_answering.questions import Question
 from bert_tf.tasks.question_answering.spans import Search
+from bert_tf.text.tokenizer import Tokenizer
+
+TokenizerFor = Callable[[Callable[[], Iterable[str]]], Tokenizer]
+Splits = Mapping[str, Callable[[], Sequence[Question]]]
 
 
-def task(options, tokenizer_for, *, has_null):
+def task(options: Any, tokenizer_for: TokenizerFor, *, has_null: bool) -> QuestionTask:
     """Answering the questions of `train_file` and `predict_file`; see bert_tf.tasks.catalog for the arguments.
 
-    has_null: whether "no answer" is an answer (SQuAD 2.0). options: max_seq_length, doc_stride, max_query_length,
-    n_best_size, max_answer_length, null_score_diff_threshold.
+    Args:
+        options: max_seq_length, doc_stride, max_query_length, n_best_size, max_answer_length,
+            null_score_diff_threshold, is_threshold_fixed, parity.
+        tokenizer_for: gives the tokenizer for texts to learn a vocabulary from.
+        has_null: whether "no answer" is an answer (SQuAD 2.0).
     """
     files = {"train": ("train_file", options.train_file), "dev": ("predict_file", options.predict_file)}
-    splits = {split: functools.partial(_read, *named) for split, named in files.items()}
+    splits = {split: functools.partial(_read, *arguments) for split, arguments in files.items()}
     return _task("squad/v2.0" if has_null else "squad/v1.1", splits, options, tokenizer_for, has_null=has_null)
 
 
-def manual(options, tokenizer_for):
+def manual(options: Any, tokenizer_for: TokenizerFor) -> QuestionTask:
     """Which name was left out of a sentence of Python's manual: a demonstration that needs no file."""
-    splits = {split: lambda split=split: _of_manual()[split] for split in ("train", "dev")}
+    splits = {split: functools.partial(_from_manual, split) for split in ("train", "dev")}
     return _task("squad/manual", splits, options, tokenizer_for, has_null=False)
 
 
-def _task(name, splits, options, tokenizer_for, *, has_null):
-    windows = QuestionWindows(options.max_seq_length, options.doc_stride, options.max_query_length)
+def _task(name: str, splits: Splits, options: Any, tokenizer_for: TokenizerFor, *, has_null: bool) -> QuestionTask:
     search = Search(
         n_best_size=options.n_best_size,
         max_answer_length=options.max_answer_length,
         has_null=has_null,
         threshold=options.null_score_diff_threshold,
     )
-    tokenizer = tokenizer_for(lambda: _texts(splits["train"]()))
-    return answering.task(name, splits, tokenizer, windows=windows, search=search)
+    return QuestionTask(
+        name,
+        splits,
+        tokenizer_for(lambda: _texts(splits["train"]())),
+        windows=QuestionWindows(options.max_seq_length, options.doc_stride, options.max_query_length),
+        search=search,
+        is_threshold_fixed=options.is_threshold_fixed,
+        parity=options.parity,
+    )
 
 
-def _texts(found):
+def _texts(questions: Sequence[Question]) -> Iterator[str]:
     """The texts that a vocabulary is learned from: every context once, and the questions."""
-    yield from dict.fromkeys(question.context for question in found)
-    yield from (question.question for question in found)
+    yield from dict.fromkeys(question.context for question in questions)
+    yield from (question.question for question in questions)
 
 
-def _read(flag, path):
+def _read(flag: str, path: str) -> list[Question]:
     if not path:
         raise UserError(f"Give a file in SQuAD's layout as {flag}.")
     return questions.read(path)
 
 
+def _from_manual(split: str) -> list[Question]:
+    return _manual_questions()[split]
+
+
 @functools.cache
-def _of_manual():
+def _manual_questions() -> dict[str, list[Question]]:
     return demo_questions.questions()
 
 

@@ -1,149 +1,182 @@
-"""Tags of words with a frozen encoder: its vectors are made once, and a BiLSTM learns on them.
+"""Tags of words with a frozen encoder: its vectors are computed once, and a BiLSTM is trained on them.
 
-It is the feature-based approach of Devlin et al. 2018, section 5.3. B sentences of a batch, W words of the longest of a
-split, K layers, D hidden size, S sentences, N words.
+The feature-based approach of Devlin et al. 2018, section 5.3. B sentences of a batch, W words of the longest sentence
+of a split, K layers, D hidden size, S sentences, N words, R rows, T positions in a row, C labels.
 """
 
 import copy
-import dataclasses
-import functools
 import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import pipeline
 from bert_tf.errors import UserError
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.embeddings import feature_cache, features, vector_choice
 from bert_tf.tasks.embeddings.bilstm_tagger import BiLstmTagger
-from bert_tf.tasks.embeddings.vector_choice import FEATURES
-from bert_tf.tasks.token_classification import tag_serving, tagging
-from bert_tf.tasks.token_classification.tag_splits import UNKNOWN
+from bert_tf.tasks.embeddings.vector_choice import FEATURES, LayerChoice
+from bert_tf.tasks.token_classification import tag_serving
+from bert_tf.tasks.token_classification.conll_files import ConllFile
+from bert_tf.tasks.token_classification.tag_schemes import TagSet
+from bert_tf.tasks.token_classification.tag_splits import UNKNOWN, TagSplit
+from bert_tf.tasks.token_classification.tag_windows import TagWindows
+from bert_tf.tasks.token_classification.tagging import TagTask
+from bert_tf.text.tokenizer import Tokenizer
 
 
-def of_options(plain, options):
-    """The task that the flags ask for: feature_layers, lstm_size, feature_cache; init_checkpoint has the encoder.
+def settings(options: Any) -> dict[str, Any]:
+    """The arguments of a FeatureTagTask from flags: feature_layers, lstm_size, feature_cache, init_checkpoint.
 
-    Raises UserError where there is none.
+    Raises UserError without an encoder in init_checkpoint.
     """
     if not options.init_checkpoint:
         raise UserError("feature_layers takes the vectors of a trained encoder: give one as init_checkpoint.")
     if options.feature_cache:
         feature_cache.expect_folder(options.feature_cache)
     folder = options.feature_cache or os.path.join(options.output_dir, "features")
-    return task(plain, choice=options.feature_layers, lstm_size=options.lstm_size, folder=folder)
+    return {"feature_layers": options.feature_layers, "lstm_size": options.lstm_size, "folder": folder}
 
 
-def task(plain, *, choice, lstm_size, folder):
-    """A tagging.TagTask with its sentences as vectors of words.
+class FeatureTagTask(TagTask):
+    """A TagTask whose examples are sentences, as vectors of words.
 
-    choice: a name in vector_choice.FEATURES. folder: where vectors are kept from run to run, see `feature_cache`: those
-    of the encoder in the model that was made last, whose weights are to be there before the first batch.
+    The vectors are those of the encoder in the model that `create_model` made last, whose weights have to be assigned
+    before the first batch.
+
+    Args:
+        name, files, tag_set, tokenizer, windows: as for TagTask.
+        feature_layers: a name in vector_choice.FEATURES.
+        lstm_size: of the BiLSTM, both directions together.
+        folder: where vectors are cached, see `feature_cache`.
     """
-    layers, models = FEATURES[choice][0], []
 
-    @functools.cache
-    def source(split):
-        return by_sentences(plain.split(split))
+    def __init__(
+        self,
+        name: str,
+        files: Mapping[str, Callable[[], ConllFile]],
+        tag_set: TagSet,
+        tokenizer: Tokenizer,
+        *,
+        windows: TagWindows,
+        feature_layers: str,
+        lstm_size: int,
+        folder: str,
+    ) -> None:
+        super().__init__(name, files, tag_set, tokenizer, windows=windows)
+        self.feature_layers, self.lstm_size, self.folder = feature_layers, lstm_size, folder
+        self._model: BiLstmTagger | None = None
+        self._sentence_splits: dict[str, TagSplit] = {}
+        self._vectors: dict[str, tf.Tensor] = {}
 
-    @functools.cache
-    def vectors(split):
-        chosen = vector_choice.choose(layers, models[-1].config.layers_with_states)
-        path = os.path.join(folder, f"{split}_{layers.replace(',', '_')}")
-        return feature_cache.word_vectors(plain.split(split), models[-1], plain.tokenizer, plain.windows, chosen, path)
+    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
+        """A BiLstmTagger, whose encoder also computes the vectors."""
+        self._model = BiLstmTagger(
+            config,
+            features=self.feature_layers,
+            count=len(_layers(self.feature_layers, config).layers),
+            lstm_size=self.lstm_size,
+            size=len(self.labels),
+            dtype=dtype,
+        )
+        return self._model
 
-    def stream(split, size, seed=None):
-        return batches(source(split), vectors(split), size, seed=seed)
+    def split(self, name: str) -> TagSplit:
+        """The split of that name, whose rows are sentences."""
+        if name not in self._sentence_splits:
+            self._sentence_splits[name] = by_sentences(self.token_split(name))
+        return self._sentence_splits[name]
 
-    def new_model(config, **options):
-        sizes = {"count": len(vector_choice.choose(layers, config.layers_with_states).layers), "lstm_size": lstm_size}
-        models[:] = [BiLstmTagger(config, features=choice, size=len(plain.labels), **sizes, **options)]
-        return models[0]
+    def vectors(self, name: str) -> tf.Tensor:
+        """The vectors of the words of a split, float32 [N, K, D]."""
+        if name not in self._vectors:
+            if self._model is None:
+                raise RuntimeError("Vectors are computed by the encoder of a model: call create_model first.")
+            layers = FEATURES[self.feature_layers][0].replace(",", "_")
+            self._vectors[name] = feature_cache.word_vectors(
+                self.token_split(name),
+                self._model,
+                self.tokenizer,
+                self.windows,
+                _layers(self.feature_layers, self._model.config),
+                os.path.join(self.folder, f"{name}_{layers}"),
+            )
+        return self._vectors[name]
 
-    return dataclasses.replace(
-        plain,
-        create_model=new_model,
-        train_batches=lambda size, seed: stream("train", size, seed),
-        eval_batches=lambda size, split="dev": stream(split, size),
-        predictions=kept_answers,
-        scores=lambda answers, split: tagging.scored(answers, source(split)),
-        split=source,
-        compare=lambda answers, split: tagging.compared(answers, source(split)),
-        details=lambda answers, split: tagging.details(answers, source(split)),
-        write_predictions=lambda path, split, found: tagging.write_predictions(path, split, found, source(split)),
-        signatures=functools.partial(plain.signatures, reading=READING),
-        head=("classifier/kernel", len(plain.labels)),
-    )
+    def _batches(self, name: str, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
+        """Batches of sentences.
 
+        "vectors" float32 [B, W, K, D], "lengths" int32 [B], "labels" int32 [B, W], UNKNOWN after the last word and for
+        words without tokens, and "row_numbers" [B].
+        """
+        split, vectors = self.split(name), self.vectors(name)
+        sizes = tf.constant(split.word_counts, tf.int32)
+        starts, longest = tf.cumsum(sizes, exclusive=True), int(split.word_counts.max())
+        word_labels = tf.constant(np.where(split.rows >= 0, split.word_labels, UNKNOWN), tf.int32)
+        count = split.count
 
-def _states(model, rows):
-    """The vectors of the slots of rows, float32 [R, T, K, D]."""
-    choice = vector_choice.choose(FEATURES[model.features][0], model.config.layers_with_states)
-    return features.layer_vectors(
-        model.encoder(rows, return_hidden_states=True, packing=PackingSpec.dynamic())["hidden_states"], choice
-    )
+        def make_batch(numbers: tf.Tensor) -> dict[str, tf.Tensor]:
+            is_row = numbers < count
+            start, length = (tf.gather(x, tf.minimum(numbers, count - 1)) for x in (starts, sizes))
+            length = tf.where(is_row, length, 0)
+            inside = tf.range(longest)[None, :] < length[:, None]  # [B, W]
+            words = tf.where(inside, start[:, None] + tf.range(longest)[None, :], 0)
+            batch = {
+                "vectors": tf.gather(vectors, words),
+                "lengths": length,
+                "labels": tf.where(inside, tf.gather(word_labels, words), UNKNOWN),
+                "row_numbers": tf.cast(tf.where(is_row, numbers + 1, 0), tf.int32),
+            }
+            return {name: tf.ensure_shape(x, [batch_size, *x.shape[1:]]) for name, x in batch.items()}
 
+        dataset = pipeline.batch_indices(count, batch_size, seed=seed)
+        return dataset.map(pipeline.no_autograph(make_batch), num_parallel_calls=2, deterministic=True).prefetch(1)
 
-def _logits(model, vectors, owners, count):
-    """Vectors of words [N, K, D] -> float32 [N, C]; a text is what a sentence was in training."""
-
-    def of_texts(first, end):
-        here = slice(*tf.unstack(tf.searchsorted(owners, [first, end])))
-        words = tf.RaggedTensor.from_value_rowids(vectors[here], owners[here] - first, nrows=end - first)
-        padded = tf.pad(words.to_tensor(), [[0, 0], [0, 1], [0, 0], [0, 0]])  # one word at least
-        lengths = tf.cast(words.row_lengths(), tf.int32)
-        found = model({"vectors": padded, "lengths": lengths})["logits"]  # [texts, words, C]
-        return tf.boolean_mask(found, tf.sequence_mask(lengths, tf.shape(found)[1]))
-
-    return tag_serving.in_parts(of_texts, count, model.classifier.bias.shape)
-
-
-# How an export reads texts: vectors of words as `feature_cache` makes them, then the BiLSTM over each text.
-READING = tag_serving.Reading(
-    shape=lambda model: (model.count, model.config.hidden_size), states=_states, logits=_logits
-)
-
-
-def by_sentences(split):
-    """A tag_splits.Split whose rows are sentences and whose slots are words; those without a piece have neither."""
-    found = copy.copy(split)
-    starts = np.cumsum(split.sizes_of_sentences) - split.sizes_of_sentences  # [S]
-    places = (np.arange(len(split.owners)) - starts[split.owners]).astype(np.int32)
-    found.rows, found.slots = (np.where(split.rows >= 0, x, -1) for x in (split.owners, places))
-    found.count = len(split.sentences)
-    return found
-
-
-def batches(split, vectors, size, *, seed=None):
-    """Batches of sentences of `by_sentences`: "vectors" float32 [B, W, K, D], "lengths" int32 [B], "labels" int32
-    [B, W], -1 behind the last word and where there is no piece, and "row_numbers" [B].
-
-    vectors: float32 [N, K, D]. Endless with a seed, else one pass, as `tagging.batches`. All shapes are static.
-    """
-    sizes = tf.constant(split.sizes_of_sentences, tf.int32)
-    starts, longest = tf.cumsum(sizes, exclusive=True), int(split.sizes_of_sentences.max())
-    truth = tf.constant(np.where(split.rows >= 0, split.truth, UNKNOWN), tf.int32)
-    count = split.count
-
-    def made(places):
-        is_row = places < count
-        start, length = (tf.gather(x, tf.minimum(places, count - 1)) for x in (starts, sizes))
-        length = tf.where(is_row, length, 0)
-        inside = tf.range(longest)[None, :] < length[:, None]  # [B, W]
-        words = tf.where(inside, start[:, None] + tf.range(longest)[None, :], 0)
-        batch = {
-            "vectors": tf.gather(vectors, words),
-            "lengths": length,
-            "labels": tf.where(inside, tf.gather(truth, words), UNKNOWN),
-            "row_numbers": tf.cast(tf.where(is_row, places + 1, 0), tf.int32),
-        }
-        return {name: tf.ensure_shape(x, [size, *x.shape[1:]]) for name, x in batch.items()}
-
-    dataset = pipeline.batch_indices(count, size, seed=seed)
-    return dataset.map(pipeline.no_autograph(made), num_parallel_calls=2, deterministic=True).prefetch(1)
+    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
+        """See `tag_serving.TagServing`."""
+        words = FeatureWordLogits()
+        return tag_serving.TagServing(model, tokenizer, self.tag_set, self.windows, words).signatures()
 
 
-def kept_answers(outputs, batch):
-    """As `tagging.kept_answers`, of words."""
-    return tagging.kept_answers(outputs, batch, slots=batch["labels"].shape[1])
+def _layers(feature_layers: str, config: BertConfig) -> LayerChoice:
+    return vector_choice.choose(FEATURES[feature_layers][0], config.layers_with_states)
+
+
+class FeatureWordLogits(tag_serving.WordLogits):
+    """Rows of tokens -> vectors of words, as `feature_cache` computes them -> logits of a BiLstmTagger."""
+
+    def state_shape(self, model: keras.Model) -> Sequence[int]:
+        """[K, D]."""
+        return model.count, model.config.hidden_size
+
+    def states(self, model: keras.Model, rows: dict[str, tf.Tensor]) -> tf.Tensor:
+        """The vectors of all positions of rows, float32 [R, T, K, D]."""
+        encoded = model.encoder(rows, return_hidden_states=True, packing=PackingSpec.dynamic())
+        return features.layer_vectors(encoded["hidden_states"], _layers(model.features, model.config))
+
+    def logits(self, model: keras.Model, states: tf.Tensor, owners: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+        """Vectors of words [N, K, D] -> float32 [N, C]; a text takes the place of a sentence in training."""
+
+        def of_texts(first: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
+            block = slice(*tf.unstack(tf.searchsorted(owners, [first, end])))
+            words = tf.RaggedTensor.from_value_rowids(states[block], owners[block] - first, nrows=end - first)
+            padded = tf.pad(words.to_tensor(), [[0, 0], [0, 1], [0, 0], [0, 0]])  # one word at least
+            lengths = tf.cast(words.row_lengths(), tf.int32)
+            logits = model({"vectors": padded, "lengths": lengths})["logits"]  # [texts, words, C]
+            return tf.boolean_mask(logits, tf.sequence_mask(lengths, tf.shape(logits)[1]))
+
+        return tag_serving.concat_blocks(of_texts, count, model.classifier.bias.shape)
+
+
+def by_sentences(split: TagSplit) -> TagSplit:
+    """A TagSplit whose rows are sentences and whose positions are words; words without tokens have neither."""
+    sentences = copy.copy(split)
+    starts = np.cumsum(split.word_counts) - split.word_counts  # [S]
+    positions = (np.arange(len(split.owners)) - starts[split.owners]).astype(np.int32)
+    sentences.rows, sentences.positions = (np.where(split.rows >= 0, x, -1) for x in (split.owners, positions))
+    sentences.count = len(split.sentences)
+    return sentences

@@ -1,94 +1,124 @@
-"""What was answered to some questions, answer and truth marked in the text around them. Free of TensorFlow.
+"""Predicted and true answers, highlighted in the text around them. Free of TensorFlow.
 
-A part is [text, mark]: a piece of a context and what it belongs to, "answer", "truth", "both" or "" (neither).
+A part is [text, mark]: a passage of a context and what it belongs to, "answer" (the predicted one), "truth", "both" or
+"" (neither).
 """
 
 import itertools
 import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from bert_tf.tasks.question_answering import squad_scores
-from bert_tf.tasks.question_answering.questions import place_of
+from bert_tf.tasks.question_answering.questions import Answer, Prediction, Question, answer_span
 
-SHOWN = 6  # examples of those that are right, and of those that are not
-AROUND = 140  # characters of the text that are kept on either side of a mark
+SHOWN = 6  # examples of correct answers, and of mistakes
+AROUND = 140  # characters of text on either side of a mark
 GAP = " … "
 MARKS = {(True, True): "both", (True, False): "answer", (False, True): "truth", (False, False): ""}
 
+Span = tuple[int, int]
 
-def details(questions, told):
-    """How many answers are right, and examples: what eval_details.json holds of a split's questions.
 
-    questions: of which only those count whose truth is known. told: for each what `answering.answered` gives.
-    Returns {"right", "partly", "wrong": how many, "examples": [{"question", "parts", "answer", "truth", "probability",
-    "is_right"}]}, the right ones from all over the split, then the mistakes the model was surest of. Partly right is an
-    answer that shares a word with the truth.
+class Judgement(NamedTuple):
+    """A predicted answer, the true answer most similar to it, their F1, and whether it is right."""
+
+    question: Question
+    answer: Answer
+    truth: tuple[str, int]
+    f1: float
+    is_right: bool
+
+
+def details(questions: Sequence[Question], predictions: Sequence[Prediction]) -> dict[str, Any]:
+    """What eval_details.json holds of a split's questions: counts and examples.
+
+    Args:
+        questions: only those with known answers count.
+        predictions: for the first questions.
+
+    Returns:
+        {"right", "partly", "wrong": counts, "examples": [{"question", "parts", "answer", "truth", "probability",
+        "is_right"}]}: right answers from all over the split, then the mistakes with the highest probability. Partly
+        right are answers that share a word with the true one.
     """
-    judged = [
-        judge(question, one["answer"])
-        for question, one in zip(questions, told, strict=False)
+    judgements = [
+        judge(question, prediction.answer)
+        for question, prediction in zip(questions, predictions, strict=False)
         if question.is_answerable is not None
     ]
-    right = [one for one in judged if one["is_right"]]
-    others = sorted((one for one in judged if not one["is_right"]), key=lambda one: -one["answer"]["probability"])
-    partly = sum(one["f1"] > 0 for one in others)
-    shown = right[:: -(-len(right) // SHOWN) or 1] + others[:SHOWN]
-    examples = list(map(_shown, shown))
-    return {"right": len(right), "partly": partly, "wrong": len(others) - partly, "examples": examples}
-
-
-def sentences(details):
-    """What `details` found in words, with some of the right answers, for people."""
-    counts = "{right:,} are right, {partly:,} share words with the truth, {wrong:,} are wrong".format(**details)
-    right = [one for one in details["examples"] if one["is_right"]][:3]
-    said = [f"Of {sum(details[name] for name in ('right', 'partly', 'wrong')):,} answers {counts}."]
-    said += ["Of the right ones:"] * bool(right)
-    return said + [f"  {textwrap.shorten(one['question'], 90)}  ->  {one['answer'] or 'no answer'}" for one in right]
-
-
-def judge(question, answer):
-    """An answer beside that of the true ones which it is most like, whether it is right, and its F1."""
-    truths = question.answers or (("", 0),)
-    f1, truth = max(((squad_scores.f1(truth[0], answer["text"]), truth) for truth in truths), key=lambda pair: pair[0])
-    is_right = any(squad_scores.exact_match(text, answer["text"]) for text, _ in truths)
-    return {"question": question, "answer": answer, "truth": truth, "f1": f1, "is_right": is_right}
-
-
-def _shown(judged):
-    question, answer, truth = (judged[name] for name in ("question", "answer", "truth"))
-    true_place = place_of(question, truth) if truth[0] else None
-    answer_place = (answer["start"], answer["end"]) if answer["end"] > answer["start"] else None
+    right = [each for each in judgements if each.is_right]
+    mistakes = sorted((each for each in judgements if not each.is_right), key=lambda each: -each.answer["probability"])
+    partly = sum(each.f1 > 0 for each in mistakes)
+    shown = right[:: -(-len(right) // SHOWN) or 1] + mistakes[:SHOWN]
     return {
-        "question": question.question,
-        "parts": parts(question.context, answer_place, true_place),
-        "answer": answer["text"],
-        "truth": truth[0],
-        "probability": answer["probability"],
-        "is_right": judged["is_right"],
+        "right": len(right),
+        "partly": partly,
+        "wrong": len(mistakes) - partly,
+        "examples": list(map(_example, shown)),
     }
 
 
-def parts(context, answer, truth):
-    """A context around an answer and the truth, (start, end) in characters or None each, as a list of parts.
+def summarize(details: Mapping[str, Any]) -> list[str]:
+    """The counts of `details` in words, with some of the right answers, for people."""
+    total = sum(details[name] for name in ("right", "partly", "wrong"))
+    counts = "{right:,} right, {partly:,} partly right (a word in common), {wrong:,} wrong".format(**details)
+    right = [example for example in details["examples"] if example["is_right"]][:3]
+    lines = [f"{total:,} answers: {counts}.", *["Some right answers:"] * bool(right)]
+    for example in right:
+        lines.append(f"  {textwrap.shorten(example['question'], 90)}  ->  {example['answer'] or 'no answer'}")
+    return lines
 
-    What is far from both is left out, for " … "; without any place it is the beginning of the context.
+
+def judge(question: Question, answer: Answer) -> Judgement:
+    """Compares an answer with the true ones."""
+    truths = question.answers or (("", 0),)
+    scored = ((squad_scores.f1(truth[0], answer["text"]), truth) for truth in truths)
+    f1, truth = max(scored, key=lambda pair: pair[0])
+    is_right = any(squad_scores.exact_match(text, answer["text"]) for text, _ in truths)
+    return Judgement(question, answer, truth, f1, is_right)
+
+
+def _example(judgement: Judgement) -> dict[str, Any]:
+    question, answer, truth = judgement.question, judgement.answer, judgement.truth
+    true_span = answer_span(question, truth) if truth[0] else None
+    predicted_span = (answer["start"], answer["end"]) if answer["end"] > answer["start"] else None
+    return {
+        "question": question.question,
+        "parts": parts(question.context, predicted_span, true_span),
+        "answer": answer["text"],
+        "truth": truth[0],
+        "probability": answer["probability"],
+        "is_right": judgement.is_right,
+    }
+
+
+def parts(context: str, answer: Span | None, truth: Span | None) -> list[list[str]]:
+    """A context around the predicted and the true answer, (start, end) in characters, as a list of parts.
+
+    Text far from both is replaced by " … "; without any span the parts are the beginning of the context.
     """
-    places = sorted(place for place in (answer, truth) if place)
-    windows = _joined([_window(context, *place) for place in places or [(0, 0)]])
-    found = []
+    spans = sorted(span for span in (answer, truth) if span)
+    windows = _merge([_window(context, *span) for span in spans or [(0, 0)]])
+    result = []
     for number, (first, last) in enumerate(windows):
         if first > 0:
-            found.append([GAP, ""])
-        bounds = {first, last, *(bound for place in places for bound in place if first < bound < last)}
+            result.append([GAP, ""])
+        bounds = {first, last, *(bound for span in spans for bound in span if first < bound < last)}
         for start, end in itertools.pairwise(sorted(bounds)):
-            inside = tuple(bool(place) and place[0] <= start and end <= place[1] for place in (answer, truth))
-            found.append([context[start:end], MARKS[inside]])
+            mark = MARKS[_contains(answer, start, end), _contains(truth, start, end)]
+            result.append([context[start:end], mark])
         if number == len(windows) - 1 and last < len(context):
-            found.append([GAP, ""])
-    return found
+            result.append([GAP, ""])
+    return result
 
 
-def _window(context, start, end):
-    """The place with some text around it, from a space to a space where there are any."""
+def _contains(span: Span | None, start: int, end: int) -> bool:
+    return span is not None and span[0] <= start and end <= span[1]
+
+
+def _window(context: str, start: int, end: int) -> Span:
+    """The span with some text around it, from a space to a space where there are any."""
     first, last = max(0, start - AROUND), min(len(context), end + AROUND)
     if first > 0:
         first = max(first, context.find(" ", first, start) + 1)
@@ -98,12 +128,12 @@ def _window(context, start, end):
     return first, last
 
 
-def _joined(windows):
-    """Windows that touch as one."""
-    found = []
+def _merge(windows: Sequence[Span]) -> list[Span]:
+    """Merges windows that touch."""
+    merged: list[Span] = []
     for first, last in windows:
-        if found and first <= found[-1][1] + len(GAP):
-            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        if merged and first <= merged[-1][1] + len(GAP):
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
         else:
-            found.append((first, last))
-    return found
+            merged.append((first, last))
+    return merged

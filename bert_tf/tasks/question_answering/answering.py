@@ -1,291 +1,403 @@
-"""Questions -> a Task: finding the answer to a question in a text of any length.
+"""QuestionTask: finding the answer to a question in a text of any length.
 
-B rows of a batch (each a window of a question's context), T slots, Q questions, W windows of a split, M candidates.
+B rows of a batch (each a window of a question's context), T positions in a row, Q questions, W windows of a split,
+n answers of a question.
 """
 
+import copy
 import dataclasses
-import functools
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
+import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import pipeline
+from bert_tf.data.examples import Example
 from bert_tf.model import heads
 from bert_tf.model.sequence_packing import PackingSpec
-from bert_tf.tasks.function_task import FunctionFineTuningTask
-from bert_tf.tasks.question_answering import original_alignment, squad_scores
-from bert_tf.tasks.question_answering.question_splits import AT_ONCE, Split, described, statistics
+from bert_tf.tasks.question_answering import (
+    answer_highlights,
+    original_alignment,
+    question_splits,
+    squad_files,
+    squad_scores,
+)
+from bert_tf.tasks.question_answering.question_splits import QUESTIONS_AT_ONCE, QuestionSplit
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
+from bert_tf.tasks.question_answering.questions import Answer, Prediction, Question, no_answer
 from bert_tf.tasks.question_answering.spans import IMPOSSIBLE, Search
-from bert_tf.tasks.task import Objective
+from bert_tf.tasks.task import FineTuningTask, Objective
+from bert_tf.text.tokenizer import Tokenizer
 
-WINDOWS_AT_ONCE = 16  # of the export: memory does not depend on the length of a context
+WINDOWS_AT_ONCE = 16  # in the export, so that memory does not depend on the length of a context
 CANDIDATES = ("start_scores", "end_scores", "starts", "ends", "null_scores")
+COMPARED = 8  # questions on which an export is compared with the live model
+THRESHOLD = "null_score_diff_threshold"
+
+Batch = Mapping[str, tf.Tensor]
+Predictions = Mapping[str, np.ndarray]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class QuestionTask(FunctionFineTuningTask):
-    """A task about questions, and what only its script asks for.
+class QuestionTask(FineTuningTask):
+    """Extractive question answering (SQuAD).
 
-    windows, search: how contexts are cut and what may be an answer.
+    Args:
+        name: of the task.
+        questions: {split: function that reads its questions}, called when first needed; "train" is trained on.
+        tokenizer: cuts texts into tokens.
+        windows: how contexts are cut.
+        search: which answers are valid.
+        is_threshold_fixed: whether the threshold of `search` is the user's, and not to be calibrated.
+        parity: whether written answers are cut out as in google-research/bert, see `original_alignment`.
     """
 
-    windows: QuestionWindows
-    search: Search
-    tokenizer: object
+    kind = "span"
+    head = ("span/kernel", 2)
+    objectives = {"span_loss": Objective()}
+    file_flags = ("version_2_with_negative",)
+    calibration_file = "null_threshold.json"
+
+    def __init__(
+        self,
+        name: str,
+        questions: Mapping[str, Callable[[], Sequence[Question]]],
+        tokenizer: Tokenizer,
+        *,
+        windows: QuestionWindows,
+        search: Search,
+        is_threshold_fixed: bool = False,
+        parity: bool = False,
+    ) -> None:
+        self.name, self.tokenizer, self.windows, self.search = name, tokenizer, windows, search
+        self.criterion = "best_f1" if search.has_null else "f1"
+        self.is_threshold_fixed, self.parity = is_threshold_fixed, parity
+        self._is_aligned = False
+        self._calibration: dict[str, float] = {}
+        self._questions = questions
+        self._splits: dict[str, QuestionSplit] = {}
+        self._last: tuple[Predictions, list[Prediction]] | None = None
+
+    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
+        """A SpanFinder."""
+        return heads.SpanFinder(config, dtype=dtype)
+
+    # Data
+
+    def split(self, name: str) -> QuestionSplit:
+        """The split of that name, read once."""
+        if name not in self._splits:
+            self._splits[name] = QuestionSplit(self._questions[name](), self.tokenizer, self.windows)
+        return self._splits[name]
+
+    def describe(self, split: str) -> list[str]:
+        """Sentences on a split."""
+        return question_splits.describe(split, self.split(split), self.windows)
+
+    def statistics(self, split: str) -> dict[str, Any]:
+        """{name: number} on a split."""
+        return question_splits.statistics(self.split(split), self.windows)
+
+    def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
+        """Endless batches of windows whose answers are known."""
+        split = self.split("train").trainable()
+        return batches(split, batch_size, tokenizer=self.tokenizer, windows=self.windows, seed=seed)
+
+    def eval_batches(self, batch_size: int, split: str) -> tf.data.Dataset:
+        """One pass over all windows."""
+        return batches(self.split(split), batch_size, tokenizer=self.tokenizer, windows=self.windows)
+
+    # Training and scores
+
+    def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """1.0 for a window whose answer is known, [B]."""
+        return {"span_loss": batch["row_weights"]}
+
+    def metrics(self, outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
+        """The mean cross entropy of start and end over the positions in use, and how often both are right.
+
+        The original counts padding too; without it the loss does not depend on the length of rows.
+        """
+        logits = {side: _without_padding(outputs[f"{side}_logits"], batch["lengths"]) for side in ("start", "end")}
+        losses = [
+            tf.nn.sparse_softmax_cross_entropy_with_logits(batch[f"{side}_positions"], values)
+            for side, values in logits.items()
+        ]
+        is_right = tf.equal(tf.argmax(logits["start"], -1, tf.int32), batch["start_positions"])
+        is_right &= tf.equal(tf.argmax(logits["end"], -1, tf.int32), batch["end_positions"])
+        return {
+            "span_loss": ((losses[0] + losses[1]) / 2, batch["row_weights"]),
+            "window_accuracy": (tf.cast(is_right, tf.float32), batch["row_weights"]),
+        }
+
+    def predictions(self, outputs: Any, batch: Batch) -> dict[str, tf.Tensor]:
+        """The candidates of each window, see `Search.candidates`; float32 is exact for contexts below 16 million."""
+        candidates = self._candidates(outputs, batch) | {"row_numbers": batch["row_numbers"]}
+        return {name: tf.cast(x, tf.float32) for name, x in candidates.items()}
+
+    def _candidates(self, outputs: Any, rows: Batch) -> dict[str, tf.Tensor]:
+        length = tf.shape(outputs["start_logits"])[1]  # rows may be wider
+        rows = {name: x[:, :length] if name in ("starts", "ends") else x for name, x in rows.items()}
+        return self.search.candidates(outputs["start_logits"], outputs["end_logits"], rows, self.windows)
+
+    def scores(self, predictions: Predictions, split: str) -> dict[str, float]:
+        """The official scores of the questions whose windows were all predicted; {} without known answers."""
+        answers = self.best_answers(predictions, split)
+        return squad_files.scores_of(self.split(split).questions, answers, has_null=self.search.has_null)
+
+    def best_answers(self, predictions: Predictions, split: str) -> list[Prediction]:
+        """The answers to the first questions of a split, those whose windows were all predicted."""
+        if self._last is None or self._last[0] is not predictions:
+            self._last = predictions, self._best_answers(predictions, self.split(split))
+        return self._last[1]
+
+    def _best_answers(self, predictions: Predictions, split: QuestionSplit) -> list[Prediction]:
+        count = len(predictions["row_numbers"])
+        complete = int(split.owners[count]) if count < len(split.owners) else len(split.questions)
+        search = tf.function(self._search, autograph=False)
+        firsts = np.searchsorted(split.owners, np.arange(len(split.questions) + 1))
+        answers = []
+        for first in range(0, complete, QUESTIONS_AT_ONCE):
+            last = min(first + QUESTIONS_AT_ONCE, complete)
+            windows = slice(firsts[first], firsts[last])
+            candidates = {name: tf.constant(predictions[name][windows]) for name in CANDIDATES}
+            candidates |= {name: tf.cast(candidates[name], tf.int32) for name in ("starts", "ends")}
+            contexts = tf.constant(split.contexts[split.context_numbers[first:last]])
+            found = search(candidates, tf.constant(split.owners[windows] - first), contexts)
+            arrays = {name: x.numpy() for name, x in found.items()}
+            answers += [_prediction(arrays, row, has_null=self.search.has_null) for row in range(last - first)]
+        return self._align(answers, split.questions) if self._is_aligned else answers
+
+    def _search(self, candidates: dict[str, tf.Tensor], owners: tf.Tensor, contexts: tf.Tensor) -> dict[str, tf.Tensor]:
+        answers = self.search.answers(candidates, owners, contexts)
+        return {**answers, "chosen": self.search.choose(answers)}
+
+    # Reports
+
+    def compare(self, predictions: Predictions, split: str) -> tuple[np.ndarray, np.ndarray]:
+        """The first true answer, "" without one, and the predicted answer of each question: string [Q] each."""
+        answers = self.best_answers(predictions, split)
+        questions = self.split(split).questions[: len(answers)]
+        labels = [question.answers[0][0] if question.answers else "" for question in questions]
+        return np.array(labels, object), np.array([prediction.answer["text"] for prediction in answers], object)
+
+    def collapse(self, predictions: Predictions, split: str) -> str | None:
+        """Why the answers are worthless, in words, or None: they are all the same."""
+        texts = {prediction.answer["text"] for prediction in self.best_answers(predictions, split)}
+        count = len(self.best_answers(predictions, split))
+        return f"all {count} answers are {next(iter(texts))!r}" if count > 1 and len(texts) == 1 else None
+
+    def details(self, predictions: Predictions, split: str) -> dict[str, Any]:
+        """{"questions": see `answer_highlights.details`}."""
+        answers = self.best_answers(predictions, split)
+        return {"questions": answer_highlights.details(self.split(split).questions, answers)}
+
+    def summary(self, details: Mapping[str, Any]) -> list[str]:
+        """The counts of right answers, and some of these."""
+        return answer_highlights.summarize(details["questions"])
+
+    # Predictions and exports
+
+    def write_predictions(self, folder: str, split: str, predictions: Predictions) -> list[str]:
+        """Writes the files of `squad_files.write`; returns sentences on them, and the scores of known answers."""
+        task = self.aligned()
+        answers = task.best_answers(predictions, split)
+        path = squad_files.write(folder, self.split(split).questions[: len(answers)], answers)
+        scores = task.scores(predictions, split)
+        return [
+            f"{len(answers):,} answers are in {path}.",
+            *(f"  {name:26} {value:.4f}" for name, value in scores.items()),
+        ]
+
+    def aligned(self) -> Self:
+        """The task whose answers are cut out as they are written: as in the original, under `parity`."""
+        if not self.parity or self._is_aligned:
+            return self
+        task = self._with_search(self.search)
+        task._is_aligned = True
+        return task
+
+    def _align(self, answers: Sequence[Prediction], questions: Sequence[Question]) -> list[Prediction]:
+        """The same answers cut out as in the original; of those with the same text the best one."""
+        aligned = []
+        for prediction, question in zip(answers, questions, strict=False):
+            n_best: dict[str, Answer] = {}
+            for answer in prediction.answers:
+                answer = self._align_answer(answer, question.context)
+                n_best.setdefault(answer["text"], answer)
+            best = self._align_answer(prediction.answer, question.context)
+            aligned.append(Prediction(best, list(n_best.values()), prediction.null_odds))
+        return aligned
+
+    def _align_answer(self, answer: Answer, context: str) -> Answer:
+        text = answer["text"]
+        tokens = self.tokenizer.detokenize(self.tokenizer([text]))[0].split() if text else []
+        if not tokens:
+            return answer
+        start, end, lower_case = answer["start"], answer["end"], self.tokenizer.lower_case
+        return {
+            **answer,
+            "text": original_alignment.original_answer(context, start, end, tokens, lower_case=lower_case),
+        }
+
+    def serving_examples(self, split: str) -> dict[str, dict[str, list]]:
+        """Some questions and their contexts, evenly from all over the split."""
+        questions = _evenly(self.split(split).questions, COMPARED)
+        texts = {"question": [q.question for q in questions], "context": [q.context for q in questions]}
+        return {"serving_default": texts}
+
+    def demo_examples(self, split: str, count: int = 3) -> list[Example]:
+        """Some questions as (context, question), the label is the first true answer."""
+        questions = _evenly(self.split(split).questions, COMPARED)[:count]
+        labels = [question.answers[0][0] if question.answers else None for question in questions]
+        pairs = zip(questions, labels, strict=True)
+        return [Example(q.id, (q.context, q.question), label, q.id) for q, label in pairs]
+
+    def demo_line(self, example: Example, row: Mapping[str, Any]) -> str:
+        """The question, its answer and the true answer."""
+        truth = f" (it is {example.label!r})" if example.label else ""
+        return f"{textwrap.shorten(example.texts[1], 90)}  ->  {row['answer']!r}{truth}"
+
+    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
+        """serving_default(question string [Q], context string [Q]) -> the answer, its offsets, and the n best.
+
+        "answer" string [Q], "start" and "end" int32 [Q] in characters of the context: the answer is exactly that
+        slice; "score" float32 [Q], its probability among the n best; "null_score" float32 [Q], the sum of the scores
+        of [CLS]. "answers", "starts", "ends", "probabilities" [Q, n] (n + 1 with "no answer"), best first.
+        """
+
+        @tf.function(
+            input_signature=[tf.TensorSpec([None], tf.string, name) for name in ("question", "context")],
+            autograph=False,
+        )
+        def serving_default(question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
+            rows = self.windows.all_rows(tokenizer, question, context)
+            packing = PackingSpec.dynamic()
+            candidates = _in_blocks(lambda block: self._candidates(model(block, packing=packing), block), rows)
+            answers = self._search(candidates, rows["owners"], context)
+            fields = {"answer": "texts", "start": "starts", "end": "ends", "score": "probabilities"}
+            best = {name: tf.gather(answers[field], answers["chosen"], batch_dims=1) for name, field in fields.items()}
+            n_best = {name: answers[name] for name in ("starts", "ends", "probabilities")}
+            return {**best, "answers": answers["texts"], **n_best, "null_score": answers["null_scores"]}
+
+        return {"serving_default": serving_default}
+
+    # Thresholds
+
+    def calibrated(self, predictions: Mapping[str, Predictions]) -> tuple[Self, list[str]]:
+        """With the threshold for "no answer" that has the best F1 on the development set."""
+        split = next(iter(self.eval_splits.values()))
+        if self.is_threshold_fixed or not self.search.has_null or split not in predictions:
+            return self, []
+        scores = self.scores(predictions[split], split)
+        if "best_f1_thresh" not in scores:
+            return self, []
+        odds = [answer.null_odds for answer in self.best_answers(predictions[split], split)]
+        threshold = squad_scores.best_f1_threshold(scores, [value for value in odds if value is not None])
+        return self.with_calibration({THRESHOLD: threshold}), []
+
+    @property
+    def calibration(self) -> dict[str, float]:
+        """The threshold that was found."""
+        return self._calibration
+
+    def with_calibration(self, stored: Mapping[str, float]) -> Self:
+        """With a threshold that an earlier evaluation found."""
+        if self.is_threshold_fixed or stored.get(THRESHOLD) is None:
+            return self
+        task = self._with_search(dataclasses.replace(self.search, threshold=stored[THRESHOLD]))
+        task._calibration = {THRESHOLD: stored[THRESHOLD]}
+        return task
+
+    def _with_search(self, search: Search) -> Self:
+        task = copy.copy(self)
+        task.search, task._last = search, None
+        return task
 
 
-def task(name, splits, tokenizer, *, windows, search):
-    """The task of answering questions.
+def batches(
+    split: QuestionSplit,
+    batch_size: int,
+    *,
+    tokenizer: Tokenizer,
+    windows: QuestionWindows,
+    seed: int | None = None,
+) -> tf.data.Dataset:
+    """Batches of windows.
 
-    splits: {split: function that reads its questions}, called when first needed; "train" is trained on.
-    """
-
-    @functools.cache
-    def source(split):
-        return Split(splits[split](), tokenizer, windows)
-
-    stream = functools.partial(batches, tokenizer=tokenizer, windows=windows)
-    return QuestionTask(
-        name=name,
-        create_model=heads.SpanFinder,
-        train_batches=lambda size, seed: stream(source("train").training(), size, seed=seed),
-        eval_batches=lambda size, split="dev": stream(source(split), size),
-        loss_weights=lambda batch: {"span_loss": batch["row_weights"]},
-        metrics=measures_of,
-        objectives={"span_loss": Objective()},
-        signatures=functools.partial(serve, windows=windows, search=search),
-        eval_splits={"": "dev"},
-        predictions=functools.partial(kept_answers, windows=windows, search=search),
-        scores=functools.partial(_scores_of, source, search),
-        criterion="best_f1" if search.has_null else "f1",
-        kind="span",
-        head=("span/kernel", 2),
-        split=source,
-        describe=lambda split: described(split, source(split), windows),
-        statistics=lambda split: statistics(source(split), windows),
-        windows=windows,
-        search=search,
-        tokenizer=tokenizer,
-    )
-
-
-def batches(split, size, *, tokenizer, windows, seed=None):
-    """Batches of windows: inputs of the model, "start_slots", "end_slots" [B], the truth (0: [CLS]), "row_weights" and
-    "row_numbers" [B].
-
-    With a seed endless, in a new order every epoch; without one a pass in order, whose last batch is filled up with
-    rows of number and weight 0, and with the rest of `QuestionWindows.rows`. All shapes are static. The state of an
+    Inputs of the model, "start_positions", "end_positions" [B] of the answer (0: [CLS]), "row_weights" and
+    "row_numbers" [B]. With a seed endless, in a new order every epoch; without one a pass in order, whose last batch is
+    padded with rows of number and weight 0, with all of `QuestionWindows.rows`. All shapes are static. The state of an
     iterator is one number.
     """
     count = len(split.rows)
     rows = tf.constant(np.append(split.rows, 0))
-    columns = {name: tf.constant(getattr(split, name)) for name in ("owners", "numbers")}
-    of_question = ("context_numbers", "first_pieces", "last_pieces")
-    columns |= {name: tf.constant(getattr(split, name)) for name in of_question}
-    is_known = tf.constant(split.can_be_learned.astype(np.float32))
+    owners, numbers = tf.constant(split.owners), tf.constant(split.numbers)
+    columns = [tf.constant(x) for x in (split.context_numbers, split.first_tokens, split.last_tokens)]
+    weights = tf.constant(split.is_trainable.astype(np.float32))
 
-    def made(places):
-        window = tf.gather(rows, places)
-        owner, number = tf.gather(columns["owners"], window), tf.gather(columns["numbers"], window)
-        context, first, last = (tf.gather(columns[name], owner) for name in of_question)
-        made = windows.rows(tokenizer, split.pieces, owner, context, number)
-        start_slots, end_slots = windows.targets(made, first, last)
-        is_row = places < count
+    def make_batch(indices: tf.Tensor) -> dict[str, tf.Tensor]:
+        window = tf.gather(rows, indices)
+        owner, number = tf.gather(owners, window), tf.gather(numbers, window)
+        context, first, last = (tf.gather(column, owner) for column in columns)
+        batch = windows.rows(tokenizer, split.tokens, owner, context, number)
+        start_positions, end_positions = windows.targets(batch, first, last)
+        is_row = indices < count
         if seed is not None:
-            made = {name: made[name] for name in ("token_ids", "segment_ids", "lengths")}
+            batch = {name: batch[name] for name in ("token_ids", "segment_ids", "lengths")}
         return {
-            **made,
-            "start_slots": start_slots,
-            "end_slots": end_slots,
-            "row_weights": tf.gather(is_known, owner) * tf.cast(is_row, tf.float32),
-            "row_numbers": tf.cast(tf.where(is_row, places + 1, 0), tf.int32),
+            **batch,
+            "start_positions": start_positions,
+            "end_positions": end_positions,
+            "row_weights": tf.gather(weights, owner) * tf.cast(is_row, tf.float32),
+            "row_numbers": tf.cast(tf.where(is_row, indices + 1, 0), tf.int32),
         }
 
-    return pipeline.indexed_batches(count, size, made, seed=seed)
+    return pipeline.indexed_batches(count, batch_size, make_batch, seed=seed)
 
 
-def measures_of(outputs, batch):
-    """The loss: the mean of the cross entropies of start and end over the slots in use; and how often both are right.
-
-    The original counts the slots of padding too; here they are none, so that the length of rows does not matter.
-    """
-    start_logits, end_logits = (_in_use(outputs[name], batch["lengths"]) for name in ("start_logits", "end_logits"))
-    losses = [
-        tf.nn.sparse_softmax_cross_entropy_with_logits(batch[f"{side}_slots"], logits)
-        for side, logits in (("start", start_logits), ("end", end_logits))
-    ]
-    right = tf.equal(tf.argmax(start_logits, -1, tf.int32), batch["start_slots"])
-    right &= tf.equal(tf.argmax(end_logits, -1, tf.int32), batch["end_slots"])
-    return {
-        "span_loss": ((losses[0] + losses[1]) / 2, batch["row_weights"]),
-        "window_accuracy": (tf.cast(right, tf.float32), batch["row_weights"]),
-    }
-
-
-def _in_use(logits, lengths):
+def _without_padding(logits: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     return tf.where(tf.range(tf.shape(logits)[1])[None, :] < lengths[:, None], logits, IMPOSSIBLE)
 
 
-def kept_answers(outputs, batch, *, windows, search):
-    """The candidates of each window (see Search.candidates) and its "row_numbers", all float32: enough for characters
-    of a context below 16 million.
-    """
-    rows = _trimmed_rows(batch, outputs)
-    found = search.candidates(outputs["start_logits"], outputs["end_logits"], rows, windows)
-    return {name: tf.cast(x, tf.float32) for name, x in {**found, "row_numbers": batch["row_numbers"]}.items()}
-
-
-def _trimmed_rows(rows, outputs):
-    """The rows of a batch with as many slots as the outputs have."""
-    slots = tf.shape(outputs["start_logits"])[1]
-    return {name: x[:, :slots] if name in ("starts", "ends") else x for name, x in rows.items()}
-
-
-def answered(split, answers, search):
-    """What is answered to each question of a split, as far as there are answers of its windows: list of dictionaries.
-
-    "answers": n best, {"text", "start", "end", "probability", "start_logit", "end_logit"}; "answer": the one to give;
-    "null_odds": null score minus the best other, None without has_null.
-    """
-    count = len(answers["row_numbers"])
-    complete = int(split.owners[count]) if count < len(split.owners) else len(split.questions)
-    best = tf.function(lambda found, owners, contexts: _with_choice(search, found, owners, contexts), autograph=False)
-    firsts = np.searchsorted(split.owners, np.arange(len(split.questions) + 1))
-    told = []
-    for first in range(0, complete, AT_ONCE):
-        last = min(first + AT_ONCE, complete)
-        part = slice(firsts[first], firsts[last])
-        found = {name: tf.constant(answers[name][part]) for name in CANDIDATES}
-        found |= {name: tf.cast(found[name], tf.int32) for name in ("starts", "ends")}
-        contexts = tf.constant(split.contexts[split.context_numbers[first:last]])
-        result = best(found, tf.constant(split.owners[part] - first), contexts)
-        result = {name: x.numpy() for name, x in result.items()}
-        told += [_told(result, row, search.has_null) for row in range(last - first)]
-    return told
-
-
-def _with_choice(search, found, owners, contexts):
-    answers = search.answers(found, owners, contexts)
-    return {**answers, "chosen": search.chosen(answers)}
-
-
-def _told(result, row, has_null):
-    there = np.flatnonzero(result["probabilities"][row] > 0)
-    listed = [
+def _prediction(arrays: Mapping[str, np.ndarray], row: int, *, has_null: bool) -> Prediction:
+    """The Prediction of a question, from what `QuestionTask._search` returned."""
+    valid = np.flatnonzero(arrays["probabilities"][row] > 0)
+    answers: list[Answer] = [
         {
-            "text": result["texts"][row, place].decode("utf-8", "replace"),
-            "start": int(result["starts"][row, place]),
-            "end": int(result["ends"][row, place]),
-            "probability": float(result["probabilities"][row, place]),
-            "start_logit": float(result["start_scores"][row, place]),
-            "end_logit": float(result["end_scores"][row, place]),
+            "text": arrays["texts"][row, index].decode("utf-8", "replace"),
+            "start": int(arrays["starts"][row, index]),
+            "end": int(arrays["ends"][row, index]),
+            "probability": float(arrays["probabilities"][row, index]),
+            "start_logit": float(arrays["start_scores"][row, index]),
+            "end_logit": float(arrays["end_scores"][row, index]),
         }
-        for place in there
+        for index in valid
     ]
-    chosen = int(result["chosen"][row])
-    best = next((one for one, place in zip(listed, there, strict=True) if place == chosen), None)
-    nothing = {"text": "", "start": 0, "end": 0, "probability": 0.0}
-    odds = float(result["score_differences"][row]) if has_null else None
-    return {"answers": listed, "answer": best or nothing, "null_odds": odds}
+    chosen = int(arrays["chosen"][row])
+    best = next((answer for answer, index in zip(answers, valid, strict=True) if index == chosen), None)
+    odds = float(arrays["score_differences"][row]) if has_null else None
+    return Prediction(best or no_answer(), answers, odds)
 
 
-def scored(told, split, search):
-    """The official scores of what was answered to the first questions of a split; of 2.0 with the best thresholds.
-
-    The thresholds are found on what is answered if there must be an answer.
-    """
-    questions = split.questions[: len(told)]
-    given = {q.id: one["answer"]["text"] for q, one in zip(questions, told, strict=True)}
-    if not search.has_null:
-        return squad_scores.evaluate(questions, given)
-    found = squad_scores.evaluate_with_null(questions, given)
-    odds = {q.id: one["null_odds"] for q, one in zip(questions, told, strict=True)}
-    forced = {q.id: best_other(one)["text"] for q, one in zip(questions, told, strict=True)}
-    best = squad_scores.evaluate_with_null(questions, forced, odds)
-    return found | {name: value for name, value in best.items() if name.startswith("best_")}
+def _evenly(questions: Sequence[Question], count: int) -> Sequence[Question]:
+    return questions[:: -(-len(questions) // count)]
 
 
-def best_other(one):
-    """The best answer to a question that is one; an empty one where there is none."""
-    return next((answer for answer in one["answers"] if answer["text"]), {"text": "", "start": 0, "end": 0})
-
-
-def with_threshold(task, threshold):
-    """The task with another threshold for "no answer"."""
-    search = dataclasses.replace(task.search, threshold=threshold)
-    scores = functools.partial(_scores_of, task.split, search)
-    return dataclasses.replace(
-        task, search=search, scores=scores, signatures=functools.partial(serve, windows=task.windows, search=search)
-    )
-
-
-def _scores_of(source, search, answers, split):
-    return scored(answered(source(split), answers, search), source(split), search)
-
-
-def realigned(split, told, task):
-    """The same answers cut out of the texts as the original does, see tasks.question_answering.original_alignment; for
-    parity.
-    """
-    return [_realigned(question, one, task.tokenizer) for question, one in zip(split.questions, told, strict=False)]
-
-
-def _realigned(question, one, tokenizer):
-    def cut(answer):
-        words = tokenizer.detokenize(tokenizer([answer["text"]]))[0].split() if answer["text"] else []
-        if not words:
-            return answer
-        place = question.context, answer["start"], answer["end"]
-        return {**answer, "text": original_alignment.answer(*place, words, lower_case=tokenizer.lower_case)}
-
-    different = {}
-    for answer in map(cut, one["answers"]):
-        different.setdefault(answer["text"], answer)  # of two with the same text the better one
-    return {**one, "answers": list(different.values()), "answer": cut(one["answer"])}
-
-
-def serve(model, tokenizer, *, windows, search):
-    """serving_default(question string [Q], context string [Q]) -> the answer, its place, and the n best.
-
-    "answer" string [Q], "start" and "end" int32 [Q] in characters of the context: the answer is exactly that slice;
-    "score" float32 [Q], its probability among the n best; "null_score" float32 [Q], the sum of the scores of [CLS].
-    "answers", "starts", "ends", "probabilities" [Q, n] (n + 1 with "no answer"), best first.
-    """
-
-    @tf.function(
-        input_signature=[tf.TensorSpec([None], tf.string, name) for name in ("question", "context")], autograph=False
-    )
-    def serving_default(question, context):
-        rows = windows.all_rows(tokenizer, question, context)
-        found = _in_parts(lambda part: _candidates(model, windows, search, part), rows)
-        answers = search.answers(found, rows["owners"], context)
-        chosen = search.chosen(answers)
-        names = {"answer": "texts", "start": "starts", "end": "ends", "score": "probabilities"}
-        one = {name: tf.gather(answers[theirs], chosen, batch_dims=1) for name, theirs in names.items()}
-        lists = {"answers": answers["texts"], **{name: answers[name] for name in ("starts", "ends", "probabilities")}}
-        return {**one, **lists, "null_score": answers["null_scores"]}
-
-    return {"serving_default": serving_default}
-
-
-def _candidates(model, windows, search, rows):
-    outputs = model(rows, packing=PackingSpec.dynamic())
-    rows = _trimmed_rows(rows, outputs)
-    return search.candidates(outputs["start_logits"], outputs["end_logits"], rows, windows)
-
-
-def _in_parts(function, rows):
-    """A function of rows, on some of them at a time; the results joined."""
+def _in_blocks(compute: Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]], rows: Batch) -> dict[str, tf.Tensor]:
+    """A function of rows, on WINDOWS_AT_ONCE rows at a time; the results concatenated."""
     count = tf.size(rows["owners"])
-    parts = -(-count // WINDOWS_AT_ONCE)
+    blocks = -(-count // WINDOWS_AT_ONCE)
     dtypes = dict.fromkeys(CANDIDATES, tf.float32) | {"starts": tf.int32, "ends": tf.int32}
-    arrays = {name: tf.TensorArray(dtypes[name], parts, infer_shape=False) for name in CANDIDATES}
+    arrays = {name: tf.TensorArray(dtypes[name], blocks, infer_shape=False) for name in CANDIDATES}
 
-    def step(number, arrays):
+    def step(number: tf.Tensor, arrays: dict[str, tf.TensorArray]) -> tuple[tf.Tensor, dict[str, tf.TensorArray]]:
         first = number * WINDOWS_AT_ONCE
-        found = function({name: x[first : first + WINDOWS_AT_ONCE] for name, x in rows.items()})
-        return number + 1, {name: array.write(number, found[name]) for name, array in arrays.items()}
+        candidates = compute({name: x[first : first + WINDOWS_AT_ONCE] for name, x in rows.items()})
+        return number + 1, {name: array.write(number, candidates[name]) for name, array in arrays.items()}
 
-    _, arrays = tf.while_loop(lambda number, _: number < parts, step, (0, arrays), parallel_iterations=1)
+    _, arrays = tf.while_loop(lambda number, _: number < blocks, step, (0, arrays), parallel_iterations=1)
     return {name: array.concat() for name, array in arrays.items()}

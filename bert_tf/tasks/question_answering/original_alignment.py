@@ -1,16 +1,20 @@
-"""Answers cut out as google-research/bert `run_squad.py` does: by whole words and a guess, without places of pieces.
+"""Answers cut out as in google-research/bert `run_squad.py`: by whole words and a heuristic, without token offsets.
 
-Ours takes the places of pieces from the tokenizer instead; this is for whoever must repeat the original's numbers.
+Our answers use the offsets of tokens; this module is for reproducing the original's numbers.
 """
+
+from collections.abc import Sequence
 
 from bert_tf.text import characters
 
 SPACES = frozenset(" \t\r\n\u202f")
 
 
-def words_of(context):
+def split_words(context: str) -> tuple[list[str], list[int]]:
     """The words between spaces, and for each character the number of its word (a space: of the word before it)."""
-    words, numbers, after_space = [], [], True
+    words: list[str] = []
+    numbers = []
+    after_space = True
     for character in context:
         if character in SPACES:
             after_space = True
@@ -23,35 +27,34 @@ def words_of(context):
     return words, numbers
 
 
-def answer(context, start, end, pieces, *, lower_case):
-    """What the original answers where ours is context[start:end], which is made of `pieces`."""
-    words, numbers = words_of(context)
-    whole = " ".join(words[numbers[start] : numbers[end - 1] + 1])
-    wanted = " ".join(" ".join(pieces).replace(" ##", "").replace("##", "").split())
-    return aligned(wanted, whole, lower_case=lower_case)
+def original_answer(context: str, start: int, end: int, tokens: Sequence[str], *, lower_case: bool) -> str:
+    """The original's answer where ours is context[start:end], which consists of `tokens`."""
+    words, numbers = split_words(context)
+    text = " ".join(words[numbers[start] : numbers[end - 1] + 1])
+    normalized = " ".join(" ".join(tokens).replace(" ##", "").replace("##", "").split())
+    return align(normalized, text, lower_case=lower_case)
 
 
-def aligned(wanted, whole, *, lower_case):
-    """The part of the original words `whole` that the normalized text `wanted` stands for (`get_final_text`).
+def align(normalized: str, text: str, *, lower_case: bool) -> str:
+    """The part of `text`, original words, that corresponds to a part of it after normalization (`get_final_text`).
 
-    All of `whole` where it is not found, or where normalizing changed the number of characters.
+    All of `text` where the part is not found, or where normalization changed the number of characters.
     """
-    normalized = " ".join(characters.basic_tokenize(whole, lower_case=lower_case))
-    first = normalized.find(wanted)
+    normalized_text = " ".join(characters.basic_tokenize(text, lower_case=lower_case))
+    first = normalized_text.find(normalized)
     if first < 0:
-        return whole
-    last = first + len(wanted) - 1
-    places, kept = _without_spaces(normalized)
-    original_places, original = _without_spaces(whole)
-    if len(kept) != len(original):
-        return whole
-    inside = {place: number for number, place in enumerate(places)}
-    if first not in inside or last not in inside:
-        return whole
-    return whole[original_places[inside[first]] : original_places[inside[last]] + 1]
+        return text
+    last = first + len(normalized) - 1
+    normalized_positions = _without_spaces(normalized_text)
+    positions = _without_spaces(text)
+    if len(normalized_positions) != len(positions):
+        return text
+    numbers = {position: number for number, position in enumerate(normalized_positions)}
+    if first not in numbers or last not in numbers:
+        return text
+    return text[positions[numbers[first]] : positions[numbers[last]] + 1]
 
 
-def _without_spaces(text):
-    """The places of all characters that are no space, and these characters."""
-    places = [place for place, character in enumerate(text) if character != " "]
-    return places, [text[place] for place in places]
+def _without_spaces(text: str) -> list[int]:
+    """The positions of all characters that are no space."""
+    return [position for position, character in enumerate(text) if character != " "]

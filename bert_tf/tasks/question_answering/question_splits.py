@@ -1,106 +1,121 @@
-"""Questions as arrays, and what is worth saying of them before hours of training.
+"""Questions as arrays, and what to know about them before hours of training.
 
-Q questions, W windows of them all.
+Q questions, C contexts, W windows of all questions.
 """
+
+import copy
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.tasks import text_lengths
-from bert_tf.tasks.question_answering.questions import place_of
+from bert_tf.tasks.question_answering.question_windows import QuestionWindows
+from bert_tf.tasks.question_answering.questions import Question, answer_span
+from bert_tf.text.tokenizer import Tokenizer
 
-AT_ONCE = 256  # questions that are tokenized, or answered, together outside of batches
+QUESTIONS_AT_ONCE = 256  # tokenized, or answered, together outside of batches
 
 
-class Split:
-    """Questions with their windows in a row: window w is number `numbers[w]` of question `owners[w]`, int32 [W].
+class QuestionSplit:
+    """Questions and their windows; every context is stored once.
 
-    Contexts are kept once, `context_numbers` int32 [Q] says which; `pieces` of both as `QuestionWindows.tokenize` makes
-    them, in 12 bytes for each piece of a context. first_pieces, last_pieces: those of the context that share a
-    character with the first answer that stands in it, int32 [Q]; 0 and -1 where there is none. `can_be_learned` bool
-    [Q]: the truth is known, and its place; `lost`: the questions whose answers do not stand in their contexts.
-    `count`: windows to learn from; `is_known`: if there are any.
+    Attributes:
+        questions: list of Question.
+        contexts, context_numbers: the texts, string [C], and the one of each question, int32 [Q].
+        tokens: of questions and contexts, see `QuestionWindows.tokenize`; 12 bytes for each token of a context.
+        owners, numbers: window w is number `numbers[w]` of question `owners[w]`, int32 [W].
+        rows: the windows that batches are made of, int64.
+        first_tokens, last_tokens: of the first answer that its context contains, int32 [Q]; 0 and -1 without one.
+        is_trainable: whether the answer is known, and its offset, bool [Q].
+        lost: the questions whose answers are not in their contexts.
+        count: windows to train on; is_known: whether there are any.
     """
 
-    def __init__(self, questions, tokenizer, windows):
+    def __init__(self, questions: Iterable[Question], tokenizer: Tokenizer, windows: QuestionWindows) -> None:
         self.questions = list(questions)
-        self.contexts, self.context_numbers = _numbered([q.context for q in self.questions])
-        self.pieces = _tokenized([q.question for q in self.questions], self.contexts, tokenizer, windows)
-        sizes = (self.pieces[name].row_lengths().numpy().astype(np.int32) for name in ("questions", "contexts"))
-        question_sizes, context_sizes = sizes
+        self.contexts, self.context_numbers = _unique([q.context for q in self.questions])
+        self.tokens = _tokenize([q.question for q in self.questions], self.contexts, tokenizer, windows)
+        question_sizes, context_sizes = (
+            self.tokens[name].row_lengths().numpy().astype(np.int32) for name in ("questions", "contexts")
+        )
         counts = windows.counts(question_sizes, context_sizes[self.context_numbers]).numpy()
         self.owners = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
         firsts = np.cumsum(counts) - counts
         self.numbers = (np.arange(len(self.owners)) - firsts[self.owners]).astype(np.int32)
-        places = [next(filter(None, (place_of(q, answer) for answer in q.answers)), (0, 0)) for q in self.questions]
-        self.first_pieces, self.last_pieces = self._pieces_of(np.array(places, np.int32).reshape(-1, 2))
-        lost = np.array([bool(q.answers) and place == (0, 0) for q, place in zip(self.questions, places, strict=True)])
-        self.lost = [q for q, is_lost in zip(self.questions, lost, strict=True) if is_lost]
-        self.can_be_learned = np.array([q.is_answerable is not None for q in self.questions]) & ~lost
-        self.count = int(self.can_be_learned[self.owners].sum())
+        self.rows = np.arange(len(self.owners), dtype=np.int64)
+        spans = [next(filter(None, (answer_span(q, a) for a in q.answers)), (0, 0)) for q in self.questions]
+        self.first_tokens, self.last_tokens = self._tokens_at(np.array(spans, np.int32).reshape(-1, 2))
+        is_lost = np.array([bool(q.answers) and span == (0, 0) for q, span in zip(self.questions, spans, strict=True)])
+        self.lost = [self.questions[number] for number in np.flatnonzero(is_lost)]
+        self.is_trainable = np.array([q.is_answerable is not None for q in self.questions]) & ~is_lost
+        self.count = int(self.is_trainable[self.owners].sum())
         self.is_known = self.count > 0
-        self.rows = np.arange(len(self.owners), dtype=np.int64)  # the windows that batches are made of
 
-    def training(self):
-        """The same with the windows only that can be learned from."""
-        other = object.__new__(Split)
-        other.__dict__ |= self.__dict__
-        other.rows = np.flatnonzero(self.can_be_learned[self.owners])
-        return other
+    def trainable(self) -> "QuestionSplit":
+        """The same with only the windows to train on."""
+        split = copy.copy(self)
+        split.rows = np.flatnonzero(self.is_trainable[self.owners])
+        return split
 
-    def _pieces_of(self, places):
-        """The first and last piece, int32 [Q] each, of what stands at places [Q, 2] of the contexts, in characters."""
-        starts, ends = (self.pieces[name].values.numpy() for name in ("starts", "ends"))
-        splits = self.pieces["contexts"].row_splits.numpy()
-        found = np.tile(np.array([0, -1], np.int32), [len(places), 1])
-        for row in np.flatnonzero(places[:, 1] > 0):
+    def _tokens_at(self, spans: np.ndarray) -> np.ndarray:
+        """The first and last token, int32 [2, Q], of spans of the contexts, in characters [Q, 2]."""
+        starts, ends = (self.tokens[name].values.numpy() for name in ("starts", "ends"))
+        splits = self.tokens["contexts"].row_splits.numpy()
+        result = np.tile(np.array([0, -1], np.int32), [len(spans), 1])
+        for row in np.flatnonzero(spans[:, 1] > 0):
             context = slice(*splits[self.context_numbers[row] :][:2])
-            found[row, 0] = np.searchsorted(ends[context], places[row, 0], "right")
-            found[row, 1] = np.searchsorted(starts[context], places[row, 1]) - 1
-        return found.T
+            result[row, 0] = np.searchsorted(ends[context], spans[row, 0], "right")
+            result[row, 1] = np.searchsorted(starts[context], spans[row, 1]) - 1
+        return result.T
 
 
-def _tokenized(questions, contexts, tokenizer, windows):
-    """`QuestionWindows.tokenize` of them all, made a few at a time; each context once."""
+def _tokenize(
+    questions: Sequence[str], contexts: np.ndarray, tokenizer: Tokenizer, windows: QuestionWindows
+) -> dict[str, tf.RaggedTensor]:
+    """`QuestionWindows.tokenize` of all texts, a few at a time."""
     texts = tf.TensorSpec([None], tf.string)
-    make = tf.function(lambda q, c: windows.tokenize(tokenizer, q, c), input_signature=(texts, texts), autograph=False)
+    tokenize = tf.function(
+        lambda q, c: windows.tokenize(tokenizer, q, c), input_signature=(texts, texts), autograph=False
+    )
     parts = []
-    for first in range(0, max(len(questions), len(contexts), 1), AT_ONCE):
-        some = (np.array(texts[first : first + AT_ONCE], object) for texts in (questions, contexts))
-        parts.append(make(*(tf.constant(texts, tf.string) for texts in some)))
+    for first in range(0, max(len(questions), len(contexts), 1), QUESTIONS_AT_ONCE):
+        block = (np.array(texts[first : first + QUESTIONS_AT_ONCE], object) for texts in (questions, contexts))
+        parts.append(tokenize(*(tf.constant(texts, tf.string) for texts in block)))
     return {name: tf.concat([part[name] for part in parts], 0) for name in parts[0]}
 
 
-def _numbered(values):
-    """The different values in an array, and for each value its number there: contexts are kept once."""
+def _unique(values: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The different values, and for each value its number among them."""
     numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
     return np.array(list(numbers), object), np.array([numbers[value] for value in values], np.int32)
 
 
-def described(name, split, windows):
-    """What there is, and warnings: a list of sentences on a Split, for people."""
+def describe(name: str, split: QuestionSplit, windows: QuestionWindows) -> list[str]:
+    """The size of a split and warnings: sentences for people."""
     numbers = _numbers(split)
-    unanswered = sum(question.is_answerable is False for question in split.questions)
-    said = [f"{numbers['questions']:,} questions about {numbers['contexts']:,} texts"]
-    said += [f"{unanswered:,} ({unanswered / len(split.questions):.1%}) without an answer"] * bool(unanswered)
-    said.append(f"{numbers['windows']:,} windows of {windows.max_seq_length} pieces")
+    unanswerable = sum(question.is_answerable is False for question in split.questions)
+    parts = [f"{numbers['questions']:,} questions about {numbers['contexts']:,} texts"]
+    parts += [f"{unanswerable:,} ({unanswerable / len(split.questions):.1%}) without an answer"] * bool(unanswerable)
+    parts.append(f"{numbers['windows']:,} windows of {windows.max_seq_length} tokens")
     several = numbers["in_several_windows"]
-    said += [f"{several:,} questions need more than one"] * bool(several)
+    parts += [f"{several:,} questions need more than one"] * bool(several)
     warnings = []
     if split.lost:
         warnings.append(
-            f"Warning: the answers to {len(split.lost):,} questions do not stand in their texts, the first is "
+            f"Warning: the answers to {len(split.lost):,} questions are not in their texts, the first is "
             f"{split.lost[0].id!r}: not trained on."
         )
-    return [f"{name}: {', '.join(said)}.", *warnings]
+    return [f"{name}: {', '.join(parts)}.", *warnings]
 
 
-def statistics(split, windows):
-    """How much there is of a Split, as {name: number} for the report, and how long its windows are."""
-    return {**_numbers(split), **text_lengths.statistics(_sizes(split, windows), windows.max_seq_length)}
+def statistics(split: QuestionSplit, windows: QuestionWindows) -> dict[str, Any]:
+    """{name: number} on a split for the report: its size, and the lengths of its windows."""
+    return {**_numbers(split), **text_lengths.statistics(_window_sizes(split, windows), windows.max_seq_length)}
 
 
-def _numbers(split):
+def _numbers(split: QuestionSplit) -> dict[str, int]:
     return {
         "questions": len(split.questions),
         "contexts": len(split.contexts),
@@ -110,9 +125,9 @@ def _numbers(split):
     }
 
 
-def _sizes(split, windows):
-    """Pieces of each window, int [W], [CLS] and both [SEP] included."""
-    questions, contexts = (split.pieces[name].row_lengths().numpy() for name in ("questions", "contexts"))
+def _window_sizes(split: QuestionSplit, windows: QuestionWindows) -> np.ndarray:
+    """Tokens of each window with [CLS] and both [SEP], int [W]."""
+    questions, contexts = (split.tokens[name].row_lengths().numpy() for name in ("questions", "contexts"))
     questions, contexts = questions[split.owners], contexts[split.context_numbers][split.owners]  # [W]
-    left = contexts - split.numbers * windows.stride(questions).numpy()
-    return np.minimum(left + questions + 3, windows.max_seq_length)
+    rest = contexts - split.numbers * windows.stride(questions).numpy()
+    return np.minimum(rest + questions + 3, windows.max_seq_length)

@@ -1,37 +1,44 @@
-"""What is answered to questions, as the files of google-research/bert `run_squad.py`; scoring and joining such files.
+"""Predicted answers as the files of google-research/bert `run_squad.py`; scoring and ensembling such files.
 
-An answered question is a dictionary as `answering.answered` gives it. Free of TensorFlow.
+Free of TensorFlow.
 """
 
 import math
 import os
+from collections.abc import Sequence
+from typing import Any
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files
 from bert_tf.runtime.json_files import require_json
 from bert_tf.tasks.question_answering import squad_scores
+from bert_tf.tasks.question_answering.questions import Answer, Prediction, Question, no_answer
 
 PREDICTIONS, N_BEST, NULL_ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
 EXPECTED = "an object {id: answer}"
 
 
-def write(folder, questions, told):
-    """Writes predictions.json {id: text}, nbest_predictions.json {id: [answers]} and, where null may be an answer,
-    null_odds.json {id: null score minus the best other}. The n best have their places in the context too.
+def write(folder: str, questions: Sequence[Question], predictions: Sequence[Prediction]) -> str:
+    """Writes the files of a run and returns the path of predictions.json.
+
+    predictions.json {id: text}, nbest_predictions.json {id: [answers]}, with their offsets in the context, and, where
+    null may be an answer, null_odds.json {id: null score minus the best other}.
     """
-    pairs = list(zip(questions, told, strict=True))
-    contents = {
-        PREDICTIONS: {question.id: one["answer"]["text"] for question, one in pairs},
-        N_BEST: {question.id: one["answers"] for question, one in pairs},
+    pairs = list(zip(questions, predictions, strict=True))
+    contents: dict[str, dict[str, Any]] = {
+        PREDICTIONS: {question.id: prediction.answer["text"] for question, prediction in pairs},
+        N_BEST: {question.id: prediction.answers for question, prediction in pairs},
     }
-    if any(one["null_odds"] is not None for one in told):
-        contents[NULL_ODDS] = {question.id: one["null_odds"] for question, one in pairs}
+    if any(prediction.null_odds is not None for prediction in predictions):
+        contents[NULL_ODDS] = {question.id: prediction.null_odds for question, prediction in pairs}
     for name, content in contents.items():
         atomic_files.write_json(os.path.join(folder, name), content, indent=4)
     return os.path.join(folder, PREDICTIONS)
 
 
-def score(questions, path, *, has_null, null_odds_path=None):
+def score(
+    questions: Sequence[Question], path: str, *, has_null: bool, null_odds_path: str | None = None
+) -> tuple[dict[str, float], list[str], list[str]]:
     """The official scores of a file of predictions: ({score: number}, ids without prediction, surplus ids).
 
     has_null: as SQuAD 2.0 scores, else as 1.1. null_odds_path: a null_odds.json, for the best thresholds.
@@ -47,7 +54,7 @@ def score(questions, path, *, has_null, null_odds_path=None):
     return squad_scores.evaluate(questions, predictions), missing, surplus
 
 
-def _read_odds(path):
+def _read_odds(path: str) -> dict[str, float]:
     odds = require_json(path, EXPECTED)
     for name, number in odds.items():
         if type(number) not in (int, float) or number != number:
@@ -55,35 +62,64 @@ def _read_odds(path):
     return odds
 
 
-def joined(paths, questions, *, n_best_size, has_null, threshold=0.0):
-    """The answers of several models as one: of files of n best, the mean probability of every answer.
+def ensemble(
+    paths: Sequence[str],
+    questions: Sequence[Question],
+    *,
+    n_best_size: int,
+    has_null: bool,
+    threshold: float = 0.0,
+) -> list[Prediction]:
+    """The answers of several models as one, from files of n best: the mean probability of every answer.
 
-    An answer that a file does not list has the probability 0 there. Returns a list as `answering.answered` does; "no
-    answer" is given where the logarithm of its odds against the best other is above the threshold. Raises UserError
-    for a question that one of the files has not.
+    An answer that a file does not list has the probability 0 there. "No answer" is given where the logarithm of its
+    odds against the best other is above the threshold. Raises UserError for a question that is missing in a file.
     """
     files = [require_json(path, EXPECTED) for path in paths]
-    told = []
+    predictions = []
     for question in questions:
-        for path, found in zip(paths, files, strict=True):
-            if question.id not in found:
+        for path, content in zip(paths, files, strict=True):
+            if question.id not in content:
                 raise UserError(f"{path} has no answers to {question.id!r}: give files of the same questions.")
-        told.append(_joined([found[question.id] for found in files], n_best_size, has_null, threshold))
-    return told
+        answers = [content[question.id] for content in files]
+        predictions.append(_merge(answers, n_best_size, has_null, threshold))
+    return predictions
 
 
-def _joined(lists, n_best_size, has_null, threshold):
-    merged = {}
-    for answers in lists:
+def _merge(
+    answers_of_models: Sequence[Sequence[Answer]], n_best_size: int, has_null: bool, threshold: float
+) -> Prediction:
+    merged: dict[str, Answer] = {}
+    for answers in answers_of_models:
         for answer in answers:
-            kept = merged.setdefault(answer["text"], {**answer, "probability": 0.0})
-            kept["probability"] += answer["probability"] / len(lists)
-    listed = sorted(merged.values(), key=lambda answer: -answer["probability"])[:n_best_size]
-    nothing = {"text": "", "start": 0, "end": 0, "probability": 0.0}
-    other = next((answer for answer in listed if answer["text"]), nothing)
+            mean = merged.setdefault(answer["text"], {**answer, "probability": 0.0})
+            mean["probability"] += answer["probability"] / len(answers_of_models)
+    n_best = sorted(merged.values(), key=lambda answer: -answer["probability"])[:n_best_size]
+    best = next((answer for answer in n_best if answer["text"]), None)
+    other = best or no_answer()
     if not has_null:
-        return {"answers": listed, "answer": other, "null_odds": None}
-    null = merged.get("", nothing)
+        return Prediction(other, n_best)
+    null = merged.get("", no_answer())
     odds = math.log(max(null["probability"], 1e-30)) - math.log(max(other["probability"], 1e-30))
-    answer = null if odds > threshold or other is nothing else other
-    return {"answers": listed, "answer": answer, "null_odds": odds}
+    return Prediction(null if odds > threshold or best is None else best, n_best, odds)
+
+
+def scores_of(questions: Sequence[Question], predictions: Sequence[Prediction], *, has_null: bool) -> dict[str, float]:
+    """The official scores of predictions for the first questions; of SQuAD 2.0 with the best thresholds.
+
+    The thresholds are found on the answers to give if there must be one.
+    """
+    pairs = list(zip(questions, predictions, strict=False))
+    known, texts = [question for question, _ in pairs], {question.id: p.answer["text"] for question, p in pairs}
+    if not has_null:
+        return squad_scores.evaluate(known, texts)
+    scores = squad_scores.evaluate_with_null(known, texts)
+    odds = {question.id: p.null_odds for question, p in pairs if p.null_odds is not None}
+    forced = {question.id: _best_text(p) for question, p in pairs}
+    best = squad_scores.evaluate_with_null(known, forced, odds)
+    return scores | {name: value for name, value in best.items() if name.startswith("best_")}
+
+
+def _best_text(prediction: Prediction) -> str:
+    """The best answer that is one, "" where there is none."""
+    return next((answer["text"] for answer in prediction.answers if answer["text"]), "")

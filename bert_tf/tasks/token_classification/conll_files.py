@@ -1,10 +1,11 @@
-"""Files in CoNLL's columns: a word and its tag a line, a blank line behind each sentence. Free of TensorFlow.
+"""Files in CoNLL columns: a word and its tag per line, a blank line after each sentence. Free of TensorFlow.
 
--DOCSTART- lines part documents. Columns are parted by tabs if the first line of a word has one, else by spaces.
+-DOCSTART- lines separate documents. Columns are separated by tabs if the first line of a word has one, else by spaces.
 """
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
 
 from bert_tf.data import tables
 from bert_tf.errors import UserError
@@ -17,20 +18,20 @@ DOCUMENT = "-DOCSTART-"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sentence:
-    """Its words, their tags as the file writes them (None: it has none), and where they stand.
+    """The words of a sentence, their tags as the file writes them (None for words only), and where they are.
 
-    document: the number of its document. line: the number of its first word's line, from 1; words have one each.
+    document: the number of its document. line: the line number of its first word, from 1; words have one line each.
     """
 
-    words: tuple
-    tags: tuple | None
+    words: tuple[str, ...]
+    tags: tuple[str, ...] | None
     document: int
     line: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Layout:
-    """Where things are in a file.
+class ColumnLayout:
+    """What the columns of a file are.
 
     word_column, tag_column: from 1; -1 is the last. A file of one column has words only. scheme: "auto" or one of
     tag_schemes.SCHEMES. position_digits: every word ends in a digit that is no part of it (Weibo NER writes 科0 技1).
@@ -41,46 +42,53 @@ class Layout:
     scheme: str = "auto"
     position_digits: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("word_column", "tag_column"):
             if not getattr(self, name):
                 raise UserError(f"{name} is 0; expected 1 for the first column, or -1 for the last.")
 
 
-class Tagged:
-    """The sentences of a file: `sentences`, a list of Sentence, and the `scheme` of their tags (None: no tags).
+class ConllFile:
+    """The sentences of a file.
 
-    slips: the (sentence, word) of the few tags that this scheme would not write. has_documents: whether it says where
-    documents begin; else it is one.
+    Attributes:
+        sentences: list of Sentence.
+        scheme: the scheme of their tags, None for a file without tags.
+        exceptions: (sentence, word) of the few tags that this scheme would not write.
+        has_documents: whether the file marks documents; otherwise it is one.
 
-    Raises UserError, with the line, for a word with more or fewer columns than the first one, for what is no tag, for
-    tags of different schemes, for words without a digit where digits were promised, for a carriage return that ends no
-    line; and for a file without words.
+    Raises UserError, with the line number, for a word with more or fewer columns than the first one, for invalid tags,
+    for tags of different schemes, for words without a digit under position_digits, for a carriage return within a line;
+    and for a file without words.
     """
 
-    def __init__(self, path, layout):
+    def __init__(self, path: str, layout: ColumnLayout) -> None:
         self.path = path
         rows = [(number, line) for number, line in enumerate(tables.read_lines(path), 1)]
-        self._lines, self.sentences = rows, []
+        self._lines = rows
+        self.sentences: list[Sentence] = []
         self.has_documents = any(line.startswith(DOCUMENT) for _, line in rows)
-        expected, separator, document = None, None, 0
-        for is_word, lines in itertools.groupby(rows, lambda row: _is_word(row[1])):
-            lines = list(lines)
+        self._layout, self.separator, document = layout, " ", 0
+        self._expected: tuple[int, int] | None = None  # line and number of columns of the first word
+        for is_word, group in itertools.groupby(rows, lambda row: _is_word(row[1])):
+            lines = list(group)
             if not is_word:
                 document += sum(line.startswith(DOCUMENT) for _, line in lines)
                 continue
-            if expected is None:
-                separator = "\t" if "\t" in lines[0][1] else " "
-                expected = lines[0][0], len(_fields(lines[0][1], separator))
-                self._check_columns(layout, expected)
-            self.sentences.append(self._sentence(lines, separator, expected, layout, document))
+            if self._expected is None:
+                self.separator = "\t" if "\t" in lines[0][1] else " "
+                self._expected = lines[0][0], len(_fields(lines[0][1], self.separator))
+                self._check_columns(*self._expected)
+            self.sentences.append(self._sentence(lines, document, *self._expected))
         if not self.sentences:
             raise UserError(f"{path} holds no words; expected a word and its tag a line.")
-        self.separator = separator
-        self.scheme, self.slips = self._scheme(layout.scheme) if self.sentences[0].tags else (None, [])
+        self.scheme: str | None = None
+        self.exceptions: list[tag_schemes.Position] = []
+        if self.sentences[0].tags:
+            self.scheme, self.exceptions = self._detect_scheme(layout.scheme)
 
-    def _check_columns(self, layout, expected):
-        number, count = expected
+    def _check_columns(self, number: int, count: int) -> None:
+        layout = self._layout
         for name in ("word_column", "tag_column"):
             column = getattr(layout, name)
             if abs(column) > count and not (count == 1 and name == "tag_column"):
@@ -88,27 +96,27 @@ class Tagged:
         if count > 1 and layout.word_column % (count + 1) == layout.tag_column % (count + 1):
             raise UserError(
                 f"word_column {layout.word_column} and tag_column {layout.tag_column} are the same of the {count} "
-                f"columns of {self.path}: say where both are."
+                f"columns of {self.path}: give both."
             )
 
-    def _sentence(self, lines, separator, expected, layout, document):
+    def _sentence(self, lines: list[tuple[int, str]], document: int, first_line: int, columns: int) -> Sentence:
         words, tags = [], []
         for number, line in lines:
-            fields = _fields(line, separator)
+            fields = _fields(line, self.separator)
             if "\r" in line.rstrip("\r\n"):
-                raise UserError(f"Line {number} of {self.path} has a carriage return within: end lines as Unix does.")
-            if len(fields) != expected[1]:
+                raise UserError(f"Line {number} of {self.path} has a carriage return within: use Unix line endings.")
+            if len(fields) != columns:
                 raise UserError(
                     f"Line {number} of {self.path} has {len(fields)} columns ({line.strip()[:40]!r}); expected "
-                    f"{expected[1]}, as line {expected[0]} has."
+                    f"{columns}, as in line {first_line}."
                 )
-            words.append(self._word(fields, layout, number))
-            tags += [_at(fields, layout.tag_column)] if len(fields) > 1 else []
+            words.append(self._word(fields, number))
+            tags += [_column(fields, self._layout.tag_column)] if len(fields) > 1 else []
         return Sentence(tuple(words), tuple(tags) if tags else None, document, lines[0][0])
 
-    def _word(self, fields, layout, number):
-        word = _at(fields, layout.word_column)
-        if not layout.position_digits:
+    def _word(self, fields: list[str], number: int) -> str:
+        word = _column(fields, self._layout.word_column)
+        if not self._layout.position_digits:
             return word
         if not word[-1:].isdigit():
             raise UserError(
@@ -117,87 +125,94 @@ class Tagged:
             )
         return word[:-1]
 
-    def _scheme(self, wanted):
-        for sentence in [] if wanted == "plain" else self.sentences:
-            for place, tag in enumerate(sentence.tags):
-                if tag_schemes.parsed(tag) is None:
+    def _detect_scheme(self, scheme: str) -> tuple[str, list[tag_schemes.Position]]:
+        if scheme != "plain":
+            self._check_tags()
+        if scheme != "auto":
+            return scheme, []
+        try:
+            return tag_schemes.detect_scheme(sentence.tags or () for sentence in self.sentences)
+        except tag_schemes.MixedSchemesError as error:
+            examples = " and ".join(map(self._tag_with_line, error.positions))
+            raise UserError(
+                f"{self.path} mixes schemes: it {error}, as {examples}. Correct it, or give its scheme as tag_scheme."
+            ) from None
+
+    def _check_tags(self) -> None:
+        for sentence in self.sentences:
+            for position, tag in enumerate(sentence.tags or ()):
+                if tag_schemes.parse_tag(tag) is None:
                     raise UserError(
-                        f"The tag {tag!r} in line {sentence.line + place} of {self.path} is none of IOB1, IOB2 or "
+                        f"The tag {tag!r} in line {sentence.line + position} of {self.path} is none of IOB1, IOB2 or "
                         "BIOES; expected O, or B-, I-, E- or S- and a type. Tags that stand for themselves need "
                         "tag_scheme=plain."
                     )
-        if wanted != "auto":
-            return wanted, []
-        try:
-            return tag_schemes.detected(sentence.tags for sentence in self.sentences)
-        except tag_schemes.Mixed as error:
-            told = " and ".join(map(self._told, error.places))
-            raise UserError(
-                f"{self.path} mixes schemes: it {error}, as {told}. Mend it, or say how to read it as tag_scheme."
-            ) from None
 
-    def _told(self, place):
-        sentence, word = self.sentences[place[0]], place[1]
-        return f"{sentence.tags[word]} in line {sentence.line + word}"
+    def _tag_with_line(self, position: tag_schemes.Position) -> str:
+        sentence, word = self.sentences[position[0]], position[1]
+        return f"{(sentence.tags or ())[word]} in line {sentence.line + word}"
 
-    def warnings(self):
-        """Sentences on tags that are not as the others."""
-        if not self.slips:
+    def warnings(self) -> list[str]:
+        """Sentences on tags that differ from the scheme."""
+        if not self.exceptions:
             return []
         return [
-            f"{len(self.slips):,} tags of {self.path} are not {self.scheme.upper()}, the first is "
-            f"{self._told(self.slips[0])}: read as conlleval reads them."
+            f"{len(self.exceptions):,} tags of {self.path} are not {str(self.scheme).upper()}, the first is "
+            f"{self._tag_with_line(self.exceptions[0])}: read as conlleval reads them."
         ]
 
-    def write(self, path, tags):
-        """Writes the file again with one more column, `tags` of each sentence; it appears whole or not at all.
+    def write(self, path: str, tags: Sequence[Sequence[str]]) -> None:
+        """Writes the file with one more column, `tags` of each sentence, atomically.
 
-        Documents and blank lines stay. Only the first sentences are written if there are tags for no more.
+        Documents and blank lines stay. Where there are tags for the first sentences only, only those are written.
         """
-        wanted = {
-            sentence.line + place: tag
-            for sentence, own in zip(self.sentences, tags, strict=False)
-            for place, tag in enumerate(own)
+        tag_of_line = {
+            sentence.line + position: tag
+            for sentence, sentence_tags in zip(self.sentences, tags, strict=False)
+            for position, tag in enumerate(sentence_tags)
         }
-        last = max(wanted, default=0) if len(tags) < len(self.sentences) else len(self._lines)
+        last = max(tag_of_line, default=0) if len(tags) < len(self.sentences) else len(self._lines)
         lines = []
         for number, line in self._lines[:last]:
             line = line.rstrip("\r\n")
-            tag = wanted.get(number, tag_schemes.OUTSIDE if line.startswith(DOCUMENT) else None)
+            tag = tag_of_line.get(number, tag_schemes.OUTSIDE if line.startswith(DOCUMENT) else None)
             lines.append(f"{line}\n" if tag is None else f"{line}{self.separator}{tag}\n")
         atomic_files.write_lines(path, lines)
 
 
-def _is_word(line):
+def _is_word(line: str) -> bool:
     return bool(line.strip()) and not line.startswith(DOCUMENT)
 
 
-def _fields(line, separator):
-    """Tabs part fields one by one, spaces beside them are no part of these; of spaces several count as one."""
+def _fields(line: str, separator: str) -> list[str]:
+    """Every tab separates fields, which are stripped of spaces; consecutive spaces count as one separator."""
     line = line.rstrip("\r\n")
     if separator == "\t":
         return [field.strip(" ") for field in line.split("\t")]
     return [field for field in line.split(" ") if field]
 
 
-def _at(fields, column):
+def _column(fields: list[str], column: int) -> str:
     return fields[column - 1 if column > 0 else column]
 
 
-def joined(words):
-    """A sentence's text, and where each word stands in it: (text, [(start, end)]) in characters.
+def join_words(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+    """A sentence's text, and the span of each word in it: (text, [(start, end)]) in characters.
 
-    Words are parted by a space, but not ideographs, kana and their punctuation: joined(["我", "。", "I"]) -> "我。 I"
+    Words are joined by a space, but not ideographs, kana and their punctuation.
+
+    join_words(["我", "。", "I"])[0]  ->  "我。 I"
     """
-    text, places = "", []
+    text = ""
+    spans: list[tuple[int, int]] = []
     for word in words:
-        if places and not (word and text and _is_unspaced(text[-1]) and _is_unspaced(word[0])):
+        if spans and not (word and text and _is_unspaced(text[-1]) and _is_unspaced(word[0])):
             text += " "
-        places.append((len(text), len(text) + len(word)))
+        spans.append((len(text), len(text) + len(word)))
         text += word
-    return text, places
+    return text, spans
 
 
-def _is_unspaced(character):
+def _is_unspaced(character: str) -> bool:
     """Whether a character is of a script that puts no space between words."""
     return is_cjk(character) or "\u3000" <= character <= "\u30ff" or "\uff00" <= character <= "\uffef"

@@ -1,198 +1,231 @@
-"""The export of a tagger: raw texts to entities, given words to tags; any length, all of it in the graph.
+"""The export of a tagger: raw texts to entities, words to tags; texts of any length, all of it in the graph.
 
-B texts, W words of a row, N words of all texts, P pieces of them all, R rows (windows), T slots, C labels, E entities
-of a text; S the shape of what is known of a slot, and of a word.
+B texts, W words of a row, N words of all texts, P tokens of all words, R rows (windows), T positions in a row,
+C labels, E entities of a text.
 
-In a raw text a word is what the original's basic tokenizer parts: between spaces, every punctuation mark and ideograph
-by itself; but marks such as the hyphen belong to the word if they stand within it: "all-rounder", "3.5", "AT&T". So
-most files of tagged words part them. Who has words of his own gives them as `words`.
+The words of a raw text are those of the original's basic tokenizer: between spaces, every punctuation mark and
+ideograph by itself; but marks such as the hyphen belong to the word if they are inside it: "all-rounder", "3.5",
+"AT&T". Most files of tagged words are split like this. The signature `words` takes other words.
 """
 
-import dataclasses
-import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.model.sequence_packing import PackingSpec
-from bert_tf.tasks.token_classification.tag_schemes import OUTSIDE
-from bert_tf.tasks.token_classification.tag_windows import tokenize_words
+from bert_tf.tasks.token_classification.conll_files import Sentence
+from bert_tf.tasks.token_classification.tag_schemes import TagSet
+from bert_tf.tasks.token_classification.tag_windows import TagWindows, tokenize_words
 from bert_tf.text.characters import is_cjk
+from bert_tf.text.tokenizer import Tokenizer
 
-ROWS_AT_ONCE = 16  # memory does not depend on the length of a text
-WITHIN_WORDS = "-./&_@"  # marks that do not part letters and digits that they touch on both sides
-COMPARED = 8  # sentences that an export is compared with the live model on
+ROWS_AT_ONCE = 16  # so that memory does not depend on the length of a text
+WITHIN_WORDS = "-./&_@"  # marks that do not separate letters and digits on both sides of them
+COMPARED = 8  # sentences on which an export is compared with the live model
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Reading:
-    """How a tagger comes from rows of pieces to the labels of words.
+class WordLogits:
+    """Rows of tokens -> logits of words: here of a TokenClassifier, which labels every token.
 
-    shape(model) -> S; states(model, rows) -> float32 [R, T, *S], a word is what its first piece is.
-    logits(model, states, owners, count) -> float32 [N, C], of states [N, *S], zeros for a word without a piece; owners:
-    the text of each word, int32 [N], ascending; count: B.
+    A word is represented by the state of its first token, float32 [*S].
     """
 
-    shape: Callable
-    states: Callable
-    logits: Callable
+    def state_shape(self, model: keras.Model) -> Sequence[int]:
+        """S, the shape of a token's state."""
+        return model.classifier.bias.shape
+
+    def states(self, model: keras.Model, rows: dict[str, tf.Tensor]) -> tf.Tensor:
+        """The states of all positions of rows, float32 [R, T, *S]."""
+        return model(rows, packing=PackingSpec.dynamic())["logits"]
+
+    def logits(self, model: keras.Model, states: tf.Tensor, owners: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+        """States of words -> float32 [N, C].
+
+        states: [N, *S], zeros for a word without tokens; owners: the text of each word, int32 [N], ascending; count: B.
+        """
+        return states
 
 
-PIECES = Reading(  # a TokenClassifier, which labels every piece
-    shape=lambda model: model.classifier.bias.shape,
-    states=lambda model, rows: model(rows, packing=PackingSpec.dynamic())["logits"],
-    logits=lambda model, states, owners, count: states,
-)
+class TagServing:
+    """The signatures of an export. model: its weights; words: how they become logits."""
 
+    def __init__(
+        self,
+        model: keras.Model,
+        tokenizer: Tokenizer,
+        tag_set: TagSet,
+        windows: TagWindows,
+        words: WordLogits | None = None,
+    ) -> None:
+        self.model, self.tokenizer, self.tag_set, self.windows = model, tokenizer, tag_set, windows
+        self.words = words or WordLogits()
 
-def serve(model, tokenizer, *, tag_set, windows, reading=PIECES):
-    """The signatures of the export.
+    def signatures(self) -> dict[str, Callable]:
+        """The signatures.
 
-    serving_default(text string [B]) -> "counts" int32 [B], how many entities each text has, and of these, filled up
-        with "" and 0: "texts" and "labels" string, "starts" and "ends" int32, characters of the text (an entity is
-        exactly that slice), and "scores" float32, the mean of its words' probabilities: [B, E].
-    words(words string [B, W], rows filled up with "") -> "tags" string and "scores" float32 [B, W], of every word as
-        predicting a file gives them; a word without a piece is O; "probabilities" float32 [B, W, C].
-    """
-    shares_of = functools.partial(_shares, model, tokenizer, tag_set, windows, reading)
+        serving_default(text string [B]) -> "counts" int32 [B], the number of entities of each text, and of these,
+            padded with "" and 0: "texts" and "labels" string, "starts" and "ends" int32, characters of the text (an
+            entity is exactly that slice), and "scores" float32, the mean of its words' probabilities: [B, E].
+        words(words string [B, W], rows padded with "") -> "tags" string and "scores" float32 [B, W], of every word
+            as in the predictions for a file; a word without tokens is O; "probabilities" float32 [B, W, C].
+        """
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")], autograph=False)
-    def serving_default(text):
-        ids, starts, ends = tokenizer.with_offsets(text)
-        firsts, owners = _words_of(tokenizer, ids, starts.values, ends.values)
-        words = {"firsts": firsts, "owners": owners, "has_piece": tf.fill([tf.size(firsts)], True)}
-        shares = shares_of(ids.values, tf.cast(ids.row_splits, tf.int32), words)  # [N, C]
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")], autograph=False)
+        def serving_default(text: tf.Tensor) -> dict[str, tf.Tensor]:
+            return self._find_entities(text)
+
+        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.string, "words")], autograph=False)
+        def tag_words(words: tf.Tensor) -> dict[str, tf.Tensor]:
+            return self._tag_words(words)
+
+        return {"serving_default": serving_default, "words": tag_words}
+
+    def _find_entities(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        ids, starts, ends = self.tokenizer.with_offsets(text)
+        firsts, owners = _split_words(self.tokenizer, ids, starts.values, ends.values)
+        words = {"firsts": firsts, "owners": owners, "has_token": tf.fill([tf.size(firsts)], True)}
+        probabilities = self._probabilities(ids.values, tf.cast(ids.row_splits, tf.int32), words)  # [N, C]
         lasts = tf.concat([firsts, tf.shape(ids.values)], 0)[1:] - 1
-        places = (tf.cast(tf.gather(x.values, where), tf.int32) for x, where in ((starts, firsts), (ends, lasts)))
-        return _entities(tag_set, text, shares, owners, *places)
+        word_starts = tf.cast(tf.gather(starts.values, firsts), tf.int32)
+        word_ends = tf.cast(tf.gather(ends.values, lasts), tf.int32)
+        return _entities(self.tag_set, text, probabilities, owners, word_starts, word_ends)
 
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.string, "words")], autograph=False)
-    def given(words):
-        where = tf.where(words != "")  # [N, 2]
-        ids, counts = tokenize_words(tokenizer, tf.gather_nd(words, where))
-        firsts, owners = tf.cumsum(counts, exclusive=True), tf.cast(where[:, 0], tf.int32)
+    def _tag_words(self, words: tf.Tensor) -> dict[str, tf.Tensor]:
+        indices = tf.where(words != "")  # [N, 2]
+        ids, counts = tokenize_words(self.tokenizer, tf.gather_nd(words, indices))
+        firsts, owners = tf.cumsum(counts, exclusive=True), tf.cast(indices[:, 0], tf.int32)
         sizes = tf.math.unsorted_segment_sum(counts, owners, tf.shape(words)[0])
         bounds = tf.concat([[0], tf.cumsum(sizes)], 0)
-        shares = shares_of(ids, bounds, {"firsts": firsts, "owners": owners, "has_piece": counts > 0})  # [N, C]
+        columns = {"firsts": firsts, "owners": owners, "has_token": counts > 0}
+        probabilities = self._probabilities(ids, bounds, columns)  # [N, C]
         shape = tf.shape(words, tf.int64)
-        tags = tf.gather(tf.constant(tag_set.labels), tf.argmax(shares, -1))
+        labels = self.tag_set.labels
+        tags = tf.gather(tf.constant(labels), tf.argmax(probabilities, -1))
         return {
-            "tags": tf.tensor_scatter_nd_update(tf.fill(shape, ""), where, tags),
-            "scores": tf.scatter_nd(where, tf.reduce_max(shares, -1), shape),
-            "probabilities": tf.scatter_nd(where, shares, tf.concat([shape, [len(tag_set.labels)]], 0)),
+            "tags": tf.tensor_scatter_nd_update(tf.fill(shape, ""), indices, tags),
+            "scores": tf.scatter_nd(indices, tf.reduce_max(probabilities, -1), shape),
+            "probabilities": tf.scatter_nd(indices, probabilities, tf.concat([shape, [len(labels)]], 0)),
         }
 
-    return {"serving_default": serving_default, "words": given}
+    def _probabilities(self, ids: tf.Tensor, bounds: tf.Tensor, words: dict[str, tf.Tensor]) -> tf.Tensor:
+        """The probabilities of the labels of words, float32 [N, C]; a word without tokens is O with probability 1.
+
+        ids: int32 [P]. bounds: the tokens of each text, [B + 1]. words: "firsts" (tokens), "owners" (texts) and
+        "has_token".
+        """
+        states = self._states(ids, bounds, words)  # [N, *S]
+        logits = self.words.logits(self.model, states, words["owners"], tf.size(bounds) - 1)
+        outside = tf.one_hot(self.tag_set.outside, len(self.tag_set.labels))
+        return tf.where(words["has_token"][:, None], tf.nn.softmax(logits), outside)
+
+    def _states(self, ids: tf.Tensor, bounds: tf.Tensor, words: dict[str, tf.Tensor]) -> tf.Tensor:
+        """The state of each word's first token in the row that shows most of its context: float32 [N, *S]."""
+        with_token = tf.where(words["has_token"])  # [M, 1], M of the words have tokens
+        firsts, owners = (tf.gather_nd(words[name], with_token) for name in ("firsts", "owners"))
+        begins, ends = bounds[:-1], bounds[1:]
+        plan = self.windows.plan(begins, ends, begins, ends)
+        numbers = plan.best_rows(owners, firsts)  # [M], ascending as words are
+        positions = 1 + firsts - tf.gather(plan.firsts, numbers)
+        rows = self.windows.rows(self.tokenizer, ids, plan.firsts, plan.sizes)
+        shape = self.words.state_shape(self.model)
+
+        def of_rows(first: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
+            block = slice(*tf.unstack(tf.searchsorted(numbers, [first, end])))
+            states = self.words.states(self.model, {name: x[first:end] for name, x in rows.items()})
+            return tf.gather_nd(states, tf.stack([numbers[block] - first, positions[block]], -1))
+
+        states = concat_blocks(of_rows, tf.shape(rows["lengths"])[0], shape)  # [M, *S]
+        return tf.scatter_nd(with_token, states, tf.concat([tf.shape(words["firsts"], tf.int64), shape], 0))
 
 
-def examples(sentences):
+def serving_examples(sentences: Sequence[Sentence]) -> dict[str, dict[str, list[list[str]]]]:
     """{signature: {input: values}} of the first sentences, to compare an export with the live model on.
 
-    Probabilities are compared, not entities, of which a small difference makes another number.
+    Probabilities are compared, not entities, whose number a small difference can change.
     """
     rows = [list(sentence.words) for sentence in sentences[:COMPARED]]
     most = max(map(len, rows))
     return {"words": {"words": [row + [""] * (most - len(row)) for row in rows]}}
 
 
-def _outside(tag_set):
-    """The label of a word without a piece."""
-    return tag_set.labels.index(OUTSIDE) if OUTSIDE in tag_set.labels else 0
+def _split_words(
+    tokenizer: Tokenizer, ids: tf.RaggedTensor, starts: tf.Tensor, ends: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The first token of each word of raw texts, and the text of each word: int32 [N] each.
 
-
-def _words_of(tokenizer, ids, starts, ends):
-    """The first piece of each word of raw texts, and whose word it is: int32 [N] each.
-
-    ids: ragged [B, (pieces)]; starts, ends [P]: where the pieces stand.
+    ids: ragged [B, (tokens)]; starts, ends [P]: offsets of tokens in their text.
     """
-    of_letters = [piece.removeprefix("##").isalnum() and not is_cjk(piece[-1]) for piece in tokenizer.vocabulary]
+    of_letters = [token.removeprefix("##").isalnum() and not is_cjk(token[-1]) for token in tokenizer.vocabulary]
     of_letters[tokenizer.unknown_id] = True  # mostly a word that the vocabulary lacks
-    is_mark = [piece in WITHIN_WORDS for piece in tokenizer.vocabulary]
+    is_mark = [token in WITHIN_WORDS for token in tokenizer.vocabulary]
     is_mark, of_letters, continues = (
         tf.gather(tf.constant(np.array(table)), ids.values)
         for table in (is_mark, of_letters, tokenizer.is_continuation)
     )
-    rows = ids.value_rowids()
-    touches = tf.equal(rows, _shifted(rows, -1)) & tf.equal(starts, _shifted(ends, -1))  # the piece before
-    behind = tf.concat([(touches & of_letters)[1:], [False]], 0)[: tf.size(is_mark)]  # letters behind, at once
-    is_within = is_mark & touches & _shifted(of_letters, False) & behind
+    texts = ids.value_rowids()
+    touches = tf.equal(texts, _shifted(texts, -1)) & tf.equal(starts, _shifted(ends, -1))  # the token before
+    before_letters = tf.concat([(touches & of_letters)[1:], [False]], 0)[: tf.size(is_mark)]
+    is_within = is_mark & touches & _shifted(of_letters, False) & before_letters
     is_first = ~(continues | is_within | _shifted(is_within, False))
     firsts = tf.cast(tf.where(is_first)[:, 0], tf.int32)
-    return firsts, tf.cast(tf.gather(rows, firsts), tf.int32)
+    return firsts, tf.cast(tf.gather(texts, firsts), tf.int32)
 
 
-def _shifted(x, first):
-    """What stood before each value, [P]; `first` before the first."""
+def _shifted(x: tf.Tensor, first: Any) -> tf.Tensor:
+    """The value before each value, [P]; `first` before the first."""
     return tf.concat([[tf.cast(first, x.dtype)], x], 0)[:-1]
 
 
-def _shares(model, tokenizer, tag_set, windows, reading, ids, bounds, words):
-    """The probabilities of the labels of words, float32 [N, C]; a word without a piece is O, surely.
+def concat_blocks(
+    compute: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], count: tf.Tensor, shape: Sequence[int]
+) -> tf.Tensor:
+    """compute(first, end) -> float32 [any, *shape] for blocks of ROWS_AT_ONCE of `count` rows, concatenated."""
+    blocks = -(-count // ROWS_AT_ONCE)
+    array = tf.TensorArray(tf.float32, blocks, infer_shape=False, element_shape=[None, *shape])
 
-    ids: int32 [P]; bounds [B + 1]: the pieces of each text; words: "firsts" (pieces), "owners" (texts), "has_piece".
-    """
-    states = _states(model, tokenizer, windows, reading, ids, bounds, words)  # [N, *S]
-    shares = tf.nn.softmax(reading.logits(model, states, words["owners"], tf.size(bounds) - 1))
-    return tf.where(words["has_piece"][:, None], shares, tf.one_hot(_outside(tag_set), len(tag_set.labels)))
-
-
-def _states(model, tokenizer, windows, reading, ids, bounds, words):
-    """What is known of each word, float32 [N, *S]: of its first piece in the row that shows the most around it."""
-    known = tf.where(words["has_piece"])  # [M, 1], M of the words have pieces
-    firsts, owners = (tf.gather_nd(words[name], known) for name in ("firsts", "owners"))
-    starts, ends = bounds[:-1], bounds[1:]
-    plan = windows.plan(starts, ends, starts, ends)
-    numbers = plan.best_rows(owners, firsts)  # [M], ascending as words are
-    slots = 1 + firsts - tf.gather(plan.firsts, numbers)
-    rows = windows.rows(tokenizer, ids, plan.firsts, plan.sizes)
-    shape = reading.shape(model)
-
-    def of_rows(first, end):
-        here = slice(*tf.unstack(tf.searchsorted(numbers, [first, end])))
-        states = reading.states(model, {name: x[first:end] for name, x in rows.items()})
-        return tf.gather_nd(states, tf.stack([numbers[here] - first, slots[here]], -1))
-
-    found = in_parts(of_rows, tf.shape(rows["lengths"])[0], shape)  # [M, *S]
-    return tf.scatter_nd(known, found, tf.concat([tf.shape(words["firsts"], tf.int64), shape], 0))
-
-
-def in_parts(made, count, shape):
-    """made(first, end) -> float32 [any, *shape], for ROWS_AT_ONCE of `count` at a time, one behind the other."""
-    parts = -(-count // ROWS_AT_ONCE)
-    array = tf.TensorArray(tf.float32, parts, infer_shape=False, element_shape=[None, *shape])
-
-    def step(number, array):
+    def step(number: tf.Tensor, array: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
         first = number * ROWS_AT_ONCE
-        found = made(first, tf.minimum(first + ROWS_AT_ONCE, count))
-        return number + 1, array.write(number, tf.ensure_shape(found, [None, *shape]))
+        block = compute(first, tf.minimum(first + ROWS_AT_ONCE, count))
+        return number + 1, array.write(number, tf.ensure_shape(block, [None, *shape]))
 
-    _, array = tf.while_loop(lambda number, _: number < parts, step, (0, array), parallel_iterations=1)
-    return tf.cond(parts > 0, array.concat, lambda: tf.zeros([0, *shape]))
+    _, array = tf.while_loop(lambda number, _: number < blocks, step, (0, array), parallel_iterations=1)
+    return tf.cond(blocks > 0, array.concat, lambda: tf.zeros([0, *shape]))
 
 
-def _entities(tag_set, text, shares, owners, starts, ends):
-    """The entities of words with these probabilities, as `tag_schemes.spans` finds them; see `serve`."""
+def _entities(
+    tag_set: TagSet,
+    text: tf.Tensor,
+    probabilities: tf.Tensor,
+    owners: tf.Tensor,
+    starts: tf.Tensor,
+    ends: tf.Tensor,
+) -> dict[str, tf.Tensor]:
+    """The entities of words with these probabilities, as `tag_schemes.tags_to_spans` finds them."""
     codes = {name: tf.constant(np.array(values)) for name, values in tag_set.codes().items()}
-    labels = tf.argmax(shares, -1, tf.int32)  # [N]
-    here = {name: tf.gather(values, labels) for name, values in codes.items()}
-    before = {name: _shifted(x, 0) for name, x in here.items()}
-    begins = here["begins"] | before["closes"] | (here["types"] != before["types"])
+    labels = tf.argmax(probabilities, -1, tf.int32)  # [N]
+    tags = {name: tf.gather(values, labels) for name, values in codes.items()}
+    before = {name: _shifted(x, 0) for name, x in tags.items()}
+    begins = tags["begins"] | before["closes"] | (tags["types"] != before["types"])
     begins |= tf.not_equal(owners, _shifted(owners, -1))
-    begins &= ~here["is_outside"]
+    begins &= ~tags["is_outside"]
     first = tf.where(begins)[:, 0]  # [entities], in words
-    inside = tf.where(~here["is_outside"])[:, 0]
+    inside = tf.where(~tags["is_outside"])[:, 0]
     number, total = tf.gather(tf.cumsum(tf.cast(begins, tf.int32)) - 1, inside), tf.size(first)
     start, owner = tf.gather(starts, first), tf.gather(owners, first)
     end = tf.math.unsorted_segment_max(tf.gather(ends, inside), number, total)
     texts = tf.strings.substr(tf.gather(text, owner), start, end - start, unit="UTF8_CHAR")
-    found = {
+    entities = {
         "texts": texts,
-        "labels": tf.gather(tf.constant(["", *tag_set.types]), tf.gather(here["types"], first)),
+        "labels": tf.gather(tf.constant(["", *tag_set.types]), tf.gather(tags["types"], first)),
         "starts": start,
         "ends": end,
-        "scores": tf.math.unsorted_segment_mean(tf.gather(tf.reduce_max(shares, -1), inside), number, total),
+        "scores": tf.math.unsorted_segment_mean(tf.gather(tf.reduce_max(probabilities, -1), inside), number, total),
     }
     count = tf.size(text)
-    padded = {name: tf.RaggedTensor.from_value_rowids(x, owner, nrows=count).to_tensor() for name, x in found.items()}
+    padded = {
+        name: tf.RaggedTensor.from_value_rowids(x, owner, nrows=count).to_tensor() for name, x in entities.items()
+    }
     return {**padded, "counts": tf.math.unsorted_segment_sum(tf.ones_like(owner), owner, count)}

@@ -1,4 +1,4 @@
-"""Tags of words on the vectors of a frozen encoder: cached vectors, a BiLSTM that learns on them, exact resuming."""
+"""Tagging with the vectors of a frozen encoder: cached vectors, a BiLSTM trained on them, exact resuming."""
 
 import dataclasses
 import json
@@ -16,9 +16,10 @@ from bert_tf.errors import UserError
 from bert_tf.export.saved_model import export
 from bert_tf.model import weights
 from bert_tf.tasks import catalog
-from bert_tf.tasks.embeddings import feature_cache, feature_tagging
+from bert_tf.tasks.embeddings import feature_cache
 from bert_tf.tasks.embeddings.bilstm_tagger import BiLstmTagger
-from bert_tf.tasks.token_classification import conll_files, tagging
+from bert_tf.tasks.embeddings.feature_tagging import FeatureTagTask
+from bert_tf.tasks.token_classification import conll_files
 from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.tasks.token_classification.tag_windows import TagWindows
 from bert_tf.text.tokenizer import Tokenizer
@@ -45,16 +46,17 @@ def model_of(task, seed=0):
 
 
 def maker(folder):
-    """make(choice) -> the task on FILE, its vectors in a folder of the test."""
+    """make(feature_layers) -> the task on FILE, its vectors in a folder of the test."""
     (folder / "train.txt").write_text(FILE, encoding="utf-8")
     windows = TagWindows(max_seq_length=8, stride=3)
 
-    def made(choice):
-        read = {name: lambda: conll_files.Tagged(str(folder / "train.txt"), conll_files.Layout()) for name in SPLITS}
-        plain = tagging.task("tiny", read, TAGS, TOKENIZER, windows=windows)
-        return feature_tagging.task(plain, choice=choice, lstm_size=8, folder=str(folder / "features"))
+    def make(feature_layers):
+        layout = conll_files.ColumnLayout()
+        files = {name: lambda: conll_files.ConllFile(str(folder / "train.txt"), layout) for name in SPLITS}
+        cache = {"lstm_size": 8, "folder": str(folder / "features")}
+        return FeatureTagTask("tiny", files, TAGS, TOKENIZER, windows=windows, feature_layers=feature_layers, **cache)
 
-    return made
+    return make
 
 
 @pytest.fixture
@@ -65,7 +67,7 @@ def make(tmp_path):
 SPLITS = ("train", "dev")
 
 
-def test_a_batch_has_the_oracles_vectors_of_first_pieces_and_zeros_where_there_are_none(make):
+def test_a_batch_has_the_oracles_vectors_of_first_tokens_and_zeros_without_tokens(make):
     task = make("concat_last_four")
     _, arrays = model_of(task)
     first, second = task.eval_batches(3, "dev")
@@ -85,10 +87,14 @@ def test_a_batch_has_the_oracles_vectors_of_first_pieces_and_zeros_where_there_a
     assert not first["vectors"].numpy()[0, 2].any()
 
 
-def test_vectors_are_made_once_and_anew_for_other_weights_or_data(make, monkeypatch, tmp_path):
-    made = []
-    real = feature_cache._make
-    monkeypatch.setattr(feature_cache, "_make", lambda *given: made.append(os.path.basename(given[-1])) or real(*given))
+def test_vectors_are_computed_once_and_again_for_other_weights_or_data(make, monkeypatch, tmp_path):
+    written, write = [], feature_cache._write_vectors
+
+    def write_and_count(*arguments):
+        written.append(os.path.basename(arguments[-1]))
+        write(*arguments)
+
+    monkeypatch.setattr(feature_cache, "_write_vectors", write_and_count)
 
     def vectors(choice, seed=0):
         task = make(choice)
@@ -97,22 +103,22 @@ def test_vectors_are_made_once_and_anew_for_other_weights_or_data(make, monkeypa
 
     first = vectors("weighted_sum_last_four")
     np.testing.assert_array_equal(vectors("concat_last_four"), first)
-    assert [name.rsplit("-", 1)[0] for name in made] == ["dev_-4_-3_-2_-1"]
+    assert [name.rsplit("-", 1)[0] for name in written] == ["dev_-4_-3_-2_-1"]
     np.testing.assert_array_equal(vectors("last")[:, :, 0], first[:, :, 3])
-    assert [name.rsplit("-", 1)[0] for name in made[1:]] == ["dev_last"]
-    assert np.abs(vectors("last", seed=1)[0, 0] - first[0, 0, 3:]).max() > 0.1 and len(made) == 3
+    assert [name.rsplit("-", 1)[0] for name in written[1:]] == ["dev_last"]
+    assert np.abs(vectors("last", seed=1)[0, 0] - first[0, 0, 3:]).max() > 0.1 and len(written) == 3
     (tmp_path / "train.txt").write_text(FILE.replace("ca", "cab"), encoding="utf-8")
     vectors("last", seed=1)
-    assert len(made) == 4
+    assert len(written) == 4
     (tmp_path / "train.txt").write_text(FILE, encoding="utf-8")
-    vectors("last")  # are still there beside those of other weights and other data
-    assert len(made) == 4 and len(set(made)) == 4
-    about = json.loads((tmp_path / "features" / (made[1].split(".npy")[0] + ".json")).read_text())
+    vectors("last")  # still there, like those of other weights and other data
+    assert len(written) == 4 and len(set(written)) == 4
+    about = json.loads((tmp_path / "features" / (written[1].split(".npy")[0] + ".json")).read_text())
     assert about["layers"] == [4]
     assert not [name for name in os.listdir(tmp_path / "features") if "partial" in name]
 
 
-def test_vectors_that_were_cut_short_are_made_anew(make, tmp_path):
+def test_truncated_vectors_are_computed_again(make, tmp_path):
     def vectors():
         task = make("last")
         model_of(task)
@@ -157,7 +163,7 @@ def training(tmp_path_factory):
     return kept
 
 
-def test_it_learns_the_encoder_stays_and_answers_are_of_words(training, tmp_path):
+def test_it_learns_the_encoder_stays_and_predictions_are_of_words(training, tmp_path):
     assert {name for name in training["start"] if not name.startswith("encoder/")} >= {
         "mix/scores",
         "mix/gamma",
@@ -222,11 +228,11 @@ def test_the_export_tags_words_as_predicting_a_file_does_and_finds_entities_in_t
     (words,) = task.serving_examples("dev")["words"].values()
     many = [*words, *[[""] * len(words[0])] * 2, *words * 9]  # more texts than are computed at once
     served = {name: x.numpy() for name, x in signatures["words"](words=tf.constant(many)).items()}
-    told = tagging.of_words(evaluator.answers["dev"], task.split("dev"))
-    for row, (numbers, shares) in enumerate(zip(*told, strict=True)):
+    predicted = task.word_predictions(evaluator.answers["dev"], "dev")
+    for row, (numbers, probabilities) in enumerate(zip(*predicted, strict=True)):
         for place in (row, 6 + 4 * 8 + row):
             assert [tag.decode() for tag in served["tags"][place, : len(numbers)]] == [TAGS.labels[n] for n in numbers]
-            np.testing.assert_allclose(served["scores"][place, : len(shares)], shares, atol=1e-5)
+            np.testing.assert_allclose(served["scores"][place, : len(numbers)], probabilities, atol=1e-5)
     texts = ["d c a", "", "ab c d ca " * 9]
     found = {name: x.numpy() for name, x in signatures["serving_default"](text=tf.constant(texts)).items()}
     assert found["counts"][0] == 1 and found["texts"][0, 0] == b"d" and found["counts"][1] == 0

@@ -1,4 +1,4 @@
-"""Answers to questions shown: which are chosen, what is marked in the text around them, the page."""
+"""Highlighted answers: which examples are chosen, what is marked in the text around them, the page."""
 
 import json
 
@@ -7,29 +7,36 @@ from report_pages import as_read, page_of
 
 from bert_tf.reports import scoreboard
 from bert_tf.tasks.question_answering import answer_highlights, demo_questions
-from bert_tf.tasks.question_answering.questions import Question
+from bert_tf.tasks.question_answering.questions import Prediction, Question
 
 CONTEXT = "In 1066 William won. Then 😀 he <reigned> for years."
 
 
-def asked(name, *answers, known=True):
+def question(name, *answers, known=True):
     answers = tuple((text, CONTEXT.index(text)) for text in answers)
     return Question(name, f"{name}?", CONTEXT, answers, bool(answers) if known else None)
 
 
-def told(text, probability):
+def predicted(text, probability):
     start = CONTEXT.index(text) if text else 0
-    return {"answer": {"text": text, "start": start, "end": start + len(text), "probability": probability}}
+    answer = {"text": text, "start": start, "end": start + len(text), "probability": probability}
+    return Prediction(answer, [answer])
 
 
 QUESTIONS = [
-    asked("who", "William", "he"),
-    asked("when", "1066"),
-    asked("why"),
-    asked("new", known=False),
-    asked("how"),
+    question("who", "William", "he"),
+    question("when", "1066"),
+    question("why"),
+    question("new", known=False),
+    question("how"),
 ]
-TOLD = [told("William", 0.5), told("In 1066 William", 0.25), told("years", 0.75), told("he", 0.9), told("", 1.0)]
+PREDICTIONS = [
+    predicted("William", 0.5),
+    predicted("In 1066 William", 0.25),
+    predicted("years", 0.75),
+    predicted("he", 0.9),
+    predicted("", 1.0),
+]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +48,7 @@ TOLD = [told("William", 0.5), told("In 1066 William", 0.25), told("years", 0.75)
         (None, None, [[CONTEXT, ""]]),
     ],
 )
-def test_what_belongs_to_answer_and_truth_is_marked(answer, truth, expected):
+def test_the_predicted_and_the_true_answer_are_marked(answer, truth, expected):
     assert answer_highlights.parts(CONTEXT, answer, truth) == expected
 
 
@@ -57,12 +64,12 @@ def test_text_far_from_both_is_left_out_at_spaces():
 
 
 def test_right_answers_come_first_then_the_surest_mistakes():
-    found = answer_highlights.details(QUESTIONS, TOLD)
+    found = answer_highlights.details(QUESTIONS, PREDICTIONS)
     assert (found["right"], found["partly"], found["wrong"]) == (2, 1, 1)
-    shown = [(one["question"], one["truth"], one["is_right"]) for one in found["examples"]]
-    assert answer_highlights.sentences(found) == [
-        "Of 4 answers 2 are right, 1 share words with the truth, 1 are wrong.",
-        "Of the right ones:",
+    shown = [(example["question"], example["truth"], example["is_right"]) for example in found["examples"]]
+    assert answer_highlights.summarize(found) == [
+        "4 answers: 2 right, 1 partly right (a word in common), 1 wrong.",
+        "Some right answers:",
         "  who?  ->  William",
         "  how?  ->  no answer",
     ]
@@ -70,7 +77,7 @@ def test_right_answers_come_first_then_the_surest_mistakes():
 
 
 def test_answers_are_marked_in_the_page_and_nothing_in_them_is_taken_for_html(tmp_path):
-    details = {"dev": {"questions": answer_highlights.details(QUESTIONS, TOLD)}}
+    details = {"dev": {"questions": answer_highlights.details(QUESTIONS, PREDICTIONS)}}
     page = page_of(tmp_path, eval_details=details, eval_results={"f1": 50.0})
     text = as_read(page)
     for expected in (
@@ -107,7 +114,7 @@ def test_details_that_are_not_as_expected_do_no_harm(content, tmp_path):
     ],
 )
 def test_a_question_says_what_kind_of_name_it_asks_for(name, after, expected):
-    assert demo_questions.kind_of(name, after) == expected
+    assert demo_questions.question_word(name, after) == expected
 
 
 def test_a_name_of_the_manual_is_asked_for_with_its_place_and_no_passage_is_in_both_splits():

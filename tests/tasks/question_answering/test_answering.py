@@ -13,8 +13,9 @@ from bert_tf.config.train_config import TrainConfig
 from bert_tf.export.saved_model import export
 from bert_tf.model import weights
 from bert_tf.tasks.question_answering import answering
+from bert_tf.tasks.question_answering.answering import QuestionTask
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
-from bert_tf.tasks.question_answering.questions import Question
+from bert_tf.tasks.question_answering.questions import Prediction, Question
 from bert_tf.tasks.question_answering.spans import Search
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute
@@ -45,10 +46,10 @@ QUESTIONS = [
 ]
 
 
-def task_of(questions=QUESTIONS, **options):
+def task_of(questions=QUESTIONS, *, parity=False, **options):
     splits = {"train": lambda: questions, "dev": lambda: questions}
     search = Search(**{"n_best_size": 4, "max_answer_length": 6, "has_null": True, **options})
-    return answering.task("tiny", splits, TOKENIZER, windows=WINDOWS, search=search)
+    return QuestionTask("tiny", splits, TOKENIZER, windows=WINDOWS, search=search, parity=parity)
 
 
 def model_of(task, strategy=None):
@@ -63,8 +64,8 @@ def test_the_windows_of_a_split_lie_in_a_row_and_contexts_are_kept_once():
     assert split.owners.tolist() == [0] * 6 + [1] * 6 + [2] * 5 + [3, 4]
     assert split.numbers.tolist() == [*range(6), *range(6), *range(5), 0, 0]
     assert split.contexts.tolist() == [LONG, "a big mat", ""]
-    assert (split.first_pieces.tolist(), split.last_pieces.tolist()) == ([2, 15, 0, 1, 0], [3, 18, -1, 1, -1])
-    assert split.pieces["contexts"].row_lengths().numpy().tolist() == [20, 3, 0]
+    assert (split.first_tokens.tolist(), split.last_tokens.tolist()) == ([2, 15, 0, 1, 0], [3, 18, -1, 1, -1])
+    assert split.tokens["contexts"].row_lengths().numpy().tolist() == [20, 3, 0]
 
 
 def test_batches_say_where_the_answer_is_in_each_window():
@@ -72,10 +73,10 @@ def test_batches_say_where_the_answer_is_in_each_window():
     for batch in task_of().eval_batches(4, "dev"):
         assert all(x.shape.is_fully_defined() for x in batch.values())
         for row, number in enumerate(batch["row_numbers"].numpy()):
-            slots = batch["start_slots"][row], batch["end_slots"][row]
+            first, last = batch["start_positions"][row], batch["end_positions"][row]
             assert batch["row_weights"][row] == float(number > 0)
-            if number and slots[0]:
-                words = TOKENIZER.detokenize(batch["token_ids"][row : row + 1, slots[0] : slots[1] + 1])[0]
+            if number and first:
+                words = TOKENIZER.detokenize(batch["token_ids"][row : row + 1, first : last + 1])[0]
                 found[int(number)] = words
     assert found == {1: "a fox", 11: "the old red dog", 12: "the old red dog", 18: "big"}
 
@@ -96,7 +97,7 @@ def test_what_cannot_be_learned_is_left_out_of_training_only():
     unknown = question("unknown", "mat", "a big mat")
     split = task_of([*QUESTIONS[:1], lost, unknown]).split("train")
     assert [q.id for q in split.lost] == ["short"]
-    assert (split.rows.tolist(), split.training().rows.tolist()) == ([*range(8)], [*range(6)])
+    assert (split.rows.tolist(), split.trainable().rows.tolist()) == ([*range(8)], [*range(6)])
 
 
 def test_the_loss_does_not_depend_on_the_length_of_rows():
@@ -133,15 +134,15 @@ def strategies():
 
 
 def test_two_replicas_answer_as_one(strategies):
-    told = []
+    answers = []
     for strategy in strategies:
         task = task_of()
         evaluator = Evaluator(task, model_of(task, strategy), CONFIG, strategy)
         evaluator()
-        told.append(answering.answered(task.split("dev"), evaluator.answers["dev"], task.search))
-    for one, two in zip(*told, strict=True):
-        assert [answer["text"] for answer in one["answers"]] == [answer["text"] for answer in two["answers"]]
-        assert one["null_odds"] == pytest.approx(two["null_odds"], abs=1e-4)
+        answers.append(task.best_answers(evaluator.answers["dev"], "dev"))
+    for one, two in zip(*answers, strict=True):
+        assert [answer["text"] for answer in one.answers] == [answer["text"] for answer in two.answers]
+        assert one.null_odds == pytest.approx(two.null_odds, abs=1e-4)
 
 
 @pytest.mark.parametrize("has_null", [False, True])
@@ -156,13 +157,15 @@ def test_the_export_answers_strings_as_evaluation_does(has_null, tmp_path):
     served = {name: x.numpy() for name, x in serve(**{n: tf.constant(v) for n, v in texts.items()}).items()}
     evaluator = Evaluator(task, model, CONFIG, strategy)
     evaluator()
-    told = answering.answered(task.split("dev"), evaluator.answers["dev"], task.search)
-    for row, (one, asked) in enumerate(zip(told, QUESTIONS, strict=True)):
-        assert served["answer"][row].decode() == one["answer"]["text"]
-        assert asked.context[served["start"][row] : served["end"][row]] == one["answer"]["text"]
-        assert served["score"][row] == pytest.approx(one["answer"]["probability"], abs=1e-5)
-        there = served["probabilities"][row] > 0
-        assert [t.decode() for t in served["answers"][row][there]] == [answer["text"] for answer in one["answers"]]
+    predictions = task.best_answers(evaluator.answers["dev"], "dev")
+    for row, (prediction, question) in enumerate(zip(predictions, QUESTIONS, strict=True)):
+        assert served["answer"][row].decode() == prediction.answer["text"]
+        assert question.context[served["start"][row] : served["end"][row]] == prediction.answer["text"]
+        assert served["score"][row] == pytest.approx(prediction.answer["probability"], abs=1e-5)
+        is_answer = served["probabilities"][row] > 0
+        assert [t.decode() for t in served["answers"][row][is_answer]] == [
+            answer["text"] for answer in prediction.answers
+        ]
     if has_null and shutil.which("gcc"):  # a program without Python answers the same
         given = c_loader.run_in_c(tmp_path / "export", texts, ["answer", "start", "end", "score"])
         assert given["answer"] == [text.decode() for text in served["answer"]]
@@ -184,14 +187,14 @@ def test_a_long_context_is_answered_in_parts(monkeypatch):
 
 
 def test_in_parity_the_answer_is_cut_by_words_and_one_of_two_with_the_same_text_is_kept():
-    task = task_of([question("x", "x", "a mat, the fox")])
-    listed = [
-        {"text": text, "start": start, "end": start + len(text), "probability": share}
-        for text, start, share in (("mat", 2, 0.5), ("mat,", 2, 0.3), ("", 0, 0.2))
+    task = task_of([question("x", "x", "a mat, the fox")], parity=True)
+    n_best = [
+        {"text": text, "start": start, "end": start + len(text), "probability": probability}
+        for text, start, probability in (("mat", 2, 0.5), ("mat,", 2, 0.3), ("", 0, 0.2))
     ]
-    told = [{"answers": listed, "answer": listed[1], "null_odds": None}]
-    (one,) = answering.realigned(task.split("dev"), told, task)
-    assert [answer["text"] for answer in one["answers"]] == ["mat", "mat,", ""]
-    assert (one["answer"]["text"], one["answer"]["end"]) == ("mat,", 6)
-    told[0]["answers"] = [listed[0], dict(listed[0], probability=0.1)]
-    assert len(answering.realigned(task.split("dev"), told, task)[0]["answers"]) == 1
+    questions = task.split("dev").questions
+    (aligned,) = task._align([Prediction(n_best[1], n_best)], questions)
+    assert [answer["text"] for answer in aligned.answers] == ["mat", "mat,", ""]
+    assert (aligned.answer["text"], aligned.answer["end"]) == ("mat,", 6)
+    (aligned,) = task._align([Prediction(n_best[1], [n_best[0], dict(n_best[0], probability=0.1)])], questions)
+    assert len(aligned.answers) == 1

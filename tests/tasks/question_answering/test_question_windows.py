@@ -1,4 +1,4 @@
-"""Windows over long contexts: the original's cuts, the place of every piece, the window that shows the most."""
+"""Windows over long contexts: the original's cuts, the offsets of every token, the window with the most context."""
 
 import numpy as np
 import oracle_squad
@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import UserError
-from bert_tf.tasks.question_answering.question_splits import Split
+from bert_tf.tasks.question_answering.question_splits import QuestionSplit
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
 from bert_tf.tasks.question_answering.questions import Question
 from bert_tf.text.tokenizer import Tokenizer
@@ -42,22 +42,22 @@ def test_windows_are_those_of_the_original(run, stride, query):
     for owner, (question, context) in enumerate(zip(questions, contexts, strict=True)):
         ids = [TOKENIZER([text]).to_list()[0] for text in (question, context)]
         expected = oracle_squad.windows(*ids, **sizes)
-        spans = [(start, len(pieces)) for _, pieces, start in expected]
-        for number, (asked, pieces, start) in enumerate(expected):
-            written = [2, *asked, 3, *pieces, 3]
+        spans = [(start, len(context_ids)) for _, context_ids, start in expected]
+        for number, (question_ids, context_ids, start) in enumerate(expected):
+            row_ids = [2, *question_ids, 3, *context_ids, 3]
             assert rows["owners"][row] == owner
-            assert rows["token_ids"][row].tolist() == written + [0] * (16 - len(written))
-            assert rows["lengths"][row] == len(written)
-            assert rows["segment_ids"][row].sum() == len(pieces) + 1
-            best = [oracle_squad.is_max_context(spans, number, start + place) for place in range(len(pieces))]
-            first = len(asked) + 2
+            assert rows["token_ids"][row].tolist() == row_ids + [0] * (16 - len(row_ids))
+            assert rows["lengths"][row] == len(row_ids)
+            assert rows["segment_ids"][row].sum() == len(context_ids) + 1
+            best = [oracle_squad.is_max_context(spans, number, start + i) for i in range(len(context_ids))]
+            first = len(question_ids) + 2
             assert is_best[row].tolist() == [False] * first + best + [False] * (16 - first - len(best))
             row += 1
     assert row == len(rows["owners"])
 
 
 @pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
-def test_places_are_characters_of_the_context(run):
+def test_offsets_are_characters_of_the_context(run):
     context = "éa 😀 b\u0301c, é"
     rows = run(lambda q, c: QuestionWindows(12, 4, 1).all_rows(TOKENIZER, q, c), ["x"], [context])
     starts, ends = rows["starts"][0].numpy(), rows["ends"][0].numpy()
@@ -67,7 +67,7 @@ def test_places_are_characters_of_the_context(run):
 
 
 @pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
-def test_one_window_of_each_question_equals_its_place_among_all(run):
+def test_one_window_of_each_question_equals_that_among_all(run):
     windows, questions, contexts = QuestionWindows(12, 3, 4), ["a b", "c"], ["a b c d e f g h i j k l m", "z y x"]
     everything = windows.all_rows(TOKENIZER, tf.constant(questions), tf.constant(contexts))
 
@@ -80,13 +80,13 @@ def test_one_window_of_each_question_equals_its_place_among_all(run):
         np.testing.assert_array_equal(x, tf.gather(everything[name], [last, 2]))
 
 
-def slots_of(context, answer, window=0, **sizes):
+def positions_of(context, answer, window=0, **sizes):
     windows = QuestionWindows(**{"max_seq_length": 12, "doc_stride": 3, "max_query_length": 2, **sizes})
     answers = ((answer, context.index(answer)),) if answer else ()
-    split = Split([Question("x", "q r", context, answers, bool(answer))], TOKENIZER, windows)
-    rows = windows.rows(TOKENIZER, split.pieces, tf.constant([0]), tf.constant([0]), tf.constant([window]))
-    found = windows.targets(rows, split.first_pieces, split.last_pieces)
-    return [int(slot[0]) for slot in found]
+    split = QuestionSplit([Question("x", "q r", context, answers, bool(answer))], TOKENIZER, windows)
+    rows = windows.rows(TOKENIZER, split.tokens, tf.constant([0]), tf.constant([0]), tf.constant([window]))
+    positions = windows.targets(rows, split.first_tokens, split.last_tokens)
+    return [int(position[0]) for position in positions]
 
 
 @pytest.mark.parametrize(
@@ -94,17 +94,17 @@ def slots_of(context, answer, window=0, **sizes):
     [
         ("a b c d", "b c", 0, [5, 6]),
         ("a bcd e", "cd", 0, [6, 7]),  # begins inside a word
-        ("a b c d e f g h i j", "g", 0, [10, 10]),  # the last piece of the first window
+        ("a b c d e f g h i j", "g", 0, [10, 10]),  # the last token of the first window
         ("a b c d e f g h i j", "g h", 0, [0, 0]),  # half of it is in the next
         ("a b c d e f g h i j", "g h", 1, [7, 8]),
         ("a b c d e f g h i j", "b", 1, [0, 0]),  # before this window
         ("a 😀 é b", "b", 0, [7, 7]),
         ("a b", "", 0, [0, 0]),
-        ("a   b", "  ", 0, [0, 0]),  # no piece at all
+        ("a   b", "  ", 0, [0, 0]),  # no token at all
     ],
 )
-def test_an_answer_is_the_pieces_that_share_a_character_with_it(context, answer, window, expected):
-    assert slots_of(context, answer, window) == expected
+def test_an_answer_is_the_tokens_that_share_a_character_with_it(context, answer, window, expected):
+    assert positions_of(context, answer, window) == expected
 
 
 @pytest.mark.parametrize(

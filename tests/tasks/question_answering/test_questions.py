@@ -6,7 +6,7 @@ import pytest
 
 from bert_tf.errors import UserError
 from bert_tf.tasks.question_answering import original_alignment, questions
-from bert_tf.tasks.question_answering.questions import Question, place_of
+from bert_tf.tasks.question_answering.questions import Question, answer_span
 
 
 def squad(*entries, context="The Normans came to France."):
@@ -69,12 +69,12 @@ def test_what_is_wrong_with_a_file_is_one_sentence(kind, tmp_path):
     "text, start, expected",
     [("b", 2, (2, 3)), ("b", 3, (2, 3)), ("a", 5, (4, 5)), ("x", 0, None), ("", 1, None), ("é", 6, (6, 7))],
 )
-def test_an_answer_is_taken_from_where_it_stands(text, start, expected):
-    assert place_of(Question("1", "", "a b a é"), (text, start)) == expected
+def test_an_answer_is_taken_from_where_it_is(text, start, expected):
+    assert answer_span(Question("1", "", "a b a é"), (text, start)) == expected
 
 
 @pytest.mark.parametrize(
-    "context, answered, pieces, expected",
+    "context, answer, tokens, expected",
     [
         ("It was Steve Smith's.", "Steve Smith", "steve smith", "Steve Smith"),  # cut inside a word
         ("in (1066) here", "1066", "1066", "1066"),
@@ -85,15 +85,15 @@ def test_an_answer_is_taken_from_where_it_stands(text, start, expected):
         ("x [UNK]y z", "[UNK]y", "[UNK]", "[UNK]y"),
     ],
 )
-def test_the_original_cuts_answers_by_words(context, answered, pieces, expected):
-    start = context.index(answered)
-    found = original_alignment.answer(context, start, start + len(answered), pieces.split(), lower_case=True)
+def test_the_original_cuts_answers_by_words(context, answer, tokens, expected):
+    start = context.index(answer)
+    found = original_alignment.original_answer(context, start, start + len(answer), tokens.split(), lower_case=True)
     assert found == expected
 
 
 def test_where_the_original_cannot_align_it_answers_whole_words():
-    assert original_alignment.aligned("x", "(a b)", lower_case=True) == "(a b)"
+    assert original_alignment.align("x", "(a b)", lower_case=True) == "(a b)"
     assert (
-        original_alignment.aligned("ab", "e\u0301ab,", lower_case=True) == "e\u0301ab,"
+        original_alignment.align("ab", "e\u0301ab,", lower_case=True) == "e\u0301ab,"
     )  # one character less normalized
-    assert original_alignment.words_of(" a\u202fb c") == (["a", "b", "c"], [0, 0, 0, 1, 1, 2])
+    assert original_alignment.split_words(" a\u202fb c") == (["a", "b", "c"], [0, 0, 0, 1, 1, 2])

@@ -24,29 +24,29 @@ def scored(seed, contexts):
 
 
 def expected_of(rows, start_logits, end_logits, contexts, owner, **options):
-    found, slots = [], tf.range(rows["token_ids"].shape[1])[None]
-    is_best = WINDOWS.is_max_context(rows, tf.repeat(slots, len(rows["lengths"]), 0)).numpy()
+    windows, positions = [], tf.range(rows["token_ids"].shape[1])[None]
+    is_best = WINDOWS.is_max_context(rows, tf.repeat(positions, len(rows["lengths"]), 0)).numpy()
     for row in np.flatnonzero(rows["owners"].numpy() == owner):
         length = int(rows["lengths"][row])
         places = {
-            slot: (int(rows["starts"][row, slot]), int(rows["ends"][row, slot]))
-            for slot in range(length)
-            if rows["starts"][row, slot] >= 0
+            i: (int(rows["starts"][row, i]), int(rows["ends"][row, i]))
+            for i in range(length)
+            if rows["starts"][row, i] >= 0
         }
-        found.append(
+        windows.append(
             {
                 "start_logits": start_logits[row, :length].tolist(),
                 "end_logits": end_logits[row, :length].tolist(),
                 "places": places,
-                "max_context": {slot: bool(is_best[row, slot]) for slot in places},
+                "max_context": {i: bool(is_best[row, i]) for i in places},
             }
         )
-    return oracle_squad.answers(found, contexts[owner], **options)
+    return oracle_squad.answers(windows, contexts[owner], **options)
 
 
 def texts_of(answers, owner):
-    there = answers["probabilities"].numpy()[owner] > 0
-    return [text.decode() for text in answers["texts"].numpy()[owner][there]]
+    is_answer = answers["probabilities"].numpy()[owner] > 0
+    return [text.decode() for text in answers["texts"].numpy()[owner][is_answer]]
 
 
 @pytest.mark.parametrize("has_null", [False, True])
@@ -62,7 +62,7 @@ def test_answers_are_those_of_the_original(has_null, n_best_size, max_answer_len
         answers = search.answers(
             search.candidates(start_logits, end_logits, rows, WINDOWS), rows["owners"], tf.constant(contexts)
         )
-        chosen = search.chosen(answers).numpy()
+        chosen = search.choose(answers).numpy()
         for owner in range(len(contexts)):
             listed, answer, difference = expected_of(rows, start_logits, end_logits, contexts, owner, **options)
             count = len(listed)
@@ -96,7 +96,7 @@ def test_a_question_without_any_candidate_is_answered_by_nothing(has_null):
     answers = search.answers(
         search.candidates(start_logits, end_logits, rows, WINDOWS), rows["owners"], tf.constant(contexts)
     )
-    chosen = search.chosen(answers)
+    chosen = search.choose(answers)
     assert answers["texts"].numpy()[0, chosen[0]] == b""
     assert bool(tf.reduce_all(tf.math.is_finite(answers["probabilities"])))
     assert texts_of(answers, 1) != []

@@ -1,4 +1,4 @@
-"""Files of answers: the original's forms, scoring them, joining those of several models."""
+"""Files of answers: in the form of the original, their scores, ensembles of several models."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 from bert_tf.errors import UserError
 from bert_tf.tasks.question_answering import squad_files
-from bert_tf.tasks.question_answering.questions import Question
+from bert_tf.tasks.question_answering.questions import Prediction, Question
 
 QUESTIONS = [Question("1", "?", "a fox", (("fox", 2),), True), Question("2", "?", "a fox", (), False)]
 
@@ -22,14 +22,14 @@ def answer(text, probability):
     }
 
 
-TOLD = [
-    {"answers": [answer("fox", 0.75), answer("", 0.25)], "answer": answer("fox", 0.75), "null_odds": -1.0},
-    {"answers": [answer("é", 0.5), answer("", 0.5)], "answer": answer("", 0.5), "null_odds": 0.5},
+PREDICTIONS = [
+    Prediction(answer("fox", 0.75), [answer("fox", 0.75), answer("", 0.25)], -1.0),
+    Prediction(answer("", 0.5), [answer("é", 0.5), answer("", 0.5)], 0.5),
 ]
 
 
 def test_files_are_those_of_the_original(tmp_path):
-    path = squad_files.write(str(tmp_path), QUESTIONS, TOLD)
+    path = squad_files.write(str(tmp_path), QUESTIONS, PREDICTIONS)
     assert json.loads((tmp_path / "predictions.json").read_text()) == {"1": "fox", "2": ""}
     assert json.loads((tmp_path / "null_odds.json").read_text()) == {"1": -1.0, "2": 0.5}
     best = json.loads((tmp_path / "nbest_predictions.json").read_text(encoding="utf-8"))
@@ -44,7 +44,7 @@ def test_files_are_those_of_the_original(tmp_path):
 
 
 def test_without_null_there_are_no_odds(tmp_path):
-    squad_files.write(str(tmp_path), QUESTIONS[:1], [{**TOLD[0], "null_odds": None}])
+    squad_files.write(str(tmp_path), QUESTIONS[:1], [PREDICTIONS[0]._replace(null_odds=None)])
     assert not (tmp_path / "null_odds.json").exists()
 
 
@@ -57,7 +57,7 @@ def test_without_null_there_are_no_odds(tmp_path):
         (None, "cannot be read"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_one_sentence(content, complaint, tmp_path):
+def test_an_error_in_a_file_is_reported_in_one_sentence(content, complaint, tmp_path):
     path = tmp_path / "x.json"
     if content is not None:
         path.write_text(content)
@@ -81,16 +81,16 @@ def test_missing_and_surplus_predictions_are_reported(tmp_path):
     assert (scores, missing, surplus) == ({"exact_match": 100.0, "f1": 100.0}, ["2"], ["9"])
 
 
-def test_several_models_answer_by_the_mean_of_their_probabilities(tmp_path):
+def test_an_ensemble_answers_by_the_mean_of_their_probabilities(tmp_path):
     paths = []
     for number, probabilities in enumerate(({"fox": 0.5, "a fox": 0.4, "": 0.1}, {"a fox": 0.7, "": 0.3})):
         path = tmp_path / f"{number}.json"
         path.write_text(json.dumps({"1": [answer(text, value) for text, value in probabilities.items()]}))
         paths.append(str(path))
-    (one,) = squad_files.joined(paths, QUESTIONS[:1], n_best_size=2, has_null=True)
-    assert [(a["text"], round(a["probability"], 3)) for a in one["answers"]] == [("a fox", 0.55), ("fox", 0.25)]
-    assert one["answer"]["text"] == "a fox" and one["null_odds"] == pytest.approx(-1.0116, abs=1e-4)
-    (one,) = squad_files.joined(paths, QUESTIONS[:1], n_best_size=2, has_null=True, threshold=-2)
-    assert one["answer"]["text"] == ""
+    (merged,) = squad_files.ensemble(paths, QUESTIONS[:1], n_best_size=2, has_null=True)
+    assert [(a["text"], round(a["probability"], 3)) for a in merged.answers] == [("a fox", 0.55), ("fox", 0.25)]
+    assert merged.answer["text"] == "a fox" and merged.null_odds == pytest.approx(-1.0116, abs=1e-4)
+    (merged,) = squad_files.ensemble(paths, QUESTIONS[:1], n_best_size=2, has_null=True, threshold=-2)
+    assert merged.answer["text"] == ""
     with pytest.raises(UserError, match="has no answers to '2'"):
-        squad_files.joined(paths, QUESTIONS, n_best_size=2, has_null=True)
+        squad_files.ensemble(paths, QUESTIONS, n_best_size=2, has_null=True)

@@ -4,7 +4,7 @@ import pytest
 
 from bert_tf.tasks.question_answering import squad_scores
 from bert_tf.tasks.question_answering.questions import Question
-from bert_tf.tasks.question_answering.squad_scores import character_f1, exact_match, f1, f1_with_null, normalized
+from bert_tf.tasks.question_answering.squad_scores import character_f1, exact_match, f1, f1_with_null, normalize
 
 
 def question(name, *answers, known=True):
@@ -25,7 +25,7 @@ def question(name, *answers, known=True):
     ],
 )
 def test_normalizing_drops_case_punctuation_and_articles(text, expected):
-    assert normalized(text) == expected
+    assert normalize(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_without_spaces_every_ideograph_is_a_word():
 
 def test_squad_1_takes_the_best_of_several_answers_and_counts_what_is_missing():
     questions = [question("1", "red fox", "fox"), question("2", "a dog"), question("3", "cat")]
-    found = squad_scores.evaluate(questions, {"1": "fox", "2": "dog house", "surplus": "x"})
-    assert found == {"exact_match": pytest.approx(100 / 3), "f1": pytest.approx(100 * (1 + 2 / 3) / 3)}
+    scores = squad_scores.evaluate(questions, {"1": "fox", "2": "dog house", "surplus": "x"})
+    assert scores == {"exact_match": pytest.approx(100 / 3), "f1": pytest.approx(100 * (1 + 2 / 3) / 3)}
     assert squad_scores.differences(questions, {"1": "", "surplus": "x"}) == (["2", "3"], ["surplus"])
     assert set(squad_scores.evaluate([question("1", "北京")], {"1": "北京"})) == {"exact_match", "f1", "character_f1"}
     assert squad_scores.evaluate([question("1", known=False)], {"1": "x"}) == {}
@@ -64,23 +64,23 @@ def test_squad_1_takes_the_best_of_several_answers_and_counts_what_is_missing():
 def test_squad_2_parts_and_best_thresholds():
     questions = [question("1", "fox"), question("2"), question("3"), question("4", "old dog")]
     predictions = {"1": "fox", "2": "cat", "3": "", "4": "dog"}
-    found = squad_scores.evaluate_with_null(questions, predictions)
-    assert found == {
+    scores = squad_scores.evaluate_with_null(questions, predictions)
+    assert scores == {
         "exact": 50.0, "f1": pytest.approx(100 * (1 + 1 + 2 / 3) / 4), "total": 4,
         "HasAns_exact": 50.0, "HasAns_f1": pytest.approx(100 * (1 + 2 / 3) / 2), "HasAns_total": 2,
         "NoAns_exact": 50.0, "NoAns_f1": 50.0, "NoAns_total": 2,
     }  # fmt: skip
     odds = {"1": -3.0, "4": -1.0, "2": 0.5, "3": 2.0}
-    found = squad_scores.evaluate_with_null(questions, predictions, odds)
-    assert (found["best_exact"], found["best_exact_thresh"]) == (75.0, -3.0)
-    assert (found["best_f1"], found["best_f1_thresh"]) == (pytest.approx(100 * (2 + 1 + 2 / 3) / 4), -1.0)
+    scores = squad_scores.evaluate_with_null(questions, predictions, odds)
+    assert (scores["best_exact"], scores["best_exact_thresh"]) == (75.0, -3.0)
+    assert (scores["best_f1"], scores["best_f1_thresh"]) == (pytest.approx(100 * (2 + 1 + 2 / 3) / 4), -1.0)
 
 
 def test_where_answering_nothing_is_best_the_threshold_is_below_all_odds():
     results = {"total": 8, "NoAns_total": 3, "best_f1": 37.5, "best_f1_thresh": 0.0}
-    assert squad_scores.best_f1_threshold(results, {"a": -2.5, "b": 4.0}) == -3.5
+    assert squad_scores.best_f1_threshold(results, [-2.5, 4.0]) == -3.5
     better = {**results, "best_f1": 50.0, "best_f1_thresh": 1.25}
-    assert squad_scores.best_f1_threshold(better, {"a": -2.5, "b": 4.0}) == 1.25
+    assert squad_scores.best_f1_threshold(better, [-2.5, 4.0]) == 1.25
 
 
 def test_a_missing_prediction_is_left_out_of_squad_2():

@@ -1,78 +1,78 @@
-"""CoNLL's columns: reading, writing with a column more, texts of words, and what is said of files that are wrong."""
+"""CoNLL columns: reading, writing one more column, texts of words, and errors in files."""
 
 import pytest
 
 from bert_tf.errors import UserError
 from bert_tf.tasks.token_classification import conll_files
-from bert_tf.tasks.token_classification.conll_files import Layout, Sentence, Tagged
+from bert_tf.tasks.token_classification.conll_files import ColumnLayout, ConllFile, Sentence
 
 FILE = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nsaid  VBD I-VP O\n\n\nParis NNP I-NP I-LOC\n \n"
 FILE += "-DOCSTART- -X- O O\n\nJo NNP B I-PER\n"
 
 
-def tagged(folder, content, **layout):
+def read(folder, content, **layout):
     path = folder / "some.txt"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return Tagged(str(path), Layout(**layout))
+    return ConllFile(str(path), ColumnLayout(**layout))
 
 
 def test_sentences_documents_and_lines_are_read_and_a_column_is_added(tmp_path):
-    found = tagged(tmp_path, FILE)
-    assert found.sentences == [
+    file = read(tmp_path, FILE)
+    assert file.sentences == [
         Sentence(("EU", "said"), ("I-ORG", "O"), 1, 3),
         Sentence(("Paris",), ("I-LOC",), 1, 7),
         Sentence(("Jo",), ("I-PER",), 2, 11),
     ]
-    assert (found.scheme, found.slips) == ("iob1", [])
-    found.write(str(tmp_path / "out.txt"), [["I-A", "O"], ["O"], ["I-B"]])
+    assert (file.scheme, file.exceptions) == ("iob1", [])
+    file.write(str(tmp_path / "out.txt"), [["I-A", "O"], ["O"], ["I-B"]])
     assert (tmp_path / "out.txt").read_text() == (
         "-DOCSTART- -X- O O O\n\nEU NNP I-NP I-ORG I-A\nsaid  VBD I-VP O O\n\n\nParis NNP I-NP I-LOC O\n \n"
         "-DOCSTART- -X- O O O\n\nJo NNP B I-PER I-B\n"
     )
-    found.write(str(tmp_path / "out.txt"), [["I-A", "O"]])
+    file.write(str(tmp_path / "out.txt"), [["I-A", "O"]])
     assert (tmp_path / "out.txt").read_text().splitlines()[-1] == "said  VBD I-VP O O"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.txt", "some.txt"]
 
 
-def test_columns_are_parted_by_tabs_or_chosen_by_number_and_files_have_a_bom_and_crlf(tmp_path):
-    found = tagged(tmp_path, b"\xef\xbb\xbfB-LOC\tNew York\t1\r\nO\tis\t2\r\n", word_column=2, tag_column=1)
-    assert found.sentences == [Sentence(("New York", "is"), ("B-LOC", "O"), 0, 1)]
-    found.write(str(tmp_path / "out.txt"), [["O", "O"]])
+def test_columns_are_separated_by_tabs_or_chosen_by_number_and_files_have_a_bom_and_crlf(tmp_path):
+    file = read(tmp_path, b"\xef\xbb\xbfB-LOC\tNew York\t1\r\nO\tis\t2\r\n", word_column=2, tag_column=1)
+    assert file.sentences == [Sentence(("New York", "is"), ("B-LOC", "O"), 0, 1)]
+    file.write(str(tmp_path / "out.txt"), [["O", "O"]])
     assert (tmp_path / "out.txt").read_text() == "B-LOC\tNew York\t1\tO\nO\tis\t2\tO\n"
 
 
-def test_spaces_beside_tabs_are_no_part_of_words_and_tags(tmp_path):
-    found = tagged(tmp_path, "a \tB-X\nb\tI-X \n")
-    assert [(sentence.words, sentence.tags) for sentence in found.sentences] == [(("a", "b"), ("B-X", "I-X"))]
+def test_spaces_next_to_tabs_are_no_part_of_words_and_tags(tmp_path):
+    file = read(tmp_path, "a \tB-X\nb\tI-X \n")
+    assert [(sentence.words, sentence.tags) for sentence in file.sentences] == [(("a", "b"), ("B-X", "I-X"))]
 
 
 def test_a_file_of_words_alone_has_no_tags(tmp_path):
-    found = tagged(tmp_path, "a\nb\n\nc\n")
-    assert ([s.tags for s in found.sentences], found.scheme) == ([None, None], None)
+    file = read(tmp_path, "a\nb\n\nc\n")
+    assert ([s.tags for s in file.sentences], file.scheme) == ([None, None], None)
 
 
 def test_digits_of_positions_are_no_part_of_words_but_stay_in_the_file(tmp_path):
-    found = tagged(tmp_path, "科0\tB-X.NAM\n技1\tI-X.NAM\n\n30\tO\n", position_digits=True)
-    assert [s.words for s in found.sentences] == [("科", "技"), ("3",)]
-    found.write(str(tmp_path / "out.txt"), [["O", "O"], ["O"]])
+    file = read(tmp_path, "科0\tB-X.NAM\n技1\tI-X.NAM\n\n30\tO\n", position_digits=True)
+    assert [s.words for s in file.sentences] == [("科", "技"), ("3",)]
+    file.write(str(tmp_path / "out.txt"), [["O", "O"], ["O"]])
     assert (tmp_path / "out.txt").read_text().startswith("科0\tB-X.NAM\tO\n")
 
 
 def test_words_are_joined_by_spaces_but_ideographs_and_their_punctuation_are_not():
-    assert conll_files.joined(["我", "，", "。", "あ", "a"])[0] == "我，。あ a"
-    assert conll_files.joined(["我", "爱", "BERT", "", "!"]) == (
+    assert conll_files.join_words(["我", "，", "。", "あ", "a"])[0] == "我，。あ a"
+    assert conll_files.join_words(["我", "爱", "BERT", "", "!"]) == (
         "我爱 BERT  !",
         [(0, 1), (1, 2), (3, 7), (8, 8), (9, 10)],
     )
 
 
 @pytest.mark.parametrize(
-    "content, layout, said",
+    "content, layout, message",
     [
         ("", {}, r"some.txt holds no words; expected a word and its tag a line"),
         ("\n-DOCSTART- O\n\n", {}, "holds no words"),
-        ("a O\nb\n", {}, r"Line 2 of .*some.txt has 1 columns \('b'\); expected 2, as line 1 has"),
-        ("\na x O\nb O\n", {}, "Line 3 of .* has 2 columns .* expected 3, as line 2 has"),
+        ("a O\nb\n", {}, r"Line 2 of .*some.txt has 1 columns \('b'\); expected 2, as in line 1"),
+        ("\na x O\nb O\n", {}, "Line 3 of .* has 2 columns .* expected 3, as in line 2"),
         ("a O\nb PER\n", {}, "The tag 'PER' in line 2 of .* is none of IOB1, IOB2 or BIOES"),
         (
             "a I-X\nb O\n\nc O\nd B-X\n",
@@ -88,18 +88,18 @@ def test_words_are_joined_by_spaces_but_ideographs_and_their_punctuation_are_not
         ("a O\n\nb O\rc O\r", {}, "Line 3 of .* has a carriage return within"),
     ],
 )
-def test_a_mistake_is_said_with_its_line(content, layout, said, tmp_path):
-    with pytest.raises(UserError, match=said):
-        tagged(tmp_path, content, **layout)
+def test_a_mistake_is_reported_with_its_line(content, layout, message, tmp_path):
+    with pytest.raises(UserError, match=message):
+        read(tmp_path, content, **layout)
 
 
 def test_a_scheme_that_is_named_reads_what_is_mixed(tmp_path):
-    found = tagged(tmp_path, "a I-X\nb O\n\nc O\nd B-X\n", scheme="iob2")
-    assert (found.scheme, found.slips, found.warnings()) == ("iob2", [], [])
-    assert tagged(tmp_path, "a NN\n", scheme="plain").scheme == "plain"
+    file = read(tmp_path, "a I-X\nb O\n\nc O\nd B-X\n", scheme="iob2")
+    assert (file.scheme, file.exceptions, file.warnings()) == ("iob2", [], [])
+    assert read(tmp_path, "a NN\n", scheme="plain").scheme == "plain"
 
 
-def test_slips_are_a_warning_with_the_first_line(tmp_path):
-    found = tagged(tmp_path, "a B-X\n\n" * 30 + "b I-X\n")
-    (said,) = found.warnings()
-    assert said.startswith("1 tags of") and "are not IOB2, the first is I-X in line 61: read as conlleval" in said
+def test_exceptions_are_a_warning_with_the_first_line(tmp_path):
+    file = read(tmp_path, "a B-X\n\n" * 30 + "b I-X\n")
+    (message,) = file.warnings()
+    assert message.startswith("1 tags of") and "are not IOB2, the first is I-X in line 61: read as conlleval" in message

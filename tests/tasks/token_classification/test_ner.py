@@ -104,12 +104,12 @@ def made(name, folder, **changes):
 def test_conll2003_goes_by_its_own_names_and_labels_of_a_model_need_no_training_data(tmp_path):
     (tmp_path / "eng.testa").write_text("a I-X\n")
     task = made("ner/conll2003", tmp_path, labels=["O", "I-X", "B-X"])
-    assert task.split("dev").truth.tolist() == [2] and task.labels == ("O", "I-X", "B-X")
+    assert task.split("dev").word_labels.tolist() == [2] and task.labels == ("O", "I-X", "B-X")
     (tmp_path / "eng.train").write_text("a NN\n\na VB\n")
     assert made("ner/conll2003", tmp_path, tag_scheme="plain").labels == ("O", "NN", "VB")
     (tmp_path / "eng.train").write_text("a B-X\nb I-X\n")
     plain = made("ner/conll2003", tmp_path, tag_scheme="plain")
-    assert plain.labels == ("O", "B-X", "I-X") and plain.split("train").truth.tolist() == [1, 2]
+    assert plain.labels == ("O", "B-X", "I-X") and plain.split("train").word_labels.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(

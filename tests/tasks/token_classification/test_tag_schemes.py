@@ -1,4 +1,4 @@
-"""IOB1, IOB2, BIOES and plain tags: spans, conversions, telling schemes apart, and scores as conlleval's."""
+"""IOB1, IOB2, BIOES and plain tags: spans, conversions, detecting schemes, and scores as conlleval's."""
 
 import random
 
@@ -19,43 +19,43 @@ WRITTEN = {
 @pytest.mark.parametrize("scheme", WRITTEN)
 def test_each_scheme_writes_the_same_spans_in_its_way_and_is_recognized(scheme):
     tags = WRITTEN[scheme].split()
-    assert tag_schemes.spans(tags) == SPANS
-    assert tag_schemes.tags(SPANS, 7, scheme) == tags
-    assert tag_schemes.detected([["O"], tags]) == (scheme, [])
+    assert tag_schemes.tags_to_spans(tags) == SPANS
+    assert tag_schemes.spans_to_tags(SPANS, 7, scheme) == tags
+    assert tag_schemes.detect_scheme([["O"], tags]) == (scheme, [])
     for target, expected in WRITTEN.items():
-        assert tag_schemes.converted(tags, scheme, target) == expected.split()
+        assert tag_schemes.convert(tags, scheme, target) == expected.split()
 
 
 def test_in_a_plain_scheme_every_tag_stands_for_itself():
-    assert tag_schemes.spans(["DT", "NN", "O", "B-X"], "plain") == [("DT", 0, 1), ("NN", 1, 2), ("B-X", 3, 4)]
-    assert tag_schemes.tags([("NN", 0, 1), ("DT", 2, 3)], 3, "plain") == ["NN", "O", "DT"]
+    assert tag_schemes.tags_to_spans(["DT", "NN", "O", "B-X"], "plain") == [("DT", 0, 1), ("NN", 1, 2), ("B-X", 3, 4)]
+    assert tag_schemes.spans_to_tags([("NN", 0, 1), ("DT", 2, 3)], 3, "plain") == ["NN", "O", "DT"]
 
 
 @pytest.mark.parametrize("tag", ["B", "PER", "X-PER", "B-", "", "o"])
-def test_what_is_no_tag_is_told_from_one(tag):
-    assert tag_schemes.parsed(tag) is None and tag_schemes.parsed("I-a-b") == ("I", "a-b")
+def test_what_is_no_tag_is_parsed_to_none(tag):
+    assert tag_schemes.parse_tag(tag) is None and tag_schemes.parse_tag("I-a-b") == ("I", "a-b")
 
 
 @pytest.mark.parametrize(
-    "sentences, said",
+    "sentences, message",
     [
         (["I-PER O", "O B-PER"], r"begins spans with I- \(IOB1\) and with B- \(IOB2\)"),
-        (["B-PER E-PER", "B-PER I-PER O"], r"has E- or S- tags \(BIOES\), but others"),
+        (["B-PER E-PER", "B-PER I-PER O"], r"has E- or S- tags \(BIOES\), but also tags"),
     ],
 )
-def test_mixed_schemes_are_refused_with_both_places(sentences, said):
-    with pytest.raises(tag_schemes.Mixed, match=said) as mixed:
-        tag_schemes.detected([sentence.split() for sentence in sentences])
-    assert sorted(place[0] for place in mixed.value.places) == [0, 1]
+def test_mixed_schemes_are_refused_with_an_example_of_both(sentences, message):
+    with pytest.raises(tag_schemes.MixedSchemesError, match=message) as mixed:
+        tag_schemes.detect_scheme([sentence.split() for sentence in sentences])
+    assert sorted(sentence for sentence, _ in mixed.value.positions) == [0, 1]
 
 
-def test_a_slip_among_many_is_told_and_no_mixture():
+def test_an_exception_among_many_tags_is_no_mixture():
     sentences = [["B-PER", "I-PER", "O"]] * 30 + [["O", "I-PER"]]
-    assert tag_schemes.detected(sentences) == ("iob2", [(30, 1)])
-    assert tag_schemes.detected([["O"], []]) == ("iob2", [])
+    assert tag_schemes.detect_scheme(sentences) == ("iob2", [(30, 1)])
+    assert tag_schemes.detect_scheme([["O"], []]) == ("iob2", [])
 
 
-def test_a_tag_set_numbers_tags_of_any_scheme_and_tells_what_it_lacks():
+def test_a_tag_set_numbers_tags_of_any_scheme_and_marks_those_it_lacks():
     tag_set = TagSet.of_types({"PER", "LOC"}, "iob1")
     assert tag_set.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
     assert tag_set.numbers(["I-PER", "B-PER", "O", "S-MISC"], "iob1") == [3, 3, 0, None]
@@ -83,7 +83,7 @@ def test_scores_of_odd_tags_are_those_of_conlleval(seed):
     assert (found["precision"], found["recall"], found["f1"]) == pytest.approx(expected.pop(""), abs=1e-12)
     rows = {r["label"]: (r["precision"], r["recall"], r["f1"]) for r in entity_scores.per_type(truth, guesses)}
     assert rows == {kind: pytest.approx(values, abs=1e-12) for kind, values in expected.items()}
-    spans = [[tag_schemes.spans(tags) for tags in side] for side in (truth, guesses)]
+    spans = [[tag_schemes.tags_to_spans(tags) for tags in side] for side in (truth, guesses)]
     hits = sum(len(set(t) & set(g)) for t, g in zip(*spans, strict=True))
     assert found["precision"] * sum(map(len, spans[1])) == pytest.approx(hits)
 

@@ -6,10 +6,10 @@ import c_loader
 import numpy as np
 import pytest
 import tensorflow as tf
-from tagging_cases import FILE, TAG_SET, TOKENIZER, model_of, task_of, told_by
+from tagging_cases import FILE, TAG_SET, TOKENIZER, model_of, predicted_by, task_of
 
 from bert_tf.export.saved_model import export
-from bert_tf.tasks.token_classification import tag_schemes, tagging
+from bert_tf.tasks.token_classification import tag_schemes
 
 TEXTS = [
     "The fox saw Jo-Anna, from PARIS.",
@@ -36,10 +36,10 @@ def test_the_export_tags_given_words_as_predicting_a_file_does(exported):
     (words,) = task.serving_examples("dev")["words"].values()
     served = tf.saved_model.load(folder).signatures["words"](words=tf.constant([*words, [""] * len(words[0])]))
     tags = [[tag.decode() for tag in row] for row in served["tags"].numpy()]
-    labels, shares = tagging.of_words(told_by(task)[1], task.split("dev"))
-    for row, (given, numbers, share) in enumerate(zip(words, labels, shares, strict=True)):
-        assert tags[row] == [TAG_SET.labels[n] for n in numbers] + [""] * (len(given) - len(numbers))
-        np.testing.assert_allclose(served["scores"][row, : len(share)], share, atol=1e-5)
+    labels, probabilities = task.word_predictions(predicted_by(task)[1], "dev")
+    for row, (sentence, numbers, scores) in enumerate(zip(words, labels, probabilities, strict=True)):
+        assert tags[row] == [TAG_SET.labels[n] for n in numbers] + [""] * (len(sentence) - len(numbers))
+        np.testing.assert_allclose(served["scores"][row, : len(scores)], scores, atol=1e-5)
     assert tags[3][0] == "O" and set(tags[-1]) == {""}
 
 
@@ -57,7 +57,7 @@ def test_the_export_finds_entities_in_texts_of_any_length_as_slices_of_them(expo
     text, places = TEXTS[0], [(0, 3), (4, 7), (8, 11), (12, 19), (19, 20), (21, 25), (26, 31), (31, 32)]
     expected = [
         (text[places[first][0] : places[end - 1][1]].encode(), kind.encode(), places[first][0], places[end - 1][1])
-        for kind, first, end in tag_schemes.spans(tags)
+        for kind, first, end in tag_schemes.tags_to_spans(tags)
     ]
     assert entities(served, 0) == expected and expected
     assert served["counts"][[1, 4]].tolist() == [0, 0] and served["counts"][3] > 9

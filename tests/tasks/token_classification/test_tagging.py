@@ -1,14 +1,14 @@
-"""Tagging words: rows and what is asked of them, learning, answers of a split, predictions."""
+"""Tagging words: rows and their labels, learning, predictions for a split, prediction files."""
 
 import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from tagging_cases import CONFIG, FILE, TAG_SET, TOKENIZER, model_of, task_of, told_by
+from tagging_cases import CONFIG, FILE, TAG_SET, TOKENIZER, model_of, predicted_by, task_of
 
 from bert_tf.errors import UserError
-from bert_tf.tasks.token_classification import conll_files, tag_schemes, tagging
+from bert_tf.tasks.token_classification import conll_files, tag_schemes
 from bert_tf.tasks.token_classification.tag_windows import TagWindows
 from bert_tf.training import distribute
 from bert_tf.training.loop import Evaluator
@@ -23,13 +23,13 @@ def path(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def told(path):
-    return told_by(task_of(path))
+def predicted(path):
+    return predicted_by(task_of(path))
 
 
 def shown(task, batches):
-    """{row number: (its pieces, the pieces that are asked for with their labels)} of batches."""
-    found = {}
+    """{row number: (its tokens, the tokens that are predicted with their labels)} of batches."""
+    rows = {}
     for batch in batches:
         assert all(x.shape.is_fully_defined() for x in batch.values())
         for row, number in enumerate(batch["row_numbers"].numpy()):
@@ -37,13 +37,13 @@ def shown(task, batches):
             if not number:
                 assert (labels == -1).all()
                 continue
-            pieces = [piece.decode() for piece in TOKENIZER.ids_to_tokens(batch["token_ids"][row]).numpy()]
-            asked = [f"{pieces[slot]} {TAG_SET.labels[labels[slot]]}" for slot in np.flatnonzero(labels >= 0)]
-            found[int(number)] = " ".join(pieces[: batch["lengths"][row]]), ", ".join(asked)
-    return found
+            tokens = [token.decode() for token in TOKENIZER.ids_to_tokens(batch["token_ids"][row]).numpy()]
+            predicted = [f"{tokens[i]} {TAG_SET.labels[labels[i]]}" for i in np.flatnonzero(labels >= 0)]
+            rows[int(number)] = " ".join(tokens[: batch["lengths"][row]]), ", ".join(predicted)
+    return rows
 
 
-def test_first_pieces_are_asked_for_once_where_they_have_most_around_them(path):
+def test_first_tokens_are_predicted_once_where_they_have_most_context(path):
     assert shown(task_of(path), task_of(path).eval_batches(4, "dev")) == {
         1: (
             "[CLS] the fox saw jo ##ann ##a from paris . [SEP]",
@@ -64,21 +64,21 @@ def test_first_pieces_are_asked_for_once_where_they_have_most_around_them(path):
     }
 
 
-def test_with_document_context_rows_are_full_and_ask_for_their_own_sentence_only(path):
-    found = shown(task_of(path), task_of(path, context=True).eval_batches(4, "dev"))
-    assert found[1] == (
+def test_with_document_context_rows_are_full_and_predict_their_own_sentence_only(path):
+    rows = shown(task_of(path), task_of(path, context=True).eval_batches(4, "dev"))
+    assert rows[1] == (
         "[CLS] the fox saw jo ##ann ##a from paris . new [SEP]",
         "the O, fox O, saw O, jo B-PER, from O, paris B-LOC, . O",
     )
-    assert found[2] == (
+    assert rows[2] == (
         "[CLS] paris . new york met jo [UNK] we saw new [SEP]",
         "new B-LOC, york I-LOC, met O, jo B-PER, [UNK] B-PER",
     )
-    assert found[7] == ("[CLS] 科 技 [SEP]", "科 B-LOC, 技 I-LOC"), "another document is not looked at"
+    assert rows[7] == ("[CLS] 科 技 [SEP]", "科 B-LOC, 技 I-LOC"), "another document is not looked at"
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_every_piece_of_any_sentences_is_in_a_row_and_best_where_the_nearer_end_is_farthest(seed):
+def test_every_token_of_any_sentences_is_in_a_row_and_best_where_the_nearer_end_is_farthest(seed):
     draw = np.random.default_rng(seed)
     length = int(draw.integers(4, 14))
     context = bool(seed % 2)
@@ -91,11 +91,11 @@ def test_every_piece_of_any_sentences_is_in_a_row_and_best_where_the_nearer_end_
     best = plan.best_rows(tf.constant(owners, tf.int32), tf.range(int(ends[-1]))).numpy()
     firsts, sizes, rows = (x.numpy() for x in (plan.firsts, plan.sizes, plan.owners))
     assert (sizes <= length - 2).all() and (firsts >= seen[0][rows]).all() and (firsts + sizes <= seen[1][rows]).all()
-    for piece, owner in enumerate(owners):
+    for token, owner in enumerate(owners):
         room = {
-            row: min(piece - firsts[row], firsts[row] + sizes[row] - 1 - piece) for row in np.flatnonzero(rows == owner)
+            row: min(token - firsts[row], firsts[row] + sizes[row] - 1 - token) for row in np.flatnonzero(rows == owner)
         }
-        assert best[piece] == max(room, key=room.get) and room[best[piece]] >= 0
+        assert best[token] == max(room, key=room.get) and room[best[token]] >= 0
 
 
 def test_an_epoch_has_every_row_once_and_goes_on_where_it_was_saved(path, tmp_path):
@@ -120,56 +120,59 @@ def test_sixty_steps_learn_the_tags_and_the_scores_say_so(path):
         learner.step(batch)
     after = evaluate()
     assert after["loss"] < 0.1 * before["loss"] and after["f1"] == 1.0 > before["f1"] > 0
-    answers = evaluate.answers["dev"]
-    table = task.details(answers, "dev")
+    predictions = evaluate.answers["dev"]
+    table = task.details(predictions, "dev")
     assert [(row["label"], row["count"]) for row in table["per_class"]] == [("LOC", 6), ("PER", 4)]
     assert table["hardest"] == [], "nothing is wrong"
-    truth, guesses = task.compare(answers, "dev")
-    assert len(truth) == len(guesses) == 33 and guesses[5] == guesses[30] == 0, "no piece: O"
-    assert after["accuracy"] == pytest.approx(np.delete(truth == guesses, [5, 30]).mean())
+    labels, predicted = task.compare(predictions, "dev")
+    assert len(labels) == len(predicted) == 33 and predicted[5] == predicted[30] == 0, "no token: O"
+    assert after["accuracy"] == pytest.approx(np.delete(labels == predicted, [5, 30]).mean())
 
 
-def test_two_replicas_tag_as_one_and_a_part_of_the_rows_gives_whole_sentences(path, told):
+def test_two_replicas_tag_as_one_and_a_part_of_the_rows_gives_whole_sentences(path, predicted):
     mirrored = distribute.create_strategy("mirrored", num_logical_devices=2)
-    one, answers = told
-    assert [[e["label"] for e in row["entities"]] for row in told_by(task_of(path), mirrored)[0]] == [
-        [e["label"] for e in row["entities"]] for row in one
+    rows, predictions = predicted
+    assert [[e["label"] for e in row["entities"]] for row in predicted_by(task_of(path), mirrored)[0]] == [
+        [e["label"] for e in row["entities"]] for row in rows
     ]
-    part = {name: x[:4] for name, x in answers.items()}
-    split = task_of(path).split("dev")
-    assert tagging.told(part, split) == one[:2] and len(tagging.compared(part, split)[0]) == 13
+    part = {name: x[:4] for name, x in predictions.items()}
+    task = task_of(path)
+    assert task.sentence_predictions(part, "dev") == rows[:2] and len(task.compare(part, "dev")[0]) == 13
 
 
-def test_predictions_are_the_file_with_a_column_more_and_slices_of_texts(path, told, tmp_path):
-    task, (rows_told, answers) = task_of(path), told
-    said = task.write_predictions(str(tmp_path), "test", answers)
-    assert said[0] == f"5 predictions are in {tmp_path / 'predictions.txt'}." and len(said) == 4
+def test_predictions_are_the_file_with_a_column_more_and_slices_of_texts(path, predicted, tmp_path):
+    task, (expected, predictions) = task_of(path), predicted
+    lines = task.write_predictions(str(tmp_path), "test", predictions)
+    assert lines[0] == f"5 predictions are in {tmp_path / 'predictions.txt'}." and len(lines) == 4
     written = (tmp_path / "predictions.txt").read_text().splitlines()
     assert [line.rpartition(" ")[0] or line for line in written] == FILE.splitlines()
-    again = conll_files.Tagged(str(tmp_path / "predictions.txt"), conll_files.Layout(scheme="iob2"))
+    again = conll_files.ConllFile(str(tmp_path / "predictions.txt"), conll_files.ColumnLayout(scheme="iob2"))
     rows = [json.loads(line) for line in (tmp_path / "predictions.jsonl").read_text().splitlines()]
-    assert rows == rows_told and [row["text"] for row in rows[1:]][0::3] == ["New York met Jo Anna", "科技"]
+    assert rows == expected and [row["text"] for row in rows[1:]][0::3] == ["New York met Jo Anna", "科技"]
     for row, sentence in zip(rows, again.sentences, strict=True):
-        text, places = conll_files.joined(sentence.words)
-        spans = [(kind, places[a][0], places[b - 1][1]) for kind, a, b in tag_schemes.spans(sentence.tags)]
+        _, word_spans = conll_files.join_words(sentence.words)
+        spans = tag_schemes.tags_to_spans(sentence.tags)
+        spans = [(kind, word_spans[a][0], word_spans[b - 1][1]) for kind, a, b in spans]
         assert [(e["label"], e["start"], e["end"]) for e in row["entities"]] == spans
         assert all(row["text"][e["start"] : e["end"]] == e["text"] for e in row["entities"] + row["truth"])
 
 
-def test_the_hardest_sentences_name_what_was_missed_and_what_was_made_up(path):
+def test_the_hardest_sentences_name_what_was_missed_and_what_is_spurious(path):
     task = task_of(path)
     split = task.split("dev")
-    guesses, there = np.zeros((split.count, 12), np.float32), split.rows >= 0
-    guesses[split.rows[there], split.slots[there]] = split.truth[there]
-    guesses[split.rows[-1], split.slots[-1]] = 0  # the second word of 科技 is O
-    answers = {"guesses": guesses, "shares": np.ones_like(guesses), "row_numbers": np.arange(split.count)}
-    (row,) = task.details(answers, "dev")["hardest"]
+    labels, has_token = np.zeros((split.count, 12), np.float32), split.rows >= 0
+    labels[split.rows[has_token], split.positions[has_token]] = split.word_labels[has_token]
+    labels[split.rows[-1], split.positions[-1]] = 0  # the second word of 科技 is O
+    predictions = {"labels": labels, "probabilities": np.ones_like(labels), "row_numbers": np.arange(split.count)}
+    (row,) = task.details(predictions, "dev")["hardest"]
     assert row == {"id": "4", "text": "科技", "label": "科 LOC", "truth": "科技 LOC", "wrong": 2}
 
 
-def test_what_cannot_be_tagged_is_said_in_a_sentence(path, tmp_path):
+def test_what_cannot_be_tagged_is_refused_in_a_sentence(path, tmp_path):
     (tmp_path / "dev.txt").write_text("Jo B-PER\n\nEU O\nEU B-ORG\n")
-    with pytest.raises(UserError, match=r"In line 4 of .*dev.txt the tag is 'B-ORG'; expected O or a type of LOC, PER"):
+    with pytest.raises(
+        UserError, match=r"In line 4 of .*dev.txt the tag is 'B-ORG'; expected O or one of .*: LOC, PER"
+    ):
         task_of(str(tmp_path / "dev.txt")).split("dev")
     (tmp_path / "none.txt").write_text("\u200b O\n")
     with pytest.raises(UserError, match="has no word that the vocabulary can write"):
