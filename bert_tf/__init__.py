@@ -1,7 +1,8 @@
 """BERT for TensorFlow 2: pre-training from your own text, fine-tuning and serving.
 
-Importing the package imports neither TensorFlow nor Keras, so that a mistake in a flag is reported at once and worker
-processes that only read files stay small. Import the module you need: `from bert_tf.config import BertConfig`.
+Importing the package imports neither TensorFlow nor Keras, so that user errors are reported at once and worker
+processes that only read files stay small. Import the module you need:
+`from bert_tf.config.bert_config import BertConfig`.
 """
 
 from typing import TYPE_CHECKING
