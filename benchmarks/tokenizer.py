@@ -66,7 +66,7 @@ def differences(tokenizer, texts):
             if pieces <= SHOWN:
                 print(f"  differs: {text[:60]!r} -> {found[:12]}")
         elif "Σ" not in text:
-            expected = oracle.tokenize_with_places(text, known, lower_case=tokenizer.lower_case)
+            expected = oracle.tokenize_with_offsets(text, known, lower_case=tokenizer.lower_case)
             places += any(
                 start != s or not earliest <= e <= latest
                 for (_, start, earliest, latest), s, e in zip(expected, first, last, strict=True)

@@ -9,7 +9,7 @@ from bert_tf.data.mlm_masking import mask_tokens, num_to_mask, random_bits, sele
 
 PAD, CLS, SEP, MASK, VOCAB = 0, 1, 2, 3, 200
 SPANS = {"whole_word": False, "max_span_words": 3}
-CONTINUATION = np.arange(VOCAB) % 3 == 1  # ids 4, 7, 10 ... are ## pieces
+CONTINUATION = np.arange(VOCAB) % 3 == 1  # ids 4, 7, 10 ... are ## tokens
 
 
 def eagerly(function, *arguments):

@@ -62,7 +62,7 @@ def test_the_position_of_a_row_in_an_epoch_does_not_depend_on_its_position_in_th
     np.testing.assert_array_equal(np.sort(order), np.tile(np.arange(count), (epochs, 1)))
     for epoch in order:
         file_order, neighbours = np.corrcoef(np.arange(count), epoch)[0, 1], np.corrcoef(epoch[1:], epoch[:-1])[0, 1]
-        assert max(abs(file_order), abs(neighbours)) < 4 / np.sqrt(count)  # four standard deviations of chance
+        assert max(abs(file_order), abs(neighbours)) < 4 / np.sqrt(count)  # four standard deviations
 
 
 @pytest.mark.parametrize("run", [eagerly, inside_a_dataset])

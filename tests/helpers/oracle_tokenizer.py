@@ -1,7 +1,7 @@
-"""The original BERT tokenizer once more, in plain Python: what the tests and the benchmark compare with.
+"""A second implementation of the original BERT tokenizer in plain Python, for tests and benchmarks to compare with.
 
 Written from a description of google-research/bert `tokenization.py`, not from `bert_tf`, of which it imports nothing:
-an error would have to be made twice to go unseen.
+an error in both would have to be the same to go unnoticed.
 """
 
 import unicodedata
@@ -10,51 +10,47 @@ LONGEST_WORD = 200
 
 
 def tokenize(text, vocabulary, *, lower_case):
-    """One str -> its pieces; `vocabulary` is a set or dict of pieces. Clean, space CJK, split, lower, split, match."""
-    pieces = []
+    """One str -> its tokens; `vocabulary` is a set or dict of tokens. Clean, space CJK, split, lower, split, match."""
+    tokens = []
     for word in _spaced(_cleaned(text)).split():
         if lower_case:
             decomposed = unicodedata.normalize("NFD", word.lower())
             word = "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
         for part in _split_at_punctuation(word):
-            pieces += _wordpiece(part, vocabulary)
-    return pieces
+            tokens += _wordpiece(part, vocabulary)
+    return tokens
 
 
-def tokenize_with_places(text, vocabulary, *, lower_case):
-    """One str without capital sigma -> [(piece, start, earliest end, latest end)] in characters of the text.
+def tokenize_with_offsets(text, vocabulary, *, lower_case):
+    """One str without capital sigma -> [(token, start, earliest end, latest end)] in characters of the text.
 
-    The earliest end is that of the piece's last character; the latest is behind the characters after it that leave
-    nothing. Works character by character, each with its place.
+    The earliest end is that of the token's last character; the latest includes the following characters that are
+    deleted. Works character by character, each with its position.
     """
     words = [[]]
-    for place, character in enumerate(text):
+    for position, character in enumerate(text):
         if _becomes_space(character):
             words.append([])
             continue
-        left = _lowered(character) if lower_case else character
-        for c in "" if _is_dropped(character) else left:
+        normalized = _lowered(character) if lower_case else character
+        for c in "" if _is_dropped(character) else normalized:
             if _stands_alone(c) or _is_cjk(ord(character)):
-                words += [[(c, place)], []]
+                words += [[(c, position)], []]
             else:
-                words[-1].append((c, place))
-    found = []
-    for word in words:
-        found += _placed(text, word, vocabulary, lower_case)
-    return found
+                words[-1].append((c, position))
+    return [token for word in words for token in _tokens_with_offsets(text, word, vocabulary, lower_case)]
 
 
-def _placed(text, word, vocabulary, lower_case):
-    at, found = 0, []
-    pieces = _wordpiece("".join(c for c, _ in word), vocabulary) if word else []
-    for piece in pieces:
-        size = len(word) if piece == "[UNK]" else len(piece) - 2 * piece.startswith("##")
-        earliest = latest = word[at + size - 1][1] + 1
+def _tokens_with_offsets(text, word, vocabulary, lower_case):
+    index, result = 0, []
+    for token in _wordpiece("".join(c for c, _ in word), vocabulary) if word else []:
+        size = len(word) if token == "[UNK]" else len(token) - 2 * token.startswith("##")
+        earliest = latest = word[index + size - 1][1] + 1
         while latest < len(text) and _leaves_nothing(text[latest], lower_case):
             latest += 1
-        found.append((piece, word[at][1], earliest, latest))
-        at += size
-    return found
+        result.append((token, word[index][1], earliest, latest))
+        index += size
+    return result
 
 
 def _leaves_nothing(character, lower_case):
@@ -104,14 +100,14 @@ def _stands_alone(character):
 
 
 def _split_at_punctuation(word):
-    parts, fresh = [], True
+    parts, starts_part = [], True
     for c in word:
         if _stands_alone(c):
             parts.append(c)
-            fresh = True
-        elif fresh:
+            starts_part = True
+        elif starts_part:
             parts.append(c)
-            fresh = False
+            starts_part = False
         else:
             parts[-1] += c
     return parts
@@ -120,14 +116,14 @@ def _split_at_punctuation(word):
 def _wordpiece(word, vocabulary):
     if len(word) > LONGEST_WORD:
         return ["[UNK]"]
-    pieces, rest = [], word
+    tokens, rest = [], word
     while rest:
         for size in range(len(rest), 0, -1):
-            piece = ("##" if pieces else "") + rest[:size]
-            if piece in vocabulary:
-                pieces.append(piece)
+            token = ("##" if tokens else "") + rest[:size]
+            if token in vocabulary:
+                tokens.append(token)
                 rest = rest[size:]
                 break
         else:
             return ["[UNK]"]
-    return pieces
+    return tokens

@@ -1,4 +1,4 @@
-"""What the tests of text.py share: a small vocabulary, difficult strings, and two ways to run a function of strings."""
+"""Shared by the tests of bert_tf.text: a small vocabulary, difficult strings, two ways to run a function of strings."""
 
 import pytest
 import tensorflow as tf
@@ -38,7 +38,7 @@ def inside_a_dataset(function, *texts):
 both_ways = pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
 
 
-def words(tokenizer, ids):
-    """Rows of ids -> one string of pieces per row."""
+def tokens_of(tokenizer, ids):
+    """Rows of ids -> one string of tokens per row."""
     rows = ids.to_list() if isinstance(ids, tf.RaggedTensor) else ids.numpy().tolist()
     return [" ".join(tokenizer.vocabulary[i] for i in row) for row in rows]

@@ -1,4 +1,4 @@
-"""Files to documents: layouts, languages, and the mistakes of users."""
+"""Files to documents: layouts, languages, and errors of users."""
 
 import gzip
 import json
@@ -49,11 +49,11 @@ def documents(tmp_path, text, name="a.txt", **options):
         ("", "files"),
     ],
 )
-def test_the_layout_of_a_file_is_seen_from_its_lines(text, expected):
+def test_the_layout_of_a_file_is_detected_from_its_lines(text, expected):
     assert detect_layout(text) == expected
 
 
-def test_one_sentence_a_line_with_blank_lines_between_documents(tmp_path):
+def test_one_sentence_per_line_with_blank_lines_between_documents(tmp_path):
     assert documents(tmp_path, SENTENCES) == [
         ["The rain had ceased.", "He rose early."],
         ["Gold, surely!", "It glittered in the pool; he stopped."],
@@ -77,12 +77,12 @@ def test_a_file_with_a_blank_line_after_each_line_is_one_document(tmp_path):
     assert document[:3] == ["The rain had ceased.", "He rose.", "It was cold."] and len(document) == 8
 
 
-def test_a_given_layout_is_not_second_guessed(tmp_path):
+def test_a_given_layout_is_used_as_it_is(tmp_path):
     assert documents(tmp_path, SPACED, text_layout="sentences")[0] == ["The rain had ceased. He rose."]
     assert len(documents(tmp_path, SENTENCES, text_layout="files")) == 1
 
 
-def test_chinese_is_noticed_and_split_at_its_own_stops(tmp_path):
+def test_chinese_is_detected_and_split_at_its_own_stops(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("你好。我是谁？今天很好！再见。")
     (source,) = find_sources(path)
@@ -100,7 +100,7 @@ def test_chinese_is_noticed_and_split_at_its_own_stops(tmp_path):
         lambda text: b"\n\n" + text.replace(b"\n\n", b"\n\n \n\n"),
     ],
 )
-def test_marks_line_ends_and_spaces_of_other_systems_are_harmless(tmp_path, change):
+def test_byte_order_marks_line_ends_and_spaces_are_harmless(tmp_path, change):
     assert documents(tmp_path, change(SENTENCES.encode())) == documents(tmp_path, SENTENCES)
 
 
@@ -124,31 +124,31 @@ def test_folders_globs_and_lists_give_each_file_once_in_order(tmp_path):
     for name in ("b.txt", "a.txt", "deep/c.txt", ".hidden/d.txt", "LICENSE"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("A line.\n")
-    found = [source.path for source in find_sources(f"{tmp_path}/b.txt, {tmp_path},{tmp_path}/*.txt")]
-    assert found == [f"{tmp_path}/{name}" for name in ("b.txt", "a.txt", "deep/c.txt")]
+    paths = [source.path for source in find_sources(f"{tmp_path}/b.txt, {tmp_path},{tmp_path}/*.txt")]
+    assert paths == [f"{tmp_path}/{name}" for name in ("b.txt", "a.txt", "deep/c.txt")]
 
 
-def test_a_long_document_is_cut_at_a_sentence(monkeypatch):
+def test_a_long_document_is_split_at_a_sentence(monkeypatch):
     monkeypatch.setattr(corpus, "MAX_DOCUMENT", 10)
     assert list(group_documents(["12345", "67890", "abc", None, None, "d"])) == [["12345", "67890"], ["abc"], ["d"]]
 
 
 @pytest.mark.parametrize("layout", ["sentences", "paragraphs", "wrapped", "files"])
-def test_a_line_without_end_passes_in_pieces_and_loses_nothing(tmp_path, layout):
+def test_a_very_long_line_is_read_in_chunks_without_loss(tmp_path, layout):
     generator = random.Random(1)
     words = [generator.choice(["rain", "gold.", "Star", "he", "left!"]) for _ in range(40_000)]
-    found = documents(tmp_path, " ".join(words), text_layout=layout)
-    if layout == "sentences":  # pieces may cut a word
-        assert "".join("".join(found[0]).split()) == "".join(words)
+    result = documents(tmp_path, " ".join(words), text_layout=layout)
+    if layout == "sentences":  # chunks may split a word
+        assert "".join("".join(result[0]).split()) == "".join(words)
     else:
-        assert " ".join(sentence for document in found for sentence in document).split() == words
-        assert max(len(sentence) for document in found for sentence in document) < 2000
+        assert " ".join(sentence for document in result for sentence in document).split() == words
+        assert max(len(sentence) for document in result for sentence in document) < 2000
 
 
-def test_text_without_any_sentence_end_is_cut_somewhere():
-    pieces = [("x" * 1000, False)] * 100 + [("", True)]
-    found = list(iterate_sentences(pieces, layout="files"))
-    assert sum(map(len, found)) == 100_000 and max(map(len, found)) <= 20_000
+def test_text_without_any_sentence_end_is_split_somewhere():
+    chunks = [("x" * 1000, False)] * 100 + [("", True)]
+    sentences = list(iterate_sentences(chunks, layout="files"))
+    assert sum(map(len, sentences)) == 100_000 and max(map(len, sentences)) <= 20_000
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_text_without_any_sentence_end_is_cut_somewhere():
         ("a.jsonl", b'["a"]\n', "it is a list"),
     ],
 )
-def test_a_file_that_is_not_what_it_says_is_named_with_the_place(tmp_path, name, content, message):
+def test_an_invalid_file_is_named_with_the_position_of_the_error(tmp_path, name, content, message):
     with pytest.raises(UserError, match=message) as error:
         documents(tmp_path, content, name)
     assert str(tmp_path / name) in str(error.value)
@@ -189,7 +189,7 @@ def test_a_pattern_without_text_files_is_named(tmp_path, pattern, message):
         find_sources(tmp_path / pattern)
 
 
-def test_no_input_and_an_unknown_layout_are_mistakes(tmp_path):
+def test_no_input_and_an_unknown_layout_are_refused(tmp_path):
     with pytest.raises(UserError, match="No input"):
         find_sources(" , ")
     with pytest.raises(UserError, match="use one of auto, sentences"):

@@ -27,9 +27,9 @@ def test_passages_end_with_paragraphs_and_no_sentence_is_in_two():
 
 
 @pytest.mark.parametrize("words, sizes", [(10, [3]), (5, [1, 1, 1]), (19, [3]), (100, [3])])
-def test_what_is_left_at_the_end_goes_into_the_last_passage(words, sizes):
-    found = [text for topic, text in demo_corpus.passages({"if": TOPICS["if"]}, words=words)]
-    assert [text.count("statement") for text in found] == sizes
+def test_the_rest_of_a_topic_is_appended_to_its_last_passage(words, sizes):
+    texts = [text for topic, text in demo_corpus.passages({"if": TOPICS["if"]}, words=words)]
+    assert [text.count("statement") for text in texts] == sizes
 
 
 def test_documents_are_the_sentences_of_the_passages():

@@ -1,8 +1,8 @@
-"""pack against literals, eagerly and inside Dataset.map."""
+"""pack against literal results, eagerly and inside Dataset.map."""
 
 import pytest
 import tensorflow as tf
-from tokenizer_cases import VOCABULARY, both_ways, words
+from tokenizer_cases import VOCABULARY, both_ways, tokens_of
 
 from bert_tf.errors import UserError
 from bert_tf.text.tokenizer import Tokenizer, pack
@@ -27,13 +27,13 @@ def uncased():
         ("", "", 5, "[CLS] [SEP] [SEP] [PAD] [PAD]"),
     ],
 )
-def test_pack_trims_the_longer_segment_first(run, uncased, first, second, size, expected):
+def test_pack_truncates_the_longer_segment_first(run, uncased, first, second, size, expected):
     packed = run(lambda a, b: pack(uncased, [a, b], size), [first], [second])
-    assert words(uncased, packed["token_ids"]) == [expected]
+    assert tokens_of(uncased, packed["token_ids"]) == [expected]
     assert packed["token_ids"].shape[-1] == packed["segment_ids"].shape[-1] == size
 
 
-def test_pack_numbers_the_segments_and_counts_the_slots_in_use(uncased):
+def test_pack_numbers_the_segments_and_counts_the_positions_in_use(uncased):
     packed = pack(uncased, [["the fox", ""], ["ran", "dog"]], 8)
     assert packed["segment_ids"].numpy().tolist() == [[0, 0, 0, 0, 1, 1, 0, 0], [0, 0, 1, 1, 0, 0, 0, 0]]
     assert packed["lengths"].numpy().tolist() == [6, 4]
@@ -41,22 +41,22 @@ def test_pack_numbers_the_segments_and_counts_the_slots_in_use(uncased):
 
 
 @both_ways
-def test_pack_cuts_a_single_segment_at_its_end(run, uncased):
+def test_pack_truncates_a_single_segment_at_its_end(run, uncased):
     packed = run(lambda texts: pack(uncased, [texts], 4), ["the quick brown fox", "dog"])
-    assert words(uncased, packed["token_ids"]) == ["[CLS] the quick [SEP]", "[CLS] dog [SEP] [PAD]"]
+    assert tokens_of(uncased, packed["token_ids"]) == ["[CLS] the quick [SEP]", "[CLS] dog [SEP] [PAD]"]
     assert packed["lengths"].numpy().tolist() == [4, 3]
 
 
-def test_pack_takes_ids_as_well_as_strings(uncased):
+def test_pack_accepts_ids_and_strings(uncased):
     packed = pack(uncased, [uncased(["the fox"]), tf.ragged.constant([[0, 1]], tf.int64)], 7)
-    assert words(uncased, packed["token_ids"]) == ["[CLS] the fox [SEP] [PAD] [UNK] [SEP]"]
+    assert tokens_of(uncased, packed["token_ids"]) == ["[CLS] the fox [SEP] [PAD] [UNK] [SEP]"]
 
 
 def test_pack_of_no_texts_has_no_rows(uncased):
     assert pack(uncased, [[], []], 6)["token_ids"].shape == (0, 6)
 
 
-def test_pack_keeps_what_popping_one_piece_at_a_time_keeps(uncased):
+def test_pack_truncates_like_removing_one_token_at_a_time(uncased):
     lengths = [(a, b) for a in range(9) for b in range(9)]
     segments = [tf.ragged.constant([[9] * pair[i] for pair in lengths], tf.int32) for i in (0, 1)]
     for room in (1, 2, 5, 6):
@@ -76,6 +76,6 @@ def test_pack_has_a_static_shape_in_a_dataset(uncased):
 @pytest.mark.parametrize(
     ("segments", "size", "message"), [([["fox"], ["dog"]], 3, "max_seq_length=3"), ([], 8, "0 segments")]
 )
-def test_pack_refuses_what_leaves_no_room(uncased, segments, size, message):
+def test_pack_refuses_lengths_without_room(uncased, segments, size, message):
     with pytest.raises(UserError, match=message):
         pack(uncased, segments, size)

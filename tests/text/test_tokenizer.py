@@ -1,4 +1,4 @@
-"""The tokenizer against literals and against the plain-Python oracle, eagerly and inside Dataset.map."""
+"""The tokenizer against literal results and the plain-Python oracle, eagerly and inside Dataset.map."""
 
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ import oracle_tokenizer as oracle
 import pytest
 import tensorflow as tf
 from c_loader import run_in_c
-from tokenizer_cases import HARD_STRINGS, VOCABULARY, both_ways, words
+from tokenizer_cases import HARD_STRINGS, VOCABULARY, both_ways, tokens_of
 
 from bert_tf.errors import UserError
 from bert_tf.text.tokenizer import Tokenizer, pack
@@ -66,18 +66,18 @@ CASED = {
 
 
 @both_ways
-def test_a_text_is_cut_as_the_original_cuts_it(run, uncased):
-    assert words(uncased, run(uncased, list(UNCASED))) == list(UNCASED.values())
+def test_texts_are_split_like_the_originals(run, uncased):
+    assert tokens_of(uncased, run(uncased, list(UNCASED))) == list(UNCASED.values())
 
 
 @both_ways
 def test_a_cased_tokenizer_keeps_case_and_accents(run, cased):
-    assert words(cased, run(cased, list(CASED))) == list(CASED.values())
+    assert tokens_of(cased, run(cased, list(CASED))) == list(CASED.values())
 
 
 @pytest.mark.parametrize("text", list(UNCASED), ids=ascii)
-def test_a_text_is_cut_alike_alone(uncased, text):  # the rare cases of one text must not lean on those of another
-    assert words(uncased, uncased([text])) == [UNCASED[text]]
+def test_a_text_is_split_alike_on_its_own(uncased, text):  # not only together with others
+    assert tokens_of(uncased, uncased([text])) == [UNCASED[text]]
 
 
 def test_the_special_ids_are_those_of_the_vocabulary(uncased):
@@ -86,11 +86,11 @@ def test_the_special_ids_are_those_of_the_vocabulary(uncased):
     assert uncased.size == len(uncased.vocabulary) == len(VOCABULARY)
 
 
-def test_of_a_piece_that_occurs_twice_the_later_id_is_used():
+def test_a_repeated_token_has_its_last_id():
     assert Tokenizer([*SPECIAL_TOKENS, "fox", "dog", "fox"])(["fox dog"]).to_list() == [[7, 6]]
 
 
-def test_is_continuation_marks_the_pieces_with_two_hashes():
+def test_is_continuation_marks_the_tokens_with_two_hashes():
     tokenizer = Tokenizer([*SPECIAL_TOKENS, "fox", "##es"])
     assert tokenizer.is_continuation.tolist() == [False] * 6 + [True]
 
@@ -102,30 +102,30 @@ def test_no_texts_give_no_rows(uncased):
 
 def test_bytes_that_are_not_utf8_are_dropped(uncased):
     texts = [b"fo\xffx", b"\xe2\x82 dog", b"d\xf0\x9f\x98og", b"\xed\xa0\x80x", b"\xc0\xafx", b"\xff"]
-    assert words(uncased, uncased(texts)) == ["fox", "dog", "dog", "x", "x", ""]
-    assert words(uncased, uncased.with_offsets(texts)[0]) == ["fox", "dog", "dog", "x", "x", ""]
+    assert tokens_of(uncased, uncased(texts)) == ["fox", "dog", "dog", "x", "x", ""]
+    assert tokens_of(uncased, uncased.with_offsets(texts)[0]) == ["fox", "dog", "dog", "x", "x", ""]
 
 
-def test_a_text_of_a_megabyte_is_cut_whole(uncased):
+def test_a_text_of_a_megabyte_is_split_completely(uncased):
     ids, _, ends = uncased.with_offsets(["naïve fox " * 100_000])
     assert ids.row_lengths().numpy().tolist() == [200_000]
     assert ends.values[-1].numpy() == 1_000_000 - 1
 
 
-def test_the_rare_cases_of_a_long_text_take_no_more_time_than_its_length(uncased):
+def test_the_time_for_rare_cases_is_linear_in_the_length(uncased):
     text = "한 豈 " * 20_000 + ("я" * 150 + " ") * 500
     started = time.perf_counter()
     ids, _, _ = uncased.with_offsets([text])
     assert ids.row_lengths().numpy().tolist() == [4 * 20_000 + 150 * 500]
-    assert time.perf_counter() - started < 5  # 0.2 s; copying the text for each piece took minutes
+    assert time.perf_counter() - started < 5  # 0.2 s; copying the text for each token took minutes
 
 
-def test_pieces_gives_strings_of_the_same_shape(uncased):
+def test_ids_to_tokens_gives_strings_of_the_same_shape(uncased):
     assert uncased.ids_to_tokens(uncased(["foxes", ""])).to_list() == [[b"fox", b"##es"], []]
     assert uncased.ids_to_tokens(tf.constant([[2, 3]])).numpy().tolist() == [[b"[CLS]", b"[SEP]"]]
 
 
-def test_detokenize_joins_the_pieces_of_a_word_and_leaves_padding_out(uncased):
+def test_detokenize_joins_the_tokens_of_a_word_and_drops_padding(uncased):
     packed = pack(uncased, [["the foxes ran"]], 9)
     assert uncased.detokenize(packed["token_ids"]) == ["[CLS] the foxes ran [SEP]"]
     assert uncased.detokenize(uncased(["jumped", ""])) == ["jumped", ""]
@@ -152,38 +152,38 @@ def assert_like_the_oracle(tokenizer, texts):
 
 
 @pytest.mark.parametrize("lower_case", [True, False], ids=["uncased", "cased"])
-def test_every_assigned_character_between_two_letters_is_treated_as_the_original_treats_it(lower_case):
+def test_every_assigned_character_is_treated_like_the_original_treats_it(lower_case):
     texts = [f"a{c}b" for c in assigned_characters()]
-    left = set()  # every character that the original can leave: else each would be [UNK] and look alike
+    characters = set()  # that the original can output: without them all would be [UNK] and look alike
     for character in assigned_characters():
-        shown = unicodedata.normalize("NFD", character.lower()) if lower_case else character
-        left.update(c for c in shown if unicodedata.category(c) not in ("Cc", "Cf", "Zs", "Zl", "Zp", "Mn"))
-        left.update(character if not lower_case and unicodedata.category(character) == "Mn" else "")
-    reordered = {c for c in left if unicodedata.combining(c)} if lower_case else set()  # refused in a vocabulary
-    pieces = sorted(left - reordered - {"\ufffd"})
-    tokenizer = Tokenizer([*SPECIAL_TOKENS, *pieces, *(f"##{c}" for c in pieces)], lower_case=lower_case)
+        normalized = unicodedata.normalize("NFD", character.lower()) if lower_case else character
+        characters.update(c for c in normalized if unicodedata.category(c) not in ("Cc", "Cf", "Zs", "Zl", "Zp", "Mn"))
+        characters.update(character if not lower_case and unicodedata.category(character) == "Mn" else "")
+    reordered = {c for c in characters if unicodedata.combining(c)} if lower_case else set()  # refused in a vocabulary
+    tokens = sorted(characters - reordered - {"\ufffd"})
+    tokenizer = Tokenizer([*SPECIAL_TOKENS, *tokens, *(f"##{c}" for c in tokens)], lower_case=lower_case)
     assert len(texts) > 140_000
     assert_like_the_oracle(tokenizer, texts)
 
 
-def test_hard_strings_are_cut_as_the_original_cuts_them(uncased, cased):
+def test_hard_strings_are_split_like_the_originals(uncased, cased):
     assert_like_the_oracle(uncased, HARD_STRINGS)
     assert_like_the_oracle(cased, HARD_STRINGS)
 
 
 @pytest.mark.parametrize("lower_case", [True, False], ids=["uncased", "cased"])
-def test_the_places_are_those_of_the_original_text(uncased, cased, lower_case):
+def test_offsets_refer_to_the_original_text(uncased, cased, lower_case):
     tokenizer = uncased if lower_case else cased
     texts = [text for text in HARD_STRINGS if "Σ" not in text]
     ids, starts, ends = (part.to_list() for part in tokenizer.with_offsets(texts))
     for text, *rows in zip(texts, ids, starts, ends, strict=True):
-        expected = oracle.tokenize_with_places(text, set(VOCABULARY), lower_case=lower_case)
-        assert [VOCABULARY[i] for i in rows[0]] == [piece for piece, *_ in expected]
+        expected = oracle.tokenize_with_offsets(text, set(VOCABULARY), lower_case=lower_case)
+        assert [VOCABULARY[i] for i in rows[0]] == [token for token, *_ in expected]
         assert rows[1] == [start for _, start, *_ in expected]
         assert all(first <= end <= last for (*_, first, last), end in zip(expected, rows[2], strict=True))
 
 
-def test_places_in_bytes_and_in_characters_name_the_same_parts_of_the_text(uncased):
+def test_offsets_in_bytes_and_in_characters_give_the_same_substrings(uncased):
     ids, starts, ends = (part.to_list() for part in uncased.with_offsets(HARD_STRINGS))
     _, byte_starts, byte_ends = (part.to_list() for part in uncased.with_offsets(HARD_STRINGS, unit="byte"))
     assert sum(map(len, ids)) > 1000
@@ -193,10 +193,10 @@ def test_places_in_bytes_and_in_characters_name_the_same_parts_of_the_text(uncas
 
 
 @both_ways
-def test_places_are_counted_in_characters_or_in_bytes(run, uncased):
+def test_offsets_count_characters_or_bytes(run, uncased):
     text = "naïve cafe\u0301 나x. ΟΔΟΣ"
     ids, starts, ends = run(uncased.with_offsets, [text])
-    assert words(uncased, ids) == ["naive cafe [UNK] . ο ##δ ##ος"]
+    assert tokens_of(uncased, ids) == ["naive cafe [UNK] . ο ##δ ##ος"]
     assert [text[s:e] for s, e in zip(starts.to_list()[0], ends.to_list()[0], strict=True)] == [
         "naïve", "cafe\u0301", "나x", ".", "Ο", "Δ", "ΟΣ",
     ]  # fmt: skip
@@ -205,22 +205,22 @@ def test_places_are_counted_in_characters_or_in_bytes(run, uncased):
     assert ends.to_list() == [[6, 13, 18, 19, 22, 24, 28]]
 
 
-def test_the_pieces_of_one_character_share_its_place(uncased):
+def test_the_tokens_of_one_character_share_its_offsets(uncased):
     ids, starts, ends = uncased.with_offsets(["x 한 x"])
-    assert words(uncased, ids) == ["x ᄒ ##ᅡ ##ᆫ x"]
+    assert tokens_of(uncased, ids) == ["x ᄒ ##ᅡ ##ᆫ x"]
     assert (starts.to_list(), ends.to_list()) == ([[0, 2, 2, 2, 4]], [[1, 3, 3, 3, 5]])
 
 
-@pytest.mark.parametrize(("character", "piece", "size"), [("豈", "豈", 3), ("\U0002f800", "丽", 4), ("\u037e", ";", 2)])
-def test_a_piece_ends_with_the_character_that_became_it(character, piece, size):
-    tokenizer = Tokenizer([*SPECIAL_TOKENS, "x", piece])
+@pytest.mark.parametrize(("character", "token", "size"), [("豈", "豈", 3), ("\U0002f800", "丽", 4), ("\u037e", ";", 2)])
+def test_a_token_ends_with_the_character_it_comes_from(character, token, size):
+    tokenizer = Tokenizer([*SPECIAL_TOKENS, "x", token])
     ids, starts, ends = tokenizer.with_offsets(["x", f"x{character}x"], unit="byte")
-    assert words(tokenizer, ids) == ["x", f"x {piece} x"]
+    assert tokens_of(tokenizer, ids) == ["x", f"x {token} x"]
     assert (starts.to_list()[1], ends.to_list()[1]) == ([0, 1, 1 + size], [1, 1 + size, 2 + size])
 
 
 @pytest.mark.parametrize(
-    ("mistake", "message"),
+    ("call", "message"),
     [
         (lambda tokenizer: tokenizer("the fox"), "put it into a list"),
         (lambda tokenizer: tokenizer.with_offsets(["fox"], unit="word"), "unit='word'"),
@@ -228,9 +228,9 @@ def test_a_piece_ends_with_the_character_that_became_it(character, piece, size):
         (lambda tokenizer: Tokenizer([*SPECIAL_TOKENS, "x" * 201]), "201 bytes"),
     ],
 )
-def test_a_mistake_is_explained_in_a_sentence(uncased, mistake, message):
+def test_errors_say_what_to_do(uncased, call, message):
     with pytest.raises(UserError, match=message):
-        mistake(uncased)
+        call(uncased)
 
 
 def test_a_kernel_that_disagrees_with_the_original_is_refused(monkeypatch):
@@ -239,16 +239,16 @@ def test_a_kernel_that_disagrees_with_the_original_is_refused(monkeypatch):
         Tokenizer([*SPECIAL_TOKENS, "ο", "##δ", "##ο", "##σ", "##ς"])
 
 
-def test_a_tokenizer_built_inside_a_trace_works_there_and_outside():
-    built = []
+def test_a_tokenizer_built_while_tracing_works_there_and_outside():
+    tokenizers = []
 
     @tf.function
-    def cut(texts):
-        built.append(Tokenizer([*SPECIAL_TOKENS, "fox", "##es"]))
-        return built[-1](texts)
+    def tokenize(texts):
+        tokenizers.append(Tokenizer([*SPECIAL_TOKENS, "fox", "##es"]))
+        return tokenizers[-1](texts)
 
-    assert cut(tf.constant(["foxes"])).to_list() == [[5, 6]]
-    assert built[-1](["foxes"]).to_list() == [[5, 6]]
+    assert tokenize(tf.constant(["foxes"])).to_list() == [[5, 6]]
+    assert tokenizers[-1](["foxes"]).to_list() == [[5, 6]]
 
 
 SERVED = ["The naïve foxes, ΟΔΟΣ", "я" * 150 + " 한", b"d\xffog", ""]
@@ -256,7 +256,7 @@ SERVED = ["The naïve foxes, ΟΔΟΣ", "я" * 150 + " 한", b"d\xffog", ""]
 
 @pytest.fixture(scope="module")
 def saved(uncased, tmp_path_factory):
-    """A SavedModel of everything that a served task uses: its folder, and what it answers to SERVED here."""
+    """A SavedModel of all that a served task uses: its folder, and its outputs for SERVED in this process."""
     folder = tmp_path_factory.mktemp("saved") / "model"
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="texts")])
@@ -264,7 +264,7 @@ def saved(uncased, tmp_path_factory):
         ids, starts, ends = uncased.with_offsets(texts)
         return {
             "token_ids": pack(uncased, [texts, ids], 12)["token_ids"],
-            "pieces": uncased.ids_to_tokens(ids).to_tensor("."),
+            "tokens": uncased.ids_to_tokens(ids).to_tensor("."),
             "starts": starts.to_tensor(-1),
             "ends": ends.to_tensor(-1),
         }
@@ -275,24 +275,24 @@ def saved(uncased, tmp_path_factory):
     return folder, {name: value.numpy() for name, value in serve(tf.constant(SERVED)).items()}
 
 
-def test_a_saved_model_answers_alike_in_a_process_that_knows_only_tensorflow_text(saved, tmp_path):
+def test_a_saved_model_gives_the_same_in_a_process_with_tensorflow_text_alone(saved, tmp_path):
     folder, expected = saved
     np.save(tmp_path / "texts.npy", np.array([t.encode() if isinstance(t, str) else t for t in SERVED], object))
     program = (
         "import sys, numpy, tensorflow as tf, tensorflow_text\n"
         "texts = tf.constant(numpy.load(sys.argv[2] + '/texts.npy', allow_pickle=True))\n"
-        "answers = tf.saved_model.load(sys.argv[1]).serve(texts)\n"
-        "numpy.savez(sys.argv[2] + '/answers.npz', **{name: value.numpy() for name, value in answers.items()})\n"
+        "outputs = tf.saved_model.load(sys.argv[1]).serve(texts)\n"
+        "numpy.savez(sys.argv[2] + '/outputs.npz', **{name: value.numpy() for name, value in outputs.items()})\n"
         "assert not any(name.startswith('bert_tf') for name in sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program, str(folder), str(tmp_path)], check=True, cwd=tmp_path)
-    answers = np.load(tmp_path / "answers.npz", allow_pickle=True)
-    assert {name: answers[name].tolist() for name in expected} == {name: v.tolist() for name, v in expected.items()}
-    assert expected["pieces"].shape[1] > 150
+    outputs = np.load(tmp_path / "outputs.npz", allow_pickle=True)
+    assert {name: outputs[name].tolist() for name in expected} == {name: v.tolist() for name, v in expected.items()}
+    assert expected["tokens"].shape[1] > 150
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
-def test_a_saved_model_answers_alike_without_python(saved):
+def test_a_saved_model_gives_the_same_without_python(saved):
     folder, expected = saved
     names = ["token_ids", "starts", "ends"]
     assert run_in_c(folder, {"texts": SERVED}, names) == {name: expected[name].tolist() for name in names}

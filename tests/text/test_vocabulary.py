@@ -31,17 +31,17 @@ TEXTS = ["The lower tower flowed slowly.", "Lower towers glow; slower flowers gr
     ],
     ids=["plain", "byte order mark", "CRLF", "blank lines at the end", "no line break at the end"],
 )
-def test_read_gives_the_piece_of_each_line(tmp_path, data):
+def test_read_gives_the_token_of_each_line(tmp_path, data):
     (tmp_path / "vocab.txt").write_bytes(data)
     assert vocabulary.read(tmp_path / "vocab.txt") == [*SPECIAL, "the", "##s"]
 
 
-def test_read_keeps_the_ids_behind_unusual_lines(tmp_path):
+def test_read_keeps_the_ids_after_unusual_lines(tmp_path):
     (tmp_path / "vocab.txt").write_text(LINES + "\na\u2028b\n\u2581x\nlast\n", encoding="utf-8")
     assert vocabulary.read(tmp_path / "vocab.txt")[7:] == ["", "a\u2028b", "\u2581x", "last"]
 
 
-def test_read_warns_of_pieces_that_occur_twice(tmp_path, caplog):
+def test_read_warns_of_repeated_tokens(tmp_path, caplog):
     (tmp_path / "vocab.txt").write_text(LINES + "the\n")
     assert len(vocabulary.read(tmp_path / "vocab.txt")) == 8
     assert "repeats 1 tokens (the, ...)" in caplog.text
@@ -59,7 +59,7 @@ def test_read_warns_of_pieces_that_occur_twice(tmp_path, caplog):
         (b"[PAD]\n[UNK]\nthe\n", r"no \[CLS\], \[SEP\], \[MASK\]"),
     ],
 )
-def test_read_says_what_a_file_is_that_is_no_vocabulary(tmp_path, data, message):
+def test_read_says_what_a_file_is_instead_of_a_vocabulary(tmp_path, data, message):
     (tmp_path / "file").write_bytes(data)
     with pytest.raises(UserError, match=message):
         vocabulary.read(tmp_path / "file")
@@ -80,21 +80,21 @@ def test_read_refuses_another_size_with_both_numbers(tmp_path, expected):
         vocabulary.read(tmp_path / "vocab.txt", expected_size=expected)
 
 
-def test_write_gives_what_read_reads(tmp_path):
-    pieces = [*SPECIAL, "ß", "##é", "我"]
-    vocabulary.write(tmp_path / "vocab.txt", pieces)
-    assert vocabulary.read(tmp_path / "vocab.txt") == pieces
+def test_read_gives_back_what_write_wrote(tmp_path):
+    tokens = [*SPECIAL, "ß", "##é", "我"]
+    vocabulary.write(tmp_path / "vocab.txt", tokens)
+    assert vocabulary.read(tmp_path / "vocab.txt") == tokens
     assert os.listdir(tmp_path) == ["vocab.txt"]
 
 
-def test_write_leaves_the_old_file_when_a_piece_cannot_be_a_line(tmp_path):
+def test_write_leaves_the_old_file_when_a_token_cannot_be_a_line(tmp_path):
     vocabulary.write(tmp_path / "vocab.txt", SPECIAL)
     with pytest.raises(UserError, match="line break"):
         vocabulary.write(tmp_path / "vocab.txt", ["a\nb"])
     assert vocabulary.read(tmp_path / "vocab.txt") == SPECIAL
 
 
-def test_write_leaves_nothing_behind_when_it_fails(tmp_path, monkeypatch):
+def test_write_leaves_no_file_when_it_fails(tmp_path, monkeypatch):
     def full_disk(source, target):
         raise OSError("No space left on device")
 
@@ -104,7 +104,7 @@ def test_write_leaves_nothing_behind_when_it_fails(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
-def test_extend_takes_the_unused_places_first_and_then_appends():
+def test_extend_replaces_unused_tokens_first_and_then_appends():
     old = ["[PAD]", "[unused0]", "[UNK]", "[unused1]", "the"]
     assert vocabulary.extend(old, ["krill", "##opod", "fjord"]) == ["[PAD]", "krill", "[UNK]", "##opod", "the", "fjord"]
     assert old[1] == "[unused0]"
@@ -122,12 +122,12 @@ def test_extend_takes_the_unused_places_first_and_then_appends():
         ("x" * 201, "at most 200 bytes"),
     ],
 )
-def test_extend_refuses_what_could_not_be_used(word, message):
+def test_extend_refuses_words_that_could_not_match(word, message):
     with pytest.raises(UserError, match=message):
         vocabulary.extend([*SPECIAL, "the"], [word])
 
 
-def test_extend_takes_capitals_when_the_tokenizer_keeps_them():
+def test_extend_accepts_capitals_for_a_cased_tokenizer():
     assert vocabulary.extend(SPECIAL, ["Krill"], lower_case=False)[-1] == "Krill"
 
 
@@ -136,14 +136,14 @@ def test_extend_refuses_a_word_given_twice():
         vocabulary.extend(SPECIAL, ["krill", "krill"])
 
 
-def test_learn_puts_the_special_pieces_first_then_the_alphabet_then_merged_pairs():
+def test_learn_puts_the_special_tokens_first_then_the_alphabet_then_merged_pairs():
     learned = vocabulary.learn(["low lower lowest"] * 2, 40)
     alphabet = ["e", "l", "o", "r", "s", "t", "w", "##e", "##o", "##r", "##s", "##t", "##w"]
     assert learned[: 5 + len(alphabet)] == [*SPECIAL, *alphabet]
     assert set(learned[5 + len(alphabet) :]) >= {"low", "lower", "lowest"}
 
 
-def test_learn_cuts_as_the_tokenizer_does():
+def test_learn_splits_like_the_tokenizer():
     learned = vocabulary.learn(TEXTS, 200)[len(SPECIAL) :]
     assert {"cafe", "我", ",", "!"} <= set(learned)
     assert not any(character in "".join(learned) for character in "éïCT \u0301")
@@ -151,7 +151,7 @@ def test_learn_cuts_as_the_tokenizer_does():
     assert {"Café", "é", "ï"} <= set(cased)
 
 
-def test_learn_leaves_out_what_the_tokenizer_deletes_or_cannot_match():
+def test_learn_ignores_what_the_tokenizer_deletes_or_cannot_match():
     learned = vocabulary.learn(["a\0b\u200b\ufffdc\x07 \u0378 \U00011b00 xy"] * 3, 60)
     assert {"abc", "xy"} <= set(learned)
     assert not any(character in "".join(learned) for character in "\0\u200b\ufffd\x07\u0378\U00011b00")
@@ -159,21 +159,21 @@ def test_learn_leaves_out_what_the_tokenizer_deletes_or_cannot_match():
 
 def test_learn_keeps_the_most_frequent_characters():
     learned = vocabulary.learn(["aa aa bb bb cz zc q"], 100, limit_alphabet=3)
-    assert {piece for piece in learned if len(piece) == 1} == {"a", "b"}  # c only stands beside z, which is left out
+    assert {token for token in learned if len(token) == 1} == {"a", "b"}  # c occurs only next to z, which is dropped
 
 
-def test_learn_keeps_more_characters_of_a_script_that_has_more_as_far_as_there_is_room():
+def test_learn_keeps_more_characters_of_a_large_script_while_there_is_room():
     common, rare = [chr(0x4E00 + number) for number in range(1500)], [chr(0x5800 + number) for number in range(200)]
     texts = [" ".join(common)] * 200 + ["".join(rare)]  # the rare ones are 0.07% of the characters
-    kept = {size: set(vocabulary.learn(texts, size)) for size in (4000, 2200)}
-    assert set(common) <= kept[4000] and 40 <= len(kept[4000] & set(rare)) <= 60
-    assert len(kept[2200] & set(common)) == 1100
+    learned = {size: set(vocabulary.learn(texts, size)) for size in (4000, 2200)}
+    assert set(common) <= learned[4000] and 40 <= len(learned[4000] & set(rare)) <= 60
+    assert len(learned[2200] & set(common)) == 1100
     hangul = "".join(chr(0xAC00 + number) for number in range(1400))  # each is needed as c and as ##c
-    pairs = [f"{one}{other}" for one, other in zip(hangul, hangul[1:] + hangul[:1], strict=True)]
+    pairs = [f"{first}{second}" for first, second in zip(hangul, hangul[1:] + hangul[:1], strict=True)]
     assert len(vocabulary.learn([" ".join(pairs)] * 2, 2500, lower_case=False)) == 2500
 
 
-def test_learn_gives_fewer_pieces_when_the_texts_are_too_small(caplog):
+def test_learn_gives_fewer_tokens_when_the_texts_are_too_small(caplog):
     with caplog.at_level(logging.WARNING):
         assert len(vocabulary.learn(TEXTS, 5000)) < 200
     assert "fewer than the requested 5000" in caplog.text
@@ -188,7 +188,7 @@ def test_learn_merges_only_pairs_of_the_minimum_frequency():
     ("texts", "size", "message"),
     [([], 100, "No word"), (["\0 \u200b"], 100, "No word"), (["the quick brown fox"], 20, "size=20.*need 3")],
 )
-def test_learn_refuses_what_gives_no_vocabulary(texts, size, message):
+def test_learn_refuses_texts_and_sizes_without_a_vocabulary(texts, size, message):
     with pytest.raises(UserError, match=message):
         vocabulary.learn(texts, size)
 

@@ -99,16 +99,16 @@ def test_statistics_and_token_counts_describe_the_text(tmp_path, vocab_file, tex
 
 
 def test_held_out_documents_are_not_training_text(tmp_path, vocab_file, text, small_buckets):
-    pieces = [*(str(digit) for digit in range(10)), *(f"##{digit}" for digit in range(10))]
+    tokens = [*(str(digit) for digit in range(10)), *(f"##{digit}" for digit in range(10))]
     digits = Path(vocab_file).with_name("digits.txt")
-    digits.write_text(Path(vocab_file).read_text() + "\n".join(pieces) + "\n")
+    digits.write_text(Path(vocab_file).read_text() + "\n".join(tokens) + "\n")
     not_truncated = options(str(digits), max_seq_length=512)
     manifest = prepare(tmp_path / "r", not_truncated, input_file=text, num_workers=IN_THIS_PROCESS)
 
     def documents(files):
         firsts = set()
         for record in parse(files):
-            text = " ".join(pieces[i - 20] if i >= 20 else "|" for i in record["token_ids"]).replace(" ##", "")
+            text = " ".join(tokens[i - 20] if i >= 20 else "|" for i in record["token_ids"]).replace(" ##", "")
             firsts |= set(text.replace("|", "").split())
         return firsts
 
