@@ -21,31 +21,31 @@ def random_ids(lengths):
     return [draws.integers(1000, VOCAB_SIZE, length).tolist() for length in lengths]
 
 
-def encoding(lengths, slots):
+def encoding(lengths, seq_length):
     return {
         "kind": "encode",
         "vocab_size": VOCAB_SIZE,
         "texts": random_ids(lengths),
-        "slots": slots,
+        "seq_length": seq_length,
         "batch_size": BATCH,
     }
 
 
-def sentences(given):
-    with open(given.sentences, encoding="utf-8", newline="") as file:
+def sentences(arguments):
+    with open(arguments.sentences, encoding="utf-8", newline="") as file:
         texts = [row["sentence"] for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)][:128]
-    work = {"kind": "classify", "vocab_size": VOCAB_SIZE, "texts": texts, "slots": 128, "batch_size": BATCH}
-    return work | {"vocab_file": given.vocab_file}
+    work = {"kind": "classify", "vocab_size": VOCAB_SIZE, "texts": texts, "seq_length": 128, "batch_size": BATCH}
+    return work | {"vocab_file": arguments.vocab_file}
 
 
-def question_windows(given):
+def question_windows(arguments):
     lengths = np.random.default_rng(0).normal(162, 55, 16).clip(60, 384).astype(int)
     return encoding(lengths, 384)
 
 
 WORKS = {
-    "batch": ("32 texts of 128 tokens", lambda given: encoding([128] * 32, 128)),
-    "single": ("one text of 128 tokens", lambda given: encoding([128], 128)),
+    "batch": ("32 texts of 128 tokens", lambda arguments: encoding([128] * 32, 128)),
+    "single": ("one text of 128 tokens", lambda arguments: encoding([128], 128)),
     "sentences": ("128 short sentences, from strings to logits", sentences),
     "windows": ("16 windows of 60 to 384 tokens, 162 on average", question_windows),
 }

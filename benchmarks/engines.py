@@ -8,6 +8,7 @@ calibration texts OpenVINO's int8 quantizes activations too, not only weights. W
 """
 
 import argparse
+import itertools
 import json
 import os
 import tempfile
@@ -15,12 +16,12 @@ import tempfile
 import numpy as np
 
 from bert_tf.checkpoints import formats
-from bert_tf.cli.commands.convert import texts_of
 from bert_tf.errors import UserError
 from bert_tf.export import engine_parity, engines
 from bert_tf.model import functional_bert
 
-LONGEST = 128  # pieces of a labelled text, as it was trained
+MAX_LENGTH = 128  # tokens of a labelled text, as in training
+CALIBRATION_TEXTS = 300
 
 
 def main():
@@ -28,26 +29,32 @@ def main():
     parser.add_argument("checkpoint")
     parser.add_argument("--calibration_file")
     parser.add_argument("--labelled")
-    given = parser.parse_args()
-    texts = texts_of(given.calibration_file) if given.calibration_file else ()
-    checkpoint, written, scores = formats.read(given.checkpoint), [], {}
+    arguments = parser.parse_args()
+    texts = calibration_texts(arguments.calibration_file) if arguments.calibration_file else ()
+    checkpoint, written, scores = formats.read(arguments.checkpoint), [], {}
     with tempfile.TemporaryDirectory() as folder:
         for name in engines.names():
             for quantize in (None, *engines.QUANTIZED):
                 try:
-                    place = os.path.join(folder, f"{name}-{quantize}")
-                    written.append(engines.write(checkpoint, place, name, quantize=quantize, texts=texts))
+                    path = os.path.join(folder, f"{name}-{quantize}")
+                    written.append(engines.write(checkpoint, path, name, quantize=quantize, texts=texts))
                 except UserError as error:
                     print(f"{name} {quantize or ''}: {error}", flush=True)
                     continue
-                if given.labelled:
-                    rows, labels = labelled(given.labelled, place)
-                    scores[f"{name} {quantize or ''}"] = right(engines.load(place), rows, labels)
+                if arguments.labelled:
+                    rows, labels = labelled(arguments.labelled, path)
+                    scores[f"{name} {quantize or ''}"] = accuracy(engines.load(path), rows, labels)
     if written:
-        print(given.checkpoint, *engines.table(written), sep="\n")
+        print(arguments.checkpoint, *engines.table(written), sep="\n")
     if scores:
-        scores["TensorFlow, here"] = right(functional_bert.CheckpointModel(checkpoint), rows, labels)
-        print(*(f"  {name:22} right in {share:.2%} of {len(labels):,}" for name, share in scores.items()), sep="\n")
+        scores["TensorFlow, here"] = accuracy(functional_bert.CheckpointModel(checkpoint), rows, labels)
+        print(*(f"  {name:22} {share:.2%} of {len(labels):,} right" for name, share in scores.items()), sep="\n")
+
+
+def calibration_texts(path):
+    """The first non-empty lines of a file."""
+    with open(path, encoding="utf-8") as file:
+        return [line.strip() for line in itertools.islice(file, CALIBRATION_TEXTS) if line.strip()]
 
 
 def labelled(path, folder):
@@ -55,22 +62,22 @@ def labelled(path, folder):
     import tokenizers
 
     tokenizer = tokenizers.Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
-    tokenizer.enable_truncation(LONGEST)
+    tokenizer.enable_truncation(MAX_LENGTH)
     with open(path, encoding="utf-8") as file:
-        found = [json.loads(line) for line in file]
+        examples = [json.loads(line) for line in file]
     rows = []
     for encoded in tokenizer.encode_batch(
-        [tuple(row["texts"]) if row["texts"][1:] else row["texts"][0] for row in found]
+        [tuple(row["texts"]) if row["texts"][1:] else row["texts"][0] for row in examples]
     ):
         inputs = engine_parity.inputs_of([encoded.ids])
         rows.append(inputs | {"segment_ids": np.array([encoded.type_ids], np.int32)})
-    return rows, np.array([row["label"] for row in found])
+    return rows, np.array([row["label"] for row in examples])
 
 
-def right(answer, rows, labels):
-    """The share of labels that an engine gives."""
-    guesses = [np.asarray(answer(inputs)["logits"])[0].argmax() for inputs in rows]
-    return float(np.mean(np.array(guesses) == labels))
+def accuracy(answer, rows, labels):
+    """The accuracy of an engine."""
+    predictions = [np.asarray(answer(inputs)["logits"])[0].argmax() for inputs in rows]
+    return float(np.mean(np.array(predictions) == labels))
 
 
 if __name__ == "__main__":

@@ -58,11 +58,11 @@ def print_table(options):
     print(f"| layers | F1, {options.init_checkpoint.name} | seeds | the paper, BERT-Base cased |\n|---|---:|---:|---:|")
     for choice, paper in PAPER.items():
         files = [folder_of(options, choice, seed) / "eval_results.json" for seed in options.seeds.split(",")]
-        found = [100 * json.loads(file.read_text())["f1"] for file in files if file.exists()]
-        shown = "" if not found else f"{statistics.mean(found):.1f}"
-        if len(found) > 1:
-            shown += f" ± {statistics.stdev(found):.1f}"
-        print(f"| {choice} | {shown} | {len(found)} | {paper} |")
+        scores = [100 * json.loads(file.read_text())["f1"] for file in files if file.exists()]
+        shown = "" if not scores else f"{statistics.mean(scores):.1f}"
+        if len(scores) > 1:
+            shown += f" ± {statistics.stdev(scores):.1f}"
+        print(f"| {choice} | {shown} | {len(scores)} | {paper} |")
 
 
 def main():

@@ -44,8 +44,8 @@ def differences(golden, model, folder):
     yield "their cosines", np.abs(vectors @ vectors.T - arrays["cosine"]).max(), TOLERANCE
     published = facts["published_cosine_sentence_transformers_README"]
     names = ("weather/sunny", "weather/stadium", "sunny/stadium")
-    found = dict(zip(names, (vectors @ vectors.T)[[0, 0, 1], [1, 2, 2]], strict=True))
-    yield "published cosines", max(abs(found[name] - value) for name, value in published.items()), PUBLISHED_TOLERANCE
+    outputs = dict(zip(names, (vectors @ vectors.T)[[0, 0, 1], [1, 2, 2]], strict=True))
+    yield "published cosines", max(abs(outputs[name] - value) for name, value in published.items()), PUBLISHED_TOLERANCE
     pooler = extract(model, texts, folder / "pooler.npz", "--unit=sentence", "--pooling=pooled")[0]["vectors"]
     yield "pooler", np.abs(pooler - arrays["pooler_output"]).max(), TOLERANCE
     tokens = extract(model, texts, folder / "tokens.npz", "--layers=embeddings,2,-1")[0]
@@ -71,8 +71,8 @@ def main():
             print(f"| {what} | {difference:.2g} | {tolerance:g} | {'ok' if difference <= tolerance else '**MISS**'} |")
         for precision in ("float32", "bfloat16") if options.file else ():
             flags = ("--unit=sentence", f"--precision={precision}")
-            found, seconds = extract(options.model.resolve(), options.file.resolve(), folder / "all.npz", *flags)
-            print(f"{precision}: {len(found['vectors']):,} texts in {seconds:.1f} s, start included", flush=True)
+            outputs, seconds = extract(options.model.resolve(), options.file.resolve(), folder / "all.npz", *flags)
+            print(f"{precision}: {len(outputs['vectors']):,} texts in {seconds:.1f} s, start included", flush=True)
     return 0 if is_right else 1
 
 

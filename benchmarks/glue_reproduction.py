@@ -61,17 +61,17 @@ def result_file(options, side, task, seed):
     return options.work_dir / f"{task}-{seed}-{side}-{options.precision}.json"
 
 
-def drawn_by_the_peer(options, checkpoint, task, seed):
+def initialized_by_peer(options, checkpoint, task, seed):
     """A folder with the model from which the peer starts with this seed, and the order of its examples."""
     flags = flags_of_peer(options, checkpoint, task_of(options, checkpoint, task), task, seed)
     folder = options.work_dir / f"start-{task}-{seed}"
-    return reproduction.drawn_by_the_peer(options, "transformers_glue.py", flags, folder)
+    return reproduction.initialized_by_peer(options, "transformers_glue.py", flags, folder)
 
 
 def ours(options, checkpoint, task, seed, output):
     script = ["run_classifier.py"]
     if not options.own_draws:
-        checkpoint = drawn_by_the_peer(options, checkpoint, task, seed)
+        checkpoint = initialized_by_peer(options, checkpoint, task, seed)
         script = reproduction.in_order_of(checkpoint, *script)
     folder = output.with_suffix("")
     flags = {
@@ -94,22 +94,22 @@ def peer(python, options, checkpoint, task, seed, output):
     """Runs the peer, and scores its answers by our metrics."""
     from bert_tf.training import metrics
 
-    made = task_of(options, checkpoint, task)
-    flags = flags_of_peer(options, checkpoint, made, task, seed)
-    found = reproduction.run_peer(python, "transformers_glue.py", flags, output.with_suffix(".answers.json"))
-    logits = np.array(found["logits"])
-    guesses = logits.argmax(-1) if flags["size"] > 1 else logits[:, 0]
-    truth = made.split("dev").truth
-    scores = {name: metrics.SCORES[name](truth, guesses) for name in score_names(task)}
-    output.write_text(json.dumps({"scores": scores, "seconds": found["seconds"]}))
+    data_task = task_of(options, checkpoint, task)
+    flags = flags_of_peer(options, checkpoint, data_task, task, seed)
+    answers = reproduction.run_peer(python, "transformers_glue.py", flags, output.with_suffix(".answers.json"))
+    logits = np.array(answers["logits"])
+    predictions = logits.argmax(-1) if flags["size"] > 1 else logits[:, 0]
+    labels = data_task.split("dev").truth
+    scores = {name: metrics.SCORES[name](labels, predictions) for name in score_names(task)}
+    output.write_text(json.dumps({"scores": scores, "seconds": answers["seconds"]}))
 
 
-def flags_of_peer(options, checkpoint, made, task, seed):
+def flags_of_peer(options, checkpoint, data_task, task, seed):
     """The flags of the peer's script; writes the data for it."""
     data = options.work_dir / f"{task}-data"
     for split in ("train", "dev"):
-        write_rows(made.split(split), data / f"{split}.jsonl")
-    size = len(made.goal.labels) or 1  # outputs of the head: classes, or one for a regression
+        write_rows(data_task.split(split), data / f"{split}.jsonl")
+    size = len(data_task.goal.labels) or 1  # outputs of the head: classes, or one for a regression
     flags = {"checkpoint": checkpoint, "data": data, "size": size, "epochs": EPOCHS[task], "seed": seed}
     return flags | {"precision": options.precision}
 

@@ -29,7 +29,7 @@ def main():
     options = parser.parse_args()
     checkpoint = reproduction.without_pooler(options.init_checkpoint, options.work_dir / "checkpoint")
     task = glue_reproduction.task_of(options, checkpoint, options.task)
-    start = glue_reproduction.drawn_by_the_peer(options, checkpoint, options.task, SEED)
+    start = glue_reproduction.initialized_by_peer(options, checkpoint, options.task, SEED)
     stream = iter(task.train_batches(reproduction.BATCH, SEED))
     batches = [next(stream) for _ in range(options.steps)]
     warm_up = options.steps // 10
@@ -61,12 +61,12 @@ def ours(task, start, batches, warm_up):
         model = task.create_model(still)
         learner = TrainStep(task, model, recipe, strategy)
     weights.expect_same_shapes(weights.assign(model, read.weights))
-    found = []
+    steps = []
     for batch in batches:
         result = learner.step(batch)
         summed, weight = result["measures"]["cross_entropy"].numpy()
-        found.append({"loss": float(summed / weight), "gradient_norm": float(result["gradient_norm"])})
-    return found
+        steps.append({"loss": float(summed / weight), "gradient_norm": float(result["gradient_norm"])})
+    return steps
 
 
 def peer(options, start, batches, warm_up):

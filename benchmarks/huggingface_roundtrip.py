@@ -90,24 +90,24 @@ def our_outputs(checkpoint, inputs):
     model = model_for(checkpoint.config, checkpoint.kind, checkpoint.labels)
     weights.assign(model, checkpoint.weights)
     tensors = {name: tf.constant(values, tf.int32) for name, values in inputs.items()}
-    found = {"last_hidden_state": model.encoder(tensors)["tokens"].numpy()}  # [B, T, D]
+    arrays = {"last_hidden_state": model.encoder(tensors)["tokens"].numpy()}  # [B, T, D]
     if checkpoint.kind is None:
-        places = tf.tile(tf.range(SLOTS)[None], [ROWS, 1])  # [B, T]
-        outputs = model({**tensors, "masked_lm_positions": places})
-        found["prediction_logits"] = outputs["masked_lm_logits"].numpy()  # [B, T, V]
-        found["seq_relationship_logits"] = outputs["next_sentence_logits"].numpy()  # [B, 2]
+        positions = tf.tile(tf.range(SLOTS)[None], [ROWS, 1])  # [B, T]
+        outputs = model({**tensors, "masked_lm_positions": positions})
+        arrays["prediction_logits"] = outputs["masked_lm_logits"].numpy()  # [B, T, V]
+        arrays["seq_relationship_logits"] = outputs["next_sentence_logits"].numpy()  # [B, 2]
     elif checkpoint.kind == "choice":  # the texts are choices of one example: [1, C]
-        found["logits"] = model({name: tensor[None] for name, tensor in tensors.items()})["logits"].numpy()
+        arrays["logits"] = model({name: tensor[None] for name, tensor in tensors.items()})["logits"].numpy()
     elif checkpoint.kind in ("span", "tags"):
-        found |= {name: logits.numpy() for name, logits in model(tensors).items()}  # [B, T, ...]
+        arrays |= {name: logits.numpy() for name, logits in model(tensors).items()}  # [B, T, ...]
     else:  # [B, C], of a number [B, 1]
-        found["logits"] = np.reshape(next(iter(model(tensors).values())), [ROWS, -1])
+        arrays["logits"] = np.reshape(next(iter(model(tensors).values())), [ROWS, -1])
     if checkpoint.vocabulary and checkpoint.lower_case is not None:
         tokenizer = Tokenizer(checkpoint.vocabulary, lower_case=checkpoint.lower_case)
         packed = pack(tokenizer, [tf.constant(TEXTS)], checkpoint.config.max_position_embeddings)
         for number, length in enumerate(packed["lengths"].numpy()):
-            found[f"ids_{number}"] = packed["token_ids"].numpy()[number, :length]
-    return found
+            arrays[f"ids_{number}"] = packed["token_ids"].numpy()[number, :length]
+    return arrays
 
 
 def answer_with_torch(folder):
@@ -129,19 +129,19 @@ def answer_with_torch(folder):
     tensors = {name: tensor[None] if is_choice else tensor for name, tensor in tensors.items()}
     with torch.no_grad():
         outputs = model(**tensors, output_hidden_states=True)
-    found = {name: value.numpy() for name, value in outputs.items() if name.endswith("logits")}
-    found["last_hidden_state"] = outputs.hidden_states[-1].numpy()
+    arrays = {name: value.numpy() for name, value in outputs.items() if name.endswith("logits")}
+    arrays["last_hidden_state"] = outputs.hidden_states[-1].numpy()
     if os.path.exists(os.path.join(written, "vocab.txt")):
         tokenizer = transformers.AutoTokenizer.from_pretrained(written)
-        found.update({f"ids_{number}": np.array(tokenizer(text)["input_ids"]) for number, text in enumerate(TEXTS)})
+        arrays.update({f"ids_{number}": np.array(tokenizer(text)["input_ids"]) for number, text in enumerate(TEXTS)})
         tokenizer.save_pretrained(os.path.join(folder, "saved"))
-    np.savez(os.path.join(folder, "answers.npz"), **found)
+    np.savez(os.path.join(folder, "answers.npz"), **arrays)
     model.save_pretrained(os.path.join(folder, "saved"))
     keys = {name: sorted(map(str, info[name])) for name in ("missing_keys", "unexpected_keys", "mismatched_keys")}
     versions = {"transformers": transformers.__version__, "torch": torch.__version__}
     names = [settings.id2label[i] for i in range(settings.num_labels)]
-    told = {"class": kind.__name__, "labels": names, "problem_type": settings.problem_type}
-    pathlib.Path(folder, "info.json").write_text(json.dumps({**keys, **versions, **told}), encoding="utf-8")
+    head = {"class": kind.__name__, "labels": names, "problem_type": settings.problem_type}
+    pathlib.Path(folder, "info.json").write_text(json.dumps({**keys, **versions, **head}), encoding="utf-8")
 
 
 def compare(checkpoint, torch_python):
@@ -167,9 +167,9 @@ def compare(checkpoint, torch_python):
         for name, ours in our_outputs(checkpoint, inputs).items():
             yield name, difference(ours, theirs[name], used), 0 if name.startswith("ids") else TOLERANCE
         saved = formats.read(os.path.join(folder, "saved"))
-        kept = {name: x for name, x in checkpoint.weights.items() if name not in WITHOUT.get(checkpoint.kind, ())}
-        yield "weights lost by its save_pretrained", len(kept.keys() ^ saved.weights.keys()), 0
-        changed = sum(not np.array_equal(saved.weights[name], array) for name, array in kept.items())
+        expected = {name: x for name, x in checkpoint.weights.items() if name not in WITHOUT.get(checkpoint.kind, ())}
+        yield "weights lost by its save_pretrained", len(expected.keys() ^ saved.weights.keys()), 0
+        changed = sum(not np.array_equal(saved.weights[name], array) for name, array in expected.items())
         yield "weights changed by its save_pretrained", changed, 0
         yield "labels or kind of head changed by it", int(saved_head(saved) != saved_head(checkpoint)), 0
         yield "configuration changed by it", int(saved.config != checkpoint.config), 0
@@ -209,13 +209,13 @@ def main():
     start_tensorflow()
     from bert_tf.checkpoints import formats
 
-    given = [formats.read(arguments.checkpoint)] if arguments.checkpoint else None
+    checkpoints = [formats.read(arguments.checkpoint)] if arguments.checkpoint else None
     all_right = True
-    made = [("gelu_erf", None), ("gelu_tanh", None), *(("relu", kind) for kind in KINDS)]
-    for checkpoint in given or [new_checkpoint(*each) for each in made]:
-        for what, found, tolerance in compare(checkpoint, arguments.torch_python):
-            all_right &= bool(found <= tolerance)
-            print(f"  {what:40} {found:10.2g}  {'ok' if found <= tolerance else 'MISS'}", flush=True)
+    variants = [("gelu_erf", None), ("gelu_tanh", None), *(("relu", kind) for kind in KINDS)]
+    for checkpoint in checkpoints or [new_checkpoint(*each) for each in variants]:
+        for what, difference, tolerance in compare(checkpoint, arguments.torch_python):
+            all_right &= bool(difference <= tolerance)
+            print(f"  {what:40} {difference:10.2g}  {'ok' if difference <= tolerance else 'MISS'}", flush=True)
     return 0 if all_right else 1
 
 

@@ -22,19 +22,19 @@ def main():
     parser = records.parser_of(__doc__)
     parser.add_argument("--sizes", default=SIZES, help="megabytes, comma-separated")
     flags = parser.parse_args()
-    sentences = documents_of(flags.input_file)
-    found = []
+    sentences = read_documents(flags.input_file)
+    measurements = []
     for size in map(float, flags.sizes.split(",")):
         with tempfile.TemporaryDirectory(dir=flags.folder) as folder:
             text = pathlib.Path(folder, "text")
             write(sentences, 1e6 * size, text)
             flags.input_file = str(text)
-            found.append(records.measured(flags, str(pathlib.Path(folder, "records"))))
-        print(row(*found[-1]), flush=True)
-    told = "\n".join(["| MB | seconds | MB/s | instances | peak memory, MB |", "|" + "---:|" * 5])
-    told = "\n".join([told, *(row(*each) for each in found)])
-    draw(found)
-    race.keep(f"Records by size of the text, {flags.num_workers} workers", told)
+            measurements.append(records.measured(flags, str(pathlib.Path(folder, "records"))))
+        print(row(*measurements[-1]), flush=True)
+    table = "\n".join(["| MB | seconds | MB/s | instances | peak memory, MB |", "|" + "---:|" * 5])
+    table = "\n".join([table, *(row(*each) for each in measurements)])
+    draw(measurements)
+    race.save_section(f"Records by size of the text, {flags.num_workers} workers", table)
 
 
 def row(size, seconds, peak, instances):
@@ -42,7 +42,7 @@ def row(size, seconds, peak, instances):
     return f"| {size / 1e6:,.1f} | {seconds:,.1f} | {rate} | {instances:,} | {peak / 1e6:,.0f} |"
 
 
-def documents_of(pattern):
+def read_documents(pattern):
     """Documents of sentences, none of more than DOCUMENT bytes."""
     from bert_tf.text import corpus
 
@@ -69,14 +69,14 @@ def write(documents, size, folder):
         size -= len(text.encode())
 
 
-def draw(found):
+def draw(measurements):
     """Seconds and memory over megabytes, both axes logarithmic: what grows as the text does is a straight line."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    sizes, seconds, peaks, _ = zip(*found, strict=True)
+    sizes, seconds, peaks, _ = zip(*measurements, strict=True)
     sizes = [size / 1e6 for size in sizes]
     picture, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.6), constrained_layout=True)
     left.loglog(sizes, seconds, "o-", label="measured")

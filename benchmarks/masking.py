@@ -21,21 +21,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("records", "vocab_file", "work_dir"):
         parser.add_argument(f"--{name}", required=True, type=pathlib.Path)
-    given = parser.parse_args()
-    given.work_dir.mkdir(parents=True, exist_ok=True)
-    ids = given.work_dir / "masking_ids.json"
-    ids.write_text(json.dumps(first_rows(given.records)))
-    known = {"records": str(given.records), "vocab_file": str(given.vocab_file), "ids": str(ids)}
+    arguments = parser.parse_args()
+    arguments.work_dir.mkdir(parents=True, exist_ok=True)
+    ids = arguments.work_dir / "masking_ids.json"
+    ids.write_text(json.dumps(first_rows(arguments.records)))
+    known = {"records": str(arguments.records), "vocab_file": str(arguments.vocab_file), "ids": str(ids)}
     contenders = []
     for side, environment in (("bert_tf", None), ("transformers", "torch")):
-        file = given.work_dir / f"masking_{side}.json"
+        file = arguments.work_dir / f"masking_{side}.json"
         file.write_text(json.dumps({**known, "side": side, "rows": ROWS, "batch": BATCH}))
         contenders.append(race.Contender(side, "race_masking.py", (f"--work={file}",), environment))
-    runners = race.race(contenders, ROUNDS, given.work_dir)
+    runners = race.race(contenders, ROUNDS, arguments.work_dir)
     rates = [f"{each.contender.name} {ROWS / statistics.median(each.seconds):,.0f} rows/s" for each in runners]
-    told = f"{race.table(runners)}\n\n{', '.join(rates)}."
-    print(told)
-    race.keep(f"Masking on the fly, {ROWS:,} rows", told)
+    text = f"{race.table(runners)}\n\n{', '.join(rates)}."
+    print(text)
+    race.save_section(f"Masking on the fly, {ROWS:,} rows", text)
 
 
 def first_rows(folder):

@@ -33,23 +33,23 @@ def main():
     parser.add_argument("--work_dir", required=True, type=pathlib.Path)
     parser.add_argument("--size", default="base")
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
-    given.work_dir.mkdir(parents=True, exist_ok=True)
-    work = training_step.fine_tuning(given)
+    arguments = parser.parse_args()
+    arguments.work_dir.mkdir(parents=True, exist_ok=True)
+    work = training_step.fine_tuning(arguments)
     lines = ["| | peak, GiB | estimated minimum, GiB | step, s | rounds, disturbed |", "|---|---:|---:|---:|---:|"]
     for name, recipe in RECIPES.items():
-        file = given.work_dir / "memory.json"
+        file = arguments.work_dir / "memory.json"
         file.write_text(json.dumps(work | {"recipe": recipe}))
-        flags = (f"--work={file}", f"--size={given.size}", f"--precision={PRECISION}")
+        flags = (f"--work={file}", f"--size={arguments.size}", f"--precision={PRECISION}")
         runner = race.Runner(race.Contender(name, "race_bert_tf.py", flags), sys.executable)
         runner.once()
-        for _ in range(given.rounds):
+        for _ in range(arguments.rounds):
             runner.turn()
         runner.close()
-        times = f"{statistics.median(runner.seconds):.1f} | {given.rounds}, {runner.disturbed}"
-        lines.append(f"| {name} | {runner.peak_mb / 1024:.2f} | {expected(given.size, recipe):.2f} | {times} |")
+        times = f"{statistics.median(runner.seconds):.1f} | {arguments.rounds}, {runner.disturbed}"
+        lines.append(f"| {name} | {runner.peak_mb / 1024:.2f} | {expected(arguments.size, recipe):.2f} | {times} |")
         print(lines[-1], flush=True)
-    race.keep(f"Memory of a training step, {given.size}, 32 rows of 128", "\n".join(lines))
+    race.save_section(f"Memory of a training step, {arguments.size}, 32 rows of 128", "\n".join(lines))
 
 
 def expected(size, recipe):

@@ -35,12 +35,12 @@ def main():
     if not options.table:
         reproduction.without_pooler(options.init_checkpoint, options.checkpoint)
         write_rows(options)
-        asked = functools.partial(peer, options, reproduction.peer_python(options))
+        run_peer = functools.partial(peer, options, reproduction.peer_python(options))
         if options.max_steps:
             output = options.work_dir / "steps.json"
-            reproduction.compare_steps(options, lambda seed, steps: asked(seed, output, max_steps=steps)["seconds"])
+            reproduction.compare_steps(options, lambda seed, steps: run_peer(seed, output, max_steps=steps)["seconds"])
             return
-        runs = {"bert_tf": functools.partial(ours, options), "transformers": asked}
+        runs = {"bert_tf": functools.partial(ours, options), "transformers": run_peer}
         reproduction.measure_seeds(options, {side: scoring(options, run) for side, run in runs.items()})
     print_table(options)
 
@@ -49,8 +49,8 @@ def scoring(options, run):
     """The run with the scores of its tags instead of these."""
 
     def scored(seed, output):
-        found = run(seed, output)
-        return scores_of(options, found["tags"]), found["seconds"]
+        result = run(seed, output)
+        return scores_of(options, result["tags"]), result["seconds"]
 
     return scored
 
@@ -80,7 +80,7 @@ def write_rows(options):
     for split in ("train", "dev", "test"):
         source = task.split(split)
         rows = zip(source.sentences, source.by_sentence(source.truth), strict=True)
-        lines = (json.dumps({"words": s.words, "labels": truth.tolist()}) + "\n" for s, truth in rows)
+        lines = (json.dumps({"words": s.words, "labels": labels.tolist()}) + "\n" for s, labels in rows)
         (folder / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
     (folder / "labels.json").write_text(json.dumps(task.labels))
 
@@ -89,7 +89,7 @@ def ours(options, seed, output):
     """Runs run_classifier.py, once more for the other set; returns {"tags": {set: rows}, "seconds"}."""
     folder, tags = output.with_suffix(""), {}
     start = options.work_dir / f"start-{seed}-{options.epochs:g}"
-    reproduction.drawn_by_the_peer(options, "transformers_ner.py", flags_of_peer(options, seed), start)
+    reproduction.initialized_by_peer(options, "transformers_ner.py", flags_of_peer(options, seed), start)
     flags = {
         "task_name": "ner/conll2003",
         "data_dir": options.data_dir,
@@ -133,11 +133,11 @@ def scores_of(options, tags):
     from bert_tf.tasks.token_classification import entity_scores
     from bert_tf.tasks.token_classification.conll_files import ColumnLayout, ConllFile
 
-    found = {}
+    result = {}
     for name in SETS:
-        truth = ConllFile(str(options.data_dir / f"eng.{name}"), ColumnLayout()).sentences
-        found[name] = entity_scores.scores([list(s.tags) for s in truth], tags[name])["f1"]
-    return found
+        labels = ConllFile(str(options.data_dir / f"eng.{name}"), ColumnLayout()).sentences
+        result[name] = entity_scores.scores([list(s.tags) for s in labels], tags[name])["f1"]
+    return result
 
 
 def print_table(options):

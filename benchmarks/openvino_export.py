@@ -23,16 +23,16 @@ def main():
     parser.add_argument("--work_dir", required=True, type=pathlib.Path)
     parser.add_argument("--size", default="base", choices=("minilm", "base", "large"))
     parser.add_argument("--rounds", type=int, default=7)
-    given = parser.parse_args()
-    folders = written(given.work_dir / f"openvino_export_{given.size}", given.size)
+    arguments = parser.parse_args()
+    folders = written(arguments.work_dir / f"openvino_export_{arguments.size}", arguments.size)
     contenders = []
     for side, folder in folders.items():
-        work = given.work_dir / f"openvino_export_{side}.json"
-        work.write_text(json.dumps({"side": side, "folder": str(folder), "calls": TEXTS, "slots": SLOTS}))
+        work = arguments.work_dir / f"openvino_export_{side}.json"
+        work.write_text(json.dumps({"side": side, "folder": str(folder), "calls": TEXTS, "seq_length": SLOTS}))
         contenders.append(race.Contender(side, "race_openvino_export.py", (f"--work={work}",), "openvino"))
-    told = race.table(race.race(contenders, given.rounds, given.work_dir))
-    print(told)
-    race.keep(f"OpenVINO, {given.size}: one text of {SLOTS} tokens, {TEXTS} times, by exporter", told)
+    table = race.table(race.race(contenders, arguments.rounds, arguments.work_dir))
+    print(table)
+    race.save_section(f"OpenVINO, {arguments.size}: one text of {SLOTS} tokens, {TEXTS} times, by exporter", table)
 
 
 def written(folder, size):

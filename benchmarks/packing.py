@@ -39,23 +39,23 @@ def main():
         )
         if options.steps:
             medians = seconds(task, checkpoint, options.steps)
-            told = ", ".join(f"{kind} {median:.3f} s a step" for kind, median in medians.items())
-            print(f"{name}: {told}, {medians['packed'] / medians['padded']:.2f} of it", flush=True)
+            times = ", ".join(f"{kind} {median:.3f} s a step" for kind, median in medians.items())
+            print(f"{name}: {times}, {medians['packed'] / medians['padded']:.2f} of it", flush=True)
 
 
 def fill(task, *, packs):
-    """The share of slots that hold a piece."""
+    """The share of positions that hold a token."""
     import tensorflow as tf
 
     from bert_tf.model.sequence_packing import choose_row_width, first_fit_decreasing, local_costs
 
-    fit, used, slots = tf.function(first_fit_decreasing, reduce_retracing=True), 0, 0
+    fit, used, positions = tf.function(first_fit_decreasing, reduce_retracing=True), 0, 0
     for batch in task.train_batches(BATCH, 1).take(ROWS // BATCH):
         lengths = batch["lengths"]
         width = choose_row_width(lengths, local_costs()) if packs else tf.reduce_max(lengths)
         rows = fit(lengths, width[None])[1][0] if packs else BATCH
-        used, slots = used + int(np.sum(lengths)), slots + int(rows) * int(width)
-    return used / slots
+        used, positions = used + int(np.sum(lengths)), positions + int(rows) * int(width)
+    return used / positions
 
 
 def seconds(task, checkpoint, steps):
@@ -72,8 +72,8 @@ def seconds(task, checkpoint, steps):
             return None
 
     recipe = {"train_batch_size": BATCH, "num_train_steps": steps + 1, "num_warmup_steps": 1}
-    strategy, sides, found = distribute.create_strategy("one_device"), {}, {"packed": [], "padded": []}
-    for kind in found:
+    strategy, sides, durations = distribute.create_strategy("one_device"), {}, {"packed": [], "padded": []}
+    for kind in durations:
         train_step.PackingSpec = PackingSpec if kind == "packed" else Trimmed
         model = task.create_model(checkpoint.config)
         weights.assign(model, checkpoint.weights)
@@ -83,11 +83,11 @@ def seconds(task, checkpoint, steps):
         )
         sides[kind][0].step(next(sides[kind][1]))["gradient_norm"].numpy()
     for _ in range(steps):
-        for kind, (made, batches) in sides.items():
+        for kind, (trainer, batches) in sides.items():
             batch, begin = next(batches), time.perf_counter()
-            made.step(batch)["gradient_norm"].numpy()
-            found[kind].append(time.perf_counter() - begin)
-    return {kind: statistics.median(values) for kind, values in found.items()}
+            trainer.step(batch)["gradient_norm"].numpy()
+            durations[kind].append(time.perf_counter() - begin)
+    return {kind: statistics.median(values) for kind, values in durations.items()}
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ class Golden:
 
     @property
     def is_token(self):
-        """Which slots hold a token: bool [B, T]."""
+        """Which positions hold a token: bool [B, T]."""
         return self.arrays["attention_mask"] == 1
 
     def new_model(self):
@@ -101,18 +101,18 @@ def compare(golden):
     if "mlm_logits" in golden.arrays:
         rows += head_rows(golden, model)
     if (golden.folder / "pretraining_steps.json").exists():
-        rows += [Row(*found) for found in parity_steps.compare(golden.folder, model)]
+        rows += [Row(*comparison) for comparison in parity_steps.compare(golden.folder, model)]
     return rows
 
 
 def inputs_of(golden, token_ids):
     """Model inputs of recorded ids [B, T], every slot as a masked position."""
-    batch, slots = token_ids.shape
+    batch, length = token_ids.shape
     return {
         "token_ids": tf.constant(token_ids, tf.int32),
         "segment_ids": tf.constant(golden.arrays["token_type_ids"], tf.int32),
         "lengths": tf.constant(golden.is_token.sum(1), tf.int32),
-        "masked_lm_positions": tf.tile(tf.range(slots)[None], [batch, 1]),  # [B, T]
+        "masked_lm_positions": tf.tile(tf.range(length)[None], [batch, 1]),  # [B, T]
     }
 
 
@@ -194,9 +194,9 @@ def write_between_markers(path, text):
         "`python benchmarks/parity.py --goldens=GOLDENS --weights=WEIGHTS --write=docs/parity.md`"
     )
     before, after = page.split(BEGIN)[0], page.split(END)[1]
-    beside = path.with_name(path.name + ".partial")
-    beside.write_text(f"{before}{BEGIN}\n{note}\n\n{text}\n{END}{after}", encoding="utf-8")
-    os.replace(beside, path)
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(f"{before}{BEGIN}\n{note}\n\n{text}\n{END}{after}", encoding="utf-8")
+    os.replace(partial, path)
 
 
 def run(arguments):

@@ -36,8 +36,8 @@ def compare(folder, model):
         for name, value in take_step(learner, batch_of_step(arrays, number)).items():
             difference = abs(value - expected[name]) / max(abs(expected[name]), 1e-12)
             differences.setdefault(name, []).append(difference)
-    for name, found in differences.items():
-        yield f"{name} of {len(recorded['steps'])} steps, relative", float(np.max(found)), RELATIVE
+    for name, values in differences.items():
+        yield f"{name} of {len(recorded['steps'])} steps, relative", float(np.max(values)), RELATIVE
     norms = norms_under_their_names(learner.variables, model.config.num_hidden_layers)
     pairs = {
         name: (norms[name.removeprefix("bert.")], norm)

@@ -33,39 +33,39 @@ SENTENCES, WORDS = 32, 14.5  # of a batch; of a sentence, in the mean
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", default=",".join(PARTS))
-    wanted = parser.parse_args().parts.split(",")
+    names = parser.parse_args().parts.split(",")
     distribute.create_strategy("one_device")  # which also keeps memory that was freed, as training does
     print("| | automatic, ms | hand-written, ms | ratio |\n|---|---:|---:|---:|")
-    for name in wanted:
+    for name in names:
         for kind in ("bfloat16", "float32"):
             report(f"{name}, {kind}", *PARTS[name](kind))
 
 
 def gelus(kind):
-    wide = drawn([TOKENS, 4 * WIDTH], kind)
+    wide = random_normal([TOKENS, 4 * WIDTH], kind)
     gelu = functools.partial(tf.nn.gelu, approximate=False)
     return with_gradient(gelu, wide), with_gradient(fused_ops.GELUS["gelu_erf"], wide)
 
 
 def norms(kind):
-    given = drawn([TOKENS, WIDTH], kind), drawn([WIDTH], "float32"), drawn([WIDTH], "float32")
-    ours = with_gradient(lambda *given: fused_ops.layer_norm(*given, 1e-12), *given)
-    return with_gradient(plain_norm, *given), ours
+    inputs = random_normal([TOKENS, WIDTH], kind), random_normal([WIDTH], "float32"), random_normal([WIDTH], "float32")
+    ours = with_gradient(lambda *inputs: fused_ops.layer_norm(*inputs, 1e-12), *inputs)
+    return with_gradient(plain_norm, *inputs), ours
 
 
 def bilstms(kind):
-    """Where a shape is known beforehand `recurrence` leaves the work to Keras; the number in a variable is not."""
+    """With static shapes `ragged_lstm` leaves the work to Keras; a length in a variable is not static."""
     lengths = np.random.default_rng(1).geometric(1 / WORDS, SENTENCES).astype(np.int32)
     policy = "mixed_bfloat16" if kind == "bfloat16" else kind
     layer = BiLstm(BertConfig(vocab_size=2), 2 * WIDTH, WIDTH, dtype=policy)
-    longest, given = tf.Variable(lengths.max()), drawn([SENTENCES, lengths.max(), 2 * WIDTH], kind)
+    longest, inputs = tf.Variable(lengths.max()), random_normal([SENTENCES, lengths.max(), 2 * WIDTH], kind)
     used = tf.sequence_mask(lengths, dtype=kind)[:, :, None]
     sides = (lambda x: layer(x, lengths) * used), (lambda x: layer(x[:, :longest], lengths) * used)
     weights = [variable.value for variable in layer.trainable_variables]
-    return [with_gradient(side, given, weights=weights) for side in sides]
+    return [with_gradient(side, inputs, weights=weights) for side in sides]
 
 
-def drawn(shape, kind):
+def random_normal(shape, kind):
     return tf.cast(tf.random.stateless_normal(shape, [1, 2]), kind)
 
 
@@ -80,11 +80,11 @@ def with_gradient(function, *arguments, weights=()):
     specs = [tf.TensorSpec([None, *x.shape[1:]] if len(x.shape) > 1 else x.shape, x.dtype) for x in arguments]
 
     @tf.function(input_signature=specs, autograph=False)
-    def run(*given):
+    def run(*inputs):
         with tf.GradientTape() as tape:
-            tape.watch(given)
-            value = function(*given)
-        return value, *tape.gradient(value, [*given, *weights], value)
+            tape.watch(inputs)
+            value = function(*inputs)
+        return value, *tape.gradient(value, [*inputs, *weights], value)
 
     return lambda: run(*arguments)
 

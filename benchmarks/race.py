@@ -27,7 +27,7 @@ REQUIREMENTS = {
     "keras_hub": ("tensorflow==2.21.0", "keras==3.15.1", "keras-hub==0.32.0"),
     "garden": ("tf-models-official==2.19.1", "tf-keras==2.19.0"),
 }
-STOLEN, TRIES = 0.1, 5  # the share of the machine that others may take, and how often a disturbed turn is run again
+STOLEN, TRIES = 0.1, 5  # the share of the machine that other processes may use; how often a turn is repeated
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Contender:
 
 
 class Runner:
-    """A contender that was started and is ready."""
+    """A contender that is running and ready."""
 
     def __init__(self, contender, python):
         self.contender, self.seconds, self.peak_mb, self.disturbed = contender, [], 0, 0
@@ -52,24 +52,24 @@ class Runner:
                 raise SystemExit(f"{contender.name} ended before it was ready: {' '.join(command)}")
 
     def turn(self):
-        """Does the work once, again if others disturbed it."""
+        """Does the work once; repeats it if other processes disturbed it."""
         for _ in range(TRIES):
             before = _busy(), self._own()
-            told = self.once()
+            result = self.once()
             others = (_busy() - before[0]) - (self._own() - before[1])
-            if others < STOLEN * told["seconds"] * psutil.cpu_count():
+            if others < STOLEN * result["seconds"] * psutil.cpu_count():
                 break
             self.disturbed += 1
-        self.seconds.append(told["seconds"])
-        self.peak_mb = told["peak_mb"]
+        self.seconds.append(result["seconds"])
+        self.peak_mb = result["peak_mb"]
 
     def once(self):
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
-        told = self.process.stdout.readline()
-        if not told:
-            raise SystemExit(f"{self.contender.name} ended in the middle of its work; what it said is above.")
-        return json.loads(told)
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.contender.name} ended in the middle of its work; its output is above.")
+        return json.loads(line)
 
     def _own(self):
         times = psutil.Process(self.process.pid).cpu_times()
@@ -98,7 +98,7 @@ def race(contenders, rounds, work_dir):
 
 
 def run(description, kind, works, *, peers, rounds):
-    """What the scripts that start races do: their flags, a race for each workload, its table printed and kept.
+    """The main function of scripts that start races: flags, a race per workload, its table printed and saved.
 
     works: {name: (title, function of the flags -> workload as plain data)}. kind: how titles of the tables begin.
     """
@@ -109,21 +109,21 @@ def run(description, kind, works, *, peers, rounds):
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--works", default=",".join(works))
     parser.add_argument("--peers", default=peers, help="comma-separated, optionally with a precision: torch:bfloat16")
-    given = parser.parse_args()
-    for name in given.works.split(","):
+    arguments = parser.parse_args()
+    for name in arguments.works.split(","):
         title, make = works[name]
-        file = pathlib.Path(given.work_dir) / f"{name}.json"
+        file = pathlib.Path(arguments.work_dir) / f"{name}.json"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(make(given)))
-        flags = (f"--work={file}", f"--size={given.size}")
-        names = ["bert_tf", *given.peers.split(",")]
-        told = table(race([contender(name, flags) for name in names], given.rounds, given.work_dir))
-        print(f"{title}\n{told}", flush=True)
-        keep(f"{kind}, {given.size}: {title}", told)
+        file.write_text(json.dumps(make(arguments)))
+        flags = (f"--work={file}", f"--size={arguments.size}")
+        names = ["bert_tf", *arguments.peers.split(",")]
+        result = table(race([contender(name, flags) for name in names], arguments.rounds, arguments.work_dir))
+        print(f"{title}\n{result}", flush=True)
+        save_section(f"{kind}, {arguments.size}: {title}", result)
 
 
 def contender(named, flags):
-    """One of a race of encoders, named like the file of `peers/`, if asked for with its precision: torch:bfloat16."""
+    """A contender named like its file in `peers/`, optionally with a precision: torch:bfloat16."""
     peer, _, precision = named.partition(":")
     flags += (f"--precision={precision}",) if precision else ()
     return Contender(named, f"race_{peer}.py", flags, peer if peer in REQUIREMENTS else None)
@@ -136,7 +136,7 @@ def _busy():
 
 
 def python_of(environment, work_dir):
-    """A Python with what a contender needs, in a virtual environment that is made the first time."""
+    """A Python with what a contender needs, in a virtual environment that is created on first use."""
     if environment is None:
         return sys.executable
     folder = pathlib.Path(work_dir).resolve() / f"venv_{environment}"
@@ -149,7 +149,7 @@ def python_of(environment, work_dir):
 
 
 def table(runners):
-    """Markdown: of each its median and best, what that is to ours (the first), and its memory."""
+    """Markdown: median and best time, ratio to the first contender (ours), and memory of each."""
     ours = statistics.median(runners[0].seconds)
     lines = [
         "| | median, ms | best, ms | ratio to bert_tf | peak memory, MB | rounds, disturbed |",
@@ -164,8 +164,8 @@ def table(runners):
     return "\n".join(lines)
 
 
-def keep(title, text, path=HERE / "README.md"):
-    """Puts the section `title` into the file of results, in the place of the one that is there."""
+def save_section(title, text, path=HERE / "README.md"):
+    """Writes the section `title` of the file of results, replacing an existing one."""
     head = f"## {title}\n"
     day = datetime.date.today().isoformat()
     section = f"{head}\n{day}, commit {_commit()}, {machine()}: `{_command()}`\n\n{text}\n"
@@ -175,30 +175,33 @@ def keep(title, text, path=HERE / "README.md"):
         else "# Measurements\n\nWritten by the scripts in this folder.\n"
     )
     parts = before.split("\n## ")
-    kept = [part for part in parts[1:] if not part.startswith(f"{title}\n")]
-    written = "\n".join([parts[0].rstrip() + "\n", *(f"## {part.rstrip()}\n" for part in kept), section])
-    beside = path.with_suffix(".new")
-    beside.write_text(written, encoding="utf-8")
-    os.replace(beside, path)
+    others = [part for part in parts[1:] if not part.startswith(f"{title}\n")]
+    written = "\n".join([parts[0].rstrip() + "\n", *(f"## {part.rstrip()}\n" for part in others), section])
+    partial = path.with_suffix(".new")
+    partial.write_text(written, encoding="utf-8")
+    os.replace(partial, path)
 
 
 def _commit():
-    """The commit that is measured, "-dirty" where more is changed than the tables that the measurements write."""
+    """The commit that is measured, "-dirty" if more is changed than the tables that the measurements write."""
     name, changed = (
-        subprocess.run(["git", "-C", HERE, *asked], capture_output=True, text=True).stdout.strip()
-        for asked in (["describe", "--always"], ["status", "--porcelain", "-uno", "--", ":/", ":(exclude)README.md"])
+        subprocess.run(["git", "-C", HERE, *arguments], capture_output=True, text=True).stdout.strip()
+        for arguments in (
+            ["describe", "--always"],
+            ["status", "--porcelain", "-uno", "--", ":/", ":(exclude)README.md"],
+        )
     )
     return f"{name or 'unknown'}{'-dirty' if changed else ''}"
 
 
 def _command():
-    """The command line, of paths the last part only."""
+    """The command line, with the last part of each path only."""
     flags = [f"{name}={pathlib.Path(value).name}" for name, _, value in (flag.partition("=") for flag in sys.argv[1:])]
     return " ".join(["python", f"benchmarks/{pathlib.Path(sys.argv[0]).name}", *flags])
 
 
 def machine():
-    """What the figures hold for: processor, cores, and the instructions that matter."""
+    """What the figures apply to: processor, cores, and the instructions that matter."""
     lines = (
         pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if platform.system() == "Linux" else []
     )

@@ -149,26 +149,26 @@ def one_core(flags, folder):
 
 def plainly(documents, options, folder):
     """Instances a second of the plain statement of the original, on the first PLAIN_TOKENS of some documents."""
-    pieces = vocabulary.read(options.vocab_file)
-    lists = as_lists(documents, pieces)
-    given = {"width": options.max_seq_length, "short_seq_prob": options.short_seq_prob, "vocabulary": pieces}
+    tokens = vocabulary.read(options.vocab_file)
+    lists = as_lists(documents, tokens)
+    settings = {"width": options.max_seq_length, "short_seq_prob": options.short_seq_prob, "vocabulary": tokens}
     start = time.monotonic()
-    rows = plain_records.create(lists, passes=options.dupe_factor, draws=plain_records.new_draws(), **given)
-    ids = {piece: number for number, piece in enumerate(pieces)}
+    rows = plain_records.create(lists, passes=options.dupe_factor, rng=plain_records.new_rng(), **settings)
+    ids = {token: number for number, token in enumerate(tokens)}
     plain_records.write(rows, os.path.join(folder, "plain.tfrecord"), width=options.max_seq_length, ids=ids)
     return len(rows) / (time.monotonic() - start)
 
 
-def as_lists(documents, pieces):
-    """Lists of sentences, lists of pieces, of the first documents."""
-    found, count = [], 0
+def as_lists(documents, tokens):
+    """The first documents as lists of sentences, lists of tokens."""
+    result, count = [], 0
     for first, last in itertools.pairwise(documents.document_starts):
         edges = itertools.pairwise(documents.sentence_starts[first : last + 1])
-        found.append([[pieces[number] for number in documents.ids[start:end]] for start, end in edges])
-        count += sum(map(len, found[-1]))
+        result.append([[tokens[number] for number in documents.ids[start:end]] for start, end in edges])
+        count += sum(map(len, result[-1]))
         if count >= PLAIN_TOKENS:
             break
-    return found
+    return result
 
 
 def _one_bucket(flags, folder):

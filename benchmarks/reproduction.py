@@ -49,7 +49,7 @@ def add_step_flags(parser, epochs):
 
 
 def peer_python(options):
-    """The Python of the peer, in a virtual environment that is made the first time."""
+    """The Python of the peer, in a virtual environment that is created on first use."""
     if options.peer_python:
         return options.peer_python
     folder = options.work_dir / "peer"
@@ -67,18 +67,18 @@ def without_pooler(source, target):
 
         read = formats.read(str(source))
         target.parent.mkdir(parents=True, exist_ok=True)
-        kept = {name: x for name, x in read.weights.items() if "pooler" not in name}
-        formats.write(dataclasses.replace(read, weights=kept), str(target), "huggingface")
+        encoder_weights = {name: x for name, x in read.weights.items() if "pooler" not in name}
+        formats.write(dataclasses.replace(read, weights=encoder_weights), str(target), "huggingface")
     return target
 
 
 def run_ours(script, flags):
-    """Runs a script of ours, [path, arguments], with the peers' recipe where the original's differs."""
+    """Runs one of our scripts, [path, arguments], with the peers' recipe."""
     recipe = {"train_batch_size": BATCH, "eval_batch_size": BATCH, "learning_rate": RATE}
     recipe |= {"continuous_schedule": True, "optimizer": "adamw_corrected"}
-    told = {**recipe, "do_export": False, **flags}
+    settings = {**recipe, "do_export": False, **flags}
     subprocess.run(
-        [sys.executable, HERE.parent / script[0], *script[1:], *(f"--{n}={v}" for n, v in told.items())], check=True
+        [sys.executable, HERE.parent / script[0], *script[1:], *(f"--{n}={v}" for n, v in settings.items())], check=True
     )
 
 
@@ -86,10 +86,10 @@ def seconds_of_training(folder):
     return json.loads((folder / "run.json").read_text())["phases"]["train"]
 
 
-def drawn_by_the_peer(options, script, flags, folder):
-    """A folder with what the peer's seed decides: the model that it starts from, and order.json, see in_given_order.py.
+def initialized_by_peer(options, script, flags, folder):
+    """A folder with what the peer's seed determines: the initial model and order.json, see in_given_order.py.
 
-    folder: where it is, or is made, from a copy of flags["checkpoint"].
+    folder: created if missing, from a copy of flags["checkpoint"].
     """
     if not folder.exists():
         new = folder.with_name(f"{folder.name}.{os.getpid()}")  # the other side may be making it too
@@ -101,7 +101,7 @@ def drawn_by_the_peer(options, script, flags, folder):
 
 
 def in_order_of(start, script):
-    """What `run_ours` takes, for a script that learns in the order of a folder that `drawn_by_the_peer` made."""
+    """The script for `run_ours` that trains in the order of a folder made by `initialized_by_peer`."""
     return [pathlib.Path("benchmarks", "in_given_order.py"), start / "order.json", script]
 
 
@@ -118,7 +118,7 @@ def run_peer(python, script, flags, answers):
 
 
 def measure_seeds(options, runs):
-    """Does all runs that are not done yet; `runs` {side: function of seed and output that returns scores, seconds}."""
+    """Runs everything that is missing; `runs` {side: function of seed and output that returns scores, seconds}."""
     for seed in options.seeds.split(","):
         for side in options.sides.split(","):
             output = result_file(options, side, seed)
@@ -146,16 +146,16 @@ def results(options):
 def compare_steps(options, peer_seconds):
     """Prints the median seconds of a step of each side, which take turns.
 
-    peer_seconds: the seconds of each of so many steps of the peer, by seed and number of steps.
+    peer_seconds: function of seed and number of steps that returns the seconds of each step of the peer.
     """
     seconds = {side: [] for side in SIDES}
     for number in range(ROUNDS):
         command = [sys.executable, *sys.argv, "--only_time"]
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        seconds["bert_tf"] += json.loads(told.splitlines()[-1])
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        seconds["bert_tf"] += json.loads(output.splitlines()[-1])
         seconds["transformers"] += peer_seconds(number + 1, options.max_steps + FIRST)[FIRST:]
-        medians = {side: statistics.median(found) for side, found in seconds.items()}
-        print(", ".join(f"{side} {median:.3f} s a step" for side, median in medians.items()), flush=True)
+        medians = {side: statistics.median(values) for side, values in seconds.items()}
+        print(", ".join(f"{side} {median:.3f} s per step" for side, median in medians.items()), flush=True)
     ratio = medians["bert_tf"] / medians["transformers"]
     print(f"{len(seconds['bert_tf'])} steps of each; ours takes {ratio:.2f} of the time of transformers")
 

@@ -80,9 +80,9 @@ def main():
     is_right = True
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = formats.read(options.checkpoint)
-        for what, found in differences(checkpoint, options.torch_python, pathlib.Path(folder)):
-            is_right &= bool(found <= TOLERANCE)
-            print(f"  {what:40} {found:10.2g}  {'ok' if found <= TOLERANCE else 'MISS'}", flush=True)
+        for what, difference in differences(checkpoint, options.torch_python, pathlib.Path(folder)):
+            is_right &= bool(difference <= TOLERANCE)
+            print(f"  {what:40} {difference:10.2g}  {'ok' if difference <= TOLERANCE else 'MISS'}", flush=True)
     return 0 if is_right else 1
 
 

@@ -37,8 +37,8 @@ def main():
     command = [sys.executable, "-m", "bert_tf", "serve", f"model={options.export}", "--port=0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
-        told = server.stdout.readline()
-        port = int(re.search(r"127\.0\.0\.1:(\d+)", told)[1])
+        line = server.stdout.readline()
+        port = int(re.search(r"127\.0\.0\.1:(\d+)", line)[1])
         page = asyncio.run(measured(options, port, psutil.Process(server.pid)))
     finally:
         server.terminate()
@@ -57,7 +57,9 @@ async def measured(options, port, process):
     for count in counts:
         level = await run_level(port, texts, count, options.seconds)
         rates[count] = level.rate
-        rows.append(f"| {count} | {level.rate:.1f} | {level.share(0.5):.0f} | {level.share(0.99):.0f} | {level.told} |")
+        rows.append(
+            f"| {count} | {level.rate:.1f} | {level.share(0.5):.0f} | {level.share(0.99):.0f} | {level.error_summary} |"
+        )
     most = counts[-1]
     rows += ["", f"{most} clients together: {rates[most] / rates[counts[0]]:.2f} times what {counts[0]} got."]
     if options.minutes:
@@ -70,7 +72,7 @@ async def inputs(port):
     code, body = await Client(port).request("GET", "/v1/models/model/metadata")
     assert code == 200, body
     signature = json.loads(body)["metadata"]["signature_def"]["signature_def"]["serving_default"]
-    sizes = {name: told["tensor_shape"]["dim"] for name, told in signature["inputs"].items()}
+    sizes = {name: spec["tensor_shape"]["dim"] for name, spec in signature["inputs"].items()}
     return {name: int(dims[1]["size"]) if len(dims) > 1 else None for name, dims in sizes.items()}
 
 
@@ -91,12 +93,12 @@ class Texts:
 
     def body(self):
         """One instance."""
-        made = {name: [self.text() for _ in range(n)] if n else self.text() for name, n in self.sizes.items()}
-        return json.dumps({"instances": [made]}).encode()
+        instance = {name: [self.text() for _ in range(n)] if n else self.text() for name, n in self.sizes.items()}
+        return json.dumps({"instances": [instance]}).encode()
 
 
 class Client:
-    """One connection, kept open, that speaks as much HTTP as this needs."""
+    """One persistent connection with a minimal HTTP client."""
 
     def __init__(self, port):
         self.port, self.streams = port, None
@@ -125,13 +127,13 @@ class Client:
 
 
 class Level:
-    """What the well-behaved clients saw: the seconds that each answer took, and what was no answer."""
+    """The results of the well-behaved clients: seconds per answer, and errors."""
 
     def __init__(self):
         self.seconds, self.errors, self.begun = [], [], time.monotonic()
 
     def begin(self):
-        """Forgets the time of warming up, but no error."""
+        """Drops the times of the warm-up, but no error."""
         self.seconds, self.begun = [], time.monotonic()
 
     def end(self):
@@ -139,16 +141,16 @@ class Level:
         self.seconds.sort()
 
     def share(self, part):
-        """Milliseconds within which that part of the answers came."""
+        """Milliseconds within which this share of the answers arrived."""
         return 1000 * self.seconds[min(len(self.seconds) - 1, int(part * len(self.seconds)))] if self.seconds else 0.0
 
     @property
-    def told(self):
+    def error_summary(self):
         return f"{len(self.errors)}: {self.errors[0]}" if self.errors else "0"
 
 
 async def behave(port, texts, level):
-    """Asks, waits for the answer, asks again."""
+    """Sends a request, waits for the answer, repeats."""
     client = Client(port)
     try:
         while True:
@@ -166,7 +168,7 @@ async def behave(port, texts, level):
 
 
 async def run_level(port, texts, count, seconds):
-    """The Level of so many clients."""
+    """The Level of `count` clients."""
     level = Level()
     clients = [asyncio.create_task(behave(port, texts, level)) for _ in range(count)]
     await asyncio.sleep(WARM_UP)
@@ -250,16 +252,18 @@ async def beside_rude_ones(port, texts, count, seconds, process):
     await stopped([*rude, scales])
     late = sizes[len(sizes) // 2 :]  # by then it has met every length
     minutes = max(late[-1][0] - late[0][0], 1) / 60
-    rows = [f"{count} clients for {seconds / 60:g} minutes beside one of each of these:", ""]
+    rows = [f"{count} clients for {seconds / 60:g} minutes, together with one of each of these:", ""]
     rows += ["| rude client | times, by what it got |", "|---|---|"]
     for kind, outcomes in seen.items():
         rows.append(f"| {kind} | {', '.join(f'{outcome}: {times}' for outcome, times in sorted(outcomes.items()))} |")
     rows += ["", f"The others: {level.rate:.1f} requests per second, p50 {level.share(0.5):.0f} ms, "]
-    rows[-1] += f"p99 {level.share(0.99):.0f} ms, errors {level.told}."
+    rows[-1] += f"p99 {level.share(0.99):.0f} ms, errors {level.error_summary}."
     rows.append(
         f"Memory in MiB: {sizes[0][1]:.0f} at the start, {late[0][1]:.0f} half way, {late[-1][1]:.0f} at the end"
     )
-    rows[-1] += f", at most {max(size for _, size in sizes):.0f}; {(late[-1][1] - late[0][1]) / minutes:+.1f} a minute."
+    rows[-1] += (
+        f", at most {max(size for _, size in sizes):.0f}; {(late[-1][1] - late[0][1]) / minutes:+.1f} per minute."
+    )
     return rows
 
 

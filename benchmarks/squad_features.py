@@ -41,11 +41,13 @@ def main():
     from bert_tf.text import vocabulary
     from bert_tf.text.tokenizer import Tokenizer
 
-    found = [question for path in options.file for question in questions.read(path)]
+    all_questions = [question for path in options.file for question in questions.read(path)]
     tokenizer, windows = Tokenizer(vocabulary.read(options.vocab_file)), QuestionWindows()
-    print(f"{len(found):,} questions, {os.cpu_count()} cores; {memory():,.0f} MiB with TensorFlow and the files")
+    print(
+        f"{len(all_questions):,} questions, {os.cpu_count()} cores; {memory():,.0f} MiB with TensorFlow and the files"
+    )
     start = time.perf_counter()
-    split = QuestionSplit(found, tokenizer, windows)
+    split = QuestionSplit(all_questions, tokenizer, windows)
     seconds = time.perf_counter() - start
     print("| pass | windows/s | peak memory, MiB |\n|--|--:|--:|")
     count = len(split.owners)
@@ -70,9 +72,9 @@ def race_with_transformers(options, count):
         contenders.append(race.Contender(side, "race_squad_features.py", flags, environment))
     runners = race.race(contenders, options.repeats, options.work_dir)
     rates = [f"{each.contender.name} {count / statistics.median(each.seconds):,.0f} windows/s" for each in runners]
-    told = f"{race.table(runners)}\n\n{', '.join(rates)}."
-    print(told)
-    race.keep("Question windows, from text to batches", told)
+    text = f"{race.table(runners)}\n\n{', '.join(rates)}."
+    print(text)
+    race.save_section("Question windows, from text to batches", text)
 
 
 def speed(dataset, options):

@@ -33,35 +33,35 @@ def main():
     print("| file | questions | differ | exact match, ours / original | F1, ours / original |\n|---|--:|--:|--:|--:|")
     examples = []
     for path in options.file:
-        asked = [question for question in questions.read(path) if question.answers]
-        ours, theirs = answers_of(asked, tokenizer)
-        different = [question for question in asked if ours[question.id] != theirs[question.id]]
-        scores = [squad_scores.evaluate(asked, answers) for answers in (ours, theirs)]
-        exact, f1 = (" / ".join(f"{found[name]:.2f}" for found in scores) for name in ("exact_match", "f1"))
-        print(f"| {pathlib.Path(path).name} | {len(asked):,} | {len(different):,} | {exact} | {f1} |", flush=True)
+        answered = [question for question in questions.read(path) if question.answers]
+        ours, theirs = answers_of(answered, tokenizer)
+        different = [question for question in answered if ours[question.id] != theirs[question.id]]
+        scores = [squad_scores.evaluate(answered, answers) for answers in (ours, theirs)]
+        exact, f1 = (" / ".join(f"{score[name]:.2f}" for score in scores) for name in ("exact_match", "f1"))
+        print(f"| {pathlib.Path(path).name} | {len(answered):,} | {len(different):,} | {exact} | {f1} |", flush=True)
         for question in different[:: -(-len(different) // 3) or 1]:
             examples.append((question.answers[0][0], ours[question.id], theirs[question.id]))
-    for truth, our_text, their_text in examples:
-        print(f"  {truth!r}: ours {our_text!r}, the original's {their_text!r}")
+    for label, our_text, their_text in examples:
+        print(f"  {label!r}: ours {our_text!r}, the original's {their_text!r}")
 
 
-def answers_of(asked, tokenizer):
-    """({id: ours}, {id: the original's}) of the true pieces of each question's first answer."""
+def answers_of(answered, tokenizer):
+    """({id: ours}, {id: the original's}) for the labelled tokens of each question's first answer."""
     from bert_tf.tasks.question_answering import original_alignment
     from bert_tf.tasks.question_answering.question_splits import QuestionSplit
     from bert_tf.tasks.question_answering.question_windows import QuestionWindows
 
-    split, ours, theirs = QuestionSplit(asked, tokenizer, QuestionWindows()), {}, {}
+    split, ours, theirs = QuestionSplit(answered, tokenizer, QuestionWindows()), {}, {}
     ids, starts, ends = (split.tokens[name].values.numpy() for name in ("contexts", "starts", "ends"))
     begins = split.tokens["contexts"].row_starts().numpy()[split.context_numbers]
-    for question, begin, first, last in zip(asked, begins, split.first_tokens, split.last_tokens, strict=True):
+    for question, begin, first, last in zip(answered, begins, split.first_tokens, split.last_tokens, strict=True):
         ours[question.id] = theirs[question.id] = ""
         if first <= last:
-            place = int(starts[begin + first]), int(ends[begin + last])
-            ours[question.id] = question.context[slice(*place)]
+            span = int(starts[begin + first]), int(ends[begin + last])
+            ours[question.id] = question.context[slice(*span)]
             words = tokenizer.detokenize([ids[begin + first : begin + last + 1].tolist()])[0].split()
             theirs[question.id] = original_alignment.original_answer(
-                question.context, *place, words, lower_case=tokenizer.lower_case
+                question.context, *span, words, lower_case=tokenizer.lower_case
             )
     return ours, theirs
 

@@ -37,12 +37,12 @@ def main():
     options.work_dir.mkdir(parents=True, exist_ok=True)
     if not options.table:
         join_files(options)
-        asked = functools.partial(peer, options, reproduction.peer_python(options))
+        run_peer = functools.partial(peer, options, reproduction.peer_python(options))
         if options.max_steps:
             output = options.work_dir / "steps.json"
-            reproduction.compare_steps(options, lambda seed, steps: asked(seed, output, max_steps=steps)[1])
+            reproduction.compare_steps(options, lambda seed, steps: run_peer(seed, output, max_steps=steps)[1])
             return
-        runs = {"bert_tf": functools.partial(ours, options), "transformers": asked}
+        runs = {"bert_tf": functools.partial(ours, options), "transformers": run_peer}
         reproduction.measure_seeds(options, {side: scoring(options, run) for side, run in runs.items()})
     print_table(options)
 
@@ -64,8 +64,8 @@ def join_files(options):
         for path in paths:
             for article in json.loads(path.read_text(encoding="utf-8"))["data"]:
                 for paragraph in article["paragraphs"] if name == "eval" else ():
-                    kept = [qa for qa in paragraph["qas"] if qa["answers"] and not qa.get("is_impossible")]
-                    paragraph["qas"] = [{**qa, "id": f"{path.stem}/{qa['id']}"} for qa in kept]
+                    answerable = [qa for qa in paragraph["qas"] if qa["answers"] and not qa.get("is_impossible")]
+                    paragraph["qas"] = [{**qa, "id": f"{path.stem}/{qa['id']}"} for qa in answerable]
                 joined.append(article)
         (options.work_dir / f"{name}.json").write_text(json.dumps({"data": joined}), encoding="utf-8")
 
@@ -106,16 +106,16 @@ def ours(options, seed, output):
 def peer(options, python, seed, output, *, max_steps=0):
     flags = {"checkpoint": options.init_checkpoint, "data": options.work_dir, "epochs": options.epochs}
     flags |= {"seed": seed, "max_steps": max_steps, "precision": options.precision}
-    found = reproduction.run_peer(python, "transformers_squad.py", flags, output.with_suffix(".answers.json"))
-    return found["answers"], found["seconds"]
+    result = reproduction.run_peer(python, "transformers_squad.py", flags, output.with_suffix(".answers.json"))
+    return result["answers"], result["seconds"]
 
 
 def scores_of(options, answers):
     """{file: {score: number}}."""
     from bert_tf.tasks.question_answering import questions, squad_scores
 
-    asked = questions.read(str(options.work_dir / "eval.json"))
-    files = {path.stem: [q for q in asked if q.id.startswith(f"{path.stem}/")] for path in options.eval_file}
+    eval_questions = questions.read(str(options.work_dir / "eval.json"))
+    files = {path.stem: [q for q in eval_questions if q.id.startswith(f"{path.stem}/")] for path in options.eval_file}
     return {name: squad_scores.evaluate(of_file, answers) for name, of_file in files.items()}
 
 

@@ -24,27 +24,27 @@ COMMANDS = ("--help", "convert --help", "vocabulary --help", "predict --help", "
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work_dir", required=True, type=pathlib.Path)
-    given = parser.parse_args()
-    given.work_dir.mkdir(parents=True, exist_ok=True)
-    found = {f"bert-tf {command}": [] for command in COMMANDS}
+    arguments = parser.parse_args()
+    arguments.work_dir.mkdir(parents=True, exist_ok=True)
+    seconds_by_name = {f"bert-tf {command}": [] for command in COMMANDS}
     for _ in range(ROUNDS):
         for command in COMMANDS:
             start = time.perf_counter()
             subprocess.run([sys.executable, "-m", "bert_tf", *command.split()], check=True, capture_output=True)
-            found[f"bert-tf {command}"].append(time.perf_counter() - start)
+            seconds_by_name[f"bert-tf {command}"].append(time.perf_counter() - start)
     for name in ("pretraining", "fine_tuning"):
         what, make = training_step.WORKS[name]
-        file = given.work_dir / f"{name}.json"
-        file.write_text(json.dumps(make(given)))
+        file = arguments.work_dir / f"{name}.json"
+        file.write_text(json.dumps(make(arguments)))
         title = f"first training step, extra time: {what}, BERT-base"
-        found[title] = [first_step(file) for _ in range(3)]
+        seconds_by_name[title] = [first_step(file) for _ in range(3)]
     lines = ["| | median, s | limit |", "|---|---:|---:|"]
-    for name, seconds in found.items():
+    for name, seconds in seconds_by_name.items():
         limit = LIMITS["first step" if name.startswith("first") else "command"]
         lines.append(f"| {name} | {statistics.median(seconds):.2f} | {limit} |")
-    told = "\n".join(lines)
-    print(told)
-    race.keep("Start-up", told)
+    text = "\n".join(lines)
+    print(text)
+    race.save_section("Start-up", text)
 
 
 def first_step(file):

@@ -26,15 +26,15 @@ def main():
     parser.add_argument("--size", default="base")
     parser.add_argument("--work", default="fine_tuning", choices=("fine_tuning", "pretraining", "single", "batch"))
     parser.add_argument("--precision", default="auto", choices=("auto", "float32", "bfloat16"))
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     import encoder
     import race
     import race_bert_tf
     import training_step
 
     works = {**encoder.WORKS, **training_step.WORKS}
-    work = json.loads(json.dumps(works[given.work][1](None)))
-    run = race_bert_tf.worker(work, given.size, given.precision)
+    work = json.loads(json.dumps(works[arguments.work][1](None)))
+    run = race_bert_tf.worker(work, arguments.size, arguments.precision)
     import tensorflow as tf
 
     from bert_tf.training import precision
@@ -51,15 +51,15 @@ def main():
             run()
             seconds.append(time.perf_counter() - start)
         tf.profiler.experimental.stop()
-        found = by_operation(folder)
+        by_name = by_operation(folder)
     median = 1000 * statistics.median(seconds)
-    rate = rate_of_products(precision.policy(given.precision))
-    floor = 1000 * operations_of(work, given.size) / rate
-    print(f"{given.work}, {given.size}, {race.machine()}: {median:,.0f} ms, first {first:.1f} s")
+    rate = rate_of_products(precision.policy(arguments.precision))
+    floor = 1000 * operations_of(work, arguments.size) / rate
+    print(f"{arguments.work}, {arguments.size}, {race.machine()}: {median:,.0f} ms, first {first:.1f} s")
     print(f"products: {rate / 1e9:,.0f} GFLOP/s, floor {floor:,.0f} ms, {floor / median:.0%} of the time")
-    total = sum(spent for spent, _ in found.values())
+    total = sum(spent for spent, _ in by_name.values())
     print("| operation | ms | share | calls |\n|---|---:|---:|---:|")
-    for name, (spent, calls) in sorted(found.items(), key=lambda item: -item[1][0])[:SHOWN]:
+    for name, (spent, calls) in sorted(by_name.items(), key=lambda item: -item[1][0])[:SHOWN]:
         print(f"| {name} | {1000 * spent / REPEATS:,.1f} | {spent / total:.1%} | {calls / REPEATS:,.0f} |")
 
 
@@ -69,10 +69,10 @@ def operations_of(work, size):
 
     layers, width, _ = turns.SHAPES[size]
     rows = work["texts"] if work["kind"] == "encode" else work["batches"][0]
-    tokens, slots = len(rows) * len(rows[0]), len(rows[0])
-    each = layers * (24 * width**2 + 4 * slots * width)  # of a token: its dense layers, and attention
-    guesses = len(rows) * work.get("guesses", 0)
-    head = guesses * 2 * width * (width + work["vocab_size"])
+    tokens, seq_length = len(rows) * len(rows[0]), len(rows[0])
+    each = layers * (24 * width**2 + 4 * seq_length * width)  # of a token: its dense layers, and attention
+    predictions = len(rows) * work.get("num_predictions", 0)
+    head = predictions * 2 * width * (width + work["vocab_size"])
     return (tokens * each + head) * (1 if work["kind"] == "encode" else 3)
 
 
@@ -96,16 +96,16 @@ def by_operation(folder):
 
     (file,) = pathlib.Path(folder).rglob("*.xplane.pb")
     space = xplane_pb2.XSpace.FromString(file.read_bytes())
-    found = collections.defaultdict(lambda: [0.0, 0])
+    by_name = collections.defaultdict(lambda: [0.0, 0])
     for plane in space.planes:
         for line in plane.lines:
             for event in line.events:
                 name = plane.event_metadata[event.metadata_id].name
                 kind = name.rpartition(":")[2].partition("#")[0]
                 if ":" in name and is_operation(name):
-                    found[kind][0] += event.duration_ps / 1e12
-                    found[kind][1] += 1
-    return found
+                    by_name[kind][0] += event.duration_ps / 1e12
+                    by_name[kind][1] += 1
+    return by_name
 
 
 def is_operation(name):

@@ -18,7 +18,7 @@ from pathlib import Path
 import tensorflow as tf
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "helpers")]
 
 import oracle_tokenizer as oracle  # noqa: E402
 
@@ -56,34 +56,34 @@ def random_strings(count, seed=7):
 
 
 def differences(tokenizer, texts):
-    """How many texts differ in pieces, and how many of those without capital sigma in places."""
+    """The number of texts that differ in tokens, and of those without capital sigma that differ in offsets."""
     ids, starts, ends = (part.to_list() for part in tokenizer.with_offsets(texts))
-    known, pieces, places = set(tokenizer.vocabulary), 0, 0
+    known, token_errors, offset_errors = set(tokenizer.vocabulary), 0, 0
     for text, row, first, last in zip(texts, ids, starts, ends, strict=True):
-        found = [tokenizer.vocabulary[i] for i in row]
-        if found != oracle.tokenize(text, known, lower_case=tokenizer.lower_case):
-            pieces += 1
-            if pieces <= SHOWN:
-                print(f"  differs: {text[:60]!r} -> {found[:12]}")
+        tokens = [tokenizer.vocabulary[i] for i in row]
+        if tokens != oracle.tokenize(text, known, lower_case=tokenizer.lower_case):
+            token_errors += 1
+            if token_errors <= SHOWN:
+                print(f"  differs: {text[:60]!r} -> {tokens[:12]}")
         elif "Σ" not in text:
             expected = oracle.tokenize_with_offsets(text, known, lower_case=tokenizer.lower_case)
-            places += any(
+            offset_errors += any(
                 start != s or not earliest <= e <= latest
                 for (_, start, earliest, latest), s, e in zip(expected, first, last, strict=True)
             )
-    return pieces, places
+    return token_errors, offset_errors
 
 
 def accented(lines):
     """The lines with an accent on every third vowel."""
-    count, made = 0, []
+    count, result = 0, []
     for line in lines:
         characters = []
         for character in line:
             count += character in ACCENTED
             characters.append(ACCENTED[character] if character in ACCENTED and count % 3 == 0 else character)
-        made.append("".join(characters))
-    return made
+        result.append("".join(characters))
+    return result
 
 
 def megabytes_per_second(run, lines, megabytes, batch):
@@ -134,9 +134,9 @@ def main():
     print(f"{'compared with the original':50} {'texts':>8} {'tokens differ':>14} {'offsets differ':>14}")
     wrong = 0
     for name, texts in probes.items():
-        pieces, places = differences(tokenizer, texts)
-        wrong += pieces + places
-        print(f"{name[-50:]:50} {len(texts):8} {pieces:14} {places:14}")
+        token_errors, offset_errors = differences(tokenizer, texts)
+        wrong += token_errors + offset_errors
+        print(f"{name[-50:]:50} {len(texts):8} {token_errors:14} {offset_errors:14}")
     print(f"{'speed, MB/s':50} {'ids':>10} {'byte offsets':>12} {'char offsets':>12} {'tokenizers':>12}")
     for path, texts in lines.items():
         texts = texts * math.ceil(ENOUGH / sum(len(text.encode()) for text in texts))

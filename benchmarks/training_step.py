@@ -15,30 +15,30 @@ from encoder import BATCH, VOCAB_SIZE, random_ids
 STEPS = 4  # of a turn, on texts of real lengths
 
 
-def pretraining(given):
+def pretraining(arguments):
     return {
         "kind": "pretrain",
         "vocab_size": VOCAB_SIZE,
         "batches": [random_ids([128] * 16)],
-        "slots": 128,
-        "guesses": 20,
+        "seq_length": 128,
+        "num_predictions": 20,
     }
 
 
-def fine_tuning(given):
-    return {"kind": "fine_tune", "vocab_size": VOCAB_SIZE, "batches": [random_ids([128] * BATCH)], "slots": 128}
+def fine_tuning(arguments):
+    return {"kind": "fine_tune", "vocab_size": VOCAB_SIZE, "batches": [random_ids([128] * BATCH)], "seq_length": 128}
 
 
-def real_lengths(given):
+def real_lengths(arguments):
     import tokenizers
 
-    tokenizer = tokenizers.BertWordPieceTokenizer(given.vocab_file)
-    with open(given.sentences, encoding="utf-8", newline="") as file:
+    tokenizer = tokenizers.BertWordPieceTokenizer(arguments.vocab_file)
+    with open(arguments.sentences, encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         texts = [row["sentence"] for row, _ in zip(rows, range(STEPS * BATCH), strict=False)]
     ids = [encoded.ids[:128] for encoded in tokenizer.encode_batch(texts)]
     batches = [ids[first : first + BATCH] for first in range(0, len(ids), BATCH)]
-    return {"kind": "fine_tune", "vocab_size": VOCAB_SIZE, "batches": batches, "slots": 128}
+    return {"kind": "fine_tune", "vocab_size": VOCAB_SIZE, "batches": batches, "seq_length": 128}
 
 
 WORKS = {

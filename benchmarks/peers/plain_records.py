@@ -5,83 +5,83 @@ Restates `create_pretraining_data.py` and needs no bert_tf; its random draws are
 
 import random
 
-MASKED_SHARE, MOST_MASKS = 0.15, 20
+MASK_RATE, MAX_MASKS = 0.15, 20
 
 
-def create(documents, *, passes, width, short_seq_prob, vocabulary, draws):
-    """Instances of documents, lists of sentences, lists of pieces: (pieces, segment ids, is random, places, labels)."""
+def create(documents, *, passes, width, short_seq_prob, vocabulary, rng):
+    """Instances of documents: (tokens, [(position, label)], segment ids, is random)."""
     instances = []
     for _ in range(passes):
         for number in range(len(documents)):
-            instances += of_document(documents, number, width, short_seq_prob, vocabulary, draws)
-    draws.shuffle(instances)
+            instances += of_document(documents, number, width, short_seq_prob, vocabulary, rng)
+    rng.shuffle(instances)
     return instances
 
 
-def of_document(documents, number, width, short_seq_prob, vocabulary, draws):
+def of_document(documents, number, width, short_seq_prob, vocabulary, rng):
     document, instances, i = documents[number], [], 0
     room = width - 3
-    target = draws.randint(2, room) if draws.random() < short_seq_prob else room
+    target = rng.randint(2, room) if rng.random() < short_seq_prob else room
     chunk, length = [], 0
     while i < len(document):
         chunk.append(document[i])
         length += len(document[i])
         if i == len(document) - 1 or length >= target:
-            a_end = draws.randint(1, len(chunk) - 1) if len(chunk) >= 2 else 1
-            first = [piece for sentence in chunk[:a_end] for piece in sentence]
-            is_random = len(chunk) == 1 or draws.random() < 0.5
+            a_end = rng.randint(1, len(chunk) - 1) if len(chunk) >= 2 else 1
+            first = [token for sentence in chunk[:a_end] for token in sentence]
+            is_random = len(chunk) == 1 or rng.random() < 0.5
             if is_random:
-                second = _of_another(documents, number, target - len(first), draws)
+                second = _of_another(documents, number, target - len(first), rng)
                 i -= len(chunk) - a_end
             else:
-                second = [piece for sentence in chunk[a_end:] for piece in sentence]
-            _trim(first, second, room, draws)
-            pieces = ["[CLS]", *first, "[SEP]", *second, "[SEP]"]
+                second = [token for sentence in chunk[a_end:] for token in sentence]
+            _trim(first, second, room, rng)
+            tokens = ["[CLS]", *first, "[SEP]", *second, "[SEP]"]
             segments = [0] * (len(first) + 2) + [1] * (len(second) + 1)
-            instances.append((*_masked(pieces, vocabulary, draws), segments, is_random))
+            instances.append((*_masked(tokens, vocabulary, rng), segments, is_random))
             chunk, length = [], 0
         i += 1
     return instances
 
 
-def _of_another(documents, number, wanted, draws):
+def _of_another(documents, number, min_length, rng):
     for _ in range(10):
-        other = draws.randint(0, len(documents) - 1)
+        other = rng.randint(0, len(documents) - 1)
         if other != number:
             break
-    found = []
-    for sentence in documents[other][draws.randint(0, len(documents[other]) - 1) :]:
-        found.extend(sentence)
-        if len(found) >= wanted:
+    second = []
+    for sentence in documents[other][rng.randint(0, len(documents[other]) - 1) :]:
+        second.extend(sentence)
+        if len(second) >= min_length:
             break
-    return found
+    return second
 
 
-def _trim(first, second, room, draws):
+def _trim(first, second, room, rng):
     while len(first) + len(second) > room:
         longer = first if len(first) > len(second) else second
-        if draws.random() < 0.5:
+        if rng.random() < 0.5:
             del longer[0]
         else:
             longer.pop()
 
 
-def _masked(pieces, vocabulary, draws):
-    places = [i for i, piece in enumerate(pieces) if piece not in ("[CLS]", "[SEP]")]
-    draws.shuffle(places)
-    count = min(MOST_MASKS, max(1, int(round(len(pieces) * MASKED_SHARE))))
-    shown, hidden = list(pieces), []
-    for place in sorted(places[:count]):
-        if draws.random() < 0.8:
-            shown[place] = "[MASK]"
-        elif draws.random() >= 0.5:
-            shown[place] = vocabulary[draws.randint(0, len(vocabulary) - 1)]
-        hidden.append((place, pieces[place]))
-    return shown, hidden
+def _masked(tokens, vocabulary, rng):
+    positions = [i for i, token in enumerate(tokens) if token not in ("[CLS]", "[SEP]")]
+    rng.shuffle(positions)
+    count = min(MAX_MASKS, max(1, int(round(len(tokens) * MASK_RATE))))
+    result, masked = list(tokens), []
+    for position in sorted(positions[:count]):
+        if rng.random() < 0.8:
+            result[position] = "[MASK]"
+        elif rng.random() >= 0.5:
+            result[position] = vocabulary[rng.randint(0, len(vocabulary) - 1)]
+        masked.append((position, tokens[position]))
+    return result, masked
 
 
 def write(instances, path, *, width, ids):
-    """As tf.train.Examples, filled up to the width."""
+    """Writes tf.train.Examples, padded to the width."""
     import tensorflow as tf
 
     def integers(values):
@@ -91,19 +91,19 @@ def write(instances, path, *, width, ids):
         return tf.train.Feature(float_list=tf.train.FloatList(value=values))
 
     with tf.io.TFRecordWriter(path) as writer:
-        for pieces, hidden, segments, is_random in instances:
-            rest, missing = [0] * (width - len(pieces)), [0] * (MOST_MASKS - len(hidden))
+        for tokens, masked, segments, is_random in instances:
+            rest, missing = [0] * (width - len(tokens)), [0] * (MAX_MASKS - len(masked))
             features = {
-                "input_ids": integers([ids[piece] for piece in pieces] + rest),
-                "input_mask": integers([1] * len(pieces) + rest),
+                "input_ids": integers([ids[token] for token in tokens] + rest),
+                "input_mask": integers([1] * len(tokens) + rest),
                 "segment_ids": integers(segments + rest),
-                "masked_lm_positions": integers([place for place, _ in hidden] + missing),
-                "masked_lm_ids": integers([ids[piece] for _, piece in hidden] + missing),
-                "masked_lm_weights": numbers([1.0] * len(hidden) + [0.0] * len(missing)),
+                "masked_lm_positions": integers([position for position, _ in masked] + missing),
+                "masked_lm_ids": integers([ids[token] for _, token in masked] + missing),
+                "masked_lm_weights": numbers([1.0] * len(masked) + [0.0] * len(missing)),
                 "next_sentence_labels": integers([int(is_random)]),
             }
             writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
 
 
-def new_draws():
+def new_rng():
     return random.Random(12345)

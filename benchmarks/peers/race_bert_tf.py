@@ -9,8 +9,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent))
 
 
 def main():
-    given = turns.given(__doc__, ("auto", "float32", "bfloat16"))
-    turns.serve(worker(given.work, given.size, given.precision))
+    arguments = turns.parse_arguments(__doc__, ("auto", "float32", "bfloat16"))
+    turns.serve(worker(arguments.work, arguments.size, arguments.precision))
 
 
 def worker(work, size, precision):
@@ -34,11 +34,11 @@ def worker(work, size, precision):
     return kinds[work["kind"]](work, config, precisions.policy(precision, is_trained=is_trained), strategy)
 
 
-def rows_of(texts, slots):
-    """Model inputs [B, slots]."""
+def rows_of(texts, seq_length):
+    """Model inputs [B, seq_length]."""
     import tensorflow as tf
 
-    padded, lengths = turns.padded(texts, slots)
+    padded, lengths = turns.padded(texts, seq_length)
     ids = tf.constant(padded, tf.int32)
     return {"token_ids": ids, "segment_ids": tf.zeros_like(ids), "lengths": tf.constant(lengths, tf.int32)}
 
@@ -53,7 +53,7 @@ def encoding(work, config, policy, strategy):
     encoder = heads.SpanFinder(config, dtype=policy).encoder
     packing = PackingSpec.dynamic(local_costs())
     encode = tf.function(lambda inputs: encoder(inputs, packing=packing), reduce_retracing=True)
-    inputs = rows_of(work["texts"], work["slots"])
+    inputs = rows_of(work["texts"], work["seq_length"])
     return lambda: encode(inputs)["tokens"].numpy()
 
 
@@ -71,7 +71,7 @@ def classifying(work, config, policy, strategy):
 
     @tf.function
     def logits(texts):
-        inputs = pack(tokenizer, [texts], work["slots"])
+        inputs = pack(tokenizer, [texts], work["seq_length"])
         return model(inputs, packing=PackingSpec.dynamic(local_costs()))["logits"]
 
     texts = tf.constant(work["texts"])
@@ -96,7 +96,9 @@ def fine_tuning(work, config, policy, strategy):
         def metrics(self, outputs, batch):
             return {"cross_entropy": (goal.loss(outputs, batch["label"]), self.loss_weights(batch)["cross_entropy"])}
 
-    batches = [rows_of(texts, work["slots"]) | {"label": tf.zeros([len(texts)], tf.int32)} for texts in work["batches"]]
+    batches = [
+        rows_of(texts, work["seq_length"]) | {"label": tf.zeros([len(texts)], tf.int32)} for texts in work["batches"]
+    ]
     return stepping(Task(), heads.Classifier(config, 2, dtype=policy), batches, strategy, work.get("recipe"))
 
 
@@ -113,14 +115,14 @@ def pretraining(work, config, policy, strategy):
 
     batches = []
     for texts in work["batches"]:
-        places = tf.tile(tf.range(1, 1 + work["guesses"])[None, :], [len(texts), 1])
-        hidden = {"masked_lm_positions": places, "masked_lm_ids": places + 1000}
+        positions = tf.tile(tf.range(1, 1 + work["num_predictions"])[None, :], [len(texts), 1])
+        masks = {"masked_lm_positions": positions, "masked_lm_ids": positions + 1000}
         labels = {
             "next_sentence_labels": tf.zeros([len(texts)], tf.int32),
             "next_sentence_weights": tf.ones([len(texts)]),
         }
-        hidden |= {"masked_lm_weights": tf.ones(places.shape), **labels}
-        batches.append(rows_of(texts, work["slots"]) | hidden)
+        masks |= {"masked_lm_weights": tf.ones(positions.shape), **labels}
+        batches.append(rows_of(texts, work["seq_length"]) | masks)
     return stepping(Task(), heads.Pretrainer(config, dtype=policy), batches, strategy, work.get("recipe"))
 
 
@@ -130,16 +132,16 @@ def objective():
     return Objective()
 
 
-def stepping(task, model, batches, strategy, asked=None):
-    """A function that does a step for each batch; asked: {name: value} of the TrainConfig."""
+def stepping(task, model, batches, strategy, overrides=None):
+    """A function that does a step for each batch; overrides: {name: value} of the TrainConfig."""
     from bert_tf.config import train_config
     from bert_tf.training import train_step
 
     recipe = {"train_batch_size": len(batches[0]["lengths"]), "num_train_steps": 1000, "num_warmup_steps": 1} | (
-        asked or {}
+        overrides or {}
     )
-    made = train_step.TrainStep(task, model, train_config.TrainConfig(**recipe), strategy)
-    return lambda: [made.step(batch)["gradient_norm"].numpy() for batch in batches]
+    trainer = train_step.TrainStep(task, model, train_config.TrainConfig(**recipe), strategy)
+    return lambda: [trainer.step(batch)["gradient_norm"].numpy() for batch in batches]
 
 
 if __name__ == "__main__":

@@ -9,16 +9,16 @@ os.environ["TF_USE_LEGACY_KERAS"] = "1"  # it is written for Keras 2
 
 
 def main():
-    given = turns.given(__doc__, ("float32", "bfloat16"))
+    arguments = turns.parse_arguments(__doc__, ("float32", "bfloat16"))
     turns.keep_freed_memory()
     import tf_keras
     from official.nlp.modeling import networks
 
-    if given.precision == "bfloat16":
+    if arguments.precision == "bfloat16":
         tf_keras.mixed_precision.set_global_policy("mixed_bfloat16")
-    layers, width, heads = turns.SHAPES[given.size]
+    layers, width, heads = turns.SHAPES[arguments.size]
     encoder = networks.BertEncoderV2(
-        vocab_size=given.work["vocab_size"],
+        vocab_size=arguments.work["vocab_size"],
         hidden_size=width,
         num_layers=layers,
         num_attention_heads=heads,
@@ -26,13 +26,13 @@ def main():
         max_sequence_length=512,
     )
     kinds = {"fine_tune": fine_tuning, "pretrain": pretraining}
-    turns.serve(kinds[given.work["kind"]](given.work, encoder, width))
+    turns.serve(kinds[arguments.work["kind"]](arguments.work, encoder, width))
 
 
-def inputs_of(texts, slots=None):
+def inputs_of(texts, seq_length=None):
     import tensorflow as tf
 
-    padded, lengths = turns.padded(texts, slots)
+    padded, lengths = turns.padded(texts, seq_length)
     ids = tf.constant(padded, tf.int32)
     mask = tf.sequence_mask(lengths, ids.shape[1], tf.int32)
     return {"input_word_ids": ids, "input_mask": mask, "input_type_ids": tf.zeros_like(ids)}
@@ -80,9 +80,9 @@ def pretraining(work, encoder, width):
     model = models.BertPretrainerV2(encoder, mlm_activation="gelu", classification_heads=[head])
     batches = []
     for texts in work["batches"]:
-        places = tf.tile(tf.range(1, 1 + work["guesses"])[None, :], [len(texts), 1])
-        labels = places + 1000, tf.zeros([len(texts)], tf.int32)
-        batches.append((inputs_of(texts, work["slots"]) | {"masked_lm_positions": places}, labels))
+        positions = tf.tile(tf.range(1, 1 + work["num_predictions"])[None, :], [len(texts), 1])
+        labels = positions + 1000, tf.zeros([len(texts)], tf.int32)
+        batches.append((inputs_of(texts, work["seq_length"]) | {"masked_lm_positions": positions}, labels))
 
     def losses(outputs, labels):
         return cross_entropy(outputs["mlm_logits"], labels[0]) + cross_entropy(outputs["next_sentence"], labels[1])

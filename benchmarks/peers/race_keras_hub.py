@@ -8,31 +8,31 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 
 def main():
-    given = turns.given(__doc__, ("float32", "bfloat16"))
+    arguments = turns.parse_arguments(__doc__, ("float32", "bfloat16"))
     turns.keep_freed_memory()
     import keras
     import keras_hub
 
-    is_training = given.work["kind"] in ("fine_tune", "pretrain")
-    if given.precision == "bfloat16":  # of what only answers the weights too: no cast in every call
+    is_training = arguments.work["kind"] in ("fine_tune", "pretrain")
+    if arguments.precision == "bfloat16":  # for inference the weights too: no cast in every call
         keras.config.set_dtype_policy("mixed_bfloat16" if is_training else "bfloat16")
 
-    layers, width, heads = turns.SHAPES[given.size]
+    layers, width, heads = turns.SHAPES[arguments.size]
     backbone = keras_hub.models.BertBackbone(
-        vocabulary_size=given.work["vocab_size"],
+        vocabulary_size=arguments.work["vocab_size"],
         num_layers=layers,
         num_heads=heads,
         hidden_dim=width,
         intermediate_dim=4 * width,
     )
     kinds = {"encode": encoding, "classify": classifying, "fine_tune": fine_tuning, "pretrain": pretraining}
-    turns.serve(kinds[given.work["kind"]](given.work, backbone))
+    turns.serve(kinds[arguments.work["kind"]](arguments.work, backbone))
 
 
-def inputs_of(texts, slots=None):
+def inputs_of(texts, seq_length=None):
     import tensorflow as tf
 
-    padded, lengths = turns.padded(texts, slots)
+    padded, lengths = turns.padded(texts, seq_length)
     ids = tf.constant(padded, tf.int32)
     mask = tf.sequence_mask(lengths, ids.shape[1])
     return {"token_ids": ids, "segment_ids": tf.zeros_like(ids), "padding_mask": mask}
@@ -57,7 +57,7 @@ def classifying(work, backbone):
     first, last = tokenizer.cls_token_id, tokenizer.sep_token_id
 
     def classify():
-        texts = [[first, *ids[: work["slots"] - 2], last] for ids in tokenizer(work["texts"])]
+        texts = [[first, *ids[: work["seq_length"] - 2], last] for ids in tokenizer(work["texts"])]
         for rows in turns.batches(texts, work["batch_size"]):
             logits(inputs_of([texts[i] for i in rows])).numpy()
 
@@ -101,8 +101,8 @@ def pretraining(work, backbone):
     model = keras_hub.models.BertMaskedLM(backbone)
     batches = []
     for texts in work["batches"]:
-        places = tf.tile(tf.range(1, 1 + work["guesses"])[None, :], [len(texts), 1])
-        batches.append((inputs_of(texts, work["slots"]) | {"mask_positions": places}, places + 1000))
+        positions = tf.tile(tf.range(1, 1 + work["num_predictions"])[None, :], [len(texts), 1])
+        batches.append((inputs_of(texts, work["seq_length"]) | {"mask_positions": positions}, positions + 1000))
     return stepping(model, keras.losses.SparseCategoricalCrossentropy(from_logits=False), batches)
 
 

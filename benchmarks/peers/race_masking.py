@@ -11,12 +11,12 @@ import turns
 
 
 def main():
-    work = turns.given(__doc__).work
+    work = turns.parse_arguments(__doc__).work
     turns.serve({"bert_tf": ours, "transformers": collator}[work["side"]](work))
 
 
 def ours(work):
-    """A function that takes so many rows of the batches of training."""
+    """A function that takes this many rows from the training batches."""
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent))
     from bert_tf.runtime.tensorflow_startup import start_tensorflow
 

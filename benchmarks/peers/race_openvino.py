@@ -5,18 +5,22 @@ from race_torch import config_of
 
 
 def main():
-    given = turns.given(__doc__)
+    arguments = turns.parse_arguments(__doc__)
     import openvino
     import torch
     import transformers
 
-    config = config_of(given)
-    kind = transformers.BertModel if given.work["kind"] == "encode" else transformers.BertForSequenceClassification
+    config = config_of(arguments)
+    kind = transformers.BertModel if arguments.work["kind"] == "encode" else transformers.BertForSequenceClassification
     example = {name: torch.ones([2, 8], dtype=torch.long) for name in ("input_ids", "attention_mask")}
     with torch.no_grad():
         converted = openvino.convert_model(kind(config).eval(), example_input=example)
     compiled = openvino.Core().compile_model(converted, "CPU", {"PERFORMANCE_HINT": "LATENCY"})
-    turns.serve(encoding(given.work, compiled) if given.work["kind"] == "encode" else classifying(given.work, compiled))
+    turns.serve(
+        encoding(arguments.work, compiled)
+        if arguments.work["kind"] == "encode"
+        else classifying(arguments.work, compiled)
+    )
 
 
 def inputs_of(texts):

@@ -9,15 +9,15 @@ import turns
 
 
 def main():
-    work = turns.given(__doc__).work
+    work = turns.parse_arguments(__doc__).work
     import numpy as np
     import openvino
 
     model = ours(work) if work["side"] == "bert_tf" else theirs(work)
     compiled = openvino.Core().compile_model(model, "CPU", {"PERFORMANCE_HINT": "LATENCY"})
-    ids = np.random.default_rng(0).integers(1000, 30000, [1, work["slots"]])
+    ids = np.random.default_rng(0).integers(1000, 30000, [1, work["seq_length"]])
     if work["side"] == "bert_tf":
-        inputs = {"token_ids": ids, "segment_ids": 0 * ids, "lengths": [work["slots"]]}
+        inputs = {"token_ids": ids, "segment_ids": 0 * ids, "lengths": [work["seq_length"]]}
         inputs = {name: np.array(value, np.int32) for name, value in inputs.items()}
     else:
         inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids)}

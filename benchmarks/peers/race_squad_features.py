@@ -12,7 +12,7 @@ BATCH = 32
 
 
 def main():
-    work = turns.given(__doc__).work
+    work = turns.parse_arguments(__doc__).work
     turns.serve({"bert_tf": ours, "transformers": recipe}[work["side"]](work))
 
 
@@ -27,11 +27,11 @@ def ours(work):
     from bert_tf.tasks.question_answering.question_windows import QuestionWindows
     from bert_tf.text.tokenizer import Tokenizer
 
-    found = [question for path in work["files"] for question in questions.read(path)]
+    examples = [question for path in work["files"] for question in questions.read(path)]
     tokenizer, windows = Tokenizer.from_file(work["vocab_file"]), QuestionWindows()
 
     def features():
-        split = QuestionSplit(found, tokenizer, windows)
+        split = QuestionSplit(examples, tokenizer, windows)
         batches = iter(answering.batches(split.trainable(), BATCH, tokenizer=tokenizer, windows=windows, seed=1))
         for _ in range(len(split.owners) // BATCH):
             batch = next(batches)
@@ -41,7 +41,7 @@ def ours(work):
 
 
 def recipe(work):
-    """A function that does what transformers' own script does: pieces and places at once, answers window by window."""
+    """A function that does what transformers' own script does: tokens and offsets at once, answers window by window."""
     import transformers
     import transformers_squad
 
@@ -49,8 +49,8 @@ def recipe(work):
     tokenizer = transformers.BertTokenizerFast(work["vocab_file"])
 
     def features():
-        inputs, owners, places = transformers_squad.features_of(tokenizer, rows)
-        targets = transformers_squad.targets_of(rows, owners, places)
+        inputs, owners, offsets = transformers_squad.features_of(tokenizer, rows)
+        targets = transformers_squad.targets_of(rows, owners, offsets)
         for first in range(0, len(owners) // BATCH * BATCH, BATCH):
             batch = {name: x[first : first + BATCH] for name, x in inputs.items()}
         return batch, targets

@@ -4,23 +4,23 @@ import turns
 
 
 def main():
-    given = turns.given(__doc__, ("float32", "bfloat16"))
+    arguments = turns.parse_arguments(__doc__, ("float32", "bfloat16"))
     turns.keep_freed_memory()
     import torch
 
     torch.manual_seed(0)
-    config = config_of(given)
+    config = config_of(arguments)
     kinds = {"encode": encoding, "classify": classifying, "fine_tune": fine_tuning, "pretrain": pretraining}
-    turns.serve(kinds[given.work["kind"]](given.work, config, given.precision))
+    turns.serve(kinds[arguments.work["kind"]](arguments.work, config, arguments.precision))
 
 
-def config_of(given):
+def config_of(arguments):
     """The transformers.BertConfig of a size, for the vocabulary of the workload."""
     import transformers
 
-    layers, width, heads = turns.SHAPES[given.size]
+    layers, width, heads = turns.SHAPES[arguments.size]
     return transformers.BertConfig(
-        vocab_size=given.work["vocab_size"],
+        vocab_size=arguments.work["vocab_size"],
         num_hidden_layers=layers,
         hidden_size=width,
         num_attention_heads=heads,
@@ -28,10 +28,10 @@ def config_of(given):
     )
 
 
-def inputs_of(texts, slots=None):
+def inputs_of(texts, seq_length=None):
     import torch
 
-    padded, lengths = turns.padded(texts, slots)
+    padded, lengths = turns.padded(texts, seq_length)
     mask = torch.arange(len(padded[0]))[None, :] < torch.tensor(lengths)[:, None]
     return {"input_ids": torch.tensor(padded), "attention_mask": mask.long()}
 
@@ -104,10 +104,10 @@ def pretraining(work, config, precision):
 
     batches = []
     for texts in work["batches"]:
-        labels = torch.full([len(texts), work["slots"]], -100)
-        labels[:, 1 : 1 + work["guesses"]] = 1000
+        labels = torch.full([len(texts), work["seq_length"]], -100)
+        labels[:, 1 : 1 + work["num_predictions"]] = 1000
         known = {"labels": labels, "next_sentence_label": torch.zeros(len(texts), dtype=torch.long)}
-        batches.append(inputs_of(texts, work["slots"]) | known)
+        batches.append(inputs_of(texts, work["seq_length"]) | known)
     return stepping(transformers.BertForPreTraining(config), batches, precision)
 
 

@@ -100,21 +100,31 @@ def main():
     parser.add_argument("--epochs", type=float, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--precision", required=True)
-    given = parser.parse_args()
-    transformers.set_seed(given.seed)
+    arguments = parser.parse_args()
+    transformers.set_seed(arguments.seed)
     torch.set_num_threads(len(os.sched_getaffinity(0)))
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(given.checkpoint, num_labels=given.size)
-    rows = read(given.data / "train.jsonl")
-    if given.start:
-        model.save_pretrained(given.start)
-        (given.start / "order.json").write_text(json.dumps(order_of(len(rows), given.epochs, given.seed)))
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(
+        arguments.checkpoint, num_labels=arguments.size
+    )
+    rows = read(arguments.data / "train.jsonl")
+    if arguments.start:
+        model.save_pretrained(arguments.start)
+        (arguments.start / "order.json").write_text(json.dumps(order_of(len(rows), arguments.epochs, arguments.seed)))
         return
-    tokenizer = transformers.AutoTokenizer.from_pretrained(given.checkpoint)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.checkpoint)
     start = time.monotonic()
-    train(model, tokenizer, rows, epochs=given.epochs, size=given.size, seed=given.seed, precision=given.precision)
+    train(
+        model,
+        tokenizer,
+        rows,
+        epochs=arguments.epochs,
+        size=arguments.size,
+        seed=arguments.seed,
+        precision=arguments.precision,
+    )
     seconds = time.monotonic() - start
-    logits = predict(model, tokenizer, read(given.data / "dev.jsonl"), given.precision)
-    given.output.write_text(json.dumps({"logits": logits, "seconds": seconds}))
+    logits = predict(model, tokenizer, read(arguments.data / "dev.jsonl"), arguments.precision)
+    arguments.output.write_text(json.dumps({"logits": logits, "seconds": seconds}))
 
 
 if __name__ == "__main__":

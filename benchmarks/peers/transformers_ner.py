@@ -25,7 +25,7 @@ SETS = {"testa": "dev", "testb": "test"}
 
 
 def inputs_of(tokenizer, rows):
-    """The inputs of rows, and the slot of the first piece of each word, [(row, slot)] with the word's number."""
+    """The inputs of rows, and [(row, position of the first token, word)] of all words."""
     inputs = tokenizer(
         [row["words"] for row in rows],
         is_split_into_words=True,
@@ -37,17 +37,17 @@ def inputs_of(tokenizer, rows):
     firsts = []
     for row in range(len(rows)):
         before = None
-        for slot, word in enumerate(inputs.word_ids(row)):
+        for position, word in enumerate(inputs.word_ids(row)):
             if word is not None and word != before:
-                firsts.append((row, slot, word))
+                firsts.append((row, position, word))
             before = word
     return inputs, firsts
 
 
 def labels_of(rows, inputs, firsts):
     labels = torch.full(inputs["input_ids"].shape, IGNORED)
-    for row, slot, word in firsts:
-        labels[row, slot] = rows[row]["labels"][word]
+    for row, position, word in firsts:
+        labels[row, position] = rows[row]["labels"][word]
     return labels
 
 
@@ -75,15 +75,15 @@ def train(model, tokenizer, rows, *, epochs, seed, max_steps, precision):
 
 
 def predict(model, tokenizer, rows, names, precision):
-    """The tags of each row; O for words behind the last piece that fits."""
+    """The tags of each row; O for words after the last token that fits."""
     model.eval()
     tags = [["O"] * len(row["words"]) for row in rows]
     for first in range(0, len(rows), BATCH):
         inputs, firsts = inputs_of(tokenizer, rows[first : first + BATCH])
         with torch.no_grad(), computing_in(precision):
-            guesses = model(**inputs).logits.argmax(-1)
-        for row, slot, word in firsts:
-            tags[first + row][word] = names[guesses[row, slot]]
+            predictions = model(**inputs).logits.argmax(-1)
+        for row, position, word in firsts:
+            tags[first + row][word] = names[predictions[row, position]]
     return tags
 
 
@@ -97,26 +97,26 @@ def main():
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--max_steps", type=int, default=0)
     parser.add_argument("--precision", required=True)
-    given = parser.parse_args()
-    transformers.set_seed(given.seed)
+    arguments = parser.parse_args()
+    transformers.set_seed(arguments.seed)
     torch.set_num_threads(len(os.sched_getaffinity(0)))
-    names = json.loads((given.data / "labels.json").read_text())
-    tokenizer = transformers.AutoTokenizer.from_pretrained(given.checkpoint)
-    model = transformers.AutoModelForTokenClassification.from_pretrained(given.checkpoint, num_labels=len(names))
-    rows = read(given.data / "train.jsonl")
-    if given.start:
-        model.save_pretrained(given.start)
-        (given.start / "order.json").write_text(json.dumps(order_of(len(rows), given.epochs, given.seed)))
+    names = json.loads((arguments.data / "labels.json").read_text())
+    tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.checkpoint)
+    model = transformers.AutoModelForTokenClassification.from_pretrained(arguments.checkpoint, num_labels=len(names))
+    rows = read(arguments.data / "train.jsonl")
+    if arguments.start:
+        model.save_pretrained(arguments.start)
+        (arguments.start / "order.json").write_text(json.dumps(order_of(len(rows), arguments.epochs, arguments.seed)))
         return
-    lengths = {"epochs": given.epochs, "max_steps": given.max_steps}
-    seconds = train(model, tokenizer, rows, seed=given.seed, precision=given.precision, **lengths)
-    told = {"tags": {}, "seconds": seconds}
-    if not given.max_steps:
-        told["seconds"] = sum(seconds)
+    lengths = {"epochs": arguments.epochs, "max_steps": arguments.max_steps}
+    seconds = train(model, tokenizer, rows, seed=arguments.seed, precision=arguments.precision, **lengths)
+    results = {"tags": {}, "seconds": seconds}
+    if not arguments.max_steps:
+        results["seconds"] = sum(seconds)
         for name, split in SETS.items():
-            asked = read(given.data / f"{split}.jsonl")
-            told["tags"][name] = predict(model, tokenizer, asked, names, given.precision)
-    given.output.write_text(json.dumps(told), encoding="utf-8")
+            rows_of_split = read(arguments.data / f"{split}.jsonl")
+            results["tags"][name] = predict(model, tokenizer, rows_of_split, names, arguments.precision)
+    arguments.output.write_text(json.dumps(results), encoding="utf-8")
 
 
 if __name__ == "__main__":

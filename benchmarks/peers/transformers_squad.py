@@ -25,7 +25,7 @@ N_BEST, MAX_ANSWER_LENGTH = 20, 30
 
 
 def read(path):
-    """The questions of a file: id, question, context, and text and place of the first answer."""
+    """The questions of a file: id, question, context, and text and offset of the first answer."""
     rows = []
     for article in json.loads(path.read_text(encoding="utf-8"))["data"]:
         for paragraph in article["paragraphs"]:
@@ -44,9 +44,7 @@ def read(path):
 
 
 def features_of(tokenizer, rows):
-    """The windows of all questions: model inputs [W, T], "owners" (whose each is) and "places" [W, T, 2], -1 outside of
-    the context.
-    """
+    """The windows of all questions: model inputs [W, T], their questions [W], and offsets [W, T, 2], -1 off context."""
     encoded = tokenizer(
         [row["question"] for row in rows],
         [row["context"] for row in rows],
@@ -57,25 +55,25 @@ def features_of(tokenizer, rows):
         return_offsets_mapping=True,
         padding="max_length",
     )
-    places = np.array(encoded["offset_mapping"], np.int32)
-    for number in range(len(places)):
+    offsets = np.array(encoded["offset_mapping"], np.int32)
+    for number in range(len(offsets)):
         is_context = np.array([sequence == 1 for sequence in encoded.sequence_ids(number)])
-        places[number][~is_context] = -1
+        offsets[number][~is_context] = -1
     inputs = {name: torch.tensor(encoded[name]) for name in ("input_ids", "token_type_ids", "attention_mask")}
-    return inputs, np.array(encoded["overflow_to_sample_mapping"]), places
+    return inputs, np.array(encoded["overflow_to_sample_mapping"]), offsets
 
 
-def targets_of(rows, owners, places):
-    """The slots of the first and last piece of the answer in each window; 0 where the window lacks a part of it."""
-    found = np.zeros([len(owners), 2], np.int64)
+def targets_of(rows, owners, offsets):
+    """The positions of the first and last token of the answer in each window; 0 if part of it lies outside."""
+    targets = np.zeros([len(owners), 2], np.int64)
     for number, owner in enumerate(owners):
         start, end = rows[owner]["answer"]
-        slots = np.flatnonzero(places[number, :, 0] >= 0)
-        if len(slots) and places[number, slots[0], 0] <= start and places[number, slots[-1], 1] >= end:
-            first = slots[places[number, slots, 0] <= start][-1]
-            last = slots[places[number, slots, 1] >= end][0]
-            found[number] = first, last
-    return torch.tensor(found)
+        positions = np.flatnonzero(offsets[number, :, 0] >= 0)
+        if len(positions) and offsets[number, positions[0], 0] <= start and offsets[number, positions[-1], 1] >= end:
+            first = positions[offsets[number, positions, 0] <= start][-1]
+            last = positions[offsets[number, positions, 1] >= end][0]
+            targets[number] = first, last
+    return torch.tensor(targets)
 
 
 def train(model, inputs, targets, *, steps, seed, max_steps, saved, precision):
@@ -117,7 +115,7 @@ def train(model, inputs, targets, *, steps, seed, max_steps, saved, precision):
 
 def predict(model, tokenizer, rows, precision):
     """{id: text}."""
-    inputs, owners, places = features_of(tokenizer, rows)
+    inputs, owners, offsets = features_of(tokenizer, rows)
     candidates = [[] for _ in rows]
     model.eval()
     for first in range(0, len(owners), BATCH):
@@ -125,24 +123,24 @@ def predict(model, tokenizer, rows, precision):
             outputs = model(**{name: x[first : first + BATCH] for name, x in inputs.items()})
         logits = zip(*(x.float().numpy() for x in (outputs.start_logits, outputs.end_logits)), strict=True)
         for number, (starts, ends) in enumerate(logits, first):
-            candidates[owners[number]] += spans(starts, ends, places[number])
-    return {row["id"]: best(row["context"], found) for row, found in zip(rows, candidates, strict=True)}
+            candidates[owners[number]] += spans(starts, ends, offsets[number])
+    return {row["id"]: best(row["context"], spans) for row, spans in zip(rows, candidates, strict=True)}
 
 
-def spans(start_logits, end_logits, places):
+def spans(start_logits, end_logits, offsets):
     """The legal answers of a window: (score, start, end) in characters."""
-    found = []
+    candidates = []
     for start in np.argsort(-start_logits)[:N_BEST]:
         for end in np.argsort(-end_logits)[:N_BEST]:
-            if places[start, 0] >= 0 and places[end, 0] >= 0 and 0 <= end - start < MAX_ANSWER_LENGTH:
+            if offsets[start, 0] >= 0 and offsets[end, 0] >= 0 and 0 <= end - start < MAX_ANSWER_LENGTH:
                 score = float(start_logits[start] + end_logits[end])
-                found.append((score, int(places[start, 0]), int(places[end, 1])))
-    return found
+                candidates.append((score, int(offsets[start, 0]), int(offsets[end, 1])))
+    return candidates
 
 
-def best(context, found):
+def best(context, candidates):
     """The text of the best answer that has one."""
-    for _, start, end in sorted(found, key=lambda one: -one[0])[:N_BEST]:
+    for _, start, end in sorted(candidates, key=lambda candidate: -candidate[0])[:N_BEST]:
         if context[start:end]:
             return context[start:end]
     return ""
@@ -156,24 +154,24 @@ def main():
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--max_steps", type=int, default=0)
     parser.add_argument("--precision", required=True)
-    given = parser.parse_args()
-    transformers.set_seed(given.seed)
+    arguments = parser.parse_args()
+    transformers.set_seed(arguments.seed)
     torch.set_num_threads(len(os.sched_getaffinity(0)))
-    tokenizer = transformers.AutoTokenizer.from_pretrained(given.checkpoint)
-    model = transformers.AutoModelForQuestionAnswering.from_pretrained(given.checkpoint)
-    rows = read(given.data / "train.json")
-    if given.max_steps:
-        rows = rows[: 4 * BATCH * given.max_steps]
-    inputs, owners, places = features_of(tokenizer, rows)
-    steps = max(1, int(len(owners) / BATCH * given.epochs))
-    targets = targets_of(rows, owners, places)
-    recipe = {"steps": steps, "max_steps": given.max_steps, "precision": given.precision}
-    seconds = train(model, inputs, targets, seed=given.seed, saved=given.output.with_suffix(".pt"), **recipe)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.checkpoint)
+    model = transformers.AutoModelForQuestionAnswering.from_pretrained(arguments.checkpoint)
+    rows = read(arguments.data / "train.json")
+    if arguments.max_steps:
+        rows = rows[: 4 * BATCH * arguments.max_steps]
+    inputs, owners, offsets = features_of(tokenizer, rows)
+    steps = max(1, int(len(owners) / BATCH * arguments.epochs))
+    targets = targets_of(rows, owners, offsets)
+    recipe = {"steps": steps, "max_steps": arguments.max_steps, "precision": arguments.precision}
+    seconds = train(model, inputs, targets, seed=arguments.seed, saved=arguments.output.with_suffix(".pt"), **recipe)
     answers = {}
-    if not given.max_steps:
-        answers = predict(model, tokenizer, read(given.data / "eval.json"), given.precision)
-    told = {"answers": answers, "seconds": seconds if given.max_steps else sum(seconds)}
-    given.output.write_text(json.dumps(told), encoding="utf-8")
+    if not arguments.max_steps:
+        answers = predict(model, tokenizer, read(arguments.data / "eval.json"), arguments.precision)
+    results = {"answers": answers, "seconds": seconds if arguments.max_steps else sum(seconds)}
+    arguments.output.write_text(json.dumps(results), encoding="utf-8")
 
 
 if __name__ == "__main__":

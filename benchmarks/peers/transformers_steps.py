@@ -22,29 +22,29 @@ def main():
     for name in ("start", "batches", "output"):
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
     parser.add_argument("--warm_up", type=int, required=True)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     none = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"), 0.0)
-    config = transformers.AutoConfig.from_pretrained(given.start, **none)
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(given.start, config=config).train()
-    steps = np.load(given.batches)
+    config = transformers.AutoConfig.from_pretrained(arguments.start, **none)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(arguments.start, config=config).train()
+    steps = np.load(arguments.batches)
     optimizer = optimizer_of(model)
     number = len(steps["truth"])
-    schedule = transformers.get_linear_schedule_with_warmup(optimizer, given.warm_up, number)
-    found = []
+    schedule = transformers.get_linear_schedule_with_warmup(optimizer, arguments.warm_up, number)
+    results = []
     for step in range(number):
-        ids, segments, lengths, truth = (
+        ids, segments, lengths, labels = (
             torch.tensor(steps[name][step]).long() for name in ("token_ids", "segment_ids", "lengths", "truth")
         )
         used = (torch.arange(ids.shape[1]) < lengths[:, None]).long()
-        loss = model(input_ids=ids, token_type_ids=segments, attention_mask=used, labels=truth).loss
+        loss = model(input_ids=ids, token_type_ids=segments, attention_mask=used, labels=labels).loss
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()
-        found.append({"loss": loss.item(), "gradient_norm": norm.item()})
-    given.output.write_text(json.dumps(found))
+        results.append({"loss": loss.item(), "gradient_norm": norm.item()})
+    arguments.output.write_text(json.dumps(results))
 
 
 if __name__ == "__main__":

@@ -11,10 +11,8 @@ import time
 SHAPES = {"minilm": (6, 384, 12), "base": (12, 768, 12), "large": (24, 1024, 16)}  # layers, hidden size, heads
 
 
-def given(description, precisions=None):
-    """The flags of a contender, `work` being the workload; with precisions also which it computes in, the first if
-    none is named.
-    """
+def parse_arguments(description, precisions=None):
+    """Parses the flags of a contender; `work` is the workload. precisions: choices of --precision, default first."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--work", required=True, help="a workload, as JSON")
     parser.add_argument("--size", default="base", choices=SHAPES)
@@ -26,7 +24,7 @@ def given(description, precisions=None):
 
 
 def keep_freed_memory():
-    """What bert_tf does for itself: without it, glibc fetches the memory of large tensors anew in every turn."""
+    """As bert_tf does: otherwise glibc returns the memory of large tensors and requests it again in every turn."""
     for option, value in ((-1, 2**31 - 1), (-3, 2**30)):  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
         ctypes.CDLL(None).mallopt(option, value)
 
@@ -43,12 +41,12 @@ def serve(work):
 
 
 def padded(texts, width=None):
-    """Lists of ids -> lists of one width (by default that of the longest) and how long each was."""
+    """Lists of ids -> lists of one width (by default that of the longest), and their lengths."""
     width = width or max(map(len, texts))
     return [text + [0] * (width - len(text)) for text in texts], [len(text) for text in texts]
 
 
 def batches(texts, size):
-    """Sorted by length, the longest first, so that batches of `size` have little padding; as lists of indices."""
+    """Batches of `size` texts of similar length, the longest first, as lists of indices."""
     order = sorted(range(len(texts)), key=lambda number: -len(texts[number]))
     return [order[first : first + size] for first in range(0, len(order), size)]
