@@ -128,7 +128,9 @@ def all_reduce_sum(values):
 def all_gather(values):
     """Lays the rows of tensors [B, ...] on all replicas one after another; inside `strategy.run`."""
     context = tf.distribute.get_replica_context()
-    return values if context.num_replicas_in_sync == 1 else context.all_gather(values, axis=0)
+    if context.num_replicas_in_sync == 1 or not tf.nest.flatten(values):
+        return values
+    return context.all_gather(values, axis=0)
 
 
 def replica_id():
