@@ -57,26 +57,26 @@ class TrainConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaskingConfig:
-    """How tokens are hidden (google-research/bert `create_pretraining_data.py`)."""
+    """How tokens are masked (google-research/bert `create_pretraining_data.py`)."""
 
     masked_lm_prob: float = 0.15
     max_predictions_per_seq: int = 20
     do_whole_word_mask: bool = False
-    max_span_words: int = 1  # above 1: runs of whole words, up to so many
-    static_masking: bool = False  # True: a record is masked alike in every epoch, as in the original's files
-    masking_mix: str = "80/10/10"  # of the masked pieces in hundred: shown as [MASK], as they are, as a random piece
+    max_span_words: int = 1  # above 1: spans of whole words, up to this many
+    static_masking: bool = False  # the same mask for a record in every epoch, as in the original's files
+    masking_mix: str = "80/10/10"  # percentages that become [MASK], stay, become a random token
 
     @property
-    def shares(self):
-        """Shares of the masked pieces that are shown as [MASK], as a random piece, as they are: sum 1."""
+    def replacement_probs(self) -> tuple[float, float, float]:
+        """Probabilities that a masked token becomes [MASK], becomes a random token, or stays; their sum is 1."""
         mask, same, other = (float(part) / 100 for part in self.masking_mix.split("/"))
         return mask, other, same
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not _is_mix(self.masking_mix):
             raise UserError(
-                f"masking_mix is {self.masking_mix!r}; expected three numbers whose sum is 100, such as 80/10/10: how "
-                "many of the masked pieces are shown as [MASK], as they are, as a random piece."
+                f"masking_mix is {self.masking_mix!r}; expected three numbers whose sum is 100, such as 80/10/10: the "
+                "percentages of masked tokens that become [MASK], stay, and become a random token."
             )
         if not 0 < self.masked_lm_prob < 1:
             raise UserError(f"masked_lm_prob is {self.masked_lm_prob}; expected a share above 0 and below 1.")
@@ -86,7 +86,7 @@ class MaskingConfig:
             raise UserError(f"max_span_words is {self.max_span_words}; expected 1 or more.")
 
 
-def _is_mix(text):
+def _is_mix(text: str) -> bool:
     try:
         parts = [float(part) for part in text.split("/")]
     except ValueError:

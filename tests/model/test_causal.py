@@ -103,7 +103,7 @@ def test_masked_pieces_are_shown_as_the_mix_says(mix, shown):
 
 
 def test_shares_are_given_as_the_paper_writes_them():
-    assert MaskingConfig(masking_mix="80/20/0").shares == (0.8, 0.0, 0.2)
+    assert MaskingConfig(masking_mix="80/20/0").replacement_probs == (0.8, 0.0, 0.2)
     for wrong in ("80/10", "80/10/20", "a/b/c", "110/-10/0"):
         with pytest.raises(UserError, match="three numbers whose sum is 100"):
             MaskingConfig(masking_mix=wrong)

@@ -114,7 +114,7 @@ def _hidden(pairs, seeds, *, tokenizer, masking):
         max_predictions_per_seq=masking.max_predictions_per_seq,
         whole_word=masking.do_whole_word_mask,
         max_span_words=masking.max_span_words,
-        replacement_probs=masking.shares,
+        replacement_probs=masking.replacement_probs,
     )
 
 
