@@ -31,7 +31,7 @@ tasks.question_answering.questions tasks.question_answering.answer_highlights
 export.prediction_inputs export.loaded_model export.engines
 reports.curves reports.report reports.scoreboard reports.published reports.comparison
 recipes.pretraining_preparation recipes.initialization recipes.pretrain recipes.finetune recipes.finetune_squad
-recipes.finetuning.fine_tuning recipes.finetuning.sweep
+recipes.finetuning.preparation recipes.finetuning.run recipes.finetuning.sweep
 cli.main cli.recipe_flags cli.commands.pretrain cli.commands.finetune cli.commands.squad cli.commands.convert
 cli.commands.predict cli.commands.extract cli.commands.evaluate cli.commands.export cli.commands.report
 """.split()

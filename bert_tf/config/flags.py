@@ -25,10 +25,11 @@ from absl import flags as absl_flags
 from bert_tf.errors import UserError
 from bert_tf.runtime import open_set
 
-DEFINERS: dict[type, Callable[..., Any]] = {
+DEFINERS: dict[Any, Callable[..., Any]] = {
     bool: absl_flags.DEFINE_bool,
     int: absl_flags.DEFINE_integer,
     float: absl_flags.DEFINE_float,
+    float | None: absl_flags.DEFINE_float,
     str: absl_flags.DEFINE_string,
 }
 HELP = frozenset(("-h", "-?", "-help", "--help", "-helpshort", "--helpshort"))

@@ -107,7 +107,9 @@ class FineTuningTask(Task):
         test_splits: the splits to predict.
         rows_per_example: rows of the encoder that an example takes.
         file_flags: flags that say how its files are read; the export records them for `bert-tf evaluate`.
+        tokenizer: what its texts are cut into tokens with.
         calibration_file: file of the run folder with what `calibrated` found; "" for a task without thresholds.
+        rescores: whether an evaluation reports the scores with these thresholds, not those before.
     """
 
     kind: str
@@ -118,6 +120,8 @@ class FineTuningTask(Task):
     rows_per_example: int = 1
     file_flags: tuple[str, ...] = ()
     calibration_file: str = ""
+    rescores: bool = True
+    tokenizer: Tokenizer
 
     # Data
 
@@ -172,7 +176,7 @@ class FineTuningTask(Task):
         """Some examples of a split, to show what the export predicts for them; texts in the order of its inputs."""
 
     def demo_line(self, example: Example, row: Mapping[str, Any]) -> str:
-        """One line on an example and on what the export predicted for it, a row of `predictions.answered`."""
+        """One line on an example and on what the export predicted for it, a row of `predictions.export_row`."""
         probability = dict(row.get("probabilities", {})).get(row["label"])
         confidence = f" {probability:.0%}" if probability is not None else ""
         label = ", ".join(map(str, example.label)) if isinstance(example.label, list) else example.label

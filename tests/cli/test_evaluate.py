@@ -117,7 +117,7 @@ def test_questions_have_the_official_scores_with_and_without_an_answer(exports, 
         ("single", "a.tsv", None, [], "There is no file .*a.tsv: give a table"),
         ("single", "a.tsv", "text_a\tlabel\n", ["--tag_column=2"], "tag_column applies to tagged words"),
         ("questions", "a.json", '{"data": []}', [], "holds no questions"),
-        ("mask", "a.tsv", "text\tlabel\n", [], "does not say what its answers are: export its run anew"),
+        ("mask", "a.tsv", "text\tlabel\n", [], "does not say what its head predicts: export its run anew"),
     ],
 )
 def test_a_mistake_is_one_line(exports, capsys, tmp_path, kind, name, content, flags, expected):

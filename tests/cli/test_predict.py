@@ -284,5 +284,5 @@ def test_questions_of_a_file_in_squad_s_layout_and_of_a_table_are_answered_with_
 
 def test_rows_of_outputs_that_are_not_known_keep_them_as_they_are():
     outputs = {"vector": tf.constant([1.5]).numpy(), "name": b"a"}
-    row = predictions.answered(Example("7", ("x",)), outputs, labels=(), inputs={"text_a": None})
+    row = predictions.export_row(Example("7", ("x",)), outputs, labels=(), inputs={"text_a": None})
     assert row == {"id": "7", "text_a": "x", "vector": [1.5], "name": "a"}

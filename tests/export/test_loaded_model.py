@@ -14,14 +14,15 @@ from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.export.saved_model import export
 from bert_tf.model import weights
-from bert_tf.tasks.text_classification import classification
 from bert_tf.tasks.text_classification import predictions as rows_of
-from bert_tf.tasks.text_classification.goals import Choice, Classes
+from bert_tf.tasks.text_classification.classification import TextClassification, serialize_example
+from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
+from bert_tf.tasks.text_classification.goals.classes import Classes
 from bert_tf.text.tokenizer import Tokenizer
 
 WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
-GOALS = {"pair": Classes(["no", 'ye"s', "naïve"]), "choice": Choice(3)}
+GOALS = {"pair": Classes(["no", 'ye"s', "naïve"]), "choice": MultipleChoice(3)}
 TEXTS = {
     "pair": [("the fox ran", "it sat"), ("The\tDOG", ""), ("é", "on a mat and on a mat"), ("a big cat", "he is")],
     "choice": [("the fox", "ran", "sat on", "is"), ("a", "", "b", "the old mat"), ("she", "was", "is", "to of in")],
@@ -37,7 +38,7 @@ def split(kind):
 def made(request, tmp_path_factory):
     """The kind, the folder of its export, and what the live model answers to TEXTS: logits and probabilities."""
     kind = request.param
-    task = classification.task(
+    task = TextClassification(
         "tiny", {"test": lambda: split(kind)}, GOALS[kind], TOKENIZER, max_seq_length=12, texts=2, eval_splits={}
     )
     model = task.create_model(tiny.CONFIG)
@@ -92,9 +93,7 @@ def test_a_program_without_python_answers_the_same(made):
     names = ["label", "logits", "probabilities"]
     given = {"text_a": first, "choices" if kind == "choice" else "text_b": others}
     assert_right(kind, c_loader.run_in_c(folder, given, names), expected)
-    examples = [
-        classification._serialized(dict(zip(given, texts, strict=True))) for texts in zip(first, others, strict=True)
-    ]
+    examples = [serialize_example(dict(zip(given, texts, strict=True))) for texts in zip(first, others, strict=True)]
     assert_right(kind, c_loader.run_in_c(folder, {"examples": examples}, names, signature="tf_example"), expected)
 
 

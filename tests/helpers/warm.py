@@ -72,7 +72,7 @@ if __name__ == "__main__":
     import keras  # noqa: F401
     import tensorflow_text  # noqa: F401
 
-    from bert_tf.recipes.finetuning import fine_tuning_run  # noqa: F401
+    from bert_tf.recipes.finetuning import run  # noqa: F401
     from bert_tf.training import loop  # noqa: F401
 
     _begin(_jobs())

@@ -111,11 +111,11 @@ def test_labels_hold_above_the_threshold_that_was_best_for_each(tmp_path, capsys
 
 
 MISTAKES = {
-    "nothing to learn": ({"task_name": ""}, "Say what to learn"),
+    "nothing to learn": ({"task_name": ""}, "Give a task"),
     "unknown task": ({"task_name": "mrcp"}, "There is no task 'mrcp' to fine-tune on. Known: glue/cola"),
     "a pre-training task": ({"task_name": "pretraining/mlm"}, "There is no task 'pretraining/mlm' to fine-tune on"),
     "nothing trained": ({"do_train": False}, "train first, or give init_checkpoint"),
-    "a threshold of one class": ({"label_threshold": "best"}, "label_threshold goes with label_type=several"),
+    "a threshold of one class": ({"label_threshold": "best"}, "label_threshold needs label_type=multi_label"),
     "a share of more than all": (
         {"label_type": "several", "label_threshold": "2", "train_file": "t.csv", "labels": "a,b"},
         "label_threshold is 2; expected a number between 0 and 1, or best",

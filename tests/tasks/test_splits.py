@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from bert_tf.data.examples import Example
-from bert_tf.tasks.text_classification.goals import Choice, Classes, Labels, Number
-from bert_tf.tasks.text_classification.splits import Split, described
+from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
+from bert_tf.tasks.text_classification.goals.classes import Classes
+from bert_tf.tasks.text_classification.goals.multi_label import MultiLabel
+from bert_tf.tasks.text_classification.goals.regression import Regression
+from bert_tf.tasks.text_classification.splits import Split, describe
 from bert_tf.text.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer("[PAD] [UNK] [CLS] [SEP] [MASK] a b c".split())
@@ -14,7 +17,8 @@ TOKENIZER = Tokenizer("[PAD] [UNK] [CLS] [SEP] [MASK] a b c".split())
 def said(goal, rows, name="train"):
     """What is said of rows (label, text, ...)."""
     examples = [Example(str(i), tuple(texts), label, f"line {i}") for i, (label, *texts) in enumerate(rows, 1)]
-    return described(name, Split(examples, goal), goal, TOKENIZER, max_seq_length=5)
+    split = Split(examples, goal)
+    return describe(name, split, goal, split.token_counts(goal, TOKENIZER), 5)
 
 
 @pytest.mark.parametrize(
@@ -22,17 +26,17 @@ def said(goal, rows, name="train"):
     [
         (Classes("xy"), [("x", "a"), ("x", "b"), ("y", "abc")], "3 examples; x 66.7%, y 33.3%; all fit into 5 tokens"),
         (
-            Labels("xy"),
+            MultiLabel("xy"),
             [("x", "a"), ("x,y", "b"), ("", "a"), ("y", "a b a c")],
             "4 examples; x 50.0%, y 50.0%; 1 (25.0%) longer than 5 tokens (the longest: 6), truncated",
         ),
         (
-            Number(),
+            Regression(),
             [("1", "a", "b"), ("2", "a b", "c")],
             "2 examples; 1 (50.0%) longer than 5 tokens (the longest: 6), truncated",
         ),
         (
-            Choice(2),
+            MultipleChoice(2),
             [("0", "a", "b", "a b c"), ("1", "a", "b", "c")],
             "2 examples; 1 (50.0%) longer than 5 tokens (the longest: 7), truncated",
         ),
@@ -45,7 +49,7 @@ def test_a_split_is_described_by_its_classes_and_lengths(goal, rows, expected):
 def test_of_held_out_classes_it_is_said_what_always_the_same_answer_reaches():
     rows = [("x", "a"), ("y", "a"), ("y", "a")]
     assert said(Classes("xy"), rows, "dev") == [
-        "dev: 3 examples; x 33.3%, y 66.7%; all fit into 5 tokens; who always says 'y' is right in 66.7%."
+        "dev: 3 examples; x 33.3%, y 66.7%; all fit into 5 tokens; always answering 'y' is right in 66.7%."
     ]
     assert said(Classes("xy"), [(None, "a")], "test") == ["test: 1 examples; all fit into 5 tokens."]
 
@@ -55,7 +59,7 @@ def test_of_held_out_classes_it_is_said_what_always_the_same_answer_reaches():
     [
         (Classes("xyz"), [("x", "a"), ("x", "a"), ("y", "a"), ("y", "a")], "no example of 'z': that can hardly"),
         (Classes("xy"), [("x", "a"), ("x", "a"), ("y", "a")], "a single example of 'y': that can hardly be learned"),
-        (Labels("xy"), [("x", "a"), ("x,y", "a")], "a single example of 'y'"),
+        (MultiLabel("xy"), [("x", "a"), ("x,y", "a")], "a single example of 'y'"),
         (Classes("xy"), [("x", "a")] * 19 + [("y", "a")] * 2, "90.5% of the training data are 'x'"),
         (
             Classes("xy"),
@@ -77,4 +81,4 @@ def test_what_is_in_order_is_no_warning_and_only_training_data_are_judged():
     many = Classes([f"c{number}" for number in range(20)])
     lines = said(many, [(f"c{number % 3}", "a") for number in range(60)])
     assert "c19" not in lines[0] and "'c14' and 5 others" in lines[1]
-    assert np.array_equal(Split([Example("0", ("a",), "c2")], many).truth, [2])
+    assert np.array_equal(Split([Example("0", ("a",), "c2")], many).labels, [2])

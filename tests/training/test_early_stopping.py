@@ -5,7 +5,6 @@ import dataclasses
 import json
 import os
 import signal
-import types
 
 import numpy as np
 import pytest
@@ -16,8 +15,8 @@ from bert_tf.checkpoints import formats
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import Interrupted, UserError
 from bert_tf.model import weights
-from bert_tf.recipes.finetuning.fine_tuning_flags import FineTuningFlags
-from bert_tf.recipes.finetuning.fine_tuning_run import open_folder
+from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
+from bert_tf.recipes.finetuning.preparation import open_folder
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training import distribute
 from bert_tf.training.early_stopping import BestWeights, Evaluations, is_due
@@ -96,9 +95,8 @@ def test_how_often_it_saves_may_change_unless_what_is_evaluated_then_decides(tmp
         (300, contextlib.nullcontext() if is_free else refusal),
     ):
         flags = Flags(**options, save_checkpoints_steps=interval)
-        script = types.SimpleNamespace(free_flags=frozenset(), model_flags=frozenset())
         with expected, contextlib.closing(RunFolder(str(tmp_path))) as folder:
-            open_folder(folder, flags, script)
+            open_folder(folder, flags)
 
 
 @pytest.fixture

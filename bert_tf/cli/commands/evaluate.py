@@ -45,9 +45,9 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError(f"batch_size is {arguments.batch_size}; expected 1 or more.")
     about = scored_export.about(folder)
     about["reads"] = about["reads"] | _columns(arguments, about["kind"])
-    scored_export.expect_readable(arguments.file, about["kind"])
+    scored_export.check_file(arguments.file, about["kind"])
     result = scored_export.score(
-        folder, arguments.file, about, batch_size=arguments.batch_size, watched=_report_progress
+        folder, arguments.file, about, batch_size=arguments.batch_size, report=_report_progress
     )
     if arguments.json:
         print(json.dumps({"model": folder, "file": arguments.file, **vars(result)}, ensure_ascii=False))

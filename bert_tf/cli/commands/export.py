@@ -31,15 +31,11 @@ def run(arguments: argparse.Namespace) -> None:
     """Writes the export and prints where it is."""
     target = os.path.join(arguments.folder, "export") if arguments.target is None else arguments.target
     finished_run.expect_run(arguments.folder)
-    finished_run.expect_place(target, overwrite=arguments.overwrite)
+    finished_run.expect_free(target, overwrite=arguments.overwrite)
     parent = os.path.dirname(os.path.abspath(target))
     if not os.path.isdir(parent):
         raise UserError(f"{target} cannot be written: the folder {parent} does not exist.")
-    from bert_tf.recipes import finetune, finetune_squad, pretrain
-
-    recipes = {"pretraining": pretrain, "classifier": finetune, "squad": finetune_squad}
-    flags = {name: recipe.Flags for name, recipe in recipes.items()}
-    finished = finished_run.read(arguments.folder, flags, with_attention=arguments.attention)
+    finished = finished_run.read(arguments.folder, with_attention=arguments.attention)
     finished_run.write_export(finished, target, arguments.precision)
     if arguments.json:
         print(json.dumps({"export": target, "task": finished.task.name, "step": finished.step}))

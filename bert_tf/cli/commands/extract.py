@@ -102,7 +102,7 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.output is not None:
         feature_files.expect_writable(arguments.output, overwrite=arguments.overwrite, kind=arguments.format)
     if arguments.export is not None:
-        finished_run.expect_place(arguments.export, overwrite=arguments.overwrite)
+        finished_run.expect_free(arguments.export, overwrite=arguments.overwrite)
 
 
 def _check_combinations(arguments: argparse.Namespace) -> None:

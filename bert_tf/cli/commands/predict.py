@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> None:
     outputs = loaded_model.predict_in_order(
         export, examples, batch_size=arguments.batch_size, window=_window(arguments)
     )
-    predicted = (predictions.answered(*pair, labels=export.labels, inputs=export.inputs) for pair in outputs)
+    predicted = (predictions.export_row(*pair, labels=export.labels, inputs=export.inputs) for pair in outputs)
     rows = report_texts(predicted, name="predicting", file=arguments.file, output=arguments.output)
     if arguments.output:
         predictions.write_rows(arguments.output, rows)

@@ -50,7 +50,7 @@ def _check_tasks(plan: Plan) -> None:
     start_tensorflow()
     for task in plan.tasks:
         if task.name not in ablation_plan.COMMANDS:
-            catalog.to_fine_tune(task.name)
+            catalog.full_name(task.name)
 
 
 def _inputs(folder: str, command: Iterable[str], names: Iterable[str]) -> set[str]:

@@ -1,21 +1,25 @@
-"""A run's folder as something to use again: its task, its model with the trained weights, its tokenizer, its export.
+"""A run's folder as a task, a model with the trained weights and a tokenizer again; and its export written anew.
 
-No data of the task is read: what a task would find in them, labels and a vocabulary, lies in the folder.
+The task's data are not read: labels and vocabulary lie in the folder.
 """
 
 import dataclasses
 import os
+from collections.abc import Mapping
+from typing import Any
 
+from bert_tf.config import flags
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
-from bert_tf.recipes import initialization
+from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import atomic_files
 from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime.tensorflow_startup import start_tensorflow
+from bert_tf.tasks.task import Task
 from bert_tf.training.run_directory import RunFolder
 
-# The threshold of each of several labels that was best on the examples that were evaluated.
-LABEL_THRESHOLDS = "label_thresholds.json"
-THRESHOLD_FLAG = "null_score_diff_threshold"
+PRETRAINING = "pretraining"  # name of a run of run_pretraining.py
+THRESHOLD_FLAG = "null_score_diff_threshold"  # earlier versions recorded its default where it was not given
 # What an export is compared with the live model on; the first has a gap for what fills gaps.
 SENTENCES = (
     "The [MASK] is on the table.",
@@ -26,49 +30,66 @@ SENTENCES = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FinishedRun:
-    """What `read` found; about: what its export says of itself. step: of the checkpoint, 0 of the best of several."""
+    """A run that can be exported.
 
-    task: object
-    model: object
-    tokenizer: object
-    about: dict
+    about: what its export says of itself. with_attention: whether the export has the signature of attention. step: of
+    the checkpoint, 0 for the best of several runs.
+    """
+
+    task: Task
+    model: Any
+    tokenizer: Any
+    about: dict[str, Any]
     with_attention: bool
     step: int
 
 
-def read(path, scripts, *, with_attention=False):
-    """The FinishedRun in a folder, in float32; starts TensorFlow.
+def read(path: str, *, with_attention: bool = False) -> FinishedRun:
+    """The run in a folder, in float32; starts TensorFlow.
 
-    scripts: {"pretraining", "classifier", "squad": the dataclass of the flags of that script}, which fill up what an
-    older run did not write down. with_attention: its export has attention, even if the run's was not to have it.
-    Raises UserError where the folder is no run, has no checkpoint, or has no export by its nature.
+    with_attention: its export has attention, even if the run's did not. Raises UserError where the folder is no run,
+    has no checkpoint, or has no export by its nature.
     """
     folder, run = RunFolder(path, writes=False), expect_run(path)
-    kind = kind_of(run)
-    options = _options(scripts[kind], run["flags"] | ({"export_attention": True} if with_attention else {}))
-    from bert_tf.runtime.tensorflow_startup import start_tensorflow
-
+    options = _options(run)
     start_tensorflow()
     from bert_tf.checkpoints import formats
+    from bert_tf.recipes.finetuning import preparation
 
     checkpoint = formats.read(path)
-    start = initialization.Initialization(
+    start = Initialization(
         config=checkpoint.config,
         vocabulary=checkpoint.vocabulary,
-        lower_case=checkpoint.lower_case,
+        lower_case=bool(checkpoint.lower_case),
         weights=checkpoint.weights,
         labels=checkpoint.labels,
     )
-    make = _pretrained if kind == "pretraining" else _fine_tuned
-    found = make(folder, options, start, run)
-    if options.export_attention:
+    with_attention = with_attention or options.export_attention
+    if with_attention:
         from bert_tf.export import attention_signature
 
         attention_signature.check(start.config)
-    return FinishedRun(**found, with_attention=options.export_attention, step=folder.last_step())
+    if run.get("name") == PRETRAINING:
+        task, tokenizer = _pretraining_task(options, start)
+        about: dict[str, Any] = {"attention": with_attention}
+    else:
+        options = _for_trained_model(options, folder, start)
+        fine_tuned = preparation.create_task(options, start, folder)
+        start = preparation.match_head(options, start, fine_tuned)
+        fine_tuned = preparation.load_calibration(fine_tuned, folder)
+        task, tokenizer = fine_tuned, fine_tuned.tokenizer
+        about = preparation.about_export(options, fine_tuned)
+    return FinishedRun(
+        task=task,
+        model=_create_model(task, start),
+        tokenizer=tokenizer,
+        about=about,
+        with_attention=with_attention,
+        step=folder.last_step(),
+    )
 
 
-def expect_run(path):
+def expect_run(path: str) -> dict[str, Any]:
     """run.json of a folder with a checkpoint; UserError, before TensorFlow is loaded, where there is none."""
     run = read_json(os.path.join(path, "run.json"))
     if not isinstance(run, dict) or not isinstance(run.get("flags"), dict):
@@ -80,27 +101,27 @@ def expect_run(path):
     return run
 
 
-def kind_of(run):
-    """Which script made a run: "pretraining", "squad" or "classifier"."""
+def _options(run: Mapping[str, Any]) -> Any:
+    """The flags of a run, as the dataclass of its script; those that it did not record have their defaults."""
+    from bert_tf.recipes import finetune, finetune_squad, pretrain
+
     name = str(run.get("name"))
-    return "squad" if name.startswith("squad/") else "pretraining" if name == "pretraining" else "classifier"
+    script = finetune_squad if name.startswith("squad/") else pretrain if name == PRETRAINING else finetune
+    names = {field.name for field in dataclasses.fields(script.Flags)}
+    recorded = flags.upgrade(script.Flags, run["flags"])
+    command = map(str, run.get("command", ()))
+    if not any(f"{argument}=".startswith(f"--{THRESHOLD_FLAG}=") for argument in command):
+        recorded.pop(THRESHOLD_FLAG, None)
+    return script.Flags(**{name: value for name, value in recorded.items() if name in names})
 
 
-def _options(kind, recorded):
-    from bert_tf.config import flags
-
-    names = {field.name for field in dataclasses.fields(kind)}
-    return kind(**{name: value for name, value in flags.upgrade(kind, recorded).items() if name in names})
-
-
-def _pretrained(folder, options, start, run):
-    from bert_tf.config import flags
+def _pretraining_task(options: Any, start: Initialization) -> tuple[Task, Any]:
     from bert_tf.config.train_config import MaskingConfig
     from bert_tf.tasks import catalog
     from bert_tf.tasks.pretraining.mask_filling import guesses_of
     from bert_tf.text.tokenizer import Tokenizer
 
-    tokenizer = Tokenizer(start.vocabulary, start.lower_case)
+    tokenizer = Tokenizer(start.vocabulary or [], start.lower_case)
     task = catalog.get("pretraining/mlm_nsp")(
         {"wanted": {"max_seq_length": options.max_seq_length}},  # the records themselves are not needed
         tokenizer,
@@ -108,36 +129,18 @@ def _pretrained(folder, options, start, run):
         next_sentence_weight=options.next_sentence_weight,
         guesses=guesses_of(start.config),
     )
-    return {
-        "task": task,
-        "model": _model(task, start),
-        "tokenizer": tokenizer,
-        "about": {"attention": options.export_attention},
-    }
+    return task, tokenizer
 
 
-def _fine_tuned(folder, options, start, run):
-    from bert_tf.recipes.finetuning import fine_tuning
-    from bert_tf.tasks.text_classification import goals
-
-    trained = {"do_train": False, "init_checkpoint": folder.path}
+def _for_trained_model(options: Any, folder: RunFolder, start: Initialization) -> Any:
+    """The flags without training, with the model of the folder and its labels."""
+    changes: dict[str, Any] = {"do_train": False, "init_checkpoint": folder.path}
     if hasattr(options, "labels"):
-        trained["labels"] = list(start.labels or ()) or ""
-    options = dataclasses.replace(options, **trained)
-    task, tokenizer = fine_tuning.make_task(options, start, folder)
-    start = fine_tuning.with_head(options, start, task)
-    given = any(f"{argument}=".startswith(f"--{THRESHOLD_FLAG}=") for argument in map(str, run.get("command", ())))
-    given = given or goals.given_threshold(getattr(options, "label_threshold", "")) is not None
-    task = task if given else with_best_threshold(task, folder)
-    return {
-        "task": task,
-        "model": _model(task, start),
-        "tokenizer": tokenizer,
-        "about": fine_tuning.about_export(options, task),
-    }
+        changes["labels"] = list(start.labels or ()) or ""
+    return dataclasses.replace(options, **changes)
 
 
-def _model(task, start):
+def _create_model(task: Task, start: Initialization) -> Any:
     from bert_tf.model import weights
 
     model = task.create_model(start.config)
@@ -145,51 +148,43 @@ def _model(task, start):
     return model
 
 
-def with_best_threshold(task, folder):
-    """The task with what an evaluation found: the threshold for "no answer", or of each label; else the task itself."""
-    if task.kind == "several":
-        from bert_tf.tasks.text_classification import classification
-
-        found = read_json(folder.file(LABEL_THRESHOLDS)) or {}
-        is_ours = found.keys() == set(task.labels)
-        return classification.with_thresholds(task, [found[label] for label in task.labels]) if is_ours else task
-    if task.kind != "span":
-        return task
-    return task.with_calibration(read_json(folder.file(task.calibration_file)) or {})
-
-
-def expect_place(target, *, overwrite):
-    """Raises UserError where an export would take the place of anything, but for an export that may be replaced."""
+def expect_free(target: str, *, overwrite: bool) -> None:
+    """Raises UserError if there is anything at the target, except an export that may be overwritten."""
     if not overwrite or not os.path.isfile(os.path.join(target, loaded_model.SAVED_MODEL)):
         atomic_files.expect_free(target)
 
 
-def write_export(run, target, precision="float32"):
-    """Writes the export of a FinishedRun, as its script would have; it is compared with the model on SENTENCES."""
+def write_export(run: FinishedRun, target: str, precision: str = "float32") -> None:
+    """Writes the export of a run as its script would have, and compares it with the model on SENTENCES."""
     from bert_tf.export.saved_model import export
 
-    signatures = run.task.signatures(run.model, run.tokenizer)
-    given = {"examples": examples_of(signatures), "about": run.about, "precision": precision}
-    given["with_attention"] = run.with_attention
-    export(run.task, run.model, run.tokenizer, target, **given)
+    export(
+        run.task,
+        run.model,
+        run.tokenizer,
+        target,
+        examples=examples_of(run.task.signatures(run.model, run.tokenizer)),
+        about=run.about,
+        precision=precision,
+        with_attention=run.with_attention,
+    )
 
 
-def examples_of(signatures):
+def examples_of(signatures: Mapping[str, Any]) -> dict[str, dict[str, list]]:
     """{signature: {input: values}} made of SENTENCES, for signatures that take strings of one or two dimensions."""
-    found = {}
-    for name, function in signatures.items():
-        if name != "tf_example":  # its strings are no texts
-            found[name] = {spec.name: _values(spec.shape) for spec in function.input_signature}
-    return found
+    return {
+        name: {spec.name: _values(spec.shape) for spec in function.input_signature}
+        for name, function in signatures.items()
+        if name != "tf_example"  # its strings are no texts
+    }
 
 
-def _values(shape):
-    """SENTENCES as they stand, so many of them in a row as a choice has, or as rows of words."""
+def _values(shape: Any) -> list:
+    """SENTENCES as they are, as rows of choices, or as rows of words."""
     if shape.rank == 1:
         return list(SENTENCES)
+    count = len(SENTENCES)
     if shape[1] is not None:
-        return [
-            [SENTENCES[(row + place) % len(SENTENCES)] for place in range(shape[1])] for row in range(len(SENTENCES))
-        ]
+        return [[SENTENCES[(row + column) % count] for column in range(shape[1])] for row in range(count)]
     rows = [sentence.split() for sentence in SENTENCES]
     return [row + [""] * (max(map(len, rows)) - len(row)) for row in rows]

@@ -1,12 +1,14 @@
-"""The answers of an export to a labelled file, and the scores that its task has: those of the training scripts.
+"""The predictions of an export for a labelled file, and the scores of its task: those of the training scripts.
 
 n examples, C classes, Q questions, S sentences, W words.
 """
 
+import collections
 import dataclasses
 import math
 import os
-import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,131 +20,129 @@ from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.question_answering import questions
 from bert_tf.tasks.token_classification import conll_files, entity_scores
 from bert_tf.tasks.token_classification.tag_schemes import OUTSIDE, TagSet
+from bert_tf.training import metrics
 
-TEXTS, QUESTIONS, TAGS = ("class", "several", "number", "choice"), "span", "tags"
-WINDOW = 4096  # examples among which those of like length are put together
+if TYPE_CHECKING:
+    from bert_tf.tasks.catalog.glue import Layout
+    from bert_tf.tasks.text_classification.goal import Goal
+
+QUESTIONS, TAGS = "span", "tags"  # kinds of heads; all others are goals of texts
+WINDOW = 4096  # examples among which those of similar length share batches
+Report = Callable[[Iterable], Iterable]
 UNLIKELY = 1e-38  # stands for probabilities that are too small for a float32
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Scored:
-    """What came of it. details: as `scoreboard.splits` and `scoreboard.asked` know them, as far as there is such."""
+    """The result. details: as `scoreboard` shows them, as far as they apply."""
 
     task: str
     kind: str
     examples: int
-    scores: dict
-    details: dict
+    scores: dict[str, Any]
+    details: dict[str, Any]
 
 
-def about(folder):
+def about(folder: str) -> dict[str, Any]:
     """What an export says of itself, with "kind" and "reads"; UserError where it is not one that can be scored.
 
-    Of an older export the kind is that in the folder of its run.
+    The kind of an older export is that in the folder of its run.
     """
-    told = loaded_model.about(folder)
-    if str(told.get("task")).startswith("pretraining/"):
+    values = loaded_model.about(folder)
+    if str(values.get("task")).startswith("pretraining/"):
         raise UserError(f"{folder} fills masks, and no file says what is right: give an export that was fine-tuned.")
-    beside = read_json(os.path.join(os.path.dirname(os.path.abspath(folder)), "task.json")) or {}
-    kind = told.get("kind", beside.get("kind") if beside.get("task") == told.get("task") else None)
-    if kind not in (*TEXTS, QUESTIONS, TAGS):
-        again = "export its run anew with `bert-tf export RUN --overwrite`"
-        raise UserError(f"{folder} does not say what its answers are: {again}.")
-    return {"labels": [], "reads": {}, **told, "kind": kind}
+    run = read_json(os.path.join(os.path.dirname(os.path.abspath(folder)), "task.json")) or {}
+    kind = values.get("kind", run.get("kind") if run.get("task") == values.get("task") else None)
+    if not kind:
+        raise UserError(
+            f"{folder} does not say what its head predicts: export its run anew with `bert-tf export RUN --overwrite`."
+        )
+    return {"labels": [], "reads": {}, **values, "kind": kind}
 
 
-def expect_readable(path, kind):
-    """Raises UserError, before TensorFlow is loaded, for a file that is not there or of another kind."""
-    if kind in TEXTS and os.path.splitext(path)[1].lower() not in tables.EXTENSIONS:
+def check_file(path: str, kind: str) -> None:
+    """Raises UserError, before TensorFlow is loaded, for a file that does not exist or is of another kind."""
+    if kind not in (QUESTIONS, TAGS) and os.path.splitext(path)[1].lower() not in tables.EXTENSIONS:
         raise UserError(f"{path} is no table with labels; expected a name that ends in {', '.join(tables.EXTENSIONS)}.")
     if not os.path.isfile(path):
-        what = {QUESTIONS: "questions in SQuAD's layout", TAGS: "words and tags in columns"}.get(kind, "a table")
-        raise UserError(f"There is no file {path}: give {what}.")
+        contents = {QUESTIONS: "questions in SQuAD's layout", TAGS: "words and tags in columns"}.get(kind, "a table")
+        raise UserError(f"There is no file {path}: give {contents}.")
 
 
-def score(folder, path, told, *, batch_size, watched):
-    """Scores the export in a folder on a file, as a Scored; starts TensorFlow.
+def score(folder: str, path: str, about: Mapping[str, Any], *, batch_size: int, report: Report) -> Scored:
+    """Scores the export in a folder on a file; starts TensorFlow.
 
-    told: of `about`. watched(rows): yields them, and may say how far they are. Raises UserError for a file without
-    labels, for one that cannot be read, and for a label that the export does not know.
+    about: of `about`. report(rows): yields them, and may show progress. Raises UserError for a file without labels, for
+    one that cannot be read, and for a label that the export does not know.
     """
-    kind = told["kind"]
-    function = {QUESTIONS: _questions, TAGS: _tags}.get(kind, _texts)
-    count, scores, details = function(folder, path, told, batch_size, watched)
-    return Scored(task=str(told.get("task", "")), kind=kind, examples=count, scores=scores, details=details)
+    kind = about["kind"]
+    evaluate = EVALUATE.get(kind, _texts)
+    count, scores, details = evaluate(folder, path, about, batch_size, report)
+    return Scored(task=str(about.get("task", "")), kind=kind, examples=count, scores=scores, details=details)
 
 
-def _texts(folder, path, told, batch_size, watched):
-    """Of texts only the answers are kept, [n, C]: a file may be of any length."""
+def _texts(
+    folder: str, path: str, about: Mapping[str, Any], batch_size: int, report: Report
+) -> tuple[int, dict[str, float], dict[str, Any]]:
+    """Only predictions are kept, [n, C]: a file may have any length."""
     export = loaded_model.Export(folder)
-    from bert_tf.tasks.text_classification import classification
+    from bert_tf.tasks.text_classification import goals
 
-    goal, answers, truth = _goal(told), {}, []
-    labelled = _expected(_labelled(path, export, told), export, goal)
+    goal, labels = goals.of_kind(about["kind"]).from_about(about), []
+    columns: dict[str, list[np.ndarray]] = collections.defaultdict(list)
+    labelled = _check_examples(_labelled(path, export, about), export, goal)
     window = max(WINDOW // batch_size, 1) * batch_size
-    for example, outputs in watched(
+    for example, outputs in report(
         loaded_model.predict_in_order(export, labelled, batch_size=batch_size, window=window)
     ):
-        truth.append(goal.truth([example])[0])
-        for name in ("logits", "probabilities", "values"):
-            if name in outputs:
-                answers.setdefault(name, []).append(outputs[name])
-    answers = {name: np.stack(values) for name, values in answers.items()} | {"row_numbers": np.arange(len(truth))}
-    split = types.SimpleNamespace(truth=np.stack(truth))
-    scores = classification.scored(goal, _names_of_scores(told) or goal.scores, answers, split)
-    return len(truth), scores, classification.details(goal, answers, split)
+        labels.append(goal.encode([example])[0])
+        for name, value in outputs.items():
+            if np.asarray(value).dtype.kind == "f":
+                columns[name].append(value)
+    expected = np.stack(labels)
+    predicted = goal.predicted({name: np.stack(values) for name, values in columns.items()})
+    scores = {name: metrics.SCORES[name](expected, predicted) for name in _score_names(about) or goal.scores}
+    return len(labels), scores, goal.details(expected, predicted)
 
 
-def _expected(examples, export, goal):
+def _check_examples(examples: Iterable[Example], export: loaded_model.Export, goal: "Goal") -> Iterator[Example]:
     """Yields the examples; UserError, with its place, for one without a label, or with more or fewer texts."""
     expected = sum(count or 1 for count in export.inputs.values())
     for example in examples:
         if len(example.texts) != expected:
-            given = f"In {example.location} there are {len(example.texts)} texts"
-            raise UserError(f"{given}; the export {export.folder} takes {expected}.")
+            raise UserError(
+                f"In {example.location} there are {len(example.texts)} texts; the export {export.folder} takes "
+                f"{expected}."
+            )
         if example.label in goal.missing:
             raise UserError(f"There is no label in {example.location}: give a file with a label in every row.")
         yield example
 
 
-def _goal(told):
-    from bert_tf.tasks.text_classification import goals
-
-    labels, separator = [str(label) for label in told["labels"]], told["reads"].get("label_separator", ",")
-    if told["kind"] == "number":
-        return goals.Number()
-    if told["kind"] == "choice":
-        return goals.Choice(len(labels))
-    if told["kind"] == "several":
-        return goals.Labels(labels, separator, told.get("thresholds", 0.5))
-    return goals.Classes(labels)
-
-
-def _names_of_scores(told):
-    """Those of a task of GLUE; of others none, that is, those of the goal."""
-    layout = _glue(told)
+def _score_names(about: Mapping[str, Any]) -> tuple[str, ...]:
+    """Those of a task of GLUE, else ()."""
+    layout = _glue_layout(about)
     return layout.scores if layout else ()
 
 
-def _glue(told):
+def _glue_layout(about: Mapping[str, Any]) -> "Layout | None":
     from bert_tf.tasks.catalog import glue
 
-    return glue.LAYOUTS.get(str(told.get("task")).removeprefix("glue/"))
+    return glue.LAYOUTS.get(str(about.get("task")).removeprefix("glue/"))
 
 
-def _labelled(path, export, told):
-    """The examples of the file: columns that were told, or else as GLUE and SWAG write them, or the inputs' names."""
+def _labelled(path: str, export: loaded_model.Export, about: Mapping[str, Any]) -> Iterator[Example]:
+    """The examples of the file: of the columns that are given, or as GLUE and SWAG write them, or by inputs' names."""
     from bert_tf.tasks.catalog import glue, swag
 
-    columns = [name.strip() for name in (told["reads"].get("text_columns") or "").split(",") if name.strip()]
-    if not columns and _glue(told):
-        layout = _glue(told)
+    reads = about["reads"]
+    columns = [name.strip() for name in (reads.get("text_columns") or "").split(",") if name.strip()]
+    layout = _glue_layout(about)
+    if not columns and layout:
         return iter(glue.read_file(path, layout, next(iter(layout.eval_splits.values()), "test")))
-    if not columns and told.get("task") == "swag":
+    if not columns and about.get("task") == "swag":
         return iter(swag.read(path))
-    return prediction_inputs.read(
-        path, export.inputs, columns=columns, label=told["reads"].get("label_column") or "label"
-    )
+    return prediction_inputs.read(path, export.inputs, columns=columns, label=reads.get("label_column") or "label")
 
 
 def _questions(folder, path, told, batch_size, watched):
@@ -208,3 +208,6 @@ def _tagged(signature, words, batch_size):
         tags = signature(words=given)["tags"].numpy()
         for row, found in zip(rows, tags, strict=True):
             yield row, [tag.decode() or OUTSIDE for tag in found[: len(words[row])]]
+
+
+EVALUATE = {QUESTIONS: _questions, TAGS: _tags}  # the functions for other kinds of heads than those of texts

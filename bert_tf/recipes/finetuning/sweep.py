@@ -1,6 +1,6 @@
-"""Several runs of one script: seeds and grids of hyper-parameters, a folder for each, and what came of them all.
+"""Several runs of one script: seeds and grids of hyper-parameters, a folder for each, and a summary of their results.
 
-`options` are the flags of a script that fine-tunes, a frozen dataclass. n examples, C classes. Free of TensorFlow.
+`options` are the flags of a script that fine-tunes, a frozen dataclass. Free of TensorFlow.
 """
 
 import contextlib
@@ -11,6 +11,8 @@ import logging
 import os
 import shutil
 import statistics
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,18 +20,20 @@ from bert_tf.config import flags
 from bert_tf.errors import TrainingError, UserError
 from bert_tf.runtime import atomic_files
 from bert_tf.runtime.json_files import read_json
+from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import RunFolder
 
 GRIDS = {"learning_rate": float, "train_batch_size": int, "num_train_epochs": float}
 ONE_RUN = {"num_seeds": 1, **{f"{name}_grid": "" for name in GRIDS}}  # the flags of a sweep, where there is none
 FILE = "sweep.json"
-OF_A_RUN = {"run.json", "checkpoints", "best", "events", "report.html"}  # what the best run keeps for itself
+RUN_FILES = {"run.json", "checkpoints", "best", "events", "report.html"}  # not copied from the best run
 WEIGHTS = "model.safetensors"
-NO_CORRELATION = 0.05  # below it numbers that were guessed say nothing of the truth
 log = logging.getLogger("bert_tf")
 
+Outcome = dict[str, Any]
 
-def plan(options):
+
+def plan(options: Any) -> dict[str, Any]:
     """{name: options of a run} of every seed with every combination of the grids; {"": options} if that is one.
 
     A name has what varies, "seed=12345,learning_rate=3e-05", and is the folder of the run in `output_dir`. Seeds are
@@ -43,34 +47,34 @@ def plan(options):
     for chosen in itertools.product(*values.values()):
         settings = dict(zip(values, chosen, strict=True))
         varying = {key: value for key, value in settings.items() if len(values[key]) > 1}
-        name = ",".join(f"{key}={_written(value)}" for key, value in _in_order_of_names(varying))
+        name = ",".join(f"{key}={_format(value)}" for key, value in _seed_first(varying))
         folder = os.path.join(options.output_dir, name) if name else options.output_dir
         runs[name] = dataclasses.replace(options, **ONE_RUN, **settings, output_dir=folder)
     return runs
 
 
-def _grid(options, name, kind):
-    given = getattr(options, f"{name}_grid")
+def _grid(options: Any, name: str, kind: type) -> list[int | float]:
+    text = getattr(options, f"{name}_grid")
     try:
-        values = [kind(value) for value in given.split(",") if value.strip()]
+        values = [kind(value) for value in text.split(",") if value.strip()]
     except ValueError:
         example = "16,32" if kind is int else "5e-5,4e-5,3e-5,2e-5"
-        raise UserError(f"{name}_grid is {given!r}; expected numbers with commas, such as {example}.") from None
+        raise UserError(f"{name}_grid is {text!r}; expected numbers with commas, such as {example}.") from None
     return list(dict.fromkeys(values)) or [getattr(options, name)]
 
 
-def _written(value):
+def _format(value: Any) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
-def _in_order_of_names(settings):
+def _seed_first(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
     settings = dict(settings)
     seed = {"seed": settings.pop("random_seed")} if "random_seed" in settings else {}
     return [*seed.items(), *settings.items()]
 
 
-def expect_free(folder, *, several):
-    """Raises UserError if a folder holds a single run and is asked for several, or the other way round."""
+def expect_free(folder: RunFolder, *, several: bool) -> None:
+    """Raises UserError for several runs in the folder of a single one, or the other way round."""
     if several and folder.last_step():
         raise UserError(f"{folder.path} holds a single run: choose another output_dir for several runs.")
     if not several and is_in(folder):
@@ -79,36 +83,37 @@ def expect_free(folder, *, several):
         )
 
 
-def is_in(folder):
+def is_in(folder: RunFolder) -> bool:
     """Whether a folder is that of several runs."""
     return os.path.exists(folder.file(FILE))
 
 
-def begin(folder, runs):
-    """Marks a folder as that of several runs: nothing else is to be trained in it."""
+def begin(folder: RunFolder, runs: Iterable[str]) -> None:
+    """Marks a folder as that of several runs: nothing else may be trained in it."""
     if not is_in(folder):
         folder.write_json(FILE, {"planned": list(runs)})
 
 
-def is_finished(options):
-    """Whether the run of these options came to its end in its folder before."""
+def is_finished(options: Any) -> bool:
+    """Whether a run with these options has finished in its folder."""
     run = read_json(os.path.join(options.output_dir, "run.json")) or {}
     recorded = flags.upgrade(type(options), run.get("flags") or {})
-    asked = {**dataclasses.asdict(options), "output_dir": None}
-    there = os.path.exists(os.path.join(options.output_dir, "eval_results.json"))
-    return bool(run.get("finished")) and there and {**recorded, "output_dir": None} == asked
+    requested = {**dataclasses.asdict(options), "output_dir": None}
+    has_results = os.path.exists(os.path.join(options.output_dir, "eval_results.json"))
+    return bool(run.get("finished")) and has_results and {**recorded, "output_dir": None} == requested
 
 
-def go_through(runs, folder, run):
+def run_all(runs: Mapping[str, Any], folder: RunFolder, run: Callable[[Any, RunFolder], None]) -> dict[str, Outcome]:
     """Calls `run(options, RunFolder)` for each of {name: options} that is not finished, then frees its memory.
 
-    Returns {name: outcome}, see `outcome_of`; a run whose loss is not a number any more has "failed" instead, and is
-    passed over with a warning. Raises TrainingError if that became of all.
+    Returns {name: outcome}, see `outcome_of`. A run whose loss is not a number any more has "failed" instead, and is
+    skipped with a warning. Raises TrainingError if all failed.
     """
     from bert_tf.training.loop import Diverged
 
     finished = [name for name, options in runs.items() if is_finished(options)]  # as every worker sees it at the start
-    outcomes = {}
+    outcomes: dict[str, Outcome] = {}
+    registered = set(_gradient_registry())
     for number, (name, options) in enumerate(runs.items(), 1):
         print(f"Run {number} of {len(runs)}: {name}{' is finished' if name in finished else ''}", flush=True)
         try:
@@ -120,57 +125,47 @@ def go_through(runs, folder, run):
         except Diverged as error:
             log.warning("%s failed: %s", name, error)
             outcomes[name] = {"failed": str(error)}
-        _release()
+        _release(registered)
     if all("failed" in outcome for outcome in outcomes.values()):
         raise TrainingError(f"All {len(runs)} runs failed; the last: {error_of(outcomes)}")
     return outcomes
 
 
-def error_of(outcomes):
-    """What the last run that failed said."""
+def error_of(outcomes: Mapping[str, Outcome]) -> str:
+    """The error of the last run that failed."""
     return [outcome["failed"] for outcome in outcomes.values() if "failed" in outcome][-1]
 
 
-def _release():
-    """Gives back what a run held: Keras and TensorFlow keep functions and variables that refer to one another."""
-    import keras
+def _gradient_registry() -> dict[str, Any]:
     from tensorflow.python.framework import ops
 
-    # TensorFlow never forgets a custom gradient, such as that of every sum over replicas, nor the graph it belongs to
-    # and the variables of that; once nothing of a run is used any more its gradients are not either.
-    registered = getattr(ops.gradient_registry, "_registry", {})
-    for name in [name for name in registered if name.startswith("CustomGradient-")]:
-        del registered[name]
+    return getattr(ops.gradient_registry, "_registry", {})
+
+
+def _release(registered: Collection[str]) -> None:
+    """Frees the memory of a run: Keras and TensorFlow keep functions and variables that refer to one another.
+
+    TensorFlow never forgets a custom gradient, such as that of every sum over replicas, nor its graph and variables:
+    those are removed that are not among the names that were `registered` before the run.
+    """
+    import keras
+
+    registry = _gradient_registry()
+    for name in registry.keys() - set(registered):
+        if name.startswith("CustomGradient-"):
+            del registry[name]
     keras.backend.clear_session()
     gc.collect()
 
 
-def outcome_of(folder):
+def outcome_of(folder: str) -> Outcome:
     """What a run left: {"results": {name: number}, "collapsed": the reason, or None}."""
     run = read_json(os.path.join(folder, "run.json")) or {}
     return {"results": read_json(os.path.join(folder, "eval_results.json")), "collapsed": run.get("collapsed")}
 
 
-def collapse(truth, guesses):
-    """Why guesses are worth nothing, in words, or None: classes of which all are one, numbers that do not vary.
-
-    truth, guesses: arrays [n] of classes, [n, C] of 0 and 1, or float [n] of numbers. A truth that does not vary itself
-    shows nothing. Fine-tuning on few examples ends so now and then (Mosbach et al. 2020).
-    """
-    truth, guesses = np.asarray(truth), np.asarray(guesses)
-    if len(truth) < 2 or np.all(truth == truth[:1]):
-        return None
-    if guesses.dtype.kind != "f":
-        return f"all {len(guesses)} guesses are the same" if np.all(guesses == guesses[:1]) else None
-    if np.std(guesses) <= 1e-4 * np.std(truth):
-        return f"all {len(guesses)} numbers that were guessed are the same"
-    correlation = np.corrcoef(truth, guesses)[0, 1]
-    below = not correlation >= NO_CORRELATION
-    return f"what was guessed does not follow the truth, the correlation is {correlation:.2f}" if below else None
-
-
-def summary(runs, outcomes, criterion):
-    """What sweep.json holds, of {name: options}, {name: outcome} and the result that decides.
+def summary(runs: Mapping[str, Any], outcomes: Mapping[str, Outcome], criterion: str) -> dict[str, Any]:
+    """What sweep.json holds, from {name: options}, {name: outcome} and the result that decides.
 
     "runs" as they were planned, with their outcomes; "combinations", one for each combination of the grids: of every
     result the mean and the sample standard deviation over its seeds (None for one), of all that did not fail and, if
@@ -187,38 +182,38 @@ def summary(runs, outcomes, criterion):
         "runs": {name: {"random_seed": runs[name].random_seed, **settings[name], **outcomes[name]} for name in runs},
         "combinations": combinations,
         "best_combination": int(np.argmax(means)),
-        "best_run": max(worth, key=worth.get),
+        "best_run": max(worth, key=lambda name: worth[name]),
     }
 
 
-def _combination(settings, outcomes):
+def _combination(settings: Mapping[str, Any], outcomes: Sequence[Outcome]) -> dict[str, Any]:
     done = [outcome for outcome in outcomes if "results" in outcome]
     sound = [outcome for outcome in done if not outcome["collapsed"]]
-    found = {
+    row = {
         **settings,
         "runs": len(done),
         "collapsed": len(done) - len(sound),
         "failed": len(outcomes) - len(done),
         "scores": _statistics(done),
     }
-    return found if not sound or len(sound) == len(done) else {**found, "scores_without_collapsed": _statistics(sound)}
+    return row if not sound or len(sound) == len(done) else {**row, "scores_without_collapsed": _statistics(sound)}
 
 
-def _statistics(outcomes):
-    found = {}
+def _statistics(outcomes: Sequence[Outcome]) -> dict[str, dict[str, float | None]]:
+    scores: dict[str, dict[str, float | None]] = {}
     for name in outcomes[0]["results"] if outcomes else ():
         values = [outcome["results"][name] for outcome in outcomes]
-        found[name] = {"mean": statistics.fmean(values), "sd": statistics.stdev(values) if len(values) > 1 else None}
-    return found
+        scores[name] = {"mean": statistics.fmean(values), "sd": statistics.stdev(values) if len(values) > 1 else None}
+    return scores
 
 
-def table(found, scores):
+def table(results: Mapping[str, Any], scores: Sequence[str]) -> list[str]:
     """A summary as lines: a row for each combination, mean ± standard deviation of each of the `scores`."""
-    varying = _varying(found["combinations"])
+    varying = _varying(results["combinations"])
     rows = [[*varying, "runs", *scores]]
-    for each in found["combinations"]:
+    for each in results["combinations"]:
         notes = [f"{each[kind]} {kind}" for kind in ("collapsed", "failed") if each[kind]]
-        settings = [_written(each[name]) for name in varying]
+        settings = [_format(each[name]) for name in varying]
         rows.append([*settings, ", ".join([str(each["runs"]), *notes]), *_shown(each["scores"], scores)])
         if "scores_without_collapsed" in each:
             count = each["runs"] - each["collapsed"]
@@ -228,50 +223,53 @@ def table(found, scores):
     return ["  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def _varying(combinations):
+def _varying(combinations: Iterable[Mapping[str, Any]]) -> list[str]:
     return [name for name in GRIDS if len({each[name] for each in combinations}) > 1]
 
 
-def _shown(found, scores):
-    if not found:
+def _shown(statistics: Mapping[str, Any], scores: Sequence[str]) -> list[str]:
+    if not statistics:
         return ["-"] * len(scores)
     return [
-        f"{found[name]['mean']:.4f}" + ("" if found[name]["sd"] is None else f" ± {found[name]['sd']:.4f}")
+        f"{statistics[name]['mean']:.4f}"
+        + ("" if statistics[name]["sd"] is None else f" ± {statistics[name]['sd']:.4f}")
         for name in scores
     ]
 
 
-def conclude(folder, runs, outcomes, task):
-    """Says what came of all runs, writes sweep.json, and lays what the best one left into the folder of the sweep."""
-    found = summary(runs, outcomes, task.criterion)
-    take_up(folder, found["best_run"])
-    folder.write_json(FILE, found)
-    results = found["runs"][found["best_run"]]["results"]
-    names = [name for name in results if not name.endswith(("loss", *task.objectives))]
-    for line in table(found, sorted(names, key=lambda name: name != task.criterion)):
+def report_results(
+    folder: RunFolder, runs: Mapping[str, Any], outcomes: Mapping[str, Outcome], task: FineTuningTask
+) -> None:
+    """Prints the results of all runs, writes sweep.json, and copies the best run into the folder of the sweep."""
+    results = summary(runs, outcomes, task.criterion)
+    promote_best_run(folder, results["best_run"])
+    folder.write_json(FILE, results)
+    best_run = results["runs"][results["best_run"]]
+    names = [name for name in best_run["results"] if not name.endswith(("loss", *task.objectives))]
+    for line in table(results, sorted(names, key=lambda name: name != task.criterion)):
         print(line)
-    best = found["combinations"][found["best_combination"]]
-    settings = [f"{name}={_written(best[name])}" for name in _varying(found["combinations"])]
+    best = results["combinations"][results["best_combination"]]
+    settings = [f"{name}={_format(best[name])}" for name in _varying(results["combinations"])]
     if settings:
         print(f"Best on the development set, by the mean of {task.criterion}: {', '.join(settings)}")
-    collapsed = " (it has collapsed)" if found["runs"][found["best_run"]]["collapsed"] else ""
+    collapsed = " (it has collapsed)" if best_run["collapsed"] else ""
     print(
-        f"Best run: {folder.file(found['best_run'])}, {task.criterion} {results[task.criterion]:.4f}{collapsed}. "
-        f"What it left is in {folder.path} too."
+        f"Best run: {folder.file(results['best_run'])}, {task.criterion} "
+        f"{best_run['results'][task.criterion]:.4f}{collapsed}. Its results are in {folder.path} too."
     )
 
 
-def take_up(folder, name):
-    """Copies what a run in a sweep's folder left up into that folder, so that it can be used like the run's.
+def promote_best_run(folder: RunFolder, name: str) -> None:
+    """Copies the results of a run in a sweep's folder up into that folder, so that it can be used like the run's.
 
-    Weights go there as model.safetensors, without the optimizer: the folder is then a checkpoint that can be read.
+    Weights are copied as model.safetensors, without the optimizer: the folder is then a checkpoint.
     """
     from bert_tf.checkpoints import checkpoint_files, formats
 
     source = folder.file(name)
     with atomic_files.atomic_write(folder.file(WEIGHTS)) as partial:
         checkpoint_files.write_safetensors(partial, formats.read(source).weights, framework="bert_tf")
-    for entry in sorted(set(os.listdir(source)) - OF_A_RUN):
+    for entry in sorted(set(os.listdir(source)) - RUN_FILES):
         path, target = os.path.join(source, entry), folder.file(entry)
         if entry.endswith(".partial"):  # left by a process that was killed
             continue

@@ -8,11 +8,16 @@ import dataclasses
 import functools
 import logging
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from bert_tf.data import examples
+from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.tasks.text_classification import classification
-from bert_tf.tasks.text_classification.goals import Classes, Number
+from bert_tf.tasks.catalog import TokenizerFor
+from bert_tf.tasks.text_classification.classification import TextClassification, settings
+from bert_tf.tasks.text_classification.goals.classes import Classes
+from bert_tf.tasks.text_classification.goals.regression import Regression
 
 ENTAILMENT = ("contradiction", "entailment", "neutral")
 log = logging.getLogger("bert_tf")
@@ -20,28 +25,30 @@ log = logging.getLogger("bert_tf")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Layout:
-    """How the files of one task are made, and the same in tensorflow-datasets. `labels` empty: a number.
+    """The files of one task, and the same in tensorflow-datasets. `labels` empty: a number.
 
     headerless: the columns of files without a header. files: {split: name}. submissions: {split: the leaderboard's
-    name}. tolerant: rows with too few fields are passed over, as they are known to be there.
-    config: the name that tensorflow-datasets has for it. features: its names of the texts. parts: {split: its name}.
+    name}. tolerant: skip rows with too few fields, which these files are known to have.
+    config: its name in tensorflow-datasets; features: its names of the texts; parts: {split: its name}.
     """
 
     folder: str
-    texts: tuple
+    texts: tuple[str, ...]
     label: str = "label"
-    labels: tuple = ("0", "1")
-    scores: tuple = ("accuracy",)
-    headerless: tuple = ()
-    files: dict = dataclasses.field(
+    labels: tuple[str, ...] = ("0", "1")
+    scores: tuple[str, ...] = ("accuracy",)
+    headerless: tuple[str, ...] = ()
+    files: Mapping[str, str] = dataclasses.field(
         default_factory=lambda: {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
     )
-    eval_splits: dict = dataclasses.field(default_factory=lambda: {"": "dev"})
-    submissions: dict
+    eval_splits: Mapping[str, str] = dataclasses.field(default_factory=lambda: {"": "dev"})
+    submissions: Mapping[str, str]
     tolerant: bool = False
     config: str
-    features: tuple
-    parts: dict = dataclasses.field(default_factory=lambda: {"train": "train", "dev": "validation", "test": "test"})
+    features: tuple[str, ...]
+    parts: Mapping[str, str] = dataclasses.field(
+        default_factory=lambda: {"train": "train", "dev": "validation", "test": "test"}
+    )
 
 
 PAIR, YES_NO = ("sentence1", "sentence2"), ("entailment", "not_entailment")
@@ -144,7 +151,7 @@ LAYOUTS = {
 OTHER_NAMES = {"AX.tsv": ("diagnostic.tsv",)}  # names that some copies of GLUE give a file
 
 
-def task(options, tokenizer_for, *, name):
+def task(options: Any, tokenizer_for: TokenizerFor, *, name: str) -> TextClassification:
     """One task of GLUE; see bert_tf.tasks.catalog for the arguments.
 
     options.data_dir: the folder of the task, or the one that holds all of GLUE. With options.use_tfds instead what
@@ -152,32 +159,32 @@ def task(options, tokenizer_for, *, name):
     not as GLUE made it.
     """
     layout = LAYOUTS[name]
-    reads = functools.partial(*((read_tfds, options.tfds_dir) if options.use_tfds else (read, options.data_dir)))
-    splits = {split: functools.partial(reads, layout, split) for split in layout.files}
-    return classification.task(
+    read_split, folder = (read_tfds, options.tfds_dir) if options.use_tfds else (read, options.data_dir)
+    splits = {split: functools.partial(read_split, folder, layout, split) for split in layout.files}
+    return TextClassification(
         f"glue/{name}",
         splits,
-        Classes(layout.labels) if layout.labels else Number(),
+        Classes(layout.labels) if layout.labels else Regression(),
         tokenizer_for(lambda: (text for example in splits["train"]() for text in example.texts)),
         texts=len(layout.texts),
         scores=layout.scores,
-        **classification.settings(options),
+        **settings(options),
         eval_splits=layout.eval_splits,
         test_splits=tuple(layout.submissions),
         submissions=layout.submissions,
     )
 
 
-def read(data_dir, layout, split):
+def read(data_dir: str, layout: Layout, split: str) -> list[Example]:
     """The examples of a split, in the order of the file."""
     return read_file(_path(data_dir, layout, layout.files[split]), layout, split)
 
 
-def read_file(path, layout, split):
-    """The examples of a file that is made like that of a split; files of test splits have no labels."""
+def read_file(path: str, layout: Layout, split: str) -> list[Example]:
+    """The examples of a file in the layout of a split; files of test splits have no labels."""
     is_test = split in layout.submissions
-    malformed = [] if layout.tolerant and not is_test else None
-    found = examples.read(
+    malformed: list[int] | None = [] if layout.tolerant and not is_test else None
+    rows = examples.read(
         path,
         texts=layout.texts,
         label=None if is_test else layout.label,
@@ -186,41 +193,39 @@ def read_file(path, layout, split):
         malformed=malformed,
     )
     if malformed:
-        log.warning(
-            "Passed over %d rows of %s with too few or too many fields, lines %s.", len(malformed), path, malformed
-        )
-    return found
+        log.warning("Skipped %d rows of %s with too few or too many fields, lines %s.", len(malformed), path, malformed)
+    return rows
 
 
-def read_tfds(tfds_dir, layout, split):
+def read_tfds(tfds_dir: str, layout: Layout, split: str) -> list[Example]:
     """The same examples from tensorflow-datasets, in the order of the official file; their id is its `idx`."""
     from bert_tf.data import tfds_datasets
 
-    numbers = layout.labels == Layout.labels  # there the classes have names, in the files numbers
-    found = tfds_datasets.read(
+    has_numbers = layout.labels == Layout.labels  # in the files; tensorflow-datasets has names
+    rows = tfds_datasets.read(
         f"glue/{layout.config}",
         layout.parts[split],
         data_dir=tfds_dir,
         texts=layout.features,
         label=None if split in layout.submissions else "label",
-        names=() if numbers or not layout.labels else layout.labels,
+        names=() if has_numbers or not layout.labels else layout.labels,
     )
-    return sorted(found, key=lambda example: int(example.id))
+    return sorted(rows, key=lambda example: int(example.id))
 
 
-def _has_no_index(layout, is_test):
+def _has_no_index(layout: Layout, is_test: bool) -> bool:
     return layout.folder in ("CoLA", "SST-2", "MRPC") and not is_test
 
 
-def _path(data_dir, layout, name):
+def _path(data_dir: str, layout: Layout, name: str) -> str:
     if not data_dir:
         raise UserError(f"Give the folder with {layout.folder}'s {name} as data_dir.")
     names = (name, *OTHER_NAMES.get(name, ()))
-    tried = [os.path.join(data_dir, *parts, name) for parts in ((), (layout.folder,)) for name in names]
-    found = next((path for path in tried if os.path.isfile(path)), None)
-    if found is None:
+    paths = [os.path.join(data_dir, *parts, name) for parts in ((), (layout.folder,)) for name in names]
+    path = next((path for path in paths if os.path.isfile(path)), None)
+    if path is None:
         raise UserError(f"There is no {name} in {data_dir}; expected GLUE's {layout.folder} there.")
-    return found
+    return path
 
 
 TASKS = {f"glue/{name}": functools.partial(task, name=name) for name in LAYOUTS}

@@ -1,10 +1,13 @@
 """Which part of Python's manual a passage comes from: a task on data that every machine has, to try things on."""
 
 import functools
+from collections.abc import Mapping
+from typing import Any
 
 from bert_tf.data.examples import Example
-from bert_tf.tasks.text_classification import classification
-from bert_tf.tasks.text_classification.goals import Classes
+from bert_tf.tasks.catalog import TokenizerFor
+from bert_tf.tasks.text_classification.classification import TextClassification, settings
+from bert_tf.tasks.text_classification.goals.classes import Classes
 from bert_tf.text import demo_corpus
 
 # The topics of `pydoc_data.topics` by the chapter of the manual that they stand in; those of the library that are about
@@ -24,25 +27,25 @@ CHAPTERS = {
     "specialattrs string-methods truth typesfunctions typesmapping typesmethods typesmodules typesseq typesseq-mutable",
     "the debugger": "debugger",
 }
-EVERY = 5  # one passage of so many is held out
+EVERY = 5  # each fifth passage is held out
 
 
-def task(options, tokenizer_for):
+def task(options: Any, tokenizer_for: TokenizerFor) -> TextClassification:
     """Sorts passages by their chapter; see tasks.catalog for the arguments. There is no file and no test set."""
-    return classification.task(
+    return TextClassification(
         "python_manual",
         {split: functools.partial(read, split) for split in ("train", "dev")},
         Classes(sorted(CHAPTERS)),
         tokenizer_for(lambda: (example.texts[0] for example in read("train"))),
         test_splits=(),
-        **classification.settings(options),
+        **settings(options),
     )
 
 
-def read(split, topics=None):
+def read(split: str, topics: Mapping[str, str] | None = None) -> list[Example]:
     """The passages of a split; every fifth of each chapter is "dev", so that both have the chapters in equal shares."""
     chapter_of = {topic: chapter for chapter, names in CHAPTERS.items() for topic in names.split()}
-    counts, found = dict.fromkeys(CHAPTERS, 0), []
+    counts, examples = dict.fromkeys(CHAPTERS, 0), list[Example]()
     for topic, text in demo_corpus.passages(topics):
         if topic not in chapter_of:
             continue
@@ -50,8 +53,8 @@ def read(split, topics=None):
         counts[chapter] += 1
         if (counts[chapter] % EVERY == 0) == (split == "dev"):
             name = f"{chapter} {counts[chapter]}"
-            found.append(Example(name, (text,), chapter, f"passage {name} of Python's manual"))
-    return found
+            examples.append(Example(name, (text,), chapter, f"passage {name} of Python's manual"))
+    return examples
 
 
 TASKS = {"python_manual": task}

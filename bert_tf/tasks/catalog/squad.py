@@ -41,7 +41,7 @@ def _task(name: str, splits: Splits, options: Any, tokenizer_for: TokenizerFor, 
         n_best_size=options.n_best_size,
         max_answer_length=options.max_answer_length,
         has_null=has_null,
-        threshold=options.null_score_diff_threshold,
+        threshold=options.null_score_diff_threshold or 0.0,
     )
     return QuestionTask(
         name,
@@ -49,7 +49,7 @@ def _task(name: str, splits: Splits, options: Any, tokenizer_for: TokenizerFor, 
         tokenizer_for(lambda: _texts(splits["train"]())),
         windows=QuestionWindows(options.max_seq_length, options.doc_stride, options.max_query_length),
         search=search,
-        is_threshold_fixed=options.is_threshold_fixed,
+        is_threshold_fixed=options.null_score_diff_threshold is not None,
         parity=options.parity,
     )
 

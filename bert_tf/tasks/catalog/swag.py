@@ -1,50 +1,58 @@
-"""SWAG (Zellers et al. 2018): which of four endings goes on from a sentence (Devlin et al. 2018, section 4.4)."""
+"""SWAG (Zellers et al. 2018): which of four endings follows a sentence (Devlin et al. 2018, section 4.4)."""
 
 import dataclasses
+import functools
+from typing import Any
 
 from bert_tf.data import examples, tables
+from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.tasks.text_classification import classification
-from bert_tf.tasks.text_classification.goals import Choice
+from bert_tf.tasks.catalog import TokenizerFor
+from bert_tf.tasks.text_classification.classification import TextClassification, settings
+from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
 
 ENDINGS = ("ending0", "ending1", "ending2", "ending3")
 NAMES = {"train": ("train",), "dev": ("val", "dev"), "test": ("test",)}  # of the official files, and the usual ones
 
 
-def task(options, tokenizer_for):
+def task(options: Any, tokenizer_for: TokenizerFor) -> TextClassification:
     """SWAG, or other data in its columns (HellaSwag); see bert_tf.tasks.catalog for the arguments.
 
     options.data_dir holds train.csv, val.csv and test.csv, or the same as .tsv or .jsonl.
     The paper trains with batches of 16, learning rate 2e-5, 3 epochs.
     """
-    splits = {split: lambda split=split: read(_path(options.data_dir, split)) for split in NAMES}
-    return classification.task(
+    splits = {split: functools.partial(_read_split, options.data_dir, split) for split in NAMES}
+    return TextClassification(
         "swag",
         splits,
-        Choice(len(ENDINGS)),
+        MultipleChoice(len(ENDINGS)),
         tokenizer_for(lambda: (text for example in splits["train"]() for text in example.texts)),
         texts=1 + len(ENDINGS),
-        **classification.settings(options),
+        **settings(options),
     )
 
 
-def read(path):
+def _read_split(data_dir: str, split: str) -> list[Example]:
+    return read(_path(data_dir, split))
+
+
+def read(path: str) -> list[Example]:
     """The examples of a file: texts are sent1, then sent2 with each of the endings."""
-    there = tables.column_names(path)
+    columns = tables.column_names(path)
     rows = examples.read(
         path,
         texts=("sent1", "sent2", *ENDINGS),
-        label="label" if "label" in there else None,
-        id_column=next((name for name in ("", "ind") if name in there), None),  # the first column has no name
+        label="label" if "label" in columns else None,
+        id_column=next((name for name in ("", "ind") if name in columns), None),  # the first column has no name
     )
     return [dataclasses.replace(row, texts=_with_choices(*row.texts)) for row in rows]
 
 
-def _with_choices(first, start, *endings):
+def _with_choices(first: str, start: str, *endings: str) -> tuple[str, ...]:
     return (first, *(f"{start} {ending}".strip() for ending in endings))
 
 
-def _path(data_dir, split):
+def _path(data_dir: str, split: str) -> str:
     path = next(filter(None, (tables.find_table(data_dir, name) for name in NAMES[split])), None) if data_dir else None
     if path is None:
         raise UserError(f"There is no {NAMES[split][0]}.csv in data_dir={data_dir}; expected SWAG's files there.")

@@ -60,6 +60,8 @@ class QuestionTask(FineTuningTask):
     objectives = {"span_loss": Objective()}
     file_flags = ("version_2_with_negative",)
     calibration_file = "null_threshold.json"
+    rescores = False  # best_f1 is the score with the best threshold
+    test_splits = ("dev",)
 
     def __init__(
         self,

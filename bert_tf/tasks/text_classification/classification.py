@@ -1,46 +1,248 @@
-"""Examples and a goal -> a Task: what all tasks on whole texts share, whatever their files look like.
+"""TextClassification: examples and a goal as a task; what all tasks on whole texts share, whatever their files.
 
-B rows of a batch, T = max_seq_length slots, F texts of an example, C classes or choices, n examples of a split.
+B rows of a batch, F texts of an example, n examples of a split.
 """
 
-import dataclasses
-import functools
+import copy
+import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
 
+import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import pipeline
+from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.model.sequence_packing import PackingSpec
-from bert_tf.tasks.function_task import FunctionReportingTask
-from bert_tf.tasks.task import Objective
-from bert_tf.tasks.text_classification import predictions
-from bert_tf.tasks.text_classification.goals import Choice, Classes, Labels, Number
-from bert_tf.tasks.text_classification.splits import Split, described, statistics
+from bert_tf.tasks.task import FineTuningTask, Objective
+from bert_tf.tasks.text_classification import predictions as files
+from bert_tf.tasks.text_classification import splits
+from bert_tf.tasks.text_classification.goal import Goal
+from bert_tf.tasks.text_classification.splits import Split
 from bert_tf.tasks.text_classification.text_windows import Windows
+from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import metrics
 
-INPUTS = ("text_a", "text_b")  # names of texts in the export, those of the original's InputExample
+MOST_COMPARED = 8  # texts that an export is compared with the live model on
+
+Examples = Callable[[], list[Example]]
+Score = str | Callable[[np.ndarray, np.ndarray], float]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TextTask(FunctionReportingTask):
-    """A task about whole texts, and what only its script asks for.
+class TextClassification(FineTuningTask):
+    """Predicts what a `goal.Goal` says from one text, from two, or from a text and its choices.
 
-    goal: see tasks.text_classification.goals; told_by(goal): the fields that depend on what it makes of the answers.
-    submissions: {split: name of the file that a leaderboard takes}.
+    Args:
+        name: of the task.
+        split_examples: {split: function that reads its examples}, called when first needed; "train" is trained on.
+        goal: what is predicted.
+        tokenizer: cuts texts into tokens.
+        max_seq_length: tokens in a row.
+        texts: texts of an example, 1 or 2.
+        scores: names in `metrics.SCORES`, or functions of labels and predicted labels; by default those of the goal.
+        criterion: the score that decides which model is the best; by default the first.
+        class_weights: "balanced" lets every class count alike in the training loss, "none" every example.
+        windows: how texts longer than max_seq_length are read; None: they are truncated.
+        eval_splits: see `tasks.task.Task`.
+        test_splits: the splits to predict.
+        submissions: {split: name of the file that a leaderboard takes}.
     """
 
-    goal: Classes | Number
-    told_by: Callable
-    test_splits: tuple = ("test",)
-    submissions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    def __init__(
+        self,
+        name: str,
+        split_examples: Mapping[str, Examples],
+        goal: Goal,
+        tokenizer: Tokenizer,
+        *,
+        max_seq_length: int,
+        texts: int = 1,
+        scores: Sequence[Score] = (),
+        criterion: str = "",
+        class_weights: str = "none",
+        windows: Windows | None = None,
+        eval_splits: Mapping[str, str] | None = None,
+        test_splits: tuple[str, ...] = ("test",),
+        submissions: Mapping[str, str] | None = None,
+    ) -> None:
+        if windows and not goal.reads_windows:
+            raise UserError("long_texts=windows needs texts or pairs; leave it out for choices, which are truncated.")
+        self.name, self.goal, self.tokenizer = name, goal, tokenizer
+        self.max_seq_length, self.texts, self.windows = max_seq_length, texts, windows
+        self.score_functions = _criterion_first(scores or goal.scores, criterion, goal)
+        self.eval_splits = {"": "dev"} if eval_splits is None else eval_splits
+        self.test_splits, self.submissions = test_splits, submissions or {}
+        # MNLI: matched_accuracy
+        self.criterion = next((f"{prefix}{next(iter(self.score_functions))}" for prefix in self.eval_splits), "")
+        self.objectives = {goal.loss_name: Objective()}
+        self.kind, self.labels, self.head = goal.kind, goal.labels, ("classifier/kernel", goal.size)
+        self.rows_per_example, self.file_flags = goal.rows_per_example, goal.file_flags
+        self.calibration_file = goal.calibration_file
+        self._split_examples, self._splits = split_examples, dict[str, Split]()
+        self._is_balanced = class_weights == "balanced"
+
+    # Data
+
+    def split(self, name: str) -> Split:
+        """The split, read when first needed."""
+        if name not in self._split_examples:
+            raise UserError(
+                f"{self.name} has no {name} data: give a trained model as init_checkpoint, and do_train=false."
+            )
+        if name not in self._splits:
+            is_balanced = self._is_balanced and name == "train"
+            self._splits[name] = Split(self._split_examples[name](), self.goal, balanced=is_balanced)
+        return self._splits[name]
+
+    def describe(self, split: str) -> list[str]:
+        """Sentences on the size, the classes and the texts of a split."""
+        counts = self.split(split).token_counts(self.goal, self.tokenizer)
+        return splits.describe(split, self.split(split), self.goal, counts, self.max_seq_length, self.windows)
+
+    def statistics(self, split: str) -> dict[str, Any]:
+        """Lengths of the texts of a split."""
+        return splits.statistics(self.split(split).token_counts(self.goal, self.tokenizer), self.max_seq_length)
+
+    def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
+        """See `batches`."""
+        return batches(self.split("train"), batch_size, self._inputs, seed=seed)
+
+    def eval_batches(self, batch_size: int, split: str = "dev") -> tf.data.Dataset:
+        """See `batches`."""
+        return batches(self.split(split), batch_size, self._inputs)
+
+    def _inputs(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self.goal.inputs(self.tokenizer, texts, self.max_seq_length, self.windows)
+
+    # Training and evaluation
+
+    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
+        """The goal's model."""
+        pooling = {"window_pooling": self.windows.pooling} if self.windows else {}
+        return self.goal.create_model(config, dtype=dtype, **pooling)
+
+    def loss_weights(self, batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Those of the goal's loss."""
+        return {self.goal.loss_name: batch["row_weights"]}
+
+    def metrics(
+        self, outputs: Mapping[str, tf.Tensor], batch: Mapping[str, tf.Tensor]
+    ) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
+        """The loss, and the accuracy where predictions are labels; the latter never weighted by class."""
+        values = {self.goal.loss_name: (self.goal.loss(outputs, batch["labels"]), batch["row_weights"])}
+        correct = self.goal.correct(outputs, batch["labels"])
+        if correct is not None:
+            values["accuracy"] = (correct, tf.cast(batch["row_weights"] > 0, tf.float32))
+        return values
+
+    def predictions(self, outputs: Mapping[str, tf.Tensor], batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """The goal's predictions, and the row numbers."""
+        return self.goal.predictions(outputs) | {"row_numbers": tf.cast(batch["row_numbers"], tf.float32)}
+
+    def compare(self, predictions: Mapping[str, np.ndarray], split: str) -> tuple[np.ndarray, np.ndarray]:
+        """Labels and predicted labels, as the goal numbers them."""
+        return self.split(split).labels[: len(predictions["row_numbers"])], self.goal.predicted(predictions)
+
+    def scores(self, predictions: Mapping[str, np.ndarray], split: str) -> dict[str, float]:
+        """The scores of the task."""
+        return self.score(*self.compare(predictions, split))
+
+    def score(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+        """{score: number} of labels and predicted labels, arrays [n, ...]."""
+        return {name: function(labels, predicted) for name, function in self.score_functions.items()}
+
+    def details(self, predictions: Mapping[str, np.ndarray], split: str) -> dict[str, Any]:
+        """The goal's details, and the examples with the largest loss."""
+        hardest = files.hardest(self.goal, self.split(split), predictions)
+        return {**self.goal.details(*self.compare(predictions, split)), "hardest": hardest}
+
+    # Predictions and exports
+
+    def write_predictions(self, folder: str, split: str, predictions: Mapping[str, np.ndarray]) -> list[str]:
+        """Writes predictions.tsv and .jsonl, with the name of the split where there are several, and submissions."""
+        name = "predictions" if split == "test" else f"predictions_{split.removeprefix('test_')}"
+        rows = files.prediction_rows(self.goal, self.split(split), predictions)
+        if split in self.submissions:
+            files.write_submission(os.path.join(folder, "submission"), self.submissions[split], rows)
+        return [f"{len(rows):,} predictions are in {files.write(folder, name, rows)}."]
+
+    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
+        """The predictions of the goal, and the name of the "label", string [B], for texts.
+
+        serving_default: string [B] each of `text_a` and, for pairs, `text_b`; of a choice `text_a` and `choices`
+        [B, C]. tf_example: `examples`, string [B], each a serialized tf.Example with these as features.
+        """
+        shapes = self.goal.input_shapes(self.texts)
+
+        def predict(*texts: tf.Tensor) -> dict[str, tf.Tensor]:  # string [B] or [B, C] each
+            columns = [text if len(text.shape) == 2 else text[:, None] for text in texts]
+            inputs = self.goal.inputs(tokenizer, tf.concat(columns, 1), self.max_seq_length, self.windows)
+            predictions = self.goal.predictions(model(inputs, packing=PackingSpec.dynamic()))
+            return {**predictions, **self.goal.label_names(predictions)}
+
+        def predict_examples(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+            features = {name: tf.io.FixedLenFeature(shape, tf.string) for name, shape in shapes.items()}
+            parsed = tf.io.parse_example(examples, features)
+            return predict(*(parsed[name] for name in shapes))
+
+        specs = [tf.TensorSpec([None, *shape], tf.string, name) for name, shape in shapes.items()]
+        examples = [tf.TensorSpec([None], tf.string, "examples")]
+        return {
+            "serving_default": tf.function(_with_parameters(predict, shapes), input_signature=specs, autograph=False),
+            "tf_example": tf.function(predict_examples, input_signature=examples, autograph=False),
+        }
+
+    def serving_examples(self, split: str) -> dict[str, dict[str, list]]:
+        """The first texts of a split."""
+        texts = self.split(split).texts[:MOST_COMPARED]
+        values = self.goal.input_values(texts)
+        rows = [{name: column[row] for name, column in values.items()} for row in range(len(texts))]
+        return {"serving_default": values, "tf_example": {"examples": [serialize_example(row) for row in rows]}}
+
+    def demo_examples(self, split: str, count: int = 3) -> list[Example]:
+        """Examples from all over a split."""
+        examples = self.split(split).examples
+        return examples[:: -(-len(examples) // count)]
+
+    def about(self) -> dict[str, Any]:
+        """Labels, kind and thresholds."""
+        return super().about() | self.goal.about()
+
+    # Thresholds
+
+    def calibrated(self, predictions: Mapping[str, Mapping[str, np.ndarray]]) -> tuple[Self, list[str]]:
+        """With the goal's best thresholds on the first evaluation split."""
+        split = next(iter(self.eval_splits.values()), None)
+        if split is None:
+            return self, []
+        labels = self.split(split).labels[: len(predictions[split]["row_numbers"])]
+        goal, sentence = self.goal.calibrated(predictions[split], labels)
+        if goal is self.goal:
+            return self, []
+        before = ", ".join(f"{name} {value:.4f}" for name, value in self.scores(predictions[split], split).items())
+        return self._with_goal(goal), [f"{sentence}: {before}."]
+
+    @property
+    def calibration(self) -> dict[str, float]:
+        """The goal's thresholds."""
+        return self.goal.calibration
+
+    def with_calibration(self, stored: Mapping[str, float]) -> Self:
+        """With stored thresholds of the goal."""
+        return self._with_goal(self.goal.with_calibration(stored))
+
+    def _with_goal(self, goal: Goal) -> Self:
+        task = copy.copy(self)
+        task.goal = goal
+        return task
 
 
-def settings(options):
-    """The arguments of `task` that are flags of run_classifier.py; raises UserError for windows that cannot be."""
+def settings(options: Any) -> dict[str, Any]:
+    """The arguments of TextClassification that are flags of run_classifier.py; UserError for impossible windows."""
     windows = None
     if options.long_texts == "windows":
         windows = Windows(
@@ -53,242 +255,58 @@ def settings(options):
     return {**same, "windows": windows}
 
 
-def task(
-    name,
-    splits,
-    goal,
-    tokenizer,
-    *,
-    max_seq_length,
-    texts=1,
-    scores=(),
-    criterion="",
-    class_weights="none",
-    windows=None,
-    **fields,
-):
-    """The task of answering `goal` (see bert_tf.tasks.text_classification.goals) about examples.
-
-    splits: {split: function that reads its examples}, called when first needed; "train" is trained on.
-    texts: how many texts an example has, 1 or 2. scores: names in metrics.SCORES; by default those of the goal.
-    criterion: the score that decides which model is the best; by default the first of them.
-    class_weights: "balanced" lets every class count alike in the training loss, "none" every example.
-    windows: how texts longer than max_seq_length are read, a Windows; None: they are cut.
-    fields: of TextTask, where they are other than: evaluate "dev", predict "test", nothing to submit.
-    """
-    if windows and isinstance(goal, Choice):
-        raise UserError("long_texts=windows goes with texts and pairs; leave it out for choices, which are cut.")
-    source = _source(name, splits, goal, balanced=class_weights == "balanced")
-    scores = _deciding_first(scores or goal.scores, criterion, goal)
-    # MNLI: matched_accuracy
-    criterion = next((f"{prefix}{scores[0]}" for prefix in fields.get("eval_splits", {"": 0})), "")
-    rows = {"max_seq_length": max_seq_length, "windows": windows}
-    stream = functools.partial(batches, inputs=functools.partial(goal.inputs, tokenizer, **rows))
-    told_by = functools.partial(
-        _told_by, source=source, scores=scores, submissions=fields.get("submissions", {}), texts=texts, **rows
-    )
-    return TextTask(
-        name=name,
-        create_model=functools.partial(goal.model, window_pooling=windows.pooling) if windows else goal.model,
-        train_batches=lambda size, seed: stream(source("train"), size, seed=seed),
-        eval_batches=lambda size, split="dev": stream(source(split), size),
-        predictions=functools.partial(kept_answers, goal=goal),
-        told_by=told_by,
-        **_measured(goal) | _head(goal) | told_by(goal),
-        split=source,
-        describe=lambda split: described(split, source(split), goal, tokenizer, **rows),
-        statistics=lambda split: statistics(source(split), goal, tokenizer, max_seq_length=max_seq_length),
-        **{"eval_splits": {"": "dev"}, "criterion": criterion, **fields},
-    )
+def _criterion_first(scores: Sequence[Score], criterion: str, goal: Goal) -> dict[str, Callable]:
+    """{name: function} of the scores, the criterion first; UserError where it cannot decide."""
+    functions = {score if isinstance(score, str) else score.__name__: score for score in scores}
+    own = tuple(name for name, score in functions.items() if not isinstance(score, str))
+    if criterion:
+        if criterion not in (*goal.criteria, *own):
+            raise UserError(
+                f"criterion is {criterion}; expected one of {', '.join((*goal.criteria, *own))} for this task."
+            )
+        functions = {criterion: functions.get(criterion, criterion)} | functions
+    return {name: metrics.SCORES[score] if isinstance(score, str) else score for name, score in functions.items()}
 
 
-def with_thresholds(task, thresholds):
-    """The task of several labels with other probabilities, one for each label, above which they hold."""
-    return dataclasses.replace(task, **task.told_by(Labels(task.goal.labels, task.goal.separator, thresholds)))
+def batches(
+    split: Split, batch_size: int, inputs: Callable[[tf.Tensor], dict[str, tf.Tensor]], *, seed: int | None = None
+) -> tf.data.Dataset:
+    """Batches of a Split: inputs(texts [B, F]), "labels" [B, ...], "row_weights" and "row_numbers" [B].
 
-
-def _source(name, splits, goal, balanced):
-    """The function that gives the Split of a name, each read when first asked for."""
-
-    @functools.cache
-    def source(split):
-        if split not in splits:
-            raise UserError(f"{name} has no {split} data: give a trained model as init_checkpoint, and do_train=false.")
-        return Split(splits[split](), goal, balanced=balanced and split == "train")
-
-    return source
-
-
-def _deciding_first(scores, criterion, goal):
-    """The names of the scores, with the criterion in front; UserError where it cannot decide."""
-    if not criterion:
-        return tuple(scores)
-    if criterion not in goal.criteria:
-        raise UserError(f"criterion is {criterion}; expected one of {', '.join(goal.criteria)} for this task.")
-    return tuple(dict.fromkeys((criterion, *scores)))
-
-
-def _measured(goal):
-    """What a TextTask minimises."""
-    return {
-        "loss_weights": lambda batch: {goal.measure: batch["row_weights"]},
-        "objectives": {goal.measure: Objective()},
-    }
-
-
-def _head(goal):
-    """What a TextTask says of its head."""
-    rows = len(goal.labels) if isinstance(goal, Choice) else 1
-    head = ("classifier/kernel", goal.size)
-    return {"labels": goal.labels, "kind": goal.kind, "head": head, "rows_per_example": rows}
-
-
-def _told_by(goal, *, source, scores, submissions, texts, **rows):
-    """What a TextTask says of its answers: its measures, scores, files and export."""
-
-    def told(answers, split):
-        hardest = predictions.hardest(goal, source(split), answers)
-        return {**details(goal, answers, source(split)), "hardest": hardest}
-
-    return {
-        "goal": goal,
-        "metrics": functools.partial(measures_of, goal=goal),
-        "signatures": functools.partial(serve, goal=goal, texts=texts, **rows),
-        "scores": lambda answers, split: scored(goal, scores, answers, source(split)),
-        "compare": lambda answers, split: compared(goal, answers, source(split)),
-        "details": told,
-        "write_predictions": lambda folder, split, answers: write_predictions(
-            folder, split, predictions.described(goal, source(split), answers), submissions
-        ),
-        "serving_examples": lambda split: serving_examples(goal, source(split)),
-    }
-
-
-def batches(split, size, *, inputs, seed=None):
-    """Batches of a Split: what `inputs` makes of texts [B, F], "truth" [B, ...], "row_weights", "row_numbers" [B].
-
-    With a seed endless, in a new order every epoch; without one a pass in order, whose last batch is filled up with
-    rows of number and weight 0. Every tensor has a static first dimension. The state of an iterator is one number.
+    With a seed endless, in a new order every epoch; without one a pass in order, the last batch padded with rows of
+    number and weight 0. Every tensor has a static first dimension. The state of an iterator is one number.
     """
     count = len(split.texts)
-    # An empty row behind the last, for what fills the last batch.
+    # an empty row after the last one pads the last batch
     texts = tf.constant(np.concatenate([split.texts, np.full_like(split.texts[:1], "")]))  # string [n + 1, F]
-    truth = tf.constant(np.concatenate([split.truth, np.zeros_like(split.truth[:1])]))
+    labels = tf.constant(np.concatenate([split.labels, np.zeros_like(split.labels[:1])]))
     weights = tf.constant(np.append(split.weights, np.float32(0)))
 
-    def made(rows):
+    def batch_of(rows: tf.Tensor) -> dict[str, tf.Tensor]:
         numbers = tf.where(rows < count, rows + 1, 0)
         return {
             **inputs(tf.gather(texts, rows)),
-            "truth": tf.gather(truth, rows),
+            "labels": tf.gather(labels, rows),
             "row_weights": tf.gather(weights, rows),
             "row_numbers": tf.cast(numbers, tf.int32),
         }
 
-    return pipeline.indexed_batches(count, size, made, seed=seed)
+    return pipeline.indexed_batches(count, batch_size, batch_of, seed=seed)
 
 
-def measures_of(outputs, batch, *, goal):
-    """The loss, and accuracy where a guess is right or wrong; the latter never weighted by class."""
-    measures = {goal.measure: (goal.loss(outputs, batch["truth"]), batch["row_weights"])}
-    right = goal.right(outputs, batch["truth"])
-    if right is not None:
-        measures["accuracy"] = (right, tf.cast(batch["row_weights"] > 0, tf.float32))
-    return measures
+def _with_parameters(function: Callable, names: Iterable[str]) -> Callable:
+    """A function of positional arguments as one whose parameters have these names."""
+
+    def named(*args: tf.Tensor, **kwargs: tf.Tensor) -> dict[str, tf.Tensor]:
+        return function(*args, *kwargs.values())
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    named.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore
+    return named
 
 
-def kept_answers(outputs, batch, *, goal):
-    """What is kept of a batch, float32: the goal's answers and "row_numbers"."""
-    return goal.answers(outputs) | {"row_numbers": tf.cast(batch["row_numbers"], tf.float32)}
-
-
-def scored(goal, names, answers, split):
-    """{score: number} of the answers to the first examples of a split, as many as there are answers."""
-    truth, guesses = compared(goal, answers, split)
-    return {name: metrics.SCORES[name](truth, guesses) for name in names}
-
-
-def compared(goal, answers, split):
-    """The truth of the first examples of a split, as many as there are answers, and what was guessed."""
-    return split.truth[: len(answers["row_numbers"])], goal.guesses(answers)
-
-
-def details(goal, answers, split):
-    """What was taken for what: {"per_class", "confusion"} (see bert_tf.training.metrics); {} for numbers and choices.
-
-    Several labels have no "confusion"; the row of each says its "threshold".
-    """
-    if not goal.labels or isinstance(goal, Choice):
-        return {}
-    truth, guesses = compared(goal, answers, split)
-    rows = metrics.per_class(truth, guesses, goal.labels)
-    if isinstance(goal, Labels):
-        thresholds = goal.thresholds.tolist()
-        return {"per_class": [{**row, "threshold": x} for row, x in zip(rows, thresholds, strict=True)]}
-    return {"per_class": rows, "confusion": metrics.confusion(truth, guesses, len(goal.labels))}
-
-
-def write_predictions(folder, split, rows, submissions):
-    """Writes the rows of `predictions.described` as predictions.tsv and .jsonl, of several test sets with their names,
-    and what a leaderboard takes.
-    """
-    name = "predictions" if split == "test" else f"predictions_{split.removeprefix('test_')}"
-    if split in submissions:
-        predictions.write_submission(os.path.join(folder, "submission"), submissions[split], rows)
-    return [f"{len(rows):,} predictions are in {predictions.write(folder, name, rows)}."]
-
-
-def serve(model, tokenizer, *, goal, texts, max_seq_length, windows=None):
-    """The signatures of the export: texts -> what the goal answers, and the name of the "label", string [B].
-
-    serving_default: string [B] each of `text_a` and, for pairs, `text_b`; of a choice `text_a` and `choices` [B, C].
-    tf_example: `examples`, string [B], each a serialized tf.Example with these as features.
-    """
-    shapes = (
-        {"text_a": [], "choices": [len(goal.labels)]} if isinstance(goal, Choice) else dict.fromkeys(INPUTS[:texts], [])
-    )
-
-    def answered(*given):  # string [B] or [B, C] each
-        columns = [text if len(text.shape) == 2 else text[:, None] for text in given]
-        inputs = goal.inputs(tokenizer, tf.concat(columns, 1), max_seq_length, windows)
-        answers = goal.answers(model(inputs, packing=PackingSpec.dynamic()))
-        return {**answers, **goal.served(answers)}
-
-    specs = [tf.TensorSpec([None, *shape], tf.string, name) for name, shape in shapes.items()]
-    if len(specs) == 1:
-        serving_default = tf.function(lambda text_a: answered(text_a), input_signature=specs, autograph=False)
-    elif isinstance(goal, Choice):
-        serving_default = tf.function(
-            lambda text_a, choices: answered(text_a, choices), input_signature=specs, autograph=False
-        )
-    else:
-        serving_default = tf.function(
-            lambda text_a, text_b: answered(text_a, text_b), input_signature=specs, autograph=False
-        )
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")], autograph=False)
-    def tf_example(examples):
-        features = {name: tf.io.FixedLenFeature(shape, tf.string) for name, shape in shapes.items()}
-        parsed = tf.io.parse_example(examples, features)
-        return answered(*(parsed[name] for name in shapes))
-
-    return {"serving_default": serving_default, "tf_example": tf_example}
-
-
-def serving_examples(goal, split, most=8):
-    """{signature: {input: values}} of the first texts of a split, to compare an export with the live model on."""
-    texts = split.texts[:most]
-    columns = [
-        texts[:, 0].tolist(),
-        texts[:, 1:].tolist() if isinstance(goal, Choice) else texts[:, 1:2].ravel().tolist(),
-    ]
-    names = ("text_a", "choices") if isinstance(goal, Choice) else INPUTS
-    given = {name: values for name, values in zip(names, columns, strict=True) if values}
-    rows = [{name: values[row] for name, values in given.items()} for row in range(len(texts))]
-    return {"serving_default": given, "tf_example": {"examples": [_serialized(row) for row in rows]}}
-
-
-def _serialized(row):
+def serialize_example(row: Mapping[str, str | list[str]]) -> bytes:
+    """A row of inputs as a serialized tf.Example."""
     features = {}
     for name, value in row.items():
         texts = [text.encode() for text in ([value] if isinstance(value, str) else value)]

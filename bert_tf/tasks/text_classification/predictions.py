@@ -1,87 +1,90 @@
-"""What a model answers to texts, as rows of files: for people, for programs, for a leaderboard. Free of TensorFlow.
+"""Predictions as rows of files: for people, for programs, for a leaderboard. Free of TensorFlow.
 
-n examples, C classes, M masks of a text, K answers to a mask or a question, E entities of a text.
+n examples, C classes, M masks of a text, K tokens for a mask or answers to a question, E entities of a text.
 """
 
 import json
 import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from bert_tf.data.examples import Example
 from bert_tf.runtime.atomic_files import write_lines
 
-# What a table has in its own way.
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bert_tf.tasks.text_classification.goal import Goal
+    from bert_tf.tasks.text_classification.splits import Split
+
+    Predictions = Mapping[str, np.ndarray]
+
+# outputs that a table holds in columns of their own
 TEXTS = ("text", "text_a", "text_b", "question", "context")
 NOT_COLUMNS = (*TEXTS, "choices", "probabilities", "answers", "entities", "n_best")
 
 
-def described(goal, split, answers, numbers=None):
-    """A list of n dictionaries: id, texts, the label's name, probabilities by label (or the value), the truth if known.
+def prediction_rows(
+    goal: "Goal", split: "Split", predictions: "Predictions", numbers: Sequence[int] | None = None
+) -> list[dict[str, Any]]:
+    """Rows of examples: id, texts, the label's name, probabilities by label (or the value), "truth" if it is known.
 
-    answers: the task's {name: array [n, ...]} for the whole split. numbers: of the examples that are wanted, else all.
+    predictions: the task's {name: array [n, ...]} for the whole split. numbers: of the examples, by default all.
     """
-    guesses = goal.guesses(answers)
-    names = goal.named(guesses)
-    truth = goal.named(split.truth) if split.is_known else [None] * len(names)
+    names = goal.names(goal.predicted(predictions))
+    labels = goal.names(split.labels) if split.is_known else [None] * len(names)
     rows = []
     for number in range(len(names)) if numbers is None else numbers:
         example = split.examples[number]
         row = {"id": example.id, **texts_by_name(example.texts), "label": names[number]}
-        if "probabilities" in answers:
-            row["probabilities"] = by_label(goal.labels, answers["probabilities"][number])
-        else:
-            row["value"] = float(guesses[number])
-        if truth[number] is not None:
-            row["truth"] = truth[number]
+        row |= goal.row(predictions, number)
+        if labels[number] is not None:
+            row["truth"] = labels[number]
         rows.append(row)
     return rows
 
 
-def hardest(goal, split, answers, most=12):
-    """The examples with the largest loss, as `described` has them, each with its "loss", largest first.
+def hardest(goal: "Goal", split: "Split", predictions: "Predictions", most: int = 12) -> list[dict[str, Any]]:
+    """The rows of the examples with the largest loss, each with its "loss", largest first.
 
-    The loss is minus the logarithm of what the model gives the truth; of several labels the mean over them, of a number
-    the squared error. answers: as of `described`; the split's truth must be known.
+    The loss is minus the logarithm of the probability of the true class; the mean of that over several labels; the
+    squared error of a number. The split's labels must be known.
     """
-    import numpy as np  # not above: `bert-tf predict --help` is to be quick
-
-    if "probabilities" in answers:
-        shares = np.clip(np.asarray(answers["probabilities"], np.float64), 1e-12, 1)  # [n, C]
-        truth = split.truth[: len(shares)]
-        if truth.ndim == 1:
-            losses = -np.log(np.take_along_axis(shares, truth[:, None], 1)[:, 0])
-        else:
-            losses = -np.where(truth > 0, np.log(shares), np.log(np.clip(1 - shares, 1e-12, 1))).mean(1)
-    else:
-        guesses = np.asarray(goal.guesses(answers), np.float64)
-        losses = (guesses - split.truth[: len(guesses)]) ** 2
-    order = np.argsort(-losses, kind="stable")[:most].tolist()
-    rows = described(goal, split, answers, order)
+    losses = goal.losses(predictions, split.labels[: len(predictions["row_numbers"])])
+    order = (-losses).argsort(kind="stable")[:most].tolist()
+    rows = prediction_rows(goal, split, predictions, order)
     return [{**row, "loss": float(losses[number])} for number, row in zip(order, rows, strict=True)]
 
 
-def texts_by_name(texts):
-    """Texts under the names that an export gives its inputs: one, a pair, or a first text and choices."""
+def texts_by_name(texts: Sequence[str]) -> dict[str, Any]:
+    """Texts under the names of an export's inputs: one, a pair, or a first text and choices."""
     if len(texts) <= 2:
         return dict(zip(("text_a", "text_b"), texts, strict=False))
     return {"text_a": texts[0], "choices": list(texts[1:])}
 
 
-def by_label(labels, probabilities):
-    """{label: probability}; a list where the names of the labels are not known."""
-    probabilities = [float(value) for value in probabilities]
-    return dict(zip(labels, probabilities, strict=True)) if len(labels) == len(probabilities) else probabilities
+def by_label(labels: Sequence[str], probabilities: Iterable[float]) -> dict[str, float] | list[float]:
+    """{label: probability}; a list where the names of the labels are unknown."""
+    values = [float(value) for value in probabilities]
+    return dict(zip(labels, values, strict=True)) if len(labels) == len(values) else values
 
 
-def answered(example, outputs, *, labels, inputs):
-    """The row of an example that an export answered, the same as `described` makes it of the live model's answers.
+def export_row(
+    example: Example, outputs: Mapping[str, Any], *, labels: Sequence[str], inputs: Mapping[str, int | None]
+) -> dict[str, Any]:
+    """The row of an example from the outputs of an export, as `prediction_rows` makes it from the live model's.
 
-    outputs: {name: array} of this example, as the signature calls them: "label" and "probabilities" [C], "values" [],
-        of a mask-filling export "pieces" and "scores" [M, K], of a tagger "counts" [] and its entities [E], to a
-        question "answer" [] and the n best [K]; other outputs are kept as they are.
-    labels: the names of the classes, () where the export does not say them. inputs: as `exported.Export` has them.
+    Args:
+        example: its texts are in the order of `inputs`.
+        outputs: {name: array} of this example, as the signature names them: "label" and "probabilities" [C]; "values"
+            []; of a mask-filling export "pieces" and "scores" [M, K]; of a tagger "counts" [] and its entities [E]; for
+            a question "answer" [] and the n best [K]. Other outputs are kept as they are.
+        labels: the names of the classes, () where the export does not name them.
+        inputs: as `loaded_model.Export` has them.
     """
-    row = {"id": example.id, **_texts_of(example, inputs)}
+    row = {"id": example.id, **_texts_by_input(example, inputs)}
     if "answer" in outputs:
-        return row | _of_question(outputs)
+        return row | _question_row(outputs)
     if "probabilities" in outputs:
         if "label" in outputs:
             row["label"] = _as_text(outputs["label"])
@@ -89,53 +92,53 @@ def answered(example, outputs, *, labels, inputs):
     if "values" in outputs:
         return row | {"label": f"{float(outputs['values']):.3f}", "value": float(outputs["values"])}
     if "pieces" in outputs and "scores" in outputs:
-        answers = _answers(outputs["pieces"], outputs["scores"])
-        return row | {"label": " ".join(mask[0]["piece"] for mask in answers), "answers": answers}
+        masks = _masks(outputs["pieces"], outputs["scores"])
+        return row | {"label": " ".join(mask[0]["piece"] for mask in masks), "answers": masks}
     if "starts" in outputs and "counts" in outputs:
         entities = _entities(outputs)
         return row | {"label": ", ".join(f"{e['text']} {e['label']}" for e in entities), "entities": entities}
     return row | {name: _plain(value) for name, value in outputs.items()}
 
 
-def _texts_of(example, inputs):
+def _texts_by_input(example: Example, inputs: Mapping[str, int | None]) -> dict[str, Any]:
     """{input of the export: text, or list of texts}."""
     texts = iter(example.texts)
     return {name: [next(texts) for _ in range(count)] if count else next(texts) for name, count in inputs.items()}
 
 
-def _of_question(outputs):
-    """The answer, its place in the context and its score, and the n best without what fills their row up."""
+def _question_row(outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer, its position in the context and its score, and the n best without padding."""
     row = {name: _plain(outputs[name]) for name in ("answer", "start", "end", "score", "null_score")}
     columns = (_plain(outputs[name]) for name in ("answers", "starts", "ends", "probabilities"))
     names = ("text", "start", "end", "probability")
-    n_best = [dict(zip(names, one, strict=True)) for one in zip(*columns, strict=True)]
-    return row | {"n_best": [one for one in n_best if one["probability"] > 0]}
+    n_best = [dict(zip(names, answer, strict=True)) for answer in zip(*columns, strict=True)]
+    return row | {"n_best": [answer for answer in n_best if answer["probability"] > 0]}
 
 
-def _entities(outputs):
-    """[{"text", "label", "start", "end", "score"}] of a text, without what fills its row up."""
+def _entities(outputs: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """[{"text", "label", "start", "end", "score"}] of a text, without padding."""
     columns = (outputs[name].tolist() for name in ("texts", "labels", "starts", "ends", "scores"))
-    found = list(zip(*columns, strict=True))[: int(outputs["counts"])]
+    entities = list(zip(*columns, strict=True))[: int(outputs["counts"])]
     return [
         {"text": _as_text(text), "label": _as_text(label), "start": start, "end": end, "score": round(score, 6)}
-        for text, label, start, end, score in found
+        for text, label, start, end, score in entities
     ]
 
 
-def _answers(pieces, scores):
-    """[[{"piece", "score"}, best first] for each mask]; without what fills a text of fewer masks up."""
+def _masks(tokens: Iterable, scores: Iterable) -> list[list[dict[str, Any]]]:
+    """[[{"piece", "score"}, best first] for each mask], without the padding of a text with fewer masks."""
     masks = [
-        [{"piece": _as_text(p), "score": float(s)} for p, s in zip(*mask, strict=True)]
-        for mask in zip(pieces, scores, strict=True)
+        [{"piece": _as_text(token), "score": float(score)} for token, score in zip(*mask, strict=True)]
+        for mask in zip(tokens, scores, strict=True)
     ]
     return [mask for mask in masks if mask[0]["piece"]]
 
 
-def _as_text(value):
+def _as_text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     """An array as lists, its bytes as text."""
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, list):
@@ -143,7 +146,7 @@ def _plain(value):
     return _as_text(value) if isinstance(value, bytes) else value
 
 
-def write(folder, name, rows):
+def write(folder: str, name: str, rows: Sequence[Mapping[str, Any]]) -> str:
     """Writes `name`.jsonl (everything), `name`.tsv (the same as a table) and, as the original does, test_results.tsv.
 
     In .tsv tabs and ends of lines inside a text become spaces. Returns the path of the .tsv file.
@@ -157,17 +160,17 @@ def write(folder, name, rows):
     return path
 
 
-def write_rows(path, rows):
-    """Writes rows as they come to a .jsonl or, by its name, a .tsv file, which appears whole or not at all."""
+def write_rows(path: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Writes rows as they come to a .jsonl or, by its name, a .tsv file, whole or not at all."""
     write_lines(path, tab_separated(rows) if path.lower().endswith(".tsv") else json_lines(rows))
 
 
-def json_lines(rows):
+def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yields a line of JSON for each row."""
     return (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def tab_separated(rows):
+def tab_separated(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yields a header, then a line for each row; all have the columns of the first."""
     for number, row in enumerate(rows):
         columns = _columns(row)
@@ -176,14 +179,14 @@ def tab_separated(rows):
         yield _line(columns.values())
 
 
-def write_submission(folder, name, rows):
+def write_submission(folder: str, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Writes the file that GLUE's leaderboard takes: a header, then index and label (or number) of each example."""
     os.makedirs(folder, exist_ok=True)
     lines = [f"{number}\t{row['label']}\n" for number, row in enumerate(rows)]
     write_lines(os.path.join(folder, name), ["index\tprediction\n", *lines])
 
 
-def _columns(row):
+def _columns(row: Mapping[str, Any]) -> dict[str, Any]:
     columns = {name: value for name, value in row.items() if name not in NOT_COLUMNS}
     probabilities = row.get("probabilities", {})
     if not isinstance(probabilities, dict):
@@ -196,5 +199,5 @@ def _columns(row):
     return {**columns, **texts}
 
 
-def _line(values):
+def _line(values: Iterable[Any]) -> str:
     return "\t".join(" ".join(str(value).split("\t")).replace("\r", " ").replace("\n", " ") for value in values) + "\n"

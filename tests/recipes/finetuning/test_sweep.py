@@ -69,29 +69,6 @@ def test_seeds_and_grids_that_cannot_be_are_refused(changes, expected):
         sweep.plan(Options(**changes))
 
 
-TRUTH, NUMBERS = [0, 1, 1, 0], [1.0, 2.0, 3.0, 4.0]
-
-
-@pytest.mark.parametrize(
-    "truth, guesses, expected",
-    [
-        (TRUTH, [1, 1, 1, 1], "all 4 guesses are the same"),
-        (TRUTH, [1, 1, 1, 0], None),
-        ([1, 1, 1, 1], [1, 1, 1, 1], None),  # nothing else could be guessed
-        ([[1, 0], [0, 1]], [[0, 0], [0, 0]], "all 2 guesses are the same"),
-        ([[1, 0], [0, 1]], [[0, 0], [0, 1]], None),
-        (NUMBERS, [2.5, 2.5, 2.5, 2.5], "all 4 numbers that were guessed are the same"),
-        (NUMBERS, [2.5, 2.5, 2.5, 2.500001], "all 4 numbers that were guessed are the same"),
-        (NUMBERS, [2.0, 1.0, 1.0, 2.0], "the correlation is 0.00"),
-        (NUMBERS, [4.0, 3.0, 2.0, 1.0], "the correlation is -1.00"),
-        (NUMBERS, [1.0, 1.1, 0.9, 1.2], None),
-    ],
-)
-def test_guesses_that_are_worth_nothing_are_recognized(truth, guesses, expected):
-    found = sweep.collapse(np.array(truth), np.array(guesses))
-    assert found is None if expected is None else expected in found
-
-
 def outcome(accuracy, collapsed=None):
     return {"results": {"loss": 1 - accuracy, "accuracy": accuracy}, "collapsed": collapsed}
 
@@ -153,7 +130,7 @@ def test_a_folder_is_of_one_run_or_of_several(tmp_path):
 
 
 def test_the_folder_of_a_run_is_let_go_of_when_the_run_ends_even_if_it_failed(tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "_release", lambda: None)  # other tests have models in this process
+    monkeypatch.setattr(sweep, "_release", lambda registered: None)  # other tests have models in this process
 
     def run(options, own):
         own.open(name="trial", flags={}, decisive={})
@@ -162,7 +139,7 @@ def test_the_folder_of_a_run_is_let_go_of_when_the_run_ends_even_if_it_failed(tm
             raise Diverged("The loss is not a number.")
 
     runs = sweep.plan(Options(output_dir=str(tmp_path), num_seeds=2))
-    outcomes = sweep.go_through(runs, RunFolder(str(tmp_path)), run)
+    outcomes = sweep.run_all(runs, RunFolder(str(tmp_path)), run)
     assert list(outcomes.values()) == [
         {"results": {"accuracy": 0.5}, "collapsed": None}, {"failed": "The loss is not a number."}
     ]  # fmt: skip

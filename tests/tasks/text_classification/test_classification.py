@@ -13,8 +13,12 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export.saved_model import export
 from bert_tf.model import heads, weights
-from bert_tf.tasks.text_classification import classification
-from bert_tf.tasks.text_classification.goals import Choice, Classes, Labels, Number
+from bert_tf.tasks.text_classification.classification import TextClassification
+from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
+from bert_tf.tasks.text_classification.goals.classes import Classes
+from bert_tf.tasks.text_classification.goals.multi_label import MultiLabel
+from bert_tf.tasks.text_classification.goals.regression import Regression
+from bert_tf.tasks.text_classification.splits import Split
 from bert_tf.training import distribute
 from bert_tf.training.loop import Evaluator
 from bert_tf.training.train_step import TrainStep
@@ -28,9 +32,9 @@ CONFIG = TrainConfig(
 GOALS = {
     "one": (Classes(["cat", "dog"]), [(("a cat sat",), "cat"), (("a dog sat",), "dog")]),
     "pair": (Classes(["no", "yes"]), [(("the fox", "dog"), "no"), (("the fox", "ran"), "yes")]),
-    "several": (Labels(["fox", "mat"]), [(("the fox",), "fox"), (("fox on mat",), "fox,mat")]),
-    "number": (Number(), [(("the fox", "sat"), "1"), (("the fox", "ran"), "5")]),
-    "choice": (Choice(2), [(("the fox", "ran", "red"), "0"), (("the fox", "red", "ran"), "1")]),
+    "several": (MultiLabel(["fox", "mat"]), [(("the fox",), "fox"), (("fox on mat",), "fox,mat")]),
+    "number": (Regression(), [(("the fox", "sat"), "1"), (("the fox", "ran"), "5")]),
+    "choice": (MultipleChoice(2), [(("the fox", "ran", "red"), "0"), (("the fox", "red", "ran"), "1")]),
 }
 
 
@@ -40,7 +44,7 @@ def task_of(kind, count=10, **options):
     unlabelled = [dataclasses.replace(row, label=None) for row in rows]
     splits = {"train": lambda: rows, "dev": lambda: rows[:7], "test": lambda: unlabelled}
     texts = min(2, len(rows[0].texts))
-    return classification.task("tiny", splits, goal, TOKENIZER, max_seq_length=12, texts=texts, **options)
+    return TextClassification("tiny", splits, goal, TOKENIZER, max_seq_length=12, texts=texts, **options)
 
 
 def rows_of(batch):
@@ -59,7 +63,7 @@ def test_a_pass_is_in_order_and_filled_up_with_rows_that_count_nothing():
     first, last = task_of("pair").eval_batches(4, "dev")
     assert (first["row_numbers"].numpy().tolist(), last["row_numbers"].numpy().tolist()) == ([1, 2, 3, 4], [5, 6, 7, 0])
     assert last["row_weights"].numpy().tolist() == [1, 1, 1, 0]
-    assert first["truth"].numpy().tolist() == [0, 1, 0, 1]
+    assert first["labels"].numpy().tolist() == [0, 1, 0, 1]
     assert TOKENIZER.detokenize(last["token_ids"])[1:] == [
         "[CLS] the fox [SEP] ran [SEP]",
         "[CLS] the fox [SEP] dog [SEP]",
@@ -128,7 +132,7 @@ def test_a_split_without_labels_weighs_nothing_and_one_with_some_is_refused():
     assert not task.split("test").is_known and task.split("test").weights.sum() == 0
     mixed = [Example("0", ("a",), "cat"), Example("1", ("b",), "", "line 2 of x.csv")]
     with pytest.raises(UserError, match="There is no label in line 2 of x.csv, but in other rows"):
-        classification.Split(mixed, GOALS["one"][0])
+        Split(mixed, GOALS["one"][0])
 
 
 def model_of(task, strategy=None):
@@ -178,15 +182,13 @@ def test_two_replicas_gather_the_answers_of_one_in_order(kind, strategies):
 def test_scores_and_details_are_those_of_the_whole_split():
     goal, answers = GOALS["one"][0], {"logits": np.array([[2.0, 1], [2, 1], [1, 2]]), "row_numbers": np.arange(1, 4)}
     split = task_of("one").split("dev")  # cat, dog, cat, ...
-    assert classification.scored(goal, ("accuracy", "f1"), answers, split) == {
-        "accuracy": pytest.approx(1 / 3),
-        "f1": 0,
-    }
-    found = classification.details(goal, answers, split)
+    task = task_of("one", scores=("accuracy", "f1"))
+    assert task.scores(answers, "dev") == {"accuracy": pytest.approx(1 / 3), "f1": 0}
+    found = goal.details(split.labels[:3], goal.predicted(answers))
     assert found["confusion"] == [[1, 1], [1, 0]]
     assert [(row["label"], row["count"]) for row in found["per_class"]] == [("cat", 2), ("dog", 1)]
-    assert classification.details(Number(), {}, split) == {}
-    several = classification.with_thresholds(task_of("several"), [0.25, 0.75])
+    assert Regression().details(np.zeros(2), np.ones(2)) == {}
+    several = task_of("several").with_calibration({"fox": 0.25, "mat": 0.75})
     answers = {"probabilities": np.array([[0.3, 0.7]]), "row_numbers": np.array([1])}
     told = several.details({**answers, "logits": np.array([[-1.0, 1.0]])}, "dev")
     assert [row["threshold"] for row in told["per_class"]] == [0.25, 0.75] and "confusion" not in told
@@ -195,9 +197,9 @@ def test_scores_and_details_are_those_of_the_whole_split():
 
 def assert_serves(signatures, task, model, split):
     """Asserts that both signatures answer strings as the model does when called by itself."""
-    source, examples = task.split(split), classification.serving_examples(task.goal, task.split(split))
-    expected = task.goal.answers(model(task.goal.inputs(TOKENIZER, tf.constant(source.texts[:8]), 12)))
-    named = task.goal.named(task.goal.guesses({name: value.numpy() for name, value in expected.items()}))
+    source, examples = task.split(split), task.serving_examples(split)
+    expected = task.goal.predictions(model(task.goal.inputs(TOKENIZER, tf.constant(source.texts[:8]), 12)))
+    named = task.goal.names(task.goal.predicted({name: value.numpy() for name, value in expected.items()}))
     given = {name: tf.constant(value) for name, value in examples["serving_default"].items()}
     for answers in (
         signatures["serving_default"](**given),
@@ -205,7 +207,7 @@ def assert_serves(signatures, task, model, split):
     ):
         for name in expected:
             np.testing.assert_allclose(answers[name], expected[name], atol=1e-5)
-        if not isinstance(task.goal, Number):
+        if not isinstance(task.goal, Regression):
             assert [name.decode() for name in answers["label"].numpy()] == named
 
 
@@ -219,7 +221,7 @@ def test_signatures_answer_strings_and_examples_as_the_model_does(kind):
 def test_an_export_answers_strings_and_examples_as_the_model_does(tmp_path):
     task = task_of("pair")
     model, folder = model_of(task), str(tmp_path / "export")
-    examples = classification.serving_examples(task.goal, task.split("test"))
+    examples = task.serving_examples("test")
     export(task, model, TOKENIZER, folder, examples=examples, about={"labels": task.goal.labels})
     assert_serves(tf.saved_model.load(folder).signatures, task, model, "test")
 

@@ -7,7 +7,11 @@ import tiny
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.tasks.text_classification.goals import Choice, Classes, Labels, Number, as_text, parted
+from bert_tf.tasks.text_classification.goal import as_text
+from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
+from bert_tf.tasks.text_classification.goals.classes import Classes
+from bert_tf.tasks.text_classification.goals.multi_label import MultiLabel, split_labels
+from bert_tf.tasks.text_classification.goals.regression import Regression
 
 WORDS = "the fox dog ran sat on mat .".split()
 
@@ -26,25 +30,25 @@ def inside_a_dataset(function, value):
 
 def test_classes_are_numbered_in_the_order_given():
     goal = Classes(["no", "yes"])
-    assert goal.truth([example("yes"), example("no")]).tolist() == [1, 0]
-    assert goal.named(np.array([1, 0])) == ["yes", "no"]
-    assert Classes(["1", "2", "true"]).truth([example(2), example(1.0), example(True)]).tolist() == [1, 0, 2]
+    assert goal.encode([example("yes"), example("no")]).tolist() == [1, 0]
+    assert goal.names(np.array([1, 0])) == ["yes", "no"]
+    assert Classes(["1", "2", "true"]).encode([example(2), example(1.0), example(True)]).tolist() == [1, 0, 2]
 
 
 @pytest.mark.parametrize(
     "goal, label, complaint",
     [
         (Classes(["no", "yes"]), "maybe", "In line 3 of a.tsv the label is 'maybe'; expected one of no, yes"),
-        (Labels(["a", "b"]), "a,c", "In line 3 of a.tsv there is the label 'c'; expected some of a, b"),
-        (Number(), "warm", "In line 3 of a.tsv the label is 'warm'; expected a number"),
-        (Number(), "nan", "the label is 'nan'; expected a number"),
-        (Choice(4), "4", "the label is '4'; expected one of 0, 1, 2, 3"),
+        (MultiLabel(["a", "b"]), "a,c", "In line 3 of a.tsv there is the label 'c'; expected some of a, b"),
+        (Regression(), "warm", "In line 3 of a.tsv the label is 'warm'; expected a number"),
+        (Regression(), "nan", "the label is 'nan'; expected a number"),
+        (MultipleChoice(4), "4", "the label is '4'; expected one of 0, 1, 2, 3"),
         (Classes([f"c{i}" for i in range(15)]), "x", "c11 and 3 more, which are"),
     ],
 )
 def test_a_label_that_is_none_of_ours_is_said_with_its_row(goal, label, complaint):
     with pytest.raises(UserError, match=complaint):
-        goal.truth([example(label)])
+        goal.encode([example(label)])
 
 
 @pytest.mark.parametrize("labels", [[], ["a"], ["a", "b", "a"]])
@@ -54,10 +58,10 @@ def test_fewer_than_two_different_labels_are_refused(labels):
 
 
 def test_several_labels_of_a_cell_become_ones():
-    goal = Labels(["a", "b", "c"])
-    assert goal.truth([example("c, a"), example(""), example(["b"])]).tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
-    assert goal.named(np.array([[1, 0, 1], [0, 0, 0]])) == ["a,c", ""]
-    assert parted("a|b |", "|") == ["a", "b"]
+    goal = MultiLabel(["a", "b", "c"])
+    assert goal.encode([example("c, a"), example(""), example(["b"])]).tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
+    assert goal.names(np.array([[1, 0, 1], [0, 0, 0]])) == ["a,c", ""]
+    assert split_labels("a|b |", "|") == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -68,11 +72,11 @@ def test_labels_of_json_are_read_as_texts(label, text):
 
 
 def test_balanced_weights_let_classes_count_alike():
-    weights = Classes(["a", "b", "never"]).weights(np.array([0, 0, 0, 1]))
+    weights = Classes(["a", "b", "never"]).class_weights(np.array([0, 0, 0, 1]))
     np.testing.assert_allclose(weights, [4 / 9, 4 / 9, 4 / 9, 4 / 3])
-    for goal in (Number(), Labels(["a", "b"])):
+    for goal in (Regression(), MultiLabel(["a", "b"])):
         with pytest.raises(UserError, match="leave it out"):
-            goal.weights(np.zeros(3, np.int32))
+            goal.class_weights(np.zeros(3, np.int32))
 
 
 def test_losses_are_those_of_numpy():
@@ -82,28 +86,30 @@ def test_losses_are_those_of_numpy():
     np.testing.assert_allclose(given, expected, rtol=1e-6)
     holds = np.array([[1, 0, 0], [0, 1, 1]], np.float32)
     expected = np.mean(np.log1p(np.exp(logits)) - holds * logits, -1)
-    np.testing.assert_allclose(Labels("abc").loss({"logits": tf.constant(logits)}, holds), expected, rtol=1e-6)
-    given = Number().loss({"values": tf.constant([1.0, 4.0])}, tf.constant([3.0, 4.5]))
+    np.testing.assert_allclose(MultiLabel("abc").loss({"logits": tf.constant(logits)}, holds), expected, rtol=1e-6)
+    given = Regression().loss({"values": tf.constant([1.0, 4.0])}, tf.constant([3.0, 4.5]))
     np.testing.assert_allclose(given, [4.0, 0.25])
 
 
 def test_answers_are_probabilities_and_names():
-    answers = Classes(["no", "yes"]).answers({"logits": tf.constant([[0.0, np.log(3.0)], [1.0, 1.0]])})
+    answers = Classes(["no", "yes"]).predictions({"logits": tf.constant([[0.0, np.log(3.0)], [1.0, 1.0]])})
     np.testing.assert_allclose(answers["probabilities"], [[0.25, 0.75], [0.5, 0.5]], rtol=1e-6)
-    assert Classes(["no", "yes"]).served(answers)["label"].numpy().tolist() == [b"yes", b"no"]
-    several = Labels(["a", "b|", "c"], separator="|")
-    answers = several.answers({"logits": tf.constant([[1.0, -1.0, 2.0], [-1.0, -1.0, -1.0], [-1.0, -1.0, 1.0]])})
-    assert several.served(answers)["label"].numpy().tolist() == [b"a|c", b"", b"c"]
-    told = Labels(["a", "b", "c"], "|", [0.1, 0.2, 0.9])
-    assert told.served(answers)["label"].numpy().tolist() == [b"a|b"] * 3
+    assert Classes(["no", "yes"]).label_names(answers)["label"].numpy().tolist() == [b"yes", b"no"]
+    several = MultiLabel(["a", "b|", "c"], separator="|")
+    answers = several.predictions({"logits": tf.constant([[1.0, -1.0, 2.0], [-1.0, -1.0, -1.0], [-1.0, -1.0, 1.0]])})
+    assert several.label_names(answers)["label"].numpy().tolist() == [b"a|c", b"", b"c"]
+    told = MultiLabel(["a", "b", "c"], "|", [0.1, 0.2, 0.9])
+    assert told.label_names(answers)["label"].numpy().tolist() == [b"a|b"] * 3
     arrays = {name: x.numpy() for name, x in answers.items()}
-    assert told.guesses(arrays).tolist() == [[1, 1, 0]] * 3 and told.named(told.guesses(arrays))[0] == "a|b"
-    assert told.right({"logits": answers["logits"]}, np.array([[1, 1, 0], [1, 0, 0], [1, 1, 0]])).numpy().tolist() == [
+    assert told.predicted(arrays).tolist() == [[1, 1, 0]] * 3 and told.names(told.predicted(arrays))[0] == "a|b"
+    assert told.correct(
+        {"logits": answers["logits"]}, np.array([[1, 1, 0], [1, 0, 0], [1, 1, 0]])
+    ).numpy().tolist() == [
         1,
         0,
         1,
     ]
-    assert Number().served({}) == {} and Number().named(np.array([2.34567])) == ["2.346"]
+    assert Regression().label_names({}) == {} and Regression().names(np.array([2.34567])) == ["2.346"]
 
 
 @pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
@@ -111,9 +117,9 @@ def test_answers_are_probabilities_and_names():
     "goal, texts, rows",
     [
         (Classes("ab"), [["the fox"], ["dog"]], ["[CLS] the fox [SEP]", "[CLS] dog [SEP]"]),
-        (Number(), [["the fox ran .", "dog sat on"]], ["[CLS] the fox ran [SEP] dog sat [SEP]"]),
+        (Regression(), [["the fox ran .", "dog sat on"]], ["[CLS] the fox ran [SEP] dog sat [SEP]"]),
         (
-            Choice(2),
+            MultipleChoice(2),
             [["the fox", "ran .", "sat"], ["dog", "", "the mat"]],
             [
                 "[CLS] the fox [SEP] ran . [SEP]",

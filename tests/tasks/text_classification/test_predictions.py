@@ -5,8 +5,11 @@ import pytest
 
 from bert_tf.data.examples import Example
 from bert_tf.tasks.text_classification import predictions
-from bert_tf.tasks.text_classification.classification import Split
-from bert_tf.tasks.text_classification.goals import Choice, Classes, Labels, Number
+from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
+from bert_tf.tasks.text_classification.goals.classes import Classes
+from bert_tf.tasks.text_classification.goals.multi_label import MultiLabel
+from bert_tf.tasks.text_classification.goals.regression import Regression
+from bert_tf.tasks.text_classification.splits import Split
 
 
 def hardest(goal, labels, most=12, texts=("a",), **answers):
@@ -26,13 +29,13 @@ def test_the_hardest_examples_are_those_whose_truth_got_least():
 
 def test_of_several_labels_the_mean_loss_counts_and_of_numbers_the_square():
     shares = [[0.9, 0.1], [0.5, 0.8]]
-    found = hardest(Labels(["red", "blue"]), ["red", "red"], probabilities=shares)
+    found = hardest(MultiLabel(["red", "blue"]), ["red", "red"], probabilities=shares)
     assert found == [("n1", "blue", "red", pytest.approx(1.1513)), ("n0", "red", "red", pytest.approx(0.1054))]
-    found = hardest(Number(), ["1", "2"], values=[3.0, 2.5])
+    found = hardest(Regression(), ["1", "2"], values=[3.0, 2.5])
     assert found == [("n0", "3.000", "1.000", 4.0), ("n1", "2.500", "2.000", 0.25)]
 
 
 def test_a_choice_that_got_nothing_has_a_finite_loss():
     shares = [[1.0, 0.0]]
-    ((_, _, _, loss),) = hardest(Choice(2), ["1"], texts=("a", "b", "c"), probabilities=shares, logits=shares)
+    ((_, _, _, loss),) = hardest(MultipleChoice(2), ["1"], texts=("a", "b", "c"), probabilities=shares, logits=shares)
     assert loss == pytest.approx(27.631)

@@ -52,7 +52,7 @@ def task_of(name, data_dir, **given):
     options |= {"data_dir": str(data_dir), "max_seq_length": 8, "class_weights": "none", "use_tfds": False}
     options |= {"criterion": "", "do_eval": False, "eval_fraction": 0.1}
     options |= {"long_texts": "cut", "doc_stride": 2, "max_windows": 2, "window_pooling": "mean"}
-    options |= {"label_column": "l", "label_type": "class", "label_separator": ",", "label_threshold": ""}
+    options |= {"label_column": "l", "label_type": "classes", "label_separator": ",", "label_threshold": ""}
     return catalog.get(name)(types.SimpleNamespace(**{**options, **given}), lambda texts: TOKENIZER)
 
 
@@ -71,7 +71,7 @@ def task_of(name, data_dir, **given):
 )
 def test_files_of_glue_are_read_in_their_layouts(folder, name, split, texts, truth):
     found = task_of(f"glue/{name}", folder).split(split)
-    assert (found.texts.tolist(), found.truth.tolist(), found.is_known) == (texts, truth, True)
+    assert (found.texts.tolist(), found.labels.tolist(), found.is_known) == (texts, truth, True)
 
 
 def test_the_folder_of_one_task_will_do_and_test_files_have_no_labels(folder):
@@ -109,7 +109,7 @@ def test_what_is_wrong_with_files_of_glue_is_one_sentence(folder, name, data_dir
 def test_swag_reads_a_context_and_four_endings(folder):
     found = task_of("swag", folder / "swag").split("train")
     assert found.texts.tolist() == [["The fox.", "It ran", "It sat, red", "It is", "It was"]]
-    assert (found.truth.tolist(), found.examples[0].id) == ([1], "7")
+    assert (found.labels.tolist(), found.examples[0].id) == ([1], "7")
     with pytest.raises(UserError, match="There is no val.csv"):
         task_of("swag", folder / "swag").split("dev")
 
@@ -117,7 +117,7 @@ def test_swag_reads_a_context_and_four_endings(folder):
 def test_a_table_of_pairs_finds_its_classes_and_refuses_others(folder):
     task = task_of("table", folder / "own", text_columns="title, body", label_column="kind")
     assert task.goal.labels == ("a", "b")
-    assert task.split("train").truth.tolist() == [1, 0, 1]
+    assert task.split("train").labels.tolist() == [1, 0, 1]
     assert not task.split("test").is_known
     with pytest.raises(UserError, match="In line 2 of .*dev.tsv the label is 'c'; expected one of a, b"):
         task.split("dev")
@@ -160,16 +160,16 @@ def test_half_a_character_in_a_single_table_is_said_with_its_line(tmp_path):
 
 def test_classes_may_be_given_and_numbers_are_sorted_as_numbers(folder):
     task = task_of("table", folder / "own", text_columns="title", label_column="kind", labels="c, b, a")
-    assert task.goal.labels == ("c", "b", "a") and task.split("dev").truth.tolist() == [0]
+    assert task.goal.labels == ("c", "b", "a") and task.split("dev").labels.tolist() == [0]
     assert task_of("table", folder / "ten", text_columns="t").goal.labels == ("9", "10", "x", "②")
 
 
 def test_a_table_of_numbers_and_one_of_several_labels(folder):
-    numbers = task_of("table", folder / "own", text_columns="title", label_column="stars", label_type="number")
-    assert numbers.split("train").truth.tolist() == [1, 2.5, 3]
-    several = task_of("table", folder / "tags", text_columns="t", label_type="several")
-    assert several.goal.labels == ("a", "b") and several.split("train").truth.tolist() == [[1, 1], [0, 0]]
-    asked = task_of("table", folder / "tags", text_columns="t", label_type="several", label_threshold="0.25")
+    numbers = task_of("table", folder / "own", text_columns="title", label_column="stars", label_type="regression")
+    assert numbers.split("train").labels.tolist() == [1, 2.5, 3]
+    several = task_of("table", folder / "tags", text_columns="t", label_type="multi_label")
+    assert several.goal.labels == ("a", "b") and several.split("train").labels.tolist() == [[1, 1], [0, 0]]
+    asked = task_of("table", folder / "tags", text_columns="t", label_type="multi_label", label_threshold="0.25")
     assert several.goal.thresholds.tolist() == [0.5, 0.5] and asked.goal.thresholds.tolist() == [0.25, 0.25]
 
 
@@ -178,7 +178,7 @@ def test_a_table_of_choices_has_a_text_and_what_may_go_on_from_it(tmp_path):
     task = task_of("table", tmp_path, text_columns="q,a,b,c", label_type="choice")
     train = task.split("train")
     assert train.texts.tolist() == [["Who?", "fox", "dog", "cat"], ["Why?", "x", "y", "z"]]
-    assert (train.truth.tolist(), task.kind, task.rows_per_example) == ([2, 0], "choice", 3)
+    assert (train.labels.tolist(), task.kind, task.rows_per_example) == ([2, 0], "choice", 3)
     with pytest.raises(UserError, match="text_columns is 'q,a'; expected FIRST,CHOICE,CHOICE"):
         task_of("table", tmp_path, text_columns="q,a", label_type="choice")
     with pytest.raises(UserError, match="In line 2 of .* the label is '2'; expected one of 0, 1"):
@@ -190,7 +190,7 @@ def test_a_table_as_a_spreadsheet_writes_it(folder):
     train = task.split("train")
     assert train.texts.tolist() == [['x; "y"\r\nz'], [""], ["w"]]
     assert [(example.id, example.label.strip()) for example in train.examples] == [("7", "a"), ("8", "b"), ("9", "a")]
-    assert (task.goal.labels, train.truth.tolist()) == (("a", "b"), [0, 1, 0])
+    assert (task.goal.labels, train.labels.tolist()) == (("a", "b"), [0, 1, 0])
     assert [example.id for example in task.split("dev").examples] == ["12"]
 
 
@@ -201,7 +201,7 @@ def test_a_table_as_a_spreadsheet_writes_it(folder):
         ("empty", "empty/train.csv has no label in its column 'l'; expected two or more"),
     ],
 )
-@pytest.mark.parametrize("label_type", ["class", "several"])
+@pytest.mark.parametrize("label_type", ["classes", "multi_label"])
 def test_a_table_with_nothing_to_tell_apart_is_refused(folder, name, label_type, complaint):
     with pytest.raises(UserError, match=complaint):
         task_of("table", folder / name, text_columns="t", label_type=label_type)
@@ -212,7 +212,10 @@ def test_a_table_with_nothing_to_tell_apart_is_refused(folder, name, label_type,
     [
         ({}, "Name the columns"),
         ({"text_columns": "a,b,c"}, "Name the columns"),
-        ({"text_columns": "title", "label_type": "several", "label_separator": ""}, "label_separator is ''; expected"),
+        (
+            {"text_columns": "title", "label_type": "multi_label", "label_separator": ""},
+            "label_separator is ''; exp",
+        ),
         ({"text_columns": "titel"}, "has no column 'titel', 'l'; its columns: id, title, body, kind, stars"),
         ({"text_columns": "title", "label_column": "kind", "train_file": "nothing.csv"}, "nothing.csv cannot be read"),
     ],
@@ -231,7 +234,7 @@ def test_predictions_have_id_text_label_and_probabilities(folder, tmp_path):
         "probabilities": np.array([[0.25, 0.75], [0.9, 0.1]]),
         "row_numbers": np.array([1, 2]),
     }
-    rows = predictions.described(task.goal, task.split("train"), answers)
+    rows = predictions.prediction_rows(task.goal, task.split("train"), answers)
     assert rows[0] == {
         **{"id": "0", "text_a": 'The fox "ran.', "label": "1", "truth": "1"},
         "probabilities": {"0": 0.25, "1": 0.75},

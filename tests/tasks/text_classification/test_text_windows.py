@@ -11,8 +11,11 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
 from bert_tf.model.sequence_packing import PackingSpec, choose_row_width
-from bert_tf.tasks.text_classification import classification
-from bert_tf.tasks.text_classification.goals import Choice, Classes, Labels, Number
+from bert_tf.tasks.text_classification.classification import TextClassification, settings
+from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
+from bert_tf.tasks.text_classification.goals.classes import Classes
+from bert_tf.tasks.text_classification.goals.multi_label import MultiLabel
+from bert_tf.tasks.text_classification.goals.regression import Regression
 from bert_tf.tasks.text_classification.text_windows import Windows, describe, pack_windows, token_counts
 from bert_tf.text.tokenizer import Tokenizer, pack
 
@@ -84,7 +87,7 @@ def inputs_of(goal, texts, **windows):
 
 
 def model_of(goal, pooling="mean"):
-    model = goal.model(tiny.CONFIG, window_pooling=pooling)
+    model = goal.create_model(tiny.CONFIG, window_pooling=pooling)
     weights.assign(model, tiny.random_weights(model))
     return model
 
@@ -93,7 +96,7 @@ def output(model, batch, packing=None):
     return next(iter(model(batch, packing=packing).values())).numpy()
 
 
-@pytest.mark.parametrize("goal, texts", [(Classes("xyz"), 2), (Labels("xyz"), 1), (Number(), 1)])
+@pytest.mark.parametrize("goal, texts", [(Classes("xyz"), 2), (MultiLabel("xyz"), 1), (Regression(), 1)])
 def test_texts_that_fit_are_answered_as_if_cut_and_long_ones_are_not(goal, texts):
     model, texts = model_of(goal), texts_of(texts)
     given, expected = output(model, inputs_of(goal, texts, most=3)), output(model, inputs_of(goal, texts))
@@ -140,7 +143,7 @@ def test_gradients_of_windows_are_those_without_rows_that_no_text_has(pooling):
 def test_batches_of_windows_have_static_shapes_and_a_served_text_is_read_whole():
     rows = [Example(str(number), tuple(map(bytes.decode, row)), "x") for number, row in enumerate(texts_of(1).numpy())]
     tokenizer, windows = tiny.Words(LETTERS), Windows(stride=2, most=3, pooling="max")
-    task = classification.task(
+    task = TextClassification(
         "tiny", {"dev": lambda: rows}, Classes("xyz"), tokenizer, max_seq_length=8, windows=windows
     )
     batches = task.eval_batches(4)
@@ -175,17 +178,17 @@ def test_windows_that_leave_gaps_or_are_none_are_refused(given, complaint):
     flags = {"max_seq_length": 128, "class_weights": "none", "criterion": "", "long_texts": "windows", "doc_stride": 64}
     options = types.SimpleNamespace(**{**flags, "max_windows": 8, "window_pooling": "mean", **given})
     with pytest.raises(UserError, match=complaint):
-        classification.settings(options)
+        settings(options)
 
 
 def test_windows_overlap_by_half_if_no_flag_says_otherwise():
     same = {"max_seq_length": 128, "class_weights": "none", "criterion": ""}
     flags = {**same, "doc_stride": 0, "max_windows": 8, "window_pooling": "max"}
-    given = classification.settings(types.SimpleNamespace(long_texts="windows", **flags))
+    given = settings(types.SimpleNamespace(long_texts="windows", **flags))
     assert given == {**same, "windows": Windows(stride=64, most=8, pooling="max")}
-    assert classification.settings(types.SimpleNamespace(long_texts="cut", **flags))["windows"] is None
+    assert settings(types.SimpleNamespace(long_texts="cut", **flags))["windows"] is None
 
 
 def test_choices_are_not_read_in_windows():
-    with pytest.raises(UserError, match="long_texts=windows goes with texts and pairs"):
-        classification.task("t", {}, Choice(2), TOKENIZER, max_seq_length=8, windows=Windows(stride=2, most=2))
+    with pytest.raises(UserError, match="long_texts=windows needs texts or pairs"):
+        TextClassification("t", {}, MultipleChoice(2), TOKENIZER, max_seq_length=8, windows=Windows(stride=2, most=2))

@@ -11,7 +11,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
-from bert_tf.recipes.finetuning import fine_tuning
+from bert_tf.recipes.finetuning import preparation, run
 from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import memory_estimate
 from bert_tf.runtime.json_files import read_json
@@ -75,14 +75,14 @@ def test_with_every_layer_frozen_and_their_rate_lowered_only_the_head_learns():
 )
 def test_numbers_that_no_fine_tuning_can_work_with_are_refused(changes, expected):
     with pytest.raises(UserError, match=expected):
-        fine_tuning.train_config(options(**changes), 100, 10)
+        preparation.train_config(options(**changes), 100, 10)
 
 
 def test_with_few_examples_the_bias_is_corrected_and_it_is_said(capsys):
-    few, many = (fine_tuning.train_config(options(), examples, 10) for examples in (9_999, 10_000))
+    few, many = (preparation.train_config(options(), examples, 10) for examples in (9_999, 10_000))
     assert (few.optimizer, many.optimizer) == ("adamw_corrected", "adamw")
-    fine_tuning.announce(options(), few)
-    fine_tuning.announce(options(), many)
+    run.announce(options(), few)
+    run.announce(options(), many)
     assert capsys.readouterr().out.splitlines() == [
         "Training on 9,999 examples, 10 steps, adamw_corrected "
         "(Adam with bias correction, as there are fewer than 10,000 examples)",
@@ -92,7 +92,7 @@ def test_with_few_examples_the_bias_is_corrected_and_it_is_said(capsys):
 
 def task(known=True, **changes):
     split = types.SimpleNamespace(is_known=known)
-    values = {"name": "glue/ax", "criterion": "accuracy", "eval_splits": {"": "dev"}, "source": lambda name: split}
+    values = {"name": "glue/ax", "criterion": "accuracy", "eval_splits": {"": "dev"}, "split": lambda name: split}
     return types.SimpleNamespace(**{**values, **changes})
 
 
@@ -103,16 +103,16 @@ def task(known=True, **changes):
         ({"keep_best": True}, {"criterion": ""}, False, "keep_best was given, .* but glue/ax has none"),
         ({"early_stop_patience": 2}, {"known": False}, False, "needs labels in the development set"),
         ({"do_eval": False}, {}, True, "num_seeds or a grid was given, .* but do_eval is off"),
-        ({"do_train": False}, {}, True, "num_seeds and grids go with training"),
+        ({"do_train": False}, {}, True, "num_seeds and grids need training"),
     ],
 )
 def test_what_is_to_be_evaluated_on_must_be_there(flags, given, several, expected):
     with pytest.raises(UserError, match=expected):
-        fine_tuning.expect_evaluation(options(**flags), task(**given), several=several)
+        preparation.check_evaluation(options(**flags), task(**given), several=several)
 
 
 def test_nothing_is_needed_where_nothing_is_asked_for():
-    fine_tuning.expect_evaluation(options(do_eval=False), task(criterion=""), several=False)
+    preparation.check_evaluation(options(do_eval=False), task(criterion=""), several=False)
 
 
 def classifier(size):
@@ -127,7 +127,7 @@ def start_of(model, without=()):
 def test_a_head_of_another_size_is_drawn_anew_and_it_is_said(capsys):
     model, start = classifier(3), start_of(classifier(2))
     head = weights.variables(model)["classifier/kernel"].numpy()
-    fine_tuning.assign_weights(model, start, options())
+    preparation.assign_weights(model, start, options())
     said = capsys.readouterr().out
     assert "2 mismatched" in said
     assert "The head of there is of another task (classifier/kernel is (16, 2) there, (16, 3) here; " in said
@@ -140,16 +140,16 @@ def test_a_head_of_another_size_is_drawn_anew_and_it_is_said(capsys):
 )
 def test_without_training_another_head_is_refused(without, expected):
     with pytest.raises(UserError, match=expected) as caught:
-        fine_tuning.assign_weights(classifier(3), start_of(classifier(2), without), options(do_train=False))
+        preparation.assign_weights(classifier(3), start_of(classifier(2), without), options(do_train=False))
     assert caught.value.exit_code == 2
 
 
 def test_answers_in_a_text_need_no_pooler_which_hugging_face_does_not_save_but_their_head(capsys):
     model = heads.SpanFinder(tiny.CONFIG)
-    fine_tuning.assign_weights(model, start_of(model, ("encoder/pooler",)), options(do_train=False))
+    preparation.assign_weights(model, start_of(model, ("encoder/pooler",)), options(do_train=False))
     assert "2 newly initialized" in capsys.readouterr().out
     with pytest.raises(UserError, match="it has no span/kernel"):
-        fine_tuning.assign_weights(model, start_of(model, ("encoder/pooler", "span")), options(do_train=False))
+        preparation.assign_weights(model, start_of(model, ("encoder/pooler", "span")), options(do_train=False))
 
 
 def headed(labels, size=2):
@@ -164,7 +164,7 @@ YES_NO = types.SimpleNamespace(labels=("no", "yes"), head=("classifier/kernel", 
 
 
 def test_a_head_whose_labels_stand_in_another_order_is_put_into_ours():
-    start = fine_tuning.with_head(options(do_train=False), headed(["YES", "no"]), YES_NO)
+    start = preparation.match_head(options(do_train=False), headed(["YES", "no"]), YES_NO)
     assert start.weights["classifier/bias"].tolist() == [1, 0]
     assert start.weights["classifier/kernel"][0].tolist() == [1, 0]
     assert start.labels == ["no", "yes"]
@@ -173,21 +173,21 @@ def test_a_head_whose_labels_stand_in_another_order_is_put_into_ours():
 @pytest.mark.parametrize("labels", [["no", "yes"], None, ["LABEL_0", "LABEL_1"]])
 def test_a_head_without_other_names_is_taken_as_it_is(labels):
     start = headed(labels)
-    assert fine_tuning.with_head(options(do_train=False), start, YES_NO) is start
+    assert preparation.match_head(options(do_train=False), start, YES_NO) is start
 
 
 @pytest.mark.parametrize(
     "start, complaint",
     [
-        (headed(["cat", "dog"]), "it tells cat, dog apart, not no, yes"),
+        (headed(["cat", "dog"]), "its labels are cat, dog, not no, yes"),
         (headed(["a", "b", "c"], 3), r"its head is \(16, 3\), expected \(16, 2\)"),
         (dataclasses.replace(headed(None), weights={"encoder/x": np.zeros(1)}), "it has no classifier/kernel"),
     ],
 )
 def test_a_head_of_another_task_is_refused_unless_it_is_trained(start, complaint):
     with pytest.raises(UserError, match=complaint):
-        fine_tuning.with_head(options(do_train=False), start, YES_NO)
-    assert fine_tuning.with_head(options(), start, YES_NO) is start
+        preparation.match_head(options(do_train=False), start, YES_NO)
+    assert preparation.match_head(options(), start, YES_NO) is start
 
 
 def test_memory_is_asked_for_before_the_work_and_choices_and_frozen_layers_count(monkeypatch):
@@ -195,21 +195,21 @@ def test_memory_is_asked_for_before_the_work_and_choices_and_frozen_layers_count
     monkeypatch.setattr(memory_estimate, "of_machine", lambda: (2**34, 2**34))
     start = Initialization(config=BertConfig.of_size("base", vocab_size=30522), vocabulary=None, lower_case=True)
     flags = options(train_batch_size=64, precision="float32")
-    fine_tuning.expect_room(flags, start, types.SimpleNamespace(rows_per_example=1))
+    preparation.check_memory(flags, start, types.SimpleNamespace(rows_per_example=1))
     swag = types.SimpleNamespace(rows_per_example=4)
     with pytest.raises(UserError, match="train_batch_size 64 .* and this machine has 16.0 GiB"):
-        fine_tuning.expect_room(flags, start, swag)
-    fine_tuning.expect_room(options(train_batch_size=64, num_frozen_layers=12), start, swag)
+        preparation.check_memory(flags, start, swag)
+    preparation.check_memory(options(train_batch_size=64, num_frozen_layers=12), start, swag)
     with pytest.raises(UserError, match="num_frozen_layers is 13, but the model has 12 layers"):
-        fine_tuning.expect_room(options(num_frozen_layers=13), start, swag)
+        preparation.check_memory(options(num_frozen_layers=13), start, swag)
 
 
 def test_a_collapsed_run_is_warned_about_by_its_folder_and_noted(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(fine_tuning.log, "propagate", True)
+    monkeypatch.setattr(run.log, "propagate", True)
     folder = RunFolder(str(tmp_path))
     folder.open(name="tiny", flags={}, decisive={})
-    fine_tuning.warn_of_collapse(None, folder)
+    run.warn_of_collapse(None, folder)
     assert caplog.text == "" and read_json(tmp_path / "run.json")["collapsed"] is None
-    fine_tuning.warn_of_collapse("all 3 guesses are the same", folder)
-    assert f"{tmp_path} has collapsed: on the development set all 3 guesses are the same." in caplog.text
-    assert read_json(tmp_path / "run.json")["collapsed"] == "all 3 guesses are the same"
+    run.warn_of_collapse("all 3 predictions are the same", folder)
+    assert f"{tmp_path} has collapsed: on the development set all 3 predictions are the same." in caplog.text
+    assert read_json(tmp_path / "run.json")["collapsed"] == "all 3 predictions are the same"

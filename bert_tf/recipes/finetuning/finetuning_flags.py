@@ -1,14 +1,25 @@
-"""The flags that all scripts share which fine-tune; a script adds its own to them."""
+"""The flags that all scripts that fine-tune share; a script adds its own."""
 
 import dataclasses
+from typing import Any, ClassVar
 
 from bert_tf.config.flag_groups import DEVICE_FLAGS, DeviceFlags, ModelFlags, OptimizationFlags, RunFlags
 from bert_tf.config.flags import changed, flag
+from bert_tf.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningFlags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
-    """Data, recipe and sweeps."""
+    """Data, recipe and sweeps.
+
+    FREE: flags that may differ between two starts of a run, as they do not decide what is learned. MODEL: flags that a
+    trained model must be used with.
+    """
+
+    FREE: ClassVar[frozenset[str]] = DEVICE_FLAGS | frozenset(
+        "output_dir do_train do_eval do_predict do_export export_attention eval_batch_size".split()
+    )
+    MODEL: ClassVar[frozenset[str]] = frozenset()
 
     train_file: str = flag("", "Training data: a table. Default: train.tsv, .csv or .jsonl in data_dir.")
     predict_file: str = flag("", "Data to predict, with or without labels. Default: test.* in data_dir.")
@@ -39,16 +50,29 @@ class FineTuningFlags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     early_stop_patience: int = flag(0, "Stop after N evaluations without improvement; 0: never.")
     keep_best: bool = flag(False, "Keep the weights with the best evaluation score instead of the last ones.")
 
+    @property
+    def task_name(self) -> str:
+        """The name of the task in `tasks.catalog`."""
+        raise NotImplementedError
 
-# What may differ between two starts of one run, as it does not decide what is learned.
-FREE_FLAGS = (
-    frozenset("output_dir do_train do_eval do_predict do_export export_attention eval_batch_size".split())
-    | {"save_checkpoints_steps"}
-    | DEVICE_FLAGS
-)
+    @classmethod
+    def demonstration(cls) -> dict[str, Any]:
+        """{flag: value} for the demonstration, where no flag says what to learn; else {}."""
+        return {}
 
+    def check(self) -> None:
+        """Raises UserError for values that no run could work with."""
+        for name, is_valid, expected in (
+            ("num_train_epochs", 0 < self.num_train_epochs < 1e6, "more than 0"),
+            ("warmup_proportion", 0 <= self.warmup_proportion <= 1, "0 to 1"),
+            ("max_seq_length", self.max_seq_length >= 4, "4 or more"),
+            ("num_logical_devices", self.num_logical_devices >= 1, "1 or more"),
+        ):
+            if not is_valid:
+                raise UserError(f"{name} is {getattr(self, name)}; expected {expected}.")
 
-def free_flags(options):
-    """Those of FREE_FLAGS that these flags leave free: not how often it saves where it evaluates then to decide."""
-    selects = options.keep_best or options.early_stop_patience
-    return FREE_FLAGS - {"save_checkpoints_steps"} if selects and not options.eval_steps else FREE_FLAGS
+    @property
+    def free_flags(self) -> frozenset[str]:
+        """FREE, and the steps between checkpoints unless these are the steps between evaluations that decide."""
+        selects = (self.keep_best or self.early_stop_patience) and not self.eval_steps
+        return self.FREE if selects else self.FREE | {"save_checkpoints_steps"}

@@ -1,0 +1,223 @@
+"""What fine-tuning needs before the first step: task and tokenizer, checks, length of training, weights, run folder.
+
+`options` are the flags of a script that fine-tunes.
+"""
+
+import dataclasses
+import functools
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from bert_tf.config import flags
+from bert_tf.config.bert_config import expect_layers
+from bert_tf.config.train_config import TrainConfig
+from bert_tf.errors import UserError
+from bert_tf.recipes.finetuning import sweep
+from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
+from bert_tf.recipes.initialization import Initialization
+from bert_tf.runtime import memory_estimate
+from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime.tf_config import number_of_workers
+from bert_tf.tasks.task import FineTuningTask
+from bert_tf.text import vocabulary
+from bert_tf.training.run_directory import RunFolder
+
+# Examples below which the corrected optimizer is the default: fine-tuning on few fails now and then without it
+# (Mosbach et al. 2020; Zhang et al. 2020).
+FEW_EXAMPLES = 10_000
+UNNAMED = re.compile(r"label_\d+")  # what Hugging Face calls labels without a name
+
+
+def use_trained_model(options: FineTuningFlags, folder: RunFolder) -> FineTuningFlags:
+    """Without training: the flags with the model of the run folder, or else init_checkpoint, and its labels."""
+    if options.do_train:
+        return options
+    if is_trained(folder):
+        options = dataclasses.replace(options, init_checkpoint=folder.path)
+    if not options.init_checkpoint:
+        raise UserError(f"There is no checkpoint in {folder.path}: train first, or give init_checkpoint.")
+    from bert_tf.checkpoints import formats
+
+    if getattr(options, "labels", None) == "":  # a flag of this script, which is not set
+        labels: Any = {"labels": formats.labels(options.init_checkpoint) or ""}
+        options = dataclasses.replace(options, **labels)
+    return options
+
+
+def is_trained(folder: RunFolder) -> bool:
+    """Whether a folder holds a model that was trained: that of a run, or the best of several."""
+    return bool(folder.last_step()) or os.path.exists(folder.file(sweep.WEIGHTS))
+
+
+def create_task(options: FineTuningFlags, start: Initialization, folder: RunFolder) -> FineTuningTask:
+    """The task that the flags name, with its tokenizer."""
+    from bert_tf.tasks import catalog
+
+    tokenizer_for = functools.partial(_create_tokenizer, options, start, folder)
+    return catalog.get(catalog.full_name(options.task_name))(options, tokenizer_for)
+
+
+def _create_tokenizer(
+    options: FineTuningFlags, start: Initialization, folder: RunFolder, texts: Callable[[], Iterable[str]]
+) -> Any:
+    """With the vocabulary of the checkpoint, of the run folder, or else one learned from the texts."""
+    from bert_tf.text.tokenizer import Tokenizer
+
+    tokens = start.vocabulary
+    if tokens is None and folder.last_step():
+        tokens = vocabulary.read(folder.file("vocab.txt"))
+    if tokens is None:
+        print(f"Learning a vocabulary of {options.vocab_size:,} tokens", flush=True)
+        tokens = vocabulary.learn(texts(), options.vocab_size, lower_case=start.lower_case)
+    return Tokenizer(tokens, start.lower_case)
+
+
+def requested_splits(options: FineTuningFlags, task: FineTuningTask) -> list[str]:
+    """The splits that the flags ask for."""
+    evaluated = list(task.eval_splits.values()) if options.do_eval else []
+    splits = ["train"] * options.do_train + evaluated + list(task.test_splits) * options.do_predict
+    return list(dict.fromkeys(splits))
+
+
+def check_evaluation(options: FineTuningFlags, task: FineTuningTask, *, several: bool) -> None:
+    """Raises UserError if flags need evaluations during training, or runs to compare, without data for it."""
+    reasons = [name for name in ("eval_steps", "early_stop_patience", "keep_best") if getattr(options, name)]
+    reasons += ["num_seeds or a grid"] * several
+    if not reasons:
+        return
+    if several and not options.do_train:
+        raise UserError("num_seeds and grids need training: give do_train, or leave them out.")
+    if not (options.do_eval and task.criterion):
+        missing = f"{task.name} has none" if options.do_eval else "do_eval is off"
+        raise UserError(f"{reasons[0]} was given, which needs a development set to evaluate on, but {missing}.")
+    for split in task.eval_splits.values():
+        if not task.split(split).is_known:
+            raise UserError(f"{reasons[0]} was given, which needs labels in the development set, but it has none.")
+
+
+def check_memory(options: FineTuningFlags, start: Initialization, task: FineTuningTask) -> None:
+    """Raises UserError if layers or memory do not suffice for a step of training."""
+    expect_layers(options.num_frozen_layers, start.config.num_hidden_layers)
+    if options.do_train:
+        processes = max(1, number_of_workers())
+        memory_estimate.check(start.config, options, processes=processes, rows_per_example=task.rows_per_example)
+
+
+def match_head(options: FineTuningFlags, start: Initialization, task: FineTuningTask) -> Initialization:
+    """The starting point with the columns of its head in the order of the task's labels, by their names.
+
+    Raises UserError, before anything is written, where no training follows and the head does not fit the task: there
+    is none, it has another size, or its labels have other names. LABEL_0, LABEL_1, ... are no names.
+    """
+    name, size = task.head
+    weights, names = start.weights or {}, start.labels or []
+    kernel, expected = weights.get(name), (start.config.hidden_size, size)
+    if kernel is not None and kernel.shape[-1] == size:  # the model checks its width
+        theirs, ours = ([str(label).casefold() for label in labels] for labels in (names, task.labels))
+        if not theirs or theirs == ours or all(UNNAMED.fullmatch(label) for label in theirs):
+            return start
+        if sorted(theirs) == sorted(ours):
+            order = [theirs.index(label) for label in ours]
+            head = (name, name.replace("kernel", "bias"))
+            reordered = {name: weights[name][..., order] for name in head}
+            return dataclasses.replace(start, weights=weights | reordered, labels=list(task.labels))
+        reason = f"its labels are {', '.join(names)}, not {', '.join(task.labels)}"
+    else:
+        reason = f"it has no {name}" if kernel is None else f"its head is {kernel.shape}, expected {expected}"
+    if options.do_train or not weights:
+        return start
+    raise _wrong_task(options, reason)
+
+
+def _wrong_task(options: FineTuningFlags, reason: str) -> UserError:
+    return UserError(
+        f"{options.init_checkpoint} was not trained on this task ({reason}): train first, or give a model that was."
+    )
+
+
+def number_of_steps(options: FineTuningFlags, task: FineTuningTask) -> int:
+    """Steps of training: examples / batch size * epochs; 0 without training.
+
+    For questions the windows count, so that an epoch has each of them once; the original's run_squad.py counts the
+    questions, and stops a little before its epochs are over.
+    """
+    if not options.do_train:
+        return 0
+    if not task.split("train").is_known:
+        raise UserError("The training data have no labels; give a table with a column of them.")
+    return max(1, int(task.split("train").count / options.train_batch_size * options.num_train_epochs))
+
+
+def train_config(options: FineTuningFlags, examples: int, steps: int) -> TrainConfig:
+    """The TrainConfig for this number of examples and steps; what has no flag keeps its default."""
+    optimizer = options.optimizer
+    if optimizer == "auto":
+        optimizer = "adamw_corrected" if examples < FEW_EXAMPLES else "adamw"
+    computed = {
+        "num_train_steps": steps,
+        "num_warmup_steps": int(steps * options.warmup_proportion),
+        "optimizer": optimizer,
+        "max_eval_steps": sys.maxsize,
+        "num_train_examples": examples,
+        "evaluates": options.do_eval,
+    }
+    names = [field.name for field in dataclasses.fields(TrainConfig)]
+    values = {name: getattr(options, name) for name in names if hasattr(options, name)}
+    return TrainConfig(**values | computed)
+
+
+def open_folder(folder: RunFolder, options: FineTuningFlags) -> None:
+    """Begins or resumes one run or several; raises UserError for flags that do not match what the folder holds."""
+    values = dataclasses.asdict(options)
+    free = options.free_flags | set(sweep.ONE_RUN)
+    decisive = {name: value for name, value in values.items() if name not in free}
+    compared = decisive if folder.last_step() or sweep.is_in(folder) else {}
+    if not options.do_train and is_trained(folder):  # the trained model stays as it was
+        compared = {name: decisive[name] for name in options.MODEL}
+        decisive = (read_json(folder.file("run.json")) or {}).get("decisive", decisive)
+    upgrade = functools.partial(flags.upgrade, type(options))
+    folder.open(name=options.task_name, flags=values, decisive=decisive, compared=compared, upgrade=upgrade)
+
+
+def write_tokenizer_files(folder: RunFolder, start: Initialization, task: FineTuningTask) -> None:
+    """Writes what makes the run folder a checkpoint: vocabulary, configuration, casing, labels."""
+    if folder.writes:
+        vocabulary.write(folder.file("vocab.txt"), task.tokenizer.vocabulary)
+        start.config.write(folder.file("bert_config.json"))
+    folder.write_json("tokenizer_config.json", {"do_lower_case": start.lower_case})
+    folder.write_json("task.json", {"task": task.name, "labels": list(task.labels), "kind": task.kind})
+
+
+def assign_weights(model: Any, start: Initialization, options: FineTuningFlags) -> None:
+    """Puts the weights of the starting point into the model and prints what became of them.
+
+    Raises UserError where no training follows and the head of the task is not among them, or has another shape.
+    """
+    from bert_tf.model import weights
+
+    if not start.weights:
+        return
+    loaded = weights.assign(model, start.weights)
+    print(loaded, flush=True)
+    mismatch = "; ".join(f"{name} is {theirs} there, {ours} here" for name, theirs, ours in loaded.shape_mismatch)
+    missing = [name for name in loaded.newly_initialized if name not in model.unread]
+    if options.do_train or not (missing or loaded.shape_mismatch):
+        if mismatch:
+            print(f"The head of {options.init_checkpoint} is of another task ({mismatch}): reinitialized.", flush=True)
+        return
+    raise _wrong_task(options, mismatch or f"it has no {missing[0]}")
+
+
+def about_export(options: FineTuningFlags, task: FineTuningTask) -> dict[str, Any]:
+    """What an export says of itself besides the name of its task: about its head, and how a labelled file is read."""
+    reads = {name: getattr(options, name) for name in task.file_flags if hasattr(options, name)}
+    return {**task.about(), "reads": reads}
+
+
+def load_calibration(task: FineTuningTask, folder: RunFolder) -> FineTuningTask:
+    """The task with the thresholds that an earlier evaluation left in the folder, if any."""
+    stored = read_json(folder.file(task.calibration_file)) if task.calibration_file else None
+    return task.with_calibration(stored) if stored else task

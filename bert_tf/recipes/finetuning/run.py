@@ -1,0 +1,249 @@
+"""Fine-tuning from flags to report: task -> model -> train -> evaluate -> predict -> export -> report.
+
+One run, or several of one sweep. Every script that fine-tunes calls `main` with its flags.
+"""
+
+import dataclasses
+import logging
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bert_tf.config import flags
+from bert_tf.recipes import initialization
+from bert_tf.recipes.finetuning import preparation, sweep
+from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
+from bert_tf.recipes.initialization import Initialization
+from bert_tf.reports import report
+from bert_tf.runtime.tensorflow_startup import start_tensorflow
+from bert_tf.runtime.tf_config import worker_number
+from bert_tf.tasks.task import FineTuningTask
+from bert_tf.training.run_directory import RunFolder
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from bert_tf.training.loop import Evaluator
+
+
+log = logging.getLogger("bert_tf")
+
+
+class Setup(NamedTuple):
+    """What all runs of a sweep share: checkpoint, task with its tokenizer, devices."""
+
+    start: Initialization
+    task: FineTuningTask
+    strategy: "tf.distribute.Strategy"
+
+
+def main(kind: type[FineTuningFlags]) -> None:
+    """Fine-tunes as the command line says; kind: the dataclass of the script's flags."""
+    options = flags.read(kind, instead=kind.demonstration())
+    runs = sweep.plan(options)
+    for each in runs.values():
+        each.check()
+        preparation.train_config(each, 1, 1)
+    options = runs.get("", options)
+    folder = RunFolder(options.output_dir, writes=worker_number() == 0)
+    if options.do_train:
+        sweep.expect_free(folder, several=len(runs) > 1)
+    options = preparation.use_trained_model(options, folder)
+    setup = prepare(options, runs, folder)
+    if len(runs) == 1:
+        run(options, folder, setup)
+    else:
+        run_sweep(options, runs, folder, setup)
+    if folder.writes:
+        folder.finish()
+        print(f"Results are in {folder.path}; the report is {report.write_report(folder.path)}.")
+
+
+def prepare(options: FineTuningFlags, runs: dict[str, FineTuningFlags], folder: RunFolder) -> Setup:
+    """Reads checkpoint and data; errors in them are raised here, before anything is written."""
+    start = initialization.resolve(options, lower_case_given=flags.is_given("do_lower_case"))
+    start_tensorflow()
+    if options.export_attention:
+        from bert_tf.export import attention_signature
+
+        attention_signature.check(start.config)
+    task = preparation.create_task(options, start, folder)
+    preparation.check_evaluation(options, task, several=len(runs) > 1)
+    splits = preparation.requested_splits(options, task)
+    for split in splits:
+        task.split(split)
+    for split in splits:
+        print(*task.describe(split), sep="\n", flush=True)
+    start = preparation.match_head(options, start, task)
+    preparation.check_memory(max(runs.values(), key=lambda each: each.train_batch_size), start, task)
+    start = dataclasses.replace(start, config=dataclasses.replace(start.config, vocab_size=task.tokenizer.size))
+    return Setup(start, task, create_strategy(options))
+
+
+def create_strategy(options: FineTuningFlags) -> "tf.distribute.Strategy":
+    """The devices to train on."""
+    from bert_tf.training import distribute
+
+    return distribute.create_strategy(
+        options.distribution_strategy, num_logical_devices=options.num_logical_devices, tpu_name=options.tpu_name
+    )
+
+
+def run_sweep(options: FineTuningFlags, runs: dict[str, FineTuningFlags], folder: RunFolder, setup: Setup) -> None:
+    """Every run of a sweep that is not finished; then its results, and the best run in the folder of the sweep."""
+    preparation.open_folder(folder, options)
+    sweep.begin(folder, runs)
+    outcomes = sweep.run_all(runs, folder, lambda each, own: run(each, own, setup))
+    if folder.writes:
+        sweep.report_results(folder, runs, outcomes, setup.task)
+
+
+def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
+    """One run, in its folder: trains, evaluates, predicts, exports."""
+    import keras
+
+    from bert_tf.training import precision
+    from bert_tf.training.loop import Evaluator, train
+
+    start, task, strategy = setup
+    steps = preparation.number_of_steps(options, task)
+    examples = task.split("train").count if options.do_train else 0
+    config = preparation.train_config(options, examples, max(1, steps))
+    preparation.open_folder(folder, options)
+    splits = preparation.requested_splits(options, task)
+    folder.update(text_statistics={split: task.statistics(split) for split in splits})
+    preparation.write_tokenizer_files(folder, start, task)
+
+    keras.utils.set_random_seed(options.random_seed)
+    with strategy.scope():
+        model = task.create_model(start.config, dtype=precision.policy(options.precision))
+    preparation.assign_weights(model, start, options)
+    about = {"config": start.config.to_dict(), "training": dataclasses.asdict(config), "criterion": task.criterion}
+    folder.update(**about, parameters=model.count_params())
+
+    if options.do_train:
+        announce(options, config)
+        with folder.phase("train"):
+            steps = train(task, model, config, strategy, folder)
+    evaluator = Evaluator(task, model, config, strategy)
+    if options.do_eval:
+        with folder.phase("evaluate"):
+            task = evaluate(task, evaluator, steps, folder)
+    else:
+        task = preparation.load_calibration(task, folder)
+    if options.do_predict:
+        with folder.phase("predict"):
+            predict(options, task, evaluator, folder)
+    if options.do_export and folder.writes:
+        with folder.phase("export"):
+            export_and_demo(options, task, model, folder)
+
+
+def announce(options: FineTuningFlags, config: Any) -> None:
+    """Prints the length of training, and why which optimizer is used."""
+    few = options.optimizer == "auto" and config.num_train_examples < preparation.FEW_EXAMPLES
+    reason = (
+        f" (Adam with bias correction, as there are fewer than {preparation.FEW_EXAMPLES:,} examples)" if few else ""
+    )
+    print(
+        f"Training on {config.num_train_examples:,} examples, {config.num_train_steps:,} steps, "
+        f"{config.optimizer}{reason}",
+        flush=True,
+    )
+
+
+def evaluate(task: FineTuningTask, evaluator: "Evaluator", steps: int, folder: RunFolder) -> FineTuningTask:
+    """Prints and writes the results on the evaluation splits; returns the task with the best thresholds."""
+    splits = task.eval_splits
+    if splits and not any(task.split(split).is_known for split in splits.values()):
+        print("The evaluation data have no labels: nothing to score.")
+        return preparation.load_calibration(task, folder)
+    results = evaluator()
+    calibrated = calibrate(task, evaluator.answers, folder)
+    if calibrated is not task and task.rescores:
+        for prefix, split in splits.items():
+            scores = calibrated.scores(evaluator.answers[split], split)
+            results |= {f"{prefix}{name}": value for name, value in scores.items()}
+    if steps:
+        folder.log(steps, {f"eval_{name}": value for name, value in results.items()})
+    print("On the development set:")
+    print_scores(results)
+    folder.write_json("eval_results.json", results)
+    report_details(calibrated, evaluator.answers, folder)
+    return calibrated
+
+
+def calibrate(task: FineTuningTask, predictions: dict[str, Any], folder: RunFolder) -> FineTuningTask:
+    """The task with the thresholds that are best on {split: predictions}, which are stored, or with stored ones."""
+    calibrated, sentences = task.calibrated(predictions)
+    if calibrated is task:
+        return preparation.load_calibration(task, folder)
+    folder.write_json(task.calibration_file, calibrated.calibration)
+    for sentence in sentences:
+        print(sentence, flush=True)
+    return calibrated
+
+
+def report_details(task: FineTuningTask, predictions: dict[str, Any], folder: RunFolder) -> None:
+    """Prints and writes the details of {split: predictions}, and warns if these are worthless."""
+    details = {split: task.details(values, split) for split, values in predictions.items()}
+    folder.write_json("eval_details.json", details)
+    for table in details.values():
+        for line in task.summary(table):
+            print(line, flush=True)
+    reasons = (task.collapse(values, split) for split, values in predictions.items())
+    warn_of_collapse(next(filter(None, reasons), None), folder)
+
+
+def warn_of_collapse(reason: str | None, folder: RunFolder) -> None:
+    """Notes why the predictions of a run are worthless (None: they are not), and warns of it."""
+    folder.update(collapsed=reason)
+    if reason:
+        log.warning(
+            "%s has collapsed: on the development set %s. Try another random_seed, a lower learning_rate or more "
+            "num_train_epochs.",
+            folder.path,
+            reason,
+        )
+
+
+def print_scores(scores: dict[str, float]) -> None:
+    """Prints {score: number}, one in a line."""
+    for name, value in scores.items():
+        print(f"  {name:26} {value:.4f}", flush=True)
+
+
+def predict(options: FineTuningFlags, task: FineTuningTask, evaluator: "Evaluator", folder: RunFolder) -> None:
+    """Writes predictions for each test split; those of a labelled development set are scored for the report."""
+    for split in task.test_splits:
+        predictions = evaluator.answers.get(split) or evaluator.over(split)[1]
+        if not folder.writes:
+            continue
+        print(*task.write_predictions(folder.path, split, predictions), sep="\n", flush=True)
+        if not options.do_eval and split in task.eval_splits.values() and task.split(split).is_known:
+            folder.write_json("eval_results.json", task.scores(predictions, split))
+            folder.write_json("eval_details.json", {split: task.details(predictions, split)})
+
+
+def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, folder: RunFolder) -> None:
+    """Exports the model, compares the export with it, and prints predictions of the export for a few examples."""
+    from bert_tf.export.loaded_model import Export
+    from bert_tf.export.saved_model import export
+    from bert_tf.tasks.text_classification.predictions import export_row
+
+    path, splits = folder.file("export"), [*task.eval_splits.values(), *task.test_splits]
+    split = (preparation.requested_splits(options, task) or splits)[-1]
+    export(
+        task,
+        model,
+        task.tokenizer,
+        path,
+        examples=task.serving_examples(split),
+        about=preparation.about_export(options, task),
+        with_attention=options.export_attention,
+    )
+    print(f"The export, {path}, answers as the model does:")
+    exported, examples = Export(path), task.demo_examples(split)
+    outputs = exported.predict(examples)
+    for number, example in enumerate(examples):
+        values = {name: array[number] for name, array in outputs.items()}
+        row = export_row(example, values, labels=exported.labels, inputs=exported.inputs)
+        print(f"  {task.demo_line(example, row)}", flush=True)

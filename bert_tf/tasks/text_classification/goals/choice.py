@@ -1,0 +1,89 @@
+"""Which of several texts follows a first one (Devlin et al. 2018, section 4.4)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.errors import UserError
+from bert_tf.model import heads
+from bert_tf.tasks.text_classification.goals.classes import Classes
+from bert_tf.tasks.text_classification.text_windows import Windows
+from bert_tf.text.tokenizer import Tokenizer, pack
+
+
+class MultipleChoice(Classes):
+    """Which of C texts follows the first: texts are (first, choice 0, choice 1, ...), the label is a number.
+
+    Each row [CLS] first [SEP] choice [SEP] is encoded by itself.
+    """
+
+    kind = "choice"
+    scores = ("accuracy",)
+    has_names = False
+    reads_windows = False
+
+    def __init__(self, count: int) -> None:
+        super().__init__([str(number) for number in range(count)])
+        self.size, self.rows_per_example = 1, count
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """The scores that can decide which model is best."""
+        return self.scores
+
+    @classmethod
+    def check_columns(cls, columns: Sequence[str], options: Any) -> None:
+        """Raises UserError for columns that are not those of this goal."""
+        if len(columns) < 3 or not options.label_column:
+            raise UserError(
+                f"text_columns is {options.text_columns!r}; expected FIRST,CHOICE,CHOICE,..., the text and two or more "
+                "columns of which one is right, and as label_column the one that says which, from 0."
+            )
+
+    @classmethod
+    def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: Any) -> Self:
+        """See `Goal`."""
+        return cls(len(columns) - 1)
+
+    @classmethod
+    def from_about(cls, about: Mapping[str, Any]) -> Self:
+        """See `Goal`."""
+        return cls(len(about["labels"]))
+
+    def label_counts(self, labels: np.ndarray) -> np.ndarray | None:
+        """None: choices have no names."""
+        return None
+
+    def create_model(self, config: Any, **options: Any) -> Any:
+        """The Keras model."""
+        return heads.MultipleChoice(config, **options)
+
+    def inputs(
+        self, tokenizer: Tokenizer, texts: tf.Tensor, max_seq_length: int, windows: Windows | None = None
+    ) -> dict[str, tf.Tensor]:
+        """String [B, 1 + C] -> rows [B, C, T], "lengths" [B, C]."""
+        count = len(self.labels)
+        first = tf.reshape(tf.repeat(texts[:, :1], count, axis=1), [-1])  # [B * C]
+        packed = pack(tokenizer, [first, tf.reshape(texts[:, 1:], [-1])], max_seq_length)
+        return {name: tf.reshape(x, [-1, count, *x.shape[1:]]) for name, x in packed.items()}
+
+    def details(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
+        """Nothing: choices have no names."""
+        return {}
+
+    def input_shapes(self, texts: int) -> dict[str, list[int]]:
+        """The first text and the choices."""
+        return {"text_a": [], "choices": [len(self.labels)]}
+
+    def input_values(self, texts: np.ndarray) -> dict[str, list]:
+        """The first text and the choices."""
+        return {"text_a": texts[:, 0].tolist(), "choices": texts[:, 1:].tolist()}
+
+    def token_counts(self, counts: np.ndarray) -> np.ndarray:
+        """Tokens of the first text and of the longest choice, int32 [n, 2]."""
+        return np.stack([counts[:, 0], counts[:, 1:].max(1)], 1)
+
+
+GOAL = MultipleChoice

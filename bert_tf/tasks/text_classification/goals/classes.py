@@ -1,0 +1,115 @@
+"""One of several classes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.model import heads
+from bert_tf.tasks.text_classification.goal import Goal, as_text, shortened
+from bert_tf.training import metrics
+
+
+class Classes(Goal):
+    """One of several classes; `labels` are their names, in the order of the logits."""
+
+    kind = "class"
+    loss_name = "cross_entropy"
+    scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
+    has_names = True
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        self.labels = tuple(labels)
+        self.size = len(self.labels)
+        if len(self.labels) < 2 or len(set(self.labels)) < len(self.labels):
+            raise UserError(f"The labels are {', '.join(self.labels) or 'none'}; expected two or more different ones.")
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """The scores that can decide which model is best."""
+        return (*self.scores, "matthews", *(("f1",) if self.size == 2 else ()))
+
+    @classmethod
+    def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: Any) -> Self:
+        """See `Goal`."""
+        return cls(labels)
+
+    @classmethod
+    def from_about(cls, about: Mapping[str, Any]) -> Self:
+        """See `Goal`."""
+        return cls([str(label) for label in about["labels"]])
+
+    def encode(self, examples: Sequence[Example]) -> np.ndarray:
+        """Class numbers, int32 [n]."""
+        return np.array([self._number(example) for example in examples], np.int32)
+
+    def _number(self, example: Example) -> int:
+        label = as_text(example.label)
+        if label not in self.labels:
+            raise UserError(
+                f"In {example.location} the label is {label!r}; expected one of {shortened(self.labels)}, "
+                "which are the labels of the training data."
+            )
+        return self.labels.index(label)
+
+    def unknown(self, count: int) -> np.ndarray:
+        """Zeros of the shape of `encode`."""
+        return np.zeros(count, np.int32)
+
+    def class_weights(self, labels: np.ndarray) -> np.ndarray:
+        """The mean size of a class divided by the size of the example's class, float32 [n]."""
+        counts = np.bincount(labels, minlength=len(self.labels))
+        return (len(labels) / len(self.labels) / np.maximum(counts, 1))[labels].astype(np.float32)
+
+    def label_counts(self, labels: np.ndarray) -> np.ndarray | None:
+        """Examples of each class, [C]."""
+        return np.bincount(labels, minlength=len(self.labels))
+
+    def names(self, predicted: np.ndarray) -> list[str]:
+        """Names of class numbers."""
+        return [self.labels[number] for number in predicted]
+
+    def create_model(self, config: Any, **options: Any) -> Any:
+        """The Keras model."""
+        return heads.Classifier(config, size=self.size, **options)
+
+    def loss(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
+        """Softmax cross entropy, float32 [B]."""
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs["logits"])
+
+    def correct(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor | None:
+        """1 where the best class is the label, float32 [B]."""
+        return tf.cast(tf.equal(tf.argmax(outputs["logits"], -1, tf.int32), labels), tf.float32)
+
+    def predictions(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Logits and probabilities, [B, C]."""
+        return {"logits": outputs["logits"], "probabilities": tf.nn.softmax(outputs["logits"])}
+
+    def predicted(self, predictions: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Class numbers [n]."""
+        return predictions["logits"].argmax(-1)
+
+    def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
+        """Minus the logarithm of the probability of the label."""
+        probabilities = np.clip(np.asarray(predictions["probabilities"], np.float64), 1e-12, 1)  # [n, C]
+        return -np.log(np.take_along_axis(probabilities, labels[:, None], 1)[:, 0])
+
+    def row(self, predictions: Mapping[str, np.ndarray], number: int) -> dict[str, Any]:
+        """{"probabilities": by label}."""
+        probabilities = map(float, predictions["probabilities"][number])
+        return {"probabilities": dict(zip(self.labels, probabilities, strict=True))}
+
+    def details(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
+        """Scores of each class, and which was taken for which."""
+        rows = metrics.per_class(labels, predicted, self.labels)
+        return {"per_class": rows, "confusion": metrics.confusion(labels, predicted, len(self.labels))}
+
+    def label_names(self, predictions: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """The name of the best class."""
+        return {"label": tf.gather(tf.constant(self.labels), tf.argmax(predictions["logits"], -1))}
+
+
+GOAL = Classes

@@ -1,0 +1,196 @@
+"""Any number of labels for a text, each of which holds or does not."""
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.tasks.text_classification.goal import as_text, shortened
+from bert_tf.tasks.text_classification.goals.classes import Classes
+from bert_tf.training import metrics
+
+THRESHOLD = 0.5  # of the probability above which a label holds
+BEST = "best"  # label_threshold=best
+MOST_SHOWN = 12  # labels whose thresholds are printed
+
+
+class MultiLabel(Classes):
+    """Any number of labels, which a cell holds with `separator` in between.
+
+    thresholds: the probability above which a label holds, one for all or one for each; None: stored ones, or THRESHOLD.
+    finds_best: look for the best thresholds on the development set.
+    """
+
+    kind = "several"
+    loss_name = "binary_cross_entropy"
+    scores = ("micro_f1", "macro_f1", "accuracy")
+    missing = (None,)
+    calibration_file = "label_thresholds.json"
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        separator: str = ",",
+        thresholds: npt.ArrayLike | None = None,
+        finds_best: bool = False,
+    ) -> None:
+        super().__init__(labels)
+        self.separator, self.finds_best = separator, finds_best
+        self.is_fixed = thresholds is not None
+        self.thresholds = np.full(self.size, THRESHOLD if thresholds is None else thresholds, np.float32)
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """The scores that can decide which model is best."""
+        return self.scores
+
+    @classmethod
+    def check_columns(cls, columns: Sequence[str], options: Any) -> None:
+        """Raises UserError for columns that are not those of this goal."""
+        super().check_columns(columns, options)
+        if not options.label_separator:
+            raise UserError("label_separator is ''; expected what separates the labels of a cell, such as a comma.")
+
+    @classmethod
+    def names_in(cls, examples: Sequence[Example], options: Any) -> set[str | None]:
+        """The labels of all cells."""
+        return {label for example in examples for label in split_labels(example.label, options.label_separator)}
+
+    @classmethod
+    def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: Any) -> Self:
+        """See `Goal`."""
+        threshold = parse_threshold(options.label_threshold)
+        return cls(labels, options.label_separator, threshold, finds_best=options.label_threshold == BEST)
+
+    @classmethod
+    def from_about(cls, about: Mapping[str, Any]) -> Self:
+        """See `Goal`."""
+        labels = [str(label) for label in about["labels"]]
+        return cls(labels, about["reads"].get("label_separator", ","), about.get("thresholds"))
+
+    def about(self) -> dict[str, Any]:
+        """The thresholds."""
+        return {"thresholds": self.thresholds.tolist()}
+
+    def encode(self, examples: Sequence[Example]) -> np.ndarray:
+        """1 where a label holds, float32 [n, C]."""
+        table = self.unknown(len(examples))
+        for row, example in enumerate(examples):
+            for label in split_labels(example.label, self.separator):
+                if label not in self.labels:
+                    raise UserError(
+                        f"In {example.location} there is the label {label!r}; expected some of "
+                        f"{shortened(self.labels)}, which are the labels of the training data."
+                    )
+                table[row, self.labels.index(label)] = 1
+        return table
+
+    def unknown(self, count: int) -> np.ndarray:
+        """Zeros of the shape of `encode`."""
+        return np.zeros((count, len(self.labels)), np.float32)
+
+    def class_weights(self, labels: np.ndarray) -> np.ndarray:
+        """Raises UserError: labels are no classes."""
+        raise UserError("class_weights=balanced needs one class for each text; leave it out.")
+
+    def label_counts(self, labels: np.ndarray) -> np.ndarray | None:
+        """Examples of each label, [C]."""
+        return labels.sum(0)
+
+    def names(self, predicted: np.ndarray) -> list[str]:
+        """Cells of rows of 0 and 1."""
+        return [self.separator.join(np.array(self.labels)[row > 0]) for row in predicted]
+
+    def loss(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
+        """The mean of the sigmoid cross entropies of the labels, float32 [B]."""
+        return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs["logits"]), -1)
+
+    def correct(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor | None:
+        """1 where all labels are as predicted, float32 [B]."""
+        holds = tf.cast(tf.sigmoid(outputs["logits"]) > self.thresholds, tf.float32)
+        return tf.cast(tf.reduce_all(tf.equal(holds, labels), -1), tf.float32)
+
+    def predictions(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Logits and probabilities of each label by itself, [B, C]."""
+        return {"logits": outputs["logits"], "probabilities": tf.sigmoid(outputs["logits"])}
+
+    def predicted(self, predictions: Mapping[str, np.ndarray]) -> np.ndarray:
+        """1 where a label holds, int32 [n, C]."""
+        return (predictions["probabilities"] > self.thresholds).astype(np.int32)
+
+    def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
+        """The mean over the labels."""
+        probabilities = np.clip(np.asarray(predictions["probabilities"], np.float64), 1e-12, 1)
+        return -np.where(labels > 0, np.log(probabilities), np.log(np.clip(1 - probabilities, 1e-12, 1))).mean(1)
+
+    def details(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
+        """Scores of each label, with its "threshold"."""
+        rows = metrics.per_class(labels, predicted, self.labels)
+        thresholds = self.thresholds.tolist()
+        return {"per_class": [{**row, "threshold": x} for row, x in zip(rows, thresholds, strict=True)]}
+
+    def label_names(self, predictions: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """The names of the labels that hold, with separators."""
+        names = tf.where(predictions["probabilities"] > self.thresholds, tf.constant(self.labels), "")  # [B, C]
+        joined = tf.strings.reduce_join(names, -1, separator=self.separator)
+        repeated = tf.strings.regex_replace(joined, f"({_escaped(self.separator)})+", self.separator)
+        ends = f"^{_escaped(self.separator)}|{_escaped(self.separator)}$"
+        return {"label": tf.strings.regex_replace(repeated, ends, "")}
+
+    def calibrated(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> tuple[Self, str]:
+        """With the threshold of each label that gives the best F1, if they are to be found."""
+        if not self.finds_best:
+            return self, ""
+        best = self._with_thresholds(metrics.best_thresholds(labels, predictions["probabilities"]))
+        shown = ", ".join(f"{label} {value:.2f}" for label, value in list(best.calibration.items())[:MOST_SHOWN])
+        more = " ..." * (self.size > MOST_SHOWN)
+        return best, f"Labels hold above {shown}{more}; with {THRESHOLD} for all of them"
+
+    @property
+    def calibration(self) -> dict[str, float]:
+        """{label: threshold}."""
+        return dict(zip(self.labels, self.thresholds.tolist(), strict=True))
+
+    def with_calibration(self, stored: Mapping[str, float]) -> Self:
+        """With stored thresholds of the same labels, unless a flag set one."""
+        if self.is_fixed or stored.keys() != set(self.labels):
+            return self
+        return self._with_thresholds([stored[label] for label in self.labels])
+
+    def _with_thresholds(self, thresholds: npt.ArrayLike) -> Self:
+        goal = copy.copy(self)
+        goal.thresholds = np.asarray(thresholds, np.float32)
+        return goal
+
+
+def split_labels(label: Any, separator: str) -> list[str | None]:
+    """The labels of a cell: a list in JSON, else a text with separators; none in an empty one."""
+    if isinstance(label, list):
+        return [as_text(part) for part in label]
+    return [part.strip() for part in (as_text(label) or "").split(separator) if part.strip()]
+
+
+def parse_threshold(text: str) -> float | None:
+    """The number in label_threshold; None where it is empty or BEST. Raises UserError for anything else."""
+    if text in ("", BEST):
+        return None
+    try:
+        threshold = float(text)
+    except ValueError:
+        threshold = math.nan
+    if not 0 < threshold < 1:
+        raise UserError(f"label_threshold is {text}; expected a number between 0 and 1, or best.")
+    return threshold
+
+
+def _escaped(text: str) -> str:
+    return "".join(rf"\x{{{ord(character):x}}}" for character in text)
+
+
+GOAL = MultiLabel

@@ -1,0 +1,85 @@
+"""A number for a text or a pair."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.model import heads
+from bert_tf.tasks.text_classification.goal import Goal
+
+
+class Regression(Goal):
+    """A number, learned by squared error, without bounds; such as GLUE's STS-B, from 0 to 5."""
+
+    kind = "number"
+    loss_name = "squared_error"
+    scores = ("pearson", "spearman", "mean_squared_error")
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """The scores that can decide which model is best."""
+        return ("pearson", "spearman")
+
+    @classmethod
+    def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: Any) -> Self:
+        """See `Goal`."""
+        return cls()
+
+    @classmethod
+    def from_about(cls, about: Mapping[str, Any]) -> Self:
+        """See `Goal`."""
+        return cls()
+
+    def encode(self, examples: Sequence[Example]) -> np.ndarray:
+        """The numbers, float32 [n]."""
+        return np.array([_number(example) for example in examples], np.float32)
+
+    def unknown(self, count: int) -> np.ndarray:
+        """Zeros of the shape of `encode`."""
+        return np.zeros(count, np.float32)
+
+    def names(self, predicted: np.ndarray) -> list[str]:
+        """Numbers with three decimals."""
+        return [f"{number:.3f}" for number in predicted]
+
+    def create_model(self, config: Any, **options: Any) -> Any:
+        """The Keras model."""
+        return heads.Regressor(config, **options)
+
+    def loss(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
+        """Squared error, float32 [B]."""
+        return tf.math.squared_difference(outputs["values"], labels)
+
+    def predictions(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Values, float32 [B]."""
+        return {"values": outputs["values"]}
+
+    def predicted(self, predictions: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Numbers [n]."""
+        return predictions["values"]
+
+    def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
+        """Squared errors."""
+        return (np.asarray(predictions["values"], np.float64) - labels) ** 2
+
+    def row(self, predictions: Mapping[str, np.ndarray], number: int) -> dict[str, Any]:
+        """{"value": number}."""
+        return {"value": float(predictions["values"][number])}
+
+
+def _number(example: Example) -> float:
+    try:
+        number = float(example.label)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise UserError(f"In {example.location} the label is {example.label!r}; expected a number.")
+    return number
+
+
+GOAL = Regression
