@@ -77,7 +77,7 @@ def test_texts_are_answered_in_their_order_whatever_batch_they_came_in(made):
         assert [example for example, _ in answers] == split(kind)
         stacked = {name: [outputs[name] for _, outputs in answers] for name in answers[0][1]}
         assert_right(kind, stacked, expected)
-    row = rows_of.answered(*answers[0], labels=loaded.labels, inputs=loaded.inputs)
+    row = rows_of.export_row(*answers[0], labels=loaded.labels, inputs=loaded.inputs)
     assert list(row) == [*(("id", "text_a", "choices") if kind == "choice" else ("id", "text_a", "text_b"))] + [
         "label",
         "probabilities",
@@ -139,7 +139,7 @@ def test_without_about_json_an_export_answers_without_names(made, tmp_path):
     example = split(made[0])[0]
     (answer,) = loaded_model.predict_in_order(loaded, [example], batch_size=1, window=1)
     row = json.loads(
-        "".join(rows_of.json_lines([rows_of.answered(*answer, labels=loaded.labels, inputs=loaded.inputs)]))
+        "".join(rows_of.json_lines([rows_of.export_row(*answer, labels=loaded.labels, inputs=loaded.inputs)]))
     )
     assert row["label"] in GOALS[made[0]].labels and len(row["probabilities"]) == 3
 
