@@ -168,4 +168,4 @@ def test_continuous_integration_runs_the_command_of_the_readme():
     command = 'pip install -e ".[dev]" && pytest'
     assert f"{command}\n" in (ROOT / "README.md").read_text(encoding="utf-8")
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert "README.md" in script and command in script and "ruff check ." in script
+    assert "README.md" in script and command in script and "ruff check ." in script and "\nmypy" in script
