@@ -4,6 +4,7 @@ import dataclasses
 import logging
 import math
 
+from bert_tf.config.encoder_traits import EncoderTraits, traits
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, json_files
 
@@ -18,7 +19,6 @@ SIZES = {
 }
 ACTIVATIONS = ("gelu_erf", "gelu_tanh", "relu")
 BETWEEN = ("lstm/", "mix/")  # beginnings of names of what stands between encoder and head, see vectors.bilstm_tagger
-ENCODERS = ("bert", "bilstm_on_top", "lstm", "static")  # see bert_tf.model.encoders
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class BertConfig:
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
     is_causal: bool = False  # a token sees itself and those before it, as in GPT; what a text is stands at its end then
-    encoder: str = "bert"  # one of ENCODERS
+    encoder: str = "bert"  # a module in bert_tf.model.encoders, or elsewhere: "my_lab.my_encoder"
 
     def __post_init__(self):
         sizes = "vocab_size hidden_size num_attention_heads intermediate_size max_position_embeddings type_vocab_size"
@@ -55,11 +55,13 @@ class BertConfig:
         self._expect("layer_norm_eps", int | float, lambda least: 0 < least < math.inf, "a number above 0")
         self._expect("is_causal", bool, lambda _: True, "true or false")
         self._expect("hidden_act", str, ACTIVATIONS.__contains__, f"one of {', '.join(ACTIVATIONS)}")
-        self._expect("encoder", str, ENCODERS.__contains__, f"one of {', '.join(ENCODERS)}")
-        if self.encoder in ENCODERS[1:3]:
+        self._expect("encoder", str, bool, "the name of a module in bert_tf/model/encoders or elsewhere")
+        if self.encoder_traits.needs_even_hidden_size:
             self._expect("hidden_size", int, lambda width: not width % 2, "an even number, for LSTMs")
-        if self.is_causal and self.encoder == "lstm":
-            raise UserError("The encoder lstm reads from both sides: leave out left_to_right, or choose encoder=bert.")
+        if self.is_causal and not self.encoder_traits.may_be_causal:
+            raise UserError(
+                f"The encoder {self.encoder} reads from both sides: leave out left_to_right, or choose encoder=bert."
+            )
         if self.hidden_size % self.num_attention_heads:
             raise UserError(
                 f"hidden_size {self.hidden_size} cannot be shared out among {self.num_attention_heads} attention "
@@ -80,7 +82,12 @@ class BertConfig:
     @property
     def layers_with_states(self):
         """How many layers have states beside the embeddings."""
-        return {"static": 0, "bilstm_on_top": self.num_hidden_layers + 1}.get(self.encoder, self.num_hidden_layers)
+        return self.num_hidden_layers * self.encoder_traits.has_layers + self.encoder_traits.extra_layers
+
+    @property
+    def encoder_traits(self) -> EncoderTraits:
+        """What is known about the encoder without importing it."""
+        return traits(self.encoder)
 
     @classmethod
     def of_size(cls, size, **changes):

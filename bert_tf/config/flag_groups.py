@@ -17,7 +17,7 @@ class ModelFlags:
     encoder: str = flag(
         "",
         "Encoder; see bert_tf/model/encoders. Default: as in init_checkpoint, else bert.",
-        ("", "bert"),
+        ("",),
         members_of="bert_tf.model.encoders",
     )
     vocab_file: str = flag("", "vocab.txt. Default: the one next to init_checkpoint.")

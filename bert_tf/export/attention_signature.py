@@ -25,7 +25,7 @@ EXAMPLES = {"text": ["The fox ran over the hill.", "Who ran over it? ||| The fox
 
 def check(config: BertConfig) -> None:
     """Raises UserError for an encoder without attention."""
-    if config.encoder != "bert":
+    if not config.encoder_traits.has_attention:
         raise UserError(f"attention goes with encoder=bert; {config.encoder} has none: leave the flag out.")
 
 

@@ -208,7 +208,7 @@ class Checkpoint(Protocol):
 
 def head_of(checkpoint: Checkpoint) -> str:
     """The name of the head in HEADS that a checkpoint has; UserError if its encoder is not BERT's."""
-    if checkpoint.config.encoder != "bert":
+    if not checkpoint.config.encoder_traits.is_bert:
         raise UserError(f"Other engines have BERT's encoder alone; this model has {checkpoint.config.encoder!r}.")
     prefixes = {name.split("/")[0] for name in checkpoint.weights}
     if "masked_lm" in prefixes:

@@ -15,12 +15,12 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.formats import Checkpoint
 from bert_tf.config import flags
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.encoder_traits import traits
 from bert_tf.errors import UserError
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.text import vocabulary
 from bert_tf.training.run_directory import RunFolder
 
-SAME_LAYERS = ("bert", "bilstm_on_top")  # encoders with BERT's layers
 PRETRAINING_RUN = "runs/pretraining"  # the default output_dir of run_pretraining.py
 
 
@@ -103,8 +103,7 @@ def _read_checkpoint(path: str) -> Checkpoint | None:
 
 def _check_encoder(path: str, checkpoint_encoder: str, encoder: str) -> None:
     """Raises UserError if the weights of the checkpoint's encoder do not fit the requested one."""
-    shares_layers = checkpoint_encoder in SAME_LAYERS and encoder in (*SAME_LAYERS, "static")
-    if encoder != checkpoint_encoder and not shares_layers:
+    if checkpoint_encoder not in (encoder, *traits(encoder).initialized_from):
         raise UserError(
             f"{path} has the encoder {checkpoint_encoder}, whose weights do not fit {encoder}: choose "
             f"encoder={checkpoint_encoder}."

@@ -77,8 +77,6 @@ class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     encoder: str = changed(
         ModelFlags,
         "encoder",
-        choices=("", "bert", "lstm"),
-        members_of=None,
         help="bert, or lstm: two language models as in ELMo; default: as in init_checkpoint, else bert.",
     )
     vocab_file: str = changed(

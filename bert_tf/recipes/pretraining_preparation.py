@@ -23,7 +23,6 @@ from bert_tf.text import corpus, vocabulary
 from bert_tf.text.demo_corpus import python_manual
 from bert_tf.training.run_directory import RunFolder
 
-PRETRAINABLE = ("bert", "lstm")  # encoders that learn from text alone
 MAX_VOCABULARY_TEXT = 100_000_000  # characters that a vocabulary is learned from; more hardly changes it
 
 
@@ -39,10 +38,9 @@ def resolve(options: Any, *, lower_case_given: bool) -> Initialization:
     if options.records_dir and os.path.exists(options.records_dir) and not os.path.isdir(options.records_dir):
         raise UserError(f"records_dir is {options.records_dir}, which is a file: give the name of a folder.")
     start = initialization.resolve(options, lower_case_given=lower_case_given)
-    if start.config.encoder not in PRETRAINABLE:
+    if not start.config.encoder_traits.pretraining:
         raise UserError(
-            f"{options.init_checkpoint} has the encoder {start.config.encoder}, which is for fine-tuning only: give "
-            "encoder=bert or another checkpoint."
+            f"The encoder {start.config.encoder} is for fine-tuning only: give encoder=bert or another checkpoint."
         )
     if options.max_predictions_per_seq >= options.max_seq_length:
         raise UserError(

@@ -1,13 +1,18 @@
 """Encoders that stand in the place of BERT's: what they see, what they learn, what they take from a checkpoint."""
 
 import dataclasses
+import pathlib
+import re
+import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+from training_steps import learner
 
 from bert_tf.checkpoints import formats
+from bert_tf.config import encoder_traits
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
 from bert_tf.model.sequence_packing import PackingSpec
@@ -105,3 +110,55 @@ def test_what_a_bert_has_for_an_encoder_is_taken_and_other_formats_refuse_what_t
     formats.write(written, str(tmp_path / "native"), "native")
     again = formats.read(str(tmp_path / "native"))
     assert again.config == config and again.weights.keys() == written.weights.keys()
+
+
+BAG = """
+import tensorflow as tf
+
+from bert_tf.model.layers import ConfiguredLayer
+
+TRAITS = {"pretraining": "masked", "has_layers": False}
+
+
+class Encoder(ConfiguredLayer):
+    def __init__(self, config, **options):
+        super().__init__(config, **options)
+        self.table = self.new_table("token_table", self.config.vocab_size)
+        self.mixer = self.new_dense(self.config.hidden_size, self.config.hidden_size, "tanh")
+        self.built = True
+
+    @property
+    def token_table(self):
+        return tf.cast(self.table.value, self.compute_dtype)
+
+    def call(self, inputs, seed=None, positions=None, packing=None):
+        inputs = packing.trim(inputs) if packing else inputs
+        tokens = tf.gather(self.token_table, inputs["token_ids"])
+        pooled = self.mixer(tf.reduce_mean(tokens, 1))
+        tokens += pooled[:, None]
+        at = {} if positions is None else {"tokens_at": tf.gather(tokens, positions, batch_dims=1)}
+        return {"tokens": tokens, "pooled": pooled, **at}
+"""
+
+
+def test_an_encoder_from_outside_the_package_is_trained(tmp_path, monkeypatch):
+    (tmp_path / "my_lab").mkdir()
+    (tmp_path / "my_lab" / "bag.py").write_text(BAG)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = dataclasses.replace(tiny.CONFIG, encoder="my_lab.bag")
+    assert (config.layers_with_states, config.encoder_traits.pretraining) == (0, "masked")
+    assert "my_lab.bag" not in sys.modules, "nothing of TensorFlow is needed to check a configuration"
+    ours = learner(model_config=config)
+    before = {name: variable.numpy() for name, variable in weights.variables(ours.model).items()}
+    assert np.isfinite(ours.step(tiny.tensors(tiny.batch()))["gradient_norm"])
+    for name in ("encoder/mixer/kernel", "encoder/table", "masked_lm/transform/kernel"):
+        assert np.abs(weights.variables(ours.model)[name].numpy() - before[name]).max() > 0
+    with pytest.raises(UserError, match="There is no encoder 'my_lab.gone'. Known: bert, bilstm_on_top, lstm, static"):
+        dataclasses.replace(tiny.CONFIG, encoder="my_lab.gone")
+
+
+def test_no_module_decides_by_the_name_of_an_encoder():
+    root = pathlib.Path(encoder_traits.__file__).parents[1]
+    names = '"(bilstm_on_top|lstm|static)"'
+    places = [path for path in root.rglob("*.py") if re.search(rf"(==|!=|in) \(?{names}", path.read_text())]
+    assert places == []

@@ -70,5 +70,5 @@ def test_an_encoder_that_sees_the_tokens_it_predicts_is_not_pre_trained(monkeypa
     monkeypatch.setattr(initialization, "resolve", lambda *_, **__: start)
     monkeypatch.setattr(pretraining_preparation, "_check_numbers", lambda options: None)
     options = types.SimpleNamespace(init_checkpoint="tagger", input_file="", eval_file="", records_dir="")
-    with pytest.raises(UserError, match="tagger has the encoder bilstm_on_top, which is for fine-tuning only: give"):
+    with pytest.raises(UserError, match="The encoder bilstm_on_top is for fine-tuning only: give"):
         pretraining_preparation.resolve(options, lower_case_given=False)

@@ -107,7 +107,7 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike[str], format_name: s
     if not hasattr(module, "write"):
         raise UserError(f"{format_name} is read only; formats to write: {', '.join(writable_names())}.")
     encoder = checkpoint.config.encoder
-    if encoder != "bert" and not getattr(module, "HOLDS_ANY_ENCODER", False):
+    if not checkpoint.config.encoder_traits.is_bert and not getattr(module, "HOLDS_ANY_ENCODER", False):
         raise UserError(f"{format_name} has no encoder {encoder!r}, which this model has: choose the format native.")
     written = checkpoint if getattr(module, "HOLDS_ANY_WEIGHT", False) else _without_layers_between(checkpoint)
     left_out = module.write(written, folder)

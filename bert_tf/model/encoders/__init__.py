@@ -1,15 +1,18 @@
-"""What may stand in the place of BERT's encoder, one file each, so that every head and task can be compared on them.
+"""Encoders, one module each, so that every head and task can be compared on them.
 
-An encoder is a ConfiguredLayer with `token_table`, `layout` and `call`, as `model.encoder.BertEncoder` has them.
+A module has `Encoder`, a ConfiguredLayer with `token_table` and `call` as those of `bert.BertEncoder`, and `TRAITS`
+(see `config.encoder_traits`). A module from elsewhere is an encoder too, by its dotted name.
 """
 
-import importlib
+from typing import Any
 
-from bert_tf.model.encoder import BertEncoder
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.encoder_traits import PACKAGE
+from bert_tf.model.layers import ConfiguredLayer
+from bert_tf.runtime import open_set
 
 
-def create(config, **options):
-    """The encoder that `config.encoder` names: "bert", or a module in this folder, which has it as `Encoder`."""
-    if config.encoder == "bert":
-        return BertEncoder(config, **options)
-    return importlib.import_module(f"{__name__}.{config.encoder}").Encoder(config, **options)
+def create(config: BertConfig, **options: Any) -> ConfiguredLayer:
+    """Creates the encoder that `config.encoder` names."""
+    encoder: ConfiguredLayer = open_set.load(PACKAGE, config.encoder, kind="encoder").Encoder(config, **options)
+    return encoder

@@ -10,12 +10,18 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.model.encoder import BertEncoder
+from bert_tf.model.encoders.bert import BertEncoder
 from bert_tf.model.layers import ConfiguredLayer
 from bert_tf.model.ragged_lstm import Recurrence, lstm
 from bert_tf.model.sequence_packing import PackingSpec
 
 LAYERS = 2
+TRAITS = {
+    "has_attention": True,
+    "needs_even_hidden_size": True,
+    "extra_layers": 1,  # the BiLSTM's last
+    "initialized_from": ("bert",),
+}
 
 
 class BiLstm(ConfiguredLayer):

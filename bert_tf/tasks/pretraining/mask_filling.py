@@ -18,7 +18,7 @@ def guesses_of(config):
     "masked": masked pieces. "left_to_right", of a causal model (paper section 5.1, "LTR"): every piece but the first,
     at the place before it. "both_ways", of two language models: moreover every piece but the last, at the place after.
     """
-    if config.encoder == "lstm":
+    if config.encoder_traits.pretraining == "both_ways":
         return "both_ways"
     return "left_to_right" if config.is_causal else "masked"
 

@@ -22,6 +22,8 @@ from bert_tf.model.layers import (
 )
 from bert_tf.model.sequence_packing import PackingSpec, RowAssignment
 
+TRAITS = {"is_bert": True, "has_attention": True, "pretraining": "masked", "initialized_from": ("bilstm_on_top",)}
+
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertEncoder(ConfiguredLayer):
@@ -132,6 +134,9 @@ class BertEncoder(ConfiguredLayer):
             return tf.reshape(assignment.locate(positions), [-1])
         rows, width = size_of(inputs["token_ids"], 0), size_of(inputs["token_ids"], 1)
         return tf.reshape(positions + width * tf.range(rows)[:, None], [-1])
+
+
+Encoder = BertEncoder
 
 
 def _checkpointed(layer: TransformerLayer, x: tf.Tensor, **options: Any) -> tf.Tensor:

@@ -1,0 +1,66 @@
+"""What flags, configurations, tasks and formats must know about an encoder before TensorFlow is loaded.
+
+Each module in bert_tf/model/encoders, or a module from elsewhere, states it as a dictionary literal `TRAITS`, which is
+read from the source without importing the module.
+"""
+
+import ast
+import dataclasses
+import functools
+import importlib.abc
+import importlib.util
+
+from bert_tf.errors import UserError
+from bert_tf.runtime import open_set
+
+PACKAGE = "bert_tf.model.encoders"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EncoderTraits:
+    """The properties of an encoder that other modules depend on; a module's TRAITS has those that differ.
+
+    Attributes:
+        is_bert: its weights are exactly BERT's, so other checkpoint formats and engines can hold it.
+        has_attention: it returns attention probabilities.
+        pretraining: what it predicts in pre-training: "masked" tokens, or if causal the next one; "both_ways", the next
+            and the previous token, at positions that count twice (see encoders.lstm); "" for no pre-training.
+        may_be_causal: it can be restricted to preceding tokens.
+        needs_even_hidden_size: hidden_size is split between two directions.
+        has_layers: num_hidden_layers layers have hidden states, besides the embeddings.
+        extra_layers: how many more layers have.
+        initialized_from: encoders, besides itself, whose checkpoints it can start from.
+    """
+
+    is_bert: bool = False
+    has_attention: bool = False
+    pretraining: str = ""
+    may_be_causal: bool = True
+    needs_even_hidden_size: bool = False
+    has_layers: bool = True
+    extra_layers: int = 0
+    initialized_from: tuple[str, ...] = ()
+
+
+@functools.cache
+def traits(name: str) -> EncoderTraits:
+    """Reads the TRAITS of an encoder: a module in PACKAGE, or one from elsewhere by its dotted name.
+
+    Raises UserError if there is no such module.
+    """
+    source = _source(f"{PACKAGE}.{name}") if name in open_set.names(PACKAGE) else _source(name) if "." in name else None
+    if source is None:
+        raise UserError(f"There is no encoder {name!r}. Known: {', '.join(open_set.names(PACKAGE))}.")
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["TRAITS"]:
+            return EncoderTraits(**ast.literal_eval(node.value))
+    return EncoderTraits()
+
+
+def _source(module: str) -> str | None:
+    """The source of a module, None if there is none."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ModuleNotFoundError, ValueError):  # the latter for a relative name
+        return None
+    return spec.loader.get_source(spec.name) if spec and isinstance(spec.loader, importlib.abc.InspectLoader) else None
