@@ -190,8 +190,14 @@ def test_every_link_has_a_target(path):
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_source_file_named_in_the_documents_exists(path):
+def test_every_source_file_and_function_named_in_the_documents_exists(path):
     roots = (ROOT, ROOT / "bert_tf", ROOT / "benchmarks")
-    for name in re.findall(r"`(?:pytest |python )?([\w/]+\.(?:py|c))[:` ]", path.read_text(encoding="utf-8")):
-        is_example = name in ORIGINAL or name.startswith("my_lab/")
-        assert is_example or any((root / name).exists() for root in roots), name
+    named = re.findall(r"`(?:pytest |python )?([\w/]+\.(?:py|c))(?:: (\w+))?[` ]", path.read_text(encoding="utf-8"))
+    for name, function in named:
+        if name in ORIGINAL or name.startswith("my_lab/"):
+            continue
+        source = next((root / name for root in roots if (root / name).exists()), None)
+        assert source, name
+        assert (
+            re.search(rf"^(def|class) {function}\b", source.read_text(encoding="utf-8"), re.MULTILINE) or not function
+        )
