@@ -17,7 +17,7 @@ PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
 
 
 class Words(tiny.Words):
-    def pieces(self, ids):
+    def ids_to_tokens(self, ids):
         return tf.gather(tf.constant(self.vocabulary), ids)
 
 
