@@ -1,28 +1,35 @@
-"""Lines of metrics to charts: which curves share one, which points are drawn, and where on a unit square they lie.
+"""Charts from lines of metrics: which curves share one, which points are drawn, and where on a unit square they lie.
 
-A point is (step, value). Places on a chart are percentages from its left and from its top, so that the page can stretch
-it to any screen and set the words beside it in a size that stays.
+A point is (step, value). Positions on a chart are percentages from its left and from its top, so that the page can
+scale it to any screen without scaling its labels.
 """
 
 import dataclasses
 import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeGuard
 
-MOST_POINTS = 400  # about one for each pixel of a phone
-MOST_OF_SEVERAL = 100  # of each of several runs, whose noise would hide one another
-HELD_OUT = "eval_"  # what a metric's name begins with if it was measured on held-out text
-REFERENCE = "unigram_"  # and if it is what a model that looks at no context reaches
+MAX_POINTS = 400  # about one per pixel of a phone
+MAX_POINTS_OF_RUNS = 100  # per run where several share a chart, so that noise does not hide a curve
+HELD_OUT = "eval_"  # prefix of metrics that were measured on held-out data
+REFERENCE = "unigram_"  # prefix of what a model without context reaches
+
+Metrics = Iterable[Mapping[str, Any]]  # lines of metrics.jsonl
+Point = tuple[float, float]
+Range = tuple[float, float]
+Tick = tuple[str, float]  # text, position
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Curve:
-    """One line of a chart: `path` and `dots` are SVG paths on a square of 1000 by 1000; `last` is its last value.
+    """A line of a chart: `path` and `dots` are SVG paths on a square of 1000 by 1000; `last` is its last value.
 
-    style: the class that gives it its colour.
+    style: the CSS class that gives it its colour.
     """
 
     label: str
     style: str
-    points: list
+    points: list[list[float]]
     last: float
     path: str
     dots: str
@@ -30,76 +37,81 @@ class Curve:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A metric's curves on common axes; ticks are (text, percentage); `reference` is (text, percentage) or None."""
+    """A metric's curves on common axes. left_out: the number of values that are not finite numbers."""
 
     name: str
-    curves: list
-    x_range: tuple
-    y_range: tuple
-    x_ticks: list
-    y_ticks: list
-    reference: tuple | None
+    curves: list[Curve]
+    x_range: Range
+    y_range: Range
+    x_ticks: list[Tick]
+    y_ticks: list[Tick]
+    reference: Tick | None
     left_out: int
 
     @property
-    def data(self):
-        """What the page needs to say the values under the pointer."""
+    def data(self) -> dict[str, Any]:
+        """What the page's script needs to show the values under the pointer."""
         curves = [{"label": curve.label, "style": curve.style, "points": curve.points} for curve in self.curves]
         return {"x": self.x_range, "y": self.y_range, "curves": curves}
 
 
-def charts(metrics, references=None):
-    """Makes a chart of every metric, in the order of first appearance.
+def charts(metrics: Metrics, references: Mapping[str, Any] | None = None) -> list[Chart]:
+    """Makes a chart of every metric, in order of first appearance.
 
-    metrics: dictionaries with "step"; "loss" and "eval_loss" share a chart. Where a step was logged again after a
-        restart, the later line counts. Values that are not finite numbers are left out, and counted. A metric that
-        repeats an earlier one point for point is not drawn again.
+    metrics: dictionaries with "step"; "loss" and "eval_loss" share a chart. If a step was logged again after a restart,
+        the later line counts. Values that are not finite numbers are left out, and counted. A metric equal to an
+        earlier one at every point is not drawn again.
     references: {name: number}; "unigram_loss" is a dashed line in the chart of "loss".
     """
     values, left_out = _by_metric(metrics)
-    drawn, seen = [], []
-    for name, curves in values.items():
-        curves = {label: sorted(points.items()) for label, points in curves.items() if points}
+    made: list[Chart] = []
+    seen: list[dict[str, list[Point]]] = []
+    for name, steps in values.items():
+        curves = {label: sorted(points.items()) for label, points in steps.items() if points}
         if name.startswith(REFERENCE) and name.removeprefix(REFERENCE) in values:
             continue
-        if curves and curves not in seen:  # a loss of one part is that part again
+        if curves and curves not in seen:  # the loss of a task with one part repeats that part
             seen.append(curves)
             reference = (references or {}).get(REFERENCE + name)
-            drawn.append(_chart(name, curves, reference if is_number(reference) else None, left_out.get(name, 0)))
-    return drawn
+            made.append(_chart(name, curves, reference if is_number(reference) else None, left_out.get(name, 0)))
+    return made
 
 
-def side_by_side(runs, *, shared=False):
-    """Makes a chart of every metric with a curve of each run; of training and of held-out text in charts of their own.
+def charts_of_runs(runs: Iterable[tuple[str, str, Metrics]], *, shared: bool = False) -> list[Chart]:
+    """Makes charts of every metric with a curve per run; training and held-out values have separate charts.
 
-    runs: [(label, style, metrics)], metrics as `charts` takes them. shared: only of what two runs or more have.
+    runs: [(label, style, metrics)], metrics as for `charts`. shared: only metrics that at least two runs have.
     """
-    found, left_out = {}, {}
+    runs = list(runs)
+    curves_by_name: dict[str, dict[str, list[Point]]] = {}
+    left_out: dict[str, int] = {}
     for label, _, metrics in runs:
-        values, bad = _by_metric(metrics)
+        values, invalid = _by_metric(metrics)
         for metric, curves in values.items():
             for kind, points in curves.items():
                 if points:
                     name = metric if kind == "training" else f"{metric}_held_out"
-                    found.setdefault(name, {})[label] = sorted(points.items())
-                    left_out[name] = bad.get(metric, 0) + left_out.get(name, 0)
+                    curves_by_name.setdefault(name, {})[label] = sorted(points.items())
+                    left_out[name] = invalid.get(metric, 0) + left_out.get(name, 0)
     styles = {label: style for label, style, _ in runs}
-    drawn, seen = [], []
-    for name, curves in found.items():
-        if curves not in seen and (len(curves) > 1 or not shared):
-            seen.append(curves)
-            drawn.append(_chart(name, curves, None, left_out[name], styles, MOST_OF_SEVERAL))
-    return drawn
+    made: list[Chart] = []
+    seen: list[dict[str, list[Point]]] = []
+    for name, points_by_run in curves_by_name.items():
+        if points_by_run not in seen and (len(points_by_run) > 1 or not shared):
+            seen.append(points_by_run)
+            made.append(_chart(name, points_by_run, None, left_out[name], styles, MAX_POINTS_OF_RUNS))
+    return made
 
 
-def is_number(value):
+def is_number(value: object) -> TypeGuard[float]:
     """Whether a value from a JSON file is a finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _by_metric(metrics):
-    """{metric: {label of curve: {step: value}}} and {metric: how many values are no numbers}."""
-    values, left_out = {}, {}
+def _by_metric(metrics: Metrics) -> tuple[dict[str, dict[str, dict[float, float]]], dict[str, int]]:
+    """({metric: {label of curve: {step: value}}}, {metric: number of values that are not finite numbers})."""
+    values: dict[str, dict[str, dict[float, float]]] = {}
+    left_out: dict[str, int] = {}
     for line in metrics:
         if not is_number(line.get("step")):
             continue
@@ -115,11 +127,18 @@ def _by_metric(metrics):
     return values, left_out
 
 
-def _chart(name, curves, reference, left_out, styles=None, most=MOST_POINTS):
+def _chart(
+    name: str,
+    curves: Mapping[str, list[Point]],
+    reference: float | None,
+    left_out: int,
+    styles: Mapping[str, str] | None = None,
+    max_points: int = MAX_POINTS,
+) -> Chart:
     styles = styles or {label: label.replace(" ", "-") for label in curves}
-    shown = {label: thinned(points, most) for label, points in curves.items()}
-    steps = [step for points in shown.values() for step, _ in points]
-    heights = [value for points in shown.values() for _, value in points]
+    drawn = {label: downsample(points, max_points) for label, points in curves.items()}
+    steps = [step for points in drawn.values() for step, _ in points]
+    heights = [value for points in drawn.values() for _, value in points]
     if reference is not None:
         heights.append(reference)
     x_range = min(steps), max(steps)
@@ -139,7 +158,7 @@ def _chart(name, curves, reference, left_out, styles=None, most=MOST_POINTS):
                 last=curves[label][-1][1],
                 **_paths(points, x_range, y_range),
             )
-            for label, points in shown.items()
+            for label, points in drawn.items()
         ],
         x_range=x_range,
         y_range=y_range,
@@ -150,28 +169,28 @@ def _chart(name, curves, reference, left_out, styles=None, most=MOST_POINTS):
     )
 
 
-def _paths(points, x_range, y_range):
-    places = [(10 * _percentage(step, x_range), 1000 - 10 * _percentage(value, y_range)) for step, value in points]
-    places = [f"{x:.1f} {y:.1f}" for x, y in places]
-    path = f"M{'L'.join(places)}" if len(places) > 1 else ""
-    return {"path": path, "dots": "".join(f"M{place}h0" for place in places) if len(places) <= 30 else ""}
+def _paths(points: Iterable[Point], x_range: Range, y_range: Range) -> dict[str, str]:
+    pairs = [(10 * _percentage(step, x_range), 1000 - 10 * _percentage(value, y_range)) for step, value in points]
+    coordinates = [f"{x:.1f} {y:.1f}" for x, y in pairs]
+    path = f"M{'L'.join(coordinates)}" if len(coordinates) > 1 else ""
+    return {"path": path, "dots": "".join(f"M{pair}h0" for pair in coordinates) if len(coordinates) <= 30 else ""}
 
 
-def _percentage(value, span):
+def _percentage(value: float, span: Range) -> float:
     return 100 * (value - span[0]) / (span[1] - span[0]) if span[1] > span[0] else 50.0
 
 
-def thinned(points, most=MOST_POINTS):
-    """At most `most` points: the means of neighbours, so that a noisy curve becomes smoother, not another curve."""
-    each = math.ceil(len(points) / most)
-    if each <= 1:
+def downsample(points: Sequence[Point], max_points: int = MAX_POINTS) -> Sequence[Point]:
+    """At most `max_points` points: means of neighbouring ones, which smooths a noisy curve without moving it."""
+    size = math.ceil(len(points) / max_points)
+    if size <= 1:
         return points
-    groups = [points[first : first + each] for first in range(0, len(points), each)]
+    groups = [points[first : first + size] for first in range(0, len(points), size)]
     return [(sum(s for s, _ in group) / len(group), sum(v for _, v in group) / len(group)) for group in groups]
 
 
-def ticks(low, high):
-    """Round numbers, three to six of them, that reach from below `low` to above `high`.
+def ticks(low: float, high: float) -> list[float]:
+    """Three to six round numbers that span `low` to `high`.
 
     ticks(0.3, 9.2)  ->  [0, 2, 4, 6, 8, 10]
     """
@@ -184,8 +203,8 @@ def ticks(low, high):
     return [float(f"{number * step:.10g}") for number in range(first, last + 1)]
 
 
-def number_text(value):
-    """A number for reading: 22,713,728; 0.3142; 2.5e-05."""
+def number_text(value: float) -> str:
+    """Formats a number for reading: 22,713,728; 0.3142; 2.5e-05."""
     if isinstance(value, int) or (abs(value) < 1e15 and value == int(value)):
         return f"{int(value):,}"
     return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -1,11 +1,11 @@
-"""What the paper reached on a task, by the size of the model: Devlin et al. 2018, tables 1 to 4 and 7.
+"""Published scores by task and model size: Devlin et al. 2018, tables 1 to 4 and 7.
 
-Scores are in the units of this package: shares of 1, of SQuAD percentages.
+In the units of this package: fractions of 1, percentages for SQuAD.
 """
 
 MODELS = {"BERT-base": 110e6, "BERT-large": 340e6}  # parameters
-# {task: (what was scored, {score: what BERT-base and BERT-large reached, None where the paper does not say it})}
-SCORES = {
+# {task: (data set, {score: those of BERT-base and BERT-large, None if not published})}
+SCORES: dict[str, tuple[str, dict[str, tuple[float | None, float | None]]]] = {
     "cola": ("test", {"matthews": (0.521, 0.605)}),
     "sst-2": ("test", {"accuracy": (0.935, 0.949)}),
     "mrpc": ("test", {"f1": (0.889, 0.893)}),
@@ -21,10 +21,10 @@ SCORES = {
 }
 
 
-def of(task_name):
-    """{score: (which set, {model: what it reached})} of a task by its name in a run; {} of one the paper has not."""
-    which, scores = SCORES.get(str(task_name).lower().removeprefix("glue/"), ("", {}))
+def scores_of(task_name: object) -> dict[str, tuple[str, dict[str, float]]]:
+    """{score: (data set, {model: value})} for a task name as recorded by a run; {} if nothing was published."""
+    data_set, scores = SCORES.get(str(task_name).lower().removeprefix("glue/"), ("", {}))
     return {
-        name: (which, {model: value for model, value in zip(MODELS, values, strict=True) if value is not None})
+        name: (data_set, {model: value for model, value in zip(MODELS, values, strict=True) if value is not None})
         for name, values in scores.items()
     }

@@ -1,86 +1,87 @@
-"""How well texts were sorted, ready to draw: scores, published ones, classes, confusions, hardest, answers, sweeps.
+"""Results of fine-tuning, ready to draw: scores, published ones, classes, confusions, hard examples, answers, sweeps.
 
-Everything comes from JSON files of a run folder, and may be absent or not as expected: then it is left out.
+Everything comes from JSON files of a run folder; what is missing or malformed there is left out.
 """
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from bert_tf.reports import published
 from bert_tf.reports.curves import is_number
 
-# Of a combination of settings in sweep.json; what else it holds are the settings.
+# Keys of a combination in sweep.json that are not settings.
 COUNTS = ("runs", "collapsed", "failed", "scores", "scores_without_collapsed")
-MOST_CLASSES = 10  # of a matrix that a phone can show
-MOST_PAIRS, MOST_ROWS, MOST_EXAMPLES = 15, 40, 12
+MAX_MATRIX_CLASSES = 10  # fits a phone
+MAX_CONFUSIONS, MAX_CLASSES, MAX_EXAMPLES = 15, 40, 12
+
+Drawn = dict[str, Any]  # values for the templates
 
 
-def final_scores(scores, task_name, details):
-    """[(name, value, what was published: see `published.of`, or None)] of eval_results.json.
+def final_scores(
+    scores: Mapping[str, Any], task_name: object, has_details: bool
+) -> list[tuple[str, Any, tuple[str, dict[str, float]] | None]]:
+    """[(name, value, published score or None)] of eval_results.json.
 
-    Of a task on whole texts what is good when it is high comes first, and a loss of one part is not told twice.
+    For fine-tuning the loss comes last, and scores equal to it are left out.
     """
-    known = published.of(task_name)
+    known = published.scores_of(task_name)
     rows = [(name, value, known.get(name)) for name, value in scores.items()]
-    if not (known or details):
+    if not (known or has_details):
         return rows
     losses = {name for name, value in scores.items() if name == "loss" or value == scores.get("loss")}
     return sorted((row for row in rows if row[0] == "loss" or row[0] not in losses), key=lambda row: row[0] == "loss")
 
 
-def splits(details):
-    """[{"name", "classes", "left_out", "matrix", "pairs", "hardest"}] of eval_details.json, splits in their order."""
-    found = []
-    for name, tables in _items(details):
+def class_details(details: Any) -> list[Drawn]:
+    """[{"name", "classes", "left_out", "matrix", "confusions", "hardest"}] for the splits of eval_details.json."""
+    drawn = []
+    for name, tables in _dictionaries(details):
         classes = [row for row in tables.get("per_class") or [] if isinstance(row, dict)]
         labels = [str(row.get("label", "")) for row in classes]
-        counts = _counts(tables.get("confusion"), len(labels))
-        shown = sorted(classes, key=lambda row: row.get("f1") or 0)[:MOST_ROWS] if len(classes) > MOST_ROWS else classes
+        counts = _square(tables.get("confusion"), len(labels))
+        shown = classes
+        if len(classes) > MAX_CLASSES:
+            shown = sorted(classes, key=lambda row: row.get("f1") or 0)[:MAX_CLASSES]
         split = {
             "name": name,
             "classes": shown,
             "left_out": len(classes) - len(shown),
-            "matrix": matrix(labels, counts) if len(labels) <= MOST_CLASSES else None,
-            "pairs": most_confused(labels, counts) if len(labels) > MOST_CLASSES else [],
-            "hardest": [_hard(row) for row in tables.get("hardest") or [] if isinstance(row, dict)][:MOST_EXAMPLES],
+            "matrix": confusion_matrix(labels, counts) if len(labels) <= MAX_MATRIX_CLASSES else None,
+            "confusions": most_confused(labels, counts) if len(labels) > MAX_MATRIX_CLASSES else [],
+            "hardest": [_example(row) for row in tables.get("hardest") or [] if isinstance(row, dict)][:MAX_EXAMPLES],
         }
         if split["classes"] or split["hardest"]:
-            found.append(split)
-    return found
+            drawn.append(split)
+    return drawn
 
 
-def asked(details):
-    """[{"name", "right", "partly", "wrong", "all", "examples"}] of eval_details.json: answers to questions."""
-    found = []
-    for name, tables in _items(details):
+def question_details(details: Any) -> list[Drawn]:
+    """[{"name", "right", "partly", "wrong", "all", "examples"}] for the splits of eval_details.json."""
+    drawn = []
+    for name, tables in _dictionaries(details):
         questions = tables.get("questions")
-        counts = [questions.get(key) for key in ("right", "partly", "wrong")] if isinstance(questions, dict) else []
-        if counts and all(map(is_number, counts)):
-            right, partly, wrong = counts
-            examples = [one for one in questions.get("examples") or [] if _is_marked(one)]
-            found.append(
-                {
-                    "name": name,
-                    "right": right,
-                    "partly": partly,
-                    "wrong": wrong,
-                    "all": sum(counts),
-                    "examples": examples,
-                }
-            )
-    return found
+        if not isinstance(questions, dict):
+            continue
+        counts = {key: questions.get(key) for key in ("right", "partly", "wrong")}
+        if all(map(is_number, counts.values())):
+            examples = [example for example in questions.get("examples") or [] if _has_parts(example)]
+            drawn.append({"name": name, **counts, "all": sum(counts.values()), "examples": examples})  # type: ignore
+    return drawn
 
 
-def _is_marked(example):
-    """Whether an example has parts as `marked_answers.details` makes them."""
-    marked = example.get("parts") if isinstance(example, dict) else None
-    return isinstance(marked, list) and all(isinstance(part, list) and len(part) == 2 for part in marked)
+def _has_parts(example: Any) -> bool:
+    """Whether an example has parts as `answer_highlights.details` makes them."""
+    parts = example.get("parts") if isinstance(example, dict) else None
+    return isinstance(parts, list) and all(isinstance(part, list) and len(part) == 2 for part in parts)
 
 
-def _items(value):
-    """The dictionaries in a dictionary, with their names."""
+def _dictionaries(value: Any) -> list[tuple[str, dict[str, Any]]]:
+    """The items of a dictionary that are dictionaries."""
     return [(name, each) for name, each in value.items() if isinstance(each, dict)] if isinstance(value, dict) else []
 
 
-def _counts(table, size):
-    """The rows of a confusion matrix, [] if it is none of that size."""
+def _square(table: Any, size: int) -> list[list[float]]:
+    """A confusion matrix, or [] if it is malformed."""
     is_square = (
         isinstance(table, list)
         and len(table) == size
@@ -89,54 +90,54 @@ def _counts(table, size):
     return table if is_square else []
 
 
-def matrix(labels, counts):
-    """{"labels", "upright", "rows"}; a row is (label, cells), a cell (count, percentage of the row, whether right).
+def confusion_matrix(labels: Sequence[str], counts: Sequence[Sequence[float]]) -> Drawn | None:
+    """{"labels", "upright", "rows"}; a row is (label, cells), a cell (count, percentage of the row, is diagonal).
 
-    upright: whether the names of the columns are too long to lie.
+    upright: whether the column names are too long to be written horizontally.
     """
     if not counts:
         return None
     rows = []
     for number, (label, row) in enumerate(zip(labels, counts, strict=True)):
         total = sum(row) or 1
-        cells = [(count, 100 * count / total, number == place) for place, count in enumerate(row)]
-        rows.append((label, cells))
+        rows.append((label, [(count, 100 * count / total, number == column) for column, count in enumerate(row)]))
     return {"labels": labels, "upright": sum(max(len(label), 4) for label in labels) > 24, "rows": rows}
 
 
-def most_confused(labels, counts, most=MOST_PAIRS):
-    """[(truth, guess, count, percentage of the truth's examples)], most frequent first."""
-    found = []
-    for truth, row in enumerate(counts):
+def most_confused(
+    labels: Sequence[str], counts: Iterable[Sequence[float]], most: int = MAX_CONFUSIONS
+) -> list[tuple[str, str, float, float]]:
+    """[(true label, predicted label, count, percentage of the true label's examples)], most frequent first."""
+    confusions = []
+    for true, row in enumerate(counts):
         total = sum(row) or 1
-        found += [
-            (labels[truth], labels[guess], count, 100 * count / total)
-            for guess, count in enumerate(row)
-            if count and guess != truth
+        confusions += [
+            (labels[true], labels[predicted], count, 100 * count / total)
+            for predicted, count in enumerate(row)
+            if count and predicted != true
         ]
-    return sorted(found, key=lambda pair: -pair[2])[:most]
+    return sorted(confusions, key=lambda confusion: -confusion[2])[:most]
 
 
-def _hard(row):
-    """An example whose texts and probabilities are ready to draw."""
-    texts = [row[name] for name in ("text", "text_a", "text_b") if row.get(name)]
+def _example(row: Mapping[str, Any]) -> Drawn:
+    """An example of eval_details.json, with its labels as (kind, label, probability or None)."""
     probabilities = row.get("probabilities")
-    of = probabilities.get if isinstance(probabilities, dict) else lambda _: None
-    guess, truth = str(row.get("label", "")), str(row.get("truth", ""))
-    said = [(name, label, of(label)) for name, label in (("truth", truth), ("guess", guess))]
+    probability_of = probabilities.get if isinstance(probabilities, dict) else lambda _: None
+    true, predicted = str(row.get("truth", "")), str(row.get("label", ""))
+    labels = [(kind, label, probability_of(label)) for kind, label in (("true", true), ("predicted", predicted))]
     return {
-        "texts": texts,
+        "texts": [row[name] for name in ("text", "text_a", "text_b") if row.get(name)],
         "choices": [str(choice) for choice in row.get("choices") or []],
-        "said": [(name, label, value if is_number(value) else None) for name, label, value in said],
-        "is_right": guess == truth,
+        "labels": [(kind, label, value if is_number(value) else None) for kind, label, value in labels],
+        "is_correct": predicted == true,
         "id": str(row.get("id", "")),
     }
 
 
-def sweep(values):
-    """What the page shows of sweep.json, as bert_tf.recipes.finetuning.sweep writes it; None where it holds no runs.
+def sweep_table(values: Any) -> Drawn | None:
+    """The table of sweep.json, as bert_tf.recipes.finetuning.sweep writes it; None if it has no runs.
 
-    {"varied": names, "scores": names, "rows", "criterion", "best": name of a run, "collapsed": how many}. A row is
+    {"varied": names, "scores": names, "rows", "criterion", "best": name of a run, "collapsed": count}. A row is
     {"settings", "runs", "cells", "collapsed": names, "is_best"}, a cell (mean, sd, mean without collapsed runs).
     """
     combinations = values.get("combinations") if isinstance(values, dict) else None
@@ -144,14 +145,14 @@ def sweep(values):
     if not combinations:
         return None
     settings = [{name: value for name, value in each.items() if name not in COUNTS} for each in combinations]
-    scores = list(dict.fromkeys(name for each in combinations for name, _ in _items(each.get("scores"))))
-    scores.sort(key=lambda name: name != values.get("criterion"))  # the one that decides comes first
+    scores = list(dict.fromkeys(name for each in combinations for name, _ in _dictionaries(each.get("scores"))))
+    scores.sort(key=lambda name: name != values.get("criterion"))  # the criterion comes first
     rows = [
         {
             "settings": own,
             "runs": each.get("runs"),
             "cells": _cells(each, scores),
-            "collapsed": _collapsed(values.get("runs"), own),
+            "collapsed": _collapsed_runs(values.get("runs"), own),
             "is_best": number == values.get("best_combination"),
         }
         for number, (own, each) in enumerate(zip(settings, combinations, strict=True))
@@ -167,17 +168,18 @@ def sweep(values):
     }
 
 
-def _cells(combination, scores):
-    found, sound = (dict(_items(combination.get(name))) for name in ("scores", "scores_without_collapsed"))
+def _cells(combination: Mapping[str, Any], scores: Iterable[str]) -> list[tuple[Any, Any, Any]]:
+    means, sound = (dict(_dictionaries(combination.get(name))) for name in ("scores", "scores_without_collapsed"))
     return [
-        (*(found.get(name, {}).get(key) for key in ("mean", "sd")), sound.get(name, {}).get("mean")) for name in scores
+        (means.get(name, {}).get("mean"), means.get(name, {}).get("sd"), sound.get(name, {}).get("mean"))
+        for name in scores
     ]
 
 
-def _collapsed(runs, settings):
-    """The names of the collapsed runs of a combination."""
+def _collapsed_runs(runs: Any, settings: Mapping[str, Any]) -> list[str]:
+    """The names of the collapsed runs with these settings."""
     return [
         name
-        for name, run in _items(runs)
+        for name, run in _dictionaries(runs)
         if run.get("collapsed") and all(run.get(key) == value for key, value in settings.items())
     ]

@@ -1,4 +1,4 @@
-"""`bert-tf report`: a run's page made anew, and several runs side by side."""
+"""`bert-tf report`: a run's page rewritten, and several runs compared."""
 
 import json
 
@@ -9,7 +9,7 @@ from bert_tf.reports import comparison, curves
 
 
 def run_in(folder, *, name="glue/RTE", metrics=METRICS, scores=None, **changes):
-    """A run's folder with some of what it is told by changed."""
+    """A run folder, with some values of RUN changed."""
     folder.mkdir(parents=True)
     run = {**RUN, "name": name, **changes}
     (folder / "run.json").write_text(json.dumps(run))
@@ -27,75 +27,75 @@ def two_runs(folder):
     return first, run_in(folder / "b" / "run", scores=scores, versions={"keras": "3.15", "numpy": "2"}, **changes)
 
 
-def test_a_comparison_says_what_was_set_otherwise_and_what_came_of_it(tmp_path):
-    found = comparison.compare(two_runs(tmp_path))
-    assert [run["name"] for run in found["runs"]] == ["a/run", "b/run"] and found["notes"] == []
-    assert found["scores"] == {"loss": [0.5, 0.6], "accuracy": [0.7, 0.8], "macro_f1": [None, 0.75]}
-    assert found["settings"]["Flags"] == {"learning_rate": [0.00012345, 0.5]}
-    assert found["missing"]["Flags"] == ["output_dir", "new"]
-    assert (found["settings"]["Versions"], found["same"]["Versions"]) == ({"keras": ["3.14", "3.15"]}, 1)
-    assert found["phases"] == {"prepare": [12.3, None], "train": [180.0, 90.0]}
+def test_a_comparison_has_different_settings_and_scores(tmp_path):
+    result = comparison.compare(two_runs(tmp_path))
+    assert [run["name"] for run in result["runs"]] == ["a/run", "b/run"] and result["notes"] == []
+    assert result["scores"] == {"loss": [0.5, 0.6], "accuracy": [0.7, 0.8], "macro_f1": [None, 0.75]}
+    assert result["settings"]["Flags"] == {"learning_rate": [0.00012345, 0.5]}
+    assert result["missing"]["Flags"] == ["output_dir", "new"]
+    assert (result["settings"]["Versions"], result["same"]["Versions"]) == ({"keras": ["3.14", "3.15"]}, 1)
+    assert result["phases"] == {"prepare": [12.3, None], "train": [180.0, 90.0]}
 
 
-def test_the_page_has_one_plot_a_measure_marks_the_best_and_needs_nothing_else(tmp_path, capsys):
+def test_the_page_has_one_chart_per_metric_marks_the_best_and_is_self_contained(tmp_path, capsys):
     runs = two_runs(tmp_path)
     assert main.main(["report", *runs, f"--output={tmp_path / 'compare.html'}"]) == 0
     assert capsys.readouterr().out == f"The report is {tmp_path / 'compare.html'}.\n"
     page = (tmp_path / "compare.html").read_text(encoding="utf-8")
     text = as_read(page)
     for expected in (
-        "2 runs compared glue/RTE The runs a/run",
+        "2 runs compared glue/RTE Runs a/run",
         "Loss a/run 7.25 b/run 2 ",
         "Loss held out a/run 7.5 ",
         "learning_rate 0.00012345 0.5",
         "Train a/run 3 min 0 s b/run 1 min 30 s",
-        "keras 3.14 3.15 1 versions and 1 facts of the machine are the same.",
+        "keras 3.14 3.15 Equal: 1 versions, 1 properties of the machine.",
     ):
         assert expected in text
     assert page.count('class="best"') == 2 and '<td class="best">0.5</td>' in page, "of loss the least, of accuracy"
     assert "https:" not in page and page.count("<script>") == 1
 
 
-def test_runs_of_different_kinds_are_compared_in_what_they_share(tmp_path):
+def test_runs_of_different_tasks_are_compared_by_what_they_share(tmp_path):
     runs = run_in(tmp_path / "x"), run_in(tmp_path / "y", name="squad/v1.1", scores={"loss": 2.0, "f1": 88.0})
-    found = comparison.compare(runs)
-    assert found["scores"] == {"loss": [0.5, 2.0]}
-    assert found["notes"] == [
-        "These runs learned different things (glue/RTE, squad/v1.1): only what all of them have is compared.",
+    result = comparison.compare(runs)
+    assert result["scores"] == {"loss": [0.5, 2.0]}
+    assert result["notes"] == [
+        "These runs have different tasks (glue/RTE, squad/v1.1): only what all have in common is compared.",
         "Left out, as not all have it: accuracy, f1.",
-        "Scores of the same name are of different data: none of them is marked as the best.",
+        "Scores are of different data sets, so no best one is marked.",
     ]
     page = comparison.write(runs, str(tmp_path / "page.html"))
     assert 'class="best"' not in open(page, encoding="utf-8").read()
 
 
-def test_a_curve_that_only_one_run_has_is_drawn_unless_only_what_is_shared_is_wanted():
+def test_a_curve_of_one_run_is_drawn_unless_only_shared_ones_are_requested():
     runs = [("a", "run-0", [{"step": 1, "loss": 2.0, "eval_f1": 0.5}]), ("b", "run-1", [{"step": 9, "loss": 1.0}])]
-    found = {chart.name: [(c.label, c.style) for c in chart.curves] for chart in curves.side_by_side(runs)}
-    assert found == {"loss": [("a", "run-0"), ("b", "run-1")], "f1_held_out": [("a", "run-0")]}
-    assert [chart.name for chart in curves.side_by_side(runs, shared=True)] == ["loss"]
+    result = {chart.name: [(c.label, c.style) for c in chart.curves] for chart in curves.charts_of_runs(runs)}
+    assert result == {"loss": [("a", "run-0"), ("b", "run-1")], "f1_held_out": [("a", "run-0")]}
+    assert [chart.name for chart in curves.charts_of_runs(runs, shared=True)] == ["loss"]
 
 
 def test_names_are_the_shortest_ends_of_paths_that_differ():
-    assert comparison.names_of(["/r/a/run", "/r/b/run", "/r/c"]) == ["a/run", "b/run", "r/c"]
-    assert comparison.names_of(["/r/a", "/r/b"]) == ["a", "b"]
-    assert comparison.names_of(["/r/a", "/r/a"]) == ["/r/a (1)", "/r/a (2)"]
+    assert comparison.short_names(["/r/a/run", "/r/b/run", "/r/c"]) == ["a/run", "b/run", "r/c"]
+    assert comparison.short_names(["/r/a", "/r/b"]) == ["a", "b"]
+    assert comparison.short_names(["/r/a", "/r/a"]) == ["/r/a (1)", "/r/a (2)"]
 
 
-def test_the_best_is_the_least_loss_the_highest_score_and_none_of_thresholds_or_equals():
+def test_the_best_is_the_lowest_loss_or_highest_score_but_not_of_thresholds_or_equals():
     assert comparison.best_of("eval_loss", [2, 1, 1]) == [1, 2]
     assert comparison.best_of("f1", [2, 1, 3]) == [2]
     assert comparison.best_of("best_f1_thresh", [2, 1]) == comparison.best_of("f1", [1, 1]) == []
     assert comparison.best_of("f1", [2, None]) == []
 
 
-def test_one_run_s_page_is_written_anew_and_json_says_the_same_to_programs(tmp_path, capsys):
+def test_a_page_is_rewritten_and_json_has_the_same_content(tmp_path, capsys):
     run = run_in(tmp_path / "x")
     assert main.main(["report", run]) == 0
     assert "Accuracy" in (tmp_path / "x" / "report.html").read_text(encoding="utf-8")
     capsys.readouterr()
     assert main.main(["report", run, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["scores"] == {"loss": [0.5], "accuracy": [0.7]} and found["runs"][0]["task"] == "glue/RTE"
+    result = json.loads(capsys.readouterr().out)
+    assert result["scores"] == {"loss": [0.5], "accuracy": [0.7]} and result["runs"][0]["task"] == "glue/RTE"
     assert main.main(["report", run, str(tmp_path)]) == 2
     assert "holds no readable run.json" in capsys.readouterr().err

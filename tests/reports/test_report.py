@@ -8,7 +8,7 @@ from report_pages import METRICS, RUN, as_read, page_of
 
 from bert_tf.errors import UserError
 from bert_tf.reports import curves
-from bert_tf.reports.report import command, duration, shown, summary, words, write_report
+from bert_tf.reports.report import command, duration, summary, value_text, words, write_report
 
 
 def test_a_run_took_what_its_phases_took_or_from_start_to_finish():
@@ -16,7 +16,7 @@ def test_a_run_took_what_its_phases_took_or_from_start_to_finish():
     assert "took 3 min 12 s" in summary(RUN, []) and "took 3 min 20 s" in summary(without, [])
 
 
-def test_a_whole_run_is_told_from_summary_to_command(tmp_path):
+def test_a_report_has_everything_from_summary_to_command(tmp_path):
     (tmp_path / "records").mkdir()
     split = {"documents": 351, "tokens": 3211090, "layouts": {"files": 2}}
     manifest = {"statistics": {"seed": 5, "train": split, "eval": {"documents": 8}}, "warnings": ["One <document>."]}
@@ -80,30 +80,30 @@ def test_the_page_needs_nothing_from_outside(tmp_path):
     assert not re.search(r"https?:|//\w|\bsrc=|\bhref=|@import|url\(", page)
 
 
-def test_values_that_are_no_numbers_are_left_out_and_said(tmp_path):
+def test_values_that_are_not_numbers_are_omitted_and_counted(tmp_path):
     metrics = [{"step": 1, "loss": 3.0}, {"step": 2, "loss": None}, {"step": 3, "loss": float("nan")}]
     page = page_of(tmp_path, metrics=metrics, eval_results={"loss": float("nan"), "accuracy": None})
     text = as_read(page)
-    assert "Loss training 3 2 values not a number, left out" in text
+    assert "Loss training 3 2 values not a number, omitted" in text
     assert "not a number Loss" in text and "– Accuracy" in text
     assert "nan" not in page.lower().replace("not a number", "")
 
 
-def test_half_a_line_at_the_end_of_the_metrics_is_passed_over(tmp_path):
+def test_an_incomplete_last_line_of_metrics_is_skipped(tmp_path):
     (tmp_path / "run.json").write_text(json.dumps(RUN))
     (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 2.5}\n[1]\n{"step": 2, "lo')
     write_report(tmp_path)
     assert "1 step " in as_read((tmp_path / "report.html").read_text(encoding="utf-8"))
 
 
-def test_right_and_wrong_guesses_are_marked(tmp_path):
+def test_correct_and_wrong_predictions_are_marked(tmp_path):
     held_out = [
         {"before": "to be or", "truth": "not", "after": "to be", "answers": [{"piece": "not", "score": 0.7}]},
         {"before": "Call me", "truth": "Ishmael", "after": ".", "answers": [{"piece": "back", "score": 0.3}]},
     ]
     text = as_read(page_of(tmp_path, examples={"held_out": held_out}))
-    assert "1 of 2 right at the first guess" in text
-    assert "to be or not to be not ✓ 70.0 % right" in text
+    assert "1 of 2 correct" in text
+    assert "to be or not to be not ✓ 70.0 % correct" in text
     assert "Call me Ishmael . back 30.0 % wrong" in text
 
 
@@ -120,20 +120,20 @@ def test_training_and_held_out_share_a_chart_with_the_unigram_line():
     assert chart.curves[1].dots == "M1000.0 500.0h0"
 
 
-def test_lengths_of_texts_are_bars_with_their_numbers(tmp_path):
+def test_text_lengths_are_a_histogram_with_counts(tmp_path):
     lengths = {"width": 8, "counts": [10, 40, 5]}
     statistics = {"train": {"examples": 55, "padding_when_packed": 0.05, "lengths": lengths}}
     page = page_of(tmp_path, run=RUN | {"text_statistics": statistics})
     text = as_read(page)
-    assert "How long the texts are Train Examples 55 Padding when packed 0.05 Train pieces of a text, 8 a bar" in text
-    assert '<i style="height: 25.0%" title="1 to 8 pieces: 10"></i>' in page and "1 17 and more" in text
+    assert "Text lengths Train Examples 55 Padding when packed 0.05 Train tokens per text, 8 per bar" in text
+    assert '<i style="height: 25.0%" title="1 to 8 tokens: 10"></i>' in page and "1 17 and more" in text
 
 
-def test_rows_of_pre_training_are_told_how_full_they_are(tmp_path):
+def test_pre_training_shows_row_lengths(tmp_path):
     lengths = {"width": 1, "counts": [0, 9]}
     statistics = {"train": {"rows_in_the_sample": 9, "predictions_per_row": 4.8, "lengths": lengths}}
     text = as_read(page_of(tmp_path, run=RUN | {"text_statistics": statistics}))
-    assert "How full the rows are Train Rows in the sample 9 Predictions per row 4.8 Train pieces of a row, 1 a" in text
+    assert "Row lengths Train Rows in the sample 9 Predictions per row 4.8 Train tokens per row, 1 per" in text
 
 
 def test_a_single_line_of_metrics_is_a_dot_in_the_middle():
@@ -172,7 +172,7 @@ def test_ticks_are_round_and_reach_around_the_values(span, expected):
 
 
 def test_numbers_names_and_times_are_written_for_reading():
-    assert [shown(value) for value in (22713728, 0.31416, 2.5e-5, None, True, [1, "a"])] == [
+    assert [value_text(value) for value in (22713728, 0.31416, 2.5e-5, None, True, [1, "a"])] == [
         "22,713,728",
         "0.3142",
         "2.5e-05",

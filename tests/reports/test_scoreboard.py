@@ -1,4 +1,4 @@
-"""The page about a run that sorted texts: classes, confusions, hardest examples, sweeps."""
+"""The report of a fine-tuning run: classes, confusions, hardest examples, sweeps."""
 
 import json
 
@@ -30,35 +30,37 @@ def test_classes_confusions_and_hardest_examples_are_shown(tmp_path):
     text = as_read(page)
     for expected in (  # scores once each, the loss last
         "data 0.625 Accuracy published, test set: BERT-base 0.664 BERT-large 0.701 0.7 Loss",
-        "Million parameters: BERT-base 110, BERT-large 340; this model has 1.48. Published: Devlin et al. 2018.",
+        "Millions of parameters: BERT-base 110, BERT-large 340, this model 1.48. Published scores: Devlin et al. 2018.",
         "&lt;no&gt; 75.0 % 60.0 % 66.7 % 5 yes 50.0 % 66.7 % 57.1 % 3",
-        "is ↓ &nbsp;said → &lt;no&gt; yes &lt;no&gt; 3 60 % 2 40 % yes 1 33 % 2 67 %",
-        "First. Second. is &lt;no&gt; 5.0 % said yes 95.0 %",
-        "Right. right: yes 55.0 %",
+        "true ↓ &nbsp;predicted → &lt;no&gt; yes &lt;no&gt; 3 60 % 2 40 % yes 1 33 % 2 67 %",
+        "First. Second. true: &lt;no&gt; 5.0 % predicted: yes 95.0 %",
+        "Right. correct: yes 55.0 %",
     ):
         assert expected in text
     assert '<td class="cell" style="--hue: var(--right); --share: 60.0">3' in page
     assert '<td class="cell off" style="--hue: var(--wrong); --share: 40.0">2' in page
 
 
-def test_of_many_classes_the_most_confused_pairs_are_shown():
+def test_with_many_classes_the_most_confused_pairs_are_shown():
     labels = [f"class {number}" for number in range(11)]
     confusion = [[8 if row == column else 0 for column in range(11)] for row in range(11)]
     confusion[3][5], confusion[9][0] = 2, 6
     rows = [{"label": label, "f1": 1.0, "count": 8} for label in labels]
-    (split,) = scoreboard.splits({"dev": {"per_class": rows, "confusion": confusion}})
+    (split,) = scoreboard.class_details({"dev": {"per_class": rows, "confusion": confusion}})
     assert split["matrix"] is None
-    assert [pair[:3] for pair in split["pairs"]] == [("class 9", "class 0", 6), ("class 3", "class 5", 2)]
-    assert split["pairs"][1][3] == 20.0
-    (split,) = scoreboard.splits({"dev": {"per_class": rows[:10], "confusion": [row[:10] for row in confusion[:10]]}})
-    assert (len(split["matrix"]["rows"]), split["pairs"]) == (10, [])
+    assert [pair[:3] for pair in split["confusions"]] == [("class 9", "class 0", 6), ("class 3", "class 5", 2)]
+    assert split["confusions"][1][3] == 20.0
+    (split,) = scoreboard.class_details(
+        {"dev": {"per_class": rows[:10], "confusion": [row[:10] for row in confusion[:10]]}}
+    )
+    assert (len(split["matrix"]["rows"]), split["confusions"]) == (10, [])
 
 
-def test_of_very_many_classes_the_worst_are_shown():
+def test_with_very_many_classes_the_worst_are_shown():
     rows = [{"label": str(number), "f1": number / 100, "count": 1} for number in reversed(range(50))]
-    (split,) = scoreboard.splits({"dev": {"per_class": rows}})
+    (split,) = scoreboard.class_details({"dev": {"per_class": rows}})
     assert [row["label"] for row in split["classes"]] == [str(number) for number in range(40)]
-    assert (split["left_out"], split["matrix"], split["pairs"]) == (10, None, [])
+    assert (split["left_out"], split["matrix"], split["confusions"]) == (10, None, [])
 
 
 SWEEP = {
@@ -90,17 +92,18 @@ SWEEP = {
 def test_a_sweep_is_a_table_with_means_deviations_and_collapsed_runs(tmp_path):
     text = as_read(page_of(tmp_path, sweep=SWEEP))
     assert (
-        "Several runs side by side Learning rate Runs Accuracy Loss "
-        "5e-05 3 1 collapsed 0.6 ± 0.1 0.7 without 0.5 ± 0.01 0.4 without "
-        "3e-05 ★ 3 0.65 ± 0.02 – Mean ± standard deviation over the seeds. ★ the best by accuracy. "
-        "The best run is in seed=9,learning_rate=3e-05. Collapsed, all answers alike: seed=7,learning_rate=5e-05"
+        "Runs Learning rate Runs Accuracy Loss "
+        "5e-05 3 1 collapsed 0.6 ± 0.1 0.7 without collapsed runs 0.5 ± 0.01 0.4 without collapsed runs "
+        "3e-05 ★ 3 0.65 ± 0.02 – Mean ± standard deviation over the seeds. ★ best accuracy. "
+        "The best run is in seed=9,learning_rate=3e-05. Collapsed to one prediction for all inputs: "
+        "seed=7,learning_rate=5e-05"
     ) in text
 
 
 def test_a_sweep_has_a_page_without_run_json_too(tmp_path):
     (tmp_path / "sweep.json").write_text(json.dumps(SWEEP))
     write_report(tmp_path)
-    assert "Several runs side by side" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Mean ± standard deviation" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -117,9 +120,9 @@ def test_files_that_are_not_as_expected_do_not_stop_a_report(tmp_path, files):
     assert "first words" in as_read(page_of(tmp_path, **files))
 
 
-def test_lengths_of_texts_are_told_if_the_run_counted_them(tmp_path):
+def test_text_lengths_are_shown_if_the_run_has_them(tmp_path):
     run = RUN | {"text_statistics": {"train": {"texts": 2490, "cut": 12}, "dev": {"texts": 277}}}
-    assert "How long the texts are Train Dev Texts 2,490 277 Cut 12 –" in as_read(page_of(tmp_path, run=run))
+    assert "Text lengths Train Dev Texts 2,490 277 Cut 12 –" in as_read(page_of(tmp_path, run=run))
 
 
 def test_a_metric_that_repeats_another_is_drawn_once():

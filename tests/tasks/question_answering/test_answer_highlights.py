@@ -81,9 +81,9 @@ def test_answers_are_marked_in_the_page_and_nothing_in_them_is_taken_for_html(tm
     page = page_of(tmp_path, eval_details=details, eval_results={"f1": 50.0})
     text = as_read(page)
     for expected in (
-        "Of 4 answers 2 are right, 1 share words with the truth, 1 are wrong.",
-        "right answer answered, not the truth the truth",
-        "when? In 1066 William won. Then 😀 he &lt;reigned&gt; for years. ✗ In 1066 William 25 % is 1066",
+        "4 answers: 2 correct, 1 partially correct, 1 wrong.",
+        "correct answer predicted answer true answer",
+        "when? In 1066 William won. Then 😀 he &lt;reigned&gt; for years. ✗ In 1066 William 25 % true: 1066",
         "✓ no answer 100 %",
     ):
         assert expected in text
@@ -95,7 +95,7 @@ def test_answers_are_marked_in_the_page_and_nothing_in_them_is_taken_for_html(tm
 )
 def test_details_that_are_not_as_expected_do_no_harm(content, tmp_path):
     json.dumps(content)
-    assert all(split["examples"] == [] for split in scoreboard.asked({"dev": {"questions": content}}))
+    assert all(split["examples"] == [] for split in scoreboard.question_details({"dev": {"questions": content}}))
     page_of(tmp_path, eval_details={"dev": {"questions": content}})
 
 
