@@ -64,7 +64,7 @@ def ours(task, start, batches, warm_up):
     steps = []
     for batch in batches:
         result = learner.step(batch)
-        summed, weight = result["measures"]["cross_entropy"].numpy()
+        summed, weight = result["metrics"]["cross_entropy"].numpy()
         steps.append({"loss": float(summed / weight), "gradient_norm": float(result["gradient_norm"])})
     return steps
 

@@ -58,7 +58,10 @@ def expected(size, recipe):
     shape = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": heads}
     config = BertConfig(vocab_size=training_step.VOCAB_SIZE, intermediate_size=4 * width, **shape)
     usual = {"train_batch_size": training_step.BATCH, "num_accumulation_steps": 1, "max_seq_length": 128}
-    return memory_estimate.at_least(config, types.SimpleNamespace(**usual | {"precision": PRECISION} | recipe)) / 2**30
+    return (
+        memory_estimate.minimum_bytes(config, types.SimpleNamespace(**usual | {"precision": PRECISION} | recipe))
+        / 2**30
+    )
 
 
 def race_shapes():

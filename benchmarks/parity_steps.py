@@ -69,7 +69,7 @@ def take_step(learner, batch):
     """Trains for one step; what the reference recorded of it, under the reference's names."""
     done = learner.step(batch)
     rates = {"grad_norm": float(done["gradient_norm"]), "learning_rate": float(done["learning_rate"])}
-    losses = averages(learner.task, done["measures"])
+    losses = averages(learner.task, done["metrics"])
     return rates | {name: losses[name] for name in ("masked_lm_loss", "next_sentence_loss", "loss")}
 
 

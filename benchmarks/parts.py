@@ -24,7 +24,7 @@ import tensorflow as tf  # noqa: E402
 from bert_tf.config.bert_config import BertConfig  # noqa: E402
 from bert_tf.model import fused_ops  # noqa: E402
 from bert_tf.model.encoders.bilstm_on_top import BiLstm  # noqa: E402
-from bert_tf.training import distribute  # noqa: E402
+from bert_tf.runtime import process  # noqa: E402
 
 TOKENS, WIDTH, ROUNDS = 4096, 768, 30
 SENTENCES, WORDS = 32, 14.5  # of a batch; of a sentence, in the mean
@@ -34,7 +34,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", default=",".join(PARTS))
     names = parser.parse_args().parts.split(",")
-    distribute.create_strategy("one_device")  # which also keeps memory that was freed, as training does
+    process.keep_freed_memory()  # as training does
     print("| | automatic, ms | hand-written, ms | ratio |\n|---|---:|---:|---:|")
     for name in names:
         for kind in ("bfloat16", "float32"):

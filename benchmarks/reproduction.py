@@ -164,9 +164,11 @@ def time_our_steps(task, start, options):
     """Trains some steps in this process, as the scripts do, and prints the seconds of each as JSON."""
     from bert_tf.config import train_config
     from bert_tf.model import weights
+    from bert_tf.runtime import process
     from bert_tf.training import distribute, precision
     from bert_tf.training.train_step import TrainStep
 
+    process.keep_freed_memory()
     strategy, steps = distribute.create_strategy("one_device"), options.max_steps + FIRST
     recipe = {"train_batch_size": BATCH, "learning_rate": RATE, "num_train_steps": steps, "num_warmup_steps": 1}
     with strategy.scope():

@@ -17,9 +17,6 @@ __version__ = "0.1.0"
 
 def load(path: "str | os.PathLike[str]", format_name: str | None = None) -> "Loaded":
     """Reads a checkpoint in any format, a run or an export as a Keras model: see `checkpoints.pretrained.load`."""
-    from bert_tf.runtime.tensorflow_startup import start_tensorflow
-
-    start_tensorflow()
     from bert_tf.checkpoints import pretrained
 
     return pretrained.load(path, format_name)

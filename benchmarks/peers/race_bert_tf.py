@@ -21,6 +21,7 @@ def worker(work, size, precision):
     is_trained = work["kind"] in ("fine_tune", "pretrain")
     if not is_trained:
         process.assume_frozen_weights()  # as the commands do that answer
+    process.keep_freed_memory()
     start_tensorflow()
     from bert_tf.config.bert_config import BertConfig
     from bert_tf.training import distribute

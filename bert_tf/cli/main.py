@@ -18,7 +18,7 @@ from typing import NoReturn
 import bert_tf
 from bert_tf.cli import recipe_flags
 from bert_tf.errors import UserError
-from bert_tf.runtime import open_set
+from bert_tf.runtime import open_set, tensorflow_startup
 
 COMMANDS = "bert_tf.cli.commands"
 
@@ -28,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     User errors are one line on standard error and exit code 2.
     """
+    tensorflow_startup.silence()
     try:
         with _interrupt_on(signal.SIGTERM):
             _run(list(sys.argv[1:] if arguments is None else arguments))

@@ -23,7 +23,7 @@ from typing import Any, NoReturn, TypeVar
 from absl import flags as absl_flags
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import open_set
+from bert_tf.runtime import open_set, process, tensorflow_startup
 
 DEFINERS: dict[Any, Callable[..., Any]] = {
     bool: absl_flags.DEFINE_bool,
@@ -164,6 +164,8 @@ def run(main: Callable[[], None], arguments: Sequence[str] | None = None, descri
     with contextlib.suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGTERM, _terminate)
     _set_up_logging()
+    process.keep_freed_memory()
+    tensorflow_startup.silence()
     app.run(lambda _: _call(main), argv=[sys.argv[0], *arguments], flags_parser=_parse)
 
 

@@ -80,9 +80,9 @@ class Export:
 
 def signatures(folder: str) -> dict[str, Any]:
     """Loads the SavedModel in a folder: {name: signature}; starts TensorFlow. UserError where it is damaged."""
-    from bert_tf.runtime.tensorflow_startup import start_tensorflow
+    from bert_tf.runtime.tensorflow_startup import start_if_silenced
 
-    start_tensorflow()
+    start_if_silenced()
     import tensorflow as tf
     import tensorflow_text  # noqa: F401, its operations are in the graph
 

@@ -1,36 +1,37 @@
-"""One process at a time in a folder, where the file system knows locks."""
+"""Locks on folders between processes, on file systems that support them."""
 
 import contextlib
 import os
+from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def after_others(folder, said):
-    """Holds a folder while the block runs; says so and waits where another process has it."""
+def locked(folder: str | os.PathLike[str], message: str) -> Iterator[None]:
+    """Locks a folder while the block runs; prints a message and waits if another process has locked it."""
     try:
-        held = hold(folder)
+        lock = acquire(folder)
     except BlockingIOError:
-        print(said, flush=True)
-        held = hold(folder, wait=True)
+        print(message, flush=True)
+        lock = acquire(folder, wait=True)
     try:
         yield
     finally:
-        os.close(held)
+        os.close(lock)
 
 
-def hold(folder, *, wait=False):
-    """Holds a folder until the number that is returned is closed, or this process ends.
+def acquire(folder: str | os.PathLike[str], *, wait: bool = False) -> int:
+    """Locks a folder until the returned file descriptor is closed or this process ends.
 
-    BlockingIOError where another process has it, unless `wait`. A file system without locks holds nothing.
+    Raises BlockingIOError if another process has locked it, unless `wait`. Without support for locks, does nothing.
     """
-    held = os.open(folder, os.O_RDONLY)
+    lock = os.open(folder, os.O_RDONLY)
     try:
         import fcntl
 
-        fcntl.flock(held, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
-        os.close(held)
+        os.close(lock)
         raise
     except (ImportError, OSError):  # on Windows, on some file systems
         pass
-    return held
+    return lock

@@ -25,18 +25,19 @@ def load(package: str, name: str, *, kind: str = "module") -> ModuleType:
     """
     if name in names(package):
         return importlib.import_module(f"{package}.{name}")
+    module = import_outside(name) if "." in name else None
+    if module is None:
+        raise UserError(f"There is no {kind} {name!r}. Known: {', '.join(names(package))}.")
+    return module
+
+
+def import_outside(name: str) -> ModuleType | None:
+    """Imports a module by its full name; None if there is none, while errors inside of it pass through."""
+    if "" in name.split("."):  # importlib would take it for a relative import
+        return None
     try:
-        if "." not in name or "" in name.split("."):  # the latter would be a relative import
-            raise ModuleNotFoundError(name=name)
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if not f"{name}.".startswith(f"{error.name}."):  # something that the member imports
-            raise
-        raise UserError(f"There is no {kind} {name!r}. Known: {', '.join(names(package))}.") from None
-
-
-class Choices(list[str]):
-    """Names as `choices` of argparse, which then also accepts the dotted name of a module from outside."""
-
-    def __contains__(self, name: object) -> bool:
-        return "." in str(name) or super().__contains__(name)
+        if f"{name}.".startswith(f"{error.name}."):
+            return None
+        raise  # something that the module imports

@@ -1,4 +1,4 @@
-"""How this process uses memory and the processor: what has to be settled for all of it."""
+"""Settings of the whole process, memory and oneDNN: for scripts and commands, never for the library."""
 
 import contextlib
 import ctypes
@@ -7,33 +7,33 @@ import sys
 
 from bert_tf.errors import UserError
 
-# glibc's numbers for mallopt, and what they are set to, in bytes.
+# glibc's numbers for mallopt, and their values in bytes.
 MALLOC_OPTIONS = {-1: 2**31 - 1, -3: 2**30}  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
-FROZEN = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"  # TensorFlow reads it when it is imported or makes its first operations
+FROZEN = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"  # read by TensorFlow when it is imported or runs its first operations
 
 
-def assume_frozen_weights():
-    """Says, before TensorFlow is imported, that nothing changes weights in this process once they were used.
+def assume_frozen_weights() -> None:
+    """Declares, before TensorFlow is imported, that weights never change in this process once they are used.
 
-    Then oneDNN lays out each matrix once and not in every call: half the time for a single text in bfloat16, and twice
-    the memory for weights. A setting of the user's stays.
+    oneDNN then reorders each matrix once and not in every call: half the time for a single text in bfloat16, and twice
+    the memory for weights. A value that the user has set stays.
     """
     keep_freed_memory()
     if "tensorflow" not in sys.modules:
         os.environ.setdefault(FROZEN, "1")
 
 
-def expect_changing_weights():
-    """Raises UserError in a process that was told that weights do not change: it would train on those of before."""
+def expect_changing_weights() -> None:
+    """Raises UserError in a process that assumes frozen weights: training would use outdated ones."""
     if os.environ.get(FROZEN, "0").lower() not in ("0", "false"):
         raise UserError(
             f"{FROZEN}={os.environ[FROZEN]} is set, with which a process cannot train: unset it; "
-            "the commands that only answer set it themselves."
+            "the commands for inference set it themselves."
         )
 
 
-def keep_freed_memory():
-    """Keeps the memory of large tensors in the process: fetching it anew for every step took a fifth of the time."""
+def keep_freed_memory() -> None:
+    """Makes malloc keep the memory of large tensors: returning it to the system took a fifth of a training step."""
     with contextlib.suppress(AttributeError, OSError):  # not glibc
         for option, value in MALLOC_OPTIONS.items():
             ctypes.CDLL(None).mallopt(option, value)

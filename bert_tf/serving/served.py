@@ -168,7 +168,7 @@ def _expect_room(folder):
     """Raises UserError if the weights are more than the memory that is free."""
     weights = os.path.join(folder, "variables")
     needed = ROOM * sum(entry.stat().st_size for entry in os.scandir(weights)) if os.path.isdir(weights) else 0
-    _, free = memory_estimate.of_machine()
+    _, free = memory_estimate.machine_memory()
     if needed > free:
         raise UserError(
             f"{folder} needs about {needed / 2**30:.1f} GiB of memory and {free / 2**30:.1f} GiB are free: "

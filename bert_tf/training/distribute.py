@@ -1,32 +1,31 @@
-"""From a flag to a tf.distribute strategy, and what each replica gets of a batch.
+"""From a flag to a tf.distribute strategy, and the slice of a batch for each replica.
 
-Every process sees the same stream of global batches, and a replica takes its slice: so the data do not depend on the
-number of replicas, and one plain iterator can be saved in a checkpoint (a distributed iterator cannot).
+Every process reads the same stream of global batches, and a replica takes its slice: the data do not depend on the
+number of replicas, and a checkpoint can contain one plain iterator (a distributed iterator cannot be saved).
 """
 
 import functools
+from typing import Any
 
 import tensorflow as tf
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import backend
-from bert_tf.runtime.process import keep_freed_memory
 from bert_tf.runtime.tf_config import expect_workers, number_of_workers
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
 
-def create_strategy(kind="auto", *, num_logical_devices=1, tpu_name=""):
-    """The strategy of that name; call it before anything else touches TensorFlow's devices.
+def create_strategy(kind: str = "auto", *, num_logical_devices: int = 1, tpu_name: str = "") -> tf.distribute.Strategy:
+    """Creates a strategy; call it before anything else uses TensorFlow's devices.
 
-    auto: several workers if TF_CONFIG names them, else every GPU there is, else one device. `num_logical_devices` cuts
-    the CPU (or each GPU) into that many devices: a rehearsal of replicas on one machine.
+    kind: one of STRATEGIES. auto: multi_worker if TF_CONFIG names several, else every GPU there is, else one device.
+    num_logical_devices: split the CPU (or each GPU) into that many devices, to test data parallelism on one machine.
     """
     if kind not in STRATEGIES:
         raise UserError(f"There is no distribution strategy {kind!r}. Known: {', '.join(STRATEGIES)}.")
     if num_logical_devices < 1:
         raise UserError(f"num_logical_devices={num_logical_devices} was given; expected 1 or more.")
-    keep_freed_memory()
     if kind == "auto":
         kind = _best_kind(num_logical_devices)
     if kind == "tpu":
@@ -38,30 +37,30 @@ def create_strategy(kind="auto", *, num_logical_devices=1, tpu_name=""):
 
 
 @functools.cache
-def _mirrored(*devices):
-    """One strategy for the same devices in a process: two would count their collectives alike, and meet in them."""
+def _mirrored(*devices: str) -> tf.distribute.Strategy:
+    """One strategy per set of devices and process: the collectives of two would have equal keys and collide."""
     return tf.distribute.MirroredStrategy(devices)
 
 
-def _best_kind(num_logical_devices):
+def _best_kind(num_logical_devices: int) -> str:
     if number_of_workers() > 1:
         return "multi_worker"
-    several = num_logical_devices > 1 or backend.gpu_count() > 1
-    return "mirrored" if several else "one_device"
+    return "mirrored" if num_logical_devices > 1 or backend.gpu_count() > 1 else "one_device"
 
 
-def _devices(num_logical_devices):
+def _devices(num_logical_devices: int) -> list[str]:
     if num_logical_devices > 1:
         backend.split_devices(num_logical_devices)
     names = backend.device_names()
     if len(names) < num_logical_devices:
         raise UserError(
-            f"num_logical_devices={num_logical_devices} was asked for when {len(names)} were already set up."
+            f"num_logical_devices={num_logical_devices} was given, but TensorFlow already runs with {len(names)}: "
+            "create the strategy before other work, or give that number."
         )
     return names if backend.gpu_count() else names[:num_logical_devices]
 
 
-def _multi_worker():
+def _multi_worker() -> tf.distribute.Strategy:
     expect_workers()
     options = tf.distribute.experimental.CommunicationOptions(
         implementation=tf.distribute.experimental.CommunicationImplementation.AUTO
@@ -69,7 +68,7 @@ def _multi_worker():
     return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
 
 
-def _tpu(tpu_name):
+def _tpu(tpu_name: str) -> tf.distribute.Strategy:
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu_name)
         tf.config.experimental_connect_to_cluster(resolver)
@@ -79,7 +78,7 @@ def _tpu(tpu_name):
     return tf.distribute.TPUStrategy(resolver)
 
 
-def is_chief(strategy):
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Whether this process is the one that writes the run folder."""
     resolver = strategy.cluster_resolver
     if resolver is None or not getattr(resolver, "task_type", None):
@@ -87,58 +86,58 @@ def is_chief(strategy):
     return resolver.task_type == "chief" or (resolver.task_type == "worker" and resolver.task_id == 0)
 
 
-def spans_processes(strategy):
-    """Whether processes train together, of which none may stop at a step where the others go on."""
+def spans_processes(strategy: tf.distribute.Strategy) -> bool:
+    """Whether several processes train together; all of them must stop after the same step."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
-def shard_batch(strategy, batch):
-    """Gives each replica its slice of every tensor [B, ...].
+def shard_batch(strategy: tf.distribute.Strategy, batch: Any) -> Any:
+    """Gives each replica its slice of every tensor [B, ...] in a nested structure.
 
-    Raises UserError where B is no multiple of the number of replicas: no row is ever left out.
+    Raises UserError if B is not a multiple of the number of replicas: no row is ever dropped.
     """
     replicas = strategy.num_replicas_in_sync
     if replicas == 1:
         return batch
     rows = tf.nest.flatten(batch)[0].shape[0]
     if rows % replicas:
-        raise UserError(f"{rows} rows cannot be shared out among {replicas} replicas: choose a multiple of {replicas}.")
+        raise UserError(f"{rows} rows cannot be split among {replicas} replicas: choose a multiple of {replicas}.")
 
-    def slice_of(context):
-        def cut(tensor):
-            each = tensor.shape[0] // replicas
-            first = context.replica_id_in_sync_group * each
-            return tensor[first : first + each]
+    def slice_of(context: tf.distribute.experimental.ValueContext) -> Any:
+        def cut(tensor: tf.Tensor) -> tf.Tensor:
+            size = tensor.shape[0] // replicas
+            start = context.replica_id_in_sync_group * size
+            return tensor[start : start + size]
 
         return tf.nest.map_structure(cut, batch)
 
     return strategy.experimental_distribute_values_from_function(slice_of)
 
 
-def on_first_replica(strategy, values):
-    """The values of one replica, for results that are equal on all."""
+def on_first_replica(strategy: tf.distribute.Strategy, values: Any) -> Any:
+    """Returns the values of one replica, for results that are equal on all."""
     return tf.nest.map_structure(lambda value: strategy.experimental_local_results(value)[0], values)
 
 
-def all_reduce_sum(values):
+def all_reduce_sum(values: Any) -> Any:
     """Sums tensors over all replicas; inside `strategy.run`."""
     return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, values)
 
 
-def all_gather(values):
-    """Lays the rows of tensors [B, ...] on all replicas one after another; inside `strategy.run`."""
+def all_gather(values: Any) -> Any:
+    """Concatenates tensors [B, ...] of all replicas; inside `strategy.run`."""
     context = tf.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1 or not tf.nest.flatten(values):
         return values
     return context.all_gather(values, axis=0)
 
 
-def replica_id():
-    """The number of this replica among all, as an int32 tensor; inside `strategy.run`."""
+def replica_id() -> tf.Tensor:
+    """Returns the number of this replica, an int32 scalar; inside `strategy.run`."""
     return tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.int32)
 
 
-def barrier(strategy):
-    """Waits until every replica is here; otherwise a worker that ends first takes the others' connections with it."""
+def barrier(strategy: tf.distribute.Strategy) -> None:
+    """Waits for every replica; a worker that ended earlier would close the connections of the others."""
     if strategy.num_replicas_in_sync > 1:
         strategy.run(tf.function(lambda: all_reduce_sum(tf.ones([])), autograph=False))

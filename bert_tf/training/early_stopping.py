@@ -1,26 +1,31 @@
-"""Which evaluation on the way was the best: when to evaluate, when it is enough, and the weights that were best."""
+"""Early stopping and the best weights: when to evaluate during training, when to stop, which weights to keep."""
 
 import json
 import math
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 
+from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import TrainingError, UserError, reason_of
 from bert_tf.training import checkpoint_paths
 from bert_tf.training.distribute import barrier, is_chief
+from bert_tf.training.run_directory import RunFolder
+from bert_tf.training.trainable_task import TrainableTask
 
 
-def is_due(config, step):
-    """Whether it is evaluated after a step: every `eval_steps`, or else when it saves and where an epoch ends."""
+def is_due(config: TrainConfig, step: int) -> bool:
+    """Whether to evaluate after a step: every `eval_steps`, or else at every checkpoint and end of an epoch."""
     if config.eval_steps:
         return step % config.eval_steps == 0
     return step % config.save_checkpoints_steps == 0 or ends_epoch(config, step)
 
 
-def ends_epoch(config, step):
+def ends_epoch(config: TrainConfig, step: int) -> bool:
     """Whether a step is the last of an epoch: epoch k ends after k * examples // batch size steps."""
     if not config.num_train_examples:
         return False
@@ -29,16 +34,23 @@ def ends_epoch(config, step):
 
 
 class EarlyStopping:
-    """Takes every evaluation's results and decides, by the task's criterion, whether to stop and which weights to keep.
+    """Decides by the task's criterion whether to stop and which weights to keep.
 
-    Only asked to decide anything (early_stop_patience, keep_best) it has a state; it is then a part of the checkpoint,
-    so that a run that was killed stops where it would have stopped. UserError if nothing can decide.
+    It is active with early_stop_patience or keep_best. Its state is then part of the checkpoint, so that a run that was
+    killed stops where it would have stopped. Raises UserError if there is no criterion to decide by.
     """
 
-    def __init__(self, task, config, variables, folder, strategy):
+    def __init__(
+        self,
+        task: TrainableTask,
+        config: TrainConfig,
+        variables: Mapping[str, tf.Variable],
+        folder: RunFolder,
+        strategy: tf.distribute.Strategy,
+    ) -> None:
         self.task, self.config, self.strategy = task, config, strategy
-        self.decides = bool(config.early_stop_patience or config.keep_best)
-        if self.decides and not (task.criterion and config.evaluates):
+        self.is_active = bool(config.early_stop_patience or config.keep_best)
+        if self.is_active and not (task.criterion and config.evaluates):
             raise UserError(
                 "early_stop_patience and keep_best need evaluations with a criterion: "
                 "give do_eval and a task with a development set, or leave them out."
@@ -46,153 +58,158 @@ class EarlyStopping:
         self.evaluations = Evaluations()
         self.best = BestWeights(variables, folder.file("best"), writes=is_chief(strategy)) if config.keep_best else None
 
-    def state(self):
-        """What a checkpoint must hold."""
-        return {"evaluations": self.evaluations} if self.decides else {}
+    def state(self) -> dict[str, Any]:
+        """Returns what a checkpoint must contain."""
+        return {"evaluations": self.evaluations} if self.is_active else {}
 
-    def is_due(self, step):
-        """Whether to evaluate after a step: at the last one only if its weights have to be compared."""
+    def is_due(self, step: int) -> bool:
+        """Whether to evaluate after a step; after the last one only to compare its weights with the best."""
         if not self.config.evaluates:
             return False
         is_last = step == self.config.num_train_steps
         return self.config.keep_best if is_last else is_due(self.config, step)
 
-    def was_missed(self, step):
-        """Whether a run that goes on after this step was stopped just before an evaluation that must be made up for."""
-        return self.decides and step > 0 and self.evaluations.last_step != step and self.is_due(step)
+    def was_interrupted(self, step: int) -> bool:
+        """Whether a run resumed after this step had stopped just before an evaluation, which must be made up for."""
+        return self.is_active and step > 0 and self.evaluations.last_step != step and self.is_due(step)
 
-    def add(self, step, results):
-        """Takes the results of an evaluation; saves the weights if they are the best so far."""
-        if not self.decides:
+    def add(self, step: int, results: Mapping[str, float]) -> None:
+        """Records the results of an evaluation; saves the weights if they are the best so far."""
+        if not self.is_active:
             return
         is_better = self.evaluations.add(step, results[self.task.criterion])
         if is_better and self.best:
             self.best.save(step)
 
     @property
-    def is_enough(self):
-        """Whether training must stop early."""
-        return 0 < self.config.early_stop_patience <= self.evaluations.without_better
+    def should_stop(self) -> bool:
+        """Whether early_stop_patience is exhausted."""
+        return 0 < self.config.early_stop_patience <= self.evaluations.num_without_improvement
 
-    def saved(self):
-        """To be called when a checkpoint is saved: weights that were best before that are no longer needed."""
+    def remove_outdated(self) -> None:
+        """Removes weights that are no longer the best; to be called after a checkpoint was saved, which knows that."""
         if self.best and self.evaluations.values:
-            self.best.forget_others(self.evaluations.best_step)
+            self.best.remove_others(self.evaluations.best_step)
 
-    def taken(self, step):
-        """The step of the weights that training ends with, after this step."""
+    def best_step(self, step: int) -> int:
+        """The step of the weights that training ends with, if `step` is the last one."""
         return self.evaluations.best_step if self.config.keep_best else step
 
-    def conclude(self, step):
-        """Ends training after `step`: puts the best weights into the model if asked for."""
-        if self.taken(step) != step:
-            barrier(self.strategy)  # the first worker has written them
-            self.best.load(self.taken(step))
+    def restore_best(self, step: int) -> None:
+        """Ends training after `step`: loads the best weights into the model, with keep_best."""
+        best_step = self.best_step(step)
+        if self.best and best_step != step:
+            barrier(self.strategy)  # the chief has written them
+            self.best.load(best_step)
 
-    def outcome(self, step):
-        """What was decided in a run that ended after `step`, as sentences and as a dictionary."""
-        if not self.decides or not self.evaluations.values:
+    def summary(self, step: int) -> tuple[list[str], dict[str, Any]]:
+        """What was decided in a run that ended after `step`: sentences, and a dictionary for run.json."""
+        if not self.is_active or not self.evaluations.values:
             return [], {}
-        taken, criterion, said = self.taken(step), self.task.criterion, []
-        if self.is_enough and step < self.config.num_train_steps:
-            said.append(
+        best_step, criterion, sentences = self.best_step(step), self.task.criterion, []
+        if self.should_stop and step < self.config.num_train_steps:
+            sentences.append(
                 f"Stopped early after step {step} of {self.config.num_train_steps}: "
                 f"no better {criterion} in {self.config.early_stop_patience} evaluations."
             )
         if self.config.keep_best:
-            said.append(
-                f"The weights of step {taken} are taken: the best {criterion}, {self.evaluations.best_value:.4f}."
+            sentences.append(
+                f"Keeping the weights of step {best_step}: the best {criterion}, {self.evaluations.best_value:.4f}."
             )
-        return said, {
+        return sentences, {
             "last_step": step,
-            "taken_step": taken,
+            "taken_step": best_step,
             "criterion": criterion,
             "evaluations": self.evaluations.values,
         }
 
-    def close(self):
-        """Throws away what a process that is not the chief has written."""
+    def close(self) -> None:
+        """Removes temporary files of a process that is not the chief."""
         if self.best:
             self.best.close()
 
 
 class Evaluations(tf.train.experimental.PythonState):
-    """The criterion at every evaluation so far; saved with the rest, so that a restart decides as the first start."""
+    """The criterion at every evaluation so far, part of the checkpoint."""
 
-    def __init__(self):
-        self.values = []  # [step, criterion], higher is better
+    def __init__(self) -> None:
+        self.values: list[list[Any]] = []  # [step, criterion], higher is better
 
-    def serialize(self):
+    def serialize(self) -> str:
+        """Returns the state as a string."""
         return json.dumps(self.values)
 
-    def deserialize(self, string):
+    def deserialize(self, string: str) -> None:
+        """Restores the state."""
         self.values = json.loads(string)
 
-    def add(self, step, value):
-        """Notes an evaluation; returns whether it is the best so far, which an equal one is not. NaN is the worst."""
+    def add(self, step: int, value: float) -> bool:
+        """Records an evaluation; returns whether it is better than all before. NaN is the worst."""
         self.values.append([step, value if math.isfinite(value) else -math.inf])
         return self.best_step == step
 
     @property
-    def best(self):
-        """The number of the best evaluation, counted from 0; the first of equals."""
-        return max(range(len(self.values)), key=lambda number: self.values[number][1])
+    def best(self) -> int:
+        """The index of the best evaluation; the first of equals."""
+        return max(range(len(self.values)), key=lambda index: self.values[index][1])
 
     @property
-    def best_step(self):
+    def best_step(self) -> int:
+        """The step of the best evaluation."""
         return self.values[self.best][0]
 
     @property
-    def best_value(self):
+    def best_value(self) -> float:
+        """The criterion at the best evaluation."""
         return self.values[self.best][1]
 
     @property
-    def last_step(self):
+    def last_step(self) -> int:
         """The step of the last evaluation; 0 before the first."""
         return self.values[-1][0] if self.values else 0
 
     @property
-    def without_better(self):
-        """How many evaluations came after the best one."""
+    def num_without_improvement(self) -> int:
+        """The number of evaluations after the best one."""
         return len(self.values) - 1 - self.best if self.values else 0
 
 
 class BestWeights:
-    """The weights of the best evaluation, in a folder of their own, whatever becomes of the checkpoints."""
+    """The weights of the best evaluation, in a folder of their own, independent of the checkpoints."""
 
-    def __init__(self, variables, folder, *, writes=True):
+    def __init__(self, variables: Mapping[str, tf.Variable], folder: str, *, writes: bool = True) -> None:
         self.variables, self.folder = variables, folder
         self.checkpoint = tf.train.Checkpoint(weights=variables)
         self.scratch = None if writes else tempfile.mkdtemp()
 
-    def save(self, step):
-        """Saves the weights as those of this step; earlier ones stay until `forget_others`."""
+    def save(self, step: int) -> None:
+        """Saves the weights as those of this step; earlier ones stay until `remove_others`."""
         path = checkpoint_paths.path_of(self.scratch or self.folder, step)
         try:
             self.checkpoint.write(path)
         except tf.errors.OpError as error:
             raise TrainingError(
                 f"The best weights, of step {step}, could not be written to {self.folder} ({reason_of(error)}). "
-                "Make room and start the same command again."
+                "Free some space and run the same command again."
             ) from None
 
-    def load(self, step):
-        """Puts the weights of a step back into the model."""
+    def load(self, step: int) -> None:
+        """Loads the weights of a step into the model."""
         try:
             self.checkpoint.read(checkpoint_paths.path_of(self.folder, step)).assert_existing_objects_matched()
         except Exception as error:  # a damaged file raises anything from DataLossError to IndexError
             raise UserError(
                 f"The best weights, of step {step}, cannot be read from {self.folder} ({reason_of(error)}): "
-                "remove the folder of the run to start anew."
+                "remove the run folder to start from scratch."
             ) from None
 
-    def forget_others(self, step):
-        """Removes the weights of other steps, once a checkpoint says that this one is the best."""
+    def remove_others(self, step: int) -> None:
+        """Removes the weights of other steps."""
         folder = self.scratch or self.folder
         for path in checkpoint_paths.files_of(folder) - checkpoint_paths.files_of(folder, step):
             shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
 
-    def close(self):
-        """Throws away the folder of a process that is not the chief."""
+    def close(self) -> None:
+        """Removes the temporary folder of a process that is not the chief."""
         if self.scratch:
             shutil.rmtree(self.scratch, ignore_errors=True)

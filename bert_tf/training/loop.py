@@ -1,4 +1,4 @@
-"""The loop: train, evaluate; it saves, resumes, stops cleanly, and says what it does."""
+"""The training loop: steps, evaluations, checkpoints; resumes, stops on signals, reports progress."""
 
 import collections
 import contextlib
@@ -6,10 +6,14 @@ import math
 import os
 import signal
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import Interrupted, TrainingError, UserError, reason_of
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
 from bert_tf.runtime.progress import progress
@@ -17,81 +21,98 @@ from bert_tf.training import checkpoint_paths
 from bert_tf.training.checkpointing import TrainState
 from bert_tf.training.distribute import all_gather, all_reduce_sum, barrier, is_chief, on_first_replica, shard_batch
 from bert_tf.training.early_stopping import EarlyStopping
-from bert_tf.training.train_step import TrainStep, averages
+from bert_tf.training.run_directory import RunFolder
+from bert_tf.training.train_step import TrainStep, averages, sum_metrics
+from bert_tf.training.trainable_task import Batch, TrainableTask
 
 
-def train(task, model, config, strategy, folder):
-    """Trains the model up to `config.num_train_steps`, going on from the newest whole checkpoint of the run folder.
+def train(
+    task: TrainableTask,
+    model: keras.Model,
+    config: TrainConfig,
+    strategy: tf.distribute.Strategy,
+    folder: RunFolder,
+) -> int:
+    """Trains the model up to `config.num_train_steps`, resuming from the newest complete checkpoint of the run folder.
 
     The same command gives bitwise the same weights however often it was killed and started again. Saves every
-    `save_checkpoints_steps`, evaluates as `selection.is_due` says. `early_stop_patience` may end it
-    sooner, and with `keep_best` model and last checkpoint end with the weights of the best evaluation.
-    Returns the step that the weights are of. Raises TrainingError (Diverged at a loss that is not a number), and
-    Interrupted after SIGTERM or Ctrl-C, with everything saved.
+    `save_checkpoints_steps` and evaluates when `EarlyStopping.is_due`; may stop early with `early_stop_patience`; with
+    `keep_best` the model and the last checkpoint end with the weights of the best evaluation.
+    Returns the step of the final weights. Raises TrainingError (Diverged if the loss is not finite), and Interrupted
+    after SIGTERM or Ctrl-C, with everything saved.
     """
-    loop = _Loop(task, model, config, strategy, folder)
+    loop = TrainingLoop(task, model, config, strategy, folder)
     try:
-        with _stop_requested() as stop, progress("training", config.num_train_steps) as report:
-            step = loop.run(stop, report)
+        with _stop_signals() as signals, progress("training", config.num_train_steps) as report:
+            step = loop.run(signals, report)
         barrier(strategy)
     finally:
         loop.close()
-    said, outcome = loop.selection.outcome(step)
-    for sentence in said:
+    sentences, summary = loop.early_stopping.summary(step)
+    for sentence in sentences:
         print(sentence, flush=True)
-    if outcome:
-        folder.update(selection=outcome)
-    return loop.selection.taken(step)
+    if summary:
+        folder.update(selection=summary)
+    return loop.early_stopping.best_step(step)
 
 
 class Diverged(TrainingError):
-    """The loss or its gradient is not a number: the settings do not work for this model and these data."""
+    """The loss or its gradient is not finite: the settings do not work for this model and these data."""
 
 
-class _Loop:
-    """A run of training: what it needs, and what is done after each step."""
+class TrainingLoop:
+    """A training run: its parts, and what happens after each step."""
 
-    def __init__(self, task, model, config, strategy, folder):
+    def __init__(
+        self,
+        task: TrainableTask,
+        model: keras.Model,
+        config: TrainConfig,
+        strategy: tf.distribute.Strategy,
+        folder: RunFolder,
+    ) -> None:
         self.task, self.config, self.folder = task, config, folder
-        self.batches = _iterator(task.train_batches(config.train_batch_size, config.random_seed))
+        self.batches = iterate(task.train_batches(config.train_batch_size, config.random_seed))
         with strategy.scope():
-            self.learner = TrainStep(task, model, config, strategy)
-        self.selection = EarlyStopping(task, config, self.learner.variables, folder, strategy)
-        parts = {**self.learner.state(), "data": self.batches, **self.selection.state()}
-        self.state = TrainState(folder.checkpoints, parts, writes=is_chief(strategy), kept=config.keep_checkpoint_max)
-        self.log, self.evaluate = _Log(task, folder), Evaluator(task, model, config, strategy)
+            self.train_step = TrainStep(task, model, config, strategy)
+        self.early_stopping = EarlyStopping(task, config, self.train_step.variables, folder, strategy)
+        parts = {**self.train_step.state(), "data": self.batches, **self.early_stopping.state()}
+        self.state = TrainState(
+            folder.checkpoints, parts, writes=is_chief(strategy), max_to_keep=config.keep_checkpoint_max
+        )
+        self.log, self.evaluate = MetricsLog(task, folder), Evaluator(task, model, config, strategy)
 
-    def run(self, stop, report):
-        """Goes on to the last step and returns it; `stop` is empty until somebody asks to stop."""
+    def run(self, signals: Sequence[int], report: Callable[..., None]) -> int:
+        """Trains to the last step and returns it; `signals` receives the signals to stop for."""
         step = self.state.restore()
         self.folder.forget_metrics_after(step)
         report(step)
-        if self.selection.was_missed(step):
+        if self.early_stopping.was_interrupted(step):
             self._evaluate(step)
             if self._is_last(step):
                 self._save(step)
-        self.log.begin()
+        self.log.restart_clock()
         while not self._is_last(step):
             step += 1
-            result = _step(self.learner, self.batches, step, stops=bool(stop))
+            result = _run_step(self.train_step, self.batches, step, stop_requested=bool(signals))
             self.log.add(step, result)
-            stopping = _agreed(stop, result)
-            self._after(step, stopping, report)
-            if stopping and not self._is_last(step):
-                barrier(self.learner.strategy)
+            stops = _agree_to_stop(signals, result)
+            self._after(step, report, is_stopping=bool(stops))
+            if stops and not self._is_last(step):
+                barrier(self.train_step.strategy)
                 raise Interrupted(
-                    f"Stopped after step {step}, which is saved; the same command goes on from there.", stopping[0]
+                    f"Stopped after step {step}, which is saved; run the same command again to continue.", stops[0]
                 )
         return step
 
-    def _is_last(self, step):
-        return step >= self.config.num_train_steps or self.selection.is_enough
+    def _is_last(self, step: int) -> bool:
+        return step >= self.config.num_train_steps or self.early_stopping.should_stop
 
-    def _after(self, step, stopping, report):
-        """A line of metrics, an evaluation, a checkpoint: whatever is due."""
+    def _after(self, step: int, report: Callable[..., None], *, is_stopping: bool) -> None:
+        """Logs metrics, evaluates and saves, as far as each is due."""
         steps = self.config.num_train_steps
-        evaluates = self.selection.is_due(step) and (not stopping or step == steps)
-        saves = stopping or step % self.config.save_checkpoints_steps == 0
+        evaluates = self.early_stopping.is_due(step) and (not is_stopping or step == steps)
+        saves = is_stopping or step % self.config.save_checkpoints_steps == 0
         if evaluates or saves or step == steps or step % max(1, min(100, steps // 100)) == 0:
             report(step, self.log.write(step))
         if evaluates:
@@ -99,167 +120,176 @@ class _Loop:
         if saves or self._is_last(step):
             self._save(step)
         if evaluates or saves:
-            self.log.begin()
+            self.log.restart_clock()
 
-    def _evaluate(self, step):
-        """Evaluates, says and notes the results."""
+    def _evaluate(self, step: int) -> None:
         results = self.evaluate()
         self.folder.log(step, {f"eval_{name}": value for name, value in results.items()})
-        self.selection.add(step, results)
+        self.early_stopping.add(step, results)
         names = [name for name in results if not name.endswith(tuple(self.task.objectives))]
         if self.folder.writes:
             print(f"Step {step}, held out: " + "  ".join(f"{name} {results[name]:.4f}" for name in names), flush=True)
 
-    def _save(self, step):
+    def _save(self, step: int) -> None:
         if self._is_last(step):
-            self.selection.conclude(step)
+            self.early_stopping.restore_best(step)
         self.state.save(step)
-        self.selection.saved()
+        self.early_stopping.remove_outdated()
 
-    def close(self):
+    def close(self) -> None:
+        """Removes temporary files."""
         self.state.close()
-        self.selection.close()
+        self.early_stopping.close()
 
 
 class Evaluator:
-    """What a model reaches on held-out examples, and what it answers; traced once, called as often as one likes."""
+    """Evaluates a model on held-out examples; traced once, called any number of times.
 
-    def __init__(self, task, model, config, strategy):
+    Attributes:
+        predictions: {split: {name: array [n, ...]}} of the last call.
+    """
+
+    def __init__(
+        self, task: TrainableTask, model: keras.Model, config: TrainConfig, strategy: tf.distribute.Strategy
+    ) -> None:
         self.task, self.model, self.strategy = task, model, strategy
-        self.rows = math.ceil(config.eval_batch_size / strategy.num_replicas_in_sync) * strategy.num_replicas_in_sync
-        self.most = config.max_eval_steps
-        self.answers = {}
-        self._pass = tf.function(self._on_replicas, autograph=False)
+        self.batch_size = (
+            math.ceil(config.eval_batch_size / strategy.num_replicas_in_sync) * strategy.num_replicas_in_sync
+        )
+        self.max_batches = config.max_eval_steps
+        self.predictions: dict[str, dict[str, np.ndarray]] = {}
+        self._evaluate_batch = tf.function(self._on_replicas, autograph=False)
 
-    def __call__(self):
-        """{name: number}: means of the measures, "loss" and scores of every evaluation split.
+    def __call__(self) -> dict[str, float]:
+        """Returns {name: number}: mean metrics, "loss" and scores of every evaluation split.
 
-        Over at most `max_eval_steps` batches of each; the answers stay in `answers`, {split: {name: array}}.
+        Evaluates at most `max_eval_steps` batches of each.
         """
-        results = {}
+        results: dict[str, float] = {}
         for prefix, split in self.task.eval_splits.items():
-            sums, answers = self.over(split, self.most)
-            self.answers[split] = answers
-            found = averages(self.task, sums)
-            found |= self.task.scores(answers, split)
-            results |= {f"{prefix}{name}": value for name, value in found.items()}
+            sums, predictions = self.evaluate_split(split, self.max_batches)
+            self.predictions[split] = predictions
+            values = averages(self.task, sums) | self.task.scores(predictions, split)
+            results |= {f"{prefix}{name}": value for name, value in values.items()}
         return results
 
-    def over(self, split, most=-1):
-        """One pass over a split, or over at most `most` batches of it.
+    def evaluate_split(self, split: str, max_batches: int = -1) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Passes over a split once, or over at most `max_batches` batches of it.
 
-        Returns {measure: [sum, sum of weights]} and the task's {answer: array [n, ...]} of n examples.
+        Returns {metric: [sum, sum of weights]} and the task's predictions for n examples, {name: array [n, ...]}.
         """
-        sums, kept = collections.defaultdict(lambda: np.zeros(2)), collections.defaultdict(list)
-        batches = _iterator(self.task.eval_batches(self.rows, split).take(most))
+        sums: dict[str, np.ndarray] = collections.defaultdict(lambda: np.zeros(2))
+        chunks: dict[str, list[np.ndarray]] = collections.defaultdict(list)
+        batches = iterate(self.task.eval_batches(self.batch_size, split).take(max_batches))
         while True:
-            with readable():
+            with explain_damaged_records():
                 batch = next(batches, None)
             if batch is None:
-                return sums, {name: np.concatenate(parts) for name, parts in kept.items()}
-            measures, answers = self._pass(shard_batch(self.strategy, batch))
-            for name, value in measures.items():
+                return sums, {name: np.concatenate(parts) for name, parts in chunks.items()}
+            metrics, predictions = self._evaluate_batch(shard_batch(self.strategy, batch))
+            for name, value in metrics.items():
                 sums[name] += value.numpy()
-            for name, value in answers.items():
-                kept[name].append(value.numpy()[answers["row_numbers"].numpy() > 0])
+            for name, value in predictions.items():
+                chunks[name].append(value.numpy()[predictions["row_numbers"].numpy() > 0])
 
-    def _on_replicas(self, batch):
+    def _on_replicas(self, batch: Any) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
         return on_first_replica(self.strategy, self.strategy.run(self._on_replica, args=(batch,)))
 
-    def _on_replica(self, batch):
+    def _on_replica(self, batch: Batch) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
         is_tpu = isinstance(self.strategy, tf.distribute.TPUStrategy)
         outputs = self.model(batch, packing=None if is_tpu else PackingSpec.dynamic(local_costs()))
-        measures = self.task.metrics(outputs, batch)
-        sums = {name: tf.stack([tf.reduce_sum(v * w), tf.reduce_sum(w)]) for name, (v, w) in measures.items()}
+        sums = sum_metrics(self.task.metrics(outputs, batch))
         return all_reduce_sum(sums), all_gather(self.task.predictions(outputs, batch))
 
 
-def _iterator(dataset):
-    """An iterator that TensorFlow does not tune: its end would wait for the thread of that, asleep up to a minute."""
+def iterate(dataset: tf.data.Dataset) -> Iterator[Any]:
+    """Returns an iterator without TensorFlow's autotuning, whose thread would delay its end by up to a minute."""
     options = tf.data.Options()
     options.autotune.enabled = False
     return iter(dataset.with_options(options))
 
 
-def _agreed(stop, result):
-    """The signals to stop for after a step; where processes train together all stop if one had a signal before it."""
-    if "stops" not in result:
-        return list(stop)
-    return (list(stop) or [signal.SIGTERM]) if result["stops"].numpy() > 0 else []
+def _agree_to_stop(signals: Sequence[int], result: Mapping[str, Any]) -> list[int]:
+    """The signals to stop for after a step; all workers stop if one of them had received a signal before it."""
+    if "stop_requests" not in result:
+        return list(signals)
+    return (list(signals) or [signal.SIGTERM]) if result["stop_requests"].numpy() > 0 else []
 
 
-def _step(learner, batches, step, *, stops):
+def _run_step(train_step: TrainStep, batches: Iterator[Any], step: int, *, stop_requested: bool) -> dict[str, Any]:
     try:
-        with readable():
+        with explain_damaged_records():
             batch = next(batches)
-        return learner.step(batch, stops=stops)
+        return train_step.step(batch, stop_requested=stop_requested)
     except (tf.errors.ResourceExhaustedError, MemoryError) as error:
         raise TrainingError(
-            f"Memory ran out in step {step} with train_batch_size {learner.config.train_batch_size} "
+            f"Memory ran out in step {step} with train_batch_size {train_step.config.train_batch_size} "
             f"({reason_of(error)}). Raise num_accumulation_steps or use gradient_checkpointing (same result), "
             "or lower train_batch_size or max_seq_length."
         ) from None
 
 
 @contextlib.contextmanager
-def readable():
-    """Turns records that are damaged into a UserError; for what takes batches."""
+def explain_damaged_records() -> Iterator[None]:
+    """Turns TensorFlow's errors about damaged or missing records into a UserError."""
     try:
         yield
     except (tf.errors.DataLossError, tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
         raise UserError(
             f"The records cannot be read ({reason_of(error)}): "
-            "remove the folder of the records and start the same command again."
+            "remove the folder of the records and run the same command again."
         ) from None
 
 
-class _Log:
-    """Gathers what steps return and writes their means, so that nobody waits for every single step."""
+class MetricsLog:
+    """Collects the results of steps and logs their means, so that not every step has to be waited for."""
 
-    def __init__(self, task, folder):
-        self.task, self.folder, self.pending = task, folder, []
-        self.begin()
+    def __init__(self, task: TrainableTask, folder: RunFolder) -> None:
+        self.task, self.folder = task, folder
+        self.pending: list[tuple[int, Mapping[str, Any]]] = []
+        self.restart_clock()
 
-    def begin(self):
-        """Counts seconds from now on: evaluating and saving are not training."""
-        self.since = time.monotonic()
+    def restart_clock(self) -> None:
+        """Measures seconds from now on: evaluating and saving are not training."""
+        self.start = time.monotonic()
 
-    def add(self, step, result):
+    def add(self, step: int, result: Mapping[str, Any]) -> None:
+        """Adds the result of a step, without waiting for it."""
         self.pending.append((step, result))
 
-    def write(self, step):
-        """Writes one line of metrics over the steps since the last one; returns its short form. Raises Diverged."""
+    def write(self, step: int) -> str:
+        """Logs the metrics of the steps since the last call; returns them in short. Raises Diverged."""
         results = [(number, tf.nest.map_structure(lambda x: x.numpy(), result)) for number, result in self.pending]
         self._expect_finite(results)
-        summed = {
-            name: sum(np.float64(result["measures"][name]) for _, result in results)
-            for name in results[0][1]["measures"]
+        sums = {
+            name: np.sum([np.float64(result["metrics"][name]) for _, result in results], axis=0)
+            for name in results[0][1]["metrics"]
         }
-        seconds = time.monotonic() - self.since
-        values = averages(self.task, summed)
+        seconds = time.monotonic() - self.start
+        values = averages(self.task, sums)
         values["learning_rate"] = float(results[-1][1]["learning_rate"])
         values["gradient_norm"] = float(np.mean([result["gradient_norm"] for _, result in results]))
         values["tokens_per_second"] = float(sum(result["tokens"] for _, result in results)) / seconds
         self.folder.log(step, values)
         self.pending = []
-        self.begin()
+        self.restart_clock()
         return f"loss {values['loss']:.3f}  {values['tokens_per_second']:.0f} tokens/s"
 
-    def _expect_finite(self, results):
+    def _expect_finite(self, results: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
         for step, result in results:
             if result["diverged"]:
-                kept = map(os.path.basename, checkpoint_paths.newest_first(self.folder.checkpoints))
+                names = map(os.path.basename, checkpoint_paths.newest_first(self.folder.checkpoints))
                 raise Diverged(
                     f"The loss or its gradient is not a number in step {step}. Kept: "
-                    f"{', '.join(kept) or 'no checkpoint'}. Start again in another output_dir with a lower "
+                    f"{', '.join(names) or 'no checkpoint'}. Start again in another output_dir with a lower "
                     "learning_rate, more num_warmup_steps, or precision=float32."
                 )
 
 
 @contextlib.contextmanager
-def _stop_requested():
-    """Yields a list that is no longer empty once SIGTERM or Ctrl-C has come."""
-    received = []
+def _stop_signals() -> Iterator[list[int]]:
+    """Yields a list that receives SIGTERM and SIGINT (Ctrl-C) instead of them ending the process."""
+    received: list[int] = []
     previous = {}
     for number in (signal.SIGTERM, signal.SIGINT):
         with contextlib.suppress(ValueError):  # not in the main thread

@@ -1,113 +1,143 @@
-"""Scores of a whole held-out set, from the truth and what was guessed; scikit-learn's and scipy's, loaded when asked.
+"""Scores of a whole evaluation split, from labels and predictions; scikit-learn and scipy are imported when called.
 
 n examples, C classes. Free of TensorFlow.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
+
+from bert_tf.errors import UserError
+from bert_tf.runtime import open_set
+
+Score = Callable[[Any, Any], float]
 
 
-def accuracy(truth, guesses):
-    """The share of examples that are right; of several labels each ([n, C]) all must be."""
-    right = np.asarray(truth) == np.asarray(guesses)
-    return float(right.reshape(len(right), -1).all(-1).mean())
+def accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
+    """Fraction of correct examples; for multi-label examples ([n, C]) all labels must be correct."""
+    correct = np.asarray(labels) == np.asarray(predictions)
+    return float(correct.reshape(len(correct), -1).all(-1).mean())
 
 
-def f1(truth, guesses):
-    """F1 of class 1 among two, as GLUE scores MRPC and QQP; 0 where nothing is found."""
-    return _f1(truth, guesses, "binary")
+def f1(labels: ArrayLike, predictions: ArrayLike) -> float:
+    """F1 of class 1 of two, as GLUE scores MRPC and QQP; 0 if undefined."""
+    return _f1(labels, predictions, "binary")
 
 
-def macro_f1(truth, guesses):
-    """The mean of every class' (or label's) F1: small classes count as much as large ones."""
-    return _f1(truth, guesses, "macro")
+def macro_f1(labels: ArrayLike, predictions: ArrayLike) -> float:
+    """Mean F1 over classes (or labels): small classes count as much as large ones."""
+    return _f1(labels, predictions, "macro")
 
 
-def micro_f1(truth, guesses):
-    """F1 over all labels of all examples together, for several labels each ([n, C])."""
-    return _f1(truth, guesses, "micro")
+def micro_f1(labels: ArrayLike, predictions: ArrayLike) -> float:
+    """F1 over all labels of all examples together, for multi-label examples ([n, C])."""
+    return _f1(labels, predictions, "micro")
 
 
-def _f1(truth, guesses, average):
+def _f1(labels: ArrayLike, predictions: ArrayLike, average: str) -> float:
     from sklearn.metrics import f1_score
 
-    return float(f1_score(truth, guesses, average=average, zero_division=0))
+    return float(f1_score(labels, predictions, average=average, zero_division=0))
 
 
-def best_thresholds(truth, probabilities):
-    """The threshold of each of several labels that gives it the best F1, where it holds above its threshold.
+def best_thresholds(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """Finds for each label the threshold with the best F1; a label is predicted above its threshold.
 
-    truth, probabilities: [n, C] -> float32 [C], in the middle between two probabilities; 0.5 for a label that never
-    holds.
+    labels, probabilities: [n, C] -> float32 [C], halfway between two probabilities; 0.5 for a label without positives.
     """
-    return np.array([_best_threshold(*label) for label in zip(truth.T, probabilities.T, strict=True)], np.float32)
+    columns = zip(labels.T, probabilities.T, strict=True)
+    return np.array([_best_threshold(*column) for column in columns], np.float32)
 
 
-def _best_threshold(truth, shares):
+def _best_threshold(labels: np.ndarray, probabilities: np.ndarray) -> float:  # [n], [n]
     from sklearn.metrics import precision_recall_curve
 
-    if not truth.any():
+    if not labels.any():
         return 0.5
-    precision, recall, least = precision_recall_curve(truth, shares)  # least: of the probabilities that count as above
+    precision, recall, thresholds = precision_recall_curve(labels, probabilities)  # positive at or above a threshold
     best = np.argmax(precision[:-1] * recall[:-1] / np.maximum(precision + recall, 1e-12)[:-1])
-    above, below = least[best], least[best - 1] if best else 0.0
+    above, below = thresholds[best], thresholds[best - 1] if best else 0.0
     middle = np.float32((np.float64(above) + below) / 2)
-    return middle if middle < above else below  # neighbours among floating point numbers have none
+    return float(middle if middle < above else below)  # neighbouring floating point numbers have no middle
 
 
-def matthews(truth, guesses):
-    """Matthews' correlation, GLUE's score of CoLA and AX; 0 where all guesses are the same."""
+def matthews(labels: ArrayLike, predictions: ArrayLike) -> float:
+    """Matthews correlation, GLUE's score of CoLA and AX; 0 if all predictions are equal."""
     from sklearn.metrics import matthews_corrcoef
 
-    return float(matthews_corrcoef(truth, guesses))
+    return float(matthews_corrcoef(labels, predictions))
 
 
-def pearson(truth, guesses):
-    """Pearson's correlation; 0, not NaN, where all numbers of a side are the same: such guesses are worth nothing."""
+def pearson(labels: ArrayLike, predictions: ArrayLike) -> float:
+    """Pearson correlation; 0, not NaN, if all labels or all predictions are equal."""
     from scipy import stats
 
-    return 0.0 if _is_constant(truth) or _is_constant(guesses) else float(stats.pearsonr(truth, guesses).statistic)
+    if _is_constant(labels) or _is_constant(predictions):
+        return 0.0
+    return float(stats.pearsonr(labels, predictions).statistic)
 
 
-def spearman(truth, guesses):
-    """Spearman's rank correlation, ties share a rank; 0 where all numbers of a side are the same."""
+def spearman(labels: ArrayLike, predictions: ArrayLike) -> float:
+    """Spearman rank correlation, ties share a rank; 0 if all labels or all predictions are equal."""
     from scipy import stats
 
-    return 0.0 if _is_constant(truth) or _is_constant(guesses) else float(stats.spearmanr(truth, guesses).statistic)
+    if _is_constant(labels) or _is_constant(predictions):
+        return 0.0
+    return float(stats.spearmanr(labels, predictions).statistic)
 
 
-def mean_squared_error(truth, guesses):
-    """The mean of squared differences."""
-    return float(np.mean((np.asarray(truth, np.float64) - np.asarray(guesses, np.float64)) ** 2))
+def mean_squared_error(labels: ArrayLike, predictions: ArrayLike) -> float:
+    """Mean of the squared differences."""
+    return float(np.mean((np.asarray(labels, np.float64) - np.asarray(predictions, np.float64)) ** 2))
 
 
-def _is_constant(values):
+def _is_constant(values: ArrayLike) -> bool:
     values = np.asarray(values)
     return bool(len(values) < 2 or np.all(values == values[0]))
 
 
-SCORES = {
+SCORES: dict[str, Score] = {
     score.__name__: score
     for score in (accuracy, f1, macro_f1, micro_f1, matthews, pearson, spearman, mean_squared_error)
 }
 
 
-def per_class(truth, guesses, labels):
-    """[{"label", "precision", "recall", "f1", "count"}] for each class; `count` is how often it is the truth.
+def score_of(name: str) -> Score:
+    """Returns a score of SCORES, or a function (labels, predictions) -> number from outside: "my_lab.scores:kappa".
 
-    truth, guesses: class numbers [n], or 0 and 1 for each label [n, C].
+    Raises UserError for an unknown name.
+    """
+    if name in SCORES:
+        return SCORES[name]
+    module, _, function = name.partition(":")
+    score = getattr(open_set.import_outside(module), function, None) if function else None
+    if score is None:
+        raise UserError(
+            f"There is no score {name!r}. Known: {', '.join(SCORES)}, or a function of your own such as "
+            "my_lab.scores:kappa."
+        )
+    return score
+
+
+def per_class(labels: ArrayLike, predictions: ArrayLike, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns [{"label", "precision", "recall", "f1", "count"}], one per class; `count` is its number of examples.
+
+    labels, predictions: class indices [n], or 0 and 1 for each label [n, C]. names: of the C classes.
     """
     from sklearn.metrics import precision_recall_fscore_support
 
-    columns = precision_recall_fscore_support(truth, guesses, labels=range(len(labels)), zero_division=0)
-    names = ("precision", "recall", "f1")
+    columns = precision_recall_fscore_support(labels, predictions, labels=range(len(names)), zero_division=0)
+    scores = ("precision", "recall", "f1")
     return [
-        {"label": label, **dict(zip(names, map(float, row), strict=True)), "count": int(count)}
-        for label, *row, count in zip(labels, *columns, strict=True)
+        {"label": name, **dict(zip(scores, map(float, row), strict=True)), "count": int(count)}
+        for name, *row, count in zip(names, *columns, strict=True)
     ]
 
 
-def confusion(truth, guesses, size):
-    """[C][C] counts: row the true class, column the guessed one."""
+def confusion(labels: ArrayLike, predictions: ArrayLike, size: int) -> list[list[int]]:
+    """Returns the confusion matrix [C][C]: rows are labels, columns predictions."""
     counts = np.zeros((size, size), np.int64)
-    np.add.at(counts, (np.asarray(truth), np.asarray(guesses)), 1)
+    np.add.at(counts, (np.asarray(labels), np.asarray(predictions)), 1)
     return counts.tolist()

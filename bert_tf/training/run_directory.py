@@ -1,5 +1,6 @@
-"""What a run leaves behind: run.json, metrics.jsonl, TensorBoard events, checkpoints/, results and a report."""
+"""The folder of a run: run.json, metrics.jsonl, TensorBoard events, checkpoints/, results and a report."""
 
+import contextlib
 import datetime
 import importlib.metadata
 import json
@@ -8,34 +9,50 @@ import platform
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, folder_lock
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training import checkpoint_paths
 
-NOT_IN_PATHS = set("[]*?\\") - {os.sep}  # TensorFlow takes the path of a checkpoint for a pattern
+FORBIDDEN_IN_PATHS = set("[]*?\\") - {os.sep}  # TensorFlow takes the path of a checkpoint for a glob pattern
 PACKAGES = ("bert-tf", "tensorflow", "tensorflow-text", "keras", "numpy", "tokenizers", "sentencex")
 
 
 class RunFolder:
-    """A folder that explains itself. Only the chief of several workers writes into it."""
+    """The folder of a run, which records how it was made. Only the chief of several workers writes into it.
 
-    def __init__(self, path, *, writes=True):
+    Attributes:
+        run: the content of run.json.
+    """
+
+    def __init__(self, path: str, *, writes: bool = True) -> None:
         self.path, self.writes = path, writes
-        self.run = {}
-        self.events = self._held = None
+        self.run: dict[str, Any] = {}
+        self.events: Any = None  # the writer of TensorBoard events
+        self._lock: int | None = None
 
-    def file(self, *parts):
-        """The path of something in the folder."""
+    def file(self, *parts: str) -> str:
+        """Returns the path of something in the folder."""
         return os.path.join(self.path, *parts)
 
     @property
-    def checkpoints(self):
+    def checkpoints(self) -> str:
+        """The folder of the checkpoints."""
         return self.file("checkpoints")
 
-    def open(self, *, name, flags, decisive, compared=None, upgrade=dict):
-        """Begins a run, or goes on with one of the same configuration.
+    def open(
+        self,
+        *,
+        name: str,
+        flags: Mapping[str, Any],
+        decisive: Mapping[str, Any],
+        compared: Mapping[str, Any] | None = None,
+        upgrade: Callable[[Mapping[str, Any]], dict[str, Any]] = dict,
+    ) -> None:
+        """Begins a run, or resumes one with the same configuration.
 
         decisive: the flags that determine what is learned. compared: those that must not have changed since the earlier
         start, by default all decisive ones. upgrade: translates flags that an earlier version recorded.
@@ -44,10 +61,10 @@ class RunFolder:
         """
         self._check_path()
         before = read_json(self.file("run.json")) or {}
-        self._check_same(upgrade(before.get("decisive", {})), decisive if compared is None else compared)
+        self._check_unchanged(upgrade(before.get("decisive", {})), decisive if compared is None else compared)
         if self.writes:
-            self._make()
-            self._lock()
+            self._create()
+            self._acquire_lock()
         self.run = {
             "name": name,
             "command": [os.path.basename(sys.argv[0]), *sys.argv[1:]],
@@ -62,88 +79,93 @@ class RunFolder:
         }
         self.update()
 
-    def _check_path(self):
-        found = next((character for character in str(self.path) if character in NOT_IN_PATHS), None)
-        if found:
+    def _check_path(self) -> None:
+        character = next((character for character in str(self.path) if character in FORBIDDEN_IN_PATHS), None)
+        if character:
             raise UserError(
-                f"{self.path} has a {found} in it, with which TensorFlow cannot find checkpoints again: "
+                f"{self.path} contains {character}, with which TensorFlow cannot find checkpoints again: "
                 "choose another output_dir."
             )
 
-    def _check_same(self, recorded, decisive):
+    def _check_unchanged(self, recorded: Mapping[str, Any], current: Mapping[str, Any]) -> None:
         changed = [
-            f"{key}: {recorded[key]!r} there, {decisive[key]!r} now"
+            f"{key}: {recorded[key]!r} there, {current[key]!r} now"
             for key in recorded
-            if key in decisive and recorded[key] != decisive[key]
+            if key in current and recorded[key] != current[key]
         ]
         if changed:
             raise UserError(
                 f"{self.path} holds a run of another configuration ({'; '.join(changed)}). "
-                "Choose another output_dir, or the same flags to go on with it."
+                "Choose another output_dir, or the same flags to continue it."
             )
 
-    def _make(self):
+    def _create(self) -> None:
         try:
             os.makedirs(self.path, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.path):
-                pass  # now it is known that files can be made here
+                pass  # files can be created here
         except OSError as error:
             raise UserError(
                 f"The folder {self.path} cannot be written to ({error.strerror}): choose another output_dir."
             ) from None
 
-    def _lock(self):
-        """Holds the folder until `close` or the end of this process; where a file system has no locks, does nothing."""
+    def _acquire_lock(self) -> None:
+        """Locks the folder until `close` or the end of this process, on file systems that support it."""
         try:
-            self._held = folder_lock.hold(self.path)
+            self._lock = folder_lock.acquire(self.path)
         except BlockingIOError:
             process = (read_json(self.file("run.json")) or {}).get("process", "unknown")
             raise UserError(
-                f"Another process ({process}) is at work in {self.path}: wait for its end, or choose another folder."
+                f"Another process ({process}) is using {self.path}: wait for its end, or choose another folder."
             ) from None
 
-    def close(self):
-        """Lets go of the folder and of the file of events; nothing is to be written into it any more."""
+    def close(self) -> None:
+        """Releases the lock and closes the file of events; nothing may be written into the folder any more."""
         if self.events is not None:
             self.events.close()
-        if self._held is not None:
-            os.close(self._held)
-        self.events = self._held = None
+        if self._lock is not None:
+            os.close(self._lock)
+        self.events = self._lock = None
 
-    def last_step(self):
-        """The step of the newest checkpoint to go on from; 0 if there is none."""
+    def last_step(self) -> int:
+        """Returns the step of the newest checkpoint to resume from; 0 if there is none."""
         return max(map(checkpoint_paths.step_of, checkpoint_paths.newest_first(self.checkpoints)), default=0)
 
-    def update(self, **values):
+    def update(self, **values: Any) -> None:
         """Writes run.json with some values changed."""
         self.run.update(values)
         self.write_json("run.json", self.run)
 
-    def finish(self):
-        """Notes in run.json that the run came to its end."""
+    def finish(self) -> None:
+        """Records in run.json that the run has finished."""
         self.update(finished=_now())
 
-    def phase(self, name):
-        """A context that adds the seconds it took to run.json; the phases of several starts are added up."""
-        return _Phase(self, name)
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Adds the seconds that the block takes to run.json, where those of several starts are summed."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            phases = self.run["phases"]
+            phases[name] = round(phases.get(name, 0) + time.monotonic() - start, 2)
+            self.update(phases=phases)
 
-    def write_json(self, name, value):
-        """Writes a file of the folder whole or not at all."""
-        if not self.writes:
-            return
-        atomic_files.write_json(self.file(name), value)
+    def write_json(self, name: str, value: Any) -> None:
+        """Writes a JSON file of the folder, completely or not at all."""
+        if self.writes:
+            atomic_files.write_json(self.file(name), value)
 
-    def log(self, step, values):
+    def log(self, step: int, values: Mapping[str, float]) -> None:
         """Adds a line to metrics.jsonl and to the TensorBoard events."""
         if not self.writes:
             return
+        line = json.dumps({"step": step, **{name: _json_number(value) for name, value in values.items()}})
         with open(self.file("metrics.jsonl"), "a", encoding="utf-8") as file:
-            file.write(
-                json.dumps({"step": step, **{name: _json_number(value) for name, value in values.items()}}) + "\n"
-            )
+            file.write(f"{line}\n")
         self._log_events(step, values)
 
-    def _log_events(self, step, values):
+    def _log_events(self, step: int, values: Mapping[str, float]) -> None:
         import tensorflow as tf
 
         if self.events is None:
@@ -153,46 +175,33 @@ class RunFolder:
                 tf.summary.scalar(name, value)
         self.events.flush()
 
-    def forget_metrics_after(self, step):
-        """Drops lines of steps that a resumed run will do again, and a line that was cut off."""
+    def forget_metrics_after(self, step: int) -> None:
+        """Removes the lines of steps that a resumed run will repeat, and lines that are cut off."""
         path = self.file("metrics.jsonl")
         if not self.writes or not os.path.exists(path):
             return
-        kept = []
+        lines = []
         with open(path, encoding="utf-8", errors="replace") as file:
             for line in file:
                 try:
                     if json.loads(line)["step"] <= step:
-                        kept.append(line.rstrip("\n") + "\n")  # the last may have been cut off before its end
+                        lines.append(line.rstrip("\n") + "\n")  # the last line may lack its end
                 except (ValueError, KeyError, TypeError):
                     continue
-        atomic_files.write_lines(path, kept)
+        atomic_files.write_lines(path, lines)
 
 
-class _Phase:
-    def __init__(self, folder, name):
-        self.folder, self.name = folder, name
-
-    def __enter__(self):
-        self.start = time.monotonic()
-
-    def __exit__(self, *_):
-        phases = self.folder.run["phases"]
-        phases[self.name] = round(phases.get(self.name, 0) + time.monotonic() - self.start, 2)
-        self.folder.update(phases=phases)
-
-
-def _json_number(value):
-    """NaN and infinities are not JSON."""
+def _json_number(value: float) -> float | None:
+    """None for NaN and infinities, which are not JSON."""
     value = float(value)
     return value if value - value == 0 else None
 
 
-def _now():
+def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-def _versions():
+def _versions() -> dict[str, str]:
     versions = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -202,7 +211,7 @@ def _versions():
     return versions
 
 
-def _machine():
+def _machine() -> dict[str, Any]:
     import psutil
 
     return {

@@ -86,5 +86,5 @@ def model_of(task, strategy=None):
 def predicted_by(task, strategy=None):
     """What a model of random weights finds in the development set, and its predictions."""
     strategy = strategy or distribute.create_strategy("one_device")
-    predictions = Evaluator(task, model_of(task, strategy), CONFIG, strategy).over("dev")[1]
+    predictions = Evaluator(task, model_of(task, strategy), CONFIG, strategy).evaluate_split("dev")[1]
     return task.sentence_predictions(predictions, "dev"), predictions

@@ -123,7 +123,7 @@ def test_another_configuration_is_refused_with_the_flag_that_differs(whole_run):
     assert code == 2
     assert errors == [
         f"run_pretraining.py: {run} holds a run of another configuration (learning_rate: 5e-05 there, 0.5 now). "
-        "Choose another output_dir, or the same flags to go on with it."
+        "Choose another output_dir, or the same flags to continue it."
     ]
 
 
@@ -147,7 +147,7 @@ def test_a_folder_that_another_process_uses_is_refused(whole_run):
     finally:
         os.close(lock)
     assert (code, len(errors)) == (2, 1)
-    assert "is at work in" in errors[0]
+    assert "is using" in errors[0]
 
 
 def test_records_are_prepared_alone_and_used_with_other_training_flags(tmp_path):

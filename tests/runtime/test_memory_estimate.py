@@ -27,20 +27,20 @@ class Again(Options):
 
 BASE = BertConfig.of_size("base", vocab_size=30522)
 GIB = 2**30
-OF_MACHINE = memory_estimate.of_machine
+MACHINE_MEMORY = memory_estimate.machine_memory
 
 
 @pytest.fixture(autouse=True)
 def a_machine_without_accelerator(monkeypatch):
     monkeypatch.setattr(memory_estimate, "ACCELERATORS", ())
     monkeypatch.setattr(logging.getLogger("bert_tf"), "propagate", True)
-    monkeypatch.setattr(memory_estimate, "of_machine", lambda: (16 * GIB, 8 * GIB))
+    monkeypatch.setattr(memory_estimate, "machine_memory", lambda: (16 * GIB, 8 * GIB))
 
 
 def test_the_weights_counted_are_nearly_all_the_model_has():
     config = BertConfig.of_size("tiny", vocab_size=1000)
     real = sum(variable.shape.num_elements() for variable in weights.variables(heads.Pretrainer(config)).values())
-    assert 0.93 * real < memory_estimate.weights(config) <= real
+    assert 0.93 * real < memory_estimate.num_weights(config) <= real
 
 
 def test_a_large_batch_is_refused_with_the_numbers_and_the_flags_to_change():
@@ -53,14 +53,14 @@ def test_a_large_batch_is_refused_with_the_numbers_and_the_flags_to_change():
 
 
 def test_micro_batches_processes_and_short_numbers_need_less():
-    whole = memory_estimate.at_least(BASE, Options(train_batch_size=1024))
-    fixed = memory_estimate.BYTES_A_WEIGHT * memory_estimate.weights(BASE)
-    parts = memory_estimate.at_least(BASE, Options(train_batch_size=1024, num_accumulation_steps=4))
+    whole = memory_estimate.minimum_bytes(BASE, Options(train_batch_size=1024))
+    fixed = memory_estimate.BYTES_PER_WEIGHT * memory_estimate.num_weights(BASE)
+    parts = memory_estimate.minimum_bytes(BASE, Options(train_batch_size=1024, num_accumulation_steps=4))
     assert parts - fixed == pytest.approx((whole - fixed) / 4)
-    assert memory_estimate.at_least(BASE, Options(train_batch_size=1024), processes=4) == parts
-    again = memory_estimate.at_least(BASE, Again(train_batch_size=1024))
+    assert memory_estimate.minimum_bytes(BASE, Options(train_batch_size=1024), processes=4) == parts
+    again = memory_estimate.minimum_bytes(BASE, Again(train_batch_size=1024))
     assert (again - fixed) / (whole - fixed) == pytest.approx(0.16, abs=0.02)  # a layer of twelve, and what enters each
-    assert memory_estimate.at_least(BASE, Options(train_batch_size=1024, precision="bfloat16")) < whole
+    assert memory_estimate.minimum_bytes(BASE, Options(train_batch_size=1024, precision="bfloat16")) < whole
 
 
 def test_what_fits_the_machine_but_not_what_is_free_is_a_warning(caplog):
@@ -82,8 +82,8 @@ def test_the_memory_of_an_accelerator_is_not_known(monkeypatch):
 def test_the_limit_of_a_container_counts_and_no_limit_does_not(monkeypatch, tmp_path):
     limits = tmp_path / "memory.max"
     monkeypatch.setattr(memory_estimate, "CONTROL_GROUP", str(limits))
-    free_of_limits = OF_MACHINE()
+    free_of_limits = MACHINE_MEMORY()
     limits.write_text("max\n")
-    assert OF_MACHINE()[0] == free_of_limits[0] > 0
+    assert MACHINE_MEMORY()[0] == free_of_limits[0] > 0
     limits.write_text("1048576\n")
-    assert OF_MACHINE() == (1048576, 1048576)
+    assert MACHINE_MEMORY() == (1048576, 1048576)

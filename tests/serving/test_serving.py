@@ -236,7 +236,7 @@ def test_a_mistake_is_one_line(exports, capsys, tmp_path, arguments, words):
 
 
 def test_a_model_above_the_memory_that_is_free_is_refused(exports, monkeypatch, capsys):
-    monkeypatch.setattr(memory_estimate, "of_machine", lambda: (1000, 10))
+    monkeypatch.setattr(memory_estimate, "machine_memory", lambda: (1000, 10))
     assert main(["serve", str(exports["single"]), "--port=0"]) == 2
     error = capsys.readouterr().err
     assert "GiB are free: serve it on a machine with more" in error and error.count("\n") == 1

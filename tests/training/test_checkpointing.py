@@ -67,7 +67,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_last_whole_one(tmp_path, ca
     again, restored = state_in(tmp_path)
     assert restored.restore() == 4
     assert float(again["weights"]["a/kernel"][49, 49]) == 4
-    assert "Passed over the damaged checkpoint" in caplog.text
+    assert "Skipped the damaged checkpoint" in caplog.text
 
 
 def test_if_no_checkpoint_can_be_read_nothing_is_trained_over_them(tmp_path):
@@ -105,7 +105,7 @@ def test_a_full_disk_is_told_and_what_was_saved_is_kept(tmp_path, monkeypatch, s
 
 
 def test_a_process_that_is_not_the_chief_writes_nothing_into_the_folder_and_holds_one_at_most(tmp_path):
-    parts, state = state_in(tmp_path / "shared", writes=False, kept=0)
+    parts, state = state_in(tmp_path / "shared", writes=False, max_to_keep=0)
     state.save(4)
     state.save(8)
     assert not (tmp_path / "shared").exists()

@@ -61,7 +61,7 @@ def test_auto_takes_several_workers_where_tf_config_names_them(monkeypatch, work
             "no distribution strategy 'horovod'. Known: auto, one_device, mirrored, multi_worker, tpu",
         ),
         ({"kind": "multi_worker"}, "multi_worker needs TF_CONFIG in the environment"),
-        ({"num_logical_devices": 3}, "num_logical_devices=3 was asked for when 2 were already set up"),
+        ({"num_logical_devices": 3}, "num_logical_devices=3 was given, but TensorFlow already runs with 2"),
         ({"num_logical_devices": 0}, "num_logical_devices=0 was given; expected 1 or more"),
         ({"kind": "tpu", "tpu_name": "nowhere"}, "No TPU could be reached under the name 'nowhere'"),
     ],
@@ -100,7 +100,7 @@ def test_one_replica_gets_the_batch_as_it_is():
 
 
 def test_a_batch_that_replicas_cannot_share_equally_is_refused_and_not_cut(two_replicas):
-    with pytest.raises(UserError, match="5 rows cannot be shared out among 2 replicas"):
+    with pytest.raises(UserError, match="5 rows cannot be split among 2 replicas"):
         shard_batch(two_replicas, {"ids": tf.range(5)})
 
 

@@ -55,7 +55,7 @@ def test_it_evaluates_every_so_many_steps_or_when_it_saves_and_where_an_epoch_en
 def test_the_best_evaluation_is_the_first_of_equals_and_not_a_number_is_the_worst():
     found = Evaluations()
     assert [found.add(*each) for each in ((2, np.nan), (4, 0.7), (6, 0.7), (8, 0.6))] == [True, True, False, False]
-    assert (found.best_step, found.best_value, found.without_better, found.last_step) == (4, 0.7, 2, 8)
+    assert (found.best_step, found.best_value, found.num_without_improvement, found.last_step) == (4, 0.7, 2, 8)
     again = Evaluations()
     again.deserialize(found.serialize())
     assert again.values == found.values
@@ -65,7 +65,7 @@ def test_of_weights_that_are_thrown_away_the_best_only_are_held(tmp_path):
     best = BestWeights({"a": tf.Variable(1.0)}, str(tmp_path / "best"), writes=False)
     for step in (2, 4):
         best.save(step)
-        best.forget_others(step)
+        best.remove_others(step)
     assert [name for name in os.listdir(best.scratch) if name.endswith(".index")] == ["ckpt-4.index"]
     best.close()
     assert not os.path.exists(best.scratch) and not (tmp_path / "best").exists()
@@ -154,7 +154,7 @@ def expect_best(path, kept, last):
 def test_with_keep_best_it_ends_with_the_weights_of_the_best_evaluation(eager, scripted, tmp_path, capsys):
     step, kept = run(tmp_path / "best", keep_best=True)
     assert step == 4
-    assert "The weights of step 4 are taken: the best score, 0.7000." in capsys.readouterr().out
+    assert "Keeping the weights of step 4: the best score, 0.7000." in capsys.readouterr().out
     expect_best(tmp_path / "best", kept, run(tmp_path / "last")[1])
     again = run(tmp_path / "best", keep_best=True)
     assert again[0] == 4 and equal(again[1], kept), "the same command once more"

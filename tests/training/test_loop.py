@@ -1,5 +1,7 @@
 """The loop: the same weights however often it is killed, stopped or interrupted by damage."""
 
+import contextlib
+import dataclasses
 import json
 import os
 import subprocess
@@ -9,10 +11,12 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
+import tiny
 import warm
 
 from bert_tf.config.train_config import TrainConfig
-from bert_tf.training import loop
+from bert_tf.training import distribute, loop
+from bert_tf.training.run_directory import RunFolder
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests" / "helpers"
@@ -97,21 +101,16 @@ def test_two_worker_processes_equal_two_replicas_and_none_stops_alone(uninterrup
 
 
 def result(**changes):
-    """What a step returns, of a task without measures."""
+    """The result of a step of a task without metrics."""
     numbers = {"gradient_norm": 1.0, "diverged": False, "learning_rate": 0.1, "tokens": 8.0, **changes}
-    return {"measures": {}, **{name: tf.constant(value) for name, value in numbers.items()}}
-
-
-def log_into(lines, folder="none"):
-    """A log whose lines of metrics go into a list."""
-    folder = types.SimpleNamespace(checkpoints=str(folder), log=lambda step, values: lines.append(values))
-    return loop._Log(types.SimpleNamespace(objectives={}), folder)
+    return {"metrics": {}, **{name: tf.constant(value) for name, value in numbers.items()}}
 
 
 def test_a_step_that_has_diverged_ends_training_and_one_that_float16_overflows_in_does_not(tmp_path):
     (tmp_path / "ckpt-4.index").touch()
     lines = []
-    log = log_into(lines, tmp_path)
+    folder = types.SimpleNamespace(checkpoints=str(tmp_path), log=lambda step, values: lines.append(values))
+    log = loop.MetricsLog(types.SimpleNamespace(objectives={}), folder)
     log.add(5, result(gradient_norm=float("nan")))
     log.write(5)
     log.add(6, result(gradient_norm=float("nan"), diverged=True))
@@ -120,59 +119,80 @@ def test_a_step_that_has_diverged_ends_training_and_one_that_float16_overflows_i
     assert len(lines) == 1
 
 
-def test_tokens_a_second_are_those_of_training_without_evaluating_and_saving(monkeypatch):
-    clock, lines = [0.0], []
-    monkeypatch.setattr(loop, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+@pytest.fixture
+def eager():
+    """Without graphs, as a run of few steps is mostly the time to make them."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
-    def pass_by(seconds):
+
+def taking(seconds, clock, function, tokens=None):
+    """The function, which lets the clock go on by so many seconds; notes the tokens of a step."""
+
+    def wrapped(self, *arguments, **options):
         clock[0] += seconds
+        if tokens is not None:
+            tokens.append(int(tf.reduce_sum(arguments[0]["lengths"])))
+        return function(self, *arguments, **options)
 
-    training = object.__new__(loop._Loop)
-    training.config = TrainConfig(num_train_steps=9, save_checkpoints_steps=2)
-    training.selection = types.SimpleNamespace(is_due=lambda step: step == 3, is_enough=False)
-    training._evaluate = training._save = lambda step: pass_by(100)
-    training.log = log_into(lines)
-    for step in range(1, 6):
-        pass_by(1)
-        training.log.add(step, result())
-        training._after(step, [], lambda *_: None)
-    assert [line["tokens_per_second"] for line in lines] == [8] * 5
+    return wrapped
+
+
+def test_tokens_a_second_are_those_of_training_without_evaluating_and_saving(eager, tmp_path, monkeypatch):
+    clock, tokens = [0.0], []
+    monkeypatch.setattr(loop, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(loop.TrainStep, "step", taking(2, clock, loop.TrainStep.step, tokens))
+    monkeypatch.setattr(loop.Evaluator, "__call__", taking(100, clock, loop.Evaluator.__call__))
+    monkeypatch.setattr(loop.TrainState, "save", taking(100, clock, loop.TrainState.save))
+    sizes = {"train_batch_size": 4, "eval_batch_size": 4, "max_eval_steps": 1}
+    config = TrainConfig(num_train_steps=5, num_warmup_steps=0, save_checkpoints_steps=2, eval_steps=3, **sizes)
+    strategy = distribute.create_strategy("one_device")
+    with strategy.scope():
+        model = tiny.pretrainer(dataclasses.replace(tiny.CONFIG, num_hidden_layers=1))[0]
+    with contextlib.closing(RunFolder(str(tmp_path))) as folder:
+        folder.open(name="tiny", flags={}, decisive={})
+        loop.train(tiny.task(), model, config, strategy, folder)
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    rates = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]
+    assert rates == [number / 2 for number in tokens] and len(rates) == 5
+    assert clock[0] == 5 * 2 + 100 + 3 * 100, "steps, an evaluation after step 3, checkpoints after steps 2, 4 and 5"
 
 
 @pytest.mark.parametrize(
-    "received, stops, expected",
+    "received, requests, expected",
     [
         ([], None, []),
         ([2], None, [2]),  # a process alone
-        ([], 1.0, [15]),  # another worker was asked to
+        ([], 1.0, [15]),  # another worker received a signal
         ([2], 2.0, [2]),
-        ([2], 0.0, []),  # asked while the step ran: the next one says it to all
+        ([2], 0.0, []),  # received while the step ran: the next step tells the others
     ],
 )
-def test_workers_stop_after_the_step_before_which_one_was_asked_to(received, stops, expected):
-    assert loop._agreed(received, result() if stops is None else result(stops=stops)) == expected
+def test_workers_stop_after_the_step_before_which_one_of_them_received_a_signal(received, requests, expected):
+    assert loop._agree_to_stop(received, result() if requests is None else result(stop_requests=requests)) == expected
 
 
 def test_a_loop_that_fails_is_closed_all_the_same(monkeypatch):
     closed = []
 
-    class Full(loop._Loop):
+    class Full(loop.TrainingLoop):
         def __init__(self, *arguments):
             pass
 
-        def run(self, stop, report):
+        def run(self, signals, report):
             raise loop.TrainingError("The disk is full.")
 
         def close(self):
             closed.append(True)
 
-    monkeypatch.setattr(loop, "_Loop", Full)
+    monkeypatch.setattr(loop, "TrainingLoop", Full)
     with pytest.raises(loop.TrainingError, match="The disk is full"):
         loop.train(None, None, TrainConfig(), None, None)
     assert closed == [True]
 
 
-def test_datasets_are_read_without_the_tuning_for_whose_thread_their_end_would_wait():
-    iterator = loop._iterator(tf.data.Dataset.range(3))
+def test_datasets_are_read_without_autotuning_whose_thread_delays_their_end():
+    iterator = loop.iterate(tf.data.Dataset.range(3))
     assert iterator._dataset.options().autotune.enabled is False
     assert [int(number) for number in iterator] == [0, 1, 2]

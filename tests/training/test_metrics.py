@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from bert_tf.errors import UserError
 from bert_tf.training import metrics
 
 TRUTH, GUESSES = [1, 1, 1, 0, 0, 0], [1, 1, 0, 1, 0, 0]  # 2 found, 1 missed, 1 false alarm, 2 rightly left alone
@@ -72,3 +73,24 @@ def test_each_class_has_its_line_and_the_table_of_confusions_adds_up():
 
 def test_scores_are_found_by_name():
     assert metrics.SCORES["matthews"] is metrics.matthews and len(metrics.SCORES) == 8
+
+
+@pytest.fixture
+def my_lab(tmp_path, monkeypatch):
+    """A module outside of the package with a score."""
+    (tmp_path / "my_lab").mkdir()
+    (tmp_path / "my_lab" / "scores.py").write_text(
+        "def errors(labels, predictions):\n    return -sum(labels != predictions)"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_a_score_is_found_by_its_name_and_one_from_outside_by_its_module_and_name(my_lab):
+    assert metrics.score_of("macro_f1") is metrics.macro_f1
+    assert metrics.score_of("my_lab.scores:errors")(np.array([1, 0, 1]), np.array([1, 1, 1])) == -1
+
+
+@pytest.mark.parametrize("name", ["kappa", "my_lab.scores", "my_lab.scores:kappa", "no_lab:kappa", ":kappa", ""])
+def test_an_unknown_score_is_refused_with_the_known_ones(my_lab, name):
+    with pytest.raises(UserError, match=f"no score '{name}'. Known: accuracy, .*such as my_lab.scores:kappa"):
+        metrics.score_of(name)

@@ -91,7 +91,7 @@ def test_two_runs_at_once_in_one_folder_are_refused_until_the_first_is_closed_wi
 
     first = opened(tmp_path)
     first.log(1, {"loss": 1.0})
-    with pytest.raises(UserError, match=f"Another process .{os.getpid()}. is at work in {tmp_path}"):
+    with pytest.raises(UserError, match=f"Another process .{os.getpid()}. is using {tmp_path}"):
         opened(tmp_path)
     first.close()
     assert not [file.path for file in psutil.Process().open_files() if file.path.startswith(str(tmp_path))]
@@ -106,7 +106,7 @@ def test_a_path_that_is_a_file_is_refused_in_one_sentence(tmp_path):
 
 @pytest.mark.parametrize("name, character", [("mrpc[1]", r"\["), ("a]", "]"), ("a*", r"\*"), ("a?b", r"\?")])
 def test_a_path_that_tensorflow_would_take_for_a_pattern_is_refused(tmp_path, name, character):
-    with pytest.raises(UserError, match=f"has a {character} in it, .*: choose another output_dir"):
+    with pytest.raises(UserError, match=f"contains {character}, .*: choose another output_dir"):
         opened(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 

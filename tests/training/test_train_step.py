@@ -44,7 +44,7 @@ def test_three_steps_equal_the_oracle_in_losses_norms_and_weights(compiles, monk
         rate = oracle_optimizer.learning_rate(number, peak=0.05, num_train_steps=100, num_warmup_steps=0)
         arrays, state = oracle_optimizer.adam_weight_decay(arrays, clipped, state, learning_rate=rate)
         result = ours.step(tiny.tensors(batch))
-        means = averages(ours.task, {name: value.numpy() for name, value in result["measures"].items()})
+        means = averages(ours.task, {name: value.numpy() for name, value in result["metrics"].items()})
         for name in ("masked_lm_loss", "next_sentence_loss", "loss"):
             assert means[name] == pytest.approx(losses[name], rel=1e-5), f"{name} of step {number}"
         assert float(result["gradient_norm"]) == pytest.approx(norm, rel=1e-5)
@@ -70,10 +70,10 @@ def test_twenty_steps_on_replicas_and_in_micro_batches_equal_one_device(monkeypa
     one, many = learner(gentle), learner(dataclasses.replace(gentle, num_accumulation_steps=parts), replicas)
     for seed in range(20):
         batch = tiny.tensors(tiny.batch(seed=seed))
-        expected, given = one.step(batch), many.step(batch, stops=seed > 0)
-        assert given.get("stops") == (None if replicas == 1 else replicas * (seed > 0))
-        for name, value in expected["measures"].items():
-            np.testing.assert_allclose(given["measures"][name], value, rtol=1e-5)
+        expected, given = one.step(batch), many.step(batch, stop_requested=seed > 0)
+        assert given.get("stop_requests") == (None if replicas == 1 else replicas * (seed > 0))
+        for name, value in expected["metrics"].items():
+            np.testing.assert_allclose(given["metrics"][name], value, rtol=1e-5)
         assert float(given["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=1e-5)
     for name, value in values_of(one).items():
         assert difference_of(name, values_of(many)[name], value).max() < 1e-5, name
@@ -92,10 +92,10 @@ def test_dropout_differs_between_replicas_micro_batches_and_steps():
     for name, replicas, parts in (("one", 1, 1), ("replicas", 2, 1), ("parts", 1, 2)):
         still = dataclasses.replace(CONFIG, learning_rate=0.0, num_accumulation_steps=parts)
         ours = learner(still, replicas, config)
-        losses[name] = [float(ours.step(tiny.tensors(row))["measures"]["masked_lm_loss"][0]) for _ in range(2)]
+        losses[name] = [float(ours.step(tiny.tensors(row))["metrics"]["masked_lm_loss"][0]) for _ in range(2)]
     assert losses["one"][0] != losses["one"][1]
     halves = learner(dataclasses.replace(CONFIG, train_batch_size=2, learning_rate=0.0), 1, config)
-    half = float(halves.step(tiny.tensors({k: v[:2] for k, v in row.items()}))["measures"]["masked_lm_loss"][0])
+    half = float(halves.step(tiny.tensors({k: v[:2] for k, v in row.items()}))["metrics"]["masked_lm_loss"][0])
     for name in ("replicas", "parts"):
         assert losses[name][0] != pytest.approx(2 * half, rel=1e-4), f"{name} with equal masks would be twice one half"
 
@@ -159,7 +159,7 @@ def test_mixed_precision_keeps_float32_weights_and_learns_alike():
     exact, mixed = learner(gentle), learner(gentle, dtype="mixed_bfloat16")
     for expected, given in zip(run(exact, 5), run(mixed, 5), strict=True):
         for name in ("masked_lm_loss", "next_sentence_loss"):
-            values = [result["measures"][name].numpy() for result in (expected, given)]
+            values = [result["metrics"][name].numpy() for result in (expected, given)]
             assert values[1] == pytest.approx(values[0], rel=0.1, abs=0.02)
     assert {value.dtype.name for value in values_of(mixed).values()} == {"float32"}
 

@@ -13,7 +13,7 @@ from bert_tf.checkpoints.sentence_transformers import SentenceVectors
 from bert_tf.config.bert_config import BETWEEN, BertConfig
 from bert_tf.errors import UserError
 from bert_tf.runtime import open_set
-from bert_tf.runtime.tensorflow_startup import start_tensorflow
+from bert_tf.runtime.tensorflow_startup import start_if_silenced
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,7 +61,7 @@ def writable_names() -> list[str]:
 
 def load(name: str) -> ModuleType:
     """Imports a format: one of `names()`, or a module outside of this package by its dotted name; loads TensorFlow."""
-    start_tensorflow()
+    start_if_silenced()
     return open_set.load(__name__, name, kind="checkpoint format")
 
 

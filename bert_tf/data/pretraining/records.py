@@ -105,7 +105,7 @@ def prepare(
     report = progress or (lambda done, total, text: None)
     request, sources = _request(options, input_file, eval_file)
     _make_folder(folder)
-    with folder_lock.after_others(folder, f"Waiting for another process that makes the records in {folder}"):
+    with folder_lock.locked(folder, f"Waiting for another process that makes the records in {folder}"):
         if (folder / MANIFEST).exists():
             manifest = open_records(folder)
             _check_same(folder, manifest["wanted"], request)

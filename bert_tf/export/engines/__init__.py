@@ -29,7 +29,7 @@ from bert_tf.checkpoints.formats import Checkpoint
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import open_set
 from bert_tf.runtime.atomic_files import StrPath, write_json
-from bert_tf.runtime.tensorflow_startup import start_tensorflow
+from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.text.characters import MAX_WORD_CHARACTERS
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def is_engine(name: str) -> bool:
     """Whether a name is an engine's and not a checkpoint format's: one of `names()`, or a module with PACKAGES."""
     if "." not in name:
         return name in names()
-    start_tensorflow()  # the module may import it
+    start_if_silenced()  # the module may import it
     return hasattr(open_set.load(__name__, name, kind="format or engine"), "PACKAGES")
 
 

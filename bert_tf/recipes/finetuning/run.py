@@ -157,17 +157,17 @@ def evaluate(task: FineTuningTask, evaluator: "Evaluator", steps: int, folder: R
         print("The evaluation data have no labels: nothing to score.")
         return preparation.load_calibration(task, folder)
     results = evaluator()
-    calibrated = calibrate(task, evaluator.answers, folder)
+    calibrated = calibrate(task, evaluator.predictions, folder)
     if calibrated is not task and task.rescores:
         for prefix, split in splits.items():
-            scores = calibrated.scores(evaluator.answers[split], split)
+            scores = calibrated.scores(evaluator.predictions[split], split)
             results |= {f"{prefix}{name}": value for name, value in scores.items()}
     if steps:
         folder.log(steps, {f"eval_{name}": value for name, value in results.items()})
     print("On the development set:")
     print_scores(results)
     folder.write_json("eval_results.json", results)
-    report_details(calibrated, evaluator.answers, folder)
+    report_details(calibrated, evaluator.predictions, folder)
     return calibrated
 
 
@@ -214,7 +214,7 @@ def print_scores(scores: dict[str, float]) -> None:
 def predict(options: FineTuningFlags, task: FineTuningTask, evaluator: "Evaluator", folder: RunFolder) -> None:
     """Writes predictions for each test split; those of a labelled development set are scored for the report."""
     for split in task.test_splits:
-        predictions = evaluator.answers.get(split) or evaluator.over(split)[1]
+        predictions = evaluator.predictions.get(split) or evaluator.evaluate_split(split)[1]
         if not folder.writes:
             continue
         print(*task.write_predictions(folder.path, split, predictions), sep="\n", flush=True)

@@ -186,7 +186,7 @@ def test_a_second_process_waits_for_the_records_of_the_first(tmp_path, vocab_fil
     folder = tmp_path / "records"
     folder.mkdir()
     make = functools.partial(prepare, folder, options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
-    lock, manifests = folder_lock.hold(folder), []
+    lock, manifests = folder_lock.acquire(folder), []
     waiting = threading.Thread(target=lambda: manifests.append(make()))
     waiting.start()
     output = ""

@@ -192,7 +192,7 @@ def test_a_head_of_another_task_is_refused_unless_it_is_trained(start, complaint
 
 def test_memory_is_asked_for_before_the_work_and_choices_and_frozen_layers_count(monkeypatch):
     monkeypatch.setattr(memory_estimate, "ACCELERATORS", ())
-    monkeypatch.setattr(memory_estimate, "of_machine", lambda: (2**34, 2**34))
+    monkeypatch.setattr(memory_estimate, "machine_memory", lambda: (2**34, 2**34))
     start = Initialization(config=BertConfig.of_size("base", vocab_size=30522), vocabulary=None, lower_case=True)
     flags = options(train_batch_size=64, precision="float32")
     preparation.check_memory(flags, start, types.SimpleNamespace(rows_per_example=1))

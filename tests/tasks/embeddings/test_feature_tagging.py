@@ -171,14 +171,14 @@ def test_it_learns_the_encoder_stays_and_predictions_are_of_words(training, tmp_
         "lstm/backwards/1/cell/recurrent_kernel",
         "classifier/bias",
     }
-    right, asked = training["result"]["measures"]["accuracy"].numpy()
+    right, asked = training["result"]["metrics"]["accuracy"].numpy()
     assert right == asked > 0
     for name, value in values_of(training["learner"]).items():
         assert np.array_equal(value, training["start"][name]) == name.startswith("encoder/"), name
     task, model = training["task"], training["learner"].model
     evaluator = Evaluator(task, model, CONFIG, distribute.create_strategy("one_device"))
     assert evaluator()["f1"] == 1.0
-    said = task.write_predictions(str(tmp_path), "dev", evaluator.answers["dev"])
+    said = task.write_predictions(str(tmp_path), "dev", evaluator.predictions["dev"])
     assert said[0].startswith("4 predictions are in ")
     lines = (tmp_path / "predictions_dev.txt").read_text(encoding="utf-8").split("\n")
     assert lines[:5] == ["ab B-X B-X", "c O O", "\u200b O O", "d B-X B-X", "ca I-X I-X"]
@@ -228,7 +228,7 @@ def test_the_export_tags_words_as_predicting_a_file_does_and_finds_entities_in_t
     (words,) = task.serving_examples("dev")["words"].values()
     many = [*words, *[[""] * len(words[0])] * 2, *words * 9]  # more texts than are computed at once
     served = {name: x.numpy() for name, x in signatures["words"](words=tf.constant(many)).items()}
-    predicted = task.word_predictions(evaluator.answers["dev"], "dev")
+    predicted = task.word_predictions(evaluator.predictions["dev"], "dev")
     for row, (numbers, probabilities) in enumerate(zip(*predicted, strict=True)):
         for place in (row, 6 + 4 * 8 + row):
             assert [tag.decode() for tag in served["tags"][place, : len(numbers)]] == [TAGS.labels[n] for n in numbers]

@@ -139,7 +139,7 @@ def test_two_replicas_answer_as_one(strategies):
         task = task_of()
         evaluator = Evaluator(task, model_of(task, strategy), CONFIG, strategy)
         evaluator()
-        answers.append(task.best_answers(evaluator.answers["dev"], "dev"))
+        answers.append(task.best_answers(evaluator.predictions["dev"], "dev"))
     for one, two in zip(*answers, strict=True):
         assert [answer["text"] for answer in one.answers] == [answer["text"] for answer in two.answers]
         assert one.null_odds == pytest.approx(two.null_odds, abs=1e-4)
@@ -157,7 +157,7 @@ def test_the_export_answers_strings_as_evaluation_does(has_null, tmp_path):
     served = {name: x.numpy() for name, x in serve(**{n: tf.constant(v) for n, v in texts.items()}).items()}
     evaluator = Evaluator(task, model, CONFIG, strategy)
     evaluator()
-    predictions = task.best_answers(evaluator.answers["dev"], "dev")
+    predictions = task.best_answers(evaluator.predictions["dev"], "dev")
     for row, (prediction, question) in enumerate(zip(predictions, QUESTIONS, strict=True)):
         assert served["answer"][row].decode() == prediction.answer["text"]
         assert question.context[served["start"][row] : served["end"][row]] == prediction.answer["text"]

@@ -169,8 +169,8 @@ def test_two_replicas_gather_the_answers_of_one_in_order(kind, strategies):
     for strategy in strategies:
         evaluator = Evaluator(task, model_of(task, strategy), CONFIG, strategy)
         results = evaluator()
-        assert evaluator.answers["dev"]["row_numbers"].tolist() == [1, 2, 3, 4, 5, 6, 7]
-        answers.append((results, evaluator.answers["dev"]))
+        assert evaluator.predictions["dev"]["row_numbers"].tolist() == [1, 2, 3, 4, 5, 6, 7]
+        answers.append((results, evaluator.predictions["dev"]))
     (one, first), (two, second) = answers
     for results in (one, two):
         results.pop("spearman", None)  # two texts that are the same differ in the last digit, and so in rank

@@ -120,7 +120,7 @@ def test_sixty_steps_learn_the_tags_and_the_scores_say_so(path):
         learner.step(batch)
     after = evaluate()
     assert after["loss"] < 0.1 * before["loss"] and after["f1"] == 1.0 > before["f1"] > 0
-    predictions = evaluate.answers["dev"]
+    predictions = evaluate.predictions["dev"]
     table = task.details(predictions, "dev")
     assert [(row["label"], row["count"]) for row in table["per_class"]] == [("LOC", 6), ("PER", 4)]
     assert table["hardest"] == [], "nothing is wrong"

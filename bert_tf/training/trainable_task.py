@@ -1,0 +1,55 @@
+"""What training needs of a task; `tasks.task.Task` is one."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+Batch = Mapping[str, tf.Tensor]
+
+
+class Objective(Protocol):
+    """A metric that is minimized: its mean over the global batch, times `factor`; see `tasks.task.Objective`."""
+
+    @property
+    def factor(self) -> float:
+        """The weight of the metric in the loss."""
+
+    @property
+    def epsilon(self) -> float:
+        """A number that is added to the sum of weights."""
+
+
+class TrainableTask(Protocol):
+    """The part of `tasks.task.Task` that training calls; documented there."""
+
+    @property
+    def objectives(self) -> Mapping[str, Objective]:
+        """The metrics that the loss consists of."""
+
+    @property
+    def eval_splits(self) -> Mapping[str, str]:
+        """{prefix of the results: split}."""
+
+    @property
+    def criterion(self) -> str:
+        """The result that selects the best weights, or ""."""
+
+    def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
+        """Returns an endless dataset of batches."""
+
+    def eval_batches(self, batch_size: int, split: str) -> tf.data.Dataset:
+        """Returns one pass over a split."""
+
+    def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Returns {metric: weights} for each objective."""
+
+    def metrics(self, outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
+        """Returns {metric: (values, weights)}."""
+
+    def predictions(self, outputs: Any, batch: Batch) -> dict[str, tf.Tensor]:
+        """Returns {name: [B, ...]}, with "row_numbers" unless it is empty."""
+
+    def scores(self, predictions: Mapping[str, np.ndarray], split: str) -> dict[str, float]:
+        """Returns {score: number} of the predictions for a whole split."""
