@@ -15,7 +15,7 @@ def declarations():
     declared, changes = {}, {}
     for kind in dict.fromkeys(parent for script in SCRIPTS for parent in script.__mro__ if parent is not object):
         fields = {field.name: field for field in dataclasses.fields(kind)}
-        for name in vars(kind).get("__annotations__", {}):
+        for name in vars(kind).get("__annotations__", {}).keys() & fields.keys():
             if (original := fields[name].metadata.get("changes")) is not None:
                 changes[kind, name] = original
             else:
