@@ -41,3 +41,10 @@ def import_outside(name: str) -> ModuleType | None:
         if f"{name}.".startswith(f"{error.name}."):
             return None
         raise  # something that the module imports
+
+
+class Choices(list[str]):
+    """Names as `choices` of argparse, which then also accepts the dotted name of a module from outside."""
+
+    def __contains__(self, name: object) -> bool:
+        return "." in str(name) or super().__contains__(name)

@@ -12,7 +12,8 @@ SECONDS_BETWEEN_LINES = 10  # where output goes to a file
 class Report(Protocol):
     """Shows that `done` of `total` units are finished."""
 
-    def __call__(self, done: int, text: str = "", total: int | None = None) -> None: ...
+    def __call__(self, done: int, text: str = "", total: int | None = None) -> None:
+        """`text` is shown next to the numbers; `total` replaces the earlier one."""
 
 
 @contextlib.contextmanager
