@@ -12,7 +12,6 @@ from bert_tf.checkpoints import formats
 from bert_tf.config.train_config import MaskingConfig
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
-from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.catalog import pretraining
 from bert_tf.tasks.pretraining import mask_filling
 from bert_tf.text.tokenizer import Tokenizer
@@ -50,17 +49,6 @@ def test_what_a_causal_model_makes_of_a_text_is_its_last_token():
     outputs = encoder(inputs_of([ROW, [2, 7, 3, 0, 0, 0]], [6, 3]))
     expected = encoder.pooler(tf.stack([outputs["tokens"][0, 5], outputs["tokens"][1, 2]]))
     np.testing.assert_allclose(outputs["pooled"], expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("compiled", [False, True])
-def test_packed_rows_of_a_causal_model_are_those_of_padded_ones(compiled):
-    encoder = model_of().encoder
-    encode = tf.function(encoder) if compiled else encoder
-    padded = inputs_of([ROW, [2, 7, 3, 0, 0, 0], [2, 8, 3, 0, 0, 0], [2, 3, 0, 0, 0, 0]], [6, 3, 3, 2])
-    given, expected = encode(padded, packing=PackingSpec.dynamic()), encoder(padded)
-    np.testing.assert_allclose(given["pooled"], expected["pooled"], atol=1e-5)
-    used = np.arange(6) < np.array([6, 3, 3, 2])[:, None]
-    np.testing.assert_allclose(given["tokens"].numpy()[used], expected["tokens"].numpy()[used], atol=1e-5)
 
 
 def test_left_to_right_every_piece_but_the_first_is_guessed_at_the_place_before_it():

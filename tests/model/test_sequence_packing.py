@@ -136,14 +136,6 @@ def test_tokens_can_be_asked_for_of_an_encoder_without_layers():
     np.testing.assert_array_equal(given["tokens_at"][1, 0], encoder(inputs)["tokens"][1, 8])
 
 
-def pretraining_loss(model, inputs, packing):
-    outputs = model({**inputs, "masked_lm_positions": tf.constant([[0, 2]] * 8)}, packing=packing)
-    known = tf.cast(inputs["lengths"] > 2, tf.float32)
-    return tf.reduce_sum(outputs["masked_lm_logits"][:, :, 7] * known[:, None]) + tf.reduce_sum(
-        outputs["next_sentence_logits"][:, 1] * known
-    )
-
-
 def span_loss(model, inputs, packing):
     outputs = model(inputs, packing=packing)
     return tf.reduce_sum(outputs["start_logits"][:2, :3] - 2 * outputs["end_logits"][:2, :3])
@@ -162,12 +154,11 @@ def regression_loss(model, inputs, packing):
 @pytest.mark.parametrize(
     ("make", "loss"),
     [
-        (heads.Pretrainer, pretraining_loss),
         (heads.SpanFinder, span_loss),
         (heads.MultipleChoice, choice_loss),
         (heads.Regressor, regression_loss),
     ],
-    ids=["pretraining", "span", "choice", "regression"],
+    ids=["span", "choice", "regression"],
 )
 def test_loss_and_gradients_of_packed_texts_are_those_of_padded_ones(make, loss):
     model = model_of(make)

@@ -141,4 +141,5 @@ Encoder = BertEncoder
 
 def _checkpointed(layer: TransformerLayer, x: tf.Tensor, **options: Any) -> tf.Tensor:
     """The output of a layer that is computed again for its gradient."""
-    return tf.recompute_grad(lambda x: layer(x, **options)[0])(x)
+    y = tf.recompute_grad(lambda x: layer(x, **options)[0])(x)
+    return tf.reshape(y, tf.shape(y))  # whose gradient is dense: recompute_grad takes none of tf.gather
