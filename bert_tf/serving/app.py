@@ -6,24 +6,26 @@ import functools
 import importlib.resources
 import json
 import time
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
 
 import prometheus_client
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from bert_tf.errors import reason_of
 from bert_tf.serving import values
 from bert_tf.serving.batcher import Batcher, Busy
-from bert_tf.serving.served import VERSION
+from bert_tf.serving.served import VERSION, Arrays, Served, Signature
 
 PAGE = {"page.css": "text/css", **dict.fromkeys(("page.js", "attention.js", "elements.js"), "text/javascript")}
-MOST_TABLES = 8  # instances of a signature that answers tables, as that of attention does: megabytes each
-MANY = 20_000  # values of an answer from which it is written beside the loop that serves the others
-DEEP = "The request is nested too deeply."
-GONE = 499  # what servers write down for a client that did not wait; nobody is told
+MAX_LARGE_INSTANCES = 8  # per request to a signature with large outputs, such as attention: megabytes each
+MAX_INLINE_VALUES = 20_000  # larger responses are serialized in a thread, not in the event loop
+TOO_DEEP = "The request is nested too deeply."
+CLIENT_CLOSED_REQUEST = 499  # nginx's code, for the metrics only
 BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)  # seconds
 SECURITY = {
     "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
@@ -34,50 +36,55 @@ SECURITY = {
 
 
 class Server:
-    """The models that are served, and what is counted of them."""
+    """The served models and their metrics."""
 
     def __init__(
-        self, models, *, most_bytes=4 << 20, seconds=60.0, receive_seconds=30.0, most_waiting=256, most_instances=1024
-    ):
-        """models: list of Served. A body of more bytes is refused and one of more instances, which would let others
-        wait; an answer that takes longer is given up, and so is a body that takes `receive_seconds` to come.
-        """
+        self,
+        models: Iterable[Served],
+        *,
+        most_bytes: int = 4 << 20,
+        seconds: float = 60.0,
+        receive_seconds: float = 30.0,
+        most_waiting: int = 256,
+        most_instances: int = 1024,
+    ) -> None:
+        """Refuses larger bodies and more instances; gives up predictions after `seconds`, bodies `receive_seconds`."""
         self.models = {model.name: model for model in models}
         self.most_bytes, self.seconds, self.most_instances = most_bytes, seconds, most_instances
         self.receive_seconds = receive_seconds
         self.registry = prometheus_client.CollectorRegistry()
-        self._requests = self._counter("requests", "Requests that were answered, by code.", "model", "code")
-        self._batches = self._counter("batches", "Batches that were computed.", "model")
+        self._requests = self._counter("requests", "Requests by response code.", "model", "code")
+        self._batches = self._counter("batches", "Computed batches.", "model")
         self._rows = self._counter("batch_rows", "Instances in all batches.", "model")
         self._seconds = prometheus_client.Histogram(
             "bert_tf_request_seconds", "Time of a request.", ["model"], buckets=BUCKETS, registry=self.registry
         )
         self.batchers = {name: self._batcher(name, most_waiting) for name in self.models}
-        waiting = prometheus_client.Gauge("bert_tf_waiting", "Requests that wait.", ["model"], registry=self.registry)
+        waiting = prometheus_client.Gauge("bert_tf_waiting", "Queued requests.", ["model"], registry=self.registry)
         for name, batcher in self.batchers.items():
-            waiting.labels(name).set_function(lambda batcher=batcher: batcher.waiting)
+            waiting.labels(name).set_function(functools.partial(getattr, batcher, "waiting"))
         self.is_ready = True
 
-    def _counter(self, name, text, *labels):
+    def _counter(self, name: str, text: str, *labels: str) -> prometheus_client.Counter:
         return prometheus_client.Counter(f"bert_tf_{name}", text, labels, registry=self.registry)
 
-    def _batcher(self, name, most_waiting):
-        def count(requests, rows):
+    def _batcher(self, name: str, most_waiting: int) -> Batcher:
+        def count(requests: int, rows: int) -> None:
             self._batches.labels(name).inc()
             self._rows.labels(name).inc(rows)
 
         return Batcher(most_waiting=most_waiting, on_batch=count)
 
-    def app(self):
+    def app(self) -> Starlette:
         """The application, for uvicorn or another ASGI server."""
         versions = "/v1/models/{name}/versions/{version}"
         routes = [Route(f"/{name}", functools.partial(self.page, name=name)) for name in ("", *PAGE)]
         routes += [
-            Route("/v1/models", self.listed),
+            Route("/v1/models", self.list_models),
             Route("/healthz", self.live),
             Route("/readyz", self.ready),
             Route("/metrics", self.metrics),
-            Route("/monitoring/prometheus/metrics", self.metrics),  # where TensorFlow Serving has them
+            Route("/monitoring/prometheus/metrics", self.metrics),  # TensorFlow Serving's path
         ]
         for path in ("/v1/models/{name}", versions):
             routes += [
@@ -85,35 +92,35 @@ class Server:
                 Route(f"{path}/metadata", self.metadata),
                 Route(path, self.status),
             ]
-        handlers = {HTTPException: _told, Exception: _broken}
+        handlers: dict[Any, Any] = {HTTPException: _client_error, Exception: _server_error}
         return Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)
 
     @contextlib.asynccontextmanager
-    async def _lifespan(self, _):
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         yield
         self.is_ready = False
         for batcher in self.batchers.values():
             await batcher.close()
 
-    def model(self, request):
-        """The model that the path names; 404 for another one, or another version than 1."""
+    def model(self, request: Request) -> Served:
+        """The model in the path; raises 404 for an unknown model or version."""
         name, version = request.path_params["name"], request.path_params.get("version", VERSION)
         if request.url.path.endswith(":predict") and request.method != "POST":
-            raise HTTPException(405, "predict is asked with POST.", {"allow": "POST"})
+            raise HTTPException(405, "predict requires POST.", {"allow": "POST"})
         if name not in self.models or version != VERSION:
-            asked = f"{name} version {version}" if name in self.models else name
+            requested = f"{name} version {version}" if name in self.models else name
             raise HTTPException(
-                404, f"Servable not found: {asked}. Known: {', '.join(self.models)}, version {VERSION}."
+                404, f"Servable not found: {requested}. Known: {', '.join(self.models)}, version {VERSION}."
             )
         return self.models[name]
 
-    async def page(self, _, name):
+    async def page(self, _: Request, name: str) -> Response:
         """A file of the page."""
         file = importlib.resources.files("bert_tf.serving") / "page" / (name or "index.html")
         kind = PAGE.get(name, "text/html")
         return Response(file.read_text(encoding="utf-8"), media_type=kind, headers=SECURITY)
 
-    async def listed(self, _):
+    async def list_models(self, _: Request) -> JSONResponse:
         """Every model with its kind and labels, for the page."""
         return JSONResponse(
             {
@@ -130,29 +137,35 @@ class Server:
             }
         )
 
-    async def live(self, _):
+    async def live(self, _: Request) -> JSONResponse:
+        """Liveness."""
         return JSONResponse({"status": "alive"})
 
-    async def ready(self, _):
+    async def ready(self, _: Request) -> JSONResponse:
+        """Readiness: 503 once the server is stopping."""
         return JSONResponse({"status": "ready" if self.is_ready else "stopping"}, 200 if self.is_ready else 503)
 
-    async def metrics(self, _):
+    async def metrics(self, _: Request) -> Response:
+        """Prometheus metrics."""
         text = prometheus_client.generate_latest(self.registry)
         return Response(text, media_type=prometheus_client.CONTENT_TYPE_LATEST)
 
-    async def status(self, request):
+    async def status(self, request: Request) -> JSONResponse:
+        """TensorFlow Serving's GetModelStatusResponse."""
         self.model(request)
         good = {"error_code": "OK", "error_message": ""}
         return JSONResponse({"model_version_status": [{"version": VERSION, "state": "AVAILABLE", "status": good}]})
 
-    async def metadata(self, request):
+    async def metadata(self, request: Request) -> JSONResponse:
+        """TensorFlow Serving's GetModelMetadataResponse."""
         return JSONResponse(self.model(request).metadata())
 
-    async def predict(self, request):
+    async def predict(self, request: Request) -> Response:
+        """Predicts, and counts the request."""
         model, start = self.model(request), time.monotonic()
         code = 500
         try:
-            response = await self._predicted(request, model)
+            response = await self._predict(request, model)
             code = response.status_code
         except HTTPException as error:
             code = error.status_code
@@ -162,53 +175,53 @@ class Server:
             self._seconds.labels(model.name).observe(time.monotonic() - start)
         return response
 
-    async def _predicted(self, request, model):
+    async def _predict(self, request: Request, model: Served) -> Response:
         body = _json(await self._body_in_time(request))
-        asked = body.get("signature_name", "serving_default") if isinstance(body, dict) else "serving_default"
-        if not isinstance(asked, str) or asked not in model.signatures:
+        name = body.get("signature_name", "serving_default") if isinstance(body, dict) else "serving_default"
+        if not isinstance(name, str) or name not in model.signatures:
             known = ", ".join(model.signatures)
-            raise HTTPException(400, f"Serving signature name {asked!r} not found in signature def. Known: {known}.")
-        signature = model.signatures[asked]
-        count, most = values.count(body), MOST_TABLES if signature.has_tables else self.most_instances
+            raise HTTPException(400, f"Serving signature name {name!r} not found in signature def. Known: {known}.")
+        signature = model.signatures[name]
+        count, most = values.count(body), MAX_LARGE_INSTANCES if signature.has_large_outputs else self.most_instances
         if count > most:
-            raise HTTPException(413, f"There are {count:,} instances: send at most {most:,} of {asked} at once.")
+            raise HTTPException(413, f"There are {count:,} instances: send at most {most:,} of {name} at once.")
         try:
             arrays, by_row = values.read(body, signature.inputs)
         except values.BadRequest as error:
             raise HTTPException(400, str(error)) from None
         except RecursionError:
-            raise HTTPException(400, DEEP) from None
-        return await self._answered(self.batchers[model.name], signature, arrays, by_row)
+            raise HTTPException(400, TOO_DEEP) from None
+        return await self._respond(self.batchers[model.name], signature, arrays, by_row)
 
-    async def _answered(self, batcher, signature, arrays, by_row):
-        """The response with what the model says."""
+    async def _respond(self, batcher: Batcher, signature: Signature, arrays: Arrays, by_row: bool) -> JSONResponse:
+        """The response with the outputs of the model."""
         try:
             outputs = await asyncio.wait_for(batcher.answer(signature, arrays), self.seconds)
         except Busy as error:
             raise HTTPException(503, f"{error}: try again later.", {"retry-after": "1"}) from None
         except TimeoutError:
-            raise HTTPException(504, f"There was no answer within {self.seconds:g} seconds.") from None
+            raise HTTPException(504, f"The model took longer than {self.seconds:g} seconds.") from None
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            raise HTTPException(400, f"The model cannot answer this: {reason_of(error)}.") from None
+            raise HTTPException(400, f"The model cannot compute this: {reason_of(error)}.") from None
         rows = len(next(iter(arrays.values())))
         for name, array in outputs.items():
             if by_row and array.shape[:1] != (rows,):
-                raise HTTPException(400, f"The output {name} has not a row for each instance: send inputs.")
-        if sum(array.size for array in outputs.values()) < MANY:
-            return JSONResponse(values.written(outputs, by_row))
-        return await asyncio.to_thread(lambda: JSONResponse(values.written(outputs, by_row)))
+                raise HTTPException(400, f"The output {name} does not have one row per instance: send inputs.")
+        if sum(array.size for array in outputs.values()) < MAX_INLINE_VALUES:
+            return JSONResponse(values.to_json(outputs, by_row))
+        return await asyncio.to_thread(lambda: JSONResponse(values.to_json(outputs, by_row)))
 
-    async def _body_in_time(self, request):
+    async def _body_in_time(self, request: Request) -> bytes:
         try:
             return await asyncio.wait_for(self._body(request), self.receive_seconds)
         except TimeoutError:
-            told = f"The request did not come whole within {self.receive_seconds:g} seconds."
-            raise HTTPException(408, told, {"connection": "close"}) from None
+            message = f"The request was not complete within {self.receive_seconds:g} seconds."
+            raise HTTPException(408, message, {"connection": "close"}) from None
 
-    async def _body(self, request):
-        """The body; 413 as soon as it is known to be too large, and nothing is kept of it then."""
+    async def _body(self, request: Request) -> bytes:
+        """The body; raises 413 as soon as it is known to be too large."""
         too_large = HTTPException(413, f"The request is larger than {self.most_bytes:,} bytes: send it in parts.")
         length = request.headers.get("content-length", "")
         if length.isdigit() and int(length) > self.most_bytes:
@@ -221,25 +234,25 @@ class Server:
                     raise too_large
                 parts.append(part)
         except ClientDisconnect:
-            raise HTTPException(GONE, "The client went away.") from None
+            raise HTTPException(CLIENT_CLOSED_REQUEST, "The client closed the connection.") from None
         return b"".join(parts)
 
 
-def _json(body):
+def _json(body: bytes) -> Any:
     try:
         return json.loads(body)
     except UnicodeDecodeError as error:
         raise HTTPException(400, f"The request is not UTF-8 (byte {error.start + 1}).") from None
     except ValueError as error:
-        raise HTTPException(400, f"The request is no JSON: {error}.") from None
+        raise HTTPException(400, f"The request is not valid JSON: {error}.") from None
     except RecursionError:
-        raise HTTPException(400, DEEP) from None
+        raise HTTPException(400, TOO_DEEP) from None
 
 
-async def _told(_, error):
-    said = error.detail.encode(errors="backslashreplace").decode()  # it may cite half a surrogate pair
-    return JSONResponse({"error": said}, error.status_code, headers=error.headers)
+async def _client_error(_: Request, error: HTTPException) -> JSONResponse:
+    message = error.detail.encode(errors="backslashreplace").decode()  # it may quote half a surrogate pair
+    return JSONResponse({"error": message}, error.status_code, headers=error.headers)
 
 
-async def _broken(_, error):
+async def _server_error(_: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"error": f"The server failed: {reason_of(error)}."}, 500)

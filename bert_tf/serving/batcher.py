@@ -1,6 +1,6 @@
-"""Requests of many clients in one batch: answered together, each as if it were alone.
+"""Batches the requests of many clients; each gets the response it would get alone.
 
-While batches are computed the next one gathers, so that a single client never waits and many share the work. Several
+The next batch is collected while others are computed, so a single client never waits and many share the work. Several
 batches are computed at once: one alone leaves cores idle between its operations.
 """
 
@@ -9,61 +9,72 @@ import collections
 import concurrent.futures
 import dataclasses
 import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from bert_tf.export import loaded_model
+from bert_tf.serving.served import Arrays, Signature
 
-MOST_ROWS = 64  # of a batch
-MOST_BYTES = 16_384  # of text in a batch: more is not faster, but lets those who come next wait
-GATHERING = 0.002  # seconds that a batch waits for others once there are several clients
+MOST_ROWS = 64  # per batch
+MOST_BYTES = 16_384  # of text per batch: more is not faster, but delays later requests
+GATHER_SECONDS = 0.002  # that a batch waits for more requests once there are several clients
 
 
 class Busy(Exception):
-    """More is waiting than may wait."""
+    """The queue is full."""
 
 
 @dataclasses.dataclass(eq=False)
 class _Waiting:
-    """A request, or the part of one whose turn it is: {name: array [B, ...]} for a signature; who waits for it."""
+    """A queued request, or part of one: {name: array [B, ...]} for a signature, and the future of its outputs."""
 
-    signature: object
-    arrays: dict
+    signature: Signature
+    arrays: Arrays
     answer: asyncio.Future
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         self.rows = len(next(iter(self.arrays.values())))
         self.bytes = int(sum(_sizes(self.arrays)))
 
     @property
-    def kind(self):
-        """What batch it fits into; only its own if what comes out has no rows to hand out."""
+    def kind(self) -> tuple[Any, ...]:
+        """Requests of equal kind may share a batch; unique if the outputs cannot be split by row."""
         shared = self.signature if self.signature.has_rows else self
         return id(shared), tuple(array.shape[1:] for array in self.arrays.values())
 
 
 class Batcher:
-    """The queue of one model. `most_waiting` requests may wait; what comes then raises Busy. `at_once` batches are
-    computed at a time, 0 for what `exported.at_once` says.
+    """The queue of one model.
 
-    Of a large request one part at a time is in the queue, and the next goes behind those who wait by then.
+    most_waiting: further requests raise Busy. at_once: batches computed concurrently, 0 for
+    `loaded_model.parallel_batches`. on_batch: called with the numbers of requests and rows of each batch.
+
+    Large requests are split; each part is queued after the previous one is done, behind the other requests.
     """
 
     def __init__(
-        self, *, most_waiting=256, most_rows=MOST_ROWS, most_bytes=MOST_BYTES, at_once=0, on_batch=lambda *_: None
-    ):
+        self,
+        *,
+        most_waiting: int = 256,
+        most_rows: int = MOST_ROWS,
+        most_bytes: int = MOST_BYTES,
+        at_once: int = 0,
+        on_batch: Callable[[int, int], Any] = lambda *_: None,
+    ) -> None:
         self.most_waiting, self.most_rows, self.most_bytes = most_waiting, most_rows, most_bytes
         self.at_once = at_once or loaded_model.parallel_batches()
         self.on_batch = on_batch
-        self._waiting = collections.deque()
+        self._waiting: collections.deque[_Waiting] = collections.deque()
         self._work = asyncio.Event()
-        self._computing = set()  # tasks of batches
+        self._computing: set[asyncio.Task] = set()  # tasks of batches
         self._threads = concurrent.futures.ThreadPoolExecutor(self.at_once, "model")
         self._shared = False  # whether the last batch was of several requests
-        self._loop = None
+        self._loop: asyncio.Task | None = None
 
-    async def answer(self, signature, arrays):
-        """The outputs of a signature for a request, {name: array [B, ...]}; raises what the model raised, or Busy."""
+    async def answer(self, signature: Signature, arrays: Arrays) -> Arrays:
+        """The outputs of a signature for a request, {name: array [B, ...]}; raises the model's exception, or Busy."""
         if self.waiting >= self.most_waiting:
             raise Busy(f"{self.waiting} requests are waiting")
         if self._loop is None:
@@ -77,15 +88,15 @@ class Batcher:
             answers.append(await waiting.answer)
             if len(parts) > 1:
                 _expect_rows(answers[-1], waiting.rows)
-        return _joined(answers) if len(parts) > 1 else answers[0]
+        return _join(answers) if len(parts) > 1 else answers[0]
 
     @property
-    def waiting(self):
-        """How many requests wait that nobody gave up."""
+    def waiting(self) -> int:
+        """The number of queued requests that have not been given up."""
         return sum(not each.answer.done() for each in self._waiting)
 
-    async def close(self):
-        """Ends it; what still waits is cancelled."""
+    async def close(self) -> None:
+        """Stops; queued requests are cancelled."""
         for task in (self._loop, *self._computing):
             if task:
                 task.cancel()
@@ -93,12 +104,12 @@ class Batcher:
             each.answer.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _run(self):
+    async def _run(self) -> None:
         while True:
             if not self._waiting:
                 self._work.clear()
                 await self._work.wait()
-            await asyncio.sleep(GATHERING if self._shared else 0)  # 0: who got a part of an answer asks for the next
+            await asyncio.sleep(GATHER_SECONDS if self._shared else 0)  # 0: let the next part of a request be queued
             batch = self._next_batch()
             self._shared = len(batch) > 1
             computing = asyncio.create_task(self._attempt(batch))
@@ -107,16 +118,18 @@ class Batcher:
             if len(self._computing) == self.at_once:
                 await asyncio.wait(self._computing, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _attempt(self, batch):
+    async def _attempt(self, batch: list[_Waiting]) -> None:
         try:
             await self._compute(batch)
-        except Exception as error:  # whatever it is, the next batch must be computed
+        except Exception as error:  # the next batch must be computed in any case
             for each in batch:
-                _tell(each, error=error)
+                _resolve(each, error=error)
 
-    def _next_batch(self):
-        """The oldest request, and those behind it that fit: a fair share of them where others can be computed too."""
-        batch, rows, size, left = [], 0, 0, collections.deque()
+    def _next_batch(self) -> list[_Waiting]:
+        """The oldest request and later ones that fit: an equal share if more batches can be computed concurrently."""
+        batch: list[_Waiting] = []
+        left: collections.deque[_Waiting] = collections.deque()
+        rows = size = 0
         share = math.ceil(self.waiting / (self.at_once - len(self._computing)))
         while self._waiting:
             each = self._waiting.popleft()
@@ -133,7 +146,7 @@ class Batcher:
         self._waiting = left
         return batch
 
-    async def _compute(self, batch):
+    async def _compute(self, batch: list[_Waiting]) -> None:
         if not batch:
             return
         self.on_batch(len(batch), sum(each.rows for each in batch))
@@ -141,39 +154,39 @@ class Batcher:
         signature, loop = batch[0].signature, asyncio.get_running_loop()
         try:
             outputs = await loop.run_in_executor(self._threads, signature, arrays)
-            answers = _handed_out(outputs, batch) if len(batch) > 1 else [outputs]
+            answers = _split(outputs, batch) if len(batch) > 1 else [outputs]
         except Exception as error:
             if len(batch) == 1:
-                _tell(batch[0], error=error)
+                _resolve(batch[0], error=error)
                 return
-            for each in batch:  # one of them may be the cause: the others shall not suffer
+            for each in batch:  # one of them may be the cause
                 if not each.answer.done():
                     await self._compute([each])
             return
         for each, answer in zip(batch, answers, strict=True):
-            _tell(each, answer)
+            _resolve(each, answer)
 
 
-def _handed_out(outputs, batch):
-    """The answers to the requests of a batch."""
+def _split(outputs: Arrays, batch: Sequence[_Waiting]) -> list[Arrays]:
+    """The outputs of each request of a batch."""
     _expect_rows(outputs, sum(each.rows for each in batch))
     answers, first = [], 0
     for each in batch:
         own = {name: array[first : first + each.rows] for name, array in outputs.items()}
-        answers.append(each.signature.only_own(own, each.arrays))
+        answers.append(each.signature.trim_padding(own, each.arrays))
         first += each.rows
     return answers
 
 
-def _expect_rows(outputs, rows):
+def _expect_rows(outputs: Arrays, rows: int) -> None:
     for name, array in outputs.items():
         if array.shape[:1] != (rows,):
-            raise ValueError(f"its output {name} has not a row for each instance: send fewer at once")
+            raise ValueError(f"its output {name} does not have one row per instance: send fewer at once")
 
 
-def _sizes(arrays):
+def _sizes(arrays: Arrays) -> np.ndarray:
     """Bytes of text of each instance, [B]."""
-    count = np.frompyfunc(len, 1, 1)
+    count: Any = np.frompyfunc(len, 1, 1)
     sizes = np.zeros(len(next(iter(arrays.values()))), int)
     for array in arrays.values():
         if array.dtype == object:
@@ -181,9 +194,10 @@ def _sizes(arrays):
     return sizes
 
 
-def _parts(arrays, most_rows, most_bytes):
-    """The instances of a request in parts that are a batch at most, none of them empty."""
-    parts, begin, size = [], 0, 0
+def _parts(arrays: Arrays, most_rows: int, most_bytes: int) -> list[Arrays]:
+    """Splits the instances of a request into non-empty parts that fit into a batch."""
+    parts: list[tuple[int, int | None]] = []
+    begin = size = 0
     for row, own in enumerate(_sizes(arrays)):
         if row > begin and (row - begin == most_rows or size + own > most_bytes):
             parts.append((begin, row))
@@ -192,7 +206,7 @@ def _parts(arrays, most_rows, most_bytes):
     return [{name: array[first:last] for name, array in arrays.items()} for first, last in [*parts, (begin, None)]]
 
 
-def _tell(waiting, outputs=None, error=None):
+def _resolve(waiting: _Waiting, outputs: Arrays | None = None, error: Exception | None = None) -> None:
     if waiting.answer.done():
         return
     if error is None:
@@ -201,25 +215,25 @@ def _tell(waiting, outputs=None, error=None):
         waiting.answer.set_exception(error)
 
 
-def _joined(answers):
-    """Parts of an answer one below the other; of different widths, filled up as models fill up shorter rows."""
+def _join(answers: Sequence[Arrays]) -> Arrays:
+    """Concatenates the outputs of the parts of a request, padded to equal widths as models pad shorter rows."""
     joined = {}
     for name in answers[0]:
         arrays = [answer[name] for answer in answers]
         shape = np.max([array.shape[1:] for array in arrays], 0)
-        filler = _filler(arrays[0].dtype, answers)
-        joined[name] = np.concatenate([_filled_up(array, shape, filler) for array in arrays])
+        padding = _padding_value(arrays[0].dtype, answers)
+        joined[name] = np.concatenate([_pad(array, shape, padding) for array in arrays])
     return joined
 
 
-def _filler(dtype, answers):
-    """What a model puts behind the end: "" or 0; where some of its integers are negative, as no place is, -1."""
+def _padding_value(dtype: np.dtype, answers: Iterable[Arrays]) -> bytes | int:
+    """The value that models pad with: "" or 0; -1 if some integers are negative, as in padded character offsets."""
     if dtype.kind == "O":
         return b""
     integers = [array for answer in answers for array in answer.values() if array.dtype.kind == "i"]
     return -1 if dtype.kind == "i" and any((array < 0).any() for array in integers) else 0
 
 
-def _filled_up(array, shape, filler):
+def _pad(array: np.ndarray, shape: np.ndarray, padding: bytes | int) -> np.ndarray:
     missing = [(0, 0), *((0, int(wide - size)) for wide, size in zip(shape, array.shape[1:], strict=True))]
-    return np.pad(array, missing, constant_values=filler) if any(after for _, after in missing) else array
+    return np.pad(array, missing, constant_values=padding) if any(after for _, after in missing) else array

@@ -1,12 +1,14 @@
-"""An export that is served: its signatures, what they take, and answers to batches.
+"""A served export: its signatures, their inputs and outputs, and calls on batches.
 
-B instances of a batch.
+B instances per batch.
 """
 
 import collections
 import contextlib
 import dataclasses
 import os
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -14,82 +16,84 @@ from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.runtime import memory_estimate
 
-VERSION = "1"  # TensorFlow Serving counts versions; an export has one
-ROOM = 1.3  # memory that a loaded model takes, as a share of its file of weights
+VERSION = "1"  # TensorFlow Serving has numbered versions; an export has one
+MEMORY_FACTOR = 1.3  # memory of a loaded model relative to the size of its weights
+
+Arrays = dict[str, np.ndarray]
+Spec = tuple[Any, tuple[int | None, ...] | None]  # ("string" or a NumPy dtype, shape; None if the rank is unknown)
 
 
 @dataclasses.dataclass(frozen=True)
 class Signature:
-    """One signature: {name: ("string" or a NumPy dtype, shape)} of what it takes and of what it gives."""
+    """A signature of a SavedModel, with the specs of its inputs and outputs."""
 
-    function: object
-    inputs: dict
-    outputs: dict
+    function: Callable[..., Mapping[str, Any]]
+    inputs: Mapping[str, Spec]
+    outputs: Mapping[str, Spec]
 
-    def __call__(self, arrays):
-        """{name: array [B, ...]} -> the same of its outputs; runs in the calling thread."""
+    def __call__(self, arrays: Arrays) -> Arrays:
+        """Computes the outputs {name: array [B, ...]} of the inputs; runs in the calling thread."""
         import tensorflow as tf
 
         kinds = {name: tf.string if kind == "string" else kind for name, (kind, _) in self.inputs.items()}
-        given = {name: tf.constant(array.tolist(), kinds[name], array.shape) for name, array in arrays.items()}
-        return {name: tensor.numpy() for name, tensor in self.function(**given).items()}
+        tensors = {name: tf.constant(array.tolist(), kinds[name], array.shape) for name, array in arrays.items()}
+        return {name: tensor.numpy() for name, tensor in self.function(**tensors).items()}
 
     @property
-    def has_tables(self):
-        """Whether an output has so many dimensions that the answer to one instance is large."""
+    def has_large_outputs(self) -> bool:
+        """Whether an output has so many dimensions that the response to one instance is large."""
         return any(shape is not None and len(shape) > 3 for _, shape in self.outputs.values())
 
     @property
-    def has_rows(self):
-        """Whether every output has a row for each instance, as far as is known before one has seen it."""
+    def has_rows(self) -> bool:
+        """Whether every output has one row per instance, as far as its spec says."""
         return all(shape is None or shape[:1] == (None,) for _, shape in self.outputs.values())
 
-    def only_own(self, outputs, given):
-        """The answers to one request of a batch, without the columns that are there for longer ones alone.
+    def trim_padding(self, outputs: Arrays, inputs: Arrays) -> Arrays:
+        """The outputs for one request of a batch, without columns that only pad them to the longest of the batch.
 
-        given: what was asked; what is as wide as that has no filler. Else strings tell how wide a row is: behind the
-        last that is not empty all outputs are cut off that were as wide, if their numbers are 0 or -1 there. What is
-        not known to be filler stays.
+        Dimensions as long as one of the request's inputs are not padded. Otherwise strings give the length: columns
+        after the last non-empty string are dropped from all outputs of that length if their numbers are 0 or -1 there.
         """
-        own = dict(outputs)
-        asked = {size for array in given.values() for size in array.shape[1:]}
-        for size, axes in self._free(outputs).items():
+        trimmed = dict(outputs)
+        input_sizes = {size for array in inputs.values() for size in array.shape[1:]}
+        for size, axes in self._free_axes(outputs).items():
             texts = [(outputs[name], axis) for name, axis in axes if outputs[name].dtype == object]
-            width = max((_told(*each) for each in texts), default=size)
-            behind = [_columns(outputs[name], axis, slice(width, None)) for name, axis in axes]
-            is_filler = all(array.dtype == object or ((array == 0) | (array == -1)).all() for array in behind)
-            for name, axis in axes if is_filler and size not in asked else ():
-                own[name] = _columns(own[name], axis, slice(width))
-        return own
+            width = max((_text_width(*each) for each in texts), default=size)
+            rest = [_columns(outputs[name], axis, slice(width, None)) for name, axis in axes]
+            is_padding = all(array.dtype == object or ((array == 0) | (array == -1)).all() for array in rest)
+            for name, axis in axes if is_padding and size not in input_sizes else ():
+                trimmed[name] = _columns(trimmed[name], axis, slice(width))
+        return trimmed
 
-    def _free(self, outputs):
-        """{size: [(name, axis)]} of the dimensions of free size, but for that of the rows."""
-        found = collections.defaultdict(list)
+    def _free_axes(self, outputs: Arrays) -> dict[int, list[tuple[str, int]]]:
+        """{size: [(name, axis)]} of the dimensions of unknown size, except the first."""
+        axes = collections.defaultdict(list)
         for name, array in outputs.items():
             shape = self.outputs[name][1]
             for axis in range(1, array.ndim):
                 if shape is None or shape[axis] is None:
-                    found[array.shape[axis]].append((name, axis))
-        return found
+                    axes[array.shape[axis]].append((name, axis))
+        return axes
 
 
-def _columns(array, axis, columns):
+def _columns(array: np.ndarray, axis: int, columns: slice) -> np.ndarray:
     return array[(slice(None),) * axis + (columns,)]
 
 
-def _told(texts, axis):
-    """How many columns there are up to the last with a string that is not empty."""
+def _text_width(texts: np.ndarray, axis: int) -> int:
+    """The number of columns up to the last with a non-empty string."""
     filled = np.flatnonzero((texts != b"").any(tuple(i for i in range(texts.ndim) if i != axis)))
     return int(filled[-1]) + 1 if len(filled) else 0
 
 
 class Served:
-    """A loaded export. `kind` says what a page can do with it."""
+    """A loaded export. `kind` says how the page presents it."""
 
-    def __init__(self, name, path):
-        """Loads it; UserError where it is no export, or more than the memory that is free."""
+    def __init__(self, name: str, path: str) -> None:
+        """Loads it; raises UserError if it is not an export or does not fit into free memory."""
         self.name, self.folder = name, loaded_model.find(path)
-        _expect_room(self.folder)
+        _check_memory(self.folder)
         self.signatures = {
             key: Signature(
                 function, _specs(function.structured_input_signature[1]), _specs(function.structured_outputs)
@@ -100,31 +104,30 @@ class Served:
             raise UserError(f"The export {self.folder} has no signature serving_default: export it again.")
         self._warm_up()
         about = loaded_model.about(self.folder)
-        self._described = _described(self.folder)
+        self._signature_defs = _signature_defs(self.folder)
         self.labels, self.task = list(about.get("labels") or ()), str(about.get("task") or "")
 
-    def _warm_up(self):
-        """Answers something, so that the first client does not wait for what TensorFlow does once."""
+    def _warm_up(self) -> None:
+        """Computes something, so that the first client does not wait for TensorFlow's one-time work."""
         default = self.signatures["serving_default"]
         shapes = {name: [size or 1 for size in shape] for name, (_, shape) in default.inputs.items() if shape}
-        with contextlib.suppress(Exception):  # what it cannot answer it need not
+        with contextlib.suppress(Exception):  # it is only to warm up
             default({name: np.full(shape, b"a", object) for name, shape in shapes.items()})
 
     @property
-    def kind(self):
-        """What it does: fill_mask, classify, compare, choose, question, entities, vectors, number, or other."""
+    def kind(self) -> str:
+        """The kind of model: fill_mask, classify, compare, choose, question, entities, vectors, number, or other."""
         default = self.signatures["serving_default"]
-        takes, gives = set(default.inputs), set(default.outputs)
-        for kind, needs_in, needs_out in KINDS:
-            if takes == needs_in and needs_out <= gives:
+        for kind, inputs, outputs in KINDS:
+            if set(default.inputs) == inputs and outputs <= set(default.outputs):
                 return kind
         return "other"
 
-    def metadata(self):
-        """What TensorFlow Serving tells of a model: a GetModelMetadataResponse."""
+    def metadata(self) -> dict[str, Any]:
+        """TensorFlow Serving's GetModelMetadataResponse."""
         return {
             "model_spec": {"name": self.name, "signature_name": "", "version": VERSION},
-            "metadata": {"signature_def": {"signature_def": self._described}},
+            "metadata": {"signature_def": {"signature_def": self._signature_defs}},
         }
 
 
@@ -141,20 +144,20 @@ KINDS = (
 )
 
 
-def _specs(structure):
+def _specs(structure: Mapping[str, Any]) -> dict[str, Spec]:
     return {
         name: ("string" if spec.dtype.name == "string" else spec.dtype.as_numpy_dtype, _shape(spec))
         for name, spec in structure.items()
     }
 
 
-def _shape(spec):
-    """With None for what is free; None for a tensor of which not even the rank is known."""
+def _shape(spec: Any) -> tuple[int | None, ...] | None:
+    """The shape with None for unknown sizes; None if the rank is unknown."""
     return None if spec.shape.rank is None else tuple(spec.shape.as_list())
 
 
-def _described(folder):
-    """The SignatureDefs of an export as JSON has them, every field of them."""
+def _signature_defs(folder: str) -> dict[str, Any]:
+    """The SignatureDefs of an export as JSON, with all fields."""
     from google.protobuf import json_format
     from tensorflow.core.protobuf import saved_model_pb2
 
@@ -164,13 +167,13 @@ def _described(folder):
     return {name: json_format.MessageToDict(each, **options) for name, each in sorted(graph.signature_def.items())}
 
 
-def _expect_room(folder):
-    """Raises UserError if the weights are more than the memory that is free."""
+def _check_memory(folder: str) -> None:
+    """Raises UserError if the weights need more than the free memory."""
     weights = os.path.join(folder, "variables")
-    needed = ROOM * sum(entry.stat().st_size for entry in os.scandir(weights)) if os.path.isdir(weights) else 0
+    needed = MEMORY_FACTOR * sum(entry.stat().st_size for entry in os.scandir(weights)) if os.path.isdir(weights) else 0
     _, free = memory_estimate.machine_memory()
     if needed > free:
         raise UserError(
             f"{folder} needs about {needed / 2**30:.1f} GiB of memory and {free / 2**30:.1f} GiB are free: "
-            "serve it on a machine with more, or serve fewer at once."
+            "use a machine with more memory, or serve fewer models."
         )

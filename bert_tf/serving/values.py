@@ -1,34 +1,39 @@
-"""JSON of TensorFlow Serving's REST interface to tensors and back.
+"""Converts JSON of TensorFlow Serving's REST interface to arrays and back.
 
-B instances of a request. Follows the "RESTful API" page of TensorFlow Serving: `instances` and `predictions` are row by
-row, `inputs` and `outputs` column by column; {"b64": ...} is bytes, and outputs whose name ends in _bytes are told so.
+B instances per request. Follows the "RESTful API" page of TensorFlow Serving: `instances` and `predictions` are by row,
+`inputs` and `outputs` by column; {"b64": ...} is bytes, as are outputs whose name ends in _bytes.
 """
 
 import base64
 import binascii
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-BYTES = "_bytes"  # at the end of the name of an output
+BYTES = "_bytes"  # end of the name of an output
+
+Arrays = dict[str, np.ndarray]
+Specs = Mapping[str, tuple[Any, tuple[int | None, ...] | None]]  # {name: ("string" or NumPy dtype, shape)}
 
 
 class BadRequest(Exception):
-    """A request that cannot be answered as it is; the message goes to whoever sent it."""
+    """An invalid request; the message is sent to the client."""
 
 
-def count(body):
-    """How many instances a request has, as far as one sees without reading it; 0 for one that cannot be read."""
-    given = body.get("instances", body.get("inputs")) if isinstance(body, dict) else None
-    if isinstance(given, dict):
-        given = max((each for each in given.values() if isinstance(each, list)), key=len, default=None)
-    return len(given) if isinstance(given, list) else 0
+def count(body: Any) -> int:
+    """The number of instances of a request, without converting them; 0 if it is invalid."""
+    instances = body.get("instances", body.get("inputs")) if isinstance(body, dict) else None
+    if isinstance(instances, dict):
+        instances = max((each for each in instances.values() if isinstance(each, list)), key=len, default=None)
+    return len(instances) if isinstance(instances, list) else 0
 
 
-def read(body, specs):
-    """The tensors of a request.
+def read(body: Any, specs: Specs) -> tuple[Arrays, bool]:
+    """Converts a request; raises BadRequest.
 
-    body: the JSON object; specs: {name: (NumPy dtype, or "string", and shape with None for what is free)}.
-    Returns {name: array [B, ...]}, strings as bytes in object arrays, and whether the answer is row by row.
+    body: the JSON object. specs: the inputs of the signature, shapes with None for free dimensions.
+    Returns {name: array [B, ...]}, strings as bytes in object arrays, and whether the response is by row.
     """
     if not isinstance(body, dict):
         raise BadRequest(f"The request is {_kind(body)}; expected a JSON object with instances or inputs.")
@@ -36,46 +41,46 @@ def read(body, specs):
         raise BadRequest("The request has both or none of instances and inputs; expected one of them.")
     by_row = "instances" in body
     columns = _columns_of_rows(body["instances"], specs) if by_row else _columns(body["inputs"], specs)
-    arrays = {name: _array(name, columns[name], *specs[name]) for name in specs}
+    arrays = {name: _array(name, columns[name], dtype, shape or ()) for name, (dtype, shape) in specs.items()}
     sizes = {name: len(array) for name, array in arrays.items()}
     if len(set(sizes.values())) > 1:
-        told = ", ".join(f"{size} of {name}" for name, size in sizes.items())
-        raise BadRequest(f"There are {told}; expected as many of each.")
+        counts = ", ".join(f"{size} of {name}" for name, size in sizes.items())
+        raise BadRequest(f"There are {counts}; expected equal numbers.")
     return arrays, by_row
 
 
-def _columns_of_rows(rows, specs):
+def _columns_of_rows(rows: Any, specs: Specs) -> dict[str, list]:
     if not isinstance(rows, list) or not rows:
         raise BadRequest(f"instances is {_kind(rows)}; expected a list with one instance or more.")
-    columns = {name: [] for name in specs}
+    columns: dict[str, list] = {name: [] for name in specs}
     for number, row in enumerate(rows):
         if len(specs) == 1 and not _is_named(row):
             row = {next(iter(specs)): row}
         if not isinstance(row, dict) or set(row) != set(specs):
-            found = ", ".join(row) if isinstance(row, dict) else _kind(row)
-            raise BadRequest(f"Instance {number} has {found or 'nothing'}; expected {', '.join(specs)}.")
+            names = ", ".join(row) if isinstance(row, dict) else _kind(row)
+            raise BadRequest(f"Instance {number} has {names or 'nothing'}; expected {', '.join(specs)}.")
         for name, value in row.items():
             columns[name].append(value)
     return columns
 
 
-def _columns(inputs, specs):
+def _columns(inputs: Any, specs: Specs) -> dict[str, list]:
     if len(specs) == 1 and not _is_named(inputs):
         inputs = {next(iter(specs)): inputs}
     if not isinstance(inputs, dict) or set(inputs) != set(specs):
-        found = ", ".join(inputs) if isinstance(inputs, dict) else _kind(inputs)
-        raise BadRequest(f"inputs has {found or 'nothing'}; expected {', '.join(specs)}.")
+        names = ", ".join(inputs) if isinstance(inputs, dict) else _kind(inputs)
+        raise BadRequest(f"inputs has {names or 'nothing'}; expected {', '.join(specs)}.")
     for name, values in inputs.items():
         if not isinstance(values, list) or not values:
             raise BadRequest(f"{name} is {_kind(values)}; expected a list of one value or more.")
     return inputs
 
 
-def _is_named(value):
+def _is_named(value: Any) -> bool:
     return isinstance(value, dict) and set(value) != {"b64"}
 
 
-def _array(name, values, dtype, shape):
+def _array(name: str, values: list, dtype: Any, shape: tuple[int | None, ...]) -> np.ndarray:
     values = _bytes_in(name, values) if dtype == "string" else values
     try:
         array = np.array(values, object if dtype == "string" else None)
@@ -87,27 +92,27 @@ def _array(name, values, dtype, shape):
         or array.ndim != len(shape)
         or any(known not in (None, size) for known, size in zip(shape, array.shape, strict=True))
     ):
-        wanted = "[" + ", ".join("?" if size is None else str(size) for size in shape) + "]"
-        raise BadRequest(f"{name} has the shape {list(array.shape)}, or rows of different length; expected {wanted}.")
+        expected = "[" + ", ".join("?" if size is None else str(size) for size in shape) + "]"
+        raise BadRequest(f"{name} has the shape {list(array.shape)}, or rows of different length; expected {expected}.")
     if dtype == "string":
         return array
     if array.dtype.kind not in "iufb" or (np.dtype(dtype).kind in "iu" and array.dtype.kind not in "iu"):
-        raise BadRequest(f"{name} has values that are no {np.dtype(dtype).name}.")
-    made = array.astype(dtype)
-    if made.dtype.kind in "iu" and (made != array).any():
-        raise BadRequest(f"{name} has values that are too large or too small for {made.dtype.name}.")
-    return made
+        raise BadRequest(f"{name} has values that are not {np.dtype(dtype).name}.")
+    converted = array.astype(dtype)
+    if converted.dtype.kind in "iu" and (converted != array).any():
+        raise BadRequest(f"{name} has values that are too large or too small for {converted.dtype.name}.")
+    return converted
 
 
-def _bytes_in(name, value):
-    """Strings and {"b64": ...} in nested lists, as bytes."""
+def _bytes_in(name: str, value: Any) -> Any:
+    """Converts strings and {"b64": ...} in nested lists to bytes."""
     if isinstance(value, list):
         return [_bytes_in(name, each) for each in value]
     if isinstance(value, dict) and set(value) == {"b64"} and isinstance(value["b64"], str):
         try:
             return base64.b64decode(value["b64"], validate=True)
         except binascii.Error:
-            raise BadRequest(f"{name} has a b64 that is no base64.") from None
+            raise BadRequest(f"{name} has an invalid b64 value.") from None
     if not isinstance(value, str):
         raise BadRequest(f"{name} has {_kind(value)}; expected strings.")
     try:
@@ -116,35 +121,35 @@ def _bytes_in(name, value):
         raise BadRequest(f"{name} has a text that is not Unicode: half a surrogate pair.") from None
 
 
-def written(outputs, by_row):
-    """The JSON of an answer: {"predictions": [...]} row by row or {"outputs": ...}.
+def to_json(outputs: Arrays, by_row: bool) -> dict[str, Any]:
+    """The JSON of a response: {"predictions": [...]} by row, or {"outputs": ...}.
 
-    outputs: {name: array [B, ...]}. Of a single output its values stand alone, without the name.
+    outputs: {name: array [B, ...]}. The name of a single output is omitted.
     """
     columns = {name: _column(name, array) for name, array in outputs.items()}
-    alone = len(columns) == 1
+    is_single = len(columns) == 1
     if not by_row:
-        return {"outputs": next(iter(columns.values())) if alone else columns}
-    if alone:
+        return {"outputs": next(iter(columns.values())) if is_single else columns}
+    if is_single:
         return {"predictions": next(iter(columns.values()))}
     names, lists = list(columns), list(columns.values())
     return {"predictions": [dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)]}
 
 
-def _column(name, array):
-    """An array as nested lists that JSON can say."""
+def _column(name: str, array: np.ndarray) -> Any:
+    """An array as nested lists of JSON values."""
     is_plain = array.dtype.kind in "iub" or (array.dtype.kind == "f" and np.isfinite(array).all())
     return array.tolist() if is_plain else _plain(name, array.tolist())
 
 
-def _plain(name, value):
+def _plain(name: str, value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(name, each) for each in value]
     if isinstance(value, bytes):
         return {"b64": base64.b64encode(value).decode()} if name.endswith(BYTES) else value.decode("utf-8", "replace")
-    return value if value == value and abs(value) != float("inf") else None  # JSON has no word for these
+    return value if value == value and abs(value) != float("inf") else None  # JSON has no NaN or infinity
 
 
-def _kind(value):
+def _kind(value: Any) -> str:
     names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
     return "an empty list" if value == [] else names.get(type(value), "a number")

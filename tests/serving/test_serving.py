@@ -110,9 +110,9 @@ def test_rows_and_columns_are_answered_under_either_path(client):
     [
         ("nothing:predict", "{}", 404, "Servable not found: nothing. Known: single, pair"),
         ("single/versions/2:predict", "{}", 404, "single version 2"),
-        ("single:predict", "{", 400, "is no JSON"),
-        ("single:predict", b"\xff\xfe", 400, "is not UTF-8|no JSON"),
-        ("single:predict", "[" * 1500, 400, "nested too deeply|no JSON"),
+        ("single:predict", "{", 400, "is not valid JSON"),
+        ("single:predict", b"\xff\xfe", 400, "is not UTF-8|not valid JSON"),
+        ("single:predict", "[" * 1500, 400, "nested too deeply|not valid JSON"),
         ("single:predict", '{"instances": [1]}', 400, "text_a has a number"),
         ("single:predict", r'{"instances": [{"\ud800": "x"}]}', 400, r"has \\ud800; expected text_a"),
         (
@@ -171,7 +171,7 @@ def test_health_metrics_list_and_page(client):
         assert "http://" not in page.text and "https://" not in page.text, "nothing comes from elsewhere"
     assert client.put("/v1/models/single").status_code == 405
     asked = client.get("/v1/models/single/versions/1:predict")
-    assert (asked.status_code, asked.json()) == (405, {"error": "predict is asked with POST."})
+    assert (asked.status_code, asked.json()) == (405, {"error": "predict requires POST."})
 
 
 def test_many_clients_get_what_one_gets(models):
@@ -219,12 +219,12 @@ def test_the_command_serves_until_it_is_told_to_stop_and_clients_that_vanish_dis
         (["nowhere"], "no folder nowhere"),
         (["{single}", "--port=70000"], "--port is 70000"),
         (["{single}", "--timeout=0"], "--timeout is 0"),
-        (["{single}", "--receive_timeout=inf"], "--receive_timeout is inf; expected a number above 0"),
+        (["{single}", "--receive_timeout=inf"], "--receive_timeout is inf; expected a positive number"),
         (["{tmp}"], "is no export: it holds no saved_model.pb"),
         (["{single}", "--port={taken}"], "(Address already in use): give another --port"),
-        (["{single}", "{single}"], "Two models would be called single"),
-        (["{single}", "{pair}", "--name=x"], "--name goes with one export"),
-        (["a/b={single}"], "cannot be called 'a/b'"),
+        (["{single}", "{single}"], "Two models would have the name single"),
+        (["{single}", "{pair}", "--name=x"], "--name is for a single export"),
+        (["a/b={single}"], "'a/b' is not a valid model name"),
     ],
 )
 def test_a_mistake_is_one_line(exports, capsys, tmp_path, arguments, words):
@@ -239,7 +239,7 @@ def test_a_model_above_the_memory_that_is_free_is_refused(exports, monkeypatch, 
     monkeypatch.setattr(memory_estimate, "machine_memory", lambda: (1000, 10))
     assert main(["serve", str(exports["single"]), "--port=0"]) == 2
     error = capsys.readouterr().err
-    assert "GiB are free: serve it on a machine with more" in error and error.count("\n") == 1
+    assert "GiB are free: use a machine with more memory" in error and error.count("\n") == 1
 
 
 def test_a_run_gives_its_name_to_its_export():

@@ -20,7 +20,7 @@ class Slow:
     """A signature that waits for an event, and says which rows it was given together."""
 
     inputs = outputs = {"x": ("string", (None,))}
-    has_rows, has_tables = True, False
+    has_rows, has_large_outputs = True, False
 
     def __init__(self):
         self.batches, self.go = [], threading.Event()
@@ -32,7 +32,7 @@ class Slow:
             raise ValueError("this one cannot be")
         return {"x": arrays["x"]}
 
-    only_own = staticmethod(lambda outputs, given: outputs)
+    trim_padding = staticmethod(lambda outputs, given: outputs)
 
 
 def rows(*texts):
@@ -162,7 +162,7 @@ def test_a_request_in_parts_whose_answer_has_no_rows_is_refused():
     async def scenario():
         slow, batcher = Ragged(), one_at_once(most_rows=1)
         slow.go.set()
-        with pytest.raises(ValueError, match="its output letters has not a row for each instance: send fewer"):
+        with pytest.raises(ValueError, match="its output letters does not have one row per instance: send fewer"):
             await batcher.answer(slow, rows("ab", "c"))
         await batcher.close()
 
@@ -272,7 +272,7 @@ def tensors(outputs):
 )
 def test_nobody_sees_the_padding_that_others_made_and_nothing_else_is_cut_off(shapes, given, outputs, expected):
     signature = Signature(None, {}, {name: ("any", shape) for name, shape in shapes.items()})
-    own = signature.only_own(tensors(outputs), tensors({"given": given}))
+    own = signature.trim_padding(tensors(outputs), tensors({"given": given}))
     assert {name: x.tolist() for name, x in own.items()} == {n: x.tolist() for n, x in tensors(expected).items()}
 
 
@@ -283,7 +283,9 @@ def test_an_output_without_rows_is_given_whole_by_column_and_refused_by_row():
     with TestClient(Server([model]).app()) as client:
         by_column, by_row = (client.post("/v1/models/m:predict", json={key: ["ab"]}) for key in ("inputs", "instances"))
     assert by_column.json() == {"outputs": {"x": ["ab"], "letters": [97, 98]}}
-    assert by_row.status_code == 400 and "The output letters has not a row for each instance" in by_row.json()["error"]
+    assert (
+        by_row.status_code == 400 and "The output letters does not have one row per instance" in by_row.json()["error"]
+    )
 
 
 @pytest.mark.parametrize(("shape", "expected"), [((None, 2), True), (None, True), ((2,), False), ((), False)])

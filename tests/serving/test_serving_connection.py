@@ -22,7 +22,7 @@ def serving(receive_seconds):
     """The address of a server without TensorFlow, which takes twice the limit to say what it is told."""
 
     class Slow:
-        inputs, has_tables, has_rows = {"text": ("string", (None,))}, False, True
+        inputs, has_large_outputs, has_rows = {"text": ("string", (None,))}, False, True
 
         def __call__(self, arrays):
             time.sleep(2 * LIMIT)
@@ -88,7 +88,7 @@ def test_a_client_that_does_not_say_what_it_wants_in_time_loses_its_connection(a
     assert heard.startswith(answer) and bool(heard) == bool(answer)
     assert LIMIT * 0.9 < seconds < 4
     if answer == b"HTTP/1.1 408":
-        assert b'{"error":"The request did not come whole within 0.4 seconds."}' in heard
+        assert b'{"error":"The request was not complete within 0.4 seconds."}' in heard
 
 
 def test_an_answer_may_take_longer_and_the_connection_is_there_for_another_request(address):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bert_tf.serving.values import BadRequest, read, written
+from bert_tf.serving.values import BadRequest, read, to_json
 
 ONE = {"text": ("string", (None,))}
 TWO = {"a": ("string", (None,)), "b": ("string", (None,))}
@@ -46,18 +46,18 @@ def test_rows_and_columns_become_tensors(body, specs, expected, by_row):
         ({"instances": [{"other": "x"}]}, ONE, "Instance 0 has other; expected text"),
         ({"instances": ["x"]}, TWO, "Instance 0 has a string; expected a, b"),
         ({"instances": [{"a": "x"}]}, TWO, "Instance 0 has a; expected a, b"),
-        ({"inputs": {"a": ["x"], "b": ["y", "z"]}}, TWO, "1 of a, 2 of b; expected as many"),
+        ({"inputs": {"a": ["x"], "b": ["y", "z"]}}, TWO, "1 of a, 2 of b; expected equal numbers"),
         ({"inputs": {"a": ["x"]}}, TWO, "inputs has a; expected a, b"),
         ({"inputs": {"a": "x", "b": []}}, TWO, "a is a string; expected a list"),
         ({"instances": [{"a": "x", "c": ["y"]}]}, CHOICES, r"expected \[\?, 2\]"),
-        ({"instances": [{"b64": "!"}]}, ONE, "no base64"),
+        ({"instances": [{"b64": "!"}]}, ONE, "an invalid b64 value"),
         ({"instances": ["\ud800"]}, ONE, "half a surrogate"),
-        ({"instances": [[1.5]]}, IDS, "no int32"),
-        ({"instances": [["x"]]}, IDS, "no int32"),
+        ({"instances": [[1.5]]}, IDS, "not int32"),
+        ({"instances": [["x"]]}, IDS, "not int32"),
         ({"instances": [[1], [2**31]]}, IDS, "ids has values that are too large or too small for int32"),
     ],
 )
-def test_what_cannot_be_read_is_told_in_a_sentence(body, specs, words):
+def test_an_invalid_request_is_reported_in_a_sentence(body, specs, words):
     with pytest.raises(BadRequest, match=words):
         read(body, specs)
 
@@ -65,8 +65,8 @@ def test_what_cannot_be_read_is_told_in_a_sentence(body, specs, words):
 def test_answers_are_written_by_row_or_by_column_and_a_single_output_without_its_name():
     several = {"label": np.array([b"x", b"\xff"], object), "p": np.array([[0.5, np.nan], [1, 2]], np.float32)}
     rows = [{"label": "x", "p": [0.5, None]}, {"label": "\ufffd", "p": [1.0, 2.0]}]
-    assert written(several, True) == {"predictions": rows}
-    assert written(several, False) == {"outputs": {"label": ["x", "\ufffd"], "p": [[0.5, None], [1.0, 2.0]]}}
-    assert written({"p": np.array([1, 2])}, True) == {"predictions": [1, 2]}
-    assert written({"p": np.array([1, 2])}, False) == {"outputs": [1, 2]}
-    assert written({"raw_bytes": np.array([b"\xff"], object)}, True) == {"predictions": [{"b64": "/w=="}]}
+    assert to_json(several, True) == {"predictions": rows}
+    assert to_json(several, False) == {"outputs": {"label": ["x", "\ufffd"], "p": [[0.5, None], [1.0, 2.0]]}}
+    assert to_json({"p": np.array([1, 2])}, True) == {"predictions": [1, 2]}
+    assert to_json({"p": np.array([1, 2])}, False) == {"outputs": [1, 2]}
+    assert to_json({"raw_bytes": np.array([b"\xff"], object)}, True) == {"predictions": [{"b64": "/w=="}]}
