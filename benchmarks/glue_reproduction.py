@@ -127,7 +127,7 @@ def task_of(options, checkpoint, task):
 
 def write_rows(split, path):
     path.parent.mkdir(parents=True, exist_ok=True)
-    rows = zip(split.texts.tolist(), split.truth.tolist(), strict=True)
+    rows = zip(split.texts.tolist(), split.labels.tolist(), strict=True)
     path.write_text("".join(json.dumps({"texts": texts, "label": label}) + "\n" for texts, label in rows))
 
 

@@ -84,9 +84,9 @@ def fine_tuning(work, config, policy, strategy):
     import tensorflow as tf
 
     from bert_tf.model import heads
-    from bert_tf.tasks.text_classification import goals
+    from bert_tf.tasks.text_classification.goals.classes import Classes
 
-    goal = goals.Classes(["0", "1"])
+    goal = Classes(["0", "1"])
 
     class Task:
         objectives = {"cross_entropy": objective()}

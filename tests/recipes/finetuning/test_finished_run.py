@@ -87,3 +87,18 @@ def test_texts_to_compare_on_are_made_for_every_form_of_input():
     found = finished_run.examples_of(signatures)
     shapes = {name: {key: np.shape(value) for key, value in given.items()} for name, given in found.items()}
     assert shapes == {"serving_default": {"text": (3,), "choices": (3, 4)}, "words": {"words": (3, 16)}}
+
+
+@pytest.mark.parametrize(
+    ("command", "threshold"),
+    [([], None), (["run_squad.py", "--null_score_diff_threshold=0"], 0.0), (["--null_score_diff_threshold", "0"], 0.0)],
+)
+def test_a_threshold_that_an_earlier_version_recorded_counts_only_if_it_was_given(command, threshold):
+    recorded = {"null_score_diff_threshold": 0.0, "version_2_with_negative": True, "recompute": True}
+    options = finished_run._options({"name": "squad/v2.0", "flags": recorded, "command": command})
+    assert (options.null_score_diff_threshold, options.gradient_checkpointing) == (threshold, True)
+
+
+def test_label_types_of_earlier_versions_have_their_names_of_today():
+    options = finished_run._options({"name": "table", "flags": {"task_name": "table", "label_type": "several"}})
+    assert options.label_type == "multi_label"

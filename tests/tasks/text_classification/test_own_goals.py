@@ -1,0 +1,81 @@
+"""A kind of head and a score from outside the package, as docs/adding_a_task.md says: nothing is registered."""
+
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.tasks.text_classification import goals
+from bert_tf.tasks.text_classification.classification import TextClassification
+
+STARS = '''
+"""Stars from 1 to 5: numbers whose predictions are rounded."""
+
+import numpy as np
+
+from bert_tf.tasks.text_classification.goals.regression import Regression
+
+
+class Stars(Regression):
+    kind = "my_lab.stars"
+
+    def predicted(self, predictions):
+        return np.clip(np.round(predictions["values"]), 1, 5)
+
+    def names(self, predicted):
+        return ["*" * int(number) for number in predicted]
+
+
+GOAL = Stars
+'''
+ROWS = [Example("0", ("the fox",), "1"), Example("1", ("a dog",), "5"), Example("2", ("a cat",), "2")]
+
+
+@pytest.fixture
+def stars(tmp_path, monkeypatch):
+    """The name of the module, in a package outside of bert_tf."""
+    (tmp_path / "my_lab").mkdir()
+    (tmp_path / "my_lab" / "stars.py").write_text(STARS, encoding="utf-8")
+    (tmp_path / "my_lab" / "empty.py").write_text("", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "my_lab.stars"
+    for name in ("my_lab.stars", "my_lab.empty", "my_lab"):
+        sys.modules.pop(name, None)
+
+
+def off_by_one(labels, predictions):
+    return float(np.mean(np.abs(labels - predictions) <= 1))
+
+
+def test_a_goal_and_a_score_of_ones_own_make_a_task(stars):
+    goal = goals.get(stars).from_table([], ["text"], None)
+    tokenizer = tiny.Words("the fox a dog cat".split())
+    splits = {"dev": lambda: ROWS}
+    task = TextClassification(
+        "reviews", splits, goal, tokenizer, max_seq_length=8, scores=(off_by_one, "pearson"), criterion="off_by_one"
+    )
+    (batch,) = task.eval_batches(3)
+    predictions = task.predictions({"values": tf.constant([1.9, 4.4, 9.0])}, batch)
+    arrays = {name: value.numpy() for name, value in predictions.items()}
+    assert task.criterion == "off_by_one"
+    assert task.scores(arrays, "dev")["off_by_one"] == pytest.approx(2 / 3)
+    rows = task.details(arrays, "dev")["hardest"]
+    assert [(row["label"], row["truth"]) for row in rows] == [("*****", "**"), ("**", "*"), ("****", "*****")]
+    about = {**task.about(), "reads": {}}
+    assert type(goals.of_kind(about["kind"]).from_about(about)) is type(goal), "an export finds it again"
+
+
+def test_kinds_that_earlier_versions_stored_are_known_and_others_named():
+    names = {kind: goals.of_kind(kind).__name__ for kind in ("class", "several", "number", "choice")}
+    assert list(names.values()) == ["Classes", "MultiLabel", "Regression", "MultipleChoice"]
+    with pytest.raises(UserError, match="There is no label_type 'stars'. Known: choice, classes, multi_label, regres"):
+        goals.get("stars")
+
+
+def test_a_module_without_a_goal_is_refused(stars):
+    with pytest.raises(UserError, match="my_lab.empty has no GOAL"):
+        goals.get("my_lab.empty")
