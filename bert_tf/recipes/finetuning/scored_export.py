@@ -7,7 +7,7 @@ import collections
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,30 +145,36 @@ def _labelled(path: str, export: loaded_model.Export, about: Mapping[str, Any]) 
     return prediction_inputs.read(path, export.inputs, columns=columns, label=reads.get("label_column") or "label")
 
 
-def _questions(folder, path, told, batch_size, watched):
-    found = [question for question in questions.read(path) if question.is_answerable is not None]
-    if not found:
+def _questions(
+    folder: str, path: str, about: Mapping[str, Any], batch_size: int, report: Report
+) -> tuple[int, dict[str, float], dict[str, Any]]:
+    labelled = [question for question in questions.read(path) if question.is_answerable is not None]
+    if not labelled:
         raise UserError(f"No question of {path} has a known answer: give a file with answers.")
     export = loaded_model.Export(folder)
     from bert_tf.tasks.question_answering import answer_highlights, squad_files
 
-    has_null = bool(told["reads"].get("version_2_with_negative", told.get("task") == "squad/v2.0"))
-    pairs = [Example(q.id, (q.context, q.question), None, path) for q in found]  # in the order of export.inputs
-    answered = loaded_model.predict_in_order(export, iter(pairs), batch_size=batch_size, window=WINDOW)
-    predictions = [_prediction(outputs, has_null) for _, outputs in watched(answered)]
-    scores = squad_files.scores_of(found, predictions, has_null=has_null)
-    return len(found), scores, {"questions": answer_highlights.details(found, predictions)}
+    has_null = bool(about["reads"].get("version_2_with_negative", about.get("task") == "squad/v2.0"))
+    pairs = [Example(q.id, (q.context, q.question), None, path) for q in labelled]  # in the order of export.inputs
+    outputs = loaded_model.predict_in_order(export, iter(pairs), batch_size=batch_size, window=WINDOW)
+    predictions = [_prediction(values, has_null) for _, values in report(outputs)]
+    scores = squad_files.scores_of(labelled, predictions, has_null=has_null)
+    return len(labelled), scores, {"questions": answer_highlights.details(labelled, predictions)}
 
 
-def _prediction(outputs, has_null):
-    """The questions.Prediction of an export for a question; the odds are those of the probabilities."""
+def _prediction(outputs: Mapping[str, Any], has_null: bool) -> questions.Prediction:
+    """The Prediction of an export for a question; the odds are those of the probabilities."""
     columns = (outputs[name].tolist() for name in ("answers", "starts", "ends", "probabilities"))
-    n_best = [
+    n_best: list[questions.Answer] = [
         {"text": text.decode("utf-8", "replace"), "start": start, "end": end, "probability": probability}
         for text, start, end, probability in zip(*columns, strict=True)
     ]
-    answer = {"text": outputs["answer"].decode("utf-8", "replace"), "probability": float(outputs["score"])}
-    answer |= {side: int(outputs[side]) for side in ("start", "end")}
+    answer: questions.Answer = {
+        "text": outputs["answer"].decode("utf-8", "replace"),
+        "start": int(outputs["start"]),
+        "end": int(outputs["end"]),
+        "probability": float(outputs["score"]),
+    }
     odds = None
     if has_null:
         null, other = (
@@ -179,10 +185,12 @@ def _prediction(outputs, has_null):
     return questions.Prediction(answer, [answer for answer in n_best if answer["probability"] > 0], odds)
 
 
-def _tags(folder, path, told, batch_size, watched):
-    names = {"tag_scheme": "scheme"}
-    layout = conll_files.ColumnLayout(**{names.get(name, name): value for name, value in told["reads"].items()})
-    tagged, tag_set = conll_files.ConllFile(path, layout), TagSet.of(told["labels"], layout.scheme)
+def _tags(
+    folder: str, path: str, about: Mapping[str, Any], batch_size: int, report: Report
+) -> tuple[int, dict[str, float], dict[str, Any]]:
+    fields = {"tag_scheme": "scheme"}
+    layout = conll_files.ColumnLayout(**{fields.get(name, name): value for name, value in about["reads"].items()})
+    tagged, tag_set = conll_files.ConllFile(path, layout), TagSet.of(about["labels"], layout.scheme)
     if tagged.scheme is None:
         raise UserError(f"{path} has words only; expected a column with their tags too.")
     signature = loaded_model.signatures(folder)["words"]
@@ -190,24 +198,25 @@ def _tags(folder, path, told, batch_size, watched):
 
     labels = [[tag_set.labels[number] for number in row] for row in label_numbers(tagged, tag_set)]
     words = [sentence.words for sentence in tagged.sentences]
-    predicted = dict(watched(_tagged(signature, words, batch_size)))
-    tags = {"labels": labels, "predictions": [predicted[row] for row in range(len(words))]}
+    predicted = dict(report(_predict_tags(signature, words, batch_size)))
+    tags: dict[str, Any] = {"labels": labels, "predictions": [predicted[row] for row in range(len(words))]}
     tags["is_plain"] = tag_set.scheme == "plain"
     return len(words), entity_scores.scores(**tags), {"per_class": entity_scores.per_type(**tags)}
 
 
-def _tagged(signature, words, batch_size):
-    """Yields (number of a sentence, its tags), long ones first: sentences of like length share a batch."""
+def _predict_tags(
+    signature: Callable, words: Sequence[Sequence[str]], batch_size: int
+) -> Iterator[tuple[int, list[str]]]:
+    """Yields (number of a sentence, its tags), long ones first: sentences of similar length share a batch."""
     import tensorflow as tf
 
     order = sorted(range(len(words)), key=lambda row: -len(words[row]))
     for first in range(0, len(order), batch_size):
         rows = order[first : first + batch_size]
         longest = len(words[rows[0]])
-        given = tf.constant([[*words[row], *[""] * (longest - len(words[row]))] for row in rows])  # [B, W]
-        tags = signature(words=given)["tags"].numpy()
-        for row, found in zip(rows, tags, strict=True):
-            yield row, [tag.decode() or OUTSIDE for tag in found[: len(words[row])]]
+        batch = tf.constant([[*words[row], *[""] * (longest - len(words[row]))] for row in rows])  # [B, W]
+        for row, tags in zip(rows, signature(words=batch)["tags"].numpy(), strict=True):
+            yield row, [tag.decode() or OUTSIDE for tag in tags[: len(words[row])]]
 
 
-EVALUATE = {QUESTIONS: _questions, TAGS: _tags}  # the functions for other kinds of heads than those of texts
+EVALUATE = {QUESTIONS: _questions, TAGS: _tags}  # heads other than those of texts
