@@ -48,7 +48,7 @@ def made(request, tmp_path_factory):
         model.classifier.bias.assign_sub(tf.reduce_mean(model(inputs)["logits"], 0))
     folder = str(tmp_path_factory.mktemp("exported") / "export")
     export(task, model, TOKENIZER, folder, examples={}, about={"labels": list(task.goal.labels)})
-    answers = {name: value.numpy() for name, value in task.goal.answers(model(inputs)).items()}
+    answers = {name: value.numpy() for name, value in task.goal.predictions(model(inputs)).items()}
     return kind, folder, answers
 
 
