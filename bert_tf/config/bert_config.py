@@ -3,12 +3,16 @@
 import dataclasses
 import logging
 import math
+import os
+from collections.abc import Callable, Mapping
+from types import UnionType
+from typing import Any, Self
 
 from bert_tf.config.encoder_traits import EncoderTraits, traits
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, json_files
 
-# Layers and hidden size of the models that were published with a name (google-research/bert README).
+# Layers and hidden size of the published models (google-research/bert README).
 SIZES = {
     "tiny": (2, 128),
     "mini": (4, 256),
@@ -18,15 +22,15 @@ SIZES = {
     "large": (24, 1024),
 }
 ACTIVATIONS = ("gelu_erf", "gelu_tanh", "relu")
-BETWEEN = ("lstm/", "mix/")  # beginnings of names of what stands between encoder and head, see vectors.bilstm_tagger
+BETWEEN = ("lstm/", "mix/")  # prefixes of weights between encoder and head, see tasks.embeddings.bilstm_tagger
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BertConfig:
     """The shape of a BERT, under the names of `bert_config.json` (google-research/bert `modeling.py: BertConfig`).
 
-    `hidden_act` is explicit where the files are not: "gelu" means the tanh approximation in the original's code and
-    the exact error function in Hugging Face's, so it is "gelu_tanh" or "gelu_erf" here and readers translate.
+    `hidden_act` is explicit, unlike in the files: "gelu" is the tanh approximation in the original's code and the exact
+    error function in Hugging Face's, so it is "gelu_tanh" or "gelu_erf" here and readers translate.
     """
 
     vocab_size: int
@@ -41,10 +45,10 @@ class BertConfig:
     type_vocab_size: int = 2  # the original's code says 16 by default; every released checkpoint says 2
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
-    is_causal: bool = False  # a token sees itself and those before it, as in GPT; what a text is stands at its end then
+    is_causal: bool = False  # causal attention, as in GPT; the last token then represents the text
     encoder: str = "bert"  # a module in bert_tf.model.encoders, or elsewhere: "my_lab.my_encoder"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         sizes = "vocab_size hidden_size num_attention_heads intermediate_size max_position_embeddings type_vocab_size"
         for name in sizes.split():
             self._expect(name, int, lambda size: size > 0, "a whole number above 0")
@@ -64,24 +68,24 @@ class BertConfig:
             )
         if self.hidden_size % self.num_attention_heads:
             raise UserError(
-                f"hidden_size {self.hidden_size} cannot be shared out among {self.num_attention_heads} attention "
+                f"hidden_size {self.hidden_size} cannot be split among {self.num_attention_heads} attention "
                 "heads: choose num_attention_heads that divides it."
             )
 
-    def _expect(self, name, kind, holds, expected):
+    def _expect(self, name: str, kind: type | UnionType, holds: Callable[[Any], Any], expected: str) -> None:
         value = getattr(self, name)
         is_kind = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)  # to Python True is an int
         if not (is_kind and holds(value)):
             raise UserError(f"{name} is {value!r} in the BERT configuration; expected {expected}.")
 
     @property
-    def head_size(self):
+    def head_size(self) -> int:
         """Width of one attention head."""
         return self.hidden_size // self.num_attention_heads
 
     @property
-    def layers_with_states(self):
-        """How many layers have states beside the embeddings."""
+    def layers_with_states(self) -> int:
+        """The number of layers with hidden states, without the embeddings."""
         return self.num_hidden_layers * self.encoder_traits.has_layers + self.encoder_traits.extra_layers
 
     @property
@@ -90,8 +94,8 @@ class BertConfig:
         return traits(self.encoder)
 
     @classmethod
-    def of_size(cls, size, **changes):
-        """The configuration of a published size: "tiny", "mini", "small", "medium", "base" or "large"."""
+    def of_size(cls, size: str, **changes: Any) -> Self:
+        """Returns the configuration of a published size: "tiny", "mini", "small", "medium", "base" or "large"."""
         if size not in SIZES:
             raise UserError(f"There is no model size {size!r}. Known: {', '.join(SIZES)}.")
         layers, hidden = SIZES[size]
@@ -99,15 +103,15 @@ class BertConfig:
         return cls(**{**shape, "intermediate_size": 4 * hidden, **changes})
 
     @classmethod
-    def from_dict(cls, values, *, gelu="gelu_tanh"):
+    def from_dict(cls, values: Mapping[str, Any], *, gelu: str = "gelu_tanh") -> Self:
         """Reads the content of a `bert_config.json`; unknown keys are logged and dropped.
 
-        `gelu` says what "hidden_act": "gelu" means in that file: "gelu_tanh" (the original's code, the default) or
-        "gelu_erf" (Hugging Face).
+        gelu: the meaning of "hidden_act": "gelu" in that file, "gelu_tanh" (the original's code) or "gelu_erf" (Hugging
+        Face).
         """
         known = {field.name for field in dataclasses.fields(cls)}
         values = dict(values)
-        unknown = sorted(set(values) - known)
+        unknown = sorted(values.keys() - known)
         if unknown:
             logging.getLogger("bert_tf").debug("Not used from the BERT configuration: %s", ", ".join(unknown))
         act = values.get("hidden_act", "gelu")
@@ -118,21 +122,21 @@ class BertConfig:
         return cls(**{name: value for name, value in values.items() if name in known})
 
     @classmethod
-    def from_json_file(cls, path, *, gelu="gelu_tanh"):
+    def from_json_file(cls, path: str | os.PathLike[str], *, gelu: str = "gelu_tanh") -> Self:
         """Reads a `bert_config.json`; see `from_dict`."""
         values = json_files.require_json(path, "a BERT configuration such as bert_config.json")
         return cls.from_dict(values, gelu=gelu)
 
-    def to_dict(self):
-        """The fields as a plain dictionary."""
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as a plain dictionary."""
         return dataclasses.asdict(self)
 
-    def write(self, path):
-        """Writes `bert_config.json`, whole or not at all."""
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Writes `bert_config.json`, completely or not at all."""
         atomic_files.write_json(path, self.to_dict())
 
 
-def expect_layers(num_frozen_layers, num_hidden_layers):
+def expect_layers(num_frozen_layers: int, num_hidden_layers: int) -> None:
     """Raises UserError if more layers are to be frozen than there are."""
     if num_frozen_layers > num_hidden_layers:
         raise UserError(

@@ -39,7 +39,7 @@ def test_sizes_are_those_of_the_original(size, layers, hidden, heads, wide):
 @pytest.mark.parametrize(
     "values, sentence",
     [
-        ({"hidden_size": 10, "num_attention_heads": 3}, "hidden_size 10 cannot be shared out among 3"),
+        ({"hidden_size": 10, "num_attention_heads": 3}, "hidden_size 10 cannot be split among 3"),
         ({"vocab_size": 0}, "vocab_size is 0"),
         ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob is 1.0"),
         ({"hidden_dropout_prob": None}, "hidden_dropout_prob is None .*; expected a number"),
