@@ -60,7 +60,9 @@ class Flags(FineTuningFlags):
     labels: str = flag("", "Comma-separated labels of a table or tags, in order. Default: those of the training data.")
     class_weights: str = flag("none", "balanced: weight classes inversely to their frequency.", ("none", "balanced"))
     criterion: str = flag(
-        "", "Metric that selects the best weights and the best run, such as macro_f1. Default: the task's first metric."
+        "",
+        "Metric that selects the best weights and the best run, such as macro_f1, or a function of your own: "
+        "my_lab.scores:kappa. Default: the task's first metric.",
     )
     word_column: int = flag(1, "Tagging: column with the word; -1: the last.")
     tag_column: int = flag(-1, "Tagging: column with the tag; -1: the last.")

@@ -101,7 +101,7 @@ def _texts(
                 columns[name].append(value)
     expected = np.stack(labels)
     predicted = goal.predicted({name: np.stack(values) for name, values in columns.items()})
-    scores = {name: metrics.SCORES[name](expected, predicted) for name in _score_names(about) or goal.scores}
+    scores = {name: metrics.score_of(name)(expected, predicted) for name in _score_names(about) or goal.scores}
     return len(labels), scores, goal.details(expected, predicted)
 
 

@@ -43,7 +43,7 @@ class TextClassification(FineTuningTask):
         tokenizer: cuts texts into tokens.
         max_seq_length: tokens in a row.
         texts: texts of an example, 1 or 2.
-        scores: names in `metrics.SCORES`, or functions of labels and predicted labels; by default those of the goal.
+        scores: names for `metrics.score_of`, or functions of labels and predicted labels; by default those of the goal.
         criterion: the score that decides which model is the best; by default the first.
         class_weights: "balanced" lets every class count alike in the training loss, "none" every example.
         windows: how texts longer than max_seq_length are read; None: they are truncated.
@@ -260,12 +260,12 @@ def _criterion_first(scores: Sequence[Score], criterion: str, goal: Goal) -> dic
     functions = {score if isinstance(score, str) else score.__name__: score for score in scores}
     own = tuple(name for name, score in functions.items() if not isinstance(score, str))
     if criterion:
-        if criterion not in (*goal.criteria, *own):
+        if criterion not in (*goal.criteria, *own) and ":" not in criterion:
             raise UserError(
                 f"criterion is {criterion}; expected one of {', '.join((*goal.criteria, *own))} for this task."
             )
         functions = {criterion: functions.get(criterion, criterion)} | functions
-    return {name: metrics.SCORES[score] if isinstance(score, str) else score for name, score in functions.items()}
+    return {name: metrics.score_of(score) if isinstance(score, str) else score for name, score in functions.items()}
 
 
 def batches(
