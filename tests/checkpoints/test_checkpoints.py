@@ -115,11 +115,11 @@ def write_torch_old(folder, theirs):
 WRITERS = [write_safetensors, write_shards, write_torch_zip, write_torch_old]
 
 
-def expect_equal(given, expected):
-    assert sorted(given) == sorted(expected)
+def expect_equal(actual, expected):
+    assert sorted(actual) == sorted(expected)
     for name, array in expected.items():
-        assert given[name].dtype == np.float32
-        np.testing.assert_array_equal(given[name], array, err_msg=name)
+        assert actual[name].dtype == np.float32
+        np.testing.assert_array_equal(actual[name], array, err_msg=name)
 
 
 @pytest.mark.parametrize("names", [{}, {"prefix": ""}, {"old_names": True}], ids=["plain", "no prefix", "gamma, beta"])
@@ -154,12 +154,12 @@ def test_the_configuration_is_read_and_gelu_means_the_error_function(tmp_path, a
 
 def test_vocabulary_and_casing_come_along_where_the_folder_has_them(tmp_path, arrays):
     write_safetensors(folder_of(tmp_path), as_hugging_face(arrays))
-    found = read(tmp_path)
-    assert (found.vocabulary, found.lower_case) == (None, None)
+    result = read(tmp_path)
+    assert (result.vocabulary, result.lower_case) == (None, None)
     (tmp_path / "vocab.txt").write_text("\n".join(PIECES) + "\n")
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    found = read(tmp_path)
-    assert (found.vocabulary, found.lower_case) == (PIECES, False)
+    result = read(tmp_path)
+    assert (result.vocabulary, result.lower_case) == (PIECES, False)
 
 
 def test_repeats_of_tied_weights_are_left_out_and_other_strangers_are_kept_for_the_report(tmp_path, arrays):
@@ -184,12 +184,12 @@ def test_safetensors_of_16_bits_become_float32(tmp_path, arrays, name):
 
 
 @pytest.mark.parametrize("write", WRITERS)
-@pytest.mark.parametrize("kept", [0, 7, 0.3, 0.98])
-def test_a_file_that_is_cut_short_is_named(tmp_path, arrays, write, kept):
+@pytest.mark.parametrize("size", [0, 7, 0.3, 0.98])
+def test_a_file_that_is_cut_short_is_named(tmp_path, arrays, write, size):
     write(folder_of(tmp_path), as_hugging_face(arrays))
     path = next(path for path in sorted(tmp_path.iterdir()) if path.suffix in (".bin", ".safetensors"))
     content = path.read_bytes()
-    path.write_bytes(content[: kept if isinstance(kept, int) else int(kept * len(content))])
+    path.write_bytes(content[: size if isinstance(size, int) else int(size * len(content))])
     with pytest.raises(UserError) as refused:
         read(tmp_path)
     assert str(path) in str(refused.value) and "fetch it again" in str(refused.value)

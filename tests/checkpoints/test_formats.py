@@ -57,8 +57,8 @@ def test_a_table_covers_every_weight_of_a_real_model_and_no_name_twice(name):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_is_written_is_recognized_by_its_own_format_alone(written, name):
-    found = [other for other in formats.names() if formats.load(other).recognizes(written[name])]
-    assert found == [name]
+    loaded = [other for other in formats.names() if formats.load(other).recognizes(written[name])]
+    assert loaded == [name]
     assert_equal(formats.read(written[name]), checkpoint())
 
 
@@ -110,11 +110,11 @@ def test_weights_without_a_place_are_left_out_and_named(tmp_path):
 
 def test_a_tf1_checkpoint_lists_exactly_the_names_of_the_original(written):
     prefix = os.path.join(written["google_tf"], "bert_model.ckpt")
-    given = dict(tf.train.list_variables(prefix))
+    source = dict(tf.train.list_variables(prefix))
     layers = [f"bert/encoder/layer_{i}/{name}" for i in range(2) for name in LAYER_NAMES.split()]
-    assert sorted(given) == sorted([*OTHER_NAMES.split(), *layers])
-    assert given["cls/seq_relationship/output_weights"] == [2, 16]  # the original's [out, in]
-    assert given["bert/encoder/layer_1/intermediate/dense/kernel"] == [16, 24]
+    assert sorted(source) == sorted([*OTHER_NAMES.split(), *layers])
+    assert source["cls/seq_relationship/output_weights"] == [2, 16]  # the original's [out, in]
+    assert source["bert/encoder/layer_1/intermediate/dense/kernel"] == [16, 24]
     assert sorted(os.listdir(written["google_tf"])) == [
         "bert_config.json",
         "bert_model.ckpt.data-00000-of-00001",
@@ -141,13 +141,13 @@ def test_optimizer_state_and_step_of_a_tf1_training_are_skipped_and_the_newest_i
         }
         google_tf._write_arrays(str(tmp_path / f"model.ckpt-{step}"), arrays)
     CONFIG.write(tmp_path / "bert_config.json")
-    found = formats.read(str(tmp_path)).weights
-    assert sorted(found) == ["encoder/pooler/bias", "loss/other"]
-    np.testing.assert_array_equal(found["encoder/pooler/bias"], np.full(16, 20))
+    loaded = formats.read(str(tmp_path)).weights
+    assert sorted(loaded) == ["encoder/pooler/bias", "loss/other"]
+    np.testing.assert_array_equal(loaded["encoder/pooler/bias"], np.full(16, 20))
 
 
 @pytest.mark.parametrize(
-    "folder, pieces, expected",
+    "folder, tokens, expected",
     [
         ("uncased_L-12_H-768_A-12", PIECES, True),
         ("cased_L-12_H-768_A-12", PIECES, False),
@@ -158,8 +158,8 @@ def test_optimizer_state_and_step_of_a_tf1_training_are_skipped_and_the_newest_i
         ("model", PIECES, None),
     ],
 )
-def test_the_casing_of_a_tf1_checkpoint_follows_from_released_names_or_capitals(folder, pieces, expected, tmp_path):
-    silent = dataclasses.replace(checkpoint(), vocabulary=pieces, lower_case=None)
+def test_the_casing_of_a_tf1_checkpoint_follows_from_released_names_or_capitals(folder, tokens, expected, tmp_path):
+    silent = dataclasses.replace(checkpoint(), vocabulary=tokens, lower_case=None)
     formats.write(silent, str(tmp_path / folder), "google_tf")
     assert formats.read(str(tmp_path / folder)).lower_case is expected
 

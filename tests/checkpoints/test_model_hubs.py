@@ -39,7 +39,7 @@ def assert_same_answers(backbone, model):
     """Our encoder's tokens and pooled vector are those of a backbone, where there are tokens."""
     batch = tiny.tensors(tiny.batch())
     used = np.arange(12) < batch["lengths"].numpy()[:, None]
-    given = backbone(
+    source = backbone(
         {
             "token_ids": batch["token_ids"],
             "segment_ids": batch["segment_ids"],
@@ -47,8 +47,8 @@ def assert_same_answers(backbone, model):
         }
     )
     expected = model.encoder(batch)
-    np.testing.assert_allclose(given["sequence_output"].numpy()[used], expected["tokens"].numpy()[used], atol=2e-5)
-    np.testing.assert_allclose(given["pooled_output"], expected["pooled"], atol=2e-5)
+    np.testing.assert_allclose(source["sequence_output"].numpy()[used], expected["tokens"].numpy()[used], atol=2e-5)
+    np.testing.assert_allclose(source["pooled_output"], expected["pooled"], atol=2e-5)
 
 
 def test_a_preset_that_we_write_answers_in_keras_hub_as_our_model_does(tmp_path):
@@ -65,11 +65,11 @@ def test_a_preset_that_keras_hub_writes_answers_in_our_model_as_there(tmp_path):
     backbone = theirs()
     backbone.save_to_preset(str(tmp_path / "preset"))
     keras_hub.models.BertTokenizer(PIECES, lowercase=False).save_to_preset(str(tmp_path / "preset"))
-    found = formats.read(str(tmp_path / "preset"))
-    assert (found.vocabulary, found.lower_case) == (PIECES, False)
-    assert found.config == dataclasses.replace(tiny.CONFIG, hidden_act="gelu_tanh")
-    model = heads.Pretrainer(found.config)
-    report = weights.assign(model, found.weights)
+    loaded = formats.read(str(tmp_path / "preset"))
+    assert (loaded.vocabulary, loaded.lower_case) == (PIECES, False)
+    assert loaded.config == dataclasses.replace(tiny.CONFIG, hidden_act="gelu_tanh")
+    model = heads.Pretrainer(loaded.config)
+    report = weights.assign(model, loaded.weights)
     assert {name.split("/")[0] for name in report.newly_initialized} == {
         "masked_lm",
         "next_sentence",
@@ -97,8 +97,8 @@ def test_what_keras_hub_cannot_hold_is_refused_or_said(tmp_path, caplog):
 
 def test_a_preset_without_casing_has_a_vocabulary_and_no_tokenizer(tmp_path):
     formats.write(checkpoint(lower_case=None), str(tmp_path / "preset"), "keras_hub")
-    found = formats.read(str(tmp_path / "preset"))
-    assert (found.vocabulary, found.lower_case) == (PIECES, None)
+    loaded = formats.read(str(tmp_path / "preset"))
+    assert (loaded.vocabulary, loaded.lower_case) == (PIECES, None)
     assert not (tmp_path / "preset" / "tokenizer.json").exists()
 
 
@@ -106,17 +106,19 @@ def test_a_preset_without_casing_has_a_vocabulary_and_no_tokenizer(tmp_path):
 def test_the_name_of_a_preset_goes_through_the_download_of_keras_hub(name, tmp_path, monkeypatch):
     folder = str(tmp_path / "fetched")
     formats.write(checkpoint(), folder, "keras_hub")
-    asked = []
+    requested = []
 
     def through(load):
-        return lambda path: asked.append(path) or load(folder)
+        return lambda path: requested.append(path) or load(folder)
 
     for kind in (keras_hub.models.BertBackbone, keras_hub.models.BertTokenizer):
         monkeypatch.setattr(kind, "from_preset", through(kind.from_preset))
-    found = formats.read(name)
-    assert asked == [name, name]
-    assert (found.vocabulary, found.lower_case) == (PIECES, True)
-    np.testing.assert_array_equal(found.weights["encoder/pooler/kernel"], checkpoint().weights["encoder/pooler/kernel"])
+    loaded = formats.read(name)
+    assert requested == [name, name]
+    assert (loaded.vocabulary, loaded.lower_case) == (PIECES, True)
+    np.testing.assert_array_equal(
+        loaded.weights["encoder/pooler/kernel"], checkpoint().weights["encoder/pooler/kernel"]
+    )
 
 
 def test_an_unknown_preset_is_answered_with_the_known_ones():
@@ -142,18 +144,18 @@ def test_a_handle_of_the_hugging_face_hub_is_read_in_whatever_format_its_files_a
 
 def test_weights_for_torch_are_fetched_only_if_there_are_no_others(tmp_path, monkeypatch):
     formats.write(checkpoint(), str(tmp_path / "whole"), "huggingface")
-    folder, asked = tmp_path / "cache", []
+    folder, requested = tmp_path / "cache", []
     folder.mkdir()
 
     def fetched(_, allow_patterns):
-        asked.append("pytorch_model.bin" in allow_patterns)
-        if asked == [False, True]:
+        requested.append("pytorch_model.bin" in allow_patterns)
+        if requested == [False, True]:
             shutil.copytree(tmp_path / "whole", folder, dirs_exist_ok=True)
         return str(folder)
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", fetched)
     assert formats.read("hf://me/bert").config == tiny.CONFIG
-    assert asked == [False, True]
+    assert requested == [False, True]
 
 
 def test_vocabulary_and_casing_are_found_in_tokenizer_json_too(tmp_path):
@@ -163,8 +165,8 @@ def test_vocabulary_and_casing_are_found_in_tokenizer_json_too(tmp_path):
     values = {"model": {"type": "WordPiece", "vocab": vocabulary}, "normalizer": {"type": "BertNormalizer"}}
     values["normalizer"]["lowercase"] = False
     (tmp_path / "model" / "tokenizer.json").write_text(json.dumps(values))
-    found = formats.read(str(tmp_path / "model"))
-    assert (found.vocabulary, found.lower_case) == (PIECES, False)
+    loaded = formats.read(str(tmp_path / "model"))
+    assert (loaded.vocabulary, loaded.lower_case) == (PIECES, False)
     vocabulary["z"] = 40
     (tmp_path / "model" / "tokenizer.json").write_text(json.dumps(values))
     with pytest.raises(UserError, match="tokenizer.json are not 0 to 30, each once"):

@@ -21,37 +21,37 @@ TABLE = "encoder/embeddings/position_table"
 def test_rows_begin_again_behind_the_last(count, rows):
     table = np.arange(6, dtype=np.float32).reshape(3, 2)
     config = dataclasses.replace(tiny.CONFIG, max_position_embeddings=3)
-    given = Checkpoint(config=config, weights={TABLE: table, "other": table})
-    found = with_positions(given, count)
-    np.testing.assert_array_equal(found.weights[TABLE], table[rows])
-    assert found.weights["other"] is table and found.config.max_position_embeddings == count
+    source = Checkpoint(config=config, weights={TABLE: table, "other": table})
+    loaded = with_positions(source, count)
+    np.testing.assert_array_equal(loaded.weights[TABLE], table[rows])
+    assert loaded.weights["other"] is table and loaded.config.max_position_embeddings == count
 
 
 @pytest.mark.parametrize(
-    "weights, count, said",
+    "weights, count, output",
     [
         ({TABLE: np.ones((3, 2))}, 3, "max_position_embeddings is 3; expected 4 or more"),
         ({}, 9, "no table of positions"),
     ],
 )
-def test_too_few_and_none_are_refused(weights, count, said):
-    with pytest.raises(UserError, match=said):
+def test_too_few_and_none_are_refused(weights, count, output):
+    with pytest.raises(UserError, match=output):
         with_positions(Checkpoint(config=tiny.CONFIG, weights=weights), count)
 
 
 def test_a_converted_model_reads_rows_that_were_too_long_and_answers_short_ones_as_before(tmp_path, capsys):
     model, arrays = tiny.pretrainer()
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
-    given = Checkpoint(config=model.config, weights=arrays, vocabulary=pieces, lower_case=True)
-    formats.write(given, str(tmp_path / "from"), "native")
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
+    source = Checkpoint(config=model.config, weights=arrays, vocabulary=tokens, lower_case=True)
+    formats.write(source, str(tmp_path / "from"), "native")
     most = model.config.max_position_embeddings
-    told = ["convert", str(tmp_path / "from"), f"--max_position_embeddings={3 * most}"]
-    assert main.main([*told, str(tmp_path / "to"), "--format=huggingface"]) == 0
+    arguments = ["convert", str(tmp_path / "from"), f"--max_position_embeddings={3 * most}"]
+    assert main.main([*arguments, str(tmp_path / "to"), "--format=huggingface"]) == 0
     assert f"{3 * most} positions instead of {most}" in capsys.readouterr().out
     short, long = bert_tf.load(str(tmp_path / "from")), bert_tf.load(str(tmp_path / "to"))
     rows = pack(short.tokenizer, [["a b c", "d"]], most)
-    before, after = (found.model.encoder(rows)["tokens"].numpy() for found in (short, long))
+    before, after = (loaded.model.encoder(rows)["tokens"].numpy() for loaded in (short, long))
     np.testing.assert_allclose(after, before, atol=1e-6)
     rows = pack(long.tokenizer, [["a b " * most]], 2 * most)
     assert long.model.encoder(rows)["tokens"].shape[1] == 2 * most == rows["lengths"].numpy()[0]
-    assert main.main([*told, str(tmp_path / "engine"), "--format=onnx"]) == 2
+    assert main.main([*arguments, str(tmp_path / "engine"), "--format=onnx"]) == 2

@@ -27,47 +27,47 @@ GIVEN = Checkpoint(
 
 
 def test_old_pieces_keep_their_vectors_and_new_ones_are_the_mean_of_their_parts():
-    pieces = ["krill", "##ills", *SPECIAL, "##s", "the", "q"]
-    found, change = with_vocabulary(GIVEN, pieces)
+    tokens = ["krill", "##ills", *SPECIAL, "##s", "the", "q"]
+    loaded, change = with_vocabulary(GIVEN, tokens)
     krill, ills, whole = ROWS[[6, 7]].mean(0), ROWS[[7, 8]].mean(0), ROWS.mean(0)
     expected = np.stack([krill, ills, *ROWS[:5], ROWS[8], ROWS[5], whole])
-    np.testing.assert_array_equal(found.weights[TABLE], expected)
-    np.testing.assert_array_equal(found.weights[BIAS], expected[:, 0])
-    np.testing.assert_array_equal(found.weights["classifier/bias"], np.ones(3))
-    assert (found.config.vocab_size, found.vocabulary) == (10, pieces)
+    np.testing.assert_array_equal(loaded.weights[TABLE], expected)
+    np.testing.assert_array_equal(loaded.weights[BIAS], expected[:, 0])
+    np.testing.assert_array_equal(loaded.weights["classifier/bias"], np.ones(3))
+    assert (loaded.config.vocab_size, loaded.vocabulary) == (10, tokens)
     assert change == VocabularyChange(kept=7, new=3, removed=3)
 
 
 def test_the_same_vocabulary_in_another_order_only_moves_rows():
-    found, change = with_vocabulary(GIVEN, OLD[::-1])
-    np.testing.assert_array_equal(found.weights[TABLE], ROWS[::-1])
+    loaded, change = with_vocabulary(GIVEN, OLD[::-1])
+    np.testing.assert_array_equal(loaded.weights[TABLE], ROWS[::-1])
     assert change == VocabularyChange(kept=10, new=0, removed=0)
 
 
 @pytest.mark.parametrize(
-    "without, pieces, said",
+    "without, tokens, output",
     [
         ({"vocabulary": None}, OLD, "has no vocabulary, .*: give --vocab_file"),
         ({"lower_case": None}, OLD, "has no casing, .*: give --do_lower_case"),
         ({}, OLD[2:], r"The new vocabulary has no \[PAD\], \[UNK\]"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(without, pieces, said):
-    with pytest.raises(UserError, match=said):
-        with_vocabulary(dataclasses.replace(GIVEN, **without), pieces)
+def test_what_cannot_be_compared_is_refused(without, tokens, output):
+    with pytest.raises(UserError, match=output):
+        with_vocabulary(dataclasses.replace(GIVEN, **without), tokens)
 
 
 def test_convert_gives_a_model_longer_tables_and_says_so(tmp_path, capsys):
     model, arrays = tiny.pretrainer()
-    pieces = [*SPECIAL, *"abcdefghijklmnopqrstuvwxy"]
-    given = Checkpoint(config=model.config, weights=arrays, vocabulary=pieces, lower_case=True)
-    formats.write(given, str(tmp_path / "from"), "native")
-    vocabulary.write(tmp_path / "longer.txt", [*pieces, "##z", "za"])
-    told = ["convert", str(tmp_path / "from"), str(tmp_path / "to"), f"--new_vocab_file={tmp_path / 'longer.txt'}"]
-    assert main.main([*told, "--format=huggingface"]) == 0
+    tokens = [*SPECIAL, *"abcdefghijklmnopqrstuvwxy"]
+    source = Checkpoint(config=model.config, weights=arrays, vocabulary=tokens, lower_case=True)
+    formats.write(source, str(tmp_path / "from"), "native")
+    vocabulary.write(tmp_path / "longer.txt", [*tokens, "##z", "za"])
+    arguments = ["convert", str(tmp_path / "from"), str(tmp_path / "to"), f"--new_vocab_file={tmp_path / 'longer.txt'}"]
+    assert main.main([*arguments, "--format=huggingface"]) == 0
     assert "30 tokens keep their vectors, 2 are new (each the mean" in capsys.readouterr().out
-    found = formats.read(str(tmp_path / "to"))
-    assert found.config.vocab_size == len(found.vocabulary) == 32
-    np.testing.assert_array_equal(found.weights[TABLE][:30], arrays[TABLE])
-    np.testing.assert_allclose(found.weights[TABLE][30], arrays[TABLE].mean(0), rtol=1e-5)
-    assert main.main([*told, "--format=onnx"]) == 2
+    loaded = formats.read(str(tmp_path / "to"))
+    assert loaded.config.vocab_size == len(loaded.vocabulary) == 32
+    np.testing.assert_array_equal(loaded.weights[TABLE][:30], arrays[TABLE])
+    np.testing.assert_allclose(loaded.weights[TABLE][30], arrays[TABLE].mean(0), rtol=1e-5)
+    assert main.main([*arguments, "--format=onnx"]) == 2

@@ -32,11 +32,11 @@ def folder_of(path, kinds, pooling):
 
 
 @pytest.mark.parametrize("format_name", ["huggingface", "native"])
-@pytest.mark.parametrize("said", [SentenceVectors("max", True), SentenceVectors("cls", False), None])
-def test_a_converted_model_says_how_its_vectors_are_made(said, format_name, tmp_path):
-    given = Checkpoint(**{**vars(CHECKPOINT), "sentence_vectors": said})
-    formats.write(given, tmp_path / "written", format_name)
-    assert formats.read(tmp_path / "written").sentence_vectors == said
+@pytest.mark.parametrize("vectors", [SentenceVectors("max", True), SentenceVectors("cls", False), None])
+def test_a_converted_model_says_how_its_vectors_are_made(vectors, format_name, tmp_path):
+    source = Checkpoint(**{**vars(CHECKPOINT), "sentence_vectors": vectors})
+    formats.write(source, tmp_path / "written", format_name)
+    assert formats.read(tmp_path / "written").sentence_vectors == vectors
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,12 @@ def test_a_converted_model_says_how_its_vectors_are_made(said, format_name, tmp_
     ],
 )
 def test_modules_and_pooling_are_read(kinds, pooling, expected, tmp_path):
-    found = sentence_transformers.read(folder_of(tmp_path, kinds, pooling))
-    assert found == expected and found.is_known
+    loaded = sentence_transformers.read(folder_of(tmp_path, kinds, pooling))
+    assert loaded == expected and loaded.is_known
 
 
 @pytest.mark.parametrize(
-    "kinds, pooling, said",
+    "kinds, pooling, named",
     [
         (["Transformer", "Pooling", "Dense"], {"pooling_mode_cls_token": True}, "Dense"),
         (["Transformer"], {}, "no pooling"),
@@ -61,9 +61,9 @@ def test_modules_and_pooling_are_read(kinds, pooling, expected, tmp_path):
         (["Transformer", "Pooling"], {}, "None"),
     ],
 )
-def test_what_there_is_not_here_is_told_by_its_name(kinds, pooling, said, tmp_path):
-    found = sentence_transformers.read(folder_of(tmp_path, kinds, pooling))
-    assert found.pooling == said and not found.is_known
+def test_what_there_is_not_here_is_told_by_its_name(kinds, pooling, named, tmp_path):
+    loaded = sentence_transformers.read(folder_of(tmp_path, kinds, pooling))
+    assert loaded.pooling == named and not loaded.is_known
 
 
 @pytest.mark.parametrize("text", ["{", "{}", "[]", "[1]", '[{"type": 1}]', "null"])
@@ -83,15 +83,15 @@ def folder(tmp_path_factory):
 
 def vectors(folder, *flags):
     output = folder / "vectors.npz"
-    given = ["--file", str(folder / "texts.txt"), "--output", str(output), "--overwrite", "--max_seq_length=12"]
-    assert main.main(["extract", str(folder / "model"), *given, *flags]) == 0
+    source = ["--file", str(folder / "texts.txt"), "--output", str(output), "--overwrite", "--max_seq_length=12"]
+    assert main.main(["extract", str(folder / "model"), *source, *flags]) == 0
     return np.load(output)["vectors"]
 
 
 def test_vectors_are_made_as_the_folder_says_and_flags_come_first(folder, capsys):
-    asked = vectors(folder, "--unit=sentence", "--pooling=max", "--normalize")
+    requested = vectors(folder, "--unit=sentence", "--pooling=max", "--normalize")
     assert "says" not in capsys.readouterr().err
-    np.testing.assert_array_equal(vectors(folder, "--unit=sentence"), asked)
+    np.testing.assert_array_equal(vectors(folder, "--unit=sentence"), requested)
     assert "model says: max of the tokens, of length 1." in capsys.readouterr().err
     plain = vectors(folder, "--unit=sentence", "--pooling=max")
     assert abs(np.linalg.norm(plain, axis=1) - 1).min() > 0.01
@@ -103,10 +103,10 @@ def test_vectors_are_made_as_the_folder_says_and_flags_come_first(folder, capsys
 
 
 def test_an_export_pools_as_the_folder_says(folder, monkeypatch):
-    said = []
-    monkeypatch.setattr("bert_tf.export.saved_model.export", lambda *_, about, **__: said.append(about))
+    abouts = []
+    monkeypatch.setattr("bert_tf.export.saved_model.export", lambda *_, about, **__: abouts.append(about))
     assert main.main(["extract", str(folder / "model"), f"--export={folder / 'out'}", "--max_seq_length=12"]) == 0
-    assert (said[0]["pooling"], said[0]["normalize"]) == ("max", True)
+    assert (abouts[0]["pooling"], abouts[0]["normalize"]) == ("max", True)
 
 
 def test_a_pooling_that_there_is_not_here_must_be_chosen(folder, tmp_path, capsys):

@@ -19,15 +19,15 @@ from bert_tf.model import heads
 def test_the_head_of_a_task_and_its_labels_survive_every_format(kind, tmp_path):
     make, labels = HEADS[kind]
     arrays = tiny.random_weights(make())
-    given = dataclasses.replace(checkpoint(), weights=arrays, labels=labels, kind=kind)
+    source = dataclasses.replace(checkpoint(), weights=arrays, labels=labels, kind=kind)
     folder = None
     for name in FORMATS if kind in ("class", "span") else [name for name in FORMATS if name != "keras_hub"]:
-        given = given if folder is None else formats.read(folder)
+        source = source if folder is None else formats.read(folder)
         folder = str(tmp_path / name)
-        assert formats.write(given, folder, name) == []
-        found = formats.read(folder)
-        assert_equal(found, dataclasses.replace(checkpoint(), weights=arrays))
-        assert (found.labels, found.kind, formats.labels(folder)) == (labels, kind, labels)
+        assert formats.write(source, folder, name) == []
+        loaded = formats.read(folder)
+        assert_equal(loaded, dataclasses.replace(checkpoint(), weights=arrays))
+        assert (loaded.labels, loaded.kind, formats.labels(folder)) == (labels, kind, labels)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -39,11 +39,11 @@ def test_a_head_on_layers_of_its_own_goes_with_them_or_not_at_all(name, tmp_path
     tagger.weights.clear()
     tagger.weights.update(encoder | between | head)
     left_out = formats.write(tagger, str(tmp_path / name), name)
-    found = formats.read(str(tmp_path / name))
+    loaded = formats.read(str(tmp_path / name))
     if name in ("native", "keras_hub"):
-        assert left_out == [] and found.weights.keys() == tagger.weights.keys() and found.labels == tagger.labels
+        assert left_out == [] and loaded.weights.keys() == tagger.weights.keys() and loaded.labels == tagger.labels
     else:
-        assert left_out == sorted(between | head) and found.weights.keys() == encoder.keys() and found.labels is None
+        assert left_out == sorted(between | head) and loaded.weights.keys() == encoder.keys() and loaded.labels is None
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_config_json_of_hugging_face_names_class_problem_and_labels(
 ):
     size = 1 if kind in ("number", "choice") else 2
     arrays = tiny.random_weights(heads.SpanFinder(CONFIG) if kind == "span" else heads.Classifier(CONFIG, size))
-    given = Checkpoint(config=CONFIG, weights=arrays, labels=labels, kind=kind)
-    formats.write(given, str(tmp_path / "model"), "huggingface")
+    source = Checkpoint(config=CONFIG, weights=arrays, labels=labels, kind=kind)
+    formats.write(source, str(tmp_path / "model"), "huggingface")
     values = json.loads((tmp_path / "model" / "config.json").read_text())
     assert values["architectures"] == [f"BertFor{architecture}"]
     assert (values.get("problem_type"), values.get("id2label")) == (problem, id2label)
@@ -102,12 +102,14 @@ def test_the_head_of_questions_has_the_name_and_shape_of_each_format(name, kerne
     arrays = tiny.random_weights(heads.SpanFinder(CONFIG))
     formats.write(Checkpoint(config=CONFIG, weights=arrays, kind="span"), str(tmp_path / "model"), name)
     if name == "google_tf":
-        found = checkpoint_files.read_tensors(str(tmp_path / "model" / "bert_model.ckpt"), lambda name: "squad" in name)
+        loaded = checkpoint_files.read_tensors(
+            str(tmp_path / "model" / "bert_model.ckpt"), lambda name: "squad" in name
+        )
     else:
-        found = checkpoint_files.read_safetensors(tmp_path / "model" / "model.safetensors")
-        assert "bert.embeddings.LayerNorm.weight" in found
-    np.testing.assert_array_equal(found[kernel], arrays["span/kernel"].T)
-    np.testing.assert_array_equal(found[bias], arrays["span/bias"])
+        loaded = checkpoint_files.read_safetensors(tmp_path / "model" / "model.safetensors")
+        assert "bert.embeddings.LayerNorm.weight" in loaded
+    np.testing.assert_array_equal(loaded[kernel], arrays["span/kernel"].T)
+    np.testing.assert_array_equal(loaded[bias], arrays["span/bias"])
 
 
 @pytest.mark.parametrize(
@@ -125,5 +127,5 @@ def test_a_run_folder_says_what_its_head_answers(task, flags, expected, tmp_path
     native.write(Checkpoint(config=CONFIG, weights=tiny.random_weights(heads.Regressor(CONFIG))), tmp_path / "run")
     (tmp_path / "run" / "task.json").write_text(json.dumps(task))
     (tmp_path / "run" / "run.json").write_text(json.dumps({"flags": flags}))
-    found = formats.read(tmp_path / "run")
-    assert (found.labels, found.kind) == expected
+    loaded = formats.read(tmp_path / "run")
+    assert (loaded.labels, loaded.kind) == expected

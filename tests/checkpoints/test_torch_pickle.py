@@ -41,10 +41,10 @@ def test_storages_of_every_kind_keep_their_numbers(path, storage, kind, old):
     values = np.arange(6).astype(kind)
     named = {"a": torch_files.tensor(storage, "0", 0, [2, 3], [3, 1]), "b": torch_files.tensor(storage, "0", 5, [], [])}
     write(path, torch_files.state_dict(named), values.tobytes(), values.itemsize, old=old)
-    found = read(path)
-    assert found["a"].dtype == kind and found["a"].shape == (2, 3) and found["b"].shape == ()
-    np.testing.assert_array_equal(found["a"], values.reshape(2, 3))
-    np.testing.assert_array_equal(found["b"], values[5])
+    loaded = read(path)
+    assert loaded["a"].dtype == kind and loaded["a"].shape == (2, 3) and loaded["b"].shape == ()
+    np.testing.assert_array_equal(loaded["a"], values.reshape(2, 3))
+    np.testing.assert_array_equal(loaded["b"], values[5])
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["zip", "old"])

@@ -53,20 +53,20 @@ def looked(signatures, *texts):
 )
 def test_every_token_looks_where_the_oracle_says_alone_and_among_longer_texts(made, text, seen, second):
     arrays, signatures = made
-    pieces = seen.split()
+    tokens = seen.split()
     inputs = {
-        "token_ids": np.array([[PIECES.index(piece) for piece in pieces]]),
-        "segment_ids": (np.arange(len(pieces)) >= second).astype(int)[None],
-        "lengths": np.array([len(pieces)]),
+        "token_ids": np.array([[PIECES.index(piece) for piece in tokens]]),
+        "segment_ids": (np.arange(len(tokens)) >= second).astype(int)[None],
+        "lengths": np.array([len(tokens)]),
     }
     expected = oracle.encode(arrays, tiny.CONFIG, **inputs)["attention_probabilities"]  # L times [1, H, T, T]
     expected = np.concatenate(expected)  # [L, H, T, T]
     for texts in ([text], [text, "a " * 30, "the"]):
-        found = looked(signatures, *texts)
-        size = len(pieces)
-        assert [piece.decode() for piece in found["tokens"][0] if piece] == pieces and found["lengths"][0] == size
-        np.testing.assert_allclose(found["attention"][0, :, :, :size, :size], expected, atol=1e-5)
-        assert not found["attention"][0, :, :, size:].any() and not found["attention"][0, ..., size:].any()
+        outputs = looked(signatures, *texts)
+        size = len(tokens)
+        assert [piece.decode() for piece in outputs["tokens"][0] if piece] == tokens and outputs["lengths"][0] == size
+        np.testing.assert_allclose(outputs["attention"][0, :, :, :size, :size], expected, atol=1e-5)
+        assert not outputs["attention"][0, :, :, size:].any() and not outputs["attention"][0, ..., size:].any()
 
 
 def test_the_other_signature_is_there_too_and_no_text_is_no_answer(made):

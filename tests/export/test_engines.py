@@ -81,22 +81,22 @@ def inputs(has_masks=False):
 
 
 def assert_answers_as(live, function, has_masks=False):
-    for given in inputs(has_masks):
-        expected, answers = live({name: tf.constant(x) for name, x in given.items()}), function(given)
-        used = np.arange(given["token_ids"].shape[1]) < given["lengths"][:, None]
+    for batch in inputs(has_masks):
+        expected, answers = live({name: tf.constant(x) for name, x in batch.items()}), function(batch)
+        used = np.arange(batch["token_ids"].shape[1]) < batch["lengths"][:, None]
         assert answers
-        for name, found in answers.items():
-            of_slots = found.shape[:2] == used.shape and name not in ("masked_lm_logits", "pooled")
-            a, b = (x[used] if of_slots else x for x in (np.asarray(expected[name]), found))
+        for name, output in answers.items():
+            of_slots = output.shape[:2] == used.shape and name not in ("masked_lm_logits", "pooled")
+            a, b = (x[used] if of_slots else x for x in (np.asarray(expected[name]), output))
             np.testing.assert_allclose(b, a, atol=1e-4 * np.abs(a).max(), err_msg=name)
 
 
 def test_an_export_is_a_checkpoint_with_its_weights_vocabulary_and_labels(classifier, exported):
-    found = formats.read(exported)
-    assert found.weights.keys() == classifier.weights.keys()
+    loaded = formats.read(exported)
+    assert loaded.weights.keys() == classifier.weights.keys()
     for name, array in classifier.weights.items():
-        np.testing.assert_array_equal(found.weights[name], array, err_msg=name)
-    assert dataclasses.replace(found, weights={}) == dataclasses.replace(classifier, weights={})
+        np.testing.assert_array_equal(loaded.weights[name], array, err_msg=name)
+    assert dataclasses.replace(loaded, weights={}) == dataclasses.replace(classifier, weights={})
     assert formats.labels(exported) == LABELS
 
 
@@ -110,14 +110,14 @@ def test_an_export_that_does_not_say_what_its_weights_are_is_refused_with_what_t
 def test_an_export_is_converted_and_answers_as_the_model_at_every_length(name, classifier, exported, tmp_path, capsys):
     to = tmp_path / "to"
     assert main.main(["convert", str(exported), str(to), f"--format={name}"]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert (
-        "0 newly initialized, 0 unused, 0 mismatched" in said
-        and f"Wrote {to} for {name}." in said
-        and "Its labels: cat" in said
+        "0 newly initialized, 0 unused, 0 mismatched" in output
+        and f"Wrote {to} for {name}." in output
+        and "Its labels: cat" in output
     )
-    found = re.search(rf"one text of 12 .*\n  {name} .* MB .* ms +(.*e-..)\n  TensorFlow, here .* ms\n", said)
-    assert float(found[1]) < apart(name)
+    match = re.search(rf"one text of 12 .*\n  {name} .* MB .* ms +(.*e-..)\n  TensorFlow, here .* ms\n", output)
+    assert float(match[1]) < apart(name)
     model = model_of(CONFIG)
     weights.assign(model, classifier.weights)
     assert_answers_as(model, engines.load(str(to), exact=True))
@@ -140,8 +140,8 @@ def assert_the_page_runs(folder, model, capsys):
     exec(compile(code, "serving.md", "exec"), {})
     ids = [[2, 9, 10, 11, 17, 3], [2, 5, 1, 3, 0, 0]]
     lengths = [6, 4]
-    given = {"token_ids": ids, "segment_ids": np.zeros_like(ids), "lengths": lengths}
-    logits = model({name: tf.constant(x, tf.int32) for name, x in given.items()})["logits"]
+    inputs = {"token_ids": ids, "segment_ids": np.zeros_like(ids), "lengths": lengths}
+    logits = model({name: tf.constant(x, tf.int32) for name, x in inputs.items()})["logits"]
     assert capsys.readouterr().out.strip() == str([LABELS[i] for i in np.argmax(logits, -1)])
 
 
@@ -149,16 +149,18 @@ def assert_the_page_runs(folder, model, capsys):
 def test_the_heads_of_pre_training_are_converted_too(name, tmp_path):
     config = dataclasses.replace(CONFIG, is_causal=True, hidden_act="gelu_tanh")
     model = heads.Pretrainer(config)
-    given = checkpoint(model, config)
-    written = engines.write(given, str(tmp_path / "to"), name)
+    source = checkpoint(model, config)
+    written = engines.write(source, str(tmp_path / "to"), name)
     assert written.outputs == ["masked_lm_logits", "next_sentence_logits"]
     assert written.difference < apart(name)
 
 
 def test_of_a_masked_lm_without_a_pooler_there_is_no_next_sentence(tmp_path):
     whole = checkpoint(heads.Pretrainer(CONFIG))
-    kept = {name: x for name, x in whole.weights.items() if not name.startswith(("next_sentence/", "encoder/pooler/"))}
-    written = engines.write(dataclasses.replace(whole, weights=kept), str(tmp_path / "model"), "litert")
+    remaining = {
+        name: x for name, x in whole.weights.items() if not name.startswith(("next_sentence/", "encoder/pooler/"))
+    }
+    written = engines.write(dataclasses.replace(whole, weights=remaining), str(tmp_path / "model"), "litert")
     assert written.outputs == ["masked_lm_logits"] and written.difference < 1e-4
 
 
@@ -183,14 +185,14 @@ def test_eight_bits_take_less_room_and_answer_about_the_same(name, classifier, t
     ],
 )
 def test_the_network_of_every_head_answers_as_its_model(head, model, more):
-    given = checkpoint(model, **more)
-    assert functional_bert.head_of(given) == head
-    live = functional_bert.CheckpointModel(given)
-    weights.assign(model, given.weights)
-    made = functional_bert.FunctionalModel(CONFIG, given.weights, live.head)
+    source = checkpoint(model, **more)
+    assert functional_bert.head_of(source) == head
+    live = functional_bert.CheckpointModel(source)
+    weights.assign(model, source.weights)
+    functional = functional_bert.FunctionalModel(CONFIG, source.weights, live.head)
 
     def function(inputs):
-        answers = made.function(*(tf.constant(inputs[name]) for name in live.head.inputs))
+        answers = functional.function(*(tf.constant(inputs[name]) for name in live.head.inputs))
         return {name: answer.numpy() for name, answer in answers.items()}
 
     assert_answers_as(model, live, has_masks=head == "masks")
@@ -199,9 +201,9 @@ def test_the_network_of_every_head_answers_as_its_model(head, model, more):
 
 
 def test_an_encoder_without_a_pooler_gives_tokens_and_a_classifier_without_one_is_refused(classifier):
-    def without_pooler(given, head):
-        kept = {name: x for name, x in given.weights.items() if "pooler" not in name and head in name}
-        return dataclasses.replace(given, weights=kept)
+    def without_pooler(source, head):
+        remaining = {name: x for name, x in source.weights.items() if "pooler" not in name and head in name}
+        return dataclasses.replace(source, weights=remaining)
 
     live = functional_bert.CheckpointModel(without_pooler(classifier, "encoder/"))
     assert live.report.newly_initialized == ["encoder/pooler/kernel", "encoder/pooler/bias"]
@@ -283,5 +285,5 @@ def test_differences_are_shares_of_the_largest_answer_within_the_texts():
     assert batch["token_ids"].tolist() == [[5, 6, 7], [8, 0, 0]] and batch["lengths"].tolist() == [3, 1]
     answers = {"tokens": np.array([[1.0, -4.0, 2.0], [3.0, 50.0, 60.0]])}
     others = {"tokens": answers["tokens"] + [[0, 0, 0.5], [0.25, 7, 7]]}
-    found = engine_parity.difference(lambda _: answers, lambda _: others, [batch], ("tokens",))
-    assert found == 0.5 / 4
+    difference = engine_parity.difference(lambda _: answers, lambda _: others, [batch], ("tokens",))
+    assert difference == 0.5 / 4

@@ -52,12 +52,12 @@ def made(request, tmp_path_factory):
     return kind, folder, answers
 
 
-def assert_right(kind, given, expected):
+def assert_right(kind, actual, expected):
     """Probabilities and logits of the live model, and the label of the highest."""
     for name in ("logits", "probabilities"):
-        np.testing.assert_allclose(np.array(given[name], float), expected[name], atol=1e-5)
+        np.testing.assert_allclose(np.array(actual[name], float), expected[name], atol=1e-5)
     labels = [GOALS[kind].labels[best] for best in expected["logits"].argmax(-1)]
-    assert [label.decode() if isinstance(label, bytes) else label for label in given["label"]] == labels
+    assert [label.decode() if isinstance(label, bytes) else label for label in actual["label"]] == labels
     assert len(set(labels)) > 1, "these texts would not show a wrong order"
 
 
@@ -91,9 +91,9 @@ def test_a_program_without_python_answers_the_same(made):
     first = [texts[0] for texts in TEXTS[kind]]
     others = [list(texts[1:]) if kind == "choice" else texts[1] for texts in TEXTS[kind]]
     names = ["label", "logits", "probabilities"]
-    given = {"text_a": first, "choices" if kind == "choice" else "text_b": others}
-    assert_right(kind, c_loader.run_in_c(folder, given, names), expected)
-    examples = [serialize_example(dict(zip(given, texts, strict=True))) for texts in zip(first, others, strict=True)]
+    inputs = {"text_a": first, "choices" if kind == "choice" else "text_b": others}
+    assert_right(kind, c_loader.run_in_c(folder, inputs, names), expected)
+    examples = [serialize_example(dict(zip(inputs, texts, strict=True))) for texts in zip(first, others, strict=True)]
     assert_right(kind, c_loader.run_in_c(folder, {"examples": examples}, names, signature="tf_example"), expected)
 
 

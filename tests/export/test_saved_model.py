@@ -77,7 +77,7 @@ def exported(trained, tokenizer, tmp_path_factory):
 
 def test_the_export_says_whether_a_text_goes_on_from_another_as_the_oracle_does(exported, live):
     signature = tf.saved_model.load(exported).signatures["next_sentence"]
-    given = signature(**{name: tf.constant(texts) for name, texts in PAIRS.items()})["is_next"]
+    is_next = signature(**{name: tf.constant(texts) for name, texts in PAIRS.items()})["is_next"]
     vocabulary = SPECIAL + WORDS
     for row, seen in enumerate(
         ["the fox [SEP] ran .", "[SEP] sat", "a a a a a a a [SEP] the dog"]
@@ -92,7 +92,7 @@ def test_the_export_says_whether_a_text_goes_on_from_another_as_the_oracle_does(
         }
         arrays = {name: np.array(values) for name, values in inputs.items()}
         expected = oracle.softmax(oracle.pretraining_logits(live[1], tiny.CONFIG, arrays)["next_sentence_logits"][0])[0]
-        assert float(given[row]) == pytest.approx(expected, abs=1e-5)
+        assert float(is_next[row]) == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_fresh_process_without_this_package_answers_the_same(exported, fill, tmp_path):
@@ -107,18 +107,18 @@ def test_a_fresh_process_without_this_package_answers_the_same(exported, fill, t
     command = [sys.executable, "-c", program, exported, json.dumps(TEXTS)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    pieces, scores = json.loads(done.stdout)
+    tokens, scores = json.loads(done.stdout)
     expected_pieces, expected_scores = fill(TEXTS)
-    np.testing.assert_array_equal(np.char.encode(np.array(pieces), "utf-8"), expected_pieces.astype(bytes))
+    np.testing.assert_array_equal(np.char.encode(np.array(tokens), "utf-8"), expected_pieces.astype(bytes))
     np.testing.assert_allclose(scores, expected_scores, atol=1e-5)
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="the C program is compiled with gcc, which is missing")
 def test_a_program_without_python_answers_the_same(exported, fill):
-    given = c_loader.run_in_c(exported, {"text": TEXTS}, ["pieces", "scores"])
-    pieces, scores = fill(TEXTS)
-    assert given["pieces"] == [[[piece.decode() for piece in mask] for mask in text] for text in pieces]
-    np.testing.assert_allclose(np.array(given["scores"], float), scores, atol=1e-5)
+    outputs = c_loader.run_in_c(exported, {"text": TEXTS}, ["pieces", "scores"])
+    tokens, scores = fill(TEXTS)
+    assert outputs["pieces"] == [[[piece.decode() for piece in mask] for mask in text] for text in tokens]
+    np.testing.assert_allclose(np.array(outputs["scores"], float), scores, atol=1e-5)
 
 
 def test_the_export_says_what_it_is_and_holds_each_weight_once_and_alone(exported, live):
@@ -172,7 +172,7 @@ def spoiled_by(name, factor):
 
 
 @pytest.mark.parametrize(
-    "expected, given, difference, rough",
+    "expected, actual, difference, rough",
     [
         ([1000.0, 1.0], [1001.0, 1.0], 0.001, 0.001),  # numbers of any size may be learned
         ([0.25, 0.0], [0.375, 0.0], 0.125, 0.125),
@@ -181,9 +181,9 @@ def spoiled_by(name, factor):
         ([1.0], [1.0, 1.0], np.inf, 0.0),  # entities
     ],
 )
-def test_an_export_is_compared_by_the_size_of_the_numbers(expected, given, difference, rough):
-    assert exporting._difference(np.array(expected), np.array(given), 1e-4) == difference
-    assert exporting._difference(np.array(expected), np.array(given), 0.1) == rough
+def test_an_export_is_compared_by_the_size_of_the_numbers(expected, actual, difference, rough):
+    assert exporting._difference(np.array(expected), np.array(actual), 1e-4) == difference
+    assert exporting._difference(np.array(expected), np.array(actual), 0.1) == rough
 
 
 @pytest.mark.parametrize("factor, difference", [(1.5, r"[\d.]+"), (np.nan, "nan")])

@@ -20,7 +20,7 @@ def run_in_c(saved_model_folder, signature_inputs, outputs, *, signature="servin
     Raises RuntimeError with the program's own words if it does not load or run, KeyError for an unknown name.
     """
     definition = read_signature(saved_model_folder, signature)
-    texts = {name: np.array(given, object) for name, given in signature_inputs.items()}
+    texts = {name: np.array(values, object) for name, values in signature_inputs.items()}
     command = [
         compiled(),
         os.fspath(saved_model_folder),
@@ -28,9 +28,9 @@ def run_in_c(saved_model_folder, signature_inputs, outputs, *, signature="servin
         ",".join(definition.outputs[name].name for name in _known(outputs, definition.outputs)),
         *op_libraries(),
     ]
-    said = b"".join(map(_as_told, texts.values()))
+    content = b"".join(map(_serialize, texts.values()))
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-    done = subprocess.run(command, input=said, capture_output=True, env=os.environ | quiet, timeout=300, check=False)
+    done = subprocess.run(command, input=content, capture_output=True, env=os.environ | quiet, timeout=300, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr.decode(errors="replace").strip() or f"ended with {done.returncode}")
     answers = [json.loads(line) for line in done.stdout.decode("utf-8", "surrogateescape").split("\n") if line]
@@ -38,7 +38,7 @@ def run_in_c(saved_model_folder, signature_inputs, outputs, *, signature="servin
     return {name: array.tolist() for name, array in zip(outputs, arrays, strict=True)}
 
 
-def _as_told(array):
+def _serialize(array):
     """An array of strings as the program reads it: dimensions, then each string behind its length."""
     strings = [text.encode() if isinstance(text, str) else text for text in array.ravel()]
     head = " ".join(map(str, [array.ndim, *array.shape])).encode()

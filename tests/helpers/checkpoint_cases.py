@@ -22,13 +22,13 @@ def checkpoint(**changes):
     return Checkpoint(config=config, weights=arrays, vocabulary=PIECES, lower_case=True)
 
 
-def assert_equal(given, expected):
+def assert_equal(actual, expected):
     """Bit for bit, and nothing more or less."""
-    assert given.weights.keys() == expected.weights.keys()
+    assert actual.weights.keys() == expected.weights.keys()
     for name, array in expected.weights.items():
-        assert given.weights[name].dtype == np.float32
-        np.testing.assert_array_equal(given.weights[name], array, err_msg=name)
-    assert (given.config, given.vocabulary, given.lower_case) == (
+        assert actual.weights[name].dtype == np.float32
+        np.testing.assert_array_equal(actual.weights[name], array, err_msg=name)
+    assert (actual.config, actual.vocabulary, actual.lower_case) == (
         expected.config,
         expected.vocabulary,
         expected.lower_case,

@@ -52,10 +52,10 @@ def first_word(question, context):
 
 def names(text):
     """Outputs of an export that finds names: the first word of every text is one."""
-    found = first_word(text, text)
-    kept = {"texts": found["answer"], "starts": found["start"], "ends": found["end"], "scores": found["score"]}
-    kept["labels"] = tf.fill(tf.shape(text), "WORD")
-    return {name: x[:, None] for name, x in kept.items()}
+    word = first_word(text, text)
+    outputs = {"texts": word["answer"], "starts": word["start"], "ends": word["end"], "scores": word["score"]}
+    outputs["labels"] = tf.fill(tf.shape(text), "WORD")
+    return {name: x[:, None] for name, x in outputs.items()}
 
 
 def looks(text):
