@@ -90,16 +90,16 @@ def vectors(folder, *flags):
 
 def test_vectors_are_made_as_the_folder_says_and_flags_come_first(folder, capsys):
     requested = vectors(folder, "--unit=sentence", "--pooling=max", "--normalize")
-    assert "says" not in capsys.readouterr().err
+    assert "specified by" not in capsys.readouterr().err
     np.testing.assert_array_equal(vectors(folder, "--unit=sentence"), requested)
-    assert "model says: max of the tokens, of length 1." in capsys.readouterr().err
+    assert "model: max, normalized." in capsys.readouterr().err
     plain = vectors(folder, "--unit=sentence", "--pooling=max")
     assert abs(np.linalg.norm(plain, axis=1) - 1).min() > 0.01
     mean = vectors(folder, "--unit=sentence", "--no-normalize")
     np.testing.assert_array_equal(mean, vectors(folder, "--unit=sentence", "--pooling=mean"))
     capsys.readouterr()
     assert abs(np.linalg.norm(vectors(folder), axis=1) - 1).min() > 0.01  # tokens stay as they are
-    assert "says" not in capsys.readouterr().err
+    assert "specified by" not in capsys.readouterr().err
 
 
 def test_an_export_pools_as_the_folder_says(folder, monkeypatch):
@@ -114,5 +114,5 @@ def test_a_pooling_that_there_is_not_here_must_be_chosen(folder, tmp_path, capsy
     folder_of(tmp_path / "model", ["Transformer", "Pooling", "Dense"], {"pooling_mode_cls_token": True})
     command = ["extract", str(tmp_path / "model"), "--text=1 2", "--unit=sentence", "--max_seq_length=12"]
     assert main.main(command) == 2
-    assert "makes vectors of texts with Dense, which there is not here: give a pooling." in capsys.readouterr().err
+    assert "specifies the pooling Dense, which is not supported: give --pooling." in capsys.readouterr().err
     assert main.main([*command, "--pooling=cls"]) == 0

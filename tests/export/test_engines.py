@@ -114,7 +114,7 @@ def test_an_export_is_converted_and_answers_as_the_model_at_every_length(name, c
     assert (
         "0 newly initialized, 0 unused, 0 mismatched" in output
         and f"Wrote {to} for {name}." in output
-        and "Its labels: cat" in output
+        and "Labels: cat" in output
     )
     match = re.search(rf"one text of 12 .*\n  {name} .* MB .* ms +(.*e-..)\n  TensorFlow, here .* ms\n", output)
     assert float(match[1]) < apart(name)
