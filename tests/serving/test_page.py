@@ -115,11 +115,11 @@ def test_one_sees_where_a_token_looks_by_layer_and_head_and_hands_that_on(browse
     browser.press("Enter")
     browser.wait("document.querySelectorAll('.maps canvas').length === 6")
     title = "document.querySelector('details h3').innerText + document.querySelector('details .best').innerText"
-    assert browser.value(title) == "Layer 1, head 1: “b” looks atb\n100%"
+    assert browser.value(title) == "Layer 1, head 1: “b” attends tob\n100%"
     browser.press("Tab")
     for key in ("ArrowDown", "ArrowRight", "ArrowRight", "Tab", "ArrowRight"):
         browser.press(key)
-    assert browser.value(title) == "Layer 2, head 3: “c” looks atb\n100%"  # 3 + 2 letters on
+    assert browser.value(title) == "Layer 2, head 3: “c” attends tob\n100%"  # 3 + 2 letters on
     share = "document.querySelectorAll('.tokens button')[1].style.getPropertyValue('--share')"
     assert browser.value(share) == "1.000"
     dots = "[...document.querySelectorAll('.maps canvas')[5].getContext('2d').getImageData(0, 0, 6, 1).data]"
@@ -128,7 +128,7 @@ def test_one_sees_where_a_token_looks_by_layer_and_head_and_hands_that_on(browse
     assert handed_on == shared(address, model="number", text_a="abcdef", look="2.3.3")
     browser.go(handed_on, width=390)
     browser.wait("document.querySelector('.tokens') !== null")
-    assert browser.value(title) == "Layer 2, head 3: “c” looks atb\n100%"
+    assert browser.value(title) == "Layer 2, head 3: “c” attends tob\n100%"
     assert browser.value("document.documentElement.scrollWidth") == 390
 
 

@@ -12,7 +12,7 @@ export function fromAddress(text) {
 
 // A folded panel in `place`, which asks for the attention of a text once it is opened.
 export function offer(place, ask, onChoice) {
-  const panel = make("details", {}, make("summary", {}, "Where tokens look"));
+  const panel = make("details", {}, make("summary", {}, "Attention"));
   const inside = make("div");
   panel.append(inside);
   panel.addEventListener("toggle", async () => {
@@ -21,7 +21,7 @@ export function offer(place, ask, onChoice) {
       onChoice("");
       return;
     }
-    inside.replaceChildren(make("p", { class: "small" }, "Asking ..."));
+    inside.replaceChildren(make("p", { class: "small" }, "Loading ..."));
     const found = await ask();
     if (!inside.isConnected) return; // something else is shown by now
     inside.replaceChildren();
@@ -49,8 +49,8 @@ class View {
     this.title = make("h3");
     this.list = make("div");
     place.append(
-      make("p", { class: "hint" }, "A layer a row, a head a column; in each map a token a row, coloured where it looks. "
-        + "Choose one, then a token. Arrow keys work in both. A long text is cut."),
+      make("p", { class: "hint" }, "One row per layer, one column per head; in each map one row per token, coloured where it attends. "
+        + "Choose one, then a token. Arrow keys work in both. Long texts are truncated."),
       this.maps(), this.title, this.words(), this.list);
     this.choose({});
   }
@@ -82,7 +82,7 @@ class View {
   }
 
   words() {
-    const box = make("p", { class: "tokens", role: "radiogroup", "aria-label": "Token that looks" });
+    const box = make("p", { class: "tokens", role: "radiogroup", "aria-label": "Attending token" });
     this.pieces = this.tokens.map((token, place) => {
       const word = make("button", { type: "button", role: "radio" }, token);
       for (const event of ["click", "focus", "pointerenter"])
@@ -115,7 +115,7 @@ class View {
       check(word, place === this.token);
       word.style.setProperty("--share", Math.sqrt(share(place)).toFixed(3));
     });
-    this.title.textContent = `Layer ${this.layer + 1}, head ${this.head + 1}: “${this.tokens[this.token]}” looks at`;
+    this.title.textContent = `Layer ${this.layer + 1}, head ${this.head + 1}: “${this.tokens[this.token]}” attends to`;
     const order = this.tokens.map((_, place) => place).sort((one, other) => share(other) - share(one));
     this.list.replaceChildren(bars(order.slice(0, TOP).map(place => [this.tokens[place], share(place)])));
   }

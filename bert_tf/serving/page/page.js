@@ -9,7 +9,7 @@ const pair = (one, other) => one.trim() + " ||| " + other.trim(); // as the atte
 // What each kind asks for, [name of the input, label, lines, an example] each; how its answer is shown, and what text
 // the attention view is about.
 const KINDS = {
-  fill_mask: { title: "Fill the mask", hint: "Write [MASK] where a piece is missing.",
+  fill_mask: { title: "Fill the mask", hint: "Write [MASK] for a missing token.",
     fields: [["text", "Text", 3, "The [MASK] statement raises an exception."]],
     show: showMasks, looks: given => given.text },
   classify: { title: "Classify", hint: "", fields: [["text_a", "Text", 4, ""]],
@@ -19,15 +19,15 @@ const KINDS = {
   compare: { title: "Compare two texts", hint: "",
     fields: [["text_a", "First text", 3, ""], ["text_b", "Second text", 3, ""]],
     show: showLabel, looks: given => pair(given.text_a, given.text_b) },
-  choose: { title: "Choose", hint: "One choice a line.",
+  choose: { title: "Choose", hint: "One choice per line.",
     fields: [["text_a", "Beginning", 2, ""], ["choices", "Choices", 4, ""]],
     show: showLabel, looks: (given, answer) => pair(given.text_a, given.choices[best(answer.probabilities)]) },
-  question: { title: "Ask a text", hint: "",
+  question: { title: "Answer a question", hint: "",
     fields: [["question", "Question", 1, ""], ["context", "Text", 8, ""]],
     show: showAnswer, looks: given => pair(given.question, given.context) },
-  entities: { title: "Find names", hint: "", fields: [["text", "Text", 5, ""]],
+  entities: { title: "Find entities", hint: "", fields: [["text", "Text", 5, ""]],
     show: showEntities, looks: given => given.text },
-  vectors: { title: "Similar sentences", hint: "One sentence a line: each is compared with the first.",
+  vectors: { title: "Similar sentences", hint: "One sentence per line; each is compared with the first.",
     fields: [["text", "Sentences", 6, ""]], lines: true,
     show: showSimilar, looks: given => linesOf(given.text)[0] },
 };
@@ -40,7 +40,7 @@ async function start() {
   try {
     models = (await (await fetch("v1/models")).json()).models;
   } catch (error) {
-    $("answer").append(make("p", { class: "error" }, "The server does not answer."));
+    $("answer").append(make("p", { class: "error" }, "The server is not responding."));
     return;
   }
   for (const model of models) {
@@ -85,10 +85,10 @@ function open(model, given) {
   $("answer").replaceChildren();
   $("attention").replaceChildren();
   attention.fromAddress("");
-  $("foot").textContent = "POST /v1/models/" + model.name + ":predict, as TensorFlow Serving has it"
+  $("foot").textContent = "POST /v1/models/" + model.name + ":predict, as in TensorFlow Serving"
     + (model.labels.length ? ". Labels: " + model.labels.join(", ") : "") + ".";
   if (!kind) {
-    $("form").append(make("p", { class: "hint" }, "This page has no form for what this model takes: see its metadata."));
+    $("form").append(make("p", { class: "hint" }, "This page has no form for the inputs of this model: see its metadata."));
     return;
   }
   if (kind.hint) $("form").append(make("p", { class: "hint" }, kind.hint));
@@ -125,7 +125,7 @@ async function predict(model, body) {
       { method: "POST", body: JSON.stringify(body) });
     return await response.json();
   } catch (error) {
-    return { error: "The server does not answer." };
+    return { error: "The server is not responding." };
   }
 }
 
@@ -184,7 +184,7 @@ const slice = (characters, start, end) => characters.slice(start, end).join("");
 
 function showAnswer([answer], given) {
   const text = Array.from(given.context);
-  $("answer").append(make("h2", {}, answer.answer || "The text does not say it."));
+  $("answer").append(make("h2", {}, answer.answer || "No answer in the text."));
   const shown = make("p", { class: "text" });
   if (answer.answer) {
     shown.append(slice(text, 0, answer.start), make("mark", {}, slice(text, answer.start, answer.end)),
@@ -208,7 +208,7 @@ function showEntities([answer], given) {
     last = answer.ends[number];
   });
   shown.append(slice(text, last));
-  if (!last) $("answer").append(make("h2", {}, "No name was found."));
+  if (!last) $("answer").append(make("h2", {}, "No entities were found."));
   $("answer").append(shown);
 }
 
