@@ -16,21 +16,21 @@ LANE = 2**16  # what a lane of random bits counts to: a rate of 0.1 is 6554 of i
 TANH_SCALE, TANH_CUBE = math.sqrt(2 / math.pi), 0.044715  # of the approximation: Hendrycks & Gimpel 2016
 
 
-def layer_norm(x, gamma, beta, eps):  # [N, D], [D], [D] -> [N, D]
+def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, eps: float) -> tf.Tensor:  # [N, D], [D], [D] -> [N, D]
     """Normalises each token; gamma and beta are float32."""
 
     @tf.custom_gradient
-    def normalised(x, gamma, beta):
-        def backward(upstream):
+    def normalized(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+        def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
             (inner,), outer = xla_rowwise.jit_rowwise(_layer_norm_slopes, [x, upstream], [gamma, tf.constant(eps)])
             return inner, *outer
 
         return normalize(x, gamma, beta, eps), backward
 
-    return normalised(x, tf.convert_to_tensor(gamma), tf.convert_to_tensor(beta))
+    return normalized(x, tf.convert_to_tensor(gamma), tf.convert_to_tensor(beta))
 
 
-def normalize(x, gamma, beta, eps):  # [N, D], [D], [D] -> [N, D]
+def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, eps: float) -> tf.Tensor:  # [N, D], [D], [D] -> [N, D]
     """`layer_norm` forward; where the number of tokens is not known beforehand, as a batch normalisation of tokens.
 
     In a graph on a CPU TensorFlow makes one operation of oneDNN of just this, several times as fast as any other way to
@@ -56,7 +56,9 @@ def normalize(x, gamma, beta, eps):  # [N, D], [D], [D] -> [N, D]
     return tf.reshape(unit.y, [tokens, width]) * tf.cast(gamma, x.dtype) + tf.cast(beta, x.dtype)
 
 
-def _layer_norm_slopes(tensors, weights):
+def _layer_norm_slopes(
+    tensors: Sequence[tf.Tensor], weights: Sequence[tf.Tensor]
+) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
     (x, upstream), (gamma, eps) = tensors, weights
     kind, x, upstream = x.dtype, tf.cast(x, tf.float32), tf.cast(upstream, tf.float32)
     mean, variance = tf.nn.moments(x, -1, keepdims=True)  # [N, 1]
@@ -69,10 +71,10 @@ def _layer_norm_slopes(tensors, weights):
 
 
 @tf.custom_gradient
-def bias_add(x, bias):  # [N, D], [D] -> [N, D]
+def bias_add(x: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Callable]:  # [N, D], [D] -> [N, D]
     """A product of ones adds up the gradient of the bias sooner than the operation that is made for it."""
 
-    def backward(upstream):
+    def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         ones = tf.ones([1, tf.shape(upstream)[0]], upstream.dtype)
         return upstream, tf.matmul(ones, upstream)[0]
 
@@ -108,20 +110,20 @@ def _dropped(tensors: Sequence[tf.Tensor], weights: Sequence[tf.Tensor]) -> tupl
     return [tf.cast(y, x.dtype)], []
 
 
-def _with_slope(value, slope):
+def _with_slope(value: Callable, slope: Callable) -> Callable[[tf.Tensor], tf.Tensor]:
     """The function x [N, D] -> [N, D] of one number's `value`, with the gradient `slope`."""
 
-    def values(tensors, weights):
+    def values(tensors: Sequence[tf.Tensor], weights: Sequence[tf.Tensor]) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
         (x,) = tensors
         return [tf.cast(value(tf.cast(x, tf.float32)), x.dtype)], []
 
-    def slopes(tensors, weights):
+    def slopes(tensors: Sequence[tf.Tensor], weights: Sequence[tf.Tensor]) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
         x, upstream = tensors
         return [tf.cast(tf.cast(upstream, tf.float32) * slope(tf.cast(x, tf.float32)), x.dtype)], []
 
     @tf.custom_gradient
-    def function(x):
-        def backward(upstream):
+    def function(x: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+        def backward(upstream: tf.Tensor) -> tf.Tensor:
             return xla_rowwise.jit_rowwise(slopes, [x, upstream])[0][0]
 
         return xla_rowwise.jit_rowwise(values, [x])[0][0], backward
@@ -129,20 +131,20 @@ def _with_slope(value, slope):
     return function
 
 
-def _below(x):
+def _below(x: tf.Tensor) -> tf.Tensor:
     """The probability that a standard normal number is below x; by erf: TensorFlow's erfc is slow."""
     return 0.5 + 0.5 * tf.math.erf(x * math.sqrt(0.5))
 
 
-def _erf_slope(x):
+def _erf_slope(x: tf.Tensor) -> tf.Tensor:
     return _below(x) + x * tf.exp(-0.5 * tf.square(x)) / math.sqrt(2 * math.pi)
 
 
-def _bent(x):
+def _bent(x: tf.Tensor) -> tf.Tensor:
     return tf.tanh(TANH_SCALE * x * (1 + TANH_CUBE * tf.square(x)))
 
 
-def _tanh_slope(x):
+def _tanh_slope(x: tf.Tensor) -> tf.Tensor:
     tangent = _bent(x)
     inner = TANH_SCALE * (1 + 3 * TANH_CUBE * tf.square(x))
     return 0.5 * (1 + tangent) + 0.5 * x * (1 - tf.square(tangent)) * inner

@@ -6,18 +6,22 @@ with rows of zeros to one of few sizes.
 """
 
 import functools
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
 from bert_tf.runtime import backend
 
-# Below so many numbers in a row, or in a matrix, compiling takes longer than it saves.
+RowFunction = Callable[[Sequence[tf.Tensor], Sequence[tf.Tensor]], tuple[list[tf.Tensor], list[tf.Tensor]]]
+# Below this many numbers in a row, or in a matrix, compiling takes longer than it saves.
 LEAST_WIDTH, LEAST_MATRIX = 384, 2**18
 # Rows that a tensor may have: eight to an octave, so that at most an eighth is added.
 ROWS = sorted({eighths << power for power in range(28) for eighths in range(8, 16)})
 
 
-def jit_rowwise(function, tensors, weights=(), *, width=None):
+def jit_rowwise(
+    function: RowFunction, tensors: Sequence[tf.Tensor], weights: Sequence[tf.Tensor] = (), *, width: int | None = None
+) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
     """What `function(tensors, weights)` returns, compiled where that pays: on CPUs, for rows that are long enough.
 
     tensors: [N, ...] each. The function returns two lists: tensors [N, ...], each row of which depends on that row of
@@ -34,24 +38,24 @@ def jit_rowwise(function, tensors, weights=(), *, width=None):
 
 
 @tf.function(autograph=False, reduce_retracing=True)
-def _paddings(shape):
+def _paddings(shape: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """What fills the rows of a shape up to one of ROWS, [R, 2], and how many there are before; traced once for all."""
     sizes = tf.constant(ROWS)
     more = tf.gather(sizes, tf.searchsorted(sizes, shape[:1])) - shape[:1]
     return tf.pad(more[:, None], [[0, tf.size(shape) - 1], [1, 0]]), shape[0]
 
 
-def should_compile(width):
+def should_compile(width: int | None) -> bool:
     """Whether rows of that many numbers, None: unknown, are compiled here."""
     return width is not None and width >= LEAST_WIDTH and backend.platform() == "cpu"
 
 
-def should_compile_weight(shape):
+def should_compile_weight(shape: tf.TensorShape) -> bool:
     """Whether functions of a weight of that shape are compiled here."""
     return len(shape) == 2 and shape.num_elements() >= LEAST_MATRIX and backend.platform() == "cpu"
 
 
 @functools.cache
-def jit(function):
+def jit(function: Callable) -> tf.types.experimental.PolymorphicFunction:
     """The function compiled by XLA, once for all who call it."""
     return tf.function(function, jit_compile=True, autograph=False, reduce_retracing=True)
