@@ -99,7 +99,7 @@ def peer(python, options, checkpoint, task, seed, output):
     answers = reproduction.run_peer(python, "transformers_glue.py", flags, output.with_suffix(".answers.json"))
     logits = np.array(answers["logits"])
     predictions = logits.argmax(-1) if flags["size"] > 1 else logits[:, 0]
-    labels = data_task.split("dev").truth
+    labels = data_task.split("dev").labels
     scores = {name: metrics.SCORES[name](labels, predictions) for name in score_names(task)}
     output.write_text(json.dumps({"scores": scores, "seconds": answers["seconds"]}))
 

@@ -1,4 +1,4 @@
-"""Tasks as dataclasses of functions, until every task is a class of `tasks.task`."""
+"""A task as a dataclass of functions, for tasks that are made of parts."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -27,27 +27,3 @@ class FunctionTask:
     predictions: Callable = _no_predictions
     scores: Callable = _no_predictions
     criterion: str = ""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FunctionFineTuningTask(FunctionTask):
-    """A `tasks.task.FineTuningTask` whose methods are fields, as far as run_squad.py needs them."""
-
-    split: Callable
-    describe: Callable
-    statistics: Callable
-    test_splits: tuple = ()
-    labels: tuple = ()
-    kind: str
-    head: tuple
-    rows_per_example: int = 1
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FunctionReportingTask(FunctionFineTuningTask):
-    """A FunctionFineTuningTask with reports and predictions."""
-
-    compare: Callable
-    details: Callable
-    write_predictions: Callable
-    serving_examples: Callable
