@@ -14,10 +14,9 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.checkpoints.formats.huggingface import NAMES
-from bert_tf.config.train_config import TrainConfig
+from bert_tf.config.train_config import MaskingConfig, TrainConfig
 from bert_tf.model import weights
-from bert_tf.tasks.catalog import pretraining
-from bert_tf.tasks.function_task import FunctionTask
+from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
 from bert_tf.training.train_step import TrainStep, averages
 
 RELATIVE = 1e-4
@@ -51,16 +50,7 @@ def compare(folder, model):
 
 def new_learner(model):
     """What run_pretraining.py trains with, set up as the reference was."""
-    task = FunctionTask(
-        name="parity",
-        create_model=type(model),
-        train_batches=None,
-        eval_batches=None,
-        loss_weights=pretraining.weights_of,
-        metrics=pretraining.measures_of,
-        objectives=pretraining.objectives(),
-        signatures=None,
-    )
+    task = PretrainingTask({}, None, MaskingConfig())
     config = TrainConfig(train_batch_size=7, learning_rate=1e-4, num_train_steps=40, num_warmup_steps=4)
     return TrainStep(task, model, config, tf.distribute.get_strategy())
 

@@ -107,12 +107,9 @@ def pretraining(work, config, policy, strategy):
     """Training steps of masked-LM and next-sentence prediction."""
     import tensorflow as tf
 
+    from bert_tf.config.train_config import MaskingConfig
     from bert_tf.model import heads
-    from bert_tf.tasks.catalog import pretraining as task
-
-    class Task:
-        objectives = task.objectives()
-        loss_weights, metrics = staticmethod(task.weights_of), staticmethod(task.measures_of)
+    from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
 
     batches = []
     for texts in work["batches"]:
@@ -124,7 +121,8 @@ def pretraining(work, config, policy, strategy):
         }
         masks |= {"masked_lm_weights": tf.ones(positions.shape), **labels}
         batches.append(rows_of(texts, work["seq_length"]) | masks)
-    return stepping(Task(), heads.Pretrainer(config, dtype=policy), batches, strategy, work.get("recipe"))
+    task = PretrainingTask({}, None, MaskingConfig())
+    return stepping(task, heads.Pretrainer(config, dtype=policy), batches, strategy, work.get("recipe"))
 
 
 def objective():

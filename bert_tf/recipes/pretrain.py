@@ -255,14 +255,14 @@ def create_task(
 ) -> "Task":
     """Masked LM, and next-sentence prediction if it has weight, on the records."""
     from bert_tf.tasks import catalog
-    from bert_tf.tasks.pretraining.mask_filling import guesses_of
+    from bert_tf.tasks.pretraining.mask_filling import lm_kind
 
     return catalog.get("pretraining/mlm_nsp")(
         manifest,
         tokenizer,
         masking,
         next_sentence_weight=options.next_sentence_weight,
-        guesses=guesses_of(config),
+        lm_kind=lm_kind(config),
     )
 
 
@@ -296,7 +296,7 @@ def report_results(
     results: dict[str, float], task: "Task", train_config: TrainConfig, manifest: Mapping[str, Any], folder: RunFolder
 ) -> None:
     """Prints and writes the results on held-out text, with the loss of a unigram model for comparison."""
-    from bert_tf.tasks.catalog.pretraining import unigram_loss
+    from bert_tf.tasks.pretraining.held_out import unigram_loss
 
     held_out = task.eval_batches(train_config.eval_batch_size, "eval").take(train_config.max_eval_steps)
     results["unigram_masked_lm_loss"] = unigram_loss(records.token_counts(manifest), held_out)
@@ -314,7 +314,7 @@ def export_and_demo(
     import tensorflow as tf
 
     from bert_tf.export.saved_model import export
-    from bert_tf.tasks.catalog.pretraining import held_out_examples, masked_sentences
+    from bert_tf.tasks.pretraining.held_out import held_out_examples, masked_sentences
 
     held_out = held_out_examples(task, model, tokenizer)
     sentences = masked_sentences(held_out) if options.input_file else list(DEMO_SENTENCES)

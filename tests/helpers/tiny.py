@@ -4,10 +4,9 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.train_config import MaskingConfig
 from bert_tf.model import heads, weights
-from bert_tf.tasks.catalog import pretraining
-from bert_tf.tasks.function_task import FunctionTask
-from bert_tf.tasks.pretraining import mask_filling
+from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
 
 CONFIG = BertConfig(
     vocab_size=30,
@@ -64,22 +63,25 @@ def tensors(batch):
     }
 
 
+class TinyTask(PretrainingTask):
+    """The pre-training task over the given batches, over and over."""
+
+    def __init__(self, batches, next_sentence_weight):
+        super().__init__({}, None, MaskingConfig(), next_sentence_weight=next_sentence_weight)
+        self.name, self.count = "tiny", len(batches)
+        stacked = {name: np.stack([tensors(b)[name].numpy() for b in batches]) for name in batches[0]}
+        self.dataset = tf.data.Dataset.from_tensor_slices(stacked)
+
+    def train_batches(self, batch_size, seed):
+        return self.dataset.shuffle(self.count, seed=seed).repeat()
+
+    def eval_batches(self, batch_size, split="eval"):
+        return self.dataset
+
+
 def task(batches=None, next_sentence_weight=1.0):
-    """The pre-training task over the given batches (by default twelve different ones of four rows), over and over."""
-    batches = batches or [batch(seed=seed) for seed in range(12)]
-    stacked = {name: np.stack([tensors(b)[name].numpy() for b in batches]) for name in batches[0]}
-    dataset = tf.data.Dataset.from_tensor_slices(stacked)
-    goals = pretraining.objectives(next_sentence_weight)
-    return FunctionTask(
-        name="tiny",
-        create_model=heads.Pretrainer,
-        train_batches=lambda size, seed: dataset.shuffle(len(batches), seed=seed).repeat(),
-        eval_batches=lambda size, split=None: dataset,
-        loss_weights=pretraining.weights_of,
-        metrics=pretraining.measures_of,
-        objectives=goals,
-        signatures=mask_filling.serve,
-    )
+    """A TinyTask, by default of twelve different batches of four rows."""
+    return TinyTask(batches or [batch(seed=seed) for seed in range(12)], next_sentence_weight)
 
 
 class Words:

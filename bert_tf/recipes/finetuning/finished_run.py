@@ -118,7 +118,7 @@ def _options(run: Mapping[str, Any]) -> Any:
 def _pretraining_task(options: Any, start: Initialization) -> tuple[Task, Any]:
     from bert_tf.config.train_config import MaskingConfig
     from bert_tf.tasks import catalog
-    from bert_tf.tasks.pretraining.mask_filling import guesses_of
+    from bert_tf.tasks.pretraining.mask_filling import lm_kind
     from bert_tf.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer(start.vocabulary or [], start.lower_case)
@@ -127,7 +127,7 @@ def _pretraining_task(options: Any, start: Initialization) -> tuple[Task, Any]:
         tokenizer,
         flags.part(MaskingConfig, options),
         next_sentence_weight=options.next_sentence_weight,
-        guesses=guesses_of(start.config),
+        lm_kind=lm_kind(start.config),
     )
     return task, tokenizer
 

@@ -91,5 +91,5 @@ def test_a_text_is_answered_alike_alone_and_among_others(fill):
 
 
 def test_what_was_not_trained_to_tell_sentences_apart_is_not_asked(live, tokenizer):
-    assert sorted(mask_filling.serve(live[0], tokenizer)) == ["next_sentence", "serving_default"]
-    assert sorted(mask_filling.serve(live[0], tokenizer, next_sentence=False)) == ["serving_default"]
+    assert sorted(mask_filling.signatures(live[0], tokenizer)) == ["next_sentence", "serving_default"]
+    assert sorted(mask_filling.signatures(live[0], tokenizer, next_sentence=False)) == ["serving_default"]

@@ -1,4 +1,4 @@
-"""Pre-training as a task: its measures in NumPy, its batches over epochs and restarts, and how tasks are found."""
+"""Pre-training as a task: its metrics in NumPy, its batches over epochs and restarts, and how tasks are found."""
 
 import dataclasses
 import math
@@ -14,7 +14,8 @@ from bert_tf.config.train_config import MaskingConfig
 from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError
 from bert_tf.tasks import catalog
-from bert_tf.tasks.catalog import pretraining
+from bert_tf.tasks.pretraining import held_out
+from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
 from bert_tf.text.tokenizer import Tokenizer
 
 WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
@@ -79,7 +80,7 @@ def logits(rows=4, seed=3):
 def test_losses_and_accuracies_are_those_of_numpy(run):
     outputs, batch = logits(), tiny.batch()
     outputs["masked_lm_logits"][0, 0, batch["masked_lm_ids"][0, 0]] = 9.0  # one right answer at least
-    measures = run(pretraining.measures_of)({k: tf.constant(v) for k, v in outputs.items()}, tiny.tensors(batch))
+    measures = run(tiny.task().metrics)({k: tf.constant(v) for k, v in outputs.items()}, tiny.tensors(batch))
     for name, labels, weights in (
         ("masked_lm", batch["masked_lm_ids"], batch["masked_lm_weights"]),
         ("next_sentence", batch["next_sentence_labels"], batch["next_sentence_weights"]),
@@ -103,8 +104,8 @@ def test_losses_and_accuracies_are_those_of_numpy(run):
     ],
 )
 def test_the_objective_is_masked_lm_plus_weighted_next_sentence(factor, expected):
-    goals = pretraining.objectives(factor)
-    assert {name: (goal.factor, goal.epsilon) for name, goal in goals.items()} == expected
+    objectives = tiny.task(next_sentence_weight=factor).objectives
+    assert {name: (objective.factor, objective.epsilon) for name, objective in objectives.items()} == expected
 
 
 def test_without_next_sentence_nothing_of_it_is_measured(manifest, tokenizer):
@@ -125,7 +126,7 @@ def test_the_unigram_loss_is_that_of_counts_plus_one():
     ]
     # Counts 0, 1, 2 become 1, 2, 3 of 6: the pieces 2, 0, 1 have the shares 3/6, 1/6, 2/6.
     expected = (math.log(2) + math.log(6) + math.log(3)) / 3
-    assert pretraining.unigram_loss(np.array([0, 1, 2]), batches) == pytest.approx(expected, rel=1e-9)
+    assert held_out.unigram_loss(np.array([0, 1, 2]), batches) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
@@ -134,7 +135,7 @@ def test_every_epoch_has_all_records_in_a_new_order_under_new_masks_unless_these
 ):
     masking = dataclasses.replace(MASKING, static_masking=static)
     count = number_of(manifest, "train")
-    task = pretraining.task(manifest, tokenizer, masking)
+    task = PretrainingTask(manifest, tokenizer, masking)
     first, second = list(task.train_batches(count, 7).take(2))  # a batch as large as an epoch
     assert sorted(unmasked(first)) == sorted(unmasked(second)) and unmasked(first) != unmasked(second)
     before, after = masks_of(first), masks_of(second)
@@ -144,7 +145,7 @@ def test_every_epoch_has_all_records_in_a_new_order_under_new_masks_unless_these
 
 
 def test_the_seed_decides_the_training_batches(manifest, tokenizer):
-    task = pretraining.task(manifest, tokenizer, MASKING)
+    task = PretrainingTask(manifest, tokenizer, MASKING)
     first, again, other = (next(iter(task.train_batches(8, seed))) for seed in (7, 7, 8))
     for name in first:
         np.testing.assert_array_equal(first[name], again[name])
@@ -152,7 +153,7 @@ def test_the_seed_decides_the_training_batches(manifest, tokenizer):
 
 
 def test_training_batches_have_static_shapes_and_all_that_the_model_and_losses_ask_for(manifest, tokenizer):
-    spec = pretraining.task(manifest, tokenizer, MASKING).train_batches(8, 7).element_spec
+    spec = PretrainingTask(manifest, tokenizer, MASKING).train_batches(8, 7).element_spec
     shapes = {name: (tuple(each.shape), each.dtype.name) for name, each in spec.items()}
     assert shapes == {
         "token_ids": ((8, SLOTS), "int32"),
@@ -167,7 +168,7 @@ def test_training_batches_have_static_shapes_and_all_that_the_model_and_losses_a
 
 
 def test_training_batches_go_on_where_a_saved_iterator_stood_into_the_next_epoch(manifest, tokenizer, tmp_path):
-    task = pretraining.task(manifest, tokenizer, MASKING)
+    task = PretrainingTask(manifest, tokenizer, MASKING)
     size, iterator = number_of(manifest, "train") // 3, iter(task.train_batches(number_of(manifest, "train") // 3, 7))
     for _ in range(2):
         next(iterator)
@@ -182,7 +183,7 @@ def test_training_batches_go_on_where_a_saved_iterator_stood_into_the_next_epoch
 
 
 def test_evaluation_passes_once_over_held_out_rows_under_the_same_masks_and_fills_up_with_weight_0(manifest, tokenizer):
-    task, count = pretraining.task(manifest, tokenizer, MASKING), number_of(manifest, "eval")
+    task, count = PretrainingTask(manifest, tokenizer, MASKING), number_of(manifest, "eval")
     size = count - 2
     passes = [list(task.eval_batches(size)) for _ in range(2)]
     assert len(passes[0]) == 2 and count > 4
@@ -197,13 +198,13 @@ def test_evaluation_passes_once_over_held_out_rows_under_the_same_masks_and_fill
 
 
 def test_a_held_out_row_is_masked_alike_in_batches_of_any_size(manifest, tokenizer):
-    task = pretraining.task(manifest, tokenizer, MASKING)
+    task = PretrainingTask(manifest, tokenizer, MASKING)
     small, large = (masks_of(next(iter(task.eval_batches(size)))) for size in (2, 6))
     assert len(small) == 2 and all(large[row] == shown for row, shown in small.items())
 
 
 def test_held_out_examples_show_the_text_with_its_true_token(manifest, tokenizer, monkeypatch):
-    task = pretraining.task(manifest, tokenizer, MASKING)
+    task = PretrainingTask(manifest, tokenizer, MASKING)
     fox, dog = PIECES.index("fox"), PIECES.index("dog")
 
     def model(batch):
@@ -212,7 +213,7 @@ def test_held_out_examples_show_the_text_with_its_true_token(manifest, tokenizer
 
     model.config = tiny.CONFIG
     count = number_of(manifest, "eval") + 1  # one row more than there is, which is left out
-    examples = pretraining.held_out_examples(task, model, tokenizer, count=count)
+    examples = held_out.held_out_examples(task, model, tokenizer, count=count)
     expected = [tokenizer.detokenize(row) for row in unmasked(next(iter(task.eval_batches(count))))]
     assert len(examples) == count - 1
     for example, text in zip(examples, expected, strict=False):
@@ -220,17 +221,15 @@ def test_held_out_examples_show_the_text_with_its_true_token(manifest, tokenizer
         assert "[MASK]" not in text and text.startswith("[CLS]") and text.endswith("[SEP]")
         assert [answer["piece"] for answer in example["answers"][:2]] == ["fox", "dog"]
         assert example["answers"][0]["score"] == pytest.approx(7 / 9, rel=1e-5)
-    monkeypatch.setattr(pretraining, "SHOWN", 2)
-    for short, example in zip(
-        pretraining.held_out_examples(task, model, tokenizer, count=count), examples, strict=True
-    ):
+    monkeypatch.setattr(held_out, "SHOWN", 2)
+    for short, example in zip(held_out.held_out_examples(task, model, tokenizer, count=count), examples, strict=True):
         assert short["before"].split() == example["before"].split()[-2:]
         assert short["after"].split() == example["after"].split()[:2]
 
 
-def test_masked_sentences_are_texts_without_special_pieces_but_one_mask():
+def test_masked_sentences_are_texts_with_one_mask_and_no_other_special_token():
     examples = [{"before": "[CLS] the fox", "after": "home [SEP] it ran [SEP]"}] * 5
-    sentences = pretraining.masked_sentences(examples, count=2)
+    sentences = held_out.masked_sentences(examples, count=2)
     assert [sentence.split() for sentence in sentences] == [["the", "fox", "[MASK]", "home", "it", "ran"]] * 2
 
 

@@ -1,0 +1,73 @@
+"""Held-out text: the loss of a unigram model for comparison, and examples for people.
+
+B rows, V vocabulary, P predicted positions of a row.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.tasks.pretraining.mask_filling import MASK, predicted_positions
+from bert_tf.tasks.task import Task
+from bert_tf.text.tokenizer import Tokenizer
+
+SHOWN = 40  # tokens on either side of a mask that are shown
+BEST = 5  # predictions that are shown for a mask
+
+
+def unigram_loss(token_counts: np.ndarray, batches: Iterable[Mapping[str, tf.Tensor]]) -> float:
+    """Mean negative log-likelihood of the masked tokens of `batches` under the frequencies of the training text.
+
+    A model reaches it that knows the vocabulary and nothing of the context. token_counts: [V], of each token in the
+    training text; 1 is added to every count.
+    """
+    counts = np.asarray(token_counts, np.float64) + 1
+    surprise = np.log(counts.sum()) - np.log(counts)  # [V]
+    loss = weight = 0.0
+    for batch in batches:
+        weights = batch["masked_lm_weights"].numpy()
+        loss += float((surprise[batch["masked_lm_ids"].numpy()] * weights).sum())
+        weight += float(weights.sum())
+    return loss / max(weight, 1.0)
+
+
+def held_out_examples(task: Task, model: keras.Model, tokenizer: Tokenizer, count: int = 8) -> list[dict[str, Any]]:
+    """The model's predictions for one mask in each of `count` rows of held-out text.
+
+    Returns [{"before", "truth", "after", "answers": [{"piece", "score"}, ...]}]; before and after are at most SHOWN
+    tokens.
+    """
+    batch = next(iter(task.eval_batches(count, "eval")))
+    probabilities = tf.nn.softmax(model(batch)["masked_lm_logits"])  # [B, P, V]
+    scores, ids = tf.math.top_k(probabilities, BEST)  # [B, P, BEST]
+    rows = {name: batch[name].numpy() for name in ("token_ids", "masked_lm_positions", "masked_lm_ids", "lengths")}
+    examples = []
+    for row in np.flatnonzero(rows["lengths"]):
+        used = np.flatnonzero(batch["masked_lm_weights"][row])
+        middle = used[len(used) // 2]
+        token_ids = rows["token_ids"][row].copy()
+        positions = predicted_positions(model.config, rows["masked_lm_positions"][row])
+        token_ids[positions[used]] = rows["masked_lm_ids"][row][used]
+        position = positions[middle]
+        first, end = max(0, position - SHOWN), min(position + 1 + SHOWN, rows["lengths"][row])
+        before, after = tokenizer.detokenize([token_ids[first:position], token_ids[position + 1 : end]])
+        tokens = tokenizer.ids_to_tokens(ids[row, middle]).numpy()
+        answers = zip(tokens, scores[row, middle].numpy(), strict=True)
+        examples.append(
+            {
+                "before": before,
+                "truth": tokenizer.vocabulary[token_ids[position]],
+                "after": after,
+                "answers": [{"piece": token.decode(), "score": float(score)} for token, score in answers],
+            }
+        )
+    return examples
+
+
+def masked_sentences(examples: Iterable[Mapping[str, Any]], count: int = 3) -> list[str]:
+    """The first held-out examples as texts with one [MASK], without the other special tokens."""
+    texts = [f"{example['before']} {MASK} {example['after']}" for example in list(examples)[:count]]
+    return [text.replace("[CLS]", "").replace("[SEP]", "").strip() for text in texts]

@@ -1,0 +1,152 @@
+"""PretrainingTask: language modeling and next sentence prediction on raw text (Devlin et al. 2018, section 3.1).
+
+B rows, T positions in a row, P predicted positions of a row.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.train_config import MaskingConfig
+from bert_tf.data import pipeline
+from bert_tf.data.mlm_masking import mask_tokens
+from bert_tf.model import heads
+from bert_tf.tasks.pretraining import mask_filling
+from bert_tf.tasks.task import Objective, Task
+from bert_tf.text.tokenizer import Tokenizer
+
+EVAL_SEED = 1  # held-out text is masked alike in every evaluation of every run
+NAMES = {"masked": "mlm", "left_to_right": "ltr", "both_ways": "bilm"}
+MASKED_LM_EPSILON = 1e-5  # the original adds it to the sum of weights
+
+Batch = Mapping[str, tf.Tensor]
+
+
+class PretrainingTask(Task):
+    """Masked LM, or another language model, plus next sentence prediction.
+
+    Args:
+        records: the manifest of what `data.pretraining.records.prepare` wrote.
+        tokenizer: the one that the records were made with.
+        masking: how tokens are masked.
+        next_sentence_weight: of its loss; 0 leaves next sentence prediction out.
+        lm_kind: see `mask_filling.lm_kind`; its loss is called masked_lm_loss in any case.
+    """
+
+    def __init__(
+        self,
+        records: Mapping[str, Any],
+        tokenizer: Tokenizer,
+        masking: MaskingConfig,
+        *,
+        next_sentence_weight: float = 1.0,
+        lm_kind: str = "masked",
+    ) -> None:
+        self.name = f"pretraining/{NAMES[lm_kind]}{'_nsp' if next_sentence_weight else ''}"
+        self.objectives = {"masked_lm_loss": Objective(epsilon=MASKED_LM_EPSILON)}
+        if next_sentence_weight:
+            self.objectives["next_sentence_loss"] = Objective(factor=next_sentence_weight)
+        self.records, self.tokenizer, self.masking = records, tokenizer, masking
+        self.lm_kind = lm_kind
+
+    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
+        """A Pretrainer."""
+        return heads.Pretrainer(config, dtype=dtype)
+
+    def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
+        """Endless batches, in a new order every epoch and, unless masks are static, with new masks."""
+        files = self.records["train_files"]
+        dataset = pipeline.shuffle(pipeline.read_records(files, seed=seed), seed=seed + 1).repeat()
+        dataset = pipeline.batch_dataset(pipeline.with_seeds(dataset, seed=seed + 2), batch_size)
+        return self._with_targets(dataset, seed, is_static=self.masking.static_masking)
+
+    def eval_batches(self, batch_size: int, split: str = "eval") -> tf.data.Dataset:
+        """One pass over the records of a split, each masked alike in every pass."""
+        dataset = pipeline.with_seeds(pipeline.read_records(self.records[f"{split}_files"]), seed=EVAL_SEED + 2)
+        dataset = pipeline.batch_dataset(dataset, batch_size, pad_rows=True)
+        return self._with_targets(dataset, EVAL_SEED, is_static=True)
+
+    def _with_targets(self, dataset: tf.data.Dataset, seed: int, *, is_static: bool) -> tf.data.Dataset:
+        """Batches of (records, seeds) -> batches of inputs and targets. is_static: a record always has one mask."""
+        max_seq_length = self.records["wanted"]["max_seq_length"]
+
+        def make_batch(records: tf.Tensor, seeds: tf.Tensor) -> dict[str, tf.Tensor]:
+            pairs = pipeline.parse_pretraining_records(records, max_seq_length)
+            static_seeds = pipeline.record_seeds(pairs.pop("record_ids"), seed=seed)
+            return {**pairs, **self._targets(pairs, static_seeds if is_static else seeds)}
+
+        make_batch = pipeline.no_autograph(make_batch)
+        return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(2)
+
+    def _targets(self, pairs: Batch, seeds: tf.Tensor) -> dict[str, tf.Tensor]:
+        """What to predict, in the form of `mlm_masking.mask_tokens`."""
+        if self.lm_kind == "left_to_right":
+            return next_token_targets(pairs)
+        if self.lm_kind == "both_ways":
+            return bidirectional_targets(pairs)
+        return mask_tokens(
+            pairs["token_ids"],
+            seeds,
+            cls_id=self.tokenizer.cls_id,
+            sep_id=self.tokenizer.sep_id,
+            pad_id=self.tokenizer.pad_id,
+            mask_id=self.tokenizer.mask_id,
+            vocab_size=self.tokenizer.size,
+            is_continuation=self.tokenizer.is_continuation,
+            masked_lm_prob=self.masking.masked_lm_prob,
+            max_predictions_per_seq=self.masking.max_predictions_per_seq,
+            whole_word=self.masking.do_whole_word_mask,
+            max_span_words=self.masking.max_span_words,
+            replacement_probs=self.masking.replacement_probs,
+        )
+
+    def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """1 for a predicted position [B, P], or a pair [B]; 0 for padding."""
+        weights = {
+            "masked_lm_loss": batch["masked_lm_weights"],
+            "next_sentence_loss": batch["next_sentence_weights"],
+        }
+        return {name: weights[name] for name in self.objectives}
+
+    def metrics(self, outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
+        """Loss (negative log-likelihood) and accuracy of each objective, (values, weights) [B, P] or [B]."""
+        labels = {"masked_lm": "masked_lm_ids", "next_sentence": "next_sentence_labels"}
+        losses, accuracies = {}, {}
+        for loss, weights in self.loss_weights(batch).items():
+            name = loss.removesuffix("_loss")
+            logits, label = outputs[f"{name}_logits"], batch[labels[name]]
+            losses[loss] = tf.nn.sparse_softmax_cross_entropy_with_logits(label, logits), weights
+            is_right = tf.equal(tf.argmax(logits, -1, tf.int32), label)
+            accuracies[f"{name}_accuracy"] = tf.cast(is_right, tf.float32), weights
+        return losses | accuracies
+
+    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
+        """See `mask_filling.signatures`."""
+        return mask_filling.signatures(model, tokenizer, next_sentence="next_sentence_loss" in self.objectives)
+
+
+def next_token_targets(pairs: Batch) -> dict[str, tf.Tensor]:
+    """Every token but the first is predicted at the position before it."""
+    token_ids, lengths = pairs["token_ids"], pairs["lengths"]
+    positions = tf.broadcast_to(tf.range(token_ids.shape[1] - 1), [token_ids.shape[0], token_ids.shape[1] - 1])
+    return {
+        "masked_lm_positions": positions,
+        "masked_lm_ids": token_ids[:, 1:],
+        "masked_lm_weights": tf.cast(positions + 1 < lengths[:, None], tf.float32),
+    }
+
+
+def bidirectional_targets(pairs: Batch) -> dict[str, tf.Tensor]:
+    """The same from both sides, for `encoders.lstm`, which has two outputs for each position."""
+    forward = next_token_targets(pairs)
+    positions = forward["masked_lm_positions"]
+    forward["masked_lm_positions"] = 2 * positions
+    backward = {
+        "masked_lm_positions": 2 * (positions + 1) + 1,
+        "masked_lm_ids": pairs["token_ids"][:, :-1],
+        "masked_lm_weights": forward["masked_lm_weights"],
+    }
+    return {name: tf.concat([forward[name], backward[name]], 1) for name in forward}
