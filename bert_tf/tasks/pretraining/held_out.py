@@ -53,7 +53,8 @@ def held_out_examples(task: Task, model: keras.Model, tokenizer: Tokenizer, coun
         token_ids[positions[used]] = rows["masked_lm_ids"][row][used]
         position = positions[middle]
         first, end = max(0, position - SHOWN), min(position + 1 + SHOWN, rows["lengths"][row])
-        before, after = tokenizer.detokenize([token_ids[first:position], token_ids[position + 1 : end]])
+        parts = [token_ids[first:position], token_ids[position + 1 : end]]
+        before, after = list(tokenizer.detokenize(parts))
         tokens = tokenizer.ids_to_tokens(ids[row, middle]).numpy()
         answers = zip(tokens, scores[row, middle].numpy(), strict=True)
         examples.append(
