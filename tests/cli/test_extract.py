@@ -154,7 +154,7 @@ def test_long_work_says_how_far_it_is_where_no_terminal_is_and_short_work_nothin
 
 def test_few_texts_are_held_and_rows_pass_the_encoder_in_blocks(folder, monkeypatch):
     expected = run(folder, "--unit=sentence")["vectors"]
-    monkeypatch.setattr(extraction, "SLOTS_AT_ONCE", 24)
+    monkeypatch.setattr(extraction, "POSITIONS_AT_ONCE", 24)
     monkeypatch.setattr(extract, "WINDOW_BYTES", 4 * 12 * 16 * 2)
     arguments = extract_arguments("--file=-")
     held = []

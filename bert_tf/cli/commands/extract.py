@@ -90,8 +90,8 @@ def check(arguments: argparse.Namespace) -> None:
     """Raises UserError for inconsistent flags and missing files, before TensorFlow is loaded."""
     _check_combinations(arguments)
     _check_numbers(arguments)
-    parts = vector_choice.parsed(arguments.layers)
-    vector_choice.parsed_weights(arguments.layer_weights)
+    parts = vector_choice.parse_layers(arguments.layers)
+    vector_choice.parse_weights(arguments.layer_weights)
     if arguments.pooling == "pooled" and (len(parts) > 1 or parts[0] not in ("last", -1) or arguments.layer_weights):
         raise UserError("pooling=pooled uses the last layer: leave out layers and layer_weights.")
     if arguments.file is not None:
@@ -148,7 +148,7 @@ def choose(arguments: argparse.Namespace, checkpoint: Checkpoint) -> VectorChoic
         raise UserError("pooling is cls, but in a left-to-right model [CLS] sees no other token: choose last.")
     has_windows = arguments.long_texts == "windows"
     return VectorChoice(
-        layers=vector_choice.choose(arguments.layers, config.layers_with_states, arguments.layer_weights),
+        layers=vector_choice.choose_layers(arguments.layers, config.layers_with_states, arguments.layer_weights),
         unit=arguments.unit or "token",
         pooling=pooling,
         word_vectors=arguments.word_vectors or "first",
@@ -202,7 +202,7 @@ def write(
     window, batch_size = _sizes(arguments, choice, shape)
     extractor = _extractor(arguments, checkpoint, choice)
     outputs = loaded_model.predict_in_order(extractor, examples, batch_size=batch_size, window=window)
-    rows = ((number, values["found"], example.id) for number, (example, values) in enumerate(outputs))
+    rows = ((number, values["vectors"], example.id) for number, (example, values) in enumerate(outputs))
     if arguments.output is None:
         for number, vectors, identifier in rows:
             sys.stdout.write(feature_files.json_line(number, vectors, shape, identifier))
@@ -248,7 +248,7 @@ def _model_and_tokenizer(
         raise UserError(f"{arguments.source} does not say its casing: give do_lower_case=true or false.")
     dtype = precision.policy(arguments.precision, is_trained=False)
     needs_pooler = choice.pooling == "pooled" and (choice.unit == "sentence" or arguments.export is not None)
-    model = extraction.encoder_of(checkpoint, arguments.source, dtype=dtype, needs_pooler=needs_pooler)
+    model = extraction.load_encoder(checkpoint, arguments.source, dtype=dtype, needs_pooler=needs_pooler)
     return model, Tokenizer(checkpoint.vocabulary, checkpoint.lower_case)
 
 
@@ -270,7 +270,7 @@ def export(arguments: argparse.Namespace, checkpoint: Checkpoint, choice: Vector
         "attention": arguments.attention,
     }
     saved_model.export(
-        extraction.Features.of(choice),
+        extraction.Features(choice),
         model,
         tokenizer,
         arguments.export,

@@ -1,14 +1,19 @@
-"""BiLstmTagger: tags of words from vectors that a frozen encoder gave, as in ELMo's taggers.
+"""BiLstmTagger: tags of words from the vectors of a frozen encoder, as in ELMo's taggers.
 
 B sentences, W words of a row, K layers, D hidden size, C labels.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import keras
 import tensorflow as tf
 
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.model.encoders.bilstm_on_top import BiLstm
 from bert_tf.model.heads import HEAD_DROPOUT, BertModel, LogitsHead
 from bert_tf.model.layers import Dropout
+from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.embeddings.scalar_mix import ScalarMix
 from bert_tf.tasks.embeddings.vector_choice import FEATURES
 
@@ -17,11 +22,19 @@ from bert_tf.tasks.embeddings.vector_choice import FEATURES
 class BiLstmTagger(BertModel):
     """Two layers of LSTMs in both directions over the words of a sentence, then one dense layer (section 5.3).
 
-    features: a name in FEATURES; count: its layers, K. lstm_size: numbers of a word between the layers, of both
-    directions together. The encoder is only carried along: its weights get no gradient and stay as they are.
+    features: a name in FEATURES; count: its layers, K. lstm_size: of a word between the layers, both directions
+    together. The model contains the encoder without computing it: its weights get no gradient.
     """
 
-    def __init__(self, config, size, features="concat_last_four", count=4, lstm_size=768, **options):
+    def __init__(
+        self,
+        config: BertConfig | Mapping[str, Any],
+        size: int,
+        features: str = "concat_last_four",
+        count: int = 4,
+        lstm_size: int = 768,
+        **options: Any,
+    ) -> None:
         super().__init__(config, **options)
         self.features, self.count, self.lstm_size = features, count, lstm_size
         width = self.config.hidden_size * (1 if FEATURES[features][1] == "mix" else count)
@@ -32,10 +45,12 @@ class BiLstmTagger(BertModel):
         self.classifier = LogitsHead(self.config, size, lstm_size, dtype=self.dtype_policy)
         self.built = True
 
-    def call(self, inputs, seed=None, packing=None):
-        """inputs: float32 `vectors` [B, W, K, D], `lengths` [B]. Returns float32 "logits" [B, longest length, C].
+    def call(
+        self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor | None = None, packing: PackingSpec | None = None
+    ) -> dict[str, tf.Tensor]:
+        """Float32 "logits" [B, longest length, C].
 
-        packing: without effect, as words are not packed.
+        inputs: float32 `vectors` [B, W, K, D], `lengths` [B]. packing: without effect, as words are not packed.
         """
         lengths = inputs["lengths"]
         longest = tf.maximum(tf.reduce_max(lengths), 1)
@@ -45,6 +60,7 @@ class BiLstmTagger(BertModel):
         logits = self.classifier(self.dropout(tf.reshape(x, [-1, self.lstm_size]), seed=seed))
         return {"logits": tf.reshape(logits, [-1, longest, logits.shape[-1]])}
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
+        """The arguments of `__init__`."""
         own = {"size": self.classifier.bias.shape[0], "features": self.features, "count": self.count}
         return {**super().get_config(), **own, "lstm_size": self.lstm_size}

@@ -1,15 +1,21 @@
 """Texts to vectors with an encoder and a tokenizer: for a command, and as the signatures of an export.
 
-B texts, W rows of the encoder, S slots in a row, M tokens of all texts, D hidden size, K vectors of a token, E numbers
-of a vector.
+B texts, W rows of the encoder, S positions in a row, M tokens of all texts, n vectors of all texts, D hidden size,
+K vectors of a token, E numbers of a vector.
 """
 
 import dataclasses
 import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.model import weights
 from bert_tf.model.heads import BertModel
@@ -17,20 +23,24 @@ from bert_tf.model.sequence_packing import PackingSpec, local_costs
 from bert_tf.tasks.embeddings import features
 from bert_tf.tasks.embeddings.feature_files import TextVectors
 from bert_tf.tasks.embeddings.feature_windows import NO_OFFSET, rows_and_tokens, split_pairs
+from bert_tf.tasks.embeddings.vector_choice import VectorChoice
+from bert_tf.text.tokenizer import Tokenizer
 
-SLOTS_AT_ONCE = 8192  # of rows that pass the encoder together: bounds memory, and is enough to keep its cores busy
+POSITIONS_AT_ONCE = 8192  # of rows that pass the encoder together: bounds memory, and is enough for all cores
 EAGER_BATCHES = 10
 POOLER = "encoder/pooler/"
 EXAMPLES = ["a text", "Two texts, with accents: é ||| and a second one.", "", "many words " * 100]
 
+Tokens = Mapping[str, tf.RaggedTensor]
 
-def encoder_of(checkpoint, path, *, dtype="float32", needs_pooler=False):
+
+def load_encoder(checkpoint: Checkpoint, path: str, *, dtype: Any = "float32", needs_pooler: bool = False) -> BertModel:
     """A BertModel without a head, with the weights of a checkpoint.
 
     Raises UserError, which names the path, where a weight is missing that is needed for the vectors.
     """
     model = BertModel(checkpoint.config, dtype=dtype)
-    arrays = {name: array for name, array in checkpoint.weights.items() if name.startswith("encoder/")}
+    arrays = {name: array for name, array in (checkpoint.weights or {}).items() if name.startswith("encoder/")}
     missing = [
         name
         for name in weights.compared(model, arrays).newly_initialized
@@ -44,66 +54,76 @@ def encoder_of(checkpoint, path, *, dtype="float32", needs_pooler=False):
 
 
 class Extractor:
-    """The vectors of texts. The same functions answer here and in an export, so that both say the same.
+    """The vectors of texts; the same functions run here and in an export.
 
-    choice: a VectorChoice. packing: None for what is fastest on this machine. Memory depends on the longest text, and
-    not on how many windows it has.
+    Memory depends on the longest text, and not on how many windows it has.
+
+    Args:
+        model: its encoder is used.
+        tokenizer: that of the model.
+        choice: which vectors to take.
+        packing: None for what is fastest on this machine.
     """
 
-    def __init__(self, model, tokenizer, choice, packing=None):
+    def __init__(
+        self, model: BertModel, tokenizer: Tokenizer, choice: VectorChoice, packing: PackingSpec | None = None
+    ) -> None:
         self.model, self.tokenizer, self.choice = model, tokenizer, choice
         self.packing = packing or PackingSpec.dynamic(local_costs())
         texts, flags, ids = (tf.TensorSpec([None], kind) for kind in (tf.string, tf.bool, tf.int32))
         table = tf.TensorSpec([None, None], tf.int32)
         rows = {"token_ids": table, "segment_ids": table, "lengths": ids}
-        self._read_often = tf.function(self.rows_and_tokens, input_signature=[texts, texts, flags], autograph=False)
-        self._times_read = 0
+        self._tokenize_graph = tf.function(self.rows_and_tokens, input_signature=[texts, texts, flags], autograph=False)
+        self._batches = 0
         self._states = tf.function(self.states, input_signature=[rows], autograph=False)
 
-    def predict(self, examples):
-        """{"found": a TextVectors each} of Examples; a single text may be "first ||| second"."""
-        given = [example.encode() for example in examples]
-        first = tf.constant([texts[0] for texts in given], tf.string)
-        if len(given[0]) == 2:
-            second, is_pair = tf.constant([texts[1] for texts in given], tf.string), tf.fill([len(given)], True)
+    def predict(self, examples: Sequence[Example]) -> dict[str, list[TextVectors]]:
+        """{"vectors": TextVectors of each example}; a single text may be "first ||| second"."""
+        texts = [example.encode() for example in examples]
+        first = tf.constant([each[0] for each in texts], tf.string)
+        if len(texts[0]) == 2:
+            second, is_pair = tf.constant([each[1] for each in texts], tf.string), tf.fill([len(texts)], True)
         else:
             first, second, is_pair = split_pairs(first)
         try:
-            rows, tokens = self._read(first, second, is_pair)
-            vectors = self.in_unit(self._in_blocks(rows), tokens)
+            rows, tokens = self._tokenize(first, second, is_pair)
+            vectors = self.of_unit(self._states_in_blocks(rows), tokens)
         except tf.errors.ResourceExhaustedError:
             raise UserError(f"Memory ran out for {len(examples)} texts at once: lower batch_size.") from None
-        return {"found": self._of_texts(first, second, tokens, vectors.numpy())}
+        return {"vectors": self._split_texts(first, second, tokens, vectors.numpy())}
 
-    def _read(self, *texts):
-        """`rows_and_tokens`, as a graph if it is asked for often: to make it takes as long as some ten batches."""
-        self._times_read += 1
-        return (self._read_often if self._times_read > EAGER_BATCHES else self.rows_and_tokens)(*texts)
+    def _tokenize(self, *texts: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.RaggedTensor]]:
+        """`rows_and_tokens`, as a graph after some batches: tracing takes as long as about ten batches."""
+        self._batches += 1
+        return (self._tokenize_graph if self._batches > EAGER_BATCHES else self.rows_and_tokens)(*texts)
 
-    def rows_and_tokens(self, first, second, is_pair):
-        """String [B], string [B], bool [B] -> as `feature_windows.rows_and_tokens`."""
+    def rows_and_tokens(
+        self, first: tf.Tensor, second: tf.Tensor, is_pair: tf.Tensor
+    ) -> tuple[dict[str, tf.Tensor], dict[str, tf.RaggedTensor]]:
+        """`feature_windows.rows_and_tokens` of string [B], string [B], bool [B]."""
         choice = self.choice
-        limits = {"max_seq_length": choice.max_seq_length, "stride": choice.stride}
-        return rows_and_tokens(self.tokenizer, first, second, is_pair, **limits)
+        return rows_and_tokens(
+            self.tokenizer, first, second, is_pair, max_seq_length=choice.max_seq_length, stride=choice.stride
+        )
 
-    def states(self, rows):
-        """Rows -> what is taken of every slot: float32 [W, S, K, E]; of "pooled" that of [CLS] only."""
+    def states(self, rows: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Rows -> the vectors of every position, float32 [W, S, K, E]; for "pooled" those of [CLS] only."""
         encoded = self.model.encoder(rows, return_hidden_states=True, packing=self.packing)
         if self.choice.unit == "sentence" and self.choice.pooling == "pooled":
             vectors = tf.cast(encoded["pooled"], tf.float32)[:, None, None, :]  # [W, 1, 1, D]
         else:
             vectors = features.layer_vectors(encoded["hidden_states"], self.choice.layers)
-        behind = tf.shape(rows["token_ids"])[1] - tf.shape(vectors)[1]  # slots that no row uses
-        return tf.pad(vectors, [[0, 0], [0, behind], [0, 0], [0, 0]])
+        padding = tf.shape(rows["token_ids"])[1] - tf.shape(vectors)[1]  # positions that no row uses
+        return tf.pad(vectors, [[0, 0], [0, padding], [0, 0], [0, 0]])
 
-    def in_unit(self, states, tokens):
-        """States of slots [W, S, K, E] and tokens -> the vectors that are wanted of all texts: [n, K, E]."""
+    def of_unit(self, states: tf.Tensor, tokens: Tokens) -> tf.Tensor:
+        """States [W, S, K, E] and tokens -> the vectors of all tokens, words or texts: [n, K, E]."""
         flat = tf.reshape(states, [-1, *states.shape[2:]])
         choice, sources = self.choice, tokens["sources"]
         if choice.unit == "word":
-            is_piece = tokens["starts"].values != NO_OFFSET
-            vectors = tf.gather(flat, tf.boolean_mask(sources.values, is_piece))
-            is_first = tf.boolean_mask(self._begins_word(tokens), is_piece)
+            in_text = tokens["starts"].values != NO_OFFSET
+            vectors = tf.gather(flat, tf.boolean_mask(sources.values, in_text))
+            is_first = tf.boolean_mask(self._begins_word(tokens), in_text)
             vectors = features.word_vectors(vectors, is_first, choice.word_vectors)
         else:
             vectors = tf.gather(flat, sources.values)  # [M, K, E]
@@ -111,95 +131,100 @@ class Extractor:
             pooling = "cls" if choice.pooling == "pooled" else choice.pooling
             texts = tf.cast(sources.value_rowids(), tf.int32)
             vectors = features.text_vectors(vectors, texts, tf.cast(sources.nrows(), tf.int32), pooling)
-        return features.normalized(vectors) if choice.unit in choice.normalize else vectors
+        return features.normalize(vectors) if choice.unit in choice.normalize else vectors
 
-    def signatures(self):
+    def signatures(self) -> dict[str, Callable]:
         """The signatures of an export, both of `text`, string [B], a text or "first ||| second" each.
 
-        serving_default: "vectors" [B, E], one for each text. tokens: "vectors" [B, T, E], "tokens" (the pieces),
-        "starts", "ends", "segments" [B, T], "counts" [B]; zeros, "" and -1 behind the last token of a text. Where K is
-        not 1, vectors are [B, K, E] and [B, T, K, E].
+        serving_default: "vectors" [B, E], one for each text. tokens: "vectors" [B, T, E], "tokens", "starts", "ends",
+        "segments" [B, T], "counts" [B]; zeros, "" and -1 after the last token of a text. Where K is not 1, vectors are
+        [B, K, E] and [B, T, K, E].
         """
         sentence, token = (
             Extractor(self.model, self.tokenizer, dataclasses.replace(self.choice, unit=unit), PackingSpec.dynamic())
             for unit in ("sentence", "token")
         )
 
-        read = tf.function(lambda text: self.rows_and_tokens(*split_pairs(text)), autograph=False)  # one graph for both
+        tokenize = tf.function(lambda text: self.rows_and_tokens(*split_pairs(text)), autograph=False)  # one for both
 
-        def of_texts(text):
-            rows, tokens = read(text)
-            return {"vectors": _without_one(sentence.in_unit(sentence.states(rows), tokens))}
+        def of_texts(text: tf.Tensor) -> dict[str, tf.Tensor]:
+            rows, tokens = tokenize(text)
+            return {"vectors": _squeeze(sentence.of_unit(sentence.states(rows), tokens))}
 
-        def of_tokens(text):
-            rows, tokens = read(text)
-            vectors = _without_one(token.in_unit(token.states(rows), tokens))
+        def of_tokens(text: tf.Tensor) -> dict[str, tf.Tensor]:
+            rows, tokens = tokenize(text)
+            vectors = _squeeze(token.of_unit(token.states(rows), tokens))
             vectors = tokens["ids"].with_values(vectors).to_tensor()
-            places = {name: tokens[name].to_tensor(NO_OFFSET) for name in ("starts", "ends", "segments")}
-            pieces = tokens["ids"].with_values(self.tokenizer.ids_to_tokens(tokens["ids"].values)).to_tensor("")
+            offsets = {name: tokens[name].to_tensor(NO_OFFSET) for name in ("starts", "ends", "segments")}
+            names = self.tokenizer.ids_to_tokens(tokens["ids"].values)
+            names = tokens["ids"].with_values(names).to_tensor("")
             counts = tf.cast(tokens["ids"].row_lengths(), tf.int32)
-            return {"vectors": vectors, "tokens": pieces, **places, "counts": counts}
+            return {"vectors": vectors, "tokens": names, **offsets, "counts": counts}
 
         signature = functools.partial(
             tf.function, input_signature=[tf.TensorSpec([None], tf.string, "text")], autograph=False
         )
         return {"serving_default": signature(of_texts), "tokens": signature(of_tokens)}
 
-    def _in_blocks(self, rows):
-        """`states` of any number of rows, so many at a time that memory does not grow with them."""
-        count, slots = rows["token_ids"].shape
-        at_once = max(1, SLOTS_AT_ONCE // slots)
+    def _states_in_blocks(self, rows: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """`states` of any number of rows, in blocks of at most POSITIONS_AT_ONCE positions."""
+        count, length = rows["token_ids"].shape
+        size = max(1, POSITIONS_AT_ONCE // length)
         blocks = [
-            self._states({name: x[start : start + at_once] for name, x in rows.items()})
-            for start in range(0, count, at_once)
+            self._states({name: x[start : start + size] for name, x in rows.items()}) for start in range(0, count, size)
         ]
         return blocks[0] if len(blocks) == 1 else tf.concat(blocks, 0)
 
-    def _begins_word(self, tokens):
-        """Bool [M]: whether a token is the first of a word; where only spaces part words, one behind a gap."""
+    def _begins_word(self, tokens: Tokens) -> tf.Tensor:
+        """Whether a token is the first of a word, bool [M]; after a gap, where only spaces separate words."""
         ids, starts, ends = (tokens[name].values for name in ("ids", "starts", "ends"))
         begins = ~tf.gather(tf.constant(self.tokenizer.is_continuation), ids)
         return begins & (starts > tf.roll(ends, 1, 0)) if self.choice.words == "spaces" else begins
 
-    def _of_texts(self, first, second, tokens, vectors):
-        """The vectors of all texts, NumPy [n, K, E] -> a TextVectors for each text."""
+    def _split_texts(
+        self, first: tf.Tensor, second: tf.Tensor, tokens: Tokens, vectors: np.ndarray
+    ) -> list[TextVectors]:
+        """The vectors of all texts [n, K, E] -> those of each text."""
         if self.choice.unit == "sentence":
-            return [TextVectors(each[None]) for each in vectors]
-        ids, starts, ends, segments = (tokens[name].values.numpy() for name in ("ids", "starts", "ends", "segments"))
+            return [TextVectors(vector[None]) for vector in vectors]
+        columns = {name: tokens[name].values.numpy() for name in ("ids", "starts", "ends", "segments")}
+        starts, ends, segments = columns["starts"], columns["ends"], columns["segments"]
         splits = tokens["ids"].row_splits.numpy()
         if self.choice.unit == "token":
-            names = np.array(self.tokenizer.vocabulary, object)[ids]
-            spans = zip(splits[:-1], splits[1:], strict=True)
-            return [TextVectors(vectors[a:b], names[a:b], starts[a:b], ends[a:b], segments[a:b]) for a, b in spans]
-        is_piece = starts != NO_OFFSET
-        begins = is_piece & self._begins_word(tokens).numpy()
+            names = np.array(self.tokenizer.vocabulary, object)[columns["ids"]]
+            bounds = zip(splits[:-1], splits[1:], strict=True)
+            return [TextVectors(vectors[a:b], names[a:b], starts[a:b], ends[a:b], segments[a:b]) for a, b in bounds]
+        in_text = starts != NO_OFFSET
+        begins = in_text & self._begins_word(tokens).numpy()
         firsts = np.flatnonzero(begins)
-        lasts = np.flatnonzero(is_piece & np.append(begins | ~is_piece, True)[1:])  # before a word, or [SEP]
-        places = np.searchsorted(firsts, splits)  # of each text's words among all
-        pairs = list(zip(first.numpy(), second.numpy(), strict=True))
-        found = []
-        for texts, a, b in zip(pairs, places[:-1], places[1:], strict=True):
-            here = starts[firsts[a:b]], ends[lasts[a:b]], segments[firsts[a:b]]
-            texts = [text.decode("utf-8", "replace") for text in texts]
-            names = tuple(texts[segment][start:end] for start, end, segment in zip(*here, strict=True))
-            found.append(TextVectors(vectors[a:b], names, *here))
-        return found
+        lasts = np.flatnonzero(in_text & np.append(begins | ~in_text, True)[1:])  # before a word, or [SEP]
+        words = np.searchsorted(firsts, splits)  # bounds of each text's words among all
+        results = []
+        for pair, a, b in zip(zip(first.numpy(), second.numpy(), strict=True), words[:-1], words[1:], strict=True):
+            offsets = starts[firsts[a:b]], ends[lasts[a:b]], segments[firsts[a:b]]
+            texts = [text.decode("utf-8", "replace") for text in pair]
+            names = tuple(texts[segment][start:end] for start, end, segment in zip(*offsets, strict=True))
+            results.append(TextVectors(vectors[a:b], names, *offsets))
+        return results
 
 
-def _without_one(vectors):
+def _squeeze(vectors: tf.Tensor) -> tf.Tensor:
     """[..., 1, E] -> [..., E]; other numbers of vectors stay."""
     return vectors[..., 0, :] if vectors.shape[-2] == 1 else vectors
 
 
-@dataclasses.dataclass(frozen=True)
 class Features:
-    """What `export.export` needs to know of a task, for an encoder whose answers are vectors."""
+    """What `export.saved_model.export` needs to know of a task, for an encoder whose outputs are vectors."""
 
-    signatures: object
-    name: str = "features"
-    create_model: type = BertModel
+    name = "features"
 
-    @classmethod
-    def of(cls, choice):
-        """The vectors that are chosen."""
-        return cls(lambda model, tokenizer: Extractor(model, tokenizer, choice).signatures())
+    def __init__(self, choice: VectorChoice) -> None:
+        self.choice = choice
+
+    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
+        """A BertModel without a head."""
+        return BertModel(config, dtype=dtype)
+
+    def signatures(self, model: BertModel, tokenizer: Tokenizer) -> dict[str, Callable]:
+        """See `Extractor.signatures`."""
+        return Extractor(model, tokenizer, self.choice).signatures()

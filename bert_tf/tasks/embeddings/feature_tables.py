@@ -2,7 +2,7 @@
 
 N tokens or words of all texts (or texts, where each has one vector), K vectors of each, E numbers of a vector.
 
-Each writer is a context: `path`, a `feature_files.Shape` -> `add(number, text_vectors, id)`.
+Each writer is a context manager: path, Shape -> add(number, text_vectors, id).
 """
 
 import contextlib
@@ -10,78 +10,81 @@ import os
 import shutil
 import tempfile
 import zipfile
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from bert_tf.errors import UserError
+from bert_tf.tasks.embeddings.feature_files import Add, Shape, TextVectors
 
 ROWS_AT_ONCE = 4096  # of a Parquet file
-PLACES = ("starts", "ends", "segments")
+OFFSETS = ("starts", "ends", "segments")
 
 
 @contextlib.contextmanager
-def npz(path, shape):
+def npz(path: str, shape: Shape) -> Iterator[Add]:
     """Arrays for `numpy.load`: "vectors" float32 [N, E], or [N, K, E], "layers" (their names), and "ids" of texts.
 
-    Of tokens and words "tokens", "starts", "ends", "segments" [N] too, and "splits" [texts + 1]: text t has those from
-    splits[t] to splits[t + 1]. What is added waits in files beside `path`, which have no name.
+    For tokens and words also "tokens", "starts", "ends", "segments" [N], and "splits" [texts + 1]: text t has those
+    from splits[t] to splits[t + 1]. Added vectors are buffered in unnamed files in the folder of `path`.
     """
     with contextlib.ExitStack() as files:
-        spools = {name: files.enter_context(_Spool(path)) for name in ("vectors", "splits", "tokens", "ids", *PLACES)}
+        spools = {name: files.enter_context(_Spool(path)) for name in ("vectors", "splits", "tokens", "ids", *OFFSETS)}
         spools["splits"].add_numbers(np.zeros(1, np.int64))
 
-        def add(_, found, identifier=None):
-            spools["vectors"].add_numbers(found.vectors)
+        def add(_: int, text: TextVectors, identifier: str = "") -> None:
+            spools["vectors"].add_numbers(text.vectors)
             if shape.has_ids:
                 spools["ids"].add_strings([identifier])
-            if found.names is None:
+            if text.names is None:
                 return
-            spools["tokens"].add_strings(found.names)
+            spools["tokens"].add_strings(text.names)
             spools["splits"].add_numbers(np.array([spools["tokens"].count], np.int64))
-            for name in PLACES:
-                spools[name].add_numbers(np.asarray(getattr(found, name), np.int32))
+            for name in OFFSETS:
+                spools[name].add_numbers(np.asarray(getattr(text, name), np.int32))
 
         yield add
-        inner = (shape.width,) if len(shape.layers) == 1 else (len(shape.layers), shape.width)
-        wanted = ["vectors"] + ["ids"] * shape.has_ids
-        wanted += [] if shape.unit == "sentence" else ["splits", "tokens", *PLACES]
+        inner: tuple[int, ...] = (shape.width,) if len(shape.layers) == 1 else (len(shape.layers), shape.width)
+        names = ["vectors"] + ["ids"] * shape.has_ids
+        names += [] if shape.unit == "sentence" else ["splits", "tokens", *OFFSETS]
         with zipfile.ZipFile(path, "w") as archive:
-            for name in wanted:
+            for name in names:
                 spools[name].write_to(archive, name, inner if name == "vectors" else ())
             with archive.open("layers.npy", "w") as member:
                 np.save(member, np.array([str(name) for name in shape.layers]))
 
 
 class _Spool:
-    """An array that grows on the disk: numbers, or strings, of which the longest says how wide the array is."""
+    """An array that grows on disk: of numbers, or of strings, as wide as the longest."""
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         self.file = tempfile.TemporaryFile(dir=os.path.dirname(os.path.abspath(path)))
         self.count = self.longest = 0
-        self.kind = None
+        self.kind: np.dtype | None = None
 
-    def __enter__(self):
+    def __enter__(self) -> "_Spool":
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         self.file.close()
 
-    def add_numbers(self, values):
-        """Adds the rows of an array; all have one type."""
+    def add_numbers(self, values: np.ndarray) -> None:
+        """Adds the rows of an array; all arrays have one dtype."""
         self.kind = values.dtype
         self.count += len(values)
         self.file.write(np.ascontiguousarray(values).data)
 
-    def add_strings(self, values):
-        """Adds strings without a line feed; texts of a table's ids with one get a space."""
+    def add_strings(self, values: Sequence[str]) -> None:
+        """Adds strings; line feeds become spaces."""
         for value in values:
             encoded = value.replace("\n", " ").replace("\0", " ")
             self.longest = max(self.longest, len(encoded))
             self.file.write(encoded.encode("utf-8", "replace") + b"\n")
         self.count += len(values)
 
-    def write_to(self, archive, name, inner):
-        """Becomes a member of the archive: an array [count, *inner]."""
+    def write_to(self, archive: zipfile.ZipFile, name: str, inner: tuple[int, ...]) -> None:
+        """Writes a member of the archive: an array [count, *inner]."""
         kind = np.dtype(f"U{max(self.longest, 1)}") if self.kind is None else self.kind
         header = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": (self.count, *inner)}
         self.file.seek(0)
@@ -94,8 +97,8 @@ class _Spool:
                 member.write(np.array([line[:-1].decode()], kind).tobytes())
 
 
-def pyarrow():
-    """The package; UserError where it is not installed."""
+def import_pyarrow() -> Any:
+    """The package; raises UserError where it is not installed."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -105,25 +108,25 @@ def pyarrow():
 
 
 @contextlib.contextmanager
-def parquet(path, shape):
-    """A row a token, word or text: "index" of the text, "id", "token" and its place, and a vector of each layer."""
-    table = _ParquetTable(pyarrow(), shape)
+def parquet(path: str, shape: Shape) -> Iterator[Add]:
+    """One row per token, word or text: "index" of the text, "id", "token", its offsets, and a vector of each layer."""
+    table = _ParquetTable(import_pyarrow(), shape)
     with table.arrow.parquet.ParquetWriter(path, table.schema) as file:
 
-        def add(*row):
+        def add(*row: Any) -> None:
             table.add(*row)
             if table.count >= ROWS_AT_ONCE:
-                file.write_table(table.taken())
+                file.write_table(table.flush())
 
         yield add
         if table.count:
-            file.write_table(table.taken())
+            file.write_table(table.flush())
 
 
 class _ParquetTable:
-    """Texts that wait to be written, and how their vectors become columns."""
+    """Texts that are not yet written, and how their vectors become columns."""
 
-    def __init__(self, arrow, shape):
+    def __init__(self, arrow: Any, shape: Shape) -> None:
         self.arrow, self.shape = arrow, shape
         self.columns = {"index": arrow.int64()} | ({"id": arrow.string()} if shape.has_ids else {})
         if shape.unit != "sentence":
@@ -131,25 +134,27 @@ class _ParquetTable:
         names = ["vector"] if len(shape.layers) == 1 else [f"vector {name}" for name in shape.layers]
         vectors = dict.fromkeys(names, arrow.list_(arrow.float32(), shape.width))
         self.schema = arrow.schema(list((self.columns | vectors).items()))
-        self.texts, self.count = [], 0
+        self.texts: list[tuple[int, TextVectors, str | None]] = []
+        self.count = 0
 
-    def add(self, number, found, identifier=None):
-        self.texts.append((number, found, identifier))
-        self.count += len(found.vectors)
+    def add(self, number: int, text: TextVectors, identifier: str | None = None) -> None:
+        """Adds the rows of a text."""
+        self.texts.append((number, text, identifier))
+        self.count += len(text.vectors)
 
-    def taken(self):
-        """What waited, as a table."""
-        found = [each for _, each, _ in self.texts]
-        sizes = [len(each.vectors) for each in found]
-        values = [np.repeat([number for number, _, _ in self.texts], sizes)]
+    def flush(self) -> Any:
+        """Removes the texts and returns them as a table."""
+        texts = [text for _, text, _ in self.texts]
+        sizes = [len(text.vectors) for text in texts]
+        values: list[Any] = [np.repeat([number for number, _, _ in self.texts], sizes)]
         if self.shape.has_ids:
             repeated = zip(self.texts, sizes, strict=True)
             values.append([identifier for (_, _, identifier), size in repeated for _ in range(size)])
         if self.shape.unit != "sentence":
-            values.append([name for each in found for name in each.names])
-            values += [np.concatenate([getattr(each, name) for each in found]) for name in PLACES]
+            values.append([name for text in texts for name in text.names or ()])
+            values += [np.concatenate([getattr(text, name) for text in texts]) for name in OFFSETS]
         arrays = [self.arrow.array(each, kind) for each, kind in zip(values, self.columns.values(), strict=True)]
-        vectors = np.concatenate([each.vectors for each in found])  # [N, K, E]
+        vectors = np.concatenate([text.vectors for text in texts])  # [N, K, E]
         for number in range(len(self.shape.layers)):
             flat = self.arrow.array(np.ascontiguousarray(vectors[:, number]).ravel())
             arrays.append(self.arrow.FixedSizeListArray.from_arrays(flat, self.shape.width))

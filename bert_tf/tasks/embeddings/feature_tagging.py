@@ -143,7 +143,7 @@ class FeatureTagTask(TagTask):
 
 
 def _layers(feature_layers: str, config: BertConfig) -> LayerChoice:
-    return vector_choice.choose(FEATURES[feature_layers][0], config.layers_with_states)
+    return vector_choice.choose_layers(FEATURES[feature_layers][0], config.layers_with_states)
 
 
 class FeatureWordLogits(tag_serving.WordLogits):

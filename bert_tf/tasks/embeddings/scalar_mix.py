@@ -3,6 +3,8 @@
 K layers, D their width.
 """
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -11,19 +13,21 @@ import tensorflow as tf
 class ScalarMix(keras.layers.Layer):
     """gamma * sum over layers of softmax(scores) * layer (ELMo: Peters et al. 2018, section 3.2, equation 1).
 
-    It begins as the mean of the layers. `scores` [K] and `gamma` [] are its weights, float32 in any precision.
+    It is initialized as the mean of the layers. `scores` [K] and `gamma` [] are its weights, always float32.
     """
 
-    def __init__(self, layers, **options):
+    def __init__(self, layers: int, **options: Any) -> None:
         super().__init__(**options)
         wide = {"dtype": "float32", "autocast": False}
         self.scores = self.add_weight(name="scores", shape=(layers,), initializer="zeros", **wide)
         self.gamma = self.add_weight(name="gamma", shape=(), initializer="ones", **wide)
         self.built = True
 
-    def call(self, x):  # [..., K, D] -> [..., D]
-        shares = self.gamma.value * tf.nn.softmax(self.scores.value)  # [K]
-        return tf.reduce_sum(x * tf.cast(shares, x.dtype)[:, None], -2)
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Layers [..., K, D] -> [..., D]."""
+        weights = self.gamma.value * tf.nn.softmax(self.scores.value)  # [K]
+        return tf.reduce_sum(x * tf.cast(weights, x.dtype)[:, None], -2)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
+        """The arguments of `__init__`."""
         return {**super().get_config(), "layers": self.scores.shape[0]}

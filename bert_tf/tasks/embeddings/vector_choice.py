@@ -1,9 +1,10 @@
-"""Which vectors are wanted of a text: of what layers, for tokens, words or the whole. Free of TensorFlow.
+"""Which vectors to take from a text: of which layers, for tokens, words or the whole. Free of TensorFlow.
 
 K vectors of a token, D hidden size, L layers.
 """
 
 import dataclasses
+from collections.abc import Sequence
 
 from bert_tf.errors import UserError
 
@@ -13,10 +14,10 @@ WORDS = ("text", "spaces")
 WORD_VECTORS = ("first", "mean")
 EMBEDDINGS, ALL = "embeddings", "all"
 ONE_LAYER = {"last": -1, "second_to_last": -2}
-LAST_FOUR = {"sum_last_four": "sum", "concat_last_four": "concat"}  # how they become one vector
+LAST_FOUR = {"sum_last_four": "sum", "concat_last_four": "concat"}  # how they are combined
 NAMES = (EMBEDDINGS, *ONE_LAYER, *LAST_FOUR, ALL)
 WEIGHTED_SUM = "weighted_sum"
-# The rows of Devlin et al. 2018, Table 7: the layers (see `choose`), and how they become one vector.
+# The rows of Devlin et al. 2018, Table 7: the layers (see `choose_layers`), and how they are combined.
 FEATURES = {
     "embeddings": ("embeddings", "concat"),
     "second_to_last": ("second_to_last", "concat"),
@@ -29,82 +30,90 @@ FEATURES = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LayerChoice:
-    """The layers of one model that are wanted, and what becomes of them.
+    """The layers of one model to take, and how they are combined.
 
     layers: numbers among the L + 1 states of an encoder, 0 for the embeddings, L for the last layer.
-    names: of the K vectors that a token has then, a number as the user wrote it or one of NAMES.
+    names: of the K vectors of a token, numbers as the user wrote them or names in NAMES.
     join: "apart" (K vectors), "sum" (one, each layer times its weight) or "concat" (one).
     """
 
-    layers: tuple
-    names: tuple
+    layers: tuple[int, ...]
+    names: tuple[int | str, ...]
     join: str = "apart"
-    weights: tuple = ()
+    weights: tuple[float, ...] = ()
 
-    def width(self, hidden_size):
-        """Numbers of one vector."""
+    def width(self, hidden_size: int) -> int:
+        """Size of one vector."""
         return hidden_size * (len(self.layers) if self.join == "concat" else 1)
 
 
-def parsed(text):
-    """The parts of what --layers says: numbers and NAMES. Raises UserError for anything else.
+def parse_layers(text: str) -> list[int | str]:
+    """The parts of --layers: numbers and NAMES. Raises UserError for anything else.
 
-    parsed("embeddings,-1")  ->  ["embeddings", -1]
+    parse_layers("embeddings,-1")  ->  ["embeddings", -1]
     """
-    parts = [part.strip() for part in text.split(",")]
-    found = []
-    for part in parts:
+    layers: list[int | str] = []
+    for part in (part.strip() for part in text.split(",")):
         number = part.removeprefix("-")
         if part not in NAMES and not (number.isascii() and number.isdigit()):
             raise UserError(
-                f"layers is {text!r}; expected numbers with commas (-1 is the last layer, 0 the first) or "
+                f"layers is {text!r}; expected comma-separated numbers (-1 is the last layer, 0 the first) or "
                 f"{', '.join(NAMES)}."
             )
-        found.append(part if part in NAMES else int(part))
-    if len(found) > 1 and (alone := [part for part in found if part in LAST_FOUR]):
+        layers.append(part if part in NAMES else int(part))
+    if len(layers) > 1 and (alone := [part for part in layers if part in LAST_FOUR]):
         raise UserError(f"layers is {text!r}, but {alone[0]} stands alone: leave out the others.")
-    return found
+    return layers
 
 
-def parsed_weights(text):
-    """The numbers of --layer_weights, () without. Raises UserError where one is no number."""
+def parse_weights(text: str) -> tuple[float, ...]:
+    """The numbers of --layer_weights, () without. Raises UserError for anything else."""
     try:
         return tuple(float(part) for part in text.split(",")) if text else ()
     except ValueError:
-        raise UserError(f"layer_weights is {text!r}; expected numbers with commas, one for each layer.") from None
+        raise UserError(f"layer_weights is {text!r}; expected comma-separated numbers, one for each layer.") from None
 
 
-def choose(text, num_hidden_layers, weights=""):
-    """The LayerChoice that --layers and --layer_weights say of a model with so many layers.
+def choose_layers(text: str, num_hidden_layers: int, weights: str = "") -> LayerChoice:
+    """The LayerChoice of --layers and --layer_weights.
 
-    text: numbers as google-research/bert `extract_features.py` counts, 0 for the first layer and -1 for the last, or
-        NAMES: "embeddings" (what goes into the first layer), "all" (every layer, without the embeddings).
-    weights: numbers with commas; the vector is then one, the sum of the layers, each times its weight.
-    Raises UserError for a layer that the model has not, and for too many or few weights.
+    Args:
+        text: numbers as google-research/bert `extract_features.py` counts, 0 for the first layer and -1 for the last,
+            or NAMES: "embeddings" (the input of the first layer), "all" (every layer, without the embeddings).
+        num_hidden_layers: of the model.
+        weights: comma-separated numbers; the vector is then the weighted sum of the layers.
+
+    Raises:
+        UserError: a layer that the model does not have, or too many or few weights.
     """
-    parts, factors = parsed(text), parsed_weights(weights)
+    parts, factors = parse_layers(text), parse_weights(weights)
     if not num_hidden_layers and parts != [EMBEDDINGS]:
         raise UserError(f"layers is {text!r}, but the model has embeddings alone: choose layers=embeddings.")
     names = [name for part in parts for name in (range(num_hidden_layers) if part == ALL else [part])]
-    if doubles := [name for name in names if names.count(name) > 1]:
-        raise UserError(f"layers is {text!r}, which names {doubles[0]} more than once; expected each layer once.")
-    join = LAST_FOUR.get(names[0], "apart")
-    layers = tuple(
-        _state(number, text, num_hidden_layers)
-        for number in (range(-4, 0) if join != "apart" else [ONE_LAYER.get(name, name) for name in names])
-    )
+    if duplicates := [name for name in names if names.count(name) > 1]:
+        raise UserError(f"layers is {text!r}, which names {duplicates[0]} more than once; expected each layer once.")
+    join = LAST_FOUR.get(str(names[0]), "apart")
+    chosen = range(-4, 0) if join != "apart" else [ONE_LAYER.get(str(name), name) for name in names]
+    layers = tuple(_state(number, text, num_hidden_layers) for number in chosen)
     if factors:
-        if join != "apart" or len(factors) != len(layers):
-            reason = f"{names[0]} has its own" if join != "apart" else f"layers {text!r} are {len(layers)}"
-            raise UserError(f"layer_weights are {len(factors)} numbers, but {reason}: give one for each layer.")
+        _check_weights(factors, layers, names, join, text)
         return LayerChoice(layers=layers, names=(WEIGHTED_SUM,), join="sum", weights=factors)
     return LayerChoice(layers=layers, names=tuple(names), join=join, weights=(1.0,) * len(layers))
 
 
-def _state(number, text, count):
-    """The number among the states of a layer as the user counts; UserError where there is no such layer."""
-    if number == EMBEDDINGS:
+def _check_weights(
+    weights: Sequence[float], layers: Sequence[int], names: Sequence[int | str], join: str, text: str
+) -> None:
+    if join != "apart" or len(weights) != len(layers):
+        reason = f"{names[0]} has its own" if join != "apart" else f"layers {text!r} are {len(layers)}"
+        raise UserError(f"layer_weights are {len(weights)} numbers, but {reason}: give one for each layer.")
+
+
+def _state(layer: int | str, text: str, count: int) -> int:
+    """The number among the states of a layer as the user counts; UserError for a layer that does not exist."""
+    if layer == EMBEDDINGS:
         return 0
+    number = int(layer)
     if not -count <= number < count:
         raise UserError(
             f"layers is {text!r}, but the model has {count} layers: 0 to {count - 1}, or -{count} to -1 from the end."
@@ -114,15 +123,16 @@ def _state(number, text, count):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VectorChoice:
-    """What is wanted of a text.
+    """Which vectors to take from a text.
 
     unit: a vector for each of its tokens ([CLS] and [SEP] too), for each word, or one for the whole.
-    pooling: how the tokens become one: that of [CLS], their mean or largest number, both, their sum divided by the
-        root of their count, a mean in which the n-th counts n times, the last one, or the pooler's answer.
-    word_vectors: that of a word's first piece (Devlin et al. 2018, section 5.3), or the mean of its pieces.
-    words: what parts them, spaces and punctuation ("text"), or "spaces" alone, as in a treebank's own words.
+    pooling: how the vectors of tokens are combined: that of [CLS], the mean or maximum, both, the sum divided by the
+        root of the number of tokens, a mean in which the n-th token counts n times, the last one, or the pooler's
+        output.
+    word_vectors: that of a word's first token (Devlin et al. 2018, section 5.3), or the mean of its tokens.
+    words: separated by spaces and punctuation ("text"), or by spaces alone ("spaces"), as in a treebank's words.
     normalize: the units whose vectors are divided by their length.
-    stride: pieces from the start of a window of a long text to the next; 0: what does not fit is cut off.
+    stride: tokens from the start of a window of a long text to the next; 0: long texts are truncated.
     """
 
     layers: LayerChoice
@@ -130,10 +140,10 @@ class VectorChoice:
     pooling: str = "mean"
     word_vectors: str = "first"
     words: str = "text"
-    normalize: tuple = ()
+    normalize: tuple[str, ...] = ()
     max_seq_length: int = 128
     stride: int = 64
 
-    def width(self, hidden_size):
-        """Numbers of one vector."""
+    def width(self, hidden_size: int) -> int:
+        """Size of one vector."""
         return self.layers.width(hidden_size) * (2 if self.unit == "sentence" and self.pooling == "mean_max" else 1)

@@ -1,4 +1,4 @@
-"""Vectors as files: what each format holds, in the order of the texts, whole or not at all."""
+"""Vectors as files: what each format holds, in the order of the texts; written atomically."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def test_arrays_hold_tokens_of_all_texts_and_where_each_text_begins(tmp_path):
     }
 
 
-def test_parquet_has_a_row_a_token_and_a_column_a_layer(tmp_path, monkeypatch):
+def test_parquet_has_a_row_per_token_and_a_column_per_layer(tmp_path, monkeypatch):
     parquet = pytest.importorskip("pyarrow.parquet")
     monkeypatch.setattr(feature_tables, "ROWS_AT_ONCE", 2)
     table = parquet.read_table(write(tmp_path / "a.parquet", TOKENS, TEXTS))
@@ -88,7 +88,7 @@ def test_without_pyarrow_a_sentence_says_what_to_install(tmp_path, monkeypatch):
         feature_files.expect_writable(str(tmp_path / "a.parquet"))
 
 
-def test_tfrecords_hold_an_example_a_text(tmp_path):
+def test_tfrecords_hold_an_example_per_text(tmp_path):
     path = write(tmp_path / "a", TOKENS, TEXTS, kind="tfrecord")
     (first, empty, last) = [tf.train.Example.FromString(r.numpy()) for r in tf.data.TFRecordDataset(str(path))]
     values = first.features.feature
@@ -114,7 +114,7 @@ def test_a_file_appears_whole_or_not_at_all(kind, tmp_path):
     "name, options, message",
     [
         ("a.csv", {}, "a.csv; expected a name that ends in .jsonl, .npz, .parquet, .tfrecord"),
-        ("none/a.npz", {}, "cannot be written: give a file in a folder that is there"),
+        ("none/a.npz", {}, "cannot be written: give a file in an existing folder"),
         ("there.npz", {}, "there.npz exists already: give another output, or overwrite"),
         (".", {"kind": "npz"}, "cannot be written"),
     ],

@@ -1,4 +1,4 @@
-"""Which vectors are wanted, how layers and tokens become them, and windows where every token is seen best."""
+"""Which vectors to take, how layers and tokens are combined, and the window with the most context of each token."""
 
 import numpy as np
 import pytest
@@ -27,22 +27,22 @@ STATES = [tf.fill([1, 2, 3], float(10**number)) for number in range(5)]  # embed
     ],
 )
 def test_layers_are_counted_as_the_original_counts_them(text, layers, names):
-    choice = vector_choice.choose(text, 4)
+    choice = vector_choice.choose_layers(text, 4)
     assert (choice.layers, choice.names, choice.join) == (layers, names, "apart")
     found = features.layer_vectors(STATES, choice)
     assert found.shape == (1, 2, len(layers), 3)
     assert found[0, 1, :, 2].numpy().tolist() == [10.0**layer for layer in layers]
 
 
-def test_layers_are_summed_weighted_and_laid_side_by_side():
-    summed = vector_choice.choose("sum_last_four", 4)
+def test_layers_are_summed_weighted_and_concatenated():
+    summed = vector_choice.choose_layers("sum_last_four", 4)
     assert features.layer_vectors(STATES, summed).numpy().tolist() == [[[[11110.0] * 3]] * 2]
-    weighted = vector_choice.choose("embeddings,-1", 4, "2,0.5")
+    weighted = vector_choice.choose_layers("embeddings,-1", 4, "2,0.5")
     assert (weighted.names, features.layer_vectors(STATES, weighted)[0, 0].numpy().tolist()) == (
         ("weighted_sum",),
         [[5002.0] * 3],
     )
-    joined = vector_choice.choose("concat_last_four", 4)
+    joined = vector_choice.choose_layers("concat_last_four", 4)
     assert (joined.names, joined.width(3)) == (("concat_last_four",), 12)
     assert features.layer_vectors(STATES, joined)[0, 0, 0, ::3].numpy().tolist() == [10.0, 100.0, 1000.0, 10000.0]
 
@@ -52,27 +52,27 @@ def test_layers_are_summed_weighted_and_laid_side_by_side():
     [
         ("4", "", "layers is '4', but the model has 4 layers: 0 to 3, or -4 to -1 from the end"),
         ("-5", "", "the model has 4 layers"),
-        ("first", "", "layers is 'first'; expected numbers with commas"),
+        ("first", "", "layers is 'first'; expected comma-separated numbers"),
         ("", "", "layers is ''; expected"),
         ("--1", "", "layers is '--1'; expected"),
         ("-1,sum_last_four", "", "sum_last_four stands alone"),
         ("-1,-2", "1", "layer_weights are 1 numbers, but layers '-1,-2' are 2"),
         ("concat_last_four", "1,1,1,1", "concat_last_four has its own"),
-        ("-1", "x", "layer_weights is 'x'; expected numbers"),
+        ("-1", "x", "layer_weights is 'x'; expected comma-separated"),
         ("-1,0,-1", "", "layers is '-1,0,-1', which names -1 more than once; expected each layer once"),
         ("all,2", "", "names 2 more than once"),
     ],
 )
 def test_layers_that_cannot_be_are_refused(text, weights, message):
     with pytest.raises(UserError, match=message):
-        vector_choice.choose(text, 4, weights)
+        vector_choice.choose_layers(text, 4, weights)
 
 
 def test_a_model_of_embeddings_alone_has_no_layers_to_choose():
-    assert vector_choice.choose("embeddings", 0).layers == (0,)
+    assert vector_choice.choose_layers("embeddings", 0).layers == (0,)
     for text in ("last", "all", "0", "embeddings,last", "concat_last_four"):
         with pytest.raises(UserError, match="the model has embeddings alone: choose layers=embeddings"):
-            vector_choice.choose(text, 0)
+            vector_choice.choose_layers(text, 0)
 
 
 VECTORS = tf.constant([[[1.0, 5.0]], [[2.0, 3.0]], [[9.0, 1.0]], [[4.0, -4.0]]])  # four tokens, K = 1, E = 2
@@ -95,11 +95,11 @@ def test_tokens_of_a_text_become_one_vector(pooling, expected):
     np.testing.assert_allclose(found[:, 0], expected, rtol=1e-6)
 
 
-def test_pieces_of_a_word_become_one_vector_and_vectors_get_length_1():
+def test_tokens_of_a_word_become_one_vector_and_vectors_get_length_1():
     is_first = tf.constant([True, False, True, False])
     assert features.word_vectors(VECTORS, is_first, "first")[:, 0].numpy().tolist() == [[1, 5], [9, 1]]
     assert features.word_vectors(VECTORS, is_first, "mean")[:, 0].numpy().tolist() == [[1.5, 4], [6.5, -1.5]]
-    found = features.normalized(tf.constant([[3.0, 4.0], [0.0, 0.0]]))
+    found = features.normalize(tf.constant([[3.0, 4.0], [0.0, 0.0]]))
     np.testing.assert_allclose(found, [[0.6, 0.8], [0, 0]], rtol=1e-6)
 
 
@@ -129,7 +129,7 @@ def inside_a_dataset(function, *columns):
 
 
 @pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
-def test_the_last_bar_parts_a_pair(run):
+def test_the_last_bar_separates_a_pair(run):
     lines = ["a ||| b c", "a|||b", " ||| b", "a ||| ", "a ||| b ||| c\n", "é\n||| ||| 我", ""]
     first, second, is_pair = run(split_pairs, lines)
     pairs = {0: ("a", "b c"), 4: ("a ||| b", "c"), 5: ("é\n|||", "我")}
