@@ -17,7 +17,7 @@ from bert_tf.export import attention_signature
 from bert_tf.model import weights
 from bert_tf.model.heads import BertModel
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
-from bert_tf.tasks.task import Task
+from bert_tf.tasks.task import Servable
 from bert_tf.text.tokenizer import Tokenizer
 
 EXTRA = "assets.extra"  # TensorFlow's loaders ignore the files in this folder
@@ -29,7 +29,7 @@ Examples = Mapping[str, Mapping[str, Any]]
 
 
 def export(
-    task: Task,
+    task: Servable,
     model: BertModel,
     tokenizer: Tokenizer,
     folder: StrPath,
@@ -80,7 +80,9 @@ def export(
         ) from None
 
 
-def signatures_of(task: Task, model: BertModel, tokenizer: Tokenizer, *, with_attention: bool = False) -> Signatures:
+def signatures_of(
+    task: Servable, model: BertModel, tokenizer: Tokenizer, *, with_attention: bool = False
+) -> Signatures:
     """{name: tf.function on strings}: the signatures of the task, and that of `attention_signature` if requested."""
     signatures: Signatures = task.signatures(model, tokenizer)
     if with_attention:

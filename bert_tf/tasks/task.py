@@ -33,6 +33,18 @@ class Objective:
     epsilon: float = 0.0
 
 
+class Servable(Protocol):
+    """What exporting needs to know of a task."""
+
+    name: str
+
+    def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
+        """See Task."""
+
+    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
+        """See Task."""
+
+
 class Task(abc.ABC):
     """What is learned from which data, and how it is scored. B rows of a batch.
 

@@ -28,7 +28,7 @@ class BiLstmTagger(BertModel):
 
     def __init__(
         self,
-        config: BertConfig | Mapping[str, Any],
+        config: BertConfig | dict[str, Any],
         size: int,
         features: str = "concat_last_four",
         count: int = 4,

@@ -214,7 +214,7 @@ def _squeeze(vectors: tf.Tensor) -> tf.Tensor:
 
 
 class Features:
-    """What `export.saved_model.export` needs to know of a task, for an encoder whose outputs are vectors."""
+    """A `tasks.task.Servable`: an encoder whose outputs are vectors."""
 
     name = "features"
 
@@ -225,6 +225,6 @@ class Features:
         """A BertModel without a head."""
         return BertModel(config, dtype=dtype)
 
-    def signatures(self, model: BertModel, tokenizer: Tokenizer) -> dict[str, Callable]:
+    def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """See `Extractor.signatures`."""
         return Extractor(model, tokenizer, self.choice).signatures()

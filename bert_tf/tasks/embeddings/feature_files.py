@@ -125,7 +125,7 @@ def _jsonl(path: str, shape: Shape) -> Iterator[Add]:
 
 @contextlib.contextmanager
 def _tfrecord(path: str, shape: Shape) -> Iterator[Add]:
-    """One tf.train.Example per text: "index", "vectors" (n * K * E floats), "shape" [n, K, E], and columns of tokens."""
+    """One tf.train.Example per text: "index", "vectors" (n * K * E floats), "shape" [n, K, E], columns of tokens."""
     import numpy as np
     import tensorflow as tf
 

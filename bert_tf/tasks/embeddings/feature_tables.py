@@ -59,7 +59,8 @@ class _Spool:
     """An array that grows on disk: of numbers, or of strings, as wide as the longest."""
 
     def __init__(self, path: str) -> None:
-        self.file = tempfile.TemporaryFile(dir=os.path.dirname(os.path.abspath(path)))
+        folder = os.path.dirname(os.path.abspath(path))
+        self.file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115, closed by __exit__
         self.count = self.longest = 0
         self.kind: np.dtype | None = None
 
