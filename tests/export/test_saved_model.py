@@ -3,7 +3,6 @@
 The vocabulary has 30 pieces and the model room for 12, [CLS] and [SEP] included.
 """
 
-import dataclasses
 import json
 import os
 import shutil
@@ -192,7 +191,7 @@ def test_an_export_that_answers_otherwise_is_refused_and_nothing_is_written(
 ):
     spoiled = type("spoiled", (), {"named": weights.named, "assign": spoiled_by("encoder/pooler/bias", factor)})
     monkeypatch.setattr(exporting, "weights", spoiled)
-    task = dataclasses.replace(tiny.task(), signatures=quick_signatures)
+    task = tiny.task(signatures=quick_signatures)
     with pytest.raises(
         UserError, match=f"output 'sum' of 'serving_default' by {difference} of its largest value, expected"
     ) as no:
@@ -208,7 +207,7 @@ def test_an_interrupted_export_leaves_the_old_one_and_the_next_replaces_it(
     folder = tmp_path / "export"
     folder.mkdir()
     (folder / "saved_model.pb").write_text("the old one")
-    task = dataclasses.replace(tiny.task(), signatures=quick_signatures)
+    task = tiny.task(signatures=quick_signatures)
 
     def interrupted(*_):
         raise KeyboardInterrupt

@@ -79,9 +79,11 @@ class TinyTask(PretrainingTask):
         return self.dataset
 
 
-def task(batches=None, next_sentence_weight=1.0):
-    """A TinyTask, by default of twelve different batches of four rows."""
-    return TinyTask(batches or [batch(seed=seed) for seed in range(12)], next_sentence_weight)
+def task(batches=None, next_sentence_weight=1.0, **attributes):
+    """A TinyTask, by default of twelve different batches of four rows, with other attributes or methods."""
+    tiny_task = TinyTask(batches or [batch(seed=seed) for seed in range(12)], next_sentence_weight)
+    vars(tiny_task).update(attributes)
+    return tiny_task
 
 
 class Words:

@@ -132,7 +132,7 @@ def run(path, replicas=1, **options):
     folder = RunFolder(str(path))
     folder.open(name="tiny", flags={}, decisive={})
     SMALL.write(folder.file("bert_config.json"))
-    task = dataclasses.replace(tiny.task(), criterion="score")
+    task = tiny.task(criterion="score")
     try:
         step = train(task, model, dataclasses.replace(CONFIG, **options), strategy, folder)
     finally:

@@ -33,7 +33,7 @@ class TextVectors:
     """
 
     vectors: "np.ndarray"
-    names: "Sequence[str] | None" = None
+    names: Any = None  # a sequence of str
     starts: "np.ndarray | None" = None
     ends: "np.ndarray | None" = None
     segments: "np.ndarray | None" = None
@@ -109,7 +109,7 @@ def json_line(number: int, text: TextVectors, shape: Shape, identifier: str | No
     if shape.unit == "sentence":
         return json.dumps(row | {"layers": layers[0]}, ensure_ascii=False) + "\n"
     items: list[dict[str, Any]] = [
-        {"token": name, "layers": values} for name, values in zip(text.names or (), layers, strict=True)
+        {"token": name, "layers": values} for name, values in zip(text.names, layers, strict=True)
     ]
     if shape.unit == "word" and text.starts is not None and text.ends is not None:
         for item, start, end in zip(items, text.starts.tolist(), text.ends.tolist(), strict=True):

@@ -152,7 +152,7 @@ class _ParquetTable:
             repeated = zip(self.texts, sizes, strict=True)
             values.append([identifier for (_, _, identifier), size in repeated for _ in range(size)])
         if self.shape.unit != "sentence":
-            values.append([name for text in texts for name in text.names or ()])
+            values.append([name for text in texts for name in text.names])
             values += [np.concatenate([getattr(text, name) for text in texts]) for name in OFFSETS]
         arrays = [self.arrow.array(each, kind) for each, kind in zip(values, self.columns.values(), strict=True)]
         vectors = np.concatenate([text.vectors for text in texts])  # [N, K, E]
