@@ -287,9 +287,7 @@ def record_model(model: "BertModel", task: "Task", options: Flags, folder: RunFo
     """Adds the configuration, the number of parameters and the lengths of the rows to run.json."""
     from bert_tf.tasks import text_lengths
 
-    rows = {
-        split: text_lengths.of_rows(task, options.max_seq_length, split) for split in ("train", "eval")
-    }
+    rows = {split: text_lengths.of_rows(task, options.max_seq_length, split) for split in ("train", "eval")}
     folder.update(config=model.config.to_dict(), parameters=model.count_params(), text_statistics=rows)
     print(f"Training {model.count_params():,} parameters", flush=True)
 
