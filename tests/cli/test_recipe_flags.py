@@ -47,7 +47,7 @@ def test_a_run_records_the_command_as_typed_and_the_same_command_resumes_it(tmp_
     [
         (["squad", "--doc_strid=3"], "Unknown command line flag 'doc_strid'"),
         (["finetune", "--max_windows=few"], "--max_windows=few was given; expected a whole number"),
-        (["finetune", "glue"], "'glue' is no flag"),
+        (["finetune", "glue"], "'glue' is not a flag"),
     ],
 )
 def test_a_wrong_flag_is_one_line_with_exit_code_2(arguments, expected):
