@@ -1,69 +1,71 @@
-"""LSTMs over texts of different lengths, in which padding costs nothing.
+"""LSTMs over texts of different lengths that spend no time on padding.
 
-B texts, T slots, N tokens of all texts, S steps, H numbers of a state. A step goes over one token of every text that
-has so many left; texts lie in it from the longest to the shortest, so that the states of a step are the first rows of
-those of the step before. What the inputs do to a state is one product over all tokens, before the first step.
+B texts, T positions, N tokens in all texts, S steps, H units. A step processes one token of every text that is long
+enough, texts sorted from the longest to the shortest, so that the states of a step continue the first rows of the
+previous step's. The input's part of the gates is one matrix product over all tokens, before the first step.
 """
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 
-def lstm(size_in, size, dtype, **options):
-    """A built keras.layers.LSTM that returns sequences, for a Recurrence: [B, T, size_in] -> [B, T, size]."""
-    made = keras.layers.LSTM(size, return_sequences=True, recurrent_initializer=_Orthogonal(), dtype=dtype, **options)
-    made.build((None, None, size_in))
-    return made
+def lstm(input_size: int, units: int, dtype: Any, **options: Any) -> keras.layers.LSTM:
+    """Builds a keras.layers.LSTM that returns sequences, to be run by a Recurrence: [B, T, input_size] -> [B, T, H]."""
+    layer = keras.layers.LSTM(units, return_sequences=True, recurrent_initializer=_Orthogonal(), dtype=dtype, **options)
+    layer.build((None, None, input_size))
+    return layer
 
 
 class _Orthogonal(keras.initializers.Orthogonal):
-    """Drawn in float32: TensorFlow has no QR decomposition of bfloat16."""
+    """Draws in float32: TensorFlow has no QR decomposition in bfloat16."""
 
-    def __call__(self, shape, dtype=None):
+    def __call__(self, shape: tuple[int, ...], dtype: Any = None) -> tf.Tensor:
         return tf.cast(super().__call__(shape, "float32"), dtype or "float32")
 
 
 class Recurrence:
-    """What LSTMs make of texts of these lengths, for as many LSTMs as there are."""
+    """Runs any number of LSTMs over texts of the same lengths."""
 
-    def __init__(self, lengths, slots):
-        """lengths: int32 [B]; slots: T, a number where shapes are known beforehand, as for XLA: then Keras computes."""
-        self.lengths, self.slots = lengths, slots
-        self.steps = None if isinstance(slots, int) else _Steps.of(lengths, slots)
+    def __init__(self, lengths: tf.Tensor, positions: tf.Tensor | int) -> None:
+        """lengths: int32 [B]; positions: T, a Python number if shapes are static, as under XLA: then Keras computes."""
+        self.lengths, self.positions = lengths, positions
+        self.steps = None if isinstance(positions, int) else _Steps.of(lengths, positions)
 
     @classmethod
-    def of(cls, x, lengths):
-        """For texts [B, T, ...]."""
+    def of(cls, x: tf.Tensor, lengths: tf.Tensor) -> "Recurrence":
+        """For texts [B, T, ...] of `lengths` [B]."""
         return cls(lengths, tf.shape(x)[1] if x.shape[1] is None else x.shape[1])
 
-    def __call__(self, lstm, x):
-        """What a keras.layers.LSTM that returns sequences makes of x [B, T, D]: [B, T, H]; anything behind a text.
+    def __call__(self, lstm: keras.layers.LSTM, x: tf.Tensor) -> tf.Tensor:
+        """Runs a keras.layers.LSTM that returns sequences: [B, T, D] -> [B, T, H], undefined after a text's end.
 
-        One that goes backwards begins with the last token of each text; what it makes of a token stands at the token.
+        With `go_backwards` it begins at the last token of each text, and outputs stand at their tokens.
         """
         if self.steps is None:
-            made = lstm(x, mask=tf.sequence_mask(self.lengths, self.slots))
-            return tf.reverse(made, [1]) if lstm.go_backwards else made
-        places = self.steps.backwards if lstm.go_backwards else self.steps.forwards
+            outputs = lstm(x, mask=tf.sequence_mask(self.lengths, self.positions))
+            return tf.reverse(outputs, [1]) if lstm.go_backwards else outputs
+        indices = self.steps.backwards if lstm.go_backwards else self.steps.forwards
         dtype, weights = lstm.compute_dtype, (lstm.cell.kernel, lstm.cell.recurrent_kernel)
         kernel, recurrent = (tf.cast(weight.value, dtype) for weight in weights)
-        tokens = tf.gather(tf.reshape(x, [-1, x.shape[-1]]), places)  # [N, D], in the order of steps
+        tokens = tf.gather(tf.reshape(x, [-1, x.shape[-1]]), indices)  # [N, D], in the order of steps
         inputs = _product(tokens, kernel) + tf.cast(lstm.cell.bias.value, tf.float32)
         states = _states(inputs, recurrent, self.steps.bounds, self.steps.before)
         batch = tf.shape(self.lengths)[0]
-        made = tf.scatter_nd(places[:, None], tf.cast(states, dtype), [batch * self.slots, lstm.units])
-        return tf.reshape(made, [batch, self.slots, lstm.units])
+        outputs = tf.scatter_nd(indices[:, None], tf.cast(states, dtype), [batch * self.positions, lstm.units])
+        return tf.reshape(outputs, [batch, self.positions, lstm.units])
 
 
 @dataclasses.dataclass(frozen=True)
 class _Steps:
-    """Where the tokens of each step stand.
+    """The tokens of each step.
 
-    forwards, backwards: slots b * T + t of the tokens in the order of steps, int32 [N], for either direction; bounds
-    [S + 1]: the tokens of each step; before [N]: the place in that order of the same text's token one step before, -1
-    at first.
+    forwards, backwards: int32 [N], flat indices b * T + t of the tokens in the order of steps, for either direction;
+    bounds [S + 1]: the range of tokens in each step; before [N]: the index in that order of the same text's token in
+    the previous step, -1 in the first.
     """
 
     forwards: tf.Tensor
@@ -72,44 +74,47 @@ class _Steps:
     before: tf.Tensor
 
     @classmethod
-    def of(cls, lengths, slots):
+    def of(cls, lengths: tf.Tensor, positions: tf.Tensor) -> "_Steps":
+        """Sorts the tokens of texts of `lengths` [B], padded to a number of positions, into steps."""
         texts = tf.argsort(lengths, direction="DESCENDING", stable=True)
         in_order = tf.gather(lengths, texts)
-        steps = tf.reduce_max(tf.concat([lengths, [1]], 0))  # of no text at all: 1
+        steps = tf.reduce_max(tf.concat([lengths, [1]], 0))  # 1 for an empty batch
         is_used = tf.range(steps)[:, None] < in_order[None, :]  # [S, B]
         step, rank = tf.unstack(tf.cast(tf.where(is_used), tf.int32), axis=1)  # [N] each
         bounds = tf.concat([[0], tf.cumsum(tf.math.count_nonzero(is_used, 1, dtype=tf.int32))], 0)
         text = tf.gather(texts, rank)
         return cls(
-            forwards=text * slots + step,
-            backwards=text * slots + tf.gather(lengths, text) - 1 - step,
+            forwards=text * positions + step,
+            backwards=text * positions + tf.gather(lengths, text) - 1 - step,
             bounds=bounds,
             before=tf.where(step > 0, tf.gather(bounds, tf.maximum(step - 1, 0)) + rank, -1),
         )
 
 
 @tf.custom_gradient
-def _states(inputs, kernel, bounds, before):
-    """The states of an LSTM after each token, float32 [N, H], in the order of steps.
+def _states(
+    inputs: tf.Tensor, kernel: tf.Tensor, bounds: tf.Tensor, before: tf.Tensor
+) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor | None, ...]]]:
+    """Returns the states of an LSTM after each token, float32 [N, H], in the order of steps.
 
-    inputs: float32 [N, 4 H], what the tokens do to the gates (Keras's order: input, forget, candidate, output); kernel
-    [H, 4 H], in whose precision states are multiplied. The gradient multiplies the kernel's part once for all tokens.
+    inputs: float32 [N, 4 H], the input's part of the gates (Keras's order: input, forget, candidate, output). kernel:
+    [H, 4 H]; states are multiplied in its precision. The kernel's gradient is one product over all tokens.
     """
     size, steps = kernel.shape[0], tf.size(bounds) - 1
 
-    def step(number, state, memory, kept):
-        here = slice(bounds[number], bounds[number + 1])
+    def step(number: tf.Tensor, state: tf.Tensor, memory: tf.Tensor, outputs: tf.TensorArray) -> tuple:
+        tokens = slice(bounds[number], bounds[number + 1])
         count = bounds[number + 1] - bounds[number]
-        i, f, g, o = _activated(inputs[here] + _product(state[:count], kernel))
+        i, f, g, o = _activated(inputs[tokens] + _product(state[:count], kernel))
         memory = f * memory[:count] + i * g
         state = o * tf.tanh(memory)
-        return number + 1, state, memory, kept.write(number, tf.concat([state, memory, i, f, g, o], -1))
+        return number + 1, state, memory, outputs.write(number, tf.concat([state, memory, i, f, g, o], -1))
 
-    nothing = tf.zeros([bounds[1], size])
-    kept = _loop(lambda number, *_: number < steps, step, 0, nothing, steps, width=6 * size)  # [N, 6 H]
-    states, memories, *gates = tf.split(kept, 6, -1)
+    zeros = tf.zeros([bounds[1], size])
+    outputs = _loop(lambda number, *_: number < steps, step, 0, zeros, steps, width=6 * size)  # [N, 6 H]
+    states, memories, *gates = tf.split(outputs, 6, -1)
 
-    def gradient(d_states):
+    def gradient(d_states: tf.Tensor) -> tuple[tf.Tensor | None, ...]:
         d_inputs = _backwards(d_states, kernel, bounds, memories, _earlier(memories, before), gates)
         earlier = tf.cast(_earlier(states, before), kernel.dtype)
         return d_inputs, tf.matmul(earlier, tf.cast(d_inputs, kernel.dtype), transpose_a=True), None, None
@@ -117,48 +122,67 @@ def _states(inputs, kernel, bounds, before):
     return states, gradient
 
 
-def _backwards(d_states, kernel, bounds, memories, earlier, gates):
-    """The gradient of the inputs [N, 4 H], of that of the states [N, H]."""
+def _backwards(
+    d_states: tf.Tensor,
+    kernel: tf.Tensor,
+    bounds: tf.Tensor,
+    memories: tf.Tensor,
+    earlier: tf.Tensor,
+    gates: list[tf.Tensor],
+) -> tf.Tensor:
+    """Returns the gradient of the inputs [N, 4 H] from that of the states [N, H]."""
     steps = tf.size(bounds) - 1
 
-    def step(number, d_state, d_memory, kept):
-        here = slice(bounds[number], bounds[number + 1])
-        more = [[0, bounds[number + 1] - bounds[number] - tf.shape(d_state)[0]], [0, 0]]  # texts that end here
-        i, f, g, o = (gate[here] for gate in gates)
-        shown = tf.tanh(memories[here])
-        d_state = d_states[here] + tf.pad(d_state, more)
-        d_memory = d_state * o * (1 - shown * shown) + tf.pad(d_memory, more)
-        of_gates = [
+    def step(number: tf.Tensor, d_state: tf.Tensor, d_memory: tf.Tensor, outputs: tf.TensorArray) -> tuple:
+        tokens = slice(bounds[number], bounds[number + 1])
+        ending = [
+            [0, bounds[number + 1] - bounds[number] - tf.shape(d_state)[0]],
+            [0, 0],
+        ]  # texts whose last token this is
+        i, f, g, o = (gate[tokens] for gate in gates)
+        activated = tf.tanh(memories[tokens])
+        d_state = d_states[tokens] + tf.pad(d_state, ending)
+        d_memory = d_state * o * (1 - activated * activated) + tf.pad(d_memory, ending)
+        d_gates = [
             d_memory * g * i * (1 - i),
-            d_memory * earlier[here] * f * (1 - f),
+            d_memory * earlier[tokens] * f * (1 - f),
             d_memory * i * (1 - g * g),
-            d_state * shown * o * (1 - o),
+            d_state * activated * o * (1 - o),
         ]
-        made = tf.concat(of_gates, -1)
-        return number - 1, _product(made, kernel, transpose_b=True), d_memory * f, kept.write(number, made)
+        d_inputs = tf.concat(d_gates, -1)
+        d_state = _product(d_inputs, kernel, transpose_b=True)
+        return number - 1, d_state, d_memory * f, outputs.write(number, d_inputs)
 
-    nothing = tf.zeros([0, kernel.shape[0]])
-    return _loop(lambda number, *_: number >= 0, step, steps - 1, nothing, steps, width=kernel.shape[1])
+    zeros = tf.zeros([0, kernel.shape[0]])
+    return _loop(lambda number, *_: number >= 0, step, steps - 1, zeros, steps, width=kernel.shape[1])
 
 
-def _loop(goes_on, step, first, nothing, steps, *, width):
-    """Goes through the steps with a state and a memory, `nothing` at first; what each has kept, [N, width]."""
-    shape = tf.TensorShape([None, nothing.shape[1]])
-    kept = tf.TensorArray(tf.float32, steps, infer_shape=False, element_shape=[None, width])
-    start = (first, nothing, nothing, kept)
+def _loop(
+    condition: Callable[..., tf.Tensor],
+    step: Callable[..., tuple],
+    first: tf.Tensor | int,
+    zeros: tf.Tensor,
+    steps: tf.Tensor,
+    *,
+    width: int,
+) -> tf.Tensor:
+    """Runs the steps with a state and a memory that begin as `zeros`; returns the concatenated outputs [N, width]."""
+    shape = tf.TensorShape([None, zeros.shape[1]])
+    outputs = tf.TensorArray(tf.float32, steps, infer_shape=False, element_shape=[None, width])
+    start = (first, zeros, zeros, outputs)
     shapes = (tf.TensorShape([]), shape, shape, tf.TensorShape(None))
-    return tf.while_loop(goes_on, step, start, shape_invariants=shapes, parallel_iterations=1)[-1].concat()
+    return tf.while_loop(condition, step, start, shape_invariants=shapes, parallel_iterations=1)[-1].concat()
 
 
-def _activated(gates):
+def _activated(gates: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     i, f, g, o = tf.split(gates, 4, -1)
     return tf.sigmoid(i), tf.sigmoid(f), tf.tanh(g), tf.sigmoid(o)
 
 
-def _product(x, kernel, **options):
+def _product(x: tf.Tensor, kernel: tf.Tensor, **options: bool) -> tf.Tensor:
     return tf.cast(tf.matmul(tf.cast(x, kernel.dtype), kernel, **options), tf.float32)
 
 
-def _earlier(x, before):
-    """Of each token what stood at the token before in its text, 0 at first: [N, H]."""
+def _earlier(x: tf.Tensor, before: tf.Tensor) -> tf.Tensor:
+    """Returns the row of the previous token of the same text for each token, 0 for the first: [N, H]."""
     return tf.where(before[:, None] >= 0, tf.gather(x, tf.maximum(before, 0)), 0.0)

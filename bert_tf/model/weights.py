@@ -1,62 +1,69 @@
-"""Canonical weight names; from the names of another format to them; arrays into a model, and what did not fit.
+"""Canonical weight names, their translation from and to other formats, and assignment of arrays to a model.
 
 A canonical name is the path of attributes to a variable: "encoder/layers/0/attention/query_key_value/kernel".
 Kernels are [in, out]; `query_key_value` holds the columns of query, then key, then value.
 """
 
 import dataclasses
+from collections.abc import Callable, Mapping
+from typing import NoReturn
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from bert_tf.config.bert_config import BETWEEN
 from bert_tf.errors import UserError
 
-PRE_TRAINED = ("encoder/", "masked_lm/", "next_sentence/")  # where another shape means another model, not another task
-HEADS = ("classifier/", "span/", *BETWEEN)  # of tasks
+PRE_TRAINED = ("encoder/", "masked_lm/", "next_sentence/")  # a mismatched shape here is another model, not another task
+HEADS = ("classifier/", "span/", *BETWEEN)  # prefixes of task heads
+Weights = dict[str, np.ndarray]  # {canonical name: array}
 
 
-def named(model):
-    """{canonical name: keras.Variable} of a layer or model, in the order in which attributes were made."""
-    found = {}
-    _walk(model, "", found)
-    return found
+def named(model: keras.layers.Layer) -> dict[str, keras.Variable]:
+    """Returns {canonical name: variable} of a layer or model, in the order in which attributes were created."""
+    variables: dict[str, keras.Variable] = {}
+    _collect(model, "", variables)
+    return variables
 
 
-def variables(model):
-    """{canonical name: tf.Variable} of what training changes."""
+def variables(model: keras.layers.Layer) -> dict[str, tf.Variable]:
+    """Returns {canonical name: tf.Variable} of the trainable variables."""
     return {name: variable.value for name, variable in named(model).items() if variable.trainable}
 
 
-def _walk(thing, path, found):
-    if isinstance(thing, keras.Variable):
-        found.setdefault(path, thing)
-    elif isinstance(thing, list):
-        for number, child in enumerate(thing):
-            _walk(child, f"{path}/{number}", found)
-    elif isinstance(thing, keras.layers.Layer):
-        for name, child in vars(thing).items():
+def _collect(attribute: object, path: str, variables: dict[str, keras.Variable]) -> None:
+    if isinstance(attribute, keras.Variable):
+        variables.setdefault(path, attribute)
+    elif isinstance(attribute, list):
+        for index, child in enumerate(attribute):
+            _collect(child, f"{path}/{index}", variables)
+    elif isinstance(attribute, keras.layers.Layer):
+        for name, child in vars(attribute).items():
             if not name.startswith("_"):
-                _walk(child, f"{path}/{name}" if path else name, found)
+                _collect(child, f"{path}/{name}" if path else name, variables)
 
 
-def expand(names, num_hidden_layers):
-    """Writes a name table out: {ours: theirs} with "{i}" for a layer becomes {ours: (theirs, ...)} for every layer."""
+def expand(names: Mapping[str, str | tuple[str, ...]], num_hidden_layers: int) -> dict[str, tuple[str, ...]]:
+    """Expands a name table: {ours: theirs} with "{i}" for the layer becomes {ours: (theirs, ...)} for every layer."""
     table = {}
     for ours, theirs in names.items():
-        theirs = (theirs,) if isinstance(theirs, str) else theirs
+        parts = (theirs,) if isinstance(theirs, str) else theirs
         for i in range(num_hidden_layers) if "{i}" in ours else [None]:
-            table[ours.format(i=i)] = tuple(name.format(i=i) for name in theirs)
+            table[ours.format(i=i)] = tuple(name.format(i=i) for name in parts)
     return table
 
 
-def translated(table, arrays, is_transposed):
-    """Reads {their name: array} as {canonical name: array}; `table` as `expand` makes it.
+def translated(
+    table: Mapping[str, tuple[str, ...]], arrays: Mapping[str, np.ndarray], is_transposed: Callable[[str], bool]
+) -> tuple[Weights, set[str]]:
+    """Translates {their name: array} to {canonical name: array}, with a table made by `expand`.
 
-    Several of their names for one of ours are laid side by side, in the last dimension. `is_transposed(their name)`
-    says that a matrix is stored [out, in]. Returns the weights and the set of their names that were used.
+    Where one of our names has several of theirs, their arrays are concatenated along the last axis.
+    `is_transposed(their name)` says whether a matrix is stored [out, in]. Returns the weights and their names used.
     """
-    weights, used = {}, set()
+    weights: Weights = {}
+    used: set[str] = set()
     for ours, theirs in table.items():
         if not all(name in arrays for name in theirs):
             continue
@@ -67,12 +74,15 @@ def translated(table, arrays, is_transposed):
     return weights, used
 
 
-def translated_back(table, weights, is_transposed):
-    """The reverse of `translated`: {canonical name: array} as {their name: float32 array}.
+def translated_back(
+    table: Mapping[str, tuple[str, ...]], weights: Mapping[str, np.ndarray], is_transposed: Callable[[str], bool]
+) -> tuple[dict[str, np.ndarray], set[str]]:
+    """The inverse of `translated`: {canonical name: array} to {their name: float32 array}.
 
-    Returns the arrays and the set of our names that have a place in the table.
+    Returns the arrays and the canonical names that the table contains.
     """
-    arrays, used = {}, set()
+    arrays: dict[str, np.ndarray] = {}
+    used: set[str] = set()
     for ours, theirs in table.items():
         if ours not in weights:
             continue
@@ -91,12 +101,12 @@ class LoadReport:
     (name, shape in the checkpoint, shape in the model) where the shapes differ (shape_mismatch).
     """
 
-    loaded: list
-    newly_initialized: list
-    unused: list
-    shape_mismatch: list = dataclasses.field(default_factory=list)
+    loaded: list[str]
+    newly_initialized: list[str]
+    unused: list[str]
+    shape_mismatch: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = dataclasses.field(default_factory=list)
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = [
             f"{len(self.loaded)} weights loaded, {len(self.newly_initialized)} newly initialized, "
             f"{len(self.unused)} unused, {len(self.shape_mismatch)} mismatched"
@@ -110,8 +120,11 @@ class LoadReport:
         return "\n".join(lines)
 
 
-def compared(model, arrays):
-    """The LoadReport of {canonical name: array} and a model, without assigning anything."""
+def compared(model: keras.layers.Layer, arrays: Mapping[str, np.ndarray]) -> LoadReport:
+    """Returns the LoadReport of {canonical name: array} and a model without assigning anything.
+
+    A task head is loaded whole or not at all.
+    """
     variables = named(model)
     shapes = {
         name: (tuple(array.shape), tuple(variables[name].shape)) for name, array in arrays.items() if name in variables
@@ -119,46 +132,46 @@ def compared(model, arrays):
     fitting = [name for name in variables if name in shapes and shapes[name][0] == shapes[name][1]]
     ours, fit = ({name for name in names if name.startswith(HEADS)} for names in (variables, fitting))
     is_on_other_layers = any(name.startswith(BETWEEN) for name in arrays.keys() - variables.keys())
-    left = set() if ours == fit and not is_on_other_layers else fit  # else it would begin with what it knew of others
+    left_out = set() if ours == fit and not is_on_other_layers else fit
     return LoadReport(
-        loaded=[name for name in fitting if name not in left],
-        newly_initialized=[name for name in variables if name not in arrays or name in left],
+        loaded=[name for name in fitting if name not in left_out],
+        newly_initialized=[name for name in variables if name not in arrays or name in left_out],
         unused=[name for name in arrays if name not in variables],
         shape_mismatch=[(name, actual, expected) for name, (actual, expected) in shapes.items() if actual != expected],
     )
 
 
-def assign(model, arrays):
-    """Puts {canonical name: array} into the model and returns a LoadReport.
+def assign(model: keras.layers.Layer, arrays: Mapping[str, np.ndarray]) -> LoadReport:
+    """Assigns {canonical name: array} to the model and returns a LoadReport.
 
-    Raises UserError, before anything is assigned, where a shape of the encoder or of a pre-training head does not fit.
-    A head of a task that does not fit (another number of labels, other layers) stays newly initialized as a whole,
-    with its shapes in the report.
+    Raises UserError, before anything is assigned, if a shape of the encoder or of a pre-training head differs. A task
+    head that does not fit (another number of labels, other layers) stays newly initialized as a whole, with its shapes
+    in the report.
     """
     report = compared(model, arrays)
     expect_same_shapes(report)
     if not report.loaded:
-        raise UserError(f"None of the {len(arrays)} weights of the checkpoint belongs to this model.")
+        raise UserError(f"None of the {len(arrays)} weights in the checkpoint belongs to this model.")
     variables = named(model)
     for name in report.loaded:
         variables[name].assign(arrays[name])
     return report
 
 
-def expect_same_shapes(report):
+def expect_same_shapes(report: LoadReport) -> None:
     """Raises UserError, with both shapes, for a mismatched weight of the encoder or of a pre-training head."""
     for name, actual, expected in report.shape_mismatch:
         if name.startswith(PRE_TRAINED):
             _raise_shape_mismatch(name, expected, actual)
 
 
-def _raise_shape_mismatch(name, expected, given):
+def _raise_shape_mismatch(name: str, expected: tuple[int, ...], actual: tuple[int, ...]) -> NoReturn:
     if name.endswith(("token_table", "output_bias")):
         raise UserError(
-            f"The checkpoint has a vocabulary of {given[0]} pieces and the model one of {expected[0]} ({name}): "
+            f"The checkpoint has a vocabulary of {actual[0]} tokens and the model one of {expected[0]} ({name}): "
             "use the vocab.txt and the configuration that belong to the checkpoint."
         )
     raise UserError(
-        f"{name} has the shape {given} in the checkpoint and {expected} in the model: "
+        f"{name} has the shape {actual} in the checkpoint and {expected} in the model: "
         "use the configuration that belongs to the checkpoint."
     )
