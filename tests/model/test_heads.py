@@ -110,7 +110,7 @@ def test_weights_of_another_vocabulary_or_shape_are_refused_with_both_numbers_an
     model, arrays = tiny.pretrainer()
     other = {**arrays, "encoder/embeddings/token_table": np.zeros((31, 16), np.float32)}
     other["encoder/pooler/bias"] = np.full(16, 9, np.float32)
-    with pytest.raises(UserError, match="vocabulary of 31 pieces and the model one of 30"):
+    with pytest.raises(UserError, match="vocabulary of 31 tokens and the model one of 30"):
         weights.assign(model, other)
     np.testing.assert_array_equal(model.encoder.pooler.bias, arrays["encoder/pooler/bias"])
     with pytest.raises(UserError, match=r"encoder/pooler/bias has the shape \(3,\) in the checkpoint and \(16,\)"):
