@@ -1,6 +1,6 @@
-"""Fine-tunes one checkpoint on questions here and with Hugging Face transformers, with the same recipe.
+r"""Fine-tunes one checkpoint on questions here and with Hugging Face transformers, with the same recipe.
 
-    python benchmarks/squad_reproduction.py --train_file=A.json --train_file=B.json --eval_file=C.json \\
+    python benchmarks/squad_reproduction.py --train_file=A.json --train_file=B.json --eval_file=C.json \
         --init_checkpoint=FOLDER --work_dir=FOLDER
 
 Training files are concatenated, and of the evaluation files the questions that have an answer; SQuAD 1.1's scores are

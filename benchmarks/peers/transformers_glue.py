@@ -1,6 +1,6 @@
-"""Fine-tunes a BERT with Hugging Face transformers and torch, for glue_reproduction.py; needs no bert_tf.
+r"""Fine-tunes a BERT with Hugging Face transformers and torch, for glue_reproduction.py; needs no bert_tf.
 
-    python transformers_glue.py --checkpoint=FOLDER --data=FOLDER --size=2 --epochs=3 --seed=1 --precision=float32 \\
+    python transformers_glue.py --checkpoint=FOLDER --data=FOLDER --size=2 --epochs=3 --seed=1 --precision=float32 \
         --output=FILE
 
 The data folder holds train.jsonl and dev.jsonl, {"texts": [...], "label": number} per line. size 1: a regression.

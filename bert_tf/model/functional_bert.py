@@ -88,7 +88,8 @@ def layer(
     return layer_norm(x + narrow, params, f"{name}/feed_forward_norm", config)
 
 
-def dense(x: tf.Tensor, params: Tensors, name: str) -> tf.Tensor:  # [..., I] -> [..., O]
+def dense(x: tf.Tensor, params: Tensors, name: str) -> tf.Tensor:
+    """A dense layer without activation: [..., I] -> [..., O]."""
     return tf.matmul(x, params[f"{name}/kernel"]) + params[f"{name}/bias"]
 
 
@@ -163,6 +164,7 @@ class EncoderModel(heads.BertModel):
     """An encoder alone."""
 
     def call(self, inputs: Tensors) -> dict[str, tf.Tensor]:
+        """The outputs of the encoder."""
         return self.encoder(inputs)
 
 
@@ -197,13 +199,16 @@ class Checkpoint(Protocol):
     """What is needed of a `checkpoints.formats.Checkpoint`."""
 
     @property
-    def config(self) -> BertConfig: ...
+    def config(self) -> BertConfig:
+        """The shape of the model."""
 
     @property
-    def weights(self) -> Mapping[str, np.ndarray]: ...
+    def weights(self) -> Mapping[str, np.ndarray]:
+        """{canonical name: array}."""
 
     @property
-    def kind(self) -> str | None: ...
+    def kind(self) -> str | None:
+        """What its head answers."""
 
 
 def head_of(checkpoint: Checkpoint) -> str:
@@ -239,6 +244,7 @@ class CheckpointModel:
         self._function = tf.function(lambda inputs: model(inputs), input_signature=[specs], autograph=False)
 
     def __call__(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Runs the Keras model."""
         outputs = self._function({name: tf.constant(inputs[name]) for name in self.head.inputs})
         return {name: value.numpy() for name, value in outputs.items()}
 

@@ -1,7 +1,9 @@
-"""Functions with gradients that are written out: they keep less for the backward pass than what TensorFlow derives, and
-go over the numbers fewer times. Inside they compute in float32, whatever the kind of what they are given.
+"""LayerNorm, GELU, dropout and bias with hand-written gradients.
 
-N tokens, D their width.
+They store less for the backward pass than TensorFlow's automatic gradients and traverse the data fewer times. They
+compute in float32 whatever the dtype of their arguments.
+
+N tokens, D hidden size.
 """
 
 import math
@@ -12,12 +14,12 @@ import tensorflow as tf
 from bert_tf.model import xla_rowwise
 from bert_tf.runtime import backend
 
-LANE = 2**16  # what a lane of random bits counts to: a rate of 0.1 is 6554 of it, 0.100006
-TANH_SCALE, TANH_CUBE = math.sqrt(2 / math.pi), 0.044715  # of the approximation: Hendrycks & Gimpel 2016
+LANE = 2**16  # values of a random uint16: a rate of 0.1 is 6554 of them, 0.100006
+TANH_SCALE, TANH_CUBE = math.sqrt(2 / math.pi), 0.044715  # the tanh approximation of Hendrycks & Gimpel 2016
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, eps: float) -> tf.Tensor:  # [N, D], [D], [D] -> [N, D]
-    """Normalises each token; gamma and beta are float32."""
+    """Layer normalisation of each token (Ba et al. 2016); gamma and beta are float32."""
 
     @tf.custom_gradient
     def normalized(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tuple[tf.Tensor, Callable]:
@@ -31,24 +33,24 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, eps: float) -> t
 
 
 def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, eps: float) -> tf.Tensor:  # [N, D], [D], [D] -> [N, D]
-    """`layer_norm` forward; where the number of tokens is not known beforehand, as a batch normalisation of tokens.
+    """The forward pass of `layer_norm`; with a dynamic number of tokens, a batch normalisation over tokens.
 
-    In a graph on a CPU TensorFlow makes one operation of oneDNN of just this, several times as fast as any other way to
-    write it; of known sizes it would make constants first, and not find it. What it divides by is float32 inside.
-    oneDNN rewrites the operation for the CPU even in graphs that run on a GPU, so it is not used where one is visible,
-    and not without oneDNN, where it takes five times as long as the plain way.
+    With oneDNN, TensorFlow fuses exactly this pattern into one CPU operation, several times as fast as any other
+    formulation; with static shapes constant folding would hide the pattern. oneDNN rewrites the operation even in
+    graphs that run on a GPU, so it is not used where one is visible. Without oneDNN it takes five times as long as the
+    plain formulation.
     """
     if x.shape[0] is not None or not (backend.has_onednn() and backend.platform() == "cpu"):
         wide = tf.cast(x, tf.float32)
         mean, variance = tf.nn.moments(wide, -1, keepdims=True)
         return tf.cast((wide - mean) * (tf.math.rsqrt(variance + eps) * gamma) + beta, x.dtype)
-    tokens, width, nothing = tf.shape(x)[0], x.shape[-1], tf.constant([], tf.float32)
+    tokens, width, empty = tf.shape(x)[0], x.shape[-1], tf.constant([], tf.float32)
     unit = tf.raw_ops.FusedBatchNormV3(
         x=tf.reshape(x, [1, tokens, width, 1]),
         scale=tf.fill([tokens], 1.0),
         offset=tf.fill([tokens], 0.0),
-        mean=nothing,
-        variance=nothing,
+        mean=empty,
+        variance=empty,
         epsilon=eps,
         data_format="NCHW",
         is_training=True,
@@ -72,7 +74,7 @@ def _layer_norm_slopes(
 
 @tf.custom_gradient
 def bias_add(x: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Callable]:  # [N, D], [D] -> [N, D]
-    """A product of ones adds up the gradient of the bias sooner than the operation that is made for it."""
+    """Adds a bias; its gradient is a product with ones, faster on CPUs than the gradient of tf.nn.bias_add."""
 
     def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         ones = tf.ones([1, tf.shape(upstream)[0]], upstream.dtype)
@@ -84,7 +86,7 @@ def bias_add(x: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Callable]:  # [N
 def dropout(
     x: tf.Tensor, lanes: tf.Tensor, rate: float, residual: tf.Tensor | None = None, *, width: int
 ) -> tf.Tensor:  # [...], uint16 [...] -> [...]
-    """0 where a lane of random bits says so, elsewhere x / (1 - rate); then adds `residual` [...].
+    """Dropout with given random bits: 0 where a lane is below the rate, else x / (1 - rate); then adds `residual`.
 
     width: decides whether it is compiled, as the length of a row does in `xla_rowwise`.
     """
@@ -111,7 +113,7 @@ def _dropped(tensors: Sequence[tf.Tensor], weights: Sequence[tf.Tensor]) -> tupl
 
 
 def _with_slope(value: Callable, slope: Callable) -> Callable[[tf.Tensor], tf.Tensor]:
-    """The function x [N, D] -> [N, D] of one number's `value`, with the gradient `slope`."""
+    """The elementwise function `value` of [N, D], with `slope` as its derivative."""
 
     def values(tensors: Sequence[tf.Tensor], weights: Sequence[tf.Tensor]) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
         (x,) = tensors

@@ -32,7 +32,8 @@ class MaskedLmHead(ConfiguredLayer):
         self.output_bias = self.add_weight(name="output_bias", shape=(self.config.vocab_size,), initializer="zeros")
         self.built = True
 
-    def call(self, tokens: tf.Tensor, token_table: tf.Tensor) -> tf.Tensor:  # [B, P, D], [V, D] -> float32 [B, P, V]
+    def call(self, tokens: tf.Tensor, token_table: tf.Tensor) -> tf.Tensor:
+        """Logits float32 [B, P, V] of tokens [B, P, D], with the word embeddings [V, D] as output matrix."""
         x = self.norm(self.transform(tf.reshape(tokens, [-1, self.config.hidden_size])))  # [B * P, D]
         logits = tf.matmul(x, token_table, transpose_b=True)  # [B * P, V]
         logits = tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias.value, tf.float32))
@@ -49,7 +50,8 @@ class LogitsHead(ConfiguredLayer):
         self.bias = self.add_weight(name="bias", shape=(size,), initializer="zeros", autocast=False)
         self.built = True
 
-    def call(self, x: tf.Tensor) -> tf.Tensor:  # [B, D] -> float32 [B, size]
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Maps [B, D] to float32 [B, size]."""
         return dense(*(tf.cast(tensor, tf.float32) for tensor in (x, self.kernel.value, self.bias.value)))
 
 
@@ -67,6 +69,7 @@ class BertModel(keras.Model):
         self.encoder = encoders.create(self.config, dtype=self.dtype_policy)
 
     def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments as plain data."""
         return {"name": self.name, "dtype": self.dtype_policy.name, "config": self.config.to_dict()}
 
 
@@ -120,6 +123,7 @@ class PooledModel(BertModel):
         return self.classifier(self.dropout(pooled, seed=seed))
 
     def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments as plain data."""
         return {**super().get_config(), "window_pooling": self.window_pooling}
 
 
@@ -134,6 +138,7 @@ class Classifier(PooledModel):
         return {"logits": self.logits(inputs, seed, packing)}
 
     def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments as plain data."""
         return {**super().get_config(), "size": self.classifier.bias.shape[0]}
 
 
@@ -209,6 +214,7 @@ class TokenClassifier(BertModel):
         return {"logits": tf.reshape(logits, [-1, size_of(tokens, 1), logits.shape[-1]])}
 
     def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments as plain data."""
         return {**super().get_config(), "size": self.classifier.bias.shape[0]}
 
 

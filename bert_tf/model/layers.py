@@ -67,15 +67,18 @@ class BatchLayout:
         """Whether a gradient will be computed."""
         return self.seed is not None
 
-    def split_heads(self, x: tf.Tensor, parts: int) -> list[tf.Tensor]:  # [N, parts * D] -> parts of [B, H, T, K]
+    def split_heads(self, x: tf.Tensor, parts: int) -> list[tf.Tensor]:
+        """Splits [N, parts * D] into `parts` tensors [B, H, T, K]."""
         size = x.shape[-1] // (parts * self.heads)
         x = tf.reshape(x, [self.rows, self.width, parts, self.heads, size])
         return tf.unstack(tf.transpose(x, [2, 0, 3, 1, 4]))  # unstack, as the gradient of slices is slow
 
-    def join_heads(self, x: tf.Tensor, like: tf.Tensor) -> tf.Tensor:  # [B, H, T, K], some [N, D] -> [N, D]
+    def join_heads(self, x: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+        """Merges the heads of [B, H, T, K] into [N, D], the shape of `like`."""
         return tf.reshape(tf.transpose(x, [0, 2, 1, 3]), tf.shape(like))  # then TensorFlow knows that they can be added
 
-    def as_rows(self, x: tf.Tensor) -> tf.Tensor:  # [N, D] -> [B, T, D]
+    def as_rows(self, x: tf.Tensor) -> tf.Tensor:
+        """Reshapes [N, D] to [B, T, D]."""
         return tf.reshape(x, [self.rows, self.width, x.shape[-1]])
 
 
@@ -111,12 +114,15 @@ class ConfiguredLayer(keras.layers.Layer):
         self.config = config if isinstance(config, BertConfig) else BertConfig(**config)
 
     def new_dense(self, size_in: int, size_out: int, activation: str | None = None) -> "Dense":
+        """A Dense child of this layer's configuration and precision."""
         return Dense(self.config, size_in, size_out, activation=activation, dtype=self.dtype_policy)
 
     def new_norm(self) -> "LayerNorm":
+        """A LayerNorm child."""
         return LayerNorm(self.config, dtype=self.dtype_policy)
 
     def new_dropout(self, rate: float, stream: str) -> "Dropout":
+        """A Dropout child with its own stream of random numbers."""
         return Dropout(rate, stream, self.config.hidden_size, dtype=self.dtype_policy)
 
     def new_table(self, name: str, rows: int) -> keras.Variable:
@@ -124,9 +130,11 @@ class ConfiguredLayer(keras.layers.Layer):
         return self.add_weight(name=name, shape=(rows, self.config.hidden_size), initializer=self.initializer())
 
     def initializer(self) -> keras.initializers.Initializer:
+        """The original's: a normal distribution truncated at two standard deviations."""
         return keras.initializers.TruncatedNormal(stddev=self.config.initializer_range)
 
     def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments as plain data."""
         return {**super().get_config(), "config": self.config.to_dict()}
 
 
@@ -142,7 +150,8 @@ class Dense(ConfiguredLayer):
         self.bias = self.add_weight(name="bias", shape=(size_out,), initializer="zeros")
         self.built = True
 
-    def call(self, x: tf.Tensor, needs_gradient: bool = False) -> tf.Tensor:  # [N, size_in] -> [N, size_out]
+    def call(self, x: tf.Tensor, needs_gradient: bool = False) -> tf.Tensor:
+        """Maps [N, size_in] to [N, size_out]."""
         # Not called `training`: Keras would pass that on to all layers that are called later.
         x = dense(x, self.kernel.value, self.bias.value, needs_gradient)
         return activate(x, self.activation, needs_gradient)
@@ -176,7 +185,8 @@ class LayerNorm(ConfiguredLayer):
         self.beta = self.add_weight(name="beta", initializer="zeros", **wide)
         self.built = True
 
-    def call(self, x: tf.Tensor) -> tf.Tensor:  # [N, D] -> [N, D]
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Normalises each row of [N, D]."""
         return fused_ops.layer_norm(x, self.gamma.value, self.beta.value, self.config.layer_norm_eps)
 
 
@@ -203,6 +213,7 @@ class Dropout(keras.layers.Layer):
         return fused_ops.dropout(x, random_lanes(x, seed), self.rate, residual, width=self.width)
 
     def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments as plain data."""
         return {**super().get_config(), "rate": self.rate, "stream": self.stream, "width": self.width}
 
 
@@ -228,7 +239,8 @@ class Embeddings(ConfiguredLayer):
 
     def call(
         self, token_ids: tf.Tensor, segment_ids: tf.Tensor, positions: tf.Tensor | None, *, layout: BatchLayout
-    ) -> tf.Tensor:  # each [B, T] (positions None: 0, 1, ...) -> [N, D]
+    ) -> tf.Tensor:
+        """Embeds ids, each [B, T], as [N, D]; positions None: 0, 1, ... in every row."""
         x = tf.gather(self.token_table.value, tf.reshape(token_ids, [-1]))  # [N, D]
         segments = tf.one_hot(tf.reshape(segment_ids, [-1]), self.config.type_vocab_size, dtype=x.dtype)  # [N, S]
         x += tf.matmul(segments, self.segment_table.value)
@@ -281,7 +293,8 @@ class FeedForward(ConfiguredLayer):
         self.contract = self.new_dense(wide, narrow)
         self.built = True
 
-    def call(self, x: tf.Tensor, *, layout: BatchLayout) -> tf.Tensor:  # [N, D] -> [N, D]
+    def call(self, x: tf.Tensor, *, layout: BatchLayout) -> tf.Tensor:
+        """Maps [N, D] to [N, D]."""
         x = self.expand(x, needs_gradient=layout.training)
         return self.contract(x, needs_gradient=layout.training)
 
@@ -313,4 +326,5 @@ class TransformerLayer(ConfiguredLayer):
         return x, probabilities
 
     def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments as plain data."""
         return {**super().get_config(), "number": self.number}

@@ -5,7 +5,7 @@ Kernels are [in, out]; `query_key_value` holds the columns of query, then key, t
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 import keras
@@ -44,8 +44,11 @@ def _collect(attribute: object, path: str, variables: dict[str, keras.Variable])
                 _collect(child, f"{path}/{name}" if path else name, variables)
 
 
-def expand(names: Mapping[str, str | tuple[str, ...]], num_hidden_layers: int) -> dict[str, tuple[str, ...]]:
-    """Expands a name table: {ours: theirs} with "{i}" for the layer becomes {ours: (theirs, ...)} for every layer."""
+def expand(names: Mapping[str, Sequence[str]], num_hidden_layers: int) -> dict[str, tuple[str, ...]]:
+    """Expands a name table: {ours: theirs} with "{i}" for the layer becomes {ours: (theirs, ...)} for every layer.
+
+    names: theirs is a name, or several whose arrays are concatenated to ours.
+    """
     table = {}
     for ours, theirs in names.items():
         parts = (theirs,) if isinstance(theirs, str) else theirs

@@ -1,8 +1,8 @@
-"""Functions that XLA compiles in the midst of a graph: it goes over the numbers once where TensorFlow's operations go
-over them once each. Matrix products stay with oneDNN, which multiplies bfloat16 faster than XLA does on a CPU.
+"""Elementwise and row-wise functions compiled by XLA inside a TensorFlow graph on CPUs.
 
-XLA compiles anew for every shape, which takes a tenth of a second. Packed rows have many, so that tensors are filled up
-with rows of zeros to one of few sizes.
+XLA traverses the data once where TensorFlow's operations do so once each. Matrix products stay with oneDNN, which
+multiplies bfloat16 faster than XLA on a CPU. XLA compiles again for every shape, which takes a tenth of a second, and
+packed batches have many shapes: tensors are padded with rows of zeros to one of a few sizes.
 """
 
 import functools
@@ -15,18 +15,18 @@ from bert_tf.runtime import backend
 RowFunction = Callable[[Sequence[tf.Tensor], Sequence[tf.Tensor]], tuple[list[tf.Tensor], list[tf.Tensor]]]
 # Below this many numbers in a row, or in a matrix, compiling takes longer than it saves.
 LEAST_WIDTH, LEAST_MATRIX = 384, 2**18
-# Rows that a tensor may have: eight to an octave, so that at most an eighth is added.
+# Numbers of rows that tensors are padded to: eight per factor of two, so at most an eighth is added.
 ROWS = sorted({eighths << power for power in range(28) for eighths in range(8, 16)})
 
 
 def jit_rowwise(
     function: RowFunction, tensors: Sequence[tf.Tensor], weights: Sequence[tf.Tensor] = (), *, width: int | None = None
 ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-    """What `function(tensors, weights)` returns, compiled where that pays: on CPUs, for rows that are long enough.
+    """Returns `function(tensors, weights)`, compiled where that pays: on CPUs, for rows that are wide enough.
 
-    tensors: [N, ...] each. The function returns two lists: tensors [N, ...], each row of which depends on that row of
-    the given ones alone, and tensors of other shapes, to which rows of zeros must add nothing.
-    width: numbers of a row, where the last dimension does not tell.
+    tensors: [N, ...] each. The function returns two lists: tensors [N, ...], each row of which depends only on the same
+    row of the arguments, and tensors of other shapes, to which rows of zeros must contribute nothing.
+    width: length of a row, if it is not the last dimension of the first tensor.
     """
     if not should_compile(tensors[0].shape[-1] if width is None else width):
         return function(tensors, weights)

@@ -1,6 +1,7 @@
 """`bert-tf report`: a run's page rewritten, and several runs compared."""
 
 import json
+import pathlib
 
 from report_pages import METRICS, RUN, as_read
 
@@ -66,7 +67,7 @@ def test_runs_of_different_tasks_are_compared_by_what_they_share(tmp_path):
         "Scores are of different data sets, so no best one is marked.",
     ]
     page = comparison.write(runs, str(tmp_path / "page.html"))
-    assert 'class="best"' not in open(page, encoding="utf-8").read()
+    assert 'class="best"' not in pathlib.Path(page).read_text(encoding="utf-8")
 
 
 def test_a_curve_of_one_run_is_drawn_unless_only_shared_ones_are_requested():

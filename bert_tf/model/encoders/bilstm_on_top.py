@@ -34,7 +34,8 @@ class BiLstm(ConfiguredLayer):
         self.backwards = [lstm(*each, self.dtype_policy, go_backwards=True) for each in sizes]
         self.built = True
 
-    def call(self, x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:  # [B, T, size_in], [B] -> [B, T, size]
+    def call(self, x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+        """Maps [B, T, size_in] of texts of `lengths` [B] to [B, T, size]."""
         run = Recurrence.of(x, lengths)
         for forward, backward in zip(self.forwards, self.backwards, strict=True):
             x = tf.concat([run(forward, x), run(backward, x)], -1)

@@ -36,6 +36,7 @@ class Directions(ConfiguredLayer):
         self.built = True
 
     def call(self, x: tf.Tensor, *, run: Recurrence, seed: tf.Tensor | None) -> tf.Tensor:
+        """One layer in both directions, with a residual connection above the first."""
         left, right = tf.split(x, 2, axis=-1) if self.number else (x, x)
         states = tf.concat([run(self.forward, left), run(self.backward, right)], -1)
         states = self.dropout(states, seed=seed)

@@ -144,7 +144,7 @@ def _create_model(task: Task, start: Initialization) -> Any:
     from bert_tf.model import weights
 
     model = task.create_model(start.config)
-    weights.expect_same_shapes(weights.assign(model, start.weights))
+    weights.expect_same_shapes(weights.assign(model, start.weights or {}))
     return model
 
 

@@ -25,7 +25,7 @@ TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS])
 
 
 def letters(first, last):
-    """ "a b c" of ("a", "c")."""
+    """Letters from "a" to "c" as "a b c"."""
     return " ".join(LETTERS[LETTERS.index(first) : LETTERS.index(last) + 1])
 
 
