@@ -44,7 +44,7 @@ def model_for(config, kind, labels):
 
 def new_checkpoint(hidden_act, kind=None):
     """A random BERT, its numbers large enough that every part of it matters."""
-    from bert_tf.checkpoints.formats import Checkpoint
+    from bert_tf.checkpoints.checkpoint import Checkpoint
     from bert_tf.config.bert_config import BertConfig
     from bert_tf.model import weights
     from bert_tf.text.vocabulary import SPECIAL_TOKENS

@@ -40,6 +40,7 @@ def written(folder, size):
     import turns
 
     from bert_tf.checkpoints import formats
+    from bert_tf.checkpoints.checkpoint import Checkpoint
     from bert_tf.config.bert_config import BertConfig
     from bert_tf.export import engines
     from bert_tf.model import heads, weights
@@ -49,7 +50,7 @@ def written(folder, size):
     config = BertConfig(vocab_size=30522, intermediate_size=4 * width, hidden_act="gelu_erf", **shape)
     encoder = weights.named(heads.SpanFinder(config))
     arrays = {name: v.value.numpy() for name, v in encoder.items() if name.startswith("encoder/")}
-    checkpoint = formats.Checkpoint(config=config, weights=arrays)
+    checkpoint = Checkpoint(config=config, weights=arrays)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     engines.write(checkpoint, str(folder / "ours"), "openvino")

@@ -19,6 +19,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from bert_tf.checkpoints.checkpoint import Checkpoint  # noqa: E402
 from bert_tf.runtime.tensorflow_startup import start_tensorflow  # noqa: E402
 
 start_tensorflow()
@@ -60,7 +61,7 @@ class Golden:
     folder: pathlib.Path
     facts: dict
     arrays: dict
-    checkpoint: formats.Checkpoint
+    checkpoint: Checkpoint
 
     @property
     def config(self):

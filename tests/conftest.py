@@ -4,6 +4,7 @@ Both must be settled before TensorFlow starts, so they stand here and not in a f
 """
 
 import os
+import sys
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")  # the expected numbers are those of a CPU
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -29,6 +30,14 @@ tf.config.set_logical_device_configuration(
 def same_random_numbers():
     """Seeds Python, NumPy and TensorFlow before each test, so that no test depends on the ones before it."""
     keras.utils.set_random_seed(20181011)
+
+
+@pytest.fixture(autouse=True)
+def own_modules_end_with_their_test():
+    """Forgets the package my_lab after a test: the next one has another folder of that name on its path."""
+    yield
+    for name in [name for name in sys.modules if name.partition(".")[0] == "my_lab"]:
+        del sys.modules[name]
 
 
 def pytest_collection_modifyitems(items):

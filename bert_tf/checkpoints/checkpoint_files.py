@@ -14,7 +14,7 @@ from bert_tf.runtime.json_files import require_json
 from bert_tf.text import vocabulary
 
 if TYPE_CHECKING:
-    from bert_tf.checkpoints.formats import Checkpoint
+    from bert_tf.checkpoints.checkpoint import Checkpoint
 
 LABELS = "labels.json"
 

@@ -4,7 +4,7 @@ import dataclasses
 import os
 
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.bert_config import BETWEEN, BertConfig
 from bert_tf.model import heads, weights
 from bert_tf.text.tokenizer import Tokenizer

@@ -7,7 +7,7 @@ import dataclasses
 
 import numpy as np
 
-from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
 
 TABLE = "position_table"  # end of the name of the weights with a row for each position

@@ -1,16 +1,12 @@
 """How a model makes vectors of whole texts: modules.json and the pooling of a folder of sentence-transformers."""
 
-import dataclasses
 import os
-from typing import TYPE_CHECKING
 
+from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors
 from bert_tf.checkpoints.checkpoint_files import read_settings
 from bert_tf.errors import UserError
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.runtime.json_files import require_json
-
-if TYPE_CHECKING:
-    from bert_tf.checkpoints.formats import Checkpoint
 
 MODULES, POOLING = "modules.json", "1_Pooling"
 FLAGS = {  # in config.json of the pooling -> our name
@@ -22,24 +18,6 @@ FLAGS = {  # in config.json of the pooling -> our name
     "pooling_mode_lasttoken": "last",
 }
 WORDS = {"weightedmean": "weighted_mean", "lasttoken": "last", "mean_sqrt_len_tokens": "mean_sqrt_len"}
-
-
-@dataclasses.dataclass(frozen=True)
-class SentenceVectors:
-    """How the vectors of the tokens of a text become one.
-
-    Attributes:
-        pooling: one of our names of poolings, or what the folder has instead ("Dense", "cls and max").
-        normalize: whether vectors are scaled to length 1.
-    """
-
-    pooling: str
-    normalize: bool
-
-    @property
-    def is_known(self) -> bool:
-        """Whether this package has the pooling."""
-        return self.pooling in FLAGS.values()
 
 
 def read(folder: str) -> SentenceVectors | None:

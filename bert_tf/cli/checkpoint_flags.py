@@ -3,7 +3,7 @@
 import argparse
 import dataclasses
 
-from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
 from bert_tf.text import vocabulary
 

@@ -196,7 +196,7 @@ HEADS = {
 
 
 class Checkpoint(Protocol):
-    """What is needed of a `checkpoints.formats.Checkpoint`."""
+    """What is needed of a `checkpoints.checkpoint.Checkpoint`."""
 
     @property
     def config(self) -> BertConfig:

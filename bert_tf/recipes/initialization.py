@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config import flags
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.encoder_traits import traits

@@ -224,7 +224,7 @@ def test_a_missing_shard_is_named(tmp_path, arrays):
     [
         ({"model_type": "roberta"}, "a model of type 'roberta'; expected 'bert'"),
         ({"position_embedding_type": "relative_key"}, "has 'relative_key' positions; expected 'absolute'"),
-        ({"hidden_size": 15}, "hidden_size 15 cannot be shared out"),
+        ({"hidden_size": 15}, "hidden_size 15 cannot be split among"),
         ({"hidden_act": "swish"}, "hidden_act is 'swish'"),
     ],
 )

@@ -16,7 +16,8 @@ import tiny
 from checkpoint_cases import CONFIG, FORMATS, PIECES, assert_covers_every_weight, assert_equal, checkpoint, cut_short
 
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.formats import Checkpoint, google_tf, keras_hub, native
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.formats import google_tf, keras_hub, native
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
 from bert_tf.training.checkpointing import TrainState

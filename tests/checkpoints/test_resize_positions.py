@@ -8,7 +8,7 @@ import tiny
 
 import bert_tf
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_positions import with_positions
 from bert_tf.cli import main
 from bert_tf.errors import UserError

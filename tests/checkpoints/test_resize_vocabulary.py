@@ -7,7 +7,7 @@ import pytest
 import tiny
 
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_vocabulary import VocabularyChange, with_vocabulary
 from bert_tf.cli import main
 from bert_tf.errors import UserError

@@ -7,8 +7,7 @@ import pytest
 import tiny
 
 from bert_tf.checkpoints import formats, sentence_transformers
-from bert_tf.checkpoints.formats import Checkpoint
-from bert_tf.checkpoints.sentence_transformers import SentenceVectors
+from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors
 from bert_tf.cli import main
 from bert_tf.errors import UserError
 

@@ -10,7 +10,8 @@ from checkpoint_cases import CONFIG, FORMATS, assert_equal, checkpoint
 from head_cases import HEADS
 
 from bert_tf.checkpoints import checkpoint_files, formats
-from bert_tf.checkpoints.formats import Checkpoint, native
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.formats import native
 from bert_tf.errors import UserError
 from bert_tf.model import heads
 

@@ -13,7 +13,7 @@ import pytest
 import tiny
 
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
 from bert_tf.model import heads
 from bert_tf.text import vocabulary

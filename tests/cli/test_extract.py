@@ -12,7 +12,7 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main, text_progress
 from bert_tf.cli.commands import extract
 from bert_tf.data.examples import Example

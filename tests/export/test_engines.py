@@ -17,7 +17,7 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
 from bert_tf.errors import UserError
 from bert_tf.export import engine_parity, engines

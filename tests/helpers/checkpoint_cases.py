@@ -7,7 +7,7 @@ import numpy as np
 import tiny
 
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.model import heads, weights
 
 FORMATS = formats.writable_names()

@@ -9,6 +9,7 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.checkpoints import formats
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.train_config import MaskingConfig
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
@@ -100,7 +101,7 @@ def test_shares_are_given_as_the_paper_writes_them():
 @pytest.mark.parametrize("kind", ["huggingface", "google_tf", "native"])
 def test_formats_say_that_a_model_is_causal(tmp_path, kind):
     model = model_of()
-    written = formats.Checkpoint(
+    written = Checkpoint(
         config=CAUSAL, weights=tiny.random_weights(model), vocabulary=PIECES, lower_case=True, labels=None
     )
     formats.write(written, str(tmp_path / "written"), kind)

@@ -12,6 +12,7 @@ import tiny
 from training_steps import learner
 
 from bert_tf.checkpoints import formats
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config import encoder_traits
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
@@ -104,7 +105,7 @@ def test_what_a_bert_has_for_an_encoder_is_taken_and_other_formats_refuse_what_t
         report = weights.assign(model_of(encoder, heads.Classifier, 2), arrays)
         assert len(report.loaded) == loaded, encoder
     config = dataclasses.replace(tiny.CONFIG, encoder="lstm")
-    written = formats.Checkpoint(config=config, weights=tiny.random_weights(model_of("lstm")))
+    written = Checkpoint(config=config, weights=tiny.random_weights(model_of("lstm")))
     with pytest.raises(UserError, match="has no encoder 'lstm'.*native"):
         formats.write(written, str(tmp_path / "other"), "huggingface")
     formats.write(written, str(tmp_path / "native"), "native")

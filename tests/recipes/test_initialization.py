@@ -7,7 +7,7 @@ import pytest
 import tiny
 
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config import flags
 from bert_tf.errors import UserError
 from bert_tf.recipes import initialization, pretraining_preparation

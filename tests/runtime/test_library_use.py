@@ -9,7 +9,7 @@ from pathlib import Path
 import tiny
 
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """

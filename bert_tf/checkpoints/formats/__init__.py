@@ -7,46 +7,18 @@ import dataclasses
 import glob
 import os
 from types import ModuleType
-from typing import TYPE_CHECKING
 
-from bert_tf.checkpoints.sentence_transformers import SentenceVectors
-from bert_tf.config.bert_config import BETWEEN, BertConfig
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.config.bert_config import BETWEEN
 from bert_tf.errors import UserError
 from bert_tf.runtime import open_set
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
-
-if TYPE_CHECKING:
-    import numpy as np
 
 HUB = "hf://"
 READ_ONLY = ("saved_model",)  # exports are written by `bert_tf.export.saved_model`, as they need a task
 # Files of a model hub that a format may read; those of torch only if there are no others with the same weights.
 HUB_FILES = ["*.json", "vocab.txt", "model*.safetensors", "*.weights.h5", "assets/tokenizer/*", "bert_model.ckpt.*"]
 HUB_FILES_OF_TORCH = ["pytorch_model.bin"]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Checkpoint:
-    """The content of a checkpoint of any format; None for what its files do not say.
-
-    Attributes:
-        config: the configuration of the encoder.
-        weights: {canonical name: float32 array}.
-        vocabulary: the tokens; the index is the id.
-        lower_case: whether the tokenizer lower-cases.
-        labels: names of the outputs of the head, in their order.
-        kind: the kind of head: "class", "several" (any number of labels), "number", "choice", "span" or "tags" (a
-            label for each word).
-        sentence_vectors: how the model makes vectors of whole texts.
-    """
-
-    config: BertConfig
-    weights: "dict[str, np.ndarray]"
-    vocabulary: list[str] | None = None
-    lower_case: bool | None = None
-    labels: list[str] | None = None
-    kind: str | None = None
-    sentence_vectors: SentenceVectors | None = None
 
 
 def names() -> list[str]:

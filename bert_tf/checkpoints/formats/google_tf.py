@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
     read_head_file,
@@ -19,7 +20,6 @@ from bert_tf.checkpoints.checkpoint_files import (
     write_head_file,
     write_tokenizer_files,
 )
-from bert_tf.checkpoints.formats import Checkpoint
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model.weights import expand, translated, translated_back

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.checkpoints import sentence_transformers, torch_pickle
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
     read_safetensors,
@@ -15,7 +16,6 @@ from bert_tf.checkpoints.checkpoint_files import (
     write_safetensors,
     write_tokenizer_files,
 )
-from bert_tf.checkpoints.formats import Checkpoint
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model.weights import expand, translated, translated_back

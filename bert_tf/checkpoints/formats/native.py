@@ -10,6 +10,7 @@ import re
 import numpy as np
 
 from bert_tf.checkpoints import sentence_transformers
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
     read_head_file,
@@ -21,7 +22,6 @@ from bert_tf.checkpoints.checkpoint_files import (
     write_safetensors,
     write_tokenizer_files,
 )
-from bert_tf.checkpoints.formats import Checkpoint
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.training import checkpoint_paths

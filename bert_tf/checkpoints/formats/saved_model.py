@@ -8,8 +8,9 @@ import os
 
 import numpy as np
 
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import read_head_file, read_tokenizer_files
-from bert_tf.checkpoints.formats import Checkpoint, native
+from bert_tf.checkpoints.formats import native
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 

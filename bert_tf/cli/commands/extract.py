@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import checkpoint_flags
 from bert_tf.cli.text_progress import report_texts
 from bert_tf.data.examples import Example
@@ -32,6 +32,7 @@ from bert_tf.export import loaded_model, prediction_inputs
 from bert_tf.recipes.finetuning import finished_run
 from bert_tf.runtime import process
 from bert_tf.tasks.embeddings import feature_files, vector_choice
+from bert_tf.tasks.embeddings.text_vectors import Shape
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def write(
     arguments: argparse.Namespace, checkpoint: Checkpoint, choice: VectorChoice, examples: Iterator[Example]
 ) -> None:
     """Writes the embeddings of the texts, in order."""
-    shape = feature_files.Shape(
+    shape = Shape(
         unit=choice.unit,
         layers=choice.layers.names,
         width=choice.width(checkpoint.config.hidden_size),
@@ -220,7 +221,7 @@ def write(
     )
 
 
-def _sizes(arguments: argparse.Namespace, choice: VectorChoice, shape: feature_files.Shape) -> tuple[int, int]:
+def _sizes(arguments: argparse.Namespace, choice: VectorChoice, shape: Shape) -> tuple[int, int]:
     """(texts to read at once, texts per batch): few if each has many large vectors."""
     limit = max(1, WINDOW_BYTES // (4 * choice.max_seq_length * len(shape.layers) * shape.width))
     if arguments.file == prediction_inputs.STANDARD_INPUT and sys.stdin.isatty():  # typed by a person

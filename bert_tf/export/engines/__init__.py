@@ -25,7 +25,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from bert_tf.checkpoints import checkpoint_files
-from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import open_set
 from bert_tf.runtime.atomic_files import StrPath, write_json

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.checkpoints.formats import Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
@@ -21,8 +21,8 @@ from bert_tf.model import weights
 from bert_tf.model.heads import BertModel
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
 from bert_tf.tasks.embeddings import features
-from bert_tf.tasks.embeddings.feature_files import TextVectors
 from bert_tf.tasks.embeddings.feature_windows import NO_OFFSET, rows_and_tokens, split_pairs
+from bert_tf.tasks.embeddings.text_vectors import TextVectors
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice
 from bert_tf.text.tokenizer import Tokenizer
 

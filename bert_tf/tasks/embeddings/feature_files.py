@@ -6,7 +6,6 @@ A writer takes texts one after the other and holds few of them; files are writte
 """
 
 import contextlib
-import dataclasses
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -15,41 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files
+from bert_tf.tasks.embeddings.text_vectors import Add, Shape, TextVectors
 
 if TYPE_CHECKING:
-    import numpy as np
     import tensorflow as tf
 
 FORMATS = ("jsonl", "npz", "parquet", "tfrecord")
 DIGITS = 6  # after the decimal point in JSON, as in google-research/bert `extract_features.py`
 
 
-@dataclasses.dataclass(frozen=True)
-class TextVectors:
-    """The vectors of one text, float32 [n, K, E]: of tokens, of words, or (n is 1) of the whole.
-
-    names: the tokens, or the words as in the text; None for the whole. starts, ends: characters of the text, -1 for
-    [CLS] and [SEP]. segments: 0, and 1 in the second text of a pair.
-    """
-
-    vectors: "np.ndarray"
-    names: Any = None  # a sequence of str
-    starts: "np.ndarray | None" = None
-    ends: "np.ndarray | None" = None
-    segments: "np.ndarray | None" = None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Shape:
-    """What a file of vectors holds of each text. layers: the names of the K vectors. has_ids: texts have ids."""
-
-    unit: str
-    layers: tuple[int | str, ...]
-    width: int
-    has_ids: bool = False
-
-
-Add = Callable[..., Any]  # add(number, text_vectors, id=None)
 Writer = Callable[[str, Shape], AbstractContextManager[Add]]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.errors import UserError
-from bert_tf.tasks.embeddings.feature_files import Add, Shape, TextVectors
+from bert_tf.tasks.embeddings.text_vectors import Add, Shape, TextVectors
 
 ROWS_AT_ONCE = 4096  # of a Parquet file
 OFFSETS = ("starts", "ends", "segments")

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UserError
 from bert_tf.tasks.embeddings import feature_files, feature_tables
-from bert_tf.tasks.embeddings.feature_files import Shape, TextVectors
+from bert_tf.tasks.embeddings.text_vectors import Shape, TextVectors
 
 TOKENS = Shape(unit="token", layers=(-1, "embeddings"), width=3)
 TEXTS = [

@@ -1,0 +1,39 @@
+"""Vectors of one text, and what a file of them holds. Free of TensorFlow.
+
+n tokens or words of a text (1 for a whole text), K vectors of each, E numbers of a vector.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class TextVectors:
+    """The vectors of one text, float32 [n, K, E]: of tokens, of words, or (n is 1) of the whole.
+
+    names: the tokens, or the words as in the text; None for the whole. starts, ends: characters of the text, -1 for
+    [CLS] and [SEP]. segments: 0, and 1 in the second text of a pair.
+    """
+
+    vectors: "np.ndarray"
+    names: Any = None  # a sequence of str
+    starts: "np.ndarray | None" = None
+    ends: "np.ndarray | None" = None
+    segments: "np.ndarray | None" = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shape:
+    """What a file of vectors holds of each text. layers: the names of the K vectors. has_ids: texts have ids."""
+
+    unit: str
+    layers: tuple[int | str, ...]
+    width: int
+    has_ids: bool = False
+
+
+Add = Callable[..., Any]  # add(number, text_vectors, id=None)
