@@ -151,6 +151,14 @@ def test_tests_lie_in_the_folders_of_what_they_test():
     assert folders <= known
 
 
+def test_a_configuration_is_checked_without_tensorflow():
+    code = "import sys\nfrom bert_tf.config.bert_config import BertConfig\n"
+    code += "for encoder in ('bert', 'lstm', 'static'): BertConfig.of_size('tiny', vocab_size=9, encoder=encoder)\n"
+    code += "print(sorted({'tensorflow', 'keras'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
 def test_what_needs_no_tensorflow_does_not_load_it():
     code = f"import sys\nfor name in {NO_TENSORFLOW}: __import__('bert_tf.' + name)\n"
     code += "print(sorted({'tensorflow', 'keras', 'tensorflow_text'} & set(sys.modules)))"
