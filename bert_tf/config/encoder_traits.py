@@ -8,7 +8,6 @@ import ast
 import dataclasses
 import functools
 import importlib.abc
-import importlib.util
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import open_set
@@ -59,8 +58,5 @@ def traits(name: str) -> EncoderTraits:
 
 def _source(module: str) -> str | None:
     """The source of a module, None if there is none."""
-    try:
-        spec = importlib.util.find_spec(module)
-    except (ModuleNotFoundError, ValueError):  # the latter for a relative name
-        return None
+    spec = open_set.find_outside(module)
     return spec.loader.get_source(spec.name) if spec and isinstance(spec.loader, importlib.abc.InspectLoader) else None

@@ -103,14 +103,14 @@ class _ChoiceParser(absl_flags.EnumParser):
         self.old_values, self.is_open = old_values, is_open
 
     def parse(self, argument: str) -> str:
-        if self.is_open and "." in argument:
+        if self.is_open and "." in argument and open_set.find_outside(argument):
             return argument
         return super().parse(self.old_values.get(argument, argument))
 
     @property
     def expected(self) -> str:
         own = ", or a module of your own such as my_lab.my_module" if self.is_open else ""
-        return f"one of {', '.join(self.enum_values)}{own}"
+        return f"one of {', '.join(filter(None, self.enum_values))}{own}"
 
 
 def read(kind: type[Options], instead: Mapping[str, Any] | None = None, **values: Any) -> Options:

@@ -55,7 +55,11 @@ def demo_settings(settings: Mapping[str, Any], question: str, folder: str) -> di
     if RunFolder(PRETRAINING_RUN).last_step() and os.path.exists(os.path.join(PRETRAINING_RUN, "vocab.txt")):
         print(f"It starts from the encoder in {PRETRAINING_RUN}.", flush=True)
         return {**settings, "init_checkpoint": PRETRAINING_RUN}
-    print(f"It starts from scratch, as {PRETRAINING_RUN} holds no encoder: run_pretraining.py makes one.", flush=True)
+    print(
+        f"It starts from scratch, as {PRETRAINING_RUN} holds no encoder: run_pretraining.py or bert-tf pretrain trains "
+        "one.",
+        flush=True,
+    )
     return {**settings, "output_dir": f"{folder}_from_scratch"}
 
 

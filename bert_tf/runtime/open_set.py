@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import pkgutil
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from bert_tf.errors import UserError
@@ -41,6 +42,14 @@ def import_outside(name: str) -> ModuleType | None:
         if f"{name}.".startswith(f"{error.name}."):
             return None
         raise  # something that the module imports
+
+
+def find_outside(name: str) -> ModuleSpec | None:
+    """Finds a module by its full name without importing it, though the packages it lies in; None if there is none."""
+    try:
+        return importlib.util.find_spec(name)
+    except (ModuleNotFoundError, ValueError):  # the latter for a relative name
+        return None
 
 
 class Choices(list[str]):

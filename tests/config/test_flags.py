@@ -64,10 +64,10 @@ if __name__ == "__main__":
 def script(tmp_path_factory):
     path = tmp_path_factory.mktemp("script") / "paint.py"
     path.write_text(SCRIPT)
-    tools = path.parent / "tools"
-    tools.mkdir()
-    for name in ("__init__", "brush", "roller"):
-        (tools / f"{name}.py").write_text("raise AssertionError('listing the choices imports nothing')")
+    for name in ("tools/__init__", "tools/brush", "tools/roller", "my_lab/sponge"):
+        module = path.parent / f"{name}.py"
+        module.parent.mkdir(exist_ok=True)
+        module.write_text("raise AssertionError('checking a choice imports nothing')")
     return path
 
 
@@ -150,6 +150,11 @@ def test_a_group_is_inherited_with_another_default():
         ("--breadth=1", 2, "The width is 1; expected 2 or more."),
         ("--breadth=wide", 2, "--width=wide was given; expected a whole number."),
         ("--tool=hammer", 2, "--tool=hammer was given; expected one of auto, brush, roller, or a module of your own"),
+        (
+            "--tool=my_lab.hammer",
+            2,
+            "--tool=my_lab.hammer was given; expected one of auto, brush, roller, or a module of",
+        ),
         ("--do_paint=perhaps", 2, "--do_paint=perhaps was given; expected true or false."),
         ("--width", 2, "Missing value for flag --width"),
         ("--notes=a", 2, "Unknown command line flag 'notes'"),
