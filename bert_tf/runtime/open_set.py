@@ -46,9 +46,11 @@ def import_outside(name: str) -> ModuleType | None:
 
 def find_outside(name: str) -> ModuleSpec | None:
     """Finds a module by its full name without importing it, though the packages it lies in; None if there is none."""
+    if "" in name.split("."):  # importlib would take it for a relative name
+        return None
     try:
         return importlib.util.find_spec(name)
-    except (ModuleNotFoundError, ValueError):  # the latter for a relative name
+    except ModuleNotFoundError:
         return None
 
 

@@ -155,6 +155,7 @@ def test_a_group_is_inherited_with_another_default():
             2,
             "--tool=my_lab.hammer was given; expected one of auto, brush, roller, or a module of",
         ),
+        ("--tool=..hammer", 2, "--tool=..hammer was given; expected one of auto, brush, roller, or a module of"),
         ("--do_paint=perhaps", 2, "--do_paint=perhaps was given; expected true or false."),
         ("--width", 2, "Missing value for flag --width"),
         ("--notes=a", 2, "Unknown command line flag 'notes'"),
