@@ -4,7 +4,6 @@
 """
 
 import dataclasses
-import glob
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -99,8 +98,7 @@ def resolve(options: Any, *, lower_case_given: bool) -> Initialization:
 def _read_checkpoint(path: str) -> Checkpoint | None:
     if not path:
         return None
-    if os.path.isabs(path) and not glob.glob(f"{glob.escape(path)}*"):
-        raise UserError(f"There is no checkpoint {path}: give the folder, or the path up to .index or .ckpt, of one.")
+    path = formats.locate(path)  # a wrong path is an error before TensorFlow is loaded
     start_tensorflow()
     return formats.read(path)
 

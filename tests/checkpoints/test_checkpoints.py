@@ -234,7 +234,7 @@ def test_a_configuration_that_is_no_bert_is_refused(tmp_path, arrays, changes, m
         read(tmp_path)
 
 
-@pytest.mark.parametrize("what", ["missing", "a file", "empty", "only a configuration"])
+@pytest.mark.parametrize("what", ["a file", "empty", "only a configuration"])
 def test_where_no_format_recognizes_a_path_the_known_ones_are_listed(tmp_path, what):
     path = tmp_path / "given"
     if what == "a file":

@@ -195,8 +195,8 @@ def test_a_real_process_ends_with_exit_code_2_one_line_and_no_traceback(tmp_path
     done = bert_tf("convert", str(tmp_path / "nothing"), str(tmp_path / "to"), "--format=native")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"bert-tf: No checkpoint format recognizes {tmp_path / 'nothing'}. "
-        "Known: google_tf, huggingface, keras_hub, native, saved_model.\n"
+        f"bert-tf: There is no checkpoint {tmp_path / 'nothing'}: neither a file nor a folder, nor the name of a "
+        "published checkpoint; give the folder of one, or the path up to .index or .ckpt.\n"
     )
 
 

@@ -6,8 +6,11 @@ docs/adding_a_checkpoint_format.md describes what a module holds.
 import dataclasses
 import glob
 import os
+import re
+import sys
 from types import ModuleType
 
+from bert_tf.checkpoints import published
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.bert_config import BETWEEN
 from bert_tf.errors import UserError
@@ -15,6 +18,7 @@ from bert_tf.runtime import open_set
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 
 HUB = "hf://"
+PRESET = re.compile(r"[a-z0-9.]+(_[a-z0-9.]+)+")  # such as bert_base_en_uncased
 READ_ONLY = ("saved_model",)  # exports are written by `bert_tf.export.saved_model`, as they need a task
 # Files of a model hub that a format may read; those of torch only if there are no others with the same weights.
 HUB_FILES = ["*.json", "vocab.txt", "model*.safetensors", "*.weights.h5", "assets/tokenizer/*", "bert_model.ckpt.*"]
@@ -38,25 +42,47 @@ def load(name: str) -> ModuleType:
 
 
 def read(path: str | os.PathLike[str], format_name: str | None = None) -> Checkpoint:
-    """Reads a checkpoint: a folder, a prefix of files, "hf://owner/name" or the name of a KerasHub preset.
+    """Reads a checkpoint: a folder, a prefix of files, "hf://owner/name", or the name of a published one.
+
+    The names are those of `checkpoints.published` and of KerasHub's presets.
 
     Args:
         path: the checkpoint.
         format_name: its format; by default the format of this package that recognizes it.
 
     Raises:
-        UserError: no format recognizes the path, or its files are damaged.
+        UserError: there is no such file, no format recognizes it, or it is damaged.
     """
-    path = os.fspath(path)
+    path = locate(path)
     if path.startswith(HUB):
         return _read_from_hub(path, format_name)
-    # A wrong path is an error before TensorFlow is loaded; names of presets have no folder.
-    may_exist = os.sep not in path or "://" in path or glob.glob(f"{glob.escape(path)}*")
-    module = _format_of(path, format_name) if may_exist else None
+    module = _format_of(path, format_name)
     if module is None:
         raise UserError(f"No checkpoint format recognizes {path}. Known: {', '.join(names())}.")
     checkpoint: Checkpoint = module.read(path)
     return checkpoint
+
+
+def locate(path: str | os.PathLike[str]) -> str:
+    """Returns the path of a checkpoint, or for the name of a published one its hf:// handle, which it prints.
+
+    Reads no file and does not load TensorFlow. Names of KerasHub's presets are returned as they are, known or not.
+
+    Raises:
+        UserError: there is neither a file nor a published checkpoint of that name.
+    """
+    path = os.fspath(path)
+    if path.startswith(HUB) or glob.glob(f"{glob.escape(path)}*"):
+        return path
+    if handle := published.handle(path):
+        print(f"{path} is {handle}.", file=sys.stderr)
+        return handle
+    if "://" in path or PRESET.fullmatch(path):
+        return path
+    raise UserError(
+        f"There is no checkpoint {path}: neither a file nor a folder, nor the name of a published checkpoint; give the "
+        f"folder of one, or the path up to .index or .ckpt.{published.suggestion(path)}"
+    )
 
 
 def labels(path: str | os.PathLike[str]) -> list[str] | None:

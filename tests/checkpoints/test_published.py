@@ -1,0 +1,49 @@
+"""Names of published checkpoints, and paths that do not exist."""
+
+import pathlib
+
+import pytest
+from checkpoint_cases import checkpoint
+
+from bert_tf.checkpoints import formats, published
+from bert_tf.errors import UserError
+
+DOCS = pathlib.Path(__file__).parents[2] / "docs" / "checkpoints.md"
+
+
+@pytest.mark.parametrize("name", ["bert-base-uncased", "BERT-Base-Uncased"])
+def test_a_published_name_is_fetched_from_its_owner_and_printed(name, tmp_path, monkeypatch, capsys):
+    folder = str(tmp_path / "fetched")
+    formats.write(checkpoint(), folder, "huggingface")
+    handles = []
+    monkeypatch.setattr(
+        "huggingface_hub.snapshot_download", lambda handle, allow_patterns: handles.append(handle) or folder
+    )
+    assert formats.read(name).config == checkpoint().config
+    assert handles[0] == "google-bert/bert-base-uncased"
+    assert capsys.readouterr().err == f"{name} is hf://google-bert/bert-base-uncased.\n"
+
+
+def test_a_local_folder_of_that_name_comes_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    formats.write(checkpoint(), "bert-base-uncased", "native")
+    assert formats.read("bert-base-uncased").config == checkpoint().config
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/nope", r"^There is no checkpoint /nope: [^\n]*\.ckpt\.$"),
+        ("bert-base-uncasd", "Did you mean bert-base-uncased"),
+        ("somebody/bert-of-mine", "write hf://somebody/bert-of-mine"),
+    ],
+)
+def test_a_missing_path_is_said_to_be_missing(path, expected):
+    with pytest.raises(UserError, match=expected):
+        formats.locate(path)
+
+
+def test_the_docs_list_every_name():
+    table = DOCS.read_text(encoding="utf-8")
+    for name, (owner, purpose) in published.PUBLISHED.items():
+        assert f"| `{name}` | `hf://{owner}/{name}` | {purpose} |" in table
