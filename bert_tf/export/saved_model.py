@@ -16,6 +16,7 @@ from bert_tf.errors import TrainingError, UserError, reason_of
 from bert_tf.export import attention_signature
 from bert_tf.model import weights
 from bert_tf.model.heads import BertModel
+from bert_tf.runtime import backend
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
 from bert_tf.tasks.task import Servable
 from bert_tf.text.tokenizer import Tokenizer
@@ -103,7 +104,8 @@ class _Serving(tf.Module):
 
 
 def _save(serving: _Serving, folder: str) -> None:
-    tf.saved_model.save(serving, folder, signatures=serving.functions)
+    with backend.for_any_device():  # the functions are traced here
+        tf.saved_model.save(serving, folder, signatures=serving.functions)
 
 
 def _write_checkpoint_files(folder: str, config: BertConfig, tokenizer: Tokenizer, about: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ compute in float32 whatever the dtype of their arguments.
 N tokens, D hidden size.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -33,17 +34,34 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, eps: float) -> t
 
 
 def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, eps: float) -> tf.Tensor:  # [N, D], [D], [D] -> [N, D]
-    """The forward pass of `layer_norm`; with a dynamic number of tokens, a batch normalisation over tokens.
+    """The forward pass of `layer_norm`, as suits the device.
 
-    With oneDNN, TensorFlow fuses exactly this pattern into one CPU operation, several times as fast as any other
-    formulation; with static shapes constant folding would hide the pattern. oneDNN rewrites the operation even in
-    graphs that run on a GPU, so it is not used where one is visible. Without oneDNN it takes five times as long as the
-    plain formulation.
+    With a dynamic number of tokens on a CPU with oneDNN it is a batch normalization over tokens; with static shapes
+    constant folding would hide the pattern that oneDNN looks for.
     """
-    if x.shape[0] is not None or not (backend.has_onednn() and backend.platform() == "cpu"):
-        wide = tf.cast(x, tf.float32)
-        mean, variance = tf.nn.moments(wide, -1, keepdims=True)
-        return tf.cast((wide - mean) * (tf.math.rsqrt(variance + eps) * gamma) + beta, x.dtype)
+    if x.shape[0] is None:
+        platform = backend.platform()
+        if platform == "any":
+            return _normalize_where_it_runs(x, gamma, beta, eps)
+        if platform == "cpu" and backend.has_onednn():
+            return _normalize_as_batch(x, gamma, beta, eps)
+    return _normalize_by_moments(x, gamma, beta, eps)
+
+
+def _normalize_by_moments(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, eps: float) -> tf.Tensor:
+    """`normalize` for any device."""
+    wide = tf.cast(x, tf.float32)
+    mean, variance = tf.nn.moments(wide, -1, keepdims=True)
+    return tf.cast((wide - mean) * (tf.math.rsqrt(variance + eps) * gamma) + beta, x.dtype)
+
+
+def _normalize_as_batch(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, eps: float) -> tf.Tensor:
+    """`normalize` for CPUs with oneDNN.
+
+    TensorFlow fuses exactly this pattern into one oneDNN operation, several times as fast as any other formulation;
+    also in graphs that run on a GPU, for which that operation does not exist. Without oneDNN it takes five times as
+    long as the plain formulation.
+    """
     tokens, width, empty = tf.shape(x)[0], x.shape[-1], tf.constant([], tf.float32)
     unit = tf.raw_ops.FusedBatchNormV3(
         x=tf.reshape(x, [1, tokens, width, 1]),
@@ -56,6 +74,37 @@ def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, eps: float) -> tf
         is_training=True,
     )
     return tf.reshape(unit.y, [tokens, width]) * tf.cast(gamma, x.dtype) + tf.cast(beta, x.dtype)
+
+
+def _normalize_where_it_runs(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, eps: float) -> tf.Tensor:
+    """`normalize` in a graph that takes along both implementations, of which TensorFlow chooses when it runs it.
+
+    The graph calls the implementation for any device. Where the call lies on a CPU, Grappler's implementation selector
+    replaces it with the other one, which has the same `api_implements` attribute.
+    """
+    by_moments, as_batch = _implementations(x.dtype, x.shape[-1], eps)
+    as_batch.get_concrete_function().add_to_graph(tf.compat.v1.get_default_graph())
+    return tf.reshape(by_moments(x, gamma, beta), tf.shape(x))  # then TensorFlow knows that x and this can be added
+
+
+@functools.cache
+def _implementations(
+    dtype: tf.DType, width: int, eps: float
+) -> tuple[tf.types.experimental.PolymorphicFunction, tf.types.experimental.PolymorphicFunction]:
+    """Both implementations of `normalize` as functions of x, gamma, beta: for any device, and for CPUs."""
+    specs = [tf.TensorSpec([None, width], dtype), tf.TensorSpec([width]), tf.TensorSpec([width])]
+
+    def implementation(normalize: Callable, device: str) -> tf.types.experimental.PolymorphicFunction:
+        # Functions of one name are interchangeable for TensorFlow, so it says all that they do not take as arguments.
+        attributes = {"api_implements": f"layer_norm_{dtype.name}_{width}_{eps}", "api_preferred_device": device}
+
+        @tf.function(input_signature=specs, autograph=False, experimental_attributes=attributes)
+        def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
+            return normalize(x, gamma, beta, eps)
+
+        return layer_norm
+
+    return implementation(_normalize_by_moments, "GPU"), implementation(_normalize_as_batch, "CPU")
 
 
 def _layer_norm_slopes(

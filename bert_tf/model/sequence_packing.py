@@ -36,7 +36,7 @@ CPU_COSTS = RowCosts(block=16, uneven=1.03, row_block=128)  # measured on a Xeon
 
 
 def local_costs() -> RowCosts:
-    """The costs on the device of this process; not for exports, which run elsewhere."""
+    """The costs on the device of this process; in a graph for any device, those that favor no processor."""
     return CPU_COSTS if backend.platform() == "cpu" else RowCosts()
 
 

@@ -1,15 +1,34 @@
 """The devices TensorFlow runs on and what they can do; no other module of the package queries them."""
 
 import contextlib
+import contextvars
 import functools
+from collections.abc import Iterator
 
 import tensorflow as tf
 
 BFLOAT16_CPU_FLAGS = {"amx_bf16", "avx512_bf16"}  # in /proc/cpuinfo, of processors that multiply bfloat16
 
+_for_any_device = contextvars.ContextVar("for any device", default=False)
+
+
+@contextlib.contextmanager
+def for_any_device() -> Iterator[None]:
+    """`platform` is "any" inside: for tracing graphs that may run on another machine, as those of exports do."""
+    token = _for_any_device.set(True)
+    try:
+        yield
+    finally:
+        _for_any_device.reset(token)
+
 
 def platform() -> str:
-    """The kind of device that computes: "tpu", "gpu" or "cpu". Starts TensorFlow's runtime on a machine without GPU."""
+    """The kind of device that computes: "tpu", "gpu" or "cpu"; "any" in `for_any_device`.
+
+    Starts TensorFlow's runtime on a machine without GPU.
+    """
+    if _for_any_device.get():
+        return "any"
     if tf.config.list_physical_devices("TPU"):
         return "tpu"
     if gpu_count():

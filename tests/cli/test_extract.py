@@ -5,6 +5,7 @@ import json
 import os
 
 import c_loader
+import device_graphs
 import numpy as np
 import oracle
 import pytest
@@ -180,6 +181,10 @@ def export(folder):
     command = ["extract", str(folder / "model"), f"--export={folder / 'export'}", "--max_seq_length=12"]
     assert main.main([*command, "--layers=-1,embeddings", "--pooling=max", "--doc_stride=3"]) == 0
     return folder / "export"
+
+
+def test_the_export_runs_on_any_device(export):
+    device_graphs.assert_runs_anywhere(export)
 
 
 def test_the_export_answers_as_the_command_does(export, folder):

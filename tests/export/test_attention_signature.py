@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import device_graphs
 import numpy as np
 import oracle
 import pytest
@@ -34,6 +35,7 @@ def made(tmp_path_factory):
     examples = {"serving_default": {"text": ["the [MASK] ran"]}}
     folder = str(tmp_path_factory.mktemp("attention") / "export")
     export(task, model, Words(WORDS), folder, examples=examples, with_attention=True)
+    device_graphs.assert_runs_anywhere(folder)
     return arrays, tf.saved_model.load(folder).signatures
 
 

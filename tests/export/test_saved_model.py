@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import c_loader
+import device_graphs
 import numpy as np
 import oracle
 import pytest
@@ -72,6 +73,10 @@ def exported(trained, tokenizer, tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("exported") / "export")
     export(tiny.task(), trained, tokenizer, folder, examples=EXAMPLES, about={"version": "1"})
     return folder
+
+
+def test_the_export_runs_on_any_device(exported):
+    device_graphs.assert_runs_anywhere(exported)
 
 
 def test_the_export_says_whether_a_text_goes_on_from_another_as_the_oracle_does(exported, live):

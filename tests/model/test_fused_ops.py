@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 import sys
 
+import device_graphs
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -115,24 +116,80 @@ def test_tokens_whose_number_is_known_are_normalised_alike(kind, has_onednn, mon
     assert any_number(x[:0]).shape == (0, 400)
 
 
-ONE_OPERATION = """
+@pytest.mark.parametrize("kind", NOISE)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_for_any_device_a_token_and_its_gradients_are_the_same(width, kind):
+    x = tf.cast(tf.constant(X[:, :width]), kind)
+    arguments = [x, tf.constant(GAMMA[:width]), tf.constant(BETA[:width])]
+    expected = value_and_gradients(lambda *x: fused_ops.layer_norm(*x, 1e-6), arguments)
+    with backend.for_any_device():
+        actual = value_and_gradients(lambda *x: fused_ops.layer_norm(*x, 1e-6), arguments)
+    assert_near(actual, [tf.cast(x, tf.float32) for x in expected], kind)
+
+
+def normalized_graph(normalize, eps=1e-6):
+    """The GraphDef of a LayerNorm."""
+    with tf.Graph().as_default() as graph:
+        shapes = ([None, 400], [400], [400])
+        tf.identity(normalize(*(tf.compat.v1.placeholder(tf.float32, shape) for shape in shapes), eps), "output")
+    return graph.as_graph_def()
+
+
+def test_each_device_takes_its_layer_norm_and_that_for_cpus_would_not_run_on_a_gpu():
+    graph = normalized_graph(fused_ops._normalize_where_it_runs)
+    on_cpu = device_graphs.operations(device_graphs.optimized(graph, ["output"], "CPU"))
+    assert on_cpu & {"FusedBatchNormV3", "_MklLayerNorm"} and "Mean" not in on_cpu
+    device_graphs.assert_runs_on_a_gpu(graph, ["output"])
+    assert "Mean" in device_graphs.operations(device_graphs.optimized(graph, ["output"], "GPU"))
+    with pytest.raises(AssertionError):
+        device_graphs.assert_runs_on_a_gpu(normalized_graph(fused_ops._normalize_as_batch), ["output"])
+
+
+def test_layer_norms_of_other_types_widths_and_epsilons_are_not_mistaken_for_each_other():
+    names = set()
+    for dtype, width, eps in ((tf.float32, 8, 1e-6), (tf.bfloat16, 8, 1e-6), (tf.float32, 9, 1e-6), (tf.float32, 8, 1)):
+        functions = [each.get_concrete_function() for each in fused_ops._implementations(dtype, width, eps)]
+        (name,) = {each.function_def.attr["api_implements"].s for each in functions}
+        names.add(name)
+    assert len(names) == 4
+
+
+ONEDNN = """
 import tensorflow as tf
 from tensorflow.python.eager import context
+import device_graphs
 from bert_tf.model import fused_ops
+from bert_tf.runtime import backend
 
-gamma, beta = tf.linspace(0.5, 2.0, 400), tf.linspace(-1.0, 1.0, 400)
-run = tf.function(lambda x: fused_ops.normalize(x, gamma, beta, 1e-6), input_signature=[tf.TensorSpec([None, 400])])
-with context.collect_graphs(optimized=True) as graphs:  # a new TensorFlow may not find the pattern any more
-    run(tf.ones([65, 400]))
-print("_MklLayerNorm" in {node.op for graph in graphs for node in graph.node})
+tokens, vector, kernel = tf.ones([65, 400]), tf.ones([400]), tf.ones([400, 400])
+specs = [tf.TensorSpec([None, 400]), tf.TensorSpec([400]), tf.TensorSpec([400]), tf.TensorSpec([400, 400])]
+
+def layer(x, gamma, beta, kernel):
+    x = fused_ops.normalize(x, gamma, beta, 1e-6)
+    return x + tf.nn.bias_add(tf.matmul(x, kernel), beta)
+
+def operations():
+    with context.collect_graphs(optimized=True) as graphs:
+        tf.function(layer, input_signature=specs)(tokens, vector, vector, kernel)
+    return {node.op for graph in graphs for node in graph.node}
+
+with backend.for_any_device():
+    anywhere = operations()
+    with tf.Graph().as_default() as graph:
+        inputs = [tf.compat.v1.placeholder(tf.float32, spec.shape) for spec in specs[:3]]
+        tf.identity(fused_ops.normalize(*inputs, 1e-6), "output")
+here = operations()
+print("_MklLayerNorm" in here, "AddV2" in here, "AddV2" in anywhere)
+print("_MklLayerNorm" in device_graphs.operations(device_graphs.optimized(graph.as_graph_def(), ["output"], "CPU")))
 """
 
 
-def test_with_onednn_one_operation_normalises_tokens_on_a_cpu():
-    onednn = {"TF_ENABLE_ONEDNN_OPTS": "1", "PYTHONPATH": str(ROOT)}  # not every CPU has it by itself
-    command = [sys.executable, "-c", ONE_OPERATION]
+def test_with_onednn_one_operation_normalizes_tokens_and_one_multiplies_and_adds_the_residual():
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "helpers")])
+    onednn = {"TF_ENABLE_ONEDNN_OPTS": "1", "PYTHONPATH": path}  # not every CPU has it by itself
+    command = [sys.executable, "-c", ONEDNN]
     done = subprocess.run(command, env={**os.environ, **onednn}, capture_output=True, text=True, check=True)
-    assert done.stdout == "True\n"
+    assert done.stdout.split() == ["True", "False", "False", "True"]  # a new TensorFlow may not find the patterns
 
 
 def test_rows_are_filled_up_by_an_eighth_at_most():

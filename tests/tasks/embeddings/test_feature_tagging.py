@@ -5,6 +5,7 @@ import json
 import os
 import types
 
+import device_graphs
 import numpy as np
 import oracle
 import pytest
@@ -222,6 +223,7 @@ def test_padding_and_the_order_of_sentences_change_nothing(choice):
 def test_the_export_tags_words_as_predicting_a_file_does_and_finds_entities_in_texts_of_any_length(training, tmp_path):
     task, model, folder = training["task"], training["learner"].model, str(tmp_path / "export")
     export(task, model, TOKENIZER, folder, examples=task.serving_examples("dev"), about={"labels": TAGS.labels})
+    device_graphs.assert_runs_anywhere(folder)
     evaluator = Evaluator(task, model, CONFIG, distribute.create_strategy("one_device"))
     evaluator()
     signatures = tf.saved_model.load(folder).signatures

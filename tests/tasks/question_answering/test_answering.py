@@ -4,6 +4,7 @@ import dataclasses
 import shutil
 
 import c_loader
+import device_graphs
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -154,6 +155,7 @@ def test_the_export_answers_strings_as_evaluation_does(has_null, tmp_path):
     if has_null:  # once through a file
         export(task, model, TOKENIZER, str(tmp_path / "export"), examples={"serving_default": texts})
         serve = tf.saved_model.load(str(tmp_path / "export")).signatures["serving_default"]
+        device_graphs.assert_runs_anywhere(tmp_path / "export")
     served = {name: x.numpy() for name, x in serve(**{n: tf.constant(v) for n, v in texts.items()}).items()}
     evaluator = Evaluator(task, model, CONFIG, strategy)
     evaluator()

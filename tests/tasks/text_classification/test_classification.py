@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 
+import device_graphs
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -224,6 +225,7 @@ def test_an_export_answers_strings_and_examples_as_the_model_does(tmp_path):
     examples = task.serving_examples("test")
     export(task, model, TOKENIZER, folder, examples=examples, about={"labels": task.goal.labels})
     assert_serves(tf.saved_model.load(folder).signatures, task, model, "test")
+    device_graphs.assert_runs_anywhere(folder)
 
 
 def test_heads_take_the_pooled_vector_with_dropout_of_a_tenth_in_training_only():

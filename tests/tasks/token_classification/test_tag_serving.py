@@ -3,6 +3,7 @@
 import shutil
 
 import c_loader
+import device_graphs
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -29,6 +30,10 @@ def exported(tmp_path_factory):
     model = model_of(task)
     export(task, model, TOKENIZER, folder, examples=task.serving_examples("dev"), about={"labels": TAG_SET.labels})
     return task, folder
+
+
+def test_the_export_runs_on_any_device(exported):
+    device_graphs.assert_runs_anywhere(exported[1])
 
 
 def test_the_export_tags_given_words_as_predicting_a_file_does(exported):
