@@ -160,14 +160,6 @@ class Head:
     optional: tuple[str, ...] = ()
 
 
-class EncoderModel(heads.BertModel):
-    """An encoder alone."""
-
-    def call(self, inputs: Tensors) -> dict[str, tf.Tensor]:
-        """The outputs of the encoder."""
-        return self.encoder(inputs)
-
-
 POOLER = "encoder/pooler/"
 HEADS = {
     "text": Head(apply=_classifier_outputs, model=heads.Classifier),
@@ -188,7 +180,7 @@ HEADS = {
     ),
     "vectors": Head(
         apply=_encoder_outputs,
-        model=lambda config, size: EncoderModel(config),
+        model=lambda config, size: heads.BertModel(config),
         token_outputs=("tokens",),
         optional=(POOLER,),
     ),

@@ -1,8 +1,7 @@
 """Models: an encoder plus the head of a task.
 
 B rows, T positions in a row, D hidden size, V vocabulary, P masked positions, C choices, W windows of a long text.
-All models are called with the inputs of BertEncoder; seed: int32 [2], of dropout, None: no dropout; packing: how to
-pack texts into rows, None: one text per row. With dynamic packing T of the outputs is the length of the longest text.
+With dynamic packing T of the outputs is the length of the longest text.
 """
 
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model import encoders
+from bert_tf.model.inputs import complete
 from bert_tf.model.layers import ConfiguredLayer, Dropout, dense, size_of
 from bert_tf.model.sequence_packing import PackingSpec
 
@@ -55,8 +55,11 @@ class LogitsHead(ConfiguredLayer):
         return dense(*(tf.cast(tensor, tf.float32) for tensor in (x, self.kernel.value, self.bias.value)))
 
 
+@keras.saving.register_keras_serializable("bert_tf")
 class BertModel(keras.Model):
-    """An encoder with a head; `get_config` is plain data, so `.keras` files need no code except this package.
+    """An encoder; subclasses add a head and define `outputs`.
+
+    `get_config` is plain data, so `.keras` files need no code except this package.
 
     unread: canonical names of weights that the outputs do not depend on, which other formats therefore may lack.
     """
@@ -67,6 +70,32 @@ class BertModel(keras.Model):
         super().__init__(**options)
         self.config = config if isinstance(config, BertConfig) else BertConfig(**config)
         self.encoder = encoders.create(self.config, dtype=self.dtype_policy)
+        self.built = True
+
+    def call(
+        self,
+        inputs: Inputs,
+        seed: tf.Tensor | None = None,
+        packing: PackingSpec | None = None,
+        training: bool | None = None,
+    ) -> dict[str, Any]:
+        """Computes what `outputs` of the class says.
+
+        Args:
+            inputs: `token_ids` [B, T], and what else there is; see `inputs.complete` for the rest and other names.
+            seed: int32 [2], the seed of dropout; None: no dropout, unless `training`.
+            packing: how to pack texts into rows; None: one text per row.
+            training: without a seed, draw one from the state that is saved with the model. Keras sets it in `fit`.
+        """
+        return self.outputs(self.complete(inputs), self.encoder.seed_of(seed, training), packing)
+
+    def complete(self, inputs: Any) -> Inputs:
+        """Adds the inputs that the caller may leave out; see `inputs.complete`."""
+        return complete(inputs)
+
+    def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, Any]:
+        """Returns "tokens" [B, T, D] and "pooled" [B, D] of the encoder."""
+        return self.encoder(inputs, seed=seed, packing=packing)
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments as plain data."""
@@ -83,16 +112,15 @@ class Pretrainer(BertModel):
         self.next_sentence = LogitsHead(self.config, 2, dtype=self.dtype_policy)
         self.built = True
 
-    def call(
-        self, inputs: Inputs, seed: tf.Tensor | None = None, packing: PackingSpec | None = None
-    ) -> dict[str, tf.Tensor]:
-        """inputs: also `masked_lm_positions` [B, P].
+    def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
+        """inputs: also `masked_lm_positions` [B, P]; without them P is T, and every token is predicted.
 
         Returns float32 "masked_lm_logits" [B, P, V] and "next_sentence_logits" [B, 2] (0: is next, 1: random).
         """
-        encoded = self.encoder(inputs, seed=seed, positions=inputs["masked_lm_positions"], packing=packing)
+        encoded = self.encoder(inputs, seed=seed, positions=inputs.get("masked_lm_positions"), packing=packing)
+        tokens = encoded["tokens_at"] if "masked_lm_positions" in inputs else encoded["tokens"]
         return {
-            "masked_lm_logits": self.masked_lm(encoded["tokens_at"], self.encoder.token_table),
+            "masked_lm_logits": self.masked_lm(tokens, self.encoder.token_table),
             "next_sentence_logits": self.next_sentence(encoded["pooled"]),
         }
 
@@ -131,9 +159,7 @@ class PooledModel(BertModel):
 class Classifier(PooledModel):
     """Classifies texts, or pairs of them, into `size` classes, or with `size` labels that do not exclude each other."""
 
-    def call(
-        self, inputs: Inputs, seed: tf.Tensor | None = None, packing: PackingSpec | None = None
-    ) -> dict[str, tf.Tensor]:
+    def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
         """Returns float32 "logits" [B, size]."""
         return {"logits": self.logits(inputs, seed, packing)}
 
@@ -149,9 +175,7 @@ class Regressor(PooledModel):
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, 1, **options)
 
-    def call(
-        self, inputs: Inputs, seed: tf.Tensor | None = None, packing: PackingSpec | None = None
-    ) -> dict[str, tf.Tensor]:
+    def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
         """Returns float32 "values" [B], unbounded."""
         return {"values": self.logits(inputs, seed, packing)[:, 0]}
 
@@ -163,9 +187,7 @@ class MultipleChoice(PooledModel):
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, 1, **options)
 
-    def call(
-        self, inputs: Inputs, seed: tf.Tensor | None = None, packing: PackingSpec | None = None
-    ) -> dict[str, tf.Tensor]:
+    def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
         """inputs: int32 `token_ids`, `segment_ids` [B, C, T], `lengths` [B, C]. Returns float32 "logits" [B, C]."""
         logits = self.logits(_as_rows(inputs), seed, packing)  # [B * C, 1]
         return {"logits": tf.reshape(logits, [-1, size_of(inputs["lengths"], -1)])}
@@ -182,9 +204,7 @@ class SpanFinder(BertModel):
         self.span = LogitsHead(self.config, 2, dtype=self.dtype_policy)
         self.built = True
 
-    def call(
-        self, inputs: Inputs, seed: tf.Tensor | None = None, packing: PackingSpec | None = None
-    ) -> dict[str, tf.Tensor]:
+    def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
         """Returns float32 "start_logits" and "end_logits" [B, T]."""
         tokens = self.encoder(inputs, seed=seed, packing=packing)["tokens"]  # [B, T, D]
         logits = self.span(tf.reshape(tokens, [-1, self.config.hidden_size]))  # [B * T, 2]
@@ -204,9 +224,7 @@ class TokenClassifier(BertModel):
         self.classifier = LogitsHead(self.config, size, dtype=self.dtype_policy)
         self.built = True
 
-    def call(
-        self, inputs: Inputs, seed: tf.Tensor | None = None, packing: PackingSpec | None = None
-    ) -> dict[str, tf.Tensor]:
+    def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
         """Returns float32 "logits" [B, T, size]."""
         tokens = self.encoder(inputs, seed=seed, packing=packing)["tokens"]  # [B, T, D]
         x = self.dropout(tf.reshape(tokens, [-1, self.config.hidden_size]), seed=seed)

@@ -116,12 +116,12 @@ def test_what_a_bert_has_for_an_encoder_is_taken_and_other_formats_refuse_what_t
 BAG = """
 import tensorflow as tf
 
-from bert_tf.model.layers import ConfiguredLayer
+from bert_tf.model.encoder_layer import EncoderLayer
 
 TRAITS = {"pretraining": "masked", "has_layers": False}
 
 
-class Encoder(ConfiguredLayer):
+class Encoder(EncoderLayer):
     def __init__(self, config, **options):
         super().__init__(config, **options)
         self.table = self.new_table("token_table", self.config.vocab_size)
@@ -132,7 +132,7 @@ class Encoder(ConfiguredLayer):
     def token_table(self):
         return tf.cast(self.table.value, self.compute_dtype)
 
-    def call(self, inputs, seed=None, positions=None, packing=None):
+    def encode(self, inputs, seed, positions, return_hidden_states, return_attention, packing):
         inputs = packing.trim(inputs) if packing else inputs
         tokens = tf.gather(self.token_table, inputs["token_ids"])
         pooled = self.mixer(tf.reduce_mean(tokens, 1))

@@ -84,7 +84,7 @@ def test_mixed_precision_keeps_float32_weights_and_logits_near_float32(policy):
     mixed, _ = tiny.pretrainer(dtype=policy)
     batch = tiny.tensors(tiny.batch())
     given, expected = mixed(batch), exact(batch)
-    assert {variable.dtype for variable in mixed.variables} == {"float32"}
+    assert {variable.dtype for variable in mixed.trainable_variables} == {"float32"}
     for name in expected:
         assert given[name].dtype == tf.float32
         difference = np.abs(given[name] - expected[name]).max()
@@ -101,7 +101,7 @@ def test_a_keras_file_gives_the_model_back(tmp_path):
 
 def test_canonical_names_cover_every_variable_once():
     model, arrays = tiny.pretrainer()
-    assert len(arrays) == len(model.variables) == 2 * 12 + 5 + 2 + 5 + 2
+    assert len(arrays) == len(model.trainable_variables) == 2 * 12 + 5 + 2 + 5 + 2
     assert arrays["encoder/layers/1/attention/query_key_value/kernel"].shape == (16, 48)
     assert arrays["masked_lm/output_bias"].shape == (30,)
 

@@ -1,7 +1,7 @@
 """Encoders, one module each, so that every head and task can be compared on them.
 
-A module has `Encoder`, a ConfiguredLayer with `token_table` and `call` as those of `bert.BertEncoder`, and `TRAITS`
-(see `config.encoder_traits`). A module from elsewhere is an encoder too, by its dotted name.
+A module has `Encoder`, an EncoderLayer with `token_table` and `encode`, and `TRAITS` (see `config.encoder_traits`). A
+module from elsewhere is an encoder too, by its dotted name.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,10 @@ from bert_tf.config.encoder_traits import PACKAGE
 from bert_tf.runtime import open_set
 
 if TYPE_CHECKING:  # a configuration looks for traits here before TensorFlow is loaded
-    from bert_tf.model.layers import ConfiguredLayer
+    from bert_tf.model.encoder_layer import EncoderLayer
 
 
-def create(config: BertConfig, **options: Any) -> "ConfiguredLayer":
+def create(config: BertConfig, **options: Any) -> "EncoderLayer":
     """Creates the encoder that `config.encoder` names."""
-    encoder: ConfiguredLayer = open_set.load(PACKAGE, config.encoder, kind="encoder").Encoder(config, **options)
+    encoder: EncoderLayer = open_set.load(PACKAGE, config.encoder, kind="encoder").Encoder(config, **options)
     return encoder

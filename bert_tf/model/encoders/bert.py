@@ -10,9 +10,9 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.model.encoder_layer import EncoderLayer
 from bert_tf.model.layers import (
     BatchLayout,
-    ConfiguredLayer,
     Embeddings,
     TransformerLayer,
     gather_tokens,
@@ -26,7 +26,7 @@ TRAITS = {"is_bert": True, "has_attention": True, "pretraining": "masked", "init
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class BertEncoder(ConfiguredLayer):
+class BertEncoder(EncoderLayer):
     """BERT without a head (Devlin et al. 2018, section 3; google-research/bert `modeling.py: BertModel`).
 
     gradient_checkpointing: in training a layer keeps only its input for the backward pass, and computes the rest again
@@ -58,33 +58,16 @@ class BertEncoder(ConfiguredLayer):
             return BatchLayout.packed(inputs["text_numbers"], **options)
         return BatchLayout.padded(inputs["lengths"], size_of(inputs["token_ids"], 1), **options)
 
-    def call(
+    def encode(
         self,
         inputs: Mapping[str, tf.Tensor],
-        seed: tf.Tensor | None = None,
-        positions: tf.Tensor | None = None,
-        return_hidden_states: bool = False,
-        return_attention: bool = False,
-        packing: PackingSpec | None = None,
+        seed: tf.Tensor | None,
+        positions: tf.Tensor | None,
+        return_hidden_states: bool,
+        return_attention: bool,
+        packing: PackingSpec | None,
     ) -> dict[str, Any]:
-        """Encodes rows of texts.
-
-        Args:
-            inputs: int32 `token_ids`, `segment_ids` [B, T], and either `lengths` [B] (one text per row) or
-                `text_numbers` and `positions` [B, T] (several texts per row).
-            seed: int32 [2], the seed of this pass's dropout; None: no dropout.
-            positions: int32 [B, P], the only tokens that are needed, P may be 0. The last layer is then computed for
-                these and the pooled ones alone, which is a twelfth less work for a classifier of twelve layers.
-            return_hidden_states: also return "hidden_states", a tuple of L + 1 [B, T, D], the first: the embeddings.
-                Not with positions.
-            return_attention: also return "attention_probabilities", a tuple of L [B, H, T, T]. Not with positions.
-            packing: how to pack inputs with `lengths` into rows; None: not. Outputs differ only on padding, and in
-                attention, which is that of the rows; with dynamic packing T of the outputs is the longest text's.
-
-        Returns:
-            A dictionary: "tokens" [B, T, D], or with positions "tokens_at" [B, P, D]; "pooled" [B, D]; and on request
-            "hidden_states" and "attention_probabilities".
-        """
+        """As `EncoderLayer.call`."""
         assignment = None
         if packing and "text_numbers" not in inputs:
             inputs = packing.trim(inputs)

@@ -58,17 +58,17 @@ class Encoder(BertEncoder):
         width = self.config.hidden_size
         self.bilstm = BiLstm(self.config, width, width, dtype=self.dtype_policy)
 
-    def call(
+    def encode(
         self,
         inputs: Mapping[str, tf.Tensor],
-        seed: tf.Tensor | None = None,
-        positions: tf.Tensor | None = None,
-        return_hidden_states: bool = False,
-        return_attention: bool = False,
-        packing: PackingSpec | None = None,
+        seed: tf.Tensor | None,
+        positions: tf.Tensor | None,
+        return_hidden_states: bool,
+        return_attention: bool,
+        packing: PackingSpec | None,
     ) -> dict[str, Any]:
         """As BertEncoder; "tokens" and "pooled" are those of the BiLSTM, the last of L + 2 "hidden_states" too."""
-        outputs = super().call(inputs, seed, None, return_hidden_states, return_attention, packing)
+        outputs = super().encode(inputs, seed, None, return_hidden_states, return_attention, packing)
         tokens = self.bilstm(outputs["tokens"], inputs["lengths"])
         outputs |= {"tokens": tokens, "pooled": self.pooler(final_states(tokens, inputs["lengths"]))}
         if positions is not None:

@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.model.encoder_layer import EncoderLayer
 from bert_tf.model.encoders.bilstm_on_top import final_states
 from bert_tf.model.layers import ConfiguredLayer
 from bert_tf.model.ragged_lstm import Recurrence, lstm
@@ -44,7 +45,7 @@ class Directions(ConfiguredLayer):
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Encoder(ConfiguredLayer):
+class Encoder(EncoderLayer):
     """Embeddings, then `num_hidden_layers` LSTMs in each direction, each of half the hidden size."""
 
     def __init__(self, config: BertConfig | dict, **options: Any):
@@ -62,14 +63,14 @@ class Encoder(ConfiguredLayer):
         """The word embeddings [V, D], in the precision of the computation; the language models share them."""
         return tf.cast(self.token_embeddings.value, self.compute_dtype)
 
-    def call(
+    def encode(
         self,
         inputs: Mapping[str, tf.Tensor],
-        seed: tf.Tensor | None = None,
-        positions: tf.Tensor | None = None,
-        return_hidden_states: bool = False,
-        return_attention: bool = False,
-        packing: PackingSpec | None = None,
+        seed: tf.Tensor | None,
+        positions: tf.Tensor | None,
+        return_hidden_states: bool,
+        return_attention: bool,
+        packing: PackingSpec | None,
     ) -> dict[str, Any]:
         """As BertEncoder with one text per row, but "tokens_at" holds the states of each language model by itself.
 

@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.model.encoder_layer import EncoderLayer
 from bert_tf.model.layers import ConfiguredLayer
 from bert_tf.model.sequence_packing import PackingSpec
 
@@ -27,7 +28,7 @@ class Table(ConfiguredLayer):
 
 
 @keras.saving.register_keras_serializable("bert_tf")
-class Encoder(ConfiguredLayer):
+class Encoder(EncoderLayer):
     """The embedding of each token, from the checkpoint of a BERT and frozen."""
 
     def __init__(self, config: BertConfig | dict, **options: Any):
@@ -41,14 +42,14 @@ class Encoder(ConfiguredLayer):
         """The word embeddings [V, D], in the precision of the computation."""
         return tf.cast(self.embeddings.token_table.value, self.compute_dtype)
 
-    def call(
+    def encode(
         self,
         inputs: Mapping[str, tf.Tensor],
-        seed: tf.Tensor | None = None,
-        positions: tf.Tensor | None = None,
-        return_hidden_states: bool = False,
-        return_attention: bool = False,
-        packing: PackingSpec | None = None,
+        seed: tf.Tensor | None,
+        positions: tf.Tensor | None,
+        return_hidden_states: bool,
+        return_attention: bool,
+        packing: PackingSpec | None,
     ) -> dict[str, Any]:
         """As BertEncoder with one text per row; "pooled" is computed from the mean over a text."""
         inputs = packing.trim(inputs) if packing else inputs

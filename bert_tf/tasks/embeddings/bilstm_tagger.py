@@ -45,8 +45,12 @@ class BiLstmTagger(BertModel):
         self.classifier = LogitsHead(self.config, size, lstm_size, dtype=self.dtype_policy)
         self.built = True
 
-    def call(
-        self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor | None = None, packing: PackingSpec | None = None
+    def complete(self, inputs: Any) -> Mapping[str, tf.Tensor]:
+        """The inputs as they are: vectors need nothing else."""
+        return inputs
+
+    def outputs(
+        self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor | None, packing: PackingSpec | None
     ) -> dict[str, tf.Tensor]:
         """Float32 "logits" [B, longest length, C].
 

@@ -1,0 +1,88 @@
+"""The layer that every encoder is: completed inputs, seeds of dropout, one signature.
+
+B rows, T positions in a row, P positions that are needed, D hidden size, H heads, L layers, V vocabulary.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.model import dropout_seeds
+from bert_tf.model.inputs import complete
+from bert_tf.model.layers import ConfiguredLayer
+from bert_tf.model.sequence_packing import PackingSpec
+
+
+class EncoderLayer(ConfiguredLayer):
+    """What encoders have in common: `call` completes its inputs and draws a seed in training, then calls `encode`.
+
+    An encoder defines `encode`, with the arguments of `call` without `training`, and `token_table` [V, D].
+    """
+
+    def __init__(self, config: BertConfig | dict, **options: Any):
+        super().__init__(config, **options)
+        self._dropout_state = self.add_weight(  # with an underscore: no weight of the model, see `weights.named`
+            name="dropout_state",
+            shape=(2,),
+            dtype="int64",
+            initializer=lambda shape, dtype: tf.constant(dropout_seeds.new_state(), dtype),
+            trainable=False,
+            autocast=False,
+            aggregation="none",
+        )
+
+    def call(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        seed: tf.Tensor | None = None,
+        positions: tf.Tensor | None = None,
+        return_hidden_states: bool = False,
+        return_attention: bool = False,
+        packing: PackingSpec | None = None,
+        training: bool | None = None,
+    ) -> dict[str, Any]:
+        """Encodes rows of texts.
+
+        Args:
+            inputs: int32 `token_ids`, `segment_ids` [B, T], and either `lengths` [B] (one text per row) or
+                `text_numbers` and `positions` [B, T] (several texts per row). All but `token_ids` are optional, and
+                other names are taken too: see `inputs.complete`.
+            seed: int32 [2], the seed of this pass's dropout; None: no dropout, unless `training`.
+            positions: int32 [B, P], the only tokens that are needed, P may be 0. The last layer is then computed for
+                these and the pooled ones alone, which is a twelfth less work for a classifier of twelve layers.
+            return_hidden_states: also return "hidden_states", a tuple of L + 1 [B, T, D], the first: the embeddings.
+                Not with positions.
+            return_attention: also return "attention_probabilities", a tuple of L [B, H, T, T]. Not with positions.
+            packing: how to pack inputs with `lengths` into rows; None: not. Outputs differ only on padding, and in
+                attention, which is that of the rows; with dynamic packing T of the outputs is the longest text's.
+            training: without a seed, draw one from the state that is saved with the layer. Keras sets it in `fit`.
+
+        Returns:
+            A dictionary: "tokens" [B, T, D], or with positions "tokens_at" [B, P, D]; "pooled" [B, D]; and on request
+            "hidden_states" and "attention_probabilities".
+        """
+        seed = self.seed_of(seed, training)
+        return self.encode(complete(inputs), seed, positions, return_hidden_states, return_attention, packing)
+
+    def encode(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        seed: tf.Tensor | None,
+        positions: tf.Tensor | None,
+        return_hidden_states: bool,
+        return_attention: bool,
+        packing: PackingSpec | None,
+    ) -> dict[str, Any]:
+        """The encoder's own computation; see `call`."""
+        raise NotImplementedError
+
+    def seed_of(self, seed: tf.Tensor | None, training: bool | None) -> tf.Tensor | None:
+        """The seed of a pass: the given one, else in training a new one, else None."""
+        return dropout_seeds.next_seed(self._dropout_state) if seed is None and training else seed
+
+    def load_own_variables(self, store: Mapping[str, Any]) -> None:
+        """Reads the dropout state from a `.keras` file; those of earlier versions have none."""
+        if len(store):
+            super().load_own_variables(store)
