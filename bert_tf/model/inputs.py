@@ -12,6 +12,7 @@ from bert_tf.model.layers import size_of
 
 ALIASES = {"input_ids": "token_ids", "token_type_ids": "segment_ids"}  # the names of Hugging Face
 MASKS = ("attention_mask", "padding_mask")  # of Hugging Face and of KerasHub: 1 for tokens, 0 for padding after them
+IDS = ("token_ids", "segment_ids", "lengths", "text_numbers", "positions", "masked_lm_positions")
 PADDING_ID = 0  # [PAD] in every published vocabulary
 
 
@@ -29,8 +30,6 @@ def complete(inputs: Any) -> dict[str, tf.Tensor]:
     """
     if not isinstance(inputs, Mapping):
         inputs = {"token_ids": inputs}
-    if "token_ids" in inputs and "segment_ids" in inputs and ("lengths" in inputs or "text_numbers" in inputs):
-        return dict(inputs)
     inputs = {ALIASES.get(name, name): tensor for name, tensor in inputs.items()}
     if "token_ids" not in inputs:
         raise ValueError(
@@ -38,14 +37,11 @@ def complete(inputs: Any) -> dict[str, tf.Tensor]:
             "there are any, segment_ids (or token_type_ids) and lengths (or attention_mask)."
         )
     mask = next((inputs.pop(name) for name in MASKS if name in inputs), None)
-    token_ids = inputs["token_ids"] = tf.cast(inputs["token_ids"], tf.int32)
-    if "segment_ids" in inputs:
-        inputs["segment_ids"] = tf.cast(inputs["segment_ids"], tf.int32)
-    else:
-        inputs["segment_ids"] = tf.zeros_like(token_ids)
-    if "lengths" in inputs:
-        inputs["lengths"] = tf.cast(inputs["lengths"], tf.int32)
-    elif "text_numbers" not in inputs:
+    inputs |= {name: tf.cast(inputs[name], tf.int32) for name in IDS if name in inputs}
+    if "segment_ids" not in inputs:
+        inputs["segment_ids"] = tf.zeros_like(inputs["token_ids"])
+    if "lengths" not in inputs and "text_numbers" not in inputs:
+        token_ids = inputs["token_ids"]
         inputs["lengths"] = _lengths(token_ids) if mask is None else tf.reduce_sum(tf.cast(mask, tf.int32), -1)
     return inputs
 

@@ -181,7 +181,7 @@ def test_eight_bits_take_less_room_and_answer_about_the_same(name, classifier, t
         ("tags", heads.TokenClassifier(CONFIG, 3), {"kind": "tags"}),
         ("span", heads.SpanFinder(CONFIG), {}),
         ("masks", heads.Pretrainer(CONFIG), {}),
-        ("vectors", functional_bert.EncoderModel(CONFIG), {}),
+        ("vectors", heads.BertModel(CONFIG), {}),
     ],
 )
 def test_the_network_of_every_head_answers_as_its_model(head, model, more):
