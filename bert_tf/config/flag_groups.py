@@ -75,6 +75,9 @@ class DeviceFlags:
         "Recompute layers in the backward pass instead of storing their activations; less memory, same result.",
         aliases=("recompute",),
     )
+    use_one_hot_embeddings: str = flag(
+        "auto", "Look up token embeddings by a matrix product; auto: on TPUs.", ("auto", "true", "false")
+    )
     packed_rows: int = flag(
         0,
         "Under XLA: rows of max_seq_length per micro-batch, with several texts packed into a row; a "
@@ -90,5 +93,6 @@ class DeviceFlags:
 # Flags that may change when a run is resumed: the result does not depend on them, except for dropout where texts are
 # packed into other rows.
 DEVICE_FLAGS = frozenset(
-    "distribution_strategy num_logical_devices tpu_name jit_compile gradient_checkpointing packed_rows".split()
+    "distribution_strategy num_logical_devices tpu_name jit_compile gradient_checkpointing packed_rows "
+    "use_one_hot_embeddings".split()
 )

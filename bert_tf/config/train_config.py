@@ -28,6 +28,7 @@ class TrainConfig:
     precision: str = "auto"
     jit_compile: str = "auto"
     gradient_checkpointing: bool = False
+    use_one_hot_embeddings: str = "auto"
     packed_rows: int = 0
     num_train_examples: int = 0  # length of an epoch, which ends with an evaluation; 0: no epochs
     evaluates: bool = True  # whether there is held-out data

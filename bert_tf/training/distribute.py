@@ -86,6 +86,11 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
     return resolver.task_type == "chief" or (resolver.task_type == "worker" and resolver.task_id == 0)
 
 
+def needs_static_shapes(strategy: tf.distribute.Strategy, jit_compile: str) -> bool:
+    """Whether XLA compiles what the replicas compute: on TPUs always, elsewhere by the flag jit_compile."""
+    return isinstance(strategy, tf.distribute.TPUStrategy) or backend.should_jit(jit_compile)
+
+
 def spans_processes(strategy: tf.distribute.Strategy) -> bool:
     """Whether several processes train together; all of them must stop after the same step."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)

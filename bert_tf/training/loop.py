@@ -16,10 +16,19 @@ import tensorflow as tf
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import Interrupted, TrainingError, UserError, reason_of
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
+from bert_tf.runtime import backend
 from bert_tf.runtime.progress import progress
 from bert_tf.training import checkpoint_paths
 from bert_tf.training.checkpointing import TrainState
-from bert_tf.training.distribute import all_gather, all_reduce_sum, barrier, is_chief, on_first_replica, shard_batch
+from bert_tf.training.distribute import (
+    all_gather,
+    all_reduce_sum,
+    barrier,
+    is_chief,
+    needs_static_shapes,
+    on_first_replica,
+    shard_batch,
+)
 from bert_tf.training.early_stopping import EarlyStopping
 from bert_tf.training.run_directory import RunFolder
 from bert_tf.training.train_step import TrainStep, averages, sum_metrics
@@ -158,7 +167,13 @@ class Evaluator:
         )
         self.max_batches = config.max_eval_steps
         self.predictions: dict[str, dict[str, np.ndarray]] = {}
+        self._packing = (
+            None if needs_static_shapes(strategy, config.jit_compile) else PackingSpec.dynamic(local_costs())
+        )
         self._evaluate_batch = tf.function(self._on_replicas, autograph=False)
+        self._sums_and_predictions = self._forward
+        if backend.should_jit(config.jit_compile):
+            self._sums_and_predictions = tf.function(self._forward, jit_compile=True, autograph=False)
 
     def __call__(self) -> dict[str, float]:
         """Returns {name: number}: mean metrics, "loss" and scores of every evaluation split.
@@ -196,10 +211,12 @@ class Evaluator:
         return on_first_replica(self.strategy, self.strategy.run(self._on_replica, args=(batch,)))
 
     def _on_replica(self, batch: Batch) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-        is_tpu = isinstance(self.strategy, tf.distribute.TPUStrategy)
-        outputs = self.model(batch, packing=None if is_tpu else PackingSpec.dynamic(local_costs()))
-        sums = sum_metrics(self.task.metrics(outputs, batch))
-        return all_reduce_sum(sums), all_gather(self.task.predictions(outputs, batch))
+        sums, predictions = self._sums_and_predictions(batch)
+        return all_reduce_sum(sums), all_gather(predictions)
+
+    def _forward(self, batch: Batch) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+        outputs = self.model(batch, packing=self._packing)
+        return sum_metrics(self.task.metrics(outputs, batch)), self.task.predictions(outputs, batch)
 
 
 def iterate(dataset: tf.data.Dataset) -> Iterator[Any]:

@@ -18,7 +18,14 @@ from bert_tf.model.sequence_packing import PackingSpec, fits, local_costs
 from bert_tf.runtime import backend
 from bert_tf.runtime.process import expect_changing_weights
 from bert_tf.training import learning_rates, optimizers
-from bert_tf.training.distribute import all_reduce_sum, on_first_replica, replica_id, shard_batch, spans_processes
+from bert_tf.training.distribute import (
+    all_reduce_sum,
+    needs_static_shapes,
+    on_first_replica,
+    replica_id,
+    shard_batch,
+    spans_processes,
+)
 from bert_tf.training.trainable_task import Batch, TrainableTask
 
 FLOAT16_SCALE = 2.0**15  # initial loss scale; halved at an overflow, doubled after this many steps without one
@@ -48,9 +55,11 @@ class TrainStep:
         self.optimizer = _optimizer(config, self.variables, self.trainable)
         if config.gradient_checkpointing:
             enable_gradient_checkpointing(model.encoder)
+        if uses_one_hot(config.use_one_hot_embeddings, strategy):
+            enable_one_hot_embeddings(model.encoder, is_required=config.use_one_hot_embeddings == "true")
         self.loss_scale = LossScale(enabled=model.dtype_policy.compute_dtype == "float16")
         should_jit = backend.should_jit(config.jit_compile)
-        self.is_static = should_jit or isinstance(strategy, tf.distribute.TPUStrategy)
+        self.is_static = needs_static_shapes(strategy, config.jit_compile)
         self._step = tf.function(self._on_replicas, autograph=False)
         self._compute_gradients = self._forward_backward
         if should_jit:
@@ -161,6 +170,23 @@ def enable_gradient_checkpointing(encoder: Any) -> None:
             f"gradient_checkpointing is for BERT's layers, and encoder={encoder.config.encoder} has none: leave it out."
         )
     encoder.gradient_checkpointing = True
+
+
+def uses_one_hot(flag: str, strategy: tf.distribute.Strategy) -> bool:
+    """Whether a flag "true", "false" or "auto" means to look up embeddings by a matrix product; auto: on TPUs."""
+    return flag == "true" or (flag == "auto" and isinstance(strategy, tf.distribute.TPUStrategy))
+
+
+def enable_one_hot_embeddings(encoder: Any, *, is_required: bool) -> None:
+    """Makes an encoder look up tokens by a matrix product; UserError if it cannot and `is_required`."""
+    embeddings: Any = getattr(encoder, "embeddings", None)
+    if hasattr(embeddings, "one_hot"):
+        embeddings.one_hot = True
+    elif is_required:
+        raise UserError(
+            f"use_one_hot_embeddings is for BERT's embeddings, and encoder={encoder.config.encoder} has others: "
+            "leave it out."
+        )
 
 
 def sum_metrics(metrics: Mapping[str, tuple[tf.Tensor, tf.Tensor]]) -> Sums:

@@ -1,0 +1,153 @@
+"""What GPUs and TPUs compile: the training and evaluation of every task, in static shapes, without the host."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+import tagging_cases
+import tensorflow as tf
+import tiny
+from training_steps import CONFIG, learner, passes
+
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.model import heads
+from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.tasks.embeddings.extraction import Extractor
+from bert_tf.tasks.embeddings.vector_choice import VectorChoice, choose_layers
+from bert_tf.tasks.question_answering.answering import QuestionTask
+from bert_tf.tasks.question_answering.question_windows import QuestionWindows
+from bert_tf.tasks.question_answering.questions import Question
+from bert_tf.tasks.question_answering.spans import Search
+from bert_tf.tasks.text_classification.classification import TextClassification
+from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
+from bert_tf.tasks.text_classification.goals.classes import Classes
+from bert_tf.tasks.text_classification.goals.multi_label import MultiLabel
+from bert_tf.tasks.text_classification.goals.regression import Regression
+from bert_tf.tasks.text_classification.text_windows import Windows
+from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.training import distribute
+from bert_tf.training.loop import Evaluator
+from bert_tf.training.train_step import TrainStep, enable_one_hot_embeddings
+
+COMPILED = dataclasses.replace(CONFIG, jit_compile="true", eval_batch_size=4, use_one_hot_embeddings="true")
+MODEL = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"the fox ran on a mat .".split()])
+# Operations that run on the host, or whose results have a shape that depends on values.
+NOT_COMPILED = re.compile(
+    "PyFunc|String|Lookup|HashTable|Unique|^Where$|Ragged|Print|Assert|Summary|SparseToDense|^Bincount"
+)
+
+
+def texts(goal, labels, count=1, windows=None):
+    columns = ("the fox ran on", "a mat . the fox ran", "on a mat")[:count]
+    rows = [Example(str(number), columns, label, f"line {number}") for number, label in enumerate(labels)]
+    splits = dict.fromkeys(("train", "dev"), lambda: rows)
+    return TextClassification("tiny", splits, goal, TOKENIZER, max_seq_length=12, texts=count, windows=windows)
+
+
+def questions():
+    rows = [Question(name, "the fox ?", "a fox ran on the mat .", (("fox", 2),), True) for name in "abc"]
+    splits = dict.fromkeys(("train", "dev"), lambda: rows)
+    windows = QuestionWindows(max_seq_length=12, doc_stride=3, max_query_length=2)
+    return QuestionTask("tiny", splits, TOKENIZER, windows=windows, search=Search(n_best_size=4, max_answer_length=6))
+
+
+def tags(folder):
+    path = folder / "tags.txt"
+    path.write_text(tagging_cases.FILE, encoding="utf-8")
+    return tagging_cases.task_of(str(path))
+
+
+TASKS = {
+    "pairs": lambda folder: texts(Classes(["no", "yes"]), ["no", "yes", "no"], count=2),
+    "windows": lambda folder: texts(
+        Classes(["no", "yes"]), ["no", "yes"], windows=Windows(stride=4, most=3, pooling="mean")
+    ),
+    "regression": lambda folder: texts(Regression(), ["1", "2.5", "3"]),
+    "multi_label": lambda folder: texts(MultiLabel(["no", "yes"]), ["no,yes", "", "no"]),
+    "choice": lambda folder: texts(MultipleChoice(2), ["0", "1", "0"], count=3),
+    "tags": tags,
+    "questions": lambda folder: questions(),
+}
+
+
+def operations(graph):
+    """The types of all operations of a graph and of the functions that it calls."""
+    definition = graph.as_graph_def()
+    nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
+    return {node.op for node in nodes}
+
+
+def assert_compiles(function, *arguments):
+    """Asserts that XLA compiles a function to static shapes, without a call to the host."""
+    compiled = tf.function(function, jit_compile=True, autograph=False)
+    unsuitable = sorted(filter(NOT_COMPILED.search, operations(compiled.get_concrete_function(*arguments).graph)))
+    assert not unsuitable
+    code = compiled.experimental_get_compiler_ir(*arguments)(stage="hlo")
+    assert "<=" not in code, "a dynamic dimension is written <=N"
+    assert not re.search(r"\b(infeed|outfeed|send|recv|after-all)\b|callback", code), "the host takes part"
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_gradients_and_the_evaluation_of_every_task_compile(name, tmp_path):
+    task, strategy = TASKS[name](tmp_path), distribute.create_strategy("one_device")
+    model = task.create_model(dataclasses.replace(MODEL, vocab_size=task.tokenizer.size))
+    train_step = TrainStep(task, model, COMPILED, strategy)
+    evaluator = Evaluator(task, model, COMPILED, strategy)
+
+    def gradients(batch):
+        return train_step._over_micro_batches(batch, task.loss_weights(batch), tf.constant([1, 2]))
+
+    assert_compiles(gradients, next(iter(task.train_batches(4, 1))))
+    assert_compiles(evaluator._on_replica, next(iter(task.eval_batches(4, next(iter(task.eval_splits.values()))))))
+
+
+def test_a_whole_step_of_pretraining_and_its_evaluation_compile():
+    train_step = learner(COMPILED, model_config=MODEL)
+    evaluator = Evaluator(train_step.task, train_step.model, COMPILED, train_step.strategy)
+    batch = tiny.tensors(tiny.batch())
+    assert_compiles(train_step._on_replica, batch)
+    assert_compiles(evaluator._on_replica, batch)
+
+
+def test_the_vectors_of_texts_compile():
+    choice = VectorChoice(layers=choose_layers("embeddings,-1", 1))
+    extractor = Extractor(heads.BertModel(MODEL), TOKENIZER, choice, PackingSpec.static(2))
+    ids = tf.ones([4, 12], tf.int32)
+    assert_compiles(extractor.states, {"token_ids": ids, "segment_ids": ids, "lengths": tf.constant([5, 7, 3, 9])})
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: tf.strings.length(tf.strings.as_string(x)),
+        lambda x: tf.py_function(lambda y: y, [x], tf.int32),
+        lambda x: tf.boolean_mask(x, x > 0),
+    ],
+)
+def test_what_the_host_computes_or_has_a_dynamic_shape_is_noticed(function):
+    with pytest.raises((AssertionError, tf.errors.OpError, ValueError)):
+        assert_compiles(function, tf.constant([1, 0, 2]))
+
+
+def test_embeddings_looked_up_by_a_matrix_product_are_those_of_a_gather_and_so_are_their_gradients():
+    batch = tiny.tensors(tiny.batch())
+    train_steps = [learner(dataclasses.replace(CONFIG, use_one_hot_embeddings=flag)) for flag in ("auto", "true")]
+    assert [step.model.encoder.embeddings.one_hot for step in train_steps] == [False, True]
+    gather, one_hot = (step.model.encoder.embeddings for step in train_steps)
+    arguments = batch["token_ids"], batch["segment_ids"], None
+    layout = train_steps[0].model.encoder.layout(batch)
+    np.testing.assert_array_equal(gather(*arguments, layout=layout), one_hot(*arguments, layout=layout))
+    expected, ours = (passes(step)(batch) for step in train_steps)
+    for one, other in zip(expected, ours, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_an_encoder_without_berts_embeddings_refuses_the_matrix_product_only_if_it_is_required():
+    config = dataclasses.replace(CONFIG, use_one_hot_embeddings="true")
+    lstm = dataclasses.replace(tiny.CONFIG, encoder="lstm")
+    with pytest.raises(UserError, match="use_one_hot_embeddings is for BERT's embeddings, and encoder=lstm has others"):
+        learner(config, model_config=lstm)
+    enable_one_hot_embeddings(heads.BertModel(lstm).encoder, is_required=False)
