@@ -226,6 +226,7 @@ def test_attention_is_passed_to_the_export(folder, monkeypatch):
     "arguments, message",
     [
         (["--attention", "--text=a"], "attention requires export"),
+        (["--export=new", "--precision=auto"], "precision=auto suits this machine, and an export may run on another"),
         (["--layers=2"], "the model has 2 layers: 0 to 1, or -2 to -1"),
         (["--layers=sum_last_four"], "the model has 2 layers"),
         (["--layers=x"], "layers is 'x'; expected"),
@@ -256,7 +257,8 @@ def test_mistakes_are_one_sentence_and_leave_nothing(arguments, message, folder,
     (folder / "latin.txt").write_bytes(b"a\n\xe9\n")
     (folder / "ids.jsonl").write_text('{"text": "a", "id": 7}\n{"text": "b"}\n')
     before = sorted(os.listdir(folder))
-    given = arguments if any(argument.startswith("--file") for argument in arguments) else [*arguments, "--text=a"]
+    has_source = any(argument.startswith(("--file", "--export")) for argument in arguments)
+    given = arguments if has_source else [*arguments, "--text=a"]
     if not any(argument.startswith("--max") for argument in given):
         given = [*given, "--max_seq_length=12"]
     assert main.main(["extract", "model", *given]) == 2
