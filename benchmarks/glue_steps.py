@@ -16,7 +16,7 @@ import numpy as np
 import reproduction
 
 SEED = 1
-INPUTS = ("token_ids", "segment_ids", "lengths", "truth")
+INPUTS = ("token_ids", "segment_ids", "lengths", "labels")
 SHOWN = 10  # lines of the table
 
 

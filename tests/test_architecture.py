@@ -74,8 +74,8 @@ def files_on(*floors):
 
 def violations(paths, *forbidden):
     """{file: what it imports though it must not}."""
-    found = {str(path.relative_to(ROOT)): among(imports(path), *forbidden) for path in paths}
-    return {path: names for path, names in found.items() if names}
+    imported = {str(path.relative_to(ROOT)): among(imports(path), *forbidden) for path in paths}
+    return {path: names for path, names in imported.items() if names}
 
 
 def each_source(paths):

@@ -158,8 +158,8 @@ def test_the_command_line_takes_the_example_format_by_its_module(npz, tmp_path, 
 def test_the_example_format_stores_heads_and_labels_and_reports_unsupported_weights(npz, tmp_path):
     make, labels = HEADS["class"]
     arrays = {**tiny.random_weights(make()), "adapter/kernel": np.ones(3, np.float32)}
-    given = Checkpoint(config=tiny.CONFIG, weights=arrays, labels=labels, kind="class")
-    assert formats.write(given, str(tmp_path / "model"), npz) == ["adapter/kernel"]
+    checkpoint = Checkpoint(config=tiny.CONFIG, weights=arrays, labels=labels, kind="class")
+    assert formats.write(checkpoint, str(tmp_path / "model"), npz) == ["adapter/kernel"]
     assert formats.load(npz).labels(tmp_path / "model") == labels
     assert formats.read(tmp_path / "model", npz).weights.keys() == arrays.keys() - {"adapter/kernel"}
 

@@ -2,7 +2,7 @@
 
     python transformers_steps.py --start=FOLDER --batches=FILE --warm_up=4 --output=FILE
 
-The batches are an .npz file with token_ids, segment_ids [N, B, T], lengths and truth [N, B] of N steps. The recipe is
+The batches are an .npz file with token_ids, segment_ids [N, B, T], lengths and labels [N, B] of N steps. The recipe is
 that of transformers_glue.py, without dropout. Writes loss and gradient norm of each step as JSON.
 """
 
@@ -29,12 +29,12 @@ def main():
     model = transformers.AutoModelForSequenceClassification.from_pretrained(arguments.start, config=config).train()
     steps = np.load(arguments.batches)
     optimizer = optimizer_of(model)
-    number = len(steps["truth"])
+    number = len(steps["labels"])
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, arguments.warm_up, number)
     results = []
     for step in range(number):
         ids, segments, lengths, labels = (
-            torch.tensor(steps[name][step]).long() for name in ("token_ids", "segment_ids", "lengths", "truth")
+            torch.tensor(steps[name][step]).long() for name in ("token_ids", "segment_ids", "lengths", "labels")
         )
         used = (torch.arange(ids.shape[1]) < lengths[:, None]).long()
         loss = model(input_ids=ids, token_type_ids=segments, attention_mask=used, labels=labels).loss

@@ -89,8 +89,8 @@ def write_shards(folder, theirs):
     shards = {"model-00001-of-00002.safetensors": names[::2], "model-00002-of-00002.safetensors": names[1::2]}
     for shard, members in shards.items():
         save_file({name: theirs[name] for name in members}, folder / shard)
-    places = {name: shard for shard, members in shards.items() for name in members}
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    weight_map = {name: shard for shard, members in shards.items() for name in members}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
 
 
 def torch_parts(theirs):
@@ -190,9 +190,9 @@ def test_a_file_that_is_cut_short_is_named(tmp_path, arrays, write, size):
     path = next(path for path in sorted(tmp_path.iterdir()) if path.suffix in (".bin", ".safetensors"))
     content = path.read_bytes()
     path.write_bytes(content[: size if isinstance(size, int) else int(size * len(content))])
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UserError) as error:
         read(tmp_path)
-    assert str(path) in str(refused.value) and "fetch it again" in str(refused.value)
+    assert str(path) in str(error.value) and "fetch it again" in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors.index.json", "tokenizer_config.json"])
@@ -200,9 +200,9 @@ def test_a_file_that_is_cut_short_is_named(tmp_path, arrays, write, size):
 def test_a_description_that_is_not_a_json_object_is_named(tmp_path, arrays, name, content):
     write_shards(folder_of(tmp_path), as_hugging_face(arrays))
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError, match="JSON") as refused:
+    with pytest.raises(UserError, match="JSON") as error:
         read(tmp_path)
-    assert str(tmp_path / name) in str(refused.value)
+    assert str(tmp_path / name) in str(error.value)
 
 
 def test_an_index_without_places_is_named(tmp_path, arrays):

@@ -212,9 +212,9 @@ def test_a_head_with_other_labels_is_mismatched_in_the_report_and_newly_initiali
 def test_a_file_that_is_cut_short_is_one_clear_sentence(written, name, file, reason, tmp_path):
     shutil.copytree(written[name], tmp_path / "model")
     cut_short(tmp_path / "model" / file)
-    with pytest.raises(UserError, match=reason) as caught:
+    with pytest.raises(UserError, match=reason) as error:
         formats.read(str(tmp_path / "model"))
-    assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
+    assert str(tmp_path) in str(error.value) and "\n" not in str(error.value)
 
 
 def test_a_tf1_checkpoint_without_its_data_or_configuration_is_refused(written, tmp_path):

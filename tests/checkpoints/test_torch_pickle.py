@@ -123,9 +123,9 @@ def test_a_pickle_that_would_run_code_is_refused_by_name_and_nothing_of_it_runs(
             path.write_bytes(attack)
         else:
             torch_files.write_old(path, torch_files.state_dict({}) + attack, {}, {})
-        with pytest.raises(UserError, match="only tensors are allowed") as refused:
+        with pytest.raises(UserError, match="only tensors are allowed") as error:
             read(path)
-        assert f"contains {name};" in str(refused.value) and str(path) in str(refused.value)
+        assert f"contains {name};" in str(error.value) and str(path) in str(error.value)
         assert not ran.exists(), name
 
 

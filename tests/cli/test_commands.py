@@ -60,13 +60,13 @@ def test_convert_help_names_every_format(capsys):
 @pytest.mark.parametrize("name", ["google_tf", "huggingface", "keras_hub", "native"])
 def test_convert_writes_weights_configuration_and_vocabulary_and_says_what_it_did(name, source, tmp_path, capsys):
     assert main.main(["convert", str(source), str(tmp_path / "to"), f"--format={name}"]) == 0
-    found = formats.read(str(tmp_path / "to"))
-    assert (found.config, found.vocabulary, found.lower_case) == (tiny.CONFIG, PIECES, True)
+    actual = formats.read(str(tmp_path / "to"))
+    assert (actual.config, actual.vocabulary, actual.lower_case) == (tiny.CONFIG, PIECES, True)
     for weight, array in CHECKPOINT.weights.items():
-        np.testing.assert_array_equal(found.weights[weight], array)
-    said = capsys.readouterr().out
-    assert "38 weights loaded, 0 newly initialized, 0 unused, 0 mismatched" in said
-    assert f"Wrote 38 weights to {tmp_path / 'to'} as {name}." in said
+        np.testing.assert_array_equal(actual.weights[weight], array)
+    stdout = capsys.readouterr().out
+    assert "38 weights loaded, 0 newly initialized, 0 unused, 0 mismatched" in stdout
+    assert f"Wrote 38 weights to {tmp_path / 'to'} as {name}." in stdout
 
 
 def test_convert_says_what_is_newly_initialized_unused_and_left_out(source, tmp_path, capsys):
@@ -74,20 +74,20 @@ def test_convert_says_what_is_newly_initialized_unused_and_left_out(source, tmp_
     weights["adapter/kernel"] = np.zeros(3, np.float32)
     formats.write(dataclasses.replace(CHECKPOINT, weights=weights), str(tmp_path / "from"), "native")
     assert main.main(["convert", str(tmp_path / "from"), str(tmp_path / "to"), "--format=huggingface"]) == 0
-    said = capsys.readouterr().out
-    assert "36 weights loaded, 2 newly initialized, 1 unused, 0 mismatched" in said
-    assert "  newly initialized  next_sentence/kernel\n" in said and "  unused             adapter/kernel\n" in said
-    assert "  left out adapter/kernel, which the format huggingface cannot hold\n" in said
+    stdout = capsys.readouterr().out
+    assert "36 weights loaded, 2 newly initialized, 1 unused, 0 mismatched" in stdout
+    assert "  newly initialized  next_sentence/kernel\n" in stdout and "  unused             adapter/kernel\n" in stdout
+    assert "  left out adapter/kernel, which the format huggingface cannot hold\n" in stdout
     assert json.loads((tmp_path / "to" / "config.json").read_text())["architectures"] == ["BertForMaskedLM"]
 
 
 def test_convert_says_the_same_to_programs(source, tmp_path, capsys):
     assert main.main(["convert", str(source), str(tmp_path / "to"), "--format=huggingface", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (len(found.pop("loaded")), found.pop("source"), found.pop("target")) == (
+    actual = json.loads(capsys.readouterr().out)
+    assert (len(actual.pop("loaded")), actual.pop("source"), actual.pop("target")) == (
         38, str(source), str(tmp_path / "to")
     )  # fmt: skip
-    assert found == {
+    assert actual == {
         "format": "huggingface", "pieces": 30, "lower_case": True, "labels": None, "kind": None,
         "newly_initialized": [], "unused": [], "shape_mismatch": [], "left_out": [],
     }  # fmt: skip
@@ -103,7 +103,7 @@ def test_a_vocabulary_is_learned_and_extended_whole_or_not_at_all(tmp_path, caps
     assert "fox" in pieces and len(pieces) <= 40
     assert main.main(["vocabulary", str(tmp_path / "words.txt"), str(longer), f"--extend={vocab}"]) == 0
     assert vocabulary.read(longer) == [*pieces, "krill"]
-    for arguments, said in (
+    for arguments, expected in (
         (["a.txt", "vocab.txt"], ".*vocab.txt already exists"),
         (["none.txt", "new.txt"], "none.txt"),
         (["words.txt", "new.txt", f"--extend={longer}"], "'krill' is in the vocabulary already"),
@@ -111,16 +111,16 @@ def test_a_vocabulary_is_learned_and_extended_whole_or_not_at_all(tmp_path, caps
     ):
         first, second, *flags = arguments
         assert main.main(["vocabulary", str(tmp_path / first), str(tmp_path / second), *flags]) == 2
-        assert re.search(said, capsys.readouterr().err) and not (tmp_path / "new.txt").exists()
+        assert re.search(expected, capsys.readouterr().err) and not (tmp_path / "new.txt").exists()
 
 
 def test_convert_of_a_classifier_finds_a_place_for_its_head_and_tells_its_labels(tmp_path, capsys):
     weights = tiny.random_weights(heads.Classifier(tiny.CONFIG, 2))
-    given = dataclasses.replace(CHECKPOINT, weights=weights, labels=["no", "yes"], kind="class")
-    formats.write(given, str(tmp_path / "from"), "native")
+    checkpoint = dataclasses.replace(CHECKPOINT, weights=weights, labels=["no", "yes"], kind="class")
+    formats.write(checkpoint, str(tmp_path / "from"), "native")
     assert main.main(["convert", str(tmp_path / "from"), str(tmp_path / "to"), "--format=huggingface"]) == 0
-    said = capsys.readouterr().out
-    assert "33 weights loaded, 0 newly initialized, 0 unused, 0 mismatched" in said and "Labels: no, yes." in said
+    stdout = capsys.readouterr().out
+    assert "33 weights loaded, 0 newly initialized, 0 unused, 0 mismatched" in stdout and "Labels: no, yes." in stdout
     assert formats.labels(tmp_path / "to") == ["no", "yes"]
 
 
@@ -129,12 +129,12 @@ def test_what_a_checkpoint_does_not_say_can_be_given(source, tmp_path, capsys):
     (source / "tokenizer_config.json").unlink()
     vocabulary.write(tmp_path / "pieces.txt", PIECES)
     assert main.main(["convert", str(source), str(tmp_path / "less"), "--format=native"]) == 0
-    said = capsys.readouterr().out
-    assert "give it as --vocab_file" in said and "give --do_lower_case" in said
-    given = [f"--vocab_file={tmp_path / 'pieces.txt'}", "--do_lower_case=false"]
-    assert main.main(["convert", str(source), str(tmp_path / "more"), "--format=native", *given]) == 0
-    found = formats.read(str(tmp_path / "more"))
-    assert (found.vocabulary, found.lower_case) == (PIECES, False)
+    stdout = capsys.readouterr().out
+    assert "give it as --vocab_file" in stdout and "give --do_lower_case" in stdout
+    arguments = [f"--vocab_file={tmp_path / 'pieces.txt'}", "--do_lower_case=false"]
+    assert main.main(["convert", str(source), str(tmp_path / "more"), "--format=native", *arguments]) == 0
+    actual = formats.read(str(tmp_path / "more"))
+    assert (actual.vocabulary, actual.lower_case) == (PIECES, False)
 
 
 def spoil_vocabulary(source):
@@ -184,10 +184,10 @@ def test_a_mistake_is_one_line_with_exit_code_2_and_nothing_is_written(spoil, mo
         code = main.main(arguments)
     except SystemExit as ended:  # argparse's way
         code = ended.code
-    said = capsys.readouterr().err
+    stderr = capsys.readouterr().err
     assert code == 2
-    assert said.startswith("bert-tf: ") and said.count("\n") == 1
-    assert re.search(expected, said)
+    assert stderr.startswith("bert-tf: ") and stderr.count("\n") == 1
+    assert re.search(expected, stderr)
     assert sorted(source.parent.rglob("*")) == before
 
 

@@ -83,16 +83,16 @@ def asked(folder, capsys, shell, file, command):
     ],
 )
 def test_bash_completes_commands_flags_choices_and_folders(words, typed, expected, folder, capsys):
-    said = asked(folder, capsys, "bash", "completion.bash", ["-c", BASH.format(words=words, typed=typed)])
-    assert said.split() == expected.split()
+    output = asked(folder, capsys, "bash", "completion.bash", ["-c", BASH.format(words=words, typed=typed)])
+    assert output.split() == expected.split()
 
 
 def test_fish_completes_commands_flags_choices_files_and_folders(folder, capsys):
-    said = asked(folder, capsys, "fish", "bert-tf.fish", ["--no-config", "-c", FISH, *LINES]).splitlines()
-    plain = [line.replace("--format=", "").replace("runs/", "runs") for line in said]
+    output = asked(folder, capsys, "fish", "bert-tf.fish", ["--no-config", "-c", FISH, *LINES]).splitlines()
+    plain = [line.replace("--format=", "").replace("runs/", "runs") for line in output]
     assert dict(zip(LINES, plain, strict=True)) == LINES
 
 
 def test_zsh_completes_commands_flags_choices_files_and_folders(folder, capsys):
-    said = asked(folder, capsys, "zsh", "_bert-tf", ["-f", "-c", ZSH, "zsh", *LINES]).splitlines()
-    assert dict(zip(LINES, said, strict=True)) == LINES
+    output = asked(folder, capsys, "zsh", "_bert-tf", ["-f", "-c", ZSH, "zsh", *LINES]).splitlines()
+    assert dict(zip(LINES, output, strict=True)) == LINES

@@ -16,15 +16,15 @@ SHORT, LONG = "123", "123456"  # which the export of single texts finds
 def exports(tmp_path_factory):
     """{kind: folder of an export}, which say what they are."""
     folder = tmp_path_factory.mktemp("exports")
-    made = quick_exports.make(folder)
+    folders = quick_exports.make(folder)
     for name, kind in {"single": "class", "pair": "class", "choice": "choice", "number": "number"}.items():
         about = {"task": "swag" if name == "choice" else "sizes", "kind": kind}
         about["labels"] = ["0", "1"] if name == "choice" else list(quick_exports.LABELS) if kind == "class" else []
-        (made[name] / "about.json").write_text(json.dumps(about))
-    made["questions"] = quick_exports.saved(folder / "questions", answer_first_word, CONTEXT, QUESTION)
+        (folders[name] / "about.json").write_text(json.dumps(about))
+    folders["questions"] = quick_exports.saved(folder / "questions", answer_first_word, CONTEXT, QUESTION)
     about = {"task": "squad/v2.0", "kind": "span", "reads": {"version_2_with_negative": True}}
-    (made["questions"] / "about.json").write_text(json.dumps(about))
-    return made
+    (folders["questions"] / "about.json").write_text(json.dumps(about))
+    return folders
 
 
 CONTEXT, QUESTION = ("context", tf.string, ()), ("question", tf.string, ())
@@ -51,21 +51,21 @@ def answer_first_word(context, question):
 def scored(capsys, *arguments):
     """What the command prints as JSON; it must end well and complain of nothing."""
     assert main.main(["evaluate", *map(str, arguments), "--json"]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
-    return json.loads(said.out)
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return json.loads(captured.out)
 
 
 def test_classes_have_accuracy_f1_and_a_confusion_matrix(exports, capsys, tmp_path):
     rows = [(SHORT, "short"), (SHORT, "short"), (LONG, "long"), (LONG, "short")]
     (tmp_path / "a.tsv").write_text("text_a\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
     (tmp_path / "b.jsonl").write_text("".join(json.dumps({"t": t, "kind": k}) + "\n" for t, k in rows))
-    found = scored(capsys, exports["single"], f"--file={tmp_path / 'a.tsv'}", "--batch_size=3")
-    assert (found["task"], found["kind"], found["examples"]) == ("sizes", "class", 4)
-    assert found["scores"] == pytest.approx({"accuracy": 3 / 4, "macro_f1": (4 / 5 + 2 / 3) / 2})
-    assert found["details"]["confusion"] == [[2, 1], [0, 1]]
+    actual = scored(capsys, exports["single"], f"--file={tmp_path / 'a.tsv'}", "--batch_size=3")
+    assert (actual["task"], actual["kind"], actual["examples"]) == ("sizes", "class", 4)
+    assert actual["scores"] == pytest.approx({"accuracy": 3 / 4, "macro_f1": (4 / 5 + 2 / 3) / 2})
+    assert actual["details"]["confusion"] == [[2, 1], [0, 1]]
     others = ["--text_columns=t", "--label_column=kind"]
-    assert scored(capsys, exports["single"], f"--file={tmp_path / 'b.jsonl'}", *others)["scores"] == found["scores"]
+    assert scored(capsys, exports["single"], f"--file={tmp_path / 'b.jsonl'}", *others)["scores"] == actual["scores"]
     assert main.main(["evaluate", str(exports["single"]), f"--file={tmp_path / 'a.tsv'}"]) == 0
     assert capsys.readouterr().out.splitlines()[1:] == [
         "  accuracy                   0.7500",
@@ -87,17 +87,17 @@ def test_numbers_have_correlations_and_a_choice_of_more_than_the_export_takes_is
 
 def test_questions_have_the_official_scores_with_and_without_an_answer(exports, capsys, tmp_path):
     entries = [("1", "who?", ["Ann"]), ("2", "who else?", ["Bob"]), ("3", "nothing?", []), ("4", "nothing?", ["Ann"])]
-    asked = [
+    questions = [
         {"id": name, "question": text, "answers": [{"text": a, "answer_start": 0} for a in answers],
          "is_impossible": not answers}
         for name, text, answers in entries
     ]  # fmt: skip
-    paragraphs = [{"context": "Ann sang.", "qas": asked}]
+    paragraphs = [{"context": "Ann sang.", "qas": questions}]
     (tmp_path / "q.json").write_text(json.dumps({"data": [{"title": "t", "paragraphs": paragraphs}]}))
-    found = scored(capsys, exports["questions"], f"--file={tmp_path / 'q.json'}")
-    wanted = {"exact": 50, "HasAns_exact": 100 / 3, "NoAns_exact": 100, "best_exact": 50, "total": 4}
-    assert {name: found["scores"][name] for name in wanted} == pytest.approx(wanted)
-    counts = {name: found["details"]["questions"][name] for name in ("right", "partly", "wrong")}
+    actual = scored(capsys, exports["questions"], f"--file={tmp_path / 'q.json'}")
+    expected = {"exact": 50, "HasAns_exact": 100 / 3, "NoAns_exact": 100, "best_exact": 50, "total": 4}
+    assert {name: actual["scores"][name] for name in expected} == pytest.approx(expected)
+    counts = {name: actual["details"]["questions"][name] for name in ("right", "partly", "wrong")}
     assert counts == {"right": 2, "partly": 0, "wrong": 2}
 
 
@@ -124,5 +124,5 @@ def test_a_mistake_is_one_line(exports, capsys, tmp_path, kind, name, content, f
     if content is not None:
         (tmp_path / name).write_text(content)
     assert main.main(["evaluate", str(exports[kind]), f"--file={tmp_path / name}", *flags]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and re.search(expected, said)
+    stderr = capsys.readouterr().err
+    assert stderr.count("\n") == 1 and re.search(expected, stderr)

@@ -33,8 +33,8 @@ TOKENS += ["[CLS] a b c d e f g h i j k l m [SEP]", "[CLS] m [SEP]"]
 def folder(tmp_path_factory):
     """A checkpoint, and a file of texts."""
     folder = tmp_path_factory.mktemp("extract")
-    made = Checkpoint(config=tiny.CONFIG, weights=WEIGHTS, vocabulary=PIECES, lower_case=True)
-    formats.write(made, str(folder / "model"), "huggingface")
+    checkpoint = Checkpoint(config=tiny.CONFIG, weights=WEIGHTS, vocabulary=PIECES, lower_case=True)
+    formats.write(checkpoint, str(folder / "model"), "huggingface")
     (folder / "texts.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
     return folder
 
@@ -64,34 +64,41 @@ def run(folder, *arguments, name="out.npz", lines="texts.txt"):
 
 
 def test_tokens_have_the_vectors_of_the_oracle_and_long_texts_those_of_their_best_windows(folder, capsys):
-    found = run(folder, "--layers=embeddings,-1,0", "--batch_size=2")
+    actual = run(folder, "--layers=embeddings,-1,0", "--batch_size=2")
     expected = np.concatenate([states_of(number)[:, [0, 2, 1]] for number in range(5)])
-    np.testing.assert_allclose(found["vectors"], expected, atol=2e-5)
-    assert found["tokens"].tolist() == " ".join(TOKENS).split()
-    assert found["splits"].tolist() == [0, 4, 6, 16, 31, 34]
+    np.testing.assert_allclose(actual["vectors"], expected, atol=2e-5)
+    assert actual["tokens"].tolist() == " ".join(TOKENS).split()
+    assert actual["splits"].tolist() == [0, 4, 6, 16, 31, 34]
     assert "5 texts, 102 vectors of size 16" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", ["first", "mean"])
 def test_words_have_that_of_their_first_piece_or_the_mean_of_their_pieces(kind, folder):
-    found = run(folder, "--unit=word", f"--word_vectors={kind}")
-    assert found["tokens"][2:6].tolist() == ["cab", "é", "kl", "m"] and found["splits"].tolist() == [0, 2, 2, 6, 19, 20]
-    assert found["starts"][2:6].tolist() == [0, 4, 0, 3] and found["ends"][2:6].tolist() == [3, 5, 2, 4]
-    assert found["segments"][2:6].tolist() == [0, 0, 1, 1]
+    actual = run(folder, "--unit=word", f"--word_vectors={kind}")
+    assert actual["tokens"][2:6].tolist() == ["cab", "é", "kl", "m"] and actual["splits"].tolist() == [
+        0,
+        2,
+        2,
+        6,
+        19,
+        20,
+    ]
+    assert actual["starts"][2:6].tolist() == [0, 4, 0, 3] and actual["ends"][2:6].tolist() == [3, 5, 2, 4]
+    assert actual["segments"][2:6].tolist() == [0, 0, 1, 1]
     states = states_of(2)[:, -1]
     pieces = [states[1:4], states[4:5], states[6:8], states[8:9]]
     expected = [word[0] if kind == "first" else word.mean(0) for word in pieces]
-    np.testing.assert_allclose(found["vectors"][2:6], expected, atol=2e-5)
+    np.testing.assert_allclose(actual["vectors"][2:6], expected, atol=2e-5)
 
 
 def test_words_that_spaces_alone_part_keep_their_punctuation(folder):
     (folder / "words.txt").write_text("a-b, m ||| kl m\n", encoding="utf-8")
-    found = run(folder, "--unit=word", "--words=spaces", "--word_vectors=mean", lines="words.txt")
-    assert found["tokens"].tolist() == ["a-b,", "m", "kl", "m"]
-    assert (found["starts"].tolist(), found["ends"].tolist()) == ([0, 5, 0, 3], [4, 6, 2, 4])
+    actual = run(folder, "--unit=word", "--words=spaces", "--word_vectors=mean", lines="words.txt")
+    assert actual["tokens"].tolist() == ["a-b,", "m", "kl", "m"]
+    assert (actual["starts"].tolist(), actual["ends"].tolist()) == ([0, 5, 0, 3], [4, 6, 2, 4])
     states = np.stack(encoded("[CLS] a [UNK] b [UNK] m [SEP] k ##l m [SEP]")["hidden_states"], 2)[0, :, -1]
     expected = [states[1:5].mean(0), states[5], states[7:9].mean(0), states[9]]
-    np.testing.assert_allclose(found["vectors"], expected, atol=2e-5)
+    np.testing.assert_allclose(actual["vectors"], expected, atol=2e-5)
 
 
 @pytest.mark.parametrize(
@@ -106,28 +113,28 @@ def test_words_that_spaces_alone_part_keep_their_punctuation(folder):
     ],
 )
 def test_whole_texts_are_pooled_over_all_their_tokens(pooling, pooled, folder):
-    found = run(
+    actual = run(
         folder, "--unit=sentence", f"--pooling={pooling}", "--layers=-2,-1", "--layer_weights=0.5,2", "--normalize"
     )
     vectors = [pooled(states_of(number).transpose(0, 2, 1) @ [0, 0.5, 2]) for number in range(5)]
     expected = [vector / np.linalg.norm(vector) for vector in vectors]
-    np.testing.assert_allclose(found["vectors"], expected, atol=1e-5)
+    np.testing.assert_allclose(actual["vectors"], expected, atol=1e-5)
 
 
 def test_the_pooler_answers_for_the_first_window(folder):
-    found = run(folder, "--unit=sentence", "--pooling=pooled")
+    actual = run(folder, "--unit=sentence", "--pooling=pooled")
     rows = [*TOKENS[:3], "[CLS] a b c d e f g h i j [SEP]", TOKENS[4]]
     expected = [encoded(tokens)["pooled"][0] for tokens in rows]
-    np.testing.assert_allclose(found["vectors"], expected, atol=1e-5)
+    np.testing.assert_allclose(actual["vectors"], expected, atol=1e-5)
 
 
 def test_long_texts_are_cut_where_that_is_asked_for(folder):
     command = ["extract", str(folder / "model"), f"--text={LINES[3]}", "--long_texts=cut", "--max_seq_length=8"]
     output = str(folder / "cut.npz")
     assert main.main([*command, "--output", output, "--overwrite"]) == 0
-    found = np.load(output)
-    assert " ".join(found["tokens"]) == "[CLS] a b c d e f [SEP]"
-    np.testing.assert_allclose(found["vectors"], encoded("[CLS] a b c d e f [SEP]")["tokens"][0], atol=2e-5)
+    actual = np.load(output)
+    assert " ".join(actual["tokens"]) == "[CLS] a b c d e f [SEP]"
+    np.testing.assert_allclose(actual["vectors"], encoded("[CLS] a b c d e f [SEP]")["tokens"][0], atol=2e-5)
 
 
 def test_tables_have_pairs_in_two_columns_and_ids_and_without_output_lines_are_printed(folder, capsys):
@@ -148,9 +155,9 @@ def test_long_work_says_how_far_it_is_where_no_terminal_is_and_short_work_nothin
     monkeypatch.setattr(text_progress, "SECONDS_BETWEEN_REPORTS", 0)
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)
     run(folder, "--unit=sentence")
-    said = capsys.readouterr().err.splitlines()
-    assert said[0].startswith("extracting 1/5 ") and said[0].endswith(" texts/s")
-    assert said[-1].startswith("extracting 5/5 ")
+    stderr = capsys.readouterr().err.splitlines()
+    assert stderr[0].startswith("extracting 1/5 ") and stderr[0].endswith(" texts/s")
+    assert stderr[-1].startswith("extracting 5/5 ")
 
 
 def test_few_texts_are_held_and_rows_pass_the_encoder_in_blocks(folder, monkeypatch):
@@ -191,21 +198,21 @@ def test_the_export_answers_as_the_command_does(export, folder):
     signatures = tf.saved_model.load(str(export)).signatures
     sentences = run(folder, "--layers=-1,embeddings", "--pooling=max", "--unit=sentence")["vectors"]
     np.testing.assert_allclose(signatures["serving_default"](text=tf.constant(LINES))["vectors"], sentences, atol=1e-5)
-    given, expected = signatures["tokens"](text=tf.constant(LINES)), run(folder, "--layers=-1,embeddings")
-    is_token = tf.sequence_mask(given["counts"]).numpy()
-    assert given["vectors"].shape == (5, 15, 2, 16) and not given["vectors"].numpy()[~is_token].any()
-    np.testing.assert_allclose(given["vectors"].numpy()[is_token], expected["vectors"], atol=1e-5)
-    assert [token.decode() for token in given["tokens"].numpy()[is_token]] == expected["tokens"].tolist()
+    actual, expected = signatures["tokens"](text=tf.constant(LINES)), run(folder, "--layers=-1,embeddings")
+    is_token = tf.sequence_mask(actual["counts"]).numpy()
+    assert actual["vectors"].shape == (5, 15, 2, 16) and not actual["vectors"].numpy()[~is_token].any()
+    np.testing.assert_allclose(actual["vectors"].numpy()[is_token], expected["vectors"], atol=1e-5)
+    assert [token.decode() for token in actual["tokens"].numpy()[is_token]] == expected["tokens"].tolist()
     for name in ("starts", "ends", "segments"):
-        np.testing.assert_array_equal(given[name].numpy()[is_token], expected[name])
-        assert (given[name].numpy()[~is_token] == -1).all()
+        np.testing.assert_array_equal(actual[name].numpy()[is_token], expected[name])
+        assert (actual[name].numpy()[~is_token] == -1).all()
 
 
 def test_the_export_answers_in_c_too_and_to_predict(export, folder, capsys):
-    given = c_loader.run_in_c(export, {"text": LINES}, ["vectors", "starts"], signature="tokens")
+    actual = c_loader.run_in_c(export, {"text": LINES}, ["vectors", "starts"], signature="tokens")
     expected = run(folder, "--layers=-1,embeddings")
-    np.testing.assert_allclose(np.array(given["vectors"][3], float), expected["vectors"][16:31], atol=1e-5)
-    assert given["starts"][2] == [-1, 0, 1, 2, 4, -1, 0, 1, 3, -1] + [-1] * 5
+    np.testing.assert_allclose(np.array(actual["vectors"][3], float), expected["vectors"][16:31], atol=1e-5)
+    assert actual["starts"][2] == [-1, 0, 1, 2, 4, -1, 0, 1, 3, -1] + [-1] * 5
     capsys.readouterr()
     assert main.main(["predict", str(export), "--text=m", "--json"]) == 0
     row = json.loads(capsys.readouterr().out)
@@ -258,19 +265,19 @@ def test_mistakes_are_one_sentence_and_leave_nothing(arguments, message, folder,
     (folder / "ids.jsonl").write_text('{"text": "a", "id": 7}\n{"text": "b"}\n')
     before = sorted(os.listdir(folder))
     has_source = any(argument.startswith(("--file", "--export")) for argument in arguments)
-    given = arguments if has_source else [*arguments, "--text=a"]
-    if not any(argument.startswith("--max") for argument in given):
-        given = [*given, "--max_seq_length=12"]
-    assert main.main(["extract", "model", *given]) == 2
-    said = capsys.readouterr().err
-    assert message in said and said.count("\n") == 1 and said.startswith("bert-tf: ")
+    all_arguments = arguments if has_source else [*arguments, "--text=a"]
+    if not any(argument.startswith("--max") for argument in all_arguments):
+        all_arguments = [*all_arguments, "--max_seq_length=12"]
+    assert main.main(["extract", "model", *all_arguments]) == 2
+    stderr = capsys.readouterr().err
+    assert message in stderr and stderr.count("\n") == 1 and stderr.startswith("bert-tf: ")
     assert sorted(os.listdir(folder)) == before
 
 
 def test_of_a_model_that_reads_left_to_right_cls_says_nothing(folder, capsys):
     causal = dataclasses.replace(tiny.CONFIG, is_causal=True)
-    made = Checkpoint(config=causal, weights=WEIGHTS, vocabulary=PIECES, lower_case=True)
-    formats.write(made, str(folder / "causal"), "native")
+    checkpoint = Checkpoint(config=causal, weights=WEIGHTS, vocabulary=PIECES, lower_case=True)
+    formats.write(checkpoint, str(folder / "causal"), "native")
     command = ["extract", str(folder / "causal"), "--text=a b", "--unit=sentence", "--max_seq_length=12"]
     assert main.main([*command, "--pooling=cls"]) == 2
     assert "[CLS] sees no other token: choose last" in capsys.readouterr().err
@@ -281,8 +288,8 @@ def test_folders_that_hold_no_whole_model_are_refused(folder, capsys):
     assert main.main(["extract", str(folder), "--text=a"]) == 2
     assert "No checkpoint format recognizes" in capsys.readouterr().err
     lacking = {name: array for name, array in WEIGHTS.items() if "pooler" not in name}
-    made = Checkpoint(config=tiny.CONFIG, weights=lacking, vocabulary=PIECES, lower_case=None)
-    formats.write(made, str(folder / "lacking"), "native")
+    checkpoint = Checkpoint(config=tiny.CONFIG, weights=lacking, vocabulary=PIECES, lower_case=None)
+    formats.write(checkpoint, str(folder / "lacking"), "native")
     pooled = ["extract", str(folder / "lacking"), "--text=a", "--unit=sentence", "--max_seq_length=12"]
     assert main.main(pooled) == 2
     assert "does not say its casing: give do_lower_case" in capsys.readouterr().err

@@ -34,8 +34,8 @@ def test_a_command_from_outside_the_package_is_called_by_its_dotted_name(my_lab,
     assert capsys.readouterr().out == "2\n"
     with pytest.raises(SystemExit) as ended:
         main.main(["my_lab.count", "--help"])
-    shown = capsys.readouterr().out
-    assert ended.value.code == 0 and "bert-tf my_lab.count WORD..." in shown and "words to count" in shown
+    stdout = capsys.readouterr().out
+    assert ended.value.code == 0 and "bert-tf my_lab.count WORD..." in stdout and "words to count" in stdout
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,8 @@ def test_a_command_from_outside_the_package_is_called_by_its_dotted_name(my_lab,
 )
 def test_what_is_no_command_is_refused_in_one_line(name, expected, my_lab, capsys):
     assert main.main([name]) == 2
-    shown = capsys.readouterr().err
-    assert shown.startswith(f"bert-tf: {expected}") and shown.count("\n") == 1
+    stderr = capsys.readouterr().err
+    assert stderr.startswith(f"bert-tf: {expected}") and stderr.count("\n") == 1
 
 
 def test_version(capsys):

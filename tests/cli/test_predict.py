@@ -32,9 +32,9 @@ def exports(tmp_path_factory):
 def answers(capsys, *arguments):
     """What the command prints, as lines; it must end well and complain of nothing."""
     assert main.main(["predict", *map(str, arguments)]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
-    return said.out.removesuffix("\n").split("\n")  # splitlines would cut at U+2028 too
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out.removesuffix("\n").split("\n")  # splitlines would cut at U+2028 too
 
 
 @pytest.mark.parametrize(
@@ -122,10 +122,10 @@ def test_choices_are_a_list_or_columns(exports, capsys, tmp_path, name, content,
 
 def test_output_is_a_table_or_json_lines_and_a_table_can_be_read_again(exports, capsys, tmp_path):
     (tmp_path / "a.tsv").write_text("number\ttext_a\ttext_b\nq7\t1\t123\nq8\t\t\n")
-    given = ["--file", tmp_path / "a.tsv", "--id_column=number"]
+    arguments = ["--file", tmp_path / "a.tsv", "--id_column=number"]
     for name in ("b.tsv", "b.jsonl"):
-        said = answers(capsys, exports["pair"], *given, "--output", tmp_path / name)
-        assert said == [f"The predictions are in {tmp_path / name}."]
+        output = answers(capsys, exports["pair"], *arguments, "--output", tmp_path / name)
+        assert output == [f"The predictions are in {tmp_path / name}."]
     assert (tmp_path / "b.tsv").read_text() == (
         "id\tlabel\tprobability short\tprobability long\ttext_a\ttext_b\n"
         "q7\tshort\t0.666667\t0.333333\t1\t123\n"
@@ -145,18 +145,18 @@ def test_the_folder_of_a_run_is_as_good_as_its_export(exports, capsys, tmp_path)
 
 
 def test_more_texts_than_a_window_keep_their_order_and_few_are_held(exports):
-    taken = []
+    read = []
 
     def texts():
         for number in range(1000):
-            taken.append(number)
+            read.append(number)
             yield Example(str(number), ("x" * (number * 7919 % 50),))
 
     export, far = loaded_model.Export(str(exports["number"])), 0
     for number, (example, outputs) in enumerate(
         loaded_model.predict_in_order(export, texts(), batch_size=16, window=64)
     ):
-        far = max(far, len(taken) - number)
+        far = max(far, len(read) - number)
         assert (example.id, outputs["values"]) == (str(number), pytest.approx(len(example.texts[0]) / 3))
     assert number == 999 and far <= 64
 
@@ -184,8 +184,8 @@ def test_several_batches_are_computed_at_once(monkeypatch):
             return {"values": [examples[0].texts[0]]}
 
     examples = [Example("", (str(number),)) for number in range(100, 104)]
-    found = list(loaded_model.predict_in_order(Waiting(), examples, batch_size=1, window=4))
-    assert [outputs["values"] for _, outputs in found] == ["100", "101", "102", "103"]
+    actual = list(loaded_model.predict_in_order(Waiting(), examples, batch_size=1, window=4))
+    assert [outputs["values"] for _, outputs in actual] == ["100", "101", "102", "103"]
 
 
 def test_a_batch_that_fails_ends_the_others():
@@ -212,8 +212,8 @@ def test_few_texts_are_held_at_once_where_they_are_long(monkeypatch):
             return {"values": [0] * len(examples)}
 
     examples = [Example("", ("x" * length, "y")) for length in (2, 3, 4, 99, 1)]
-    found = list(loaded_model.predict_in_order(Recorder(), examples, batch_size=9, window=9))
-    assert held == [[4, 1, 3, 1, 2, 1], [99, 1], [1, 1]] and [example for example, _ in found] == examples
+    actual = list(loaded_model.predict_in_order(Recorder(), examples, batch_size=9, window=9))
+    assert held == [[4, 1, 3, 1, 2, 1], [99, 1], [1, 1]] and [example for example, _ in actual] == examples
 
 
 def test_standard_input_is_a_text_a_line(exports, capsys, monkeypatch, tmp_path):
@@ -225,7 +225,7 @@ def test_standard_input_is_a_text_a_line(exports, capsys, monkeypatch, tmp_path)
 
 def test_the_rate_is_shown_on_a_terminal_only(exports, monkeypatch, tmp_path, capsys):
     (tmp_path / "a.txt").write_text("a\nb\n")
-    shown = []
+    lines = []
     monkeypatch.setattr(text_progress, "SECONDS_BETWEEN_REPORTS", -1)
 
     class Terminal(io.StringIO):
@@ -233,13 +233,13 @@ def test_the_rate_is_shown_on_a_terminal_only(exports, monkeypatch, tmp_path, ca
             return True
 
         def write(self, text):
-            shown.append(text)
+            lines.append(text)
 
     monkeypatch.setattr(sys, "stderr", Terminal())
     main.main(
         ["predict", str(exports["number"]), "--file", str(tmp_path / "a.txt"), "--output", str(tmp_path / "b.tsv")]
     )
-    assert "predicting" in "".join(shown) and "texts/s" in "".join(shown) and "2/2" in "".join(shown)
+    assert "predicting" in "".join(lines) and "texts/s" in "".join(lines) and "2/2" in "".join(lines)
 
 
 def test_help_and_mistakes_in_files_come_without_tensorflow(tmp_path):
@@ -268,12 +268,12 @@ def test_questions_of_a_file_in_squad_s_layout_and_of_a_table_are_answered_with_
     (tmp_path / "a.csv").write_text("question,context\nWho?,Änn sings\nWhere?,Änn sings\n", encoding="utf-8")
     best = [("Änn", 0, 3, 0.75), ("", 0, 0, 0.25)]
     n_best = [dict(zip(("text", "start", "end", "probability"), one, strict=True)) for one in best]
-    found = {"answer": "Änn", "start": 0, "end": 3, "score": 0.75, "null_score": -0.25, "n_best": n_best}
+    expected = {"answer": "Änn", "start": 0, "end": 3, "score": 0.75, "null_score": -0.25, "n_best": n_best}
     for name, ids in (("a.json", ["q7", "q8"]), ("a.csv", ["0", "1"])):
         rows = [json.loads(row) for row in answers(capsys, exports["question"], "--file", tmp_path / name, "--json")]
         assert [row.pop("id") for row in rows] == ids
         asked_for = [{"context": "Änn sings", "question": question} for question in ("Who?", "Where?")]
-        assert rows == [{**one, **found} for one in asked_for]
+        assert rows == [{**one, **expected} for one in asked_for]
         lines = answers(capsys, exports["question"], "--file", tmp_path / name)
         assert lines == [f"Änn\t75.0%\t{question}\tÄnn sings" for question in ("Who?", "Where?")]
     answers(capsys, exports["question"], "--file", tmp_path / "a.json", "--output", tmp_path / "b.tsv")

@@ -86,10 +86,10 @@ def test_a_mistake_is_one_line_with_exit_code_2_and_nothing_is_written(mistake, 
         code = main.main(["predict", kind, *flags])
     except SystemExit as ended:  # argparse's way
         code = ended.code
-    said = capsys.readouterr()
-    assert (code, said.out) == (2, "")
-    assert said.err.startswith("bert-tf: ") and said.err.count("\n") == 1
-    assert re.search(expected, said.err), said.err
+    captured = capsys.readouterr()
+    assert (code, captured.out) == (2, "")
+    assert captured.err.startswith("bert-tf: ") and captured.err.count("\n") == 1
+    assert re.search(expected, captured.err), captured.err
     assert sorted(os.listdir(place)) == before
 
 
@@ -115,8 +115,8 @@ def test_a_disk_that_fails_is_one_line(exports, tmp_path, monkeypatch, capsys, e
 
     monkeypatch.setattr(os, "replace", fail)
     assert main.main(["predict", str(exports["number"]), "--text=a", f"--output={tmp_path / 'b.tsv'}"]) == code
-    said = capsys.readouterr().err
-    assert said.startswith(f"bert-tf: {expected}") and said.count("\n") == 1 and os.listdir(tmp_path) == []
+    stderr = capsys.readouterr().err
+    assert stderr.startswith(f"bert-tf: {expected}") and stderr.count("\n") == 1 and os.listdir(tmp_path) == []
 
 
 WITHOUT_TENSORFLOW = """

@@ -81,27 +81,27 @@ def run(script, *arguments):
 def test_flags_that_are_not_given_take_the_value_instead_then_that_of_define_then_the_dataclass(script):
     code, output, errors = run(script)
     assert (code, errors) == (0, "")
-    options, paint, *given = json.loads(output)
+    options, paint, *explicit_flags = json.loads(output)
     assert options == {"width": 9, "colour": "blue", "share": 0.25, "tool": "auto", "do_paint": True, "notes": ["a"]}
     assert paint == {"colour": "blue", "do_paint": True}
-    assert given == [False, False]
+    assert explicit_flags == [False, False]
 
 
 def test_flags_that_are_given_win_even_with_their_default(script):
     code, output, errors = run(script, "--width=4", "--colour", "red", "--nodo_paint")
     assert (code, errors) == (0, "")
-    options, paint, *given = json.loads(output)
+    options, paint, *explicit_flags = json.loads(output)
     assert options == {"width": 4, "colour": "red", "share": 0.25, "tool": "auto", "do_paint": False, "notes": ["a"]}
     assert paint == {"colour": "red", "do_paint": False}
-    assert given == [True, False]
+    assert explicit_flags == [True, False]
 
 
 def test_old_names_of_flags_and_of_values_are_still_taken(script):
     code, output, errors = run(script, "--breadth=4", "--colour=azure", "--nopaint")
     assert (code, errors) == (0, "")
-    options, _, *given = json.loads(output)
+    options, _, *explicit_flags = json.loads(output)
     assert (options["width"], options["colour"], options["do_paint"]) == (4, "blue", False)
-    assert given == [True, False]
+    assert explicit_flags == [True, False]
 
 
 @pytest.mark.parametrize("tool", ["roller", "my_lab.sponge"])
@@ -176,6 +176,6 @@ def test_a_mistake_of_ours_keeps_its_traceback(script):
 def test_help_shows_our_flags_with_their_defaults_and_is_no_mistake(script):
     code, output, errors = run(script, "--help")
     assert code == 0
-    for shown in ("A script to try flags with.", "--width: Width in metres.", "(default: '4')", "--[no]do_paint"):
-        assert shown in output
+    for expected in ("A script to try flags with.", "--width: Width in metres.", "(default: '4')", "--[no]do_paint"):
+        assert expected in output
     assert "<red|blue>" in output and "<auto|brush|roller>" in output and "--notes" not in output and errors == ""

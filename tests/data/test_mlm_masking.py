@@ -49,11 +49,11 @@ def test_masks_are_those_of_the_original_one_token_at_a_time(run, together, prob
     for row, text in enumerate(texts):
         tokens = [int(token) for token in text if token != PAD]
         settings = {"special": {CLS, SEP}, "mask_id": MASK, "vocab_size": VOCAB, "is_continuation": CONTINUATION}
-        shown, positions, labels = oracle.mask_tokens(
+        masked_ids, positions, labels = oracle.mask_tokens(
             tokens, (row * 7 - 300) % 2**64, **settings, prob=prob, limit=limit, **{"whole_word": False, **together}
         )
         filler = [0] * (limit - len(positions))
-        assert result["token_ids"][row].tolist() == shown + [PAD] * (40 - len(tokens))
+        assert result["token_ids"][row].tolist() == masked_ids + [PAD] * (40 - len(tokens))
         assert result["masked_lm_positions"][row].tolist() == positions + filler
         assert result["masked_lm_ids"][row].tolist() == labels + filler
         assert result["masked_lm_weights"][row].tolist() == [1] * len(positions) + filler
@@ -134,12 +134,12 @@ def test_rates_on_a_hundred_thousand_tokens_are_15_percent_and_80_10_10():
     texts = random_texts(1000, 102, shortest=102)
     result = masked(eagerly, texts, np.arange(1000) + 99, max_predictions_per_seq=40)
     labels = result["masked_lm_ids"]
-    shown = np.take_along_axis(result["token_ids"], result["masked_lm_positions"], 1)
+    masked_ids = np.take_along_axis(result["token_ids"], result["masked_lm_positions"], 1)
     is_used = result["masked_lm_weights"] > 0
     assert is_used.sum() == 15000  # round(102 * 0.15) of each text
-    assert abs((shown == MASK)[is_used].mean() - 0.8) < 0.01
-    assert abs((shown == labels)[is_used].mean() - 0.1) < 0.008
-    random_ids = shown[is_used & (shown != MASK) & (shown != labels)]
+    assert abs((masked_ids == MASK)[is_used].mean() - 0.8) < 0.01
+    assert abs((masked_ids == labels)[is_used].mean() - 0.1) < 0.008
+    random_ids = masked_ids[is_used & (masked_ids != MASK) & (masked_ids != labels)]
     assert len(np.unique(random_ids)) > 190  # the whole vocabulary, specials included
     assert set(range(3)) <= set(random_ids.tolist())
     counts = np.bincount(result["masked_lm_positions"][is_used], minlength=102)[1:101]

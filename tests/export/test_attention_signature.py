@@ -28,7 +28,7 @@ def length(text):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def exported(tmp_path_factory):
     """The weights of a model that fills masks, and the signatures of its export."""
     model, arrays = tiny.pretrainer()
     task = tiny.task(signatures=lambda model, tokenizer: {"serving_default": length})
@@ -53,8 +53,8 @@ def looked(signatures, *texts):
         ("", "[CLS] [SEP]", 2),
     ],
 )
-def test_every_token_looks_where_the_oracle_says_alone_and_among_longer_texts(made, text, seen, second):
-    arrays, signatures = made
+def test_every_token_looks_where_the_oracle_says_alone_and_among_longer_texts(exported, text, seen, second):
+    arrays, signatures = exported
     tokens = seen.split()
     inputs = {
         "token_ids": np.array([[PIECES.index(piece) for piece in tokens]]),
@@ -71,9 +71,9 @@ def test_every_token_looks_where_the_oracle_says_alone_and_among_longer_texts(ma
         assert not outputs["attention"][0, :, :, size:].any() and not outputs["attention"][0, ..., size:].any()
 
 
-def test_the_other_signature_is_there_too_and_no_text_is_no_answer(made):
-    assert set(made[1]) == {"serving_default", "attention"}
-    assert looked(made[1])["attention"].shape == (0, 2, 4, 1, 1)
+def test_the_other_signature_is_there_too_and_no_text_is_no_answer(exported):
+    assert set(exported[1]) == {"serving_default", "attention"}
+    assert looked(exported[1])["attention"].shape == (0, 2, 4, 1, 1)
 
 
 @pytest.mark.parametrize("layers, heads, expected", [(12, 12, 64), (2, 2, 128), (24, 16, 39)])

@@ -35,7 +35,7 @@ def split(kind):
 
 
 @pytest.fixture(scope="module", params=GOALS)
-def made(request, tmp_path_factory):
+def exported(request, tmp_path_factory):
     """The kind, the folder of its export, and what the live model answers to TEXTS: logits and probabilities."""
     kind = request.param
     task = TextClassification(
@@ -61,16 +61,16 @@ def assert_right(kind, actual, expected):
     assert len(set(labels)) > 1, "these texts would not show a wrong order"
 
 
-def test_an_export_answers_through_its_signature_alone(made):
-    kind, folder, expected = made
+def test_an_export_answers_through_its_signature_alone(exported):
+    kind, folder, expected = exported
     loaded = loaded_model.Export(folder)
     assert loaded.inputs == {"text_a": None, **({"choices": 3} if kind == "choice" else {"text_b": None})}
     assert (loaded.labels, loaded.task) == (GOALS[kind].labels, "tiny")
     assert_right(kind, loaded.predict(split(kind)), expected)
 
 
-def test_texts_are_answered_in_their_order_whatever_batch_they_came_in(made):
-    kind, folder, expected = made
+def test_texts_are_answered_in_their_order_whatever_batch_they_came_in(exported):
+    kind, folder, expected = exported
     loaded = loaded_model.Export(folder)
     for batch_size, window in ((1, 1), (2, 2), (2, 100), (3, 3)):
         answers = list(loaded_model.predict_in_order(loaded, iter(split(kind)), batch_size=batch_size, window=window))
@@ -86,8 +86,8 @@ def test_texts_are_answered_in_their_order_whatever_batch_they_came_in(made):
 
 
 @with_gcc
-def test_a_program_without_python_answers_the_same(made):
-    kind, folder, expected = made
+def test_a_program_without_python_answers_the_same(exported):
+    kind, folder, expected = exported
     first = [texts[0] for texts in TEXTS[kind]]
     others = [list(texts[1:]) if kind == "choice" else texts[1] for texts in TEXTS[kind]]
     names = ["label", "logits", "probabilities"]
@@ -97,8 +97,8 @@ def test_a_program_without_python_answers_the_same(made):
     assert_right(kind, c_loader.run_in_c(folder, {"examples": examples}, names, signature="tf_example"), expected)
 
 
-def test_names_and_shapes_of_the_signatures_are_those_that_clients_rely_on(made):
-    kind, folder, _ = made
+def test_names_and_shapes_of_the_signatures_are_those_that_clients_rely_on(exported):
+    kind, folder, _ = exported
     size = 3
     for signature in ("serving_default", "tf_example"):
         definition = c_loader.read_signature(folder, signature)
@@ -119,32 +119,32 @@ def spoil(folder, name, keep):
     (folder / name).write_bytes(data[:keep])
 
 
-def test_a_damaged_export_is_one_clear_sentence(made, tmp_path):
+def test_a_damaged_export_is_one_clear_sentence(exported, tmp_path):
     for number, (name, keep) in enumerate(
         (("saved_model.pb", 2000), ("saved_model.pb", 0), ("variables/variables.index", 10))
     ):
         folder = tmp_path / str(number)
-        shutil.copytree(made[1], folder)
+        shutil.copytree(exported[1], folder)
         spoil(folder, name, keep)
-        with pytest.raises(UserError, match=r"cannot be loaded \(.+\): a file of it is damaged or missing") as caught:
+        with pytest.raises(UserError, match=r"cannot be loaded \(.+\): a file of it is damaged or missing") as error:
             loaded_model.Export(str(folder))
-        assert "\n" not in str(caught.value)
+        assert "\n" not in str(error.value)
 
 
-def test_without_about_json_an_export_answers_without_names(made, tmp_path):
-    shutil.copytree(made[1], tmp_path / "export")
+def test_without_about_json_an_export_answers_without_names(exported, tmp_path):
+    shutil.copytree(exported[1], tmp_path / "export")
     (tmp_path / "export" / "about.json").write_text("[1")
     loaded = loaded_model.Export(str(tmp_path / "export"))
     assert (loaded.labels, loaded.task) == ((), "")
-    example = split(made[0])[0]
+    example = split(exported[0])[0]
     (answer,) = loaded_model.predict_in_order(loaded, [example], batch_size=1, window=1)
     row = json.loads(
         "".join(rows_of.json_lines([rows_of.export_row(*answer, labels=loaded.labels, inputs=loaded.inputs)]))
     )
-    assert row["label"] in GOALS[made[0]].labels and len(row["probabilities"]) == 3
+    assert row["label"] in GOALS[exported[0]].labels and len(row["probabilities"]) == 3
 
 
-def test_a_text_that_is_half_a_character_is_refused_with_its_place(made):
-    texts = ("\ud800", *TEXTS[made[0]][0][1:])
+def test_a_text_that_is_half_a_character_is_refused_with_its_place(exported):
+    texts = ("\ud800", *TEXTS[exported[0]][0][1:])
     with pytest.raises(UserError, match="In line 7 of x.jsonl a text is not Unicode"):
-        loaded_model.Export(made[1]).predict([Example("0", texts, None, "line 7 of x.jsonl")])
+        loaded_model.Export(exported[1]).predict([Example("0", texts, None, "line 7 of x.jsonl")])

@@ -23,15 +23,17 @@ class Browser:
         """folder: where it keeps its profile."""
         ours, theirs = os.pipe(), os.pipe()  # what it writes, what it reads
         self._reads, self._writes = ours[0], theirs[1]
-        given = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (theirs[0], ours[1])]
+        descriptors = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (theirs[0], ours[1])]
         self._process = subprocess.Popen(
             [COMMAND, *FLAGS, f"--user-data-dir={folder}", "about:blank"],
-            preexec_fn=lambda: [os.dup2(end, number) for number, end in enumerate(given, 3)],  # it expects 3 and 4
+            preexec_fn=lambda: [
+                os.dup2(end, number) for number, end in enumerate(descriptors, 3)
+            ],  # it expects 3 and 4
             pass_fds=(3, 4),
             stderr=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
         )
-        for end in (*given, theirs[0], ours[1]):
+        for end in (*descriptors, theirs[0], ours[1]):
             os.close(end)
         self._number, self._received, self._session, self.complaints = 0, b"", None, []
         page = self.call("Target.createTarget", url="about:blank")["targetId"]
@@ -46,13 +48,13 @@ class Browser:
         message |= {"sessionId": self._session} if self._session else {}
         os.write(self._writes, json.dumps(message).encode() + b"\0")
         while True:
-            told = self._next(method)
-            if told.get("id") == self._number:
-                assert "error" not in told, (method, told["error"])
-                return told["result"]
-            is_entry = told.get("method") == "Log.entryAdded" and told["params"]["entry"]["source"] != "network"
-            if is_entry or told.get("method") == "Runtime.exceptionThrown":
-                self.complaints.append(told["params"])
+            reply = self._next(method)
+            if reply.get("id") == self._number:
+                assert "error" not in reply, (method, reply["error"])
+                return reply["result"]
+            is_entry = reply.get("method") == "Log.entryAdded" and reply["params"]["entry"]["source"] != "network"
+            if is_entry or reply.get("method") == "Runtime.exceptionThrown":
+                self.complaints.append(reply["params"])
 
     def _next(self, method):
         while b"\0" not in self._received:
@@ -72,16 +74,16 @@ class Browser:
 
     def value(self, expression):
         """What JavaScript says of it, as plain data."""
-        told = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in told, told["exceptionDetails"]
-        return told["result"].get("value")
+        reply = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in reply, reply["exceptionDetails"]
+        return reply["result"].get("value")
 
     def wait(self, expression):
         """The value of an expression once it is true."""
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
-            if found := self.value(expression):
-                return found
+            if result := self.value(expression):
+                return result
             assert not self.complaints, self.complaints
             time.sleep(0.02)
         raise AssertionError(f"{expression} never was true; the page says {self.value('document.body.innerText')}")
@@ -101,9 +103,9 @@ class Browser:
     def picture(self, path):
         """A PNG of the whole page."""
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        shown = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip={**size, "scale": 1})
+        screenshot = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip={**size, "scale": 1})
         with open(path, "wb") as file:
-            file.write(base64.b64decode(shown["data"]))
+            file.write(base64.b64decode(screenshot["data"]))
 
     def close(self):
         self._process.kill()

@@ -214,9 +214,9 @@ def _pretraining_losses(logits, targets):
     return losses, {"masked_lm_logits": d_words, "next_sentence_logits": d_nexts}
 
 
-def _cross_entropy(logits, labels, shares):  # [..., C], [...], [...] -> float, [..., C]
+def _cross_entropy(logits, labels, weights):  # [..., C], [...], [...] -> float, [..., C]
     shifted = logits - logits.max(-1, keepdims=True)
     log_probabilities = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
     is_label = np.arange(logits.shape[-1]) == np.asarray(labels)[..., None]
-    loss = -(shares * log_probabilities[is_label].reshape(shares.shape)).sum()
-    return float(loss), shares[..., None] * (np.exp(log_probabilities) - is_label)
+    loss = -(weights * log_probabilities[is_label].reshape(weights.shape)).sum()
+    return float(loss), weights[..., None] * (np.exp(log_probabilities) - is_label)

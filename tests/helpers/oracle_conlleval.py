@@ -17,14 +17,14 @@ def starts(previous, tag, previous_type, kind):
     return previous + tag in pairs or (tag not in "O." and previous_type != kind)
 
 
-def evaluate(truth, guesses):
+def evaluate(expected_tags, predicted_tags):
     """{type or "": (precision, recall, F1)} of lists of sentences' tags; "" is all types together."""
-    correct, found, wanted = {}, {}, {}
+    correct, predicted_counts, true_counts = {}, {}, {}
 
     def add(counts, kind):
         counts[kind] = counts.get(kind, 0) + 1
 
-    for true_tags, guessed_tags in zip(truth, guesses, strict=True):
+    for true_tags, guessed_tags in zip(expected_tags, predicted_tags, strict=True):
         in_correct, last = False, [("O", ""), ("O", "")]
         for pair in [*zip(true_tags, guessed_tags, strict=True), ("O", "O")]:
             here = [(tag[0], tag[2:]) for tag in pair]
@@ -38,16 +38,18 @@ def evaluate(truth, guesses):
                     in_correct = False
             if all(started) and here[0][1] == here[1][1]:
                 in_correct = True
-            for counts, is_start, (_, kind) in zip((wanted, found), started, here, strict=True):
+            for counts, is_start, (_, kind) in zip((true_counts, predicted_counts), started, here, strict=True):
                 if is_start:
                     add(counts, kind)
             last = here
-    kinds = sorted(found.keys() | wanted.keys())
-    table = {kind: _scores(correct.get(kind, 0), found.get(kind, 0), wanted.get(kind, 0)) for kind in kinds}
-    return {"": _scores(*(sum(counts.values()) for counts in (correct, found, wanted))), **table}
+    kinds = sorted(predicted_counts.keys() | true_counts.keys())
+    table = {
+        kind: _scores(correct.get(kind, 0), predicted_counts.get(kind, 0), true_counts.get(kind, 0)) for kind in kinds
+    }
+    return {"": _scores(*(sum(counts.values()) for counts in (correct, predicted_counts, true_counts))), **table}
 
 
-def _scores(correct, found, wanted):
-    precision, recall = (correct / count if count else 0.0 for count in (found, wanted))
+def _scores(correct, predicted_counts, true_counts):
+    precision, recall = (correct / count if count else 0.0 for count in (predicted_counts, true_counts))
     both = precision + recall
     return precision, recall, 2 * precision * recall / both if both else 0.0

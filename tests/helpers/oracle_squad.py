@@ -53,12 +53,12 @@ def answers(windows, context, *, n_best_size, max_answer_length, has_null, thres
     windows: dictionaries with start_logits, end_logits (lists as long as the row), places: {slot: (start, end)} in
     characters, max_context: {slot: bool}.
     """
-    found, null = candidates(windows, context, n_best_size, max_answer_length)
+    spans, null = candidates(windows, context, n_best_size, max_answer_length)
     if has_null:
-        found.append(("", *null))
-    found.sort(key=lambda one: one[1] + one[2], reverse=True)
+        spans.append(("", *null))
+    spans.sort(key=lambda one: one[1] + one[2], reverse=True)
     seen, best = set(), []
-    for one in found:
+    for one in spans:
         if len(best) >= n_best_size:
             break
         if one[0] not in seen:
@@ -80,7 +80,7 @@ def answers(windows, context, *, n_best_size, max_answer_length, has_null, thres
 
 def candidates(windows, context, n_best_size, max_answer_length):
     """[(text, start logit, end logit)] of all windows, and the two logits of the least likely "no answer"."""
-    found, null = [], None
+    spans, null = [], None
     for window in windows:
         starts = best_indexes(window["start_logits"], n_best_size)
         ends = best_indexes(window["end_logits"], n_best_size)
@@ -94,5 +94,5 @@ def candidates(windows, context, n_best_size, max_answer_length):
                 if not window["max_context"][start] or end < start or end - start + 1 > max_answer_length:
                     continue
                 text = context[window["places"][start][0] : window["places"][end][1]]
-                found.append((text, window["start_logits"][start], window["end_logits"][end]))
-    return found, null
+                spans.append((text, window["start_logits"][start], window["end_logits"][end]))
+    return spans, null

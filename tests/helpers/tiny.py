@@ -38,18 +38,18 @@ def pretrainer(config=CONFIG, seed=0, **options):
     return model, arrays
 
 
-def batch(rows=4, seed=0, slots=12, places=3):
+def batch(rows=4, seed=0, slots=12, positions=3):
     """A batch of masked pairs with rows of different length and different numbers of masks, as NumPy arrays."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(5, slots + 1, rows)
-    used = rng.integers(1, places + 1, rows)
+    used = rng.integers(1, positions + 1, rows)
     return {
         "token_ids": rng.integers(1, 30, (rows, slots)) * (np.arange(slots) < lengths[:, None]),
         "segment_ids": ((np.arange(slots) >= 3) & (np.arange(slots) < lengths[:, None])).astype(int),
         "lengths": lengths,
-        "masked_lm_positions": np.sort(rng.integers(1, 5, (rows, places)), -1),
-        "masked_lm_ids": rng.integers(1, 30, (rows, places)),
-        "masked_lm_weights": (np.arange(places) < used[:, None]).astype(np.float32),
+        "masked_lm_positions": np.sort(rng.integers(1, 5, (rows, positions)), -1),
+        "masked_lm_ids": rng.integers(1, 30, (rows, positions)),
+        "masked_lm_weights": (np.arange(positions) < used[:, None]).astype(np.float32),
         "next_sentence_labels": rng.integers(0, 2, rows),
         "next_sentence_weights": np.ones(rows, np.float32),
     }

@@ -54,16 +54,16 @@ def test_what_a_causal_model_makes_of_a_text_is_its_last_token():
 
 def test_left_to_right_every_piece_but_the_first_is_guessed_at_the_place_before_it():
     pairs = inputs_of([ROW, [2, 7, 3, 0, 0, 0]], [6, 3])
-    made = pretraining_task.next_token_targets(pairs)
-    assert made["masked_lm_positions"].numpy().tolist() == [[0, 1, 2, 3, 4]] * 2
-    assert made["masked_lm_ids"].numpy().tolist() == [[7, 8, 9, 10, 3], [7, 3, 0, 0, 0]]
-    assert made["masked_lm_weights"].numpy().tolist() == [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]
+    targets = pretraining_task.next_token_targets(pairs)
+    assert targets["masked_lm_positions"].numpy().tolist() == [[0, 1, 2, 3, 4]] * 2
+    assert targets["masked_lm_ids"].numpy().tolist() == [[7, 8, 9, 10, 3], [7, 3, 0, 0, 0]]
+    assert targets["masked_lm_weights"].numpy().tolist() == [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]
 
 
 def test_two_language_models_guess_from_both_sides_in_slots_of_their_own():
     pairs = inputs_of([[2, 7, 3, 0]], [3])
-    made = pretraining_task.bidirectional_targets(pairs)
-    slots, ids, used = (made[f"masked_lm_{name}"].numpy()[0] for name in ("positions", "ids", "weights"))
+    targets = pretraining_task.bidirectional_targets(pairs)
+    slots, ids, used = (targets[f"masked_lm_{name}"].numpy()[0] for name in ("positions", "ids", "weights"))
     # the left one after [CLS] and 7, the right one before 7 and [SEP]
     assert list(zip(slots[used > 0], ids[used > 0], strict=True)) == [(0, 7), (2, 3), (3, 2), (5, 7)]
     lstm = dataclasses.replace(tiny.CONFIG, encoder="lstm")
@@ -85,8 +85,10 @@ def test_masked_pieces_are_shown_as_the_mix_says(mix, shown):
     masking = MaskingConfig(masking_mix=mix, masked_lm_prob=0.5)
     pairs = {"token_ids": tf.constant([[2] + [7] * 10 + [3]] * 20, tf.int32)}
     seeds = tf.range(20, dtype=tf.int64)
-    made = PretrainingTask({}, Tokenizer(PIECES), masking)._targets(pairs, seeds)
-    seen = tf.gather(made["token_ids"], made["masked_lm_positions"], batch_dims=1)[made["masked_lm_weights"] > 0]
+    targets = PretrainingTask({}, Tokenizer(PIECES), masking)._targets(pairs, seeds)
+    seen = tf.gather(targets["token_ids"], targets["masked_lm_positions"], batch_dims=1)[
+        targets["masked_lm_weights"] > 0
+    ]
     seen = set(seen.numpy().tolist())
     assert seen <= shown and len(seen) > 0.5 * min(len(shown), 20)
 

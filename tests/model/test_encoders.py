@@ -91,9 +91,9 @@ def test_every_head_learns_on_every_encoder(encoder, head):
             loss = tf.add_n([tf.reduce_sum(tf.nn.log_softmax(x)[..., 0]) for x in outputs.values()])
         return tape.gradient(loss, list(trained.values()))
 
-    found = dict(zip(trained, gradients(), strict=True))
-    assert "encoder/embeddings/token_table" not in found or encoder != "static"
-    of_encoder = [x for name, x in found.items() if name.startswith("encoder/") and "pooler" not in name]
+    gradient_of = dict(zip(trained, gradients(), strict=True))
+    assert "encoder/embeddings/token_table" not in gradient_of or encoder != "static"
+    of_encoder = [x for name, x in gradient_of.items() if name.startswith("encoder/") and "pooler" not in name]
     assert all(x is not None and float(tf.reduce_max(tf.abs(tf.convert_to_tensor(x)))) > 0 for x in of_encoder)
     assert of_encoder or encoder == "static"
 
@@ -161,5 +161,5 @@ def test_an_encoder_from_outside_the_package_is_trained(tmp_path, monkeypatch):
 def test_no_module_decides_by_the_name_of_an_encoder():
     root = pathlib.Path(encoder_traits.__file__).parents[1]
     names = '"(bilstm_on_top|lstm|static)"'
-    places = [path for path in root.rglob("*.py") if re.search(rf"(==|!=|in) \(?{names}", path.read_text())]
-    assert places == []
+    offenders = [path for path in root.rglob("*.py") if re.search(rf"(==|!=|in) \(?{names}", path.read_text())]
+    assert offenders == []

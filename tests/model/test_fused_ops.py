@@ -43,8 +43,8 @@ def value_and_gradients(function, arguments):
     return run(*arguments)
 
 
-def assert_near(found, expected, kind):
-    for one, other in zip(found, expected, strict=True):
+def assert_near(actual, expected, kind):
+    for one, other in zip(actual, expected, strict=True):
         one, other = (tf.cast(tensor, tf.float32).numpy() for tensor in (one, other))
         np.testing.assert_allclose(one, other, atol=NOISE[kind] * np.abs(other).max())
 
@@ -57,9 +57,9 @@ def test_the_gelus_and_their_gradients_are_tensorflows(name, width, kind):
     expected = value_and_gradients(
         lambda x: tf.nn.gelu(x, approximate=name == "gelu_tanh"), [tf.cast(rounded, tf.float32)]
     )
-    found = value_and_gradients(fused_ops.GELUS[name], [rounded])
-    assert {tensor.dtype for tensor in found} == {rounded.dtype}
-    assert_near(found, expected, kind)
+    actual = value_and_gradients(fused_ops.GELUS[name], [rounded])
+    assert {tensor.dtype for tensor in actual} == {rounded.dtype}
+    assert_near(actual, expected, kind)
 
 
 @pytest.mark.parametrize("kind", NOISE)
@@ -68,9 +68,9 @@ def test_a_normalised_token_and_its_gradients_are_tensorflows(width, kind):
     rounded = tf.cast(tf.constant(X[:, :width]), kind)
     weights = [tf.constant(GAMMA[:width]), tf.constant(BETA[:width])]
     expected = value_and_gradients(plain_norm, [tf.cast(rounded, tf.float32), *weights])
-    found = value_and_gradients(lambda *given: fused_ops.layer_norm(*given, 1e-6), [rounded, *weights])
-    assert [tensor.dtype.name for tensor in found] == [kind, kind, "float32", "float32"]
-    assert_near(found, expected, kind)
+    actual = value_and_gradients(lambda *arguments: fused_ops.layer_norm(*arguments, 1e-6), [rounded, *weights])
+    assert [tensor.dtype.name for tensor in actual] == [kind, kind, "float32", "float32"]
+    assert_near(actual, expected, kind)
 
 
 @pytest.mark.parametrize("name", fused_ops.GELUS)
@@ -89,8 +89,8 @@ def test_what_is_dropped_out_has_no_gradient_and_the_rest_is_larger(width, kind)
     lanes = tf.constant(DRAWS.integers(0, fused_ops.LANE, [65, width]), tf.uint16)
     factor = (lanes.numpy() >= 0.25 * fused_ops.LANE) / 0.75
     expected = value_and_gradients(lambda x, onto: x * factor + onto, [tf.cast(x, tf.float32) for x in (rounded, onto)])
-    found = value_and_gradients(lambda x, onto: fused_ops.dropout(x, lanes, 0.25, onto, width=width), [rounded, onto])
-    assert_near(found, expected, kind)
+    actual = value_and_gradients(lambda x, onto: fused_ops.dropout(x, lanes, 0.25, onto, width=width), [rounded, onto])
+    assert_near(actual, expected, kind)
     alone = fused_ops.dropout(rounded, lanes, 0.25, width=width)
     assert_near([alone], [tf.cast(rounded, tf.float32) * factor], kind)
     assert not np.any(tf.cast(alone, tf.float32).numpy()[factor == 0])
@@ -98,9 +98,9 @@ def test_what_is_dropped_out_has_no_gradient_and_the_rest_is_larger(width, kind)
 
 @pytest.mark.parametrize("kind", NOISE)
 def test_the_gradient_of_a_bias_is_tensorflows(kind):
-    given = [tf.cast(tf.constant(x), kind) for x in (X, BETA)]
-    expected = value_and_gradients(tf.nn.bias_add, [tf.cast(x, tf.float32) for x in given])
-    assert_near(value_and_gradients(fused_ops.bias_add, given), expected, kind)
+    arguments = [tf.cast(tf.constant(x), kind) for x in (X, BETA)]
+    expected = value_and_gradients(tf.nn.bias_add, [tf.cast(x, tf.float32) for x in arguments])
+    assert_near(value_and_gradients(fused_ops.bias_add, arguments), expected, kind)
 
 
 @pytest.mark.parametrize("has_onednn", [True, False])

@@ -20,24 +20,24 @@ def test_every_layer_and_every_attention_probability_equals_the_oracle(activatio
     model, arrays = tiny.pretrainer(config)
     batch = tiny.batch()
     expected = oracle.encode(arrays, config, batch["token_ids"], batch["segment_ids"], batch["lengths"])
-    given = model.encoder(tiny.tensors(batch), return_hidden_states=True, return_attention=True)
+    actual = model.encoder(tiny.tensors(batch), return_hidden_states=True, return_attention=True)
     used = np.arange(12) < batch["lengths"][:, None]  # [B, T]
-    assert len(given["hidden_states"]) == 3 and len(given["attention_probabilities"]) == 2
-    for ours, theirs in zip(given["hidden_states"], expected["hidden_states"], strict=True):
+    assert len(actual["hidden_states"]) == 3 and len(actual["attention_probabilities"]) == 2
+    for ours, theirs in zip(actual["hidden_states"], expected["hidden_states"], strict=True):
         np.testing.assert_allclose(ours.numpy()[used], theirs[used], atol=1e-5)
-    for ours, theirs in zip(given["attention_probabilities"], expected["attention_probabilities"], strict=True):
+    for ours, theirs in zip(actual["attention_probabilities"], expected["attention_probabilities"], strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
-    np.testing.assert_allclose(given["pooled"], expected["pooled"], atol=1e-5)
+    np.testing.assert_allclose(actual["pooled"], expected["pooled"], atol=1e-5)
 
 
 def test_the_logits_of_both_heads_equal_the_oracle():
     model, arrays = tiny.pretrainer()
     batch = tiny.batch()
     expected = oracle.pretraining_logits(arrays, tiny.CONFIG, batch)
-    given = model(tiny.tensors(batch))
-    assert given["masked_lm_logits"].shape == (4, 3, 30)
+    actual = model(tiny.tensors(batch))
+    assert actual["masked_lm_logits"].shape == (4, 3, 30)
     for name in ("masked_lm_logits", "next_sentence_logits"):
-        np.testing.assert_allclose(given[name], expected[name], atol=2e-5)
+        np.testing.assert_allclose(actual[name], expected[name], atol=2e-5)
 
 
 def test_packed_texts_give_what_each_gives_alone():
@@ -83,11 +83,11 @@ def test_mixed_precision_keeps_float32_weights_and_logits_near_float32(policy):
     exact, arrays = tiny.pretrainer()
     mixed, _ = tiny.pretrainer(dtype=policy)
     batch = tiny.tensors(tiny.batch())
-    given, expected = mixed(batch), exact(batch)
+    actual, expected = mixed(batch), exact(batch)
     assert {variable.dtype for variable in mixed.trainable_variables} == {"float32"}
     for name in expected:
-        assert given[name].dtype == tf.float32
-        difference = np.abs(given[name] - expected[name]).max()
+        assert actual[name].dtype == tf.float32
+        difference = np.abs(actual[name] - expected[name]).max()
         assert 0 < difference < 0.15, "equal would mean that nothing was computed in the lower precision"
 
 

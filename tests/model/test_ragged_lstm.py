@@ -42,8 +42,8 @@ def test_states_and_gradients_are_those_of_keras(lengths, backwards):
     x = np.random.default_rng(0).normal(size=(len(lengths), 8, 5)).astype(np.float32)
     plain, ours = (made_by(slots, lstm, x, np.array(lengths, np.int32)) for slots in (8, None))
     assert len(ours) == 5
-    for expected, found in zip(plain, ours, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    for expected, actual in zip(plain, ours, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_states_in_bfloat16_are_close_to_those_in_float32():
@@ -54,20 +54,20 @@ def test_states_in_bfloat16_are_close_to_those_in_float32():
     )
     np.testing.assert_allclose(rough[0], exact[0], atol=0.02)
     assert np.abs(rough[0] - exact[0]).max() > 1e-5
-    for expected, found in zip(exact[2:], rough[2:], strict=True):
-        np.testing.assert_allclose(found, expected, atol=0.03 * np.abs(expected).max())
+    for expected, actual in zip(exact[2:], rough[2:], strict=True):
+        np.testing.assert_allclose(actual, expected, atol=0.03 * np.abs(expected).max())
 
 
 def test_layers_of_mixed_precision_are_close_to_those_of_float32():
     x = np.random.default_rng(0).normal(size=(4, 8, 5)).astype(np.float32)
-    found = []
+    actual = []
     for dtype in ("float32", "mixed_bfloat16"):
         keras.utils.set_random_seed(1)
         layer = BiLstm(tiny.CONFIG, 5, 6, dtype=dtype)
-        made = tf.function(layer, input_signature=[tf.TensorSpec([None, None, 5]), tf.TensorSpec([None], tf.int32)])
-        found.append(made(tf.constant(x), tf.constant([8, 2, 5, 8])))
-    assert [states.dtype for states in found] == [tf.float32, tf.bfloat16]
-    np.testing.assert_allclose(tf.cast(found[1], tf.float32), found[0], atol=0.02)
+        compiled = tf.function(layer, input_signature=[tf.TensorSpec([None, None, 5]), tf.TensorSpec([None], tf.int32)])
+        actual.append(compiled(tf.constant(x), tf.constant([8, 2, 5, 8])))
+    assert [states.dtype for states in actual] == [tf.float32, tf.bfloat16]
+    np.testing.assert_allclose(tf.cast(actual[1], tf.float32), actual[0], atol=0.02)
 
 
 def test_layers_are_drawn_in_bfloat16_too():
@@ -81,7 +81,7 @@ def test_layers_are_drawn_in_bfloat16_too():
 
 def test_of_no_text_at_all_there_are_no_states():
     lstm = lstm_of(5, backwards=False)
-    made = tf.function(lambda x, lengths: Recurrence.of(x, lengths)(lstm, x), autograph=False)
-    made = made.get_concrete_function(tf.TensorSpec([None, None, 5]), tf.TensorSpec([None], tf.int32))
-    assert made(tf.zeros([0, 3, 5]), tf.zeros([0], tf.int32)).shape == (0, 3, 6)
-    assert made(tf.zeros([2, 0, 5]), tf.zeros([2], tf.int32)).shape == (2, 0, 6)
+    compiled = tf.function(lambda x, lengths: Recurrence.of(x, lengths)(lstm, x), autograph=False)
+    compiled = compiled.get_concrete_function(tf.TensorSpec([None, None, 5]), tf.TensorSpec([None], tf.int32))
+    assert compiled(tf.zeros([0, 3, 5]), tf.zeros([0], tf.int32)).shape == (0, 3, 6)
+    assert compiled(tf.zeros([2, 0, 5]), tf.zeros([2], tf.int32)).shape == (2, 0, 6)

@@ -99,13 +99,13 @@ def test_packed_texts_are_encoded_as_padded_ones(compiled):
     trimmed = packing.trim(padded)
     assert packing.assign(trimmed).sources.shape[1] == 9 and trimmed["token_ids"].shape == [8, 9]
     pack = lambda inputs: encode(inputs, packing=packing)  # noqa: E731
-    given, expected = (tf.function(pack) if compiled else pack)(padded), encode(padded)
+    actual, expected = (tf.function(pack) if compiled else pack)(padded), encode(padded)
     used = np.arange(9) < np.array(LENGTHS)[:, None]
     for name in ("tokens", "hidden_states"):
-        for ours, plain in zip(tf.nest.flatten(given[name]), tf.nest.flatten(expected[name]), strict=True):
+        for ours, plain in zip(tf.nest.flatten(actual[name]), tf.nest.flatten(expected[name]), strict=True):
             np.testing.assert_allclose(ours.numpy()[used], plain.numpy()[:, :9][used], atol=1e-5)
     has_text = np.array(LENGTHS) > 0
-    np.testing.assert_allclose(given["pooled"].numpy()[has_text], expected["pooled"].numpy()[has_text], atol=1e-5)
+    np.testing.assert_allclose(actual["pooled"].numpy()[has_text], expected["pooled"].numpy()[has_text], atol=1e-5)
 
 
 @pytest.mark.parametrize("packs", [False, True])
@@ -117,13 +117,13 @@ def test_tokens_that_are_asked_for_by_their_places_are_the_same_and_the_rest_is_
     expected = encoder(inputs)
     widths = []
     last = encoder.layers[-1].feed_forward.expand
-    before, last.call = last.call, lambda x, **given: widths.append(x.shape[0]) or before(x, **given)
+    before, last.call = last.call, lambda x, **actual: widths.append(x.shape[0]) or before(x, **actual)
     packing = PackingSpec.dynamic() if packs else None
-    given = encoder(inputs, positions=tf.constant([[1, 2], [8, 0], [3, 3], [1, 1]]), packing=packing)
+    actual = encoder(inputs, positions=tf.constant([[1, 2], [8, 0], [3, 3], [1, 1]]), packing=packing)
     assert widths == [4 * 3]
-    wanted = expected["tokens"].numpy()[np.arange(4)[:, None], [[1, 2], [8, 0], [3, 3], [1, 1]]]
-    np.testing.assert_allclose(given["tokens_at"], wanted, atol=1e-5)
-    np.testing.assert_allclose(given["pooled"], expected["pooled"], atol=1e-5)
+    expected_tokens = expected["tokens"].numpy()[np.arange(4)[:, None], [[1, 2], [8, 0], [3, 3], [1, 1]]]
+    np.testing.assert_allclose(actual["tokens_at"], expected_tokens, atol=1e-5)
+    np.testing.assert_allclose(actual["pooled"], expected["pooled"], atol=1e-5)
     alone = encoder(inputs, positions=tf.zeros([4, 0], tf.int32))
     assert alone["tokens_at"].shape == [4, 0, config.hidden_size]
     np.testing.assert_allclose(alone["pooled"], expected["pooled"], atol=1e-5)
@@ -132,8 +132,8 @@ def test_tokens_that_are_asked_for_by_their_places_are_the_same_and_the_rest_is_
 def test_tokens_can_be_asked_for_of_an_encoder_without_layers():
     encoder = heads.Classifier(dataclasses.replace(tiny.CONFIG, num_hidden_layers=0), 2).encoder
     inputs = inputs_of([3, 9])
-    given = encoder(inputs, positions=tf.constant([[1], [8]]))
-    np.testing.assert_array_equal(given["tokens_at"][1, 0], encoder(inputs)["tokens"][1, 8])
+    actual = encoder(inputs, positions=tf.constant([[1], [8]]))
+    np.testing.assert_array_equal(actual["tokens_at"][1, 0], encoder(inputs)["tokens"][1, 8])
 
 
 def span_loss(model, inputs, packing):
@@ -170,8 +170,8 @@ def test_loss_and_gradients_of_packed_texts_are_those_of_padded_ones(make, loss)
         return value, [tf.convert_to_tensor(x) for x in tape.gradient(value, trained) if x is not None]
 
     padded = inputs_of(LENGTHS)
-    (given, gradients), (expected, plain) = tf.function(learned)(padded, PackingSpec.dynamic()), learned(padded)
-    np.testing.assert_allclose(given, expected, rtol=1e-5)
+    (actual, gradients), (expected, plain) = tf.function(learned)(padded, PackingSpec.dynamic()), learned(padded)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5)
     assert len(gradients) == len(plain) > 20
     for ours, theirs in zip(gradients, plain, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=2e-5)

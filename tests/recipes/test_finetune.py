@@ -29,16 +29,16 @@ def trained(tmp_path_factory):
     (folder / "train.csv").write_text("text,kind\n" + "".join(rows))
     (folder / "dev.csv").write_text("text,kind\n" + "".join(rows[:5]))
     (folder / "new.tsv").write_text('text\nthe "cat sat\n')
-    code, said, complaints = script(**TINY, data_dir=folder, output_dir=folder / "run", export_attention=True)
-    assert code == 0, complaints
-    return folder, folder / "run", said
+    code, stdout, stderr = script(**TINY, data_dir=folder, output_dir=folder / "run", export_attention=True)
+    assert code == 0, stderr
+    return folder, folder / "run", stdout
 
 
 def test_a_run_leaves_results_and_a_checkpoint_that_can_be_read(trained):
-    _, run, said = trained
-    assert "Training on 12 examples, 6 steps, adamw_corrected" in said and "of 3" in said
-    assert "adamw_corrected (Adam with bias correction, as there are fewer than 10,000 examples)" in said
-    assert "Step 3, held out: loss " in said, "the end of an epoch"
+    _, run, stdout = trained
+    assert "Training on 12 examples, 6 steps, adamw_corrected" in stdout and "of 3" in stdout
+    assert "adamw_corrected (Adam with bias correction, as there are fewer than 10,000 examples)" in stdout
+    assert "Step 3, held out: loss " in stdout, "the end of an epoch"
     about = json.loads((run / "run.json").read_text())
     assert about["training"]["optimizer"] == "adamw_corrected"
     results = json.loads((run / "eval_results.json").read_text())
@@ -57,9 +57,9 @@ def test_a_run_leaves_results_and_a_checkpoint_that_can_be_read(trained):
 def test_what_was_trained_predicts_a_file_without_labels_and_knows_its_labels(trained):
     folder, run, _ = trained
     flags = {**TINY, "do_train": False, "do_eval": False, "do_export": False, "do_predict": True}
-    code, said, complaints = script(**flags, predict_file=folder / "new.tsv", output_dir=run)
-    assert code == 0, complaints
-    assert "0 newly initialized, 0 unused, 0 mismatched" in said
+    code, stdout, stderr = script(**flags, predict_file=folder / "new.tsv", output_dir=run)
+    assert code == 0, stderr
+    assert "0 newly initialized, 0 unused, 0 mismatched" in stdout
     (row,) = [json.loads(line) for line in (run / "predictions.jsonl").read_text().splitlines()]
     assert row["text_a"] == 'the "cat sat' and row["label"] in ("cat", "dog")
     assert sum(row["probabilities"].values()) == pytest.approx(1, abs=1e-5)
@@ -87,26 +87,26 @@ def test_labels_hold_above_the_threshold_that_was_best_for_each(tmp_path, capsys
     (tmp_path / "dev.csv").write_text("text,kind\n" + "".join(rows[::2]))
     run = tmp_path / "run"
     flags = {**TINY, "data_dir": tmp_path, "output_dir": run, "label_type": "several"}
-    code, said, complaints = script(**flags, label_threshold="best", do_predict=True, predict_file=tmp_path / "dev.csv")
-    assert code == 0, complaints
-    found = json.loads((run / "label_thresholds.json").read_text())
-    assert list(found) == ["cat", "dog", "fox"] and "Labels hold above cat 0." in said
+    code, stdout, stderr = script(**flags, label_threshold="best", do_predict=True, predict_file=tmp_path / "dev.csv")
+    assert code == 0, stderr
+    actual = json.loads((run / "label_thresholds.json").read_text())
+    assert list(actual) == ["cat", "dog", "fox"] and "Labels hold above cat 0." in stdout
     predicted = [json.loads(line) for line in (run / "predictions.jsonl").read_text().splitlines()]
     for row in predicted:
-        assert row["label"] == ",".join(name for name, share in row["probabilities"].items() if share > found[name])
+        assert row["label"] == ",".join(name for name, share in row["probabilities"].items() if share > actual[name])
     results = json.loads((run / "eval_results.json").read_text())
-    truth, guesses = ([{*row[name].split(",")} - {""} for row in predicted] for name in ("truth", "label"))
-    right = sum(len(a & b) for a, b in zip(truth, guesses, strict=True))
-    assert results["micro_f1"] == pytest.approx(2 * right / (sum(map(len, truth)) + sum(map(len, guesses))))
+    labels, predictions = ([{*row[name].split(",")} - {""} for row in predicted] for name in ("truth", "label"))
+    right = sum(len(a & b) for a, b in zip(labels, predictions, strict=True))
+    assert results["micro_f1"] == pytest.approx(2 * right / (sum(map(len, labels)) + sum(map(len, predictions))))
     assert main.main(["evaluate", str(run), f"--file={tmp_path / 'dev.csv'}", "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)["scores"]
     assert scores == pytest.approx({name: results[name] for name in ("micro_f1", "macro_f1", "accuracy")})
     assert main.main(["export", str(run), str(tmp_path / "anew")]) == 0
     abouts = [json.loads((path / "about.json").read_text()) for path in (run / "export", tmp_path / "anew")]
-    assert abouts[0] == abouts[1] and abouts[0]["thresholds"] == list(found.values())
+    assert abouts[0] == abouts[1] and abouts[0]["thresholds"] == list(actual.values())
     again = {"do_train": False, "do_export": False, "label_threshold": 0.999}
-    code, _, complaints = script(**flags | again)
-    assert code == 0, complaints
+    code, _, stderr = script(**flags | again)
+    assert code == 0, stderr
     assert json.loads((run / "eval_results.json").read_text())["micro_f1"] == 0
 
 
@@ -129,13 +129,13 @@ def test_a_mistake_is_one_line_and_leaves_nothing(mistake, tmp_path):
     flags, expected = MISTAKES[mistake]
     vocabulary = tmp_path / "vocab.txt"
     vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n")
-    code, _, complaints = script(**{**TINY, "vocab_file": vocabulary, "output_dir": tmp_path / "run", **flags})
-    assert (code, len(complaints)) == (2, 1)
-    assert expected in complaints[0]
+    code, _, stderr = script(**{**TINY, "vocab_file": vocabulary, "output_dir": tmp_path / "run", **flags})
+    assert (code, len(stderr)) == (2, 1)
+    assert expected in stderr[0]
     assert sorted(tmp_path.iterdir()) == [vocabulary]
 
 
 @pytest.mark.parametrize("name", ["SST-2", "sst2", "glue/sst-2", "GLUE/sst2"])
 def test_a_task_of_glue_goes_by_the_names_that_it_has_elsewhere(name, tmp_path):
-    code, _, complaints = script(**{**TINY, "task_name": name, "data_dir": tmp_path, "output_dir": tmp_path / "run"})
-    assert code == 2 and "SST-2" in complaints[0] and "train.tsv" in complaints[0]
+    code, _, stderr = script(**{**TINY, "task_name": name, "data_dir": tmp_path, "output_dir": tmp_path / "run"})
+    assert code == 2 and "SST-2" in stderr[0] and "train.tsv" in stderr[0]

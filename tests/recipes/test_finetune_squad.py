@@ -49,9 +49,9 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("squad")
     file = write_questions(folder / "questions.json")
     flags = {**TINY, "train_file": file, "predict_file": file, "output_dir": folder / "run", "num_seeds": 2}
-    code, said, complaints = script(**flags, random_seed=1, do_predict=True, keep_best=True, do_export=False)
-    assert code == 0, complaints
-    return file, [folder / "run" / f"seed={seed}" for seed in (1, 2)], said
+    code, stdout, stderr = script(**flags, random_seed=1, do_predict=True, keep_best=True, do_export=False)
+    assert code == 0, stderr
+    return file, [folder / "run" / f"seed={seed}" for seed in (1, 2)], stdout
 
 
 def read(path):
@@ -59,9 +59,9 @@ def read(path):
 
 
 def test_every_run_leaves_the_original_s_files_and_what_a_report_shows(trained):
-    file, runs, said = trained
+    file, runs, stdout = trained
     ids = {f"{animal}-{number}" for animal in ANIMALS for number in range(2)}
-    assert "8 questions about 2 texts, 3 (37.5%) without an answer" in said
+    assert "8 questions about 2 texts, 3 (37.5%) without an answer" in stdout
     for run in runs:
         assert {"best_f1", "best_f1_thresh", "best_exact_thresh", "HasAns_f1", "NoAns_f1"} <= set(
             read(run / "eval_results.json")
@@ -80,21 +80,19 @@ def test_predictions_are_made_with_the_best_threshold_and_scored_alone_give_the_
     answers, odds = read(run / "predictions.json"), read(run / "null_odds.json")
     assert {name for name, text in answers.items() if not text} == {name for name in odds if odds[name] > threshold}
     flags = {"predict_file": file, "predictions_file": run / "predictions.json", "version_2_with_negative": True}
-    code, said, complaints = script(**flags, null_odds_file=run / "null_odds.json")
-    assert code == 0, complaints
-    scores = {line.split()[0]: float(line.split()[1]) for line in said.splitlines() if line.startswith("  ")}
+    code, stdout, stderr = script(**flags, null_odds_file=run / "null_odds.json")
+    assert code == 0, stderr
+    scores = {line.split()[0]: float(line.split()[1]) for line in stdout.splitlines() if line.startswith("  ")}
     assert scores["f1"] == pytest.approx(results["best_f1"])
 
 
 def test_what_is_only_answered_is_scored_in_the_report_too(trained, tmp_path):
     file, (run, _), _ = trained
     only = {"do_train": False, "do_eval": False, "do_export": False, "do_predict": True}
-    code, said, complaints = script(
-        **TINY, **only, predict_file=file, init_checkpoint=run, output_dir=tmp_path / "only"
-    )
-    assert code == 0, complaints
+    code, stdout, stderr = script(**TINY, **only, predict_file=file, init_checkpoint=run, output_dir=tmp_path / "only")
+    assert code == 0, stderr
     results = read(tmp_path / "only" / "eval_results.json")
-    assert f"f1                         {results['f1']:.4f}" in said and results["total"] == 8
+    assert f"f1                         {results['f1']:.4f}" in stdout and results["total"] == 8
     assert "Answers to questions" in (tmp_path / "only" / "report.html").read_text()
 
 
@@ -111,13 +109,13 @@ def test_an_export_made_later_has_the_best_threshold_and_its_scores(trained, cap
 def test_the_answers_of_two_seeds_are_joined(trained, tmp_path):
     file, runs, _ = trained
     flags = {"ensemble": ",".join(map(str, runs)), "predict_file": file, "version_2_with_negative": True}
-    code, said, complaints = script(**flags, output_dir=tmp_path / "joined")
-    assert code == 0, complaints
-    assert "8 answers are in " in said and "  HasAns_f1 " in said
+    code, stdout, stderr = script(**flags, output_dir=tmp_path / "joined")
+    assert code == 0, stderr
+    assert "8 answers are in " in stdout and "  HasAns_f1 " in stdout
     lists = [read(run / "nbest_predictions.json")["cow-1"] for run in (*runs, tmp_path / "joined")]
-    shares = [{answer["text"]: answer["probability"] for answer in answers} for answers in lists]
-    for text, share in shares[2].items():
-        assert share == pytest.approx((shares[0].get(text, 0) + shares[1].get(text, 0)) / 2)
+    probabilities = [{answer["text"]: answer["probability"] for answer in answers} for answers in lists]
+    for text, share in probabilities[2].items():
+        assert share == pytest.approx((probabilities[0].get(text, 0) + probabilities[1].get(text, 0)) / 2)
 
 
 @pytest.mark.parametrize("left", ["run.json", "checkpoints/ckpt-5.index"])
@@ -151,7 +149,7 @@ def test_a_mistake_is_one_line_and_leaves_nothing(mistake, tmp_path):
     file, vocabulary = write_questions(tmp_path / "questions.json"), tmp_path / "vocab.txt"
     vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n")
     flags = {name: str(value).format(file=file, vocabulary=vocabulary) for name, value in flags.items()}
-    code, _, complaints = script(**{**TINY, "vocab_file": vocabulary, "output_dir": tmp_path / "run", **flags})
-    assert (code, len(complaints)) == (2, 1), complaints
-    assert expected in complaints[0]
+    code, _, stderr = script(**{**TINY, "vocab_file": vocabulary, "output_dir": tmp_path / "run", **flags})
+    assert (code, len(stderr)) == (2, 1), stderr
+    assert expected in stderr[0]
     assert sorted(tmp_path.iterdir()) == [file, vocabulary]

@@ -44,9 +44,9 @@ def test_the_weights_counted_are_nearly_all_the_model_has():
 
 
 def test_a_large_batch_is_refused_with_the_numbers_and_the_flags_to_change():
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError) as error:
         memory_estimate.check(BASE, Options(train_batch_size=2_000_000))
-    message = str(caught.value)
+    message = str(error.value)
     assert "train_batch_size 2000000" in message
     assert "16.0 GiB" in message
     assert "num_accumulation_steps" in message

@@ -47,9 +47,9 @@ def test_a_member_is_loaded_by_its_name_and_one_from_outside_by_its_dotted_name(
     "name", ["saw", "my_lab.none", "no_lab.saw", ".hammer", "my_lab.", "my_lab..saw", "", "_private"]
 )
 def test_an_unknown_name_is_refused_with_the_known_ones(tools, name):
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UserError) as error:
         open_set.load("toolbox", name, kind="tool")
-    assert str(refused.value) == f"There is no tool {name!r}. Known: broken, hammer."
+    assert str(error.value) == f"There is no tool {name!r}. Known: broken, hammer."
 
 
 @pytest.mark.parametrize("name, missing", [("broken", "a_package"), ("my_lab.broken", "my_lab.part")])

@@ -53,11 +53,11 @@ def test_two_models_in_a_process_that_only_answers_are_asked_in_turn_and_answer_
     answers = [saved(tmp_path / str(seed), seed) for seed in (1, 2)]
     environment = {name: value for name, value in os.environ.items() if name != process.FROZEN}
     command = [sys.executable, "-c", ANSWERING, str(tmp_path / "1"), str(tmp_path / "2")]
-    told = json.loads(subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout)
-    assert told["frozen"] == "1"
+    result = json.loads(subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout)
+    assert result["frozen"] == "1"
     lengths = (3, 40, 7, 40)
     expected = [answer(tf.reshape(tf.range(2 * n) % 97, [2, n])).numpy() for n in lengths for answer in answers]
-    for one, other in zip(told["answers"], expected, strict=True):
+    for one, other in zip(result["answers"], expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 

@@ -48,27 +48,27 @@ def predict(client, name="single", **body):
     return client.post(f"/v1/models/{name}:predict", json=body)
 
 
-def parsed(message, told):
+def parsed(message, response):
     """JSON read as a message of tensorflow-serving-api, which knows every field of it, and written again."""
-    read = json_format.ParseDict(told, message)
+    read = json_format.ParseDict(response, message)
     options = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
     return read, json_format.MessageToDict(read, **options)
 
 
 @pytest.mark.parametrize("path", ["/v1/models/single", "/v1/models/single/versions/1"])
 def test_the_state_is_the_message_of_tensorflow_serving(client, path):
-    told = client.get(path).json()
+    response = client.get(path).json()
     status = {"version": "1", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
-    assert told == {"model_version_status": [status]}
-    message, written = parsed(get_model_status_pb2.GetModelStatusResponse(), told)
-    assert written == told
+    assert response == {"model_version_status": [status]}
+    message, written = parsed(get_model_status_pb2.GetModelStatusResponse(), response)
+    assert written == response
     assert message.model_version_status[0].state == get_model_status_pb2.ModelVersionStatus.AVAILABLE
 
 
 def test_the_metadata_are_the_message_of_tensorflow_serving_and_what_the_export_says(client, exports):
-    told = client.get("/v1/models/choice/metadata").json()
+    response = client.get("/v1/models/choice/metadata").json()
     kind = {"@type": "type.googleapis.com/tensorflow.serving.SignatureDefMap"}  # the JSON of REST leaves it out
-    full = {**told, "metadata": {"signature_def": kind | told["metadata"]["signature_def"]}}
+    full = {**response, "metadata": {"signature_def": kind | response["metadata"]["signature_def"]}}
     message, written = parsed(get_model_metadata_pb2.GetModelMetadataResponse(), full)
     assert written == full and message.model_spec.name == "choice" and message.model_spec.version.value == 1
     signatures = get_model_metadata_pb2.SignatureDefMap()
@@ -87,11 +87,11 @@ def test_what_is_predicted_holds_what_a_predict_response_would(client, exports):
     message = predict_pb2.PredictResponse()
     for name, tensor in outputs.items():
         message.outputs[name].CopyFrom(tf.make_tensor_proto(tensor))
-    for row, told in enumerate(answer):
-        assert set(told) == set(message.outputs)
-        assert told["label"].encode() == message.outputs["label"].string_val[row]
+    for row, response in enumerate(answer):
+        assert set(response) == set(message.outputs)
+        assert response["label"].encode() == message.outputs["label"].string_val[row]
         for name in ("logits", "probabilities"):
-            assert told[name] == tf.make_ndarray(message.outputs[name])[row].tolist()
+            assert response[name] == tf.make_ndarray(message.outputs[name])[row].tolist()
 
 
 def test_rows_and_columns_are_answered_under_either_path(client):
@@ -133,13 +133,13 @@ def test_garbage_gets_a_sentence_and_the_next_request_its_answer(client, path, c
 
 
 def test_attention_is_answered_of_a_few_texts_at_once(client):
-    asked = {"name": "number", "signature_name": "attention"}
-    alone = predict(client, **asked, instances=["abc"]).json()["predictions"]
+    request = {"name": "number", "signature_name": "attention"}
+    alone = predict(client, **request, instances=["abc"]).json()["predictions"]
     assert alone[0]["tokens"] == ["a", "b", "c"] and alone[0]["lengths"] == 3
     assert alone[0]["attention"][1][0] == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
-    assert len(predict(client, **asked, instances=["abcdef"] * 8).json()["predictions"]) == 8
-    refused = predict(client, **asked, instances=["abc"] * 9)
-    assert refused.status_code == 413 and "send at most 8 of attention at once" in refused.json()["error"]
+    assert len(predict(client, **request, instances=["abcdef"] * 8).json()["predictions"]) == 8
+    response = predict(client, **request, instances=["abc"] * 9)
+    assert response.status_code == 413 and "send at most 8 of attention at once" in response.json()["error"]
 
 
 def test_a_body_without_a_length_is_cut_off_where_it_is_too_large(client):
@@ -170,28 +170,28 @@ def test_health_metrics_list_and_page(client):
         assert page.status_code == 200 and "default-src 'none'" in page.headers["content-security-policy"]
         assert "http://" not in page.text and "https://" not in page.text, "nothing comes from elsewhere"
     assert client.put("/v1/models/single").status_code == 405
-    asked = client.get("/v1/models/single/versions/1:predict")
-    assert (asked.status_code, asked.json()) == (405, {"error": "predict requires POST."})
+    response = client.get("/v1/models/single/versions/1:predict")
+    assert (response.status_code, response.json()) == (405, {"error": "predict requires POST."})
 
 
 def test_many_clients_get_what_one_gets(models):
-    asked = ["[MASK]" * (number % 3) + "x" * number for number in range(40)]
+    texts = ["[MASK]" * (number % 3) + "x" * number for number in range(40)]
     with TestClient(Server(models).app()) as client:
-        alone = [predict(client, "mask", instances=[text]).json() for text in asked]
+        alone = [predict(client, "mask", instances=[text]).json() for text in texts]
 
     async def together():
         server = Server(models)
         transport = httpx.ASGITransport(server.app())
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
             answers = await asyncio.gather(
-                *(client.post("/v1/models/mask:predict", json={"instances": [text]}) for text in asked)
+                *(client.post("/v1/models/mask:predict", json={"instances": [text]}) for text in texts)
             )
         text = (await server.metrics(None)).body.decode()
         batches = float(next(x for x in text.splitlines() if x.startswith("bert_tf_batches_total{")).split()[1])
         return [answer.json() for answer in answers], batches
 
     answers, batches = asyncio.run(together())
-    assert answers == alone and batches < len(asked) / 2
+    assert answers == alone and batches < len(texts) / 2
 
 
 def test_the_command_serves_until_it_is_told_to_stop_and_clients_that_vanish_disturb_nobody(exports):
@@ -199,8 +199,10 @@ def test_the_command_serves_until_it_is_told_to_stop_and_clients_that_vanish_dis
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     process = subprocess.Popen([*command, "--port=0"], stdout=subprocess.PIPE, env=environment, cwd=ROOT, text=True)
     try:
-        told = [process.stdout.readline() for _ in range(3)]
-        port = int(re.search(r"single \(classify\): http://127.0.0.1:(\d+)/v1/models/single:predict", told[0])[1])
+        stdout_lines = [process.stdout.readline() for _ in range(3)]
+        port = int(
+            re.search(r"single \(classify\): http://127.0.0.1:(\d+)/v1/models/single:predict", stdout_lines[0])[1]
+        )
         half = b"POST /v1/models/single:predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
         for sent in (half, b"\0\1\2\r\n\r\n"):
             with socket.create_connection(("127.0.0.1", port)) as rude:

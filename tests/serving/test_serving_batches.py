@@ -59,14 +59,14 @@ def test_what_comes_while_a_batch_is_computed_is_computed_together():
 def test_several_batches_are_computed_at_once_and_share_what_waits():
     async def scenario():
         slow, batcher = Slow(), Batcher(at_once=2)
-        asked = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in "abcdefgh"]
+        requests = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in "abcdefgh"]
         await asyncio.sleep(0.05)
         begun = [list(batch) for batch in slow.batches]
         late = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in "ij"]
         await asyncio.sleep(0.05)
         waiting = batcher.waiting
         slow.go.set()
-        answers = await asyncio.gather(*asked, *late)
+        answers = await asyncio.gather(*requests, *late)
         await batcher.close()
         return begun, waiting, [answer["x"].tolist()[0].decode() for answer in answers]
 
@@ -78,12 +78,12 @@ def test_several_batches_are_computed_at_once_and_share_what_waits():
 def test_one_bad_request_in_a_batch_does_not_spoil_the_others():
     async def scenario():
         slow, batcher = Slow(), one_at_once()
-        asked = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in ("first", "good", "bad", "fine")]
+        requests = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in ("first", "good", "bad", "fine")]
         await asyncio.sleep(0.05)
         slow.go.set()
-        found = await asyncio.gather(*asked, return_exceptions=True)
+        results = await asyncio.gather(*requests, return_exceptions=True)
         await batcher.close()
-        return [str(each) if isinstance(each, Exception) else each["x"].tolist()[0] for each in found]
+        return [str(each) if isinstance(each, Exception) else each["x"].tolist()[0] for each in results]
 
     assert asyncio.run(scenario()) == [b"first", b"good", "this one cannot be", b"fine"]
 
@@ -93,7 +93,7 @@ def test_a_full_queue_refuses_and_what_was_given_up_is_neither_counted_nor_compu
         slow, batcher = Slow(), one_at_once(most_waiting=2)
         first = asyncio.create_task(batcher.answer(slow, rows("a")))
         await asyncio.sleep(0.05)
-        given_up, kept = (asyncio.create_task(batcher.answer(slow, rows(text))) for text in "bc")
+        given_up, pending = (asyncio.create_task(batcher.answer(slow, rows(text))) for text in "bc")
         await asyncio.sleep(0.05)
         with pytest.raises(Busy):
             await batcher.answer(slow, rows("d"))
@@ -102,7 +102,7 @@ def test_a_full_queue_refuses_and_what_was_given_up_is_neither_counted_nor_compu
         late = asyncio.create_task(batcher.answer(slow, rows("e")))
         await asyncio.sleep(0.01)
         slow.go.set()
-        await asyncio.gather(first, kept, late)
+        await asyncio.gather(first, pending, late)
         await batcher.close()
         return slow.batches
 
@@ -148,10 +148,10 @@ class Constant(Ragged):
 def test_what_cannot_be_handed_out_by_rows_is_computed_alone_and_given_whole(kind, batches):
     async def scenario():
         slow, batcher = kind(), one_at_once()
-        asked = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in ("ab", "cd", "e")]
+        requests = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in ("ab", "cd", "e")]
         await asyncio.sleep(0.05)
         slow.go.set()
-        answers = await asyncio.wait_for(asyncio.gather(*asked), 10)
+        answers = await asyncio.wait_for(asyncio.gather(*requests), 10)
         await batcher.close()
         return slow.batches, [bytes(answer["letters"]) for answer in answers]
 
@@ -202,13 +202,15 @@ class Letters(Slow):
     """One that answers letters and where they stand, filled up to the longest text with "" and -1."""
 
     def __call__(self, arrays):
-        found = super().__call__(arrays)["x"].tolist()
-        width = max(map(len, found))
-        letters = [[text[i : i + 1] for i in range(width)] for text in found]
-        places = [[-1] + [i if i < len(text) else -1 for i in range(1, width)] for text in found]  # the first has none
-        parts = [[0 if i < len(text) else -1 for i in range(width)] for text in found]
-        counts = np.array([len(text) for text in found], np.int32)
-        numbers = {"places": np.array(places, np.int32), "parts": np.array(parts, np.int32), "counts": counts}
+        token_ids = super().__call__(arrays)["x"].tolist()
+        width = max(map(len, token_ids))
+        letters = [[text[i : i + 1] for i in range(width)] for text in token_ids]
+        positions = [
+            [-1] + [i if i < len(text) else -1 for i in range(1, width)] for text in token_ids
+        ]  # the first has none
+        parts = [[0 if i < len(text) else -1 for i in range(width)] for text in token_ids]
+        counts = np.array([len(text) for text in token_ids], np.int32)
+        numbers = {"places": np.array(positions, np.int32), "parts": np.array(parts, np.int32), "counts": counts}
         return {"letters": np.array(letters, object), **numbers}
 
 

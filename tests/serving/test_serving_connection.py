@@ -29,11 +29,11 @@ def serving(receive_seconds):
             return {"said": arrays["text"]}
 
     model = types.SimpleNamespace(name="m", signatures={"serving_default": Slow()})
-    taken = serve.listen("127.0.0.1", 0)
+    listener = serve.listen("127.0.0.1", 0)
     server = uvicorn.Server(connection.settings(Server([model], receive_seconds=receive_seconds)))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [taken]}, daemon=True)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
-    yield taken.getsockname()
+    yield listener.getsockname()
     server.should_exit = True
     thread.join(5)
     assert not thread.is_alive(), "it does not stop"
@@ -47,7 +47,7 @@ def address():
 
 def talk(address, parts, pause=0.0):
     """What the server sends until it closes the connection, and after how many seconds it does."""
-    start, heard = time.monotonic(), b""
+    start, data = time.monotonic(), b""
     with socket.create_connection(address, timeout=10) as client:
         parts = iter(parts)
         client.settimeout(pause or 10)
@@ -60,10 +60,10 @@ def talk(address, parts, pause=0.0):
                 except TimeoutError:
                     assert time.monotonic() - start < 10, "the server keeps the connection"
                     continue
-                heard += received
+                data += received
                 if not received:
                     break
-    return heard, time.monotonic() - start
+    return data, time.monotonic() - start
 
 
 def forever(text):
@@ -84,11 +84,11 @@ def forever(text):
     ids=["silence", "slow header", "slow body", "half a body", "slow rest"],
 )
 def test_a_client_that_does_not_say_what_it_wants_in_time_loses_its_connection(address, parts, answer):
-    heard, seconds = talk(address, parts, pause=0.05)
-    assert heard.startswith(answer) and bool(heard) == bool(answer)
+    received, seconds = talk(address, parts, pause=0.05)
+    assert received.startswith(answer) and bool(received) == bool(answer)
     assert LIMIT * 0.9 < seconds < 4
     if answer == b"HTTP/1.1 408":
-        assert b'{"error":"The request was not complete within 0.4 seconds."}' in heard
+        assert b'{"error":"The request was not complete within 0.4 seconds."}' in received
 
 
 def test_an_answer_may_take_longer_and_the_connection_is_there_for_another_request(address):
@@ -113,9 +113,9 @@ def test_a_server_that_stops_answers_what_it_has_and_does_not_wait_for_the_rest_
 
 
 def answer_of(client):
-    heard = b""
-    while not heard.endswith(b'{"predictions":["yes"]}'):
+    data = b""
+    while not data.endswith(b'{"predictions":["yes"]}'):
         received = client.recv(4096)
-        assert received, heard
-        heard += received
-    return heard
+        assert received, data
+        data += received
+    return data

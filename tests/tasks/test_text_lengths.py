@@ -10,9 +10,9 @@ from bert_tf.tasks.text_lengths import of_rows, statistics
 
 
 def test_lengths_are_counted_under_bars_and_padding_is_told_three_ways():
-    found = statistics(np.array([4] * 8 + [8] * 8 + [40] * 16), 32)
-    assert found.pop("lengths") == {"width": 2, "counts": [0, 8, 0, 8, *[0] * 15, 16]}
-    assert found == {
+    actual = statistics(np.array([4] * 8 + [8] * 8 + [40] * 16), 32)
+    assert actual.pop("lengths") == {"width": 2, "counts": [0, 8, 0, 8, *[0] * 15, 16]}
+    assert actual == {
         "mean_length": 23.0,
         "longest": 40,
         "longer_than_32": 16,
@@ -23,24 +23,24 @@ def test_lengths_are_counted_under_bars_and_padding_is_told_three_ways():
 
 
 def test_one_text_alone_has_no_padding_but_in_a_full_row():
-    found = statistics(np.array([5]), 20)
-    assert (found["padding_in_full_rows"], found["padding_in_batches"], found["padding_when_packed"]) == (0.75, 0, 0)
-    assert found["lengths"] == {"width": 1, "counts": [0, 0, 0, 0, 1]}
+    actual = statistics(np.array([5]), 20)
+    assert (actual["padding_in_full_rows"], actual["padding_in_batches"], actual["padding_when_packed"]) == (0.75, 0, 0)
+    assert actual["lengths"] == {"width": 1, "counts": [0, 0, 0, 0, 1]}
 
 
 def test_rows_of_pre_training_are_sampled_with_what_is_asked_of_them():
     rows = {"lengths": [8, 6, 0], "masked_lm_weights": [[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]]}  # the last fills a batch
     batches = tf.data.Dataset.from_tensors({name: tf.constant(values) for name, values in rows.items()}).repeat(100)
-    asked = []
+    requests = []
 
     def eval_batches(size, split):
-        asked.append((size, split))
+        requests.append((size, split))
         return batches if split == "train" else batches.take(0)
 
     task = types.SimpleNamespace(eval_batches=eval_batches)
-    found = of_rows(task, 8)
-    assert found.pop("lengths") == {"width": 1, "counts": [0, 0, 0, 0, 0, 8, 0, 8]}
-    assert found == {
+    actual = of_rows(task, 8)
+    assert actual.pop("lengths") == {"width": 1, "counts": [0, 0, 0, 0, 0, 8, 0, 8]}
+    assert actual == {
         "rows_in_the_sample": 16,
         "predictions_per_row": 1.5,
         "most_predictions_in_a_row": 2,
@@ -50,4 +50,4 @@ def test_rows_of_pre_training_are_sampled_with_what_is_asked_of_them():
         "padding_in_batches": 0.125,
         "padding_when_packed": pytest.approx(0.06, abs=0.06),
     }
-    assert of_rows(task, 8, "eval") == {} and asked == [(256, "train"), (256, "eval")]
+    assert of_rows(task, 8, "eval") == {} and requests == [(256, "train"), (256, "eval")]

@@ -46,11 +46,11 @@ def test_the_strategy_is_that_of_the_name_and_auto_fits_the_devices(monkeypatch,
 def test_auto_takes_several_workers_where_tf_config_names_them(monkeypatch, workers, expected):
     cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": 0}} if workers else {}
     monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
-    made = []
-    monkeypatch.setattr(distribute, "_multi_worker", lambda: made.append("multi_worker"))
-    monkeypatch.setattr(tf.distribute, "OneDeviceStrategy", lambda device: made.append("one_device"))
+    strategies = []
+    monkeypatch.setattr(distribute, "_multi_worker", lambda: strategies.append("multi_worker"))
+    monkeypatch.setattr(tf.distribute, "OneDeviceStrategy", lambda device: strategies.append("one_device"))
     create_strategy()
-    assert made == [expected]
+    assert strategies == [expected]
 
 
 @pytest.mark.parametrize(

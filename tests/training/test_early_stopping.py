@@ -53,12 +53,22 @@ def test_it_evaluates_every_so_many_steps_or_when_it_saves_and_where_an_epoch_en
 
 
 def test_the_best_evaluation_is_the_first_of_equals_and_not_a_number_is_the_worst():
-    found = Evaluations()
-    assert [found.add(*each) for each in ((2, np.nan), (4, 0.7), (6, 0.7), (8, 0.6))] == [True, True, False, False]
-    assert (found.best_step, found.best_value, found.num_without_improvement, found.last_step) == (4, 0.7, 2, 8)
+    evaluations = Evaluations()
+    assert [evaluations.add(*each) for each in ((2, np.nan), (4, 0.7), (6, 0.7), (8, 0.6))] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert (
+        evaluations.best_step,
+        evaluations.best_value,
+        evaluations.num_without_improvement,
+        evaluations.last_step,
+    ) == (4, 0.7, 2, 8)
     again = Evaluations()
-    again.deserialize(found.serialize())
-    assert again.values == found.values
+    again.deserialize(evaluations.serialize())
+    assert again.values == evaluations.values
 
 
 def test_of_weights_that_are_thrown_away_the_best_only_are_held(tmp_path):
@@ -103,10 +113,10 @@ def test_how_often_it_saves_may_change_unless_what_is_evaluated_then_decides(tmp
 def scripted(monkeypatch):
     """Evaluations that answer SCORES, by the number of steps of the learner that was made last."""
     learners = []
-    made, called = TrainStep.__init__, Evaluator.__call__
+    original_init, called = TrainStep.__init__, Evaluator.__call__
 
     def remember(self, *arguments):
-        made(self, *arguments)
+        original_init(self, *arguments)
         learners.append(self)
 
     def answer(self):
@@ -144,20 +154,20 @@ def equal(one, other):
     return all(np.array_equal(one[name], other[name]) for name in one)
 
 
-def expect_best(path, kept, last):
+def expect_best(path, best, last):
     """The last weights are replaced by the best ones, in the folder too, and these are kept by themselves."""
-    assert not equal(kept, last)
-    assert equal(kept, formats.read(path / "checkpoints" / "ckpt-8").weights)
+    assert not equal(best, last)
+    assert equal(best, formats.read(path / "checkpoints" / "ckpt-8").weights)
     assert sorted(each.name for each in (path / "best").glob("*.index")) == ["ckpt-4.index"]
 
 
 def test_with_keep_best_it_ends_with_the_weights_of_the_best_evaluation(eager, scripted, tmp_path, capsys):
-    step, kept = run(tmp_path / "best", keep_best=True)
+    step, best = run(tmp_path / "best", keep_best=True)
     assert step == 4
     assert "Keeping the weights of step 4: the best score, 0.7000." in capsys.readouterr().out
-    expect_best(tmp_path / "best", kept, run(tmp_path / "last")[1])
+    expect_best(tmp_path / "best", best, run(tmp_path / "last")[1])
     again = run(tmp_path / "best", keep_best=True)
-    assert again[0] == 4 and equal(again[1], kept), "the same command once more"
+    assert again[0] == 4 and equal(again[1], best), "the same command once more"
 
 
 def test_the_best_weights_are_kept_on_replicas_too(eager, scripted, tmp_path, monkeypatch):
@@ -169,17 +179,17 @@ def test_the_best_weights_are_kept_on_replicas_too(eager, scripted, tmp_path, mo
         save(self, step)
 
     monkeypatch.setattr(BestWeights, "save", remember)
-    step, kept = run(tmp_path, replicas=2, keep_best=True)
-    assert step == 4 and list(saved) == [2, 4] and equal(kept, saved[4])
-    expect_best(tmp_path, kept, saved[2])
+    step, best = run(tmp_path, replicas=2, keep_best=True)
+    assert step == 4 and list(saved) == [2, 4] and equal(best, saved[4])
+    expect_best(tmp_path, best, saved[2])
 
 
 def test_it_stops_after_evaluations_without_a_better_one_and_says_and_logs_them(eager, scripted, tmp_path, capsys):
     step, stopped = run(tmp_path, early_stop_patience=1)
     assert step == 6
-    said = capsys.readouterr().out
-    assert "Stopped early after step 6 of 8: no better score in 1 evaluations." in said
-    assert "Step 4, held out: loss " in said and " score 0.7000" in said
+    stdout = capsys.readouterr().out
+    assert "Stopped early after step 6 of 8: no better score in 1 evaluations." in stdout
+    assert "Step 4, held out: loss " in stdout and " score 0.7000" in stdout
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [(line["step"], line["eval_score"]) for line in lines if "eval_score" in line] == [
         (2, 0.5),
@@ -229,9 +239,9 @@ def test_a_run_that_was_killed_stops_at_the_same_step_with_the_same_weights(
     with monkeypatch.context() as changed, pytest.raises(error):
         changed.setattr(TrainStep, "step", after_step(at, action))
         run(tmp_path / "killed", **options)
-    given = run(tmp_path / "killed", **options)
-    assert given[0] == expected[0] == 4
-    assert equal(given[1], expected[1])
+    resumed = run(tmp_path / "killed", **options)
+    assert resumed[0] == expected[0] == 4
+    assert equal(resumed[1], expected[1])
     evaluations = read_json(tmp_path / "killed" / "run.json")["selection"]["evaluations"]
     assert evaluations == [list(each) for each in SCORES.items()]
 

@@ -11,12 +11,12 @@ from bert_tf.training import learning_rates
 @pytest.mark.parametrize("continuous", [False, True])
 def test_the_schedule_equals_the_oracle_at_every_step(continuous):
     schedule = learning_rates.linear_schedule(2.0, 10, 4, continuous=continuous)
-    given = [float(schedule(tf.constant(step))) for step in range(11)]
+    actual = [float(schedule(tf.constant(step))) for step in range(11)]
     expected = [
         oracle_optimizer.learning_rate(step, peak=2.0, num_train_steps=10, num_warmup_steps=4, continuous=continuous)
         for step in range(11)
     ]
-    assert given == pytest.approx(expected)
+    assert actual == pytest.approx(expected)
 
 
 def test_the_original_schedule_jumps_where_warm_up_ends_and_the_continuous_one_reaches_the_peak():

@@ -18,23 +18,23 @@ def test_scores_of_two_classes():
 
 
 def test_f1_is_that_of_class_1_and_macro_f1_the_mean_of_all():
-    truth, guesses = [1, 0, 0, 0], [1, 1, 0, 0]
-    assert metrics.f1(truth, guesses) == pytest.approx(2 / 3)
-    assert metrics.macro_f1(truth, guesses) == pytest.approx((2 / 3 + 4 / 5) / 2)
+    labels, predictions = [1, 0, 0, 0], [1, 1, 0, 0]
+    assert metrics.f1(labels, predictions) == pytest.approx(2 / 3)
+    assert metrics.macro_f1(labels, predictions) == pytest.approx((2 / 3 + 4 / 5) / 2)
 
 
 def test_the_best_threshold_of_a_label_is_that_of_all_with_the_best_f1():
     rng = np.random.default_rng(0)
-    truth = (rng.random((40, 4)) < [0.3, 0.5, 0.1, 0.9]).astype(np.float32)
-    shares = np.clip(0.3 * truth + rng.random(truth.shape), 0, 1).astype(np.float32)
-    shares[:3, 1] = np.nextafter(np.float32(1), np.float32(0)), 1, 1  # neighbours, with nothing in between
-    truth[:3, 1] = 0, 1, 1
-    found = metrics.best_thresholds(truth, shares)
-    assert found.dtype == np.float32
+    labels = (rng.random((40, 4)) < [0.3, 0.5, 0.1, 0.9]).astype(np.float32)
+    probabilities = np.clip(0.3 * labels + rng.random(labels.shape), 0, 1).astype(np.float32)
+    probabilities[:3, 1] = np.nextafter(np.float32(1), np.float32(0)), 1, 1  # neighbours, with nothing in between
+    labels[:3, 1] = 0, 1, 1
+    actual = metrics.best_thresholds(labels, probabilities)
+    assert actual.dtype == np.float32
     for label in range(4):
-        every = [0.0, *shares[:, label].tolist()]
-        best = max(metrics.f1(truth[:, label], shares[:, label] > threshold) for threshold in every)
-        assert metrics.f1(truth[:, label], shares[:, label] > found[label]) == pytest.approx(best)
+        every = [0.0, *probabilities[:, label].tolist()]
+        best = max(metrics.f1(labels[:, label], probabilities[:, label] > threshold) for threshold in every)
+        assert metrics.f1(labels[:, label], probabilities[:, label] > actual[label]) == pytest.approx(best)
     apart = np.array([[0.1], [0.2], [0.6], [0.7]], np.float32)
     assert metrics.best_thresholds(np.array([[0], [0], [1], [1]]), apart) == pytest.approx([0.4])
     assert metrics.best_thresholds(np.zeros([4, 1]), apart) == [0.5]
@@ -43,16 +43,16 @@ def test_the_best_threshold_of_a_label_is_that_of_all_with_the_best_f1():
 
 
 def test_several_labels_are_right_only_together_and_f1_counts_each():
-    truth, guesses = [[1, 0, 1], [0, 1, 0]], [[1, 0, 0], [0, 1, 0]]
-    assert metrics.accuracy(truth, guesses) == 0.5
-    assert metrics.micro_f1(truth, guesses) == pytest.approx(2 * 2 / (2 * 2 + 1))
+    labels, predictions = [[1, 0, 1], [0, 1, 0]], [[1, 0, 0], [0, 1, 0]]
+    assert metrics.accuracy(labels, predictions) == 0.5
+    assert metrics.micro_f1(labels, predictions) == pytest.approx(2 * 2 / (2 * 2 + 1))
 
 
 def test_correlations_and_squared_error():
-    truth, guesses = [1.0, 2.0, 3.0, 4.0], [1.0, 4.0, 9.0, 16.0]
-    assert metrics.spearman(truth, guesses) == pytest.approx(1)
-    assert metrics.pearson(truth, guesses) == pytest.approx(25 / math.sqrt(5 * 129))
-    assert metrics.mean_squared_error(truth, guesses) == pytest.approx((0 + 4 + 36 + 144) / 4)
+    labels, predictions = [1.0, 2.0, 3.0, 4.0], [1.0, 4.0, 9.0, 16.0]
+    assert metrics.spearman(labels, predictions) == pytest.approx(1)
+    assert metrics.pearson(labels, predictions) == pytest.approx(25 / math.sqrt(5 * 129))
+    assert metrics.mean_squared_error(labels, predictions) == pytest.approx((0 + 4 + 36 + 144) / 4)
 
 
 @pytest.mark.parametrize("score", [metrics.pearson, metrics.spearman, metrics.matthews])
@@ -61,14 +61,14 @@ def test_guesses_that_are_all_the_same_are_worth_0(score):
 
 
 def test_each_class_has_its_line_and_the_table_of_confusions_adds_up():
-    truth, guesses = [0, 0, 1, 2], [0, 1, 1, 1]
-    assert metrics.per_class(truth, guesses, ["a", "b", "c", "d"]) == [
+    labels, predictions = [0, 0, 1, 2], [0, 1, 1, 1]
+    assert metrics.per_class(labels, predictions, ["a", "b", "c", "d"]) == [
         {"label": "a", "precision": 1.0, "recall": 0.5, "f1": pytest.approx(2 / 3), "count": 2},
         {"label": "b", "precision": pytest.approx(1 / 3), "recall": 1.0, "f1": 0.5, "count": 1},
         {"label": "c", "precision": 0.0, "recall": 0.0, "f1": 0.0, "count": 1},
         {"label": "d", "precision": 0.0, "recall": 0.0, "f1": 0.0, "count": 0},
     ]
-    assert metrics.confusion(truth, guesses, 3) == [[1, 1, 0], [0, 1, 0], [0, 1, 0]]
+    assert metrics.confusion(labels, predictions, 3) == [[1, 1, 0], [0, 1, 0], [0, 1, 0]]
 
 
 def test_scores_are_found_by_name():

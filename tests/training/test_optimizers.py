@@ -45,8 +45,8 @@ def test_six_steps_equal_the_oracle(name, step, options, least_matrix, monkeypat
         clipped, norm = oracle_optimizer.clip(gradients, 1.0)
         rate = oracle_optimizer.learning_rate(number, peak=0.1, num_train_steps=10, num_warmup_steps=3)
         weights, state = step(weights, clipped, state, learning_rate=rate, weight_decay=0.05, **options)
-        given = optimizer.apply([tf.constant(gradients[key], tf.float32) for key in variables])
-        assert float(given) == pytest.approx(norm, rel=1e-5)
+        actual = optimizer.apply([tf.constant(gradients[key], tf.float32) for key in variables])
+        assert float(actual) == pytest.approx(norm, rel=1e-5)
         for key, variable in variables.items():
             np.testing.assert_allclose(variable, weights[key], atol=2e-5, err_msg=f"{key} after step {number}")
 

@@ -60,10 +60,10 @@ def test_a_phase_that_fails_is_counted_and_its_error_passed_on(tmp_path):
 def test_another_configuration_is_refused_with_every_difference_and_nothing_changes(tmp_path):
     opened(tmp_path, size="tiny", rate=0.1, same=1).close()
     before = (tmp_path / "run.json").read_bytes()
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UserError) as error:
         opened(tmp_path, size="base", rate=0.2, same=1)
-    assert "size: 'tiny' there, 'base' now; rate: 0.1 there, 0.2 now" in str(refused.value)
-    assert "same" not in str(refused.value).partition("(")[2].partition(")")[0]
+    assert "size: 'tiny' there, 'base' now; rate: 0.1 there, 0.2 now" in str(error.value)
+    assert "same" not in str(error.value).partition("(")[2].partition(")")[0]
     assert (tmp_path / "run.json").read_bytes() == before
 
 

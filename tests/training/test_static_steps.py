@@ -37,11 +37,11 @@ def test_texts_in_a_fixed_number_of_rows_are_answered_as_padded_ones_under_xla(h
     first = model.encoder.layers[0]
     plain, first.call = first.call, lambda x, layout, positions: rows.append(layout.rows) or plain(x, layout=layout)
     packed = tf.function(lambda: (model(inputs, packing=PackingSpec.static(3)), fits(inputs, 3)), jit_compile=True)
-    given, all_fit = packed()
+    actual, all_fit = packed()
     assert all_fit and rows == [3]
     has_text = np.array(LENGTHS) > 0
     for name, value in expected.items():
-        value, ours = (np.reshape(x, [8, -1]) for x in (value.numpy(), given[name].numpy()))
+        value, ours = (np.reshape(x, [8, -1]) for x in (value.numpy(), actual[name].numpy()))
         if value.shape[1] > 3:  # of each slot
             has_text = np.repeat(np.arange(12) < np.array(LENGTHS)[:, None], value.shape[1] // 12, -1)
         np.testing.assert_allclose(ours[has_text], value[has_text], atol=1e-5)
@@ -60,9 +60,9 @@ def test_a_step_on_a_fixed_number_of_rows_equals_a_plain_one_for_batches_that_fi
     for lengths, all_fit in [([5, 7, 6, 6], True), ([12, 12, 11, 9], False), ([7, 7, 5, 5], True)]:
         batch = batch_of(lengths)
         assert bool(fits(batch, 2)) == all_fit
-        given, expected = packed(batch), plain(batch)
-        assert [x is None for x in given] == [x is None for x in expected] and any(x is None for x in expected)
-        for ours, theirs in zip(given, expected, strict=True):
+        actual, expected = packed(batch), plain(batch)
+        assert [x is None for x in actual] == [x is None for x in expected] and any(x is None for x in expected)
+        for ours, theirs in zip(actual, expected, strict=True):
             if theirs is not None:
                 np.testing.assert_allclose(ours, theirs, atol=1e-5)
 

@@ -70,11 +70,11 @@ def test_twenty_steps_on_replicas_and_in_micro_batches_equal_one_device(monkeypa
     one, many = learner(gentle), learner(dataclasses.replace(gentle, num_accumulation_steps=parts), replicas)
     for seed in range(20):
         batch = tiny.tensors(tiny.batch(seed=seed))
-        expected, given = one.step(batch), many.step(batch, stop_requested=seed > 0)
-        assert given.get("stop_requests") == (None if replicas == 1 else replicas * (seed > 0))
+        expected, actual = one.step(batch), many.step(batch, stop_requested=seed > 0)
+        assert actual.get("stop_requests") == (None if replicas == 1 else replicas * (seed > 0))
         for name, value in expected["metrics"].items():
-            np.testing.assert_allclose(given["metrics"][name], value, rtol=1e-5)
-        assert float(given["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=1e-5)
+            np.testing.assert_allclose(actual["metrics"][name], value, rtol=1e-5)
+        assert float(actual["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=1e-5)
     for name, value in values_of(one).items():
         assert difference_of(name, values_of(many)[name], value).max() < 1e-5, name
 
@@ -126,8 +126,8 @@ def test_the_whole_step_compiles_under_xla_with_static_shapes_only():
 
 def test_a_compiled_step_equals_a_plain_one():
     plain, compiled = learner(), learner(dataclasses.replace(CONFIG, jit_compile="true"))
-    for expected, given in zip(run(plain, 3), run(compiled, 3), strict=True):
-        assert float(given["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=1e-4)
+    for expected, actual in zip(run(plain, 3), run(compiled, 3), strict=True):
+        assert float(actual["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=1e-4)
 
 
 def test_a_step_that_computes_its_layers_again_has_the_gradients_of_a_plain_one():
@@ -142,9 +142,9 @@ def test_a_step_that_computes_its_layers_again_has_the_gradients_of_a_plain_one(
     ]
     assert softmaxes[1] == 2 * softmaxes[0] == 2 * config.num_hidden_layers
     expected = plain(batch)
-    for given in (again(batch), compiled(batch)):
-        assert len(given) == len(expected) > 20
-        for ours, theirs in zip(given, expected, strict=True):
+    for actual in (again(batch), compiled(batch)):
+        assert len(actual) == len(expected) > 20
+        for ours, theirs in zip(actual, expected, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
@@ -157,17 +157,17 @@ def test_an_encoder_without_layers_has_nothing_to_compute_again():
 def test_mixed_precision_keeps_float32_weights_and_learns_alike():
     gentle = dataclasses.replace(CONFIG, learning_rate=1e-3)
     exact, mixed = learner(gentle), learner(gentle, dtype="mixed_bfloat16")
-    for expected, given in zip(run(exact, 5), run(mixed, 5), strict=True):
+    for expected, actual in zip(run(exact, 5), run(mixed, 5), strict=True):
         for name in ("masked_lm_loss", "next_sentence_loss"):
-            values = [result["metrics"][name].numpy() for result in (expected, given)]
+            values = [result["metrics"][name].numpy() for result in (expected, actual)]
             assert values[1] == pytest.approx(values[0], rel=0.1, abs=0.02)
     assert {value.dtype.name for value in values_of(mixed).values()} == {"float32"}
 
 
 def test_the_float16_loss_scale_leaves_the_gradient_alone_and_halves_at_an_overflow():
     exact, mixed = learner(), learner(dtype="mixed_float16")
-    expected, given = run(exact, 1)[0], run(mixed, 1)[0]
-    assert float(given["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=0.02)
+    expected, actual = run(exact, 1)[0], run(mixed, 1)[0]
+    assert float(actual["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=0.02)
     scale = LossScale(enabled=True)
     scale.update(tf.constant(np.inf))
     assert float(scale.factor) == 2.0**14 and int(scale.good_steps) == 0

@@ -71,8 +71,8 @@ def test_mrpc_shows_accuracy_as_the_paper_does(tmp_path):
     plan = plan_of(tmp_path, "objectives", task="mrpc --data_dir=glue")
     run = {"finished": "now", "criterion": "f1"}
     finish(tmp_path, "tasks/bert/mrpc", run=run, eval_results={"f1": 0.8, "accuracy": 0.7})
-    found = ablation.results(plan)["objectives"]["rows"][0]["tasks"]["mrpc"]
-    assert (found["score"], found["mean"]) == ("accuracy", 0.7)
+    row = ablation.results(plan)["objectives"]["rows"][0]["tasks"]["mrpc"]
+    assert (row["score"], row["mean"]) == ("accuracy", 0.7)
 
 
 def test_an_unknown_task_is_reported_before_anything_is_run(tmp_path, started):

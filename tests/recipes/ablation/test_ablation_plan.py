@@ -50,8 +50,8 @@ def test_tasks_of_the_same_name_have_separate_folders(tmp_path, capsys):
     tasks = [
         f"--task={kind} --train_file={name}.csv" for kind, name in zip(("table", "table", "Table"), "abc", strict=True)
     ]
-    given = ["ablate", str(tmp_path / "a"), "--input_file=texts", "--tables=masking", "--dry_run", "--json", *tasks]
-    assert main(given) in (None, 0)
+    arguments = ["ablate", str(tmp_path / "a"), "--input_file=texts", "--tables=masking", "--dry_run", "--json", *tasks]
+    assert main(arguments) in (None, 0)
     runs = {name: command for name, command in json.loads(capsys.readouterr().out).items() if "/bert/" in name}
     files = {name: flags(command)["train_file"] for name, command in runs.items()}
     assert files == {"tasks/bert/table": "a.csv", "tasks/bert/table_2": "b.csv", "tasks/bert/table_3": "c.csv"}
@@ -59,8 +59,8 @@ def test_tasks_of_the_same_name_have_separate_folders(tmp_path, capsys):
 
 def test_intermediate_weights_come_from_checkpoints_that_are_kept(tmp_path):
     runs = dict(ablation_plan.commands(plan_of(tmp_path, "steps")))
-    kept = flags(runs["pretraining/bert"])
-    assert (kept["save_checkpoints_steps"], kept["keep_checkpoint_max"]) == ("100", "0")
+    pretraining_flags = flags(runs["pretraining/bert"])
+    assert (pretraining_flags["save_checkpoints_steps"], pretraining_flags["keep_checkpoint_max"]) == ("100", "0")
     start = flags(runs["tasks/bert__share_0_25/sst_2"])["init_checkpoint"]
     assert start == f"{tmp_path}/pretraining/bert/checkpoints/ckpt-200"
     for wrong, words in (("801", "a multiple of 8"), ("many", "num_train_steps=NUMBER")):

@@ -23,8 +23,8 @@ WEIGHTS = tiny.pretrainer()[1]
 def run(tmp_path_factory):
     """The folder of a run of run_pretraining.py, as far as an export is made of it."""
     folder = tmp_path_factory.mktemp("runs") / "pretraining"
-    given = Checkpoint(config=tiny.CONFIG, weights=WEIGHTS, vocabulary=PIECES, lower_case=True)
-    formats.write(given, str(folder), "native")
+    checkpoint = Checkpoint(config=tiny.CONFIG, weights=WEIGHTS, vocabulary=PIECES, lower_case=True)
+    formats.write(checkpoint, str(folder), "native")
     (folder / "run.json").write_text(json.dumps({"name": "pretraining", "flags": {"max_seq_length": 12}}))
     return folder
 
@@ -35,9 +35,9 @@ def test_the_export_of_pre_training_has_its_weights_and_replaces_another_only_wh
         "export": str(run / "export"), "task": "pretraining/mlm_nsp", "step": 0
     }  # fmt: skip
     saved = tf.train.load_checkpoint(str(run / "export" / "variables" / "variables"))
-    kept = [saved.get_tensor(name) for name in saved.get_variable_to_shape_map() if "OBJECT_GRAPH" not in name]
+    tensors = [saved.get_tensor(name) for name in saved.get_variable_to_shape_map() if "OBJECT_GRAPH" not in name]
     for name, array in WEIGHTS.items():
-        assert any(np.array_equal(array, one) for one in kept), name
+        assert any(np.array_equal(array, one) for one in tensors), name
     assert loaded_model.about(run / "export") == {"task": "pretraining/mlm_nsp", "attention": False}
     assert main.main(["export", str(run)]) == 2
     assert "exists already" in capsys.readouterr().err
@@ -71,8 +71,8 @@ def test_what_has_no_export_is_said_in_a_line_and_nothing_is_written(spoil, expe
     spoil(tmp_path / "run")
     before = sorted(tmp_path.rglob("*"))
     assert main.main(["export", str(tmp_path / "run"), "--overwrite"]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and re.search(expected, said)
+    stderr = capsys.readouterr().err
+    assert stderr.count("\n") == 1 and re.search(expected, stderr)
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -84,8 +84,8 @@ def test_texts_to_compare_on_are_made_for_every_form_of_input():
         "words": tf.function(lambda words: words, input_signature=[rows]),
         "tf_example": tf.function(lambda text: text, input_signature=[text]),
     }
-    found = finished_run.examples_of(signatures)
-    shapes = {name: {key: np.shape(value) for key, value in given.items()} for name, given in found.items()}
+    examples = finished_run.examples_of(signatures)
+    shapes = {name: {key: np.shape(value) for key, value in inputs.items()} for name, inputs in examples.items()}
     assert shapes == {"serving_default": {"text": (3,), "choices": (3, 4)}, "words": {"words": (3, 16)}}
 
 

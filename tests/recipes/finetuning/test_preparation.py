@@ -24,17 +24,17 @@ CONFIG = TrainConfig(train_batch_size=4, learning_rate=0.05, num_train_steps=9, 
 
 def options(**changes):
     """The flags that these parts read, as run_classifier.py has them."""
-    asked = {
+    values = {
         "optimizer": "auto",
         "warmup_proportion": 0.1,
         "do_train": True,
         "do_eval": True,
         "init_checkpoint": "there",
     }
-    asked |= {"max_seq_length": 128, "do_predict": False}
+    values |= {"max_seq_length": 128, "do_predict": False}
     computed = {"num_train_steps", "num_warmup_steps", "max_eval_steps", "num_train_examples", "evaluates"}
     rest = {field.name: field.default for field in dataclasses.fields(TrainConfig) if field.name not in computed}
-    return types.SimpleNamespace(**{**rest, **asked, **changes})
+    return types.SimpleNamespace(**{**rest, **values, **changes})
 
 
 def learner(replicas=1, **changes):
@@ -97,7 +97,7 @@ def task(known=True, **changes):
 
 
 @pytest.mark.parametrize(
-    "flags, given, several, expected",
+    "flags, splits, several, expected",
     [
         ({"eval_steps": 5, "do_eval": False}, {}, False, "eval_steps was given, .* but do_eval is off"),
         ({"keep_best": True}, {"criterion": ""}, False, "keep_best was given, .* but glue/ax has none"),
@@ -106,9 +106,9 @@ def task(known=True, **changes):
         ({"do_train": False}, {}, True, "num_seeds and grids need training"),
     ],
 )
-def test_what_is_to_be_evaluated_on_must_be_there(flags, given, several, expected):
+def test_what_is_to_be_evaluated_on_must_be_there(flags, splits, several, expected):
     with pytest.raises(UserError, match=expected):
-        preparation.check_evaluation(options(**flags), task(**given), several=several)
+        preparation.check_evaluation(options(**flags), task(**splits), several=several)
 
 
 def test_nothing_is_needed_where_nothing_is_asked_for():
@@ -128,9 +128,9 @@ def test_a_head_of_another_size_is_drawn_anew_and_it_is_said(capsys):
     model, start = classifier(3), start_of(classifier(2))
     head = weights.variables(model)["classifier/kernel"].numpy()
     preparation.assign_weights(model, start, options())
-    said = capsys.readouterr().out
-    assert "2 mismatched" in said
-    assert "The head of there is of another task (classifier/kernel is (16, 2) there, (16, 3) here; " in said
+    stdout = capsys.readouterr().out
+    assert "2 mismatched" in stdout
+    assert "The head of there is of another task (classifier/kernel is (16, 2) there, (16, 3) here; " in stdout
     assert np.array_equal(weights.variables(model)["classifier/kernel"].numpy(), head)
 
 
@@ -139,9 +139,9 @@ def test_a_head_of_another_size_is_drawn_anew_and_it_is_said(capsys):
     [((), r"classifier/kernel is \(16, 2\) there, \(16, 3\) here"), (("classifier",), "it has no ")],
 )
 def test_without_training_another_head_is_refused(without, expected):
-    with pytest.raises(UserError, match=expected) as caught:
+    with pytest.raises(UserError, match=expected) as error:
         preparation.assign_weights(classifier(3), start_of(classifier(2), without), options(do_train=False))
-    assert caught.value.exit_code == 2
+    assert error.value.exit_code == 2
 
 
 def test_answers_in_a_text_need_no_pooler_which_hugging_face_does_not_save_but_their_head(capsys):
@@ -177,15 +177,15 @@ def test_a_head_without_other_names_is_taken_as_it_is(labels):
 
 
 @pytest.mark.parametrize(
-    "start, complaint",
+    "start, message",
     [
         (headed(["cat", "dog"]), "its labels are cat, dog, not no, yes"),
         (headed(["a", "b", "c"], 3), r"its head is \(16, 3\), expected \(16, 2\)"),
         (dataclasses.replace(headed(None), weights={"encoder/x": np.zeros(1)}), "it has no classifier/kernel"),
     ],
 )
-def test_a_head_of_another_task_is_refused_unless_it_is_trained(start, complaint):
-    with pytest.raises(UserError, match=complaint):
+def test_a_head_of_another_task_is_refused_unless_it_is_trained(start, message):
+    with pytest.raises(UserError, match=message):
         preparation.match_head(options(do_train=False), start, YES_NO)
     assert preparation.match_head(options(), start, YES_NO) is start
 

@@ -168,15 +168,15 @@ def test_a_sweep_that_was_killed_goes_on_and_its_folder_is_the_best_run(tmp_path
     first = tmp_path / "run" / "seed=12345" / "run.json"
     finished = json.loads(first.read_text())["finished"]
     again = start(**flags)
-    said, complaints = again.communicate(timeout=300)
-    assert again.returncode == 0, complaints
-    assert "Run 1 of 2: seed=12345 is finished\n" in said
+    output, stderr = again.communicate(timeout=300)
+    assert again.returncode == 0, stderr
+    assert "Run 1 of 2: seed=12345 is finished\n" in output
     assert json.loads(first.read_text())["finished"] == finished
-    found = json.loads((tmp_path / "run" / "sweep.json").read_text())
-    best = found["runs"][found["best_run"]]["results"]
-    assert best["accuracy"] == max(each["results"]["accuracy"] for each in found["runs"].values())
+    summary = json.loads((tmp_path / "run" / "sweep.json").read_text())
+    best = summary["runs"][summary["best_run"]]["results"]
+    assert best["accuracy"] == max(each["results"]["accuracy"] for each in summary["runs"].values())
     assert json.loads((tmp_path / "run" / "eval_results.json").read_text()) == best
     taken = formats.read(tmp_path / "run").weights
-    expected = formats.read(tmp_path / "run" / found["best_run"]).weights
+    expected = formats.read(tmp_path / "run" / summary["best_run"]).weights
     assert taken.keys() == expected.keys()
     assert all(np.array_equal(taken[name], expected[name]) for name in taken)

@@ -50,10 +50,10 @@ def test_json_lines_are_those_of_the_original_rounded_to_6_digits(tmp_path):
 
 
 def test_arrays_hold_tokens_of_all_texts_and_where_each_text_begins(tmp_path):
-    found = dict(np.load(write(tmp_path / "a.npz", TOKENS, TEXTS)))
-    np.testing.assert_array_equal(found["vectors"], np.concatenate([text.vectors for text in TEXTS]))
-    assert found["vectors"].dtype == np.float32 and found["vectors"].shape == (3, 2, 3)
-    assert {name: values.tolist() for name, values in found.items() if name != "vectors"} == {
+    actual = dict(np.load(write(tmp_path / "a.npz", TOKENS, TEXTS)))
+    np.testing.assert_array_equal(actual["vectors"], np.concatenate([text.vectors for text in TEXTS]))
+    assert actual["vectors"].dtype == np.float32 and actual["vectors"].shape == (3, 2, 3)
+    assert {name: values.tolist() for name, values in actual.items() if name != "vectors"} == {
         "layers": ["-1", "embeddings"],
         "splits": [0, 2, 2, 3],
         "tokens": ["[CLS]", "é", "longer"],

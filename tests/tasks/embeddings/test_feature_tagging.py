@@ -126,11 +126,11 @@ def test_truncated_vectors_are_computed_again(make, tmp_path):
         return next(iter(task.eval_batches(4, "dev")))["vectors"].numpy()
 
     first = vectors()
-    (kept,) = (tmp_path / "features").glob("dev*.npy")
-    whole = kept.read_bytes()
-    kept.write_bytes(whole[:-50])
+    (cached,) = (tmp_path / "features").glob("dev*.npy")
+    whole = cached.read_bytes()
+    cached.write_bytes(whole[:-50])
     np.testing.assert_array_equal(vectors(), first)
-    assert kept.read_bytes() == whole
+    assert cached.read_bytes() == whole
 
 
 def test_a_cache_that_can_hold_no_files_is_refused(tmp_path):
@@ -154,14 +154,14 @@ def training(tmp_path_factory):
     """40 steps: the task, the learner, its weights at the start, its state after 3 steps, its weights after 5."""
     task = maker(tmp_path_factory.mktemp("training"))("weighted_sum_all")
     ours, batches = learner(task), iter(task.train_batches(4, 1))
-    kept = {"task": task, "learner": ours, "start": values_of(ours)}
+    saved = {"task": task, "learner": ours, "start": values_of(ours)}
     for step in range(1, 41):
-        kept["result"] = ours.step(next(batches))
+        saved["result"] = ours.step(next(batches))
         if step == 3:
-            kept["state"] = [variable.numpy() for variable in tf.nest.flatten(ours.state())]
+            saved["state"] = [variable.numpy() for variable in tf.nest.flatten(ours.state())]
         if step == 5:
-            kept["later"] = values_of(ours)
-    return kept
+            saved["later"] = values_of(ours)
+    return saved
 
 
 def test_it_learns_the_encoder_stays_and_predictions_are_of_words(training, tmp_path):
@@ -172,15 +172,15 @@ def test_it_learns_the_encoder_stays_and_predictions_are_of_words(training, tmp_
         "lstm/backwards/1/cell/recurrent_kernel",
         "classifier/bias",
     }
-    right, asked = training["result"]["metrics"]["accuracy"].numpy()
-    assert right == asked > 0
+    right, total = training["result"]["metrics"]["accuracy"].numpy()
+    assert right == total > 0
     for name, value in values_of(training["learner"]).items():
         assert np.array_equal(value, training["start"][name]) == name.startswith("encoder/"), name
     task, model = training["task"], training["learner"].model
     evaluator = Evaluator(task, model, CONFIG, distribute.create_strategy("one_device"))
     assert evaluator()["f1"] == 1.0
-    said = task.write_predictions(str(tmp_path), "dev", evaluator.predictions["dev"])
-    assert said[0].startswith("4 predictions are in ")
+    message = task.write_predictions(str(tmp_path), "dev", evaluator.predictions["dev"])
+    assert message[0].startswith("4 predictions are in ")
     lines = (tmp_path / "predictions_dev.txt").read_text(encoding="utf-8").split("\n")
     assert lines[:5] == ["ab B-X B-X", "c O O", "\u200b O O", "d B-X B-X", "ca I-X I-X"]
 
@@ -236,10 +236,10 @@ def test_the_export_tags_words_as_predicting_a_file_does_and_finds_entities_in_t
             assert [tag.decode() for tag in served["tags"][place, : len(numbers)]] == [TAGS.labels[n] for n in numbers]
             np.testing.assert_allclose(served["scores"][place, : len(numbers)], probabilities, atol=1e-5)
     texts = ["d c a", "", "ab c d ca " * 9]
-    found = {name: x.numpy() for name, x in signatures["serving_default"](text=tf.constant(texts)).items()}
-    assert found["counts"][0] == 1 and found["texts"][0, 0] == b"d" and found["counts"][1] == 0
-    assert found["counts"][2] > 9
-    for number in range(found["counts"][2]):
-        start, end = found["starts"][2, number], found["ends"][2, number]
-        assert texts[2][start:end].encode() == found["texts"][2, number] != b""
+    actual = {name: x.numpy() for name, x in signatures["serving_default"](text=tf.constant(texts)).items()}
+    assert actual["counts"][0] == 1 and actual["texts"][0, 0] == b"d" and actual["counts"][1] == 0
+    assert actual["counts"][2] > 9
+    for number in range(actual["counts"][2]):
+        start, end = actual["starts"][2, number], actual["ends"][2, number]
+        assert texts[2][start:end].encode() == actual["texts"][2, number] != b""
     assert signatures["serving_default"](text=tf.constant([], tf.string))["counts"].shape == (0,)

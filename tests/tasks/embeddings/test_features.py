@@ -29,9 +29,9 @@ STATES = [tf.fill([1, 2, 3], float(10**number)) for number in range(5)]  # embed
 def test_layers_are_counted_as_the_original_counts_them(text, layers, names):
     choice = vector_choice.choose_layers(text, 4)
     assert (choice.layers, choice.names, choice.join) == (layers, names, "apart")
-    found = features.layer_vectors(STATES, choice)
-    assert found.shape == (1, 2, len(layers), 3)
-    assert found[0, 1, :, 2].numpy().tolist() == [10.0**layer for layer in layers]
+    actual = features.layer_vectors(STATES, choice)
+    assert actual.shape == (1, 2, len(layers), 3)
+    assert actual[0, 1, :, 2].numpy().tolist() == [10.0**layer for layer in layers]
 
 
 def test_layers_are_summed_weighted_and_concatenated():
@@ -91,16 +91,16 @@ VECTORS = tf.constant([[[1.0, 5.0]], [[2.0, 3.0]], [[9.0, 1.0]], [[4.0, -4.0]]])
     ],
 )
 def test_tokens_of_a_text_become_one_vector(pooling, expected):
-    found = features.text_vectors(VECTORS, tf.constant([0, 0, 0, 1]), 2, pooling)
-    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-6)
+    actual = features.text_vectors(VECTORS, tf.constant([0, 0, 0, 1]), 2, pooling)
+    np.testing.assert_allclose(actual[:, 0], expected, rtol=1e-6)
 
 
 def test_tokens_of_a_word_become_one_vector_and_vectors_get_length_1():
     is_first = tf.constant([True, False, True, False])
     assert features.word_vectors(VECTORS, is_first, "first")[:, 0].numpy().tolist() == [[1, 5], [9, 1]]
     assert features.word_vectors(VECTORS, is_first, "mean")[:, 0].numpy().tolist() == [[1.5, 4], [6.5, -1.5]]
-    found = features.normalize(tf.constant([[3.0, 4.0], [0.0, 0.0]]))
-    np.testing.assert_allclose(found, [[0.6, 0.8], [0, 0]], rtol=1e-6)
+    actual = features.normalize(tf.constant([[3.0, 4.0], [0.0, 0.0]]))
+    np.testing.assert_allclose(actual, [[0.6, 0.8], [0, 0]], rtol=1e-6)
 
 
 def test_a_learned_mixture_is_gamma_times_the_softmax_of_its_weights_and_learns():
@@ -171,20 +171,20 @@ def test_every_token_is_found_in_the_window_with_most_on_its_poorer_side(run, st
         np.testing.assert_array_equal(values, np.concatenate([ones[name], twos[name]]))
     start = 0
     for number, (texts, count) in enumerate(zip(TEXTS, counts + more, strict=True)):
-        found = {name: x[number].numpy() for name, x in tokens.items()}
-        expect_best(texts, found, {name: values[start : start + count] for name, values in rows.items()}, start)
+        actual = {name: x[number].numpy() for name, x in tokens.items()}
+        expect_best(texts, actual, {name: values[start : start + count] for name, values in rows.items()}, start)
         if stride:
             longest = max(texts[::-1], key=len)
-            assert f"] {longest} [".replace("  ", " ") in TOKENIZER.detokenize([found["ids"]])[0]
+            assert f"] {longest} [".replace("  ", " ") in TOKENIZER.detokenize([actual["ids"]])[0]
         start += count
     assert start == len(rows["lengths"])
 
 
-def expect_best(texts, found, rows, start):
+def expect_best(texts, actual, rows, start):
     """Every token is where its source says, and nowhere with more on its poorer side."""
-    sources = found["sources"] - start * rows["token_ids"].shape[1]
-    np.testing.assert_array_equal(rows["token_ids"].ravel()[sources], found["ids"])
-    np.testing.assert_array_equal(rows["segment_ids"].ravel()[sources], found["segments"])
+    sources = actual["sources"] - start * rows["token_ids"].shape[1]
+    np.testing.assert_array_equal(rows["token_ids"].ravel()[sources], actual["ids"])
+    np.testing.assert_array_equal(rows["segment_ids"].ravel()[sources], actual["segments"])
     best = {}
     for ids, segments in zip(rows["token_ids"], rows["segment_ids"], strict=True):
         for segment in (0, 1):
@@ -192,7 +192,7 @@ def expect_best(texts, found, rows, start):
             for place, piece in enumerate(pieces):  # no letter twice in a text
                 side = min(place, len(pieces) - 1 - place)
                 best[segment, piece] = max(side, best.get((segment, piece), -1))
-    for piece, segment, first, end, source in zip(*(found[name] for name in NAMES), sources, strict=True):
+    for piece, segment, first, end, source in zip(*(actual[name] for name in NAMES), sources, strict=True):
         if first < 0:
             assert piece in (TOKENIZER.cls_id, TOKENIZER.sep_id) and end == -1
             continue

@@ -53,19 +53,19 @@ def number_of(manifest, split):
 def unmasked(batch):
     """The rows of a batch with the hidden tokens put back, as tuples."""
     rows = []
-    for ids, places, labels, used in zip(
+    for ids, positions, labels, used in zip(
         *(batch[name].numpy() for name in ("token_ids", "masked_lm_positions", "masked_lm_ids", "masked_lm_weights")),
         strict=True,
     ):
-        ids[places[used > 0]] = labels[used > 0]
+        ids[positions[used > 0]] = labels[used > 0]
         rows.append(tuple(ids.tolist()))
     return rows
 
 
 def masks_of(batch):
     """{row before masking: (where it is hidden, what is shown)}."""
-    shown = zip(batch["masked_lm_positions"].numpy().tolist(), batch["token_ids"].numpy().tolist(), strict=True)
-    return dict(zip(unmasked(batch), shown, strict=True))
+    masked = zip(batch["masked_lm_positions"].numpy().tolist(), batch["token_ids"].numpy().tolist(), strict=True)
+    return dict(zip(unmasked(batch), masked, strict=True))
 
 
 def logits(rows=4, seed=3):
@@ -85,10 +85,10 @@ def test_losses_and_accuracies_are_those_of_numpy(run):
         ("masked_lm", batch["masked_lm_ids"], batch["masked_lm_weights"]),
         ("next_sentence", batch["next_sentence_labels"], batch["next_sentence_weights"]),
     ):
-        given = outputs[f"{name}_logits"].astype(np.float64)
-        likelihoods = np.take_along_axis(given, labels[..., None], -1)[..., 0] - np.log(np.exp(given).sum(-1))
+        actual = outputs[f"{name}_logits"].astype(np.float64)
+        likelihoods = np.take_along_axis(actual, labels[..., None], -1)[..., 0] - np.log(np.exp(actual).sum(-1))
         np.testing.assert_allclose(measures[f"{name}_loss"][0], -likelihoods, rtol=1e-5)
-        np.testing.assert_array_equal(measures[f"{name}_accuracy"][0], given.argmax(-1) == labels)
+        np.testing.assert_array_equal(measures[f"{name}_accuracy"][0], actual.argmax(-1) == labels)
         for kind in ("loss", "accuracy"):
             np.testing.assert_array_equal(measures[f"{name}_{kind}"][1], weights)
             assert {tensor.dtype for tensor in measures[f"{name}_{kind}"]} == {tf.float32}
@@ -140,8 +140,8 @@ def test_every_epoch_has_all_records_in_a_new_order_under_new_masks_unless_these
     assert sorted(unmasked(first)) == sorted(unmasked(second)) and unmasked(first) != unmasked(second)
     before, after = masks_of(first), masks_of(second)
     assert len(before) == count > 40, "no two records are equal, so each can be found again"
-    kept = sum(before[row] == after[row] for row in before)
-    assert kept == count if static else kept < 0.1 * count
+    unchanged = sum(before[row] == after[row] for row in before)
+    assert unchanged == count if static else unchanged < 0.1 * count
 
 
 def test_the_seed_decides_the_training_batches(manifest, tokenizer):
@@ -177,9 +177,9 @@ def test_training_batches_go_on_where_a_saved_iterator_stood_into_the_next_epoch
     restored = iter(task.train_batches(size, 7))
     tf.train.Checkpoint(data=restored).restore(path).assert_consumed()
     for batch in expected:
-        given = next(restored)
+        actual = next(restored)
         for name, value in batch.items():
-            np.testing.assert_array_equal(given[name], value, err_msg=name)
+            np.testing.assert_array_equal(actual[name], value, err_msg=name)
 
 
 def test_evaluation_passes_once_over_held_out_rows_under_the_same_masks_and_fills_up_with_weight_0(manifest, tokenizer):
@@ -200,7 +200,7 @@ def test_evaluation_passes_once_over_held_out_rows_under_the_same_masks_and_fill
 def test_a_held_out_row_is_masked_alike_in_batches_of_any_size(manifest, tokenizer):
     task = PretrainingTask(manifest, tokenizer, MASKING)
     small, large = (masks_of(next(iter(task.eval_batches(size)))) for size in (2, 6))
-    assert len(small) == 2 and all(large[row] == shown for row, shown in small.items())
+    assert len(small) == 2 and all(large[row] == masked for row, masked in small.items())
 
 
 def test_held_out_examples_show_the_text_with_its_true_token(manifest, tokenizer, monkeypatch):

@@ -40,7 +40,7 @@ PREDICTIONS = [
 
 
 @pytest.mark.parametrize(
-    "answer, truth, expected",
+    "answer, true_span, expected",
     [
         ((8, 15), (8, 15), [["In 1066 ", ""], ["William", "both"], [CONTEXT[15:], ""]]),
         ((3, 15), (8, 15), [["In ", ""], ["1066 ", "answer"], ["William", "both"], [CONTEXT[15:], ""]]),
@@ -48,32 +48,32 @@ PREDICTIONS = [
         (None, None, [[CONTEXT, ""]]),
     ],
 )
-def test_the_predicted_and_the_true_answer_are_marked(answer, truth, expected):
-    assert answer_highlights.parts(CONTEXT, answer, truth) == expected
+def test_the_predicted_and_the_true_answer_are_marked(answer, true_span, expected):
+    assert answer_highlights.parts(CONTEXT, answer, true_span) == expected
 
 
 def test_text_far_from_both_is_left_out_at_spaces():
     context = "one two " * 50 + "ANSWER " + "three four " * 50 + "TRUTH" + " five" * 50
-    answer, truth = ((context.index(word), context.index(word) + len(word)) for word in ("ANSWER", "TRUTH"))
-    found = answer_highlights.parts(context, answer, truth)
-    assert [mark for _, mark in found] == ["", "", "answer", "", "", "", "truth", "", ""]
-    assert [text for text, _ in found if text == " … "] == [" … "] * 3
-    for text, mark in found:
+    answer, true_span = ((context.index(word), context.index(word) + len(word)) for word in ("ANSWER", "TRUTH"))
+    actual = answer_highlights.parts(context, answer, true_span)
+    assert [mark for _, mark in actual] == ["", "", "answer", "", "", "", "truth", "", ""]
+    assert [text for text, _ in actual if text == " … "] == [" … "] * 3
+    for text, mark in actual:
         assert mark or text == " … " or set(text.split()) <= {"one", "two", "three", "four", "five"}
         assert text in context or text == " … "
 
 
 def test_right_answers_come_first_then_the_surest_mistakes():
-    found = answer_highlights.details(QUESTIONS, PREDICTIONS)
-    assert (found["right"], found["partly"], found["wrong"]) == (2, 1, 1)
-    shown = [(example["question"], example["truth"], example["is_right"]) for example in found["examples"]]
-    assert answer_highlights.summarize(found) == [
+    actual = answer_highlights.details(QUESTIONS, PREDICTIONS)
+    assert (actual["right"], actual["partly"], actual["wrong"]) == (2, 1, 1)
+    examples = [(example["question"], example["truth"], example["is_right"]) for example in actual["examples"]]
+    assert answer_highlights.summarize(actual) == [
         "4 answers: 2 right, 1 partly right (a word in common), 1 wrong.",
         "Some right answers:",
         "  who?  ->  William",
         "  how?  ->  no answer",
     ]
-    assert shown == [("who?", "William", True), ("how?", "", True), ("why?", "", False), ("when?", "1066", False)]
+    assert examples == [("who?", "William", True), ("how?", "", True), ("why?", "", False), ("when?", "1066", False)]
 
 
 def test_answers_are_marked_in_the_page_and_nothing_in_them_is_taken_for_html(tmp_path):
@@ -120,8 +120,8 @@ def test_a_question_says_what_kind_of_name_it_asks_for(name, after, expected):
 def test_a_name_of_the_manual_is_asked_for_with_its_place_and_no_passage_is_in_both_splits():
     sentences = [f'The "name{number}" statement and the "other" one end loop {number}.' for number in range(240)]
     topics = {f"topic{number}": "\n\n".join(sentences[6 * number :][:6]) for number in range(40)}
-    found = demo_questions.questions(topics)
-    train, dev = found["train"], found["dev"]
+    actual = demo_questions.questions(topics)
+    train, dev = actual["train"], actual["dev"]
     assert train and dev and not {q.context for q in dev} & {q.context for q in train}
     for question in train + dev:
         ((name, start),) = question.answers

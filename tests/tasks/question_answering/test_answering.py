@@ -70,7 +70,7 @@ def test_the_windows_of_a_split_lie_in_a_row_and_contexts_are_kept_once():
 
 
 def test_batches_say_where_the_answer_is_in_each_window():
-    found = {}
+    positions = {}
     for batch in task_of().eval_batches(4, "dev"):
         assert all(x.shape.is_fully_defined() for x in batch.values())
         for row, number in enumerate(batch["row_numbers"].numpy()):
@@ -78,8 +78,8 @@ def test_batches_say_where_the_answer_is_in_each_window():
             assert batch["row_weights"][row] == float(number > 0)
             if number and first:
                 words = TOKENIZER.detokenize(batch["token_ids"][row : row + 1, first : last + 1])[0]
-                found[int(number)] = words
-    assert found == {1: "a fox", 11: "the old red dog", 12: "the old red dog", 18: "big"}
+                positions[int(number)] = words
+    assert positions == {1: "a fox", 11: "the old red dog", 12: "the old red dog", 18: "big"}
 
 
 def test_an_epoch_of_training_has_every_window_once_and_goes_on_where_it_was_saved(tmp_path):
@@ -169,19 +169,19 @@ def test_the_export_answers_strings_as_evaluation_does(has_null, tmp_path):
             answer["text"] for answer in prediction.answers
         ]
     if has_null and shutil.which("gcc"):  # a program without Python answers the same
-        given = c_loader.run_in_c(tmp_path / "export", texts, ["answer", "start", "end", "score"])
-        assert given["answer"] == [text.decode() for text in served["answer"]]
-        assert (given["start"], given["end"]) == (served["start"].tolist(), served["end"].tolist())
-        np.testing.assert_allclose(np.array(given["score"], float), served["score"], atol=1e-5)
+        actual = c_loader.run_in_c(tmp_path / "export", texts, ["answer", "start", "end", "score"])
+        assert actual["answer"] == [text.decode() for text in served["answer"]]
+        assert (actual["start"], actual["end"]) == (served["start"].tolist(), served["end"].tolist())
+        np.testing.assert_allclose(np.array(actual["score"], float), served["score"], atol=1e-5)
 
 
 def test_a_long_context_is_answered_in_parts(monkeypatch):
     task = task_of()
     model = model_of(task)
-    given = {"question": tf.constant(["fox ?", "mat"]), "context": tf.constant([LONG * 9, "a big mat"])}
-    expected = task.signatures(model, TOKENIZER)["serving_default"](**given)
+    inputs = {"question": tf.constant(["fox ?", "mat"]), "context": tf.constant([LONG * 9, "a big mat"])}
+    expected = task.signatures(model, TOKENIZER)["serving_default"](**inputs)
     monkeypatch.setattr(answering, "WINDOWS_AT_ONCE", 1000)
-    at_once = task.signatures(model, TOKENIZER)["serving_default"](**given)
+    at_once = task.signatures(model, TOKENIZER)["serving_default"](**inputs)
     for name, x in expected.items():
         if x.dtype != tf.string:
             np.testing.assert_allclose(at_once[name], x, rtol=1e-4, atol=1e-5)

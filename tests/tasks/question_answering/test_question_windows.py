@@ -108,9 +108,9 @@ def test_an_answer_is_the_tokens_that_share_a_character_with_it(context, answer,
 
 
 @pytest.mark.parametrize(
-    "sizes, complaint",
+    "sizes, message",
     [((67, 128, 64), "leaves no room for the text"), ((384, 0, 64), "doc_stride is 0"), ((99, 1, -1), "max_query")],
 )
-def test_windows_without_room_are_refused(sizes, complaint):
-    with pytest.raises(UserError, match=complaint):
+def test_windows_without_room_are_refused(sizes, message):
+    with pytest.raises(UserError, match=message):
         QuestionWindows(*sizes)

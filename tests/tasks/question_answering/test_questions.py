@@ -31,13 +31,13 @@ def test_questions_with_and_without_answers_and_of_unknown_truth(tmp_path):
             {"id": 3, "question": "Where?"},
         ),
     )
-    found = questions.read(path)
-    assert [(q.id, q.answers, q.is_answerable) for q in found] == [
+    actual = questions.read(path)
+    assert [(q.id, q.answers, q.is_answerable) for q in actual] == [
         ("1", (("The Normans", 0),), True),
         ("2", (), False),
         ("3", (), None),
     ]
-    assert found[0].title == "Normans" and found[0].context.endswith("France.")
+    assert actual[0].title == "Normans" and actual[0].context.endswith("France.")
 
 
 ENTRY = {"id": "1", "question": "Who?", "answers": []}
@@ -58,8 +58,8 @@ WRONG = {
 
 @pytest.mark.parametrize("kind", WRONG)
 def test_what_is_wrong_with_a_file_is_one_sentence(kind, tmp_path):
-    content, complaint = WRONG[kind]
-    with pytest.raises(UserError, match=complaint):
+    content, message = WRONG[kind]
+    with pytest.raises(UserError, match=message):
         questions.read(written(tmp_path, content))
     with pytest.raises(UserError, match="cannot be read"):
         questions.read(str(tmp_path / "nothing.json"))
@@ -87,8 +87,8 @@ def test_an_answer_is_taken_from_where_it_is(text, start, expected):
 )
 def test_the_original_cuts_answers_by_words(context, answer, tokens, expected):
     start = context.index(answer)
-    found = original_alignment.original_answer(context, start, start + len(answer), tokens.split(), lower_case=True)
-    assert found == expected
+    actual = original_alignment.original_answer(context, start, start + len(answer), tokens.split(), lower_case=True)
+    assert actual == expected
 
 
 def test_where_the_original_cannot_align_it_answers_whole_words():

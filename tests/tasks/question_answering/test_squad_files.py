@@ -49,7 +49,7 @@ def test_without_null_there_are_no_odds(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content, complaint",
+    "content, message",
     [
         ("[]", "a JSON list"),
         ("{", "not valid JSON"),
@@ -57,11 +57,11 @@ def test_without_null_there_are_no_odds(tmp_path):
         (None, "cannot be read"),
     ],
 )
-def test_an_error_in_a_file_is_reported_in_one_sentence(content, complaint, tmp_path):
+def test_an_error_in_a_file_is_reported_in_one_sentence(content, message, tmp_path):
     path = tmp_path / "x.json"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(UserError, match=complaint):
+    with pytest.raises(UserError, match=message):
         squad_files.score(QUESTIONS, str(path), has_null=False)
 
 

@@ -75,8 +75,10 @@ def test_a_pass_is_in_order_and_filled_up_with_rows_that_count_nothing():
 @pytest.mark.parametrize("kind", GOALS)
 def test_batches_have_static_shapes(kind):
     task = task_of(kind)
-    made = [task.eval_batches(4, "test")] + [task.train_batches(4, 1)] * (kind == "pair")  # the rest is the same code
-    for spec in (dataset.element_spec for dataset in made):
+    datasets = [task.eval_batches(4, "test")] + [task.train_batches(4, 1)] * (
+        kind == "pair"
+    )  # the rest is the same code
+    for spec in (dataset.element_spec for dataset in datasets):
         assert all(each.shape.is_fully_defined() and each.shape[0] == 4 for each in spec.values())
 
 
@@ -92,7 +94,7 @@ def test_training_goes_on_where_a_saved_iterator_stood(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kind, given, expected",
+    "kind, score, expected",
     [
         ("one", "", ["accuracy", "macro_f1"]),
         ("one", "macro_f1", ["macro_f1", "accuracy"]),
@@ -101,15 +103,15 @@ def test_training_goes_on_where_a_saved_iterator_stood(tmp_path):
         ("number", "spearman", ["spearman", "pearson", "mean_squared_error"]),
     ],
 )
-def test_the_score_that_decides_can_be_chosen(kind, given, expected):
-    task = task_of(kind, criterion=given, eval_splits={"matched_": "dev", "other_": "dev"})
+def test_the_score_that_decides_can_be_chosen(kind, score, expected):
+    task = task_of(kind, criterion=score, eval_splits={"matched_": "dev", "other_": "dev"})
     guessed = {"logits": np.zeros([7, 2]), "probabilities": np.ones([7, 2]), "values": np.arange(7.0)}
     scores = task.scores({**guessed, "row_numbers": np.arange(7)}, "dev")
     assert (task.criterion, list(scores)) == (f"matched_{expected[0]}", expected)
 
 
 @pytest.mark.parametrize(
-    "kind, given, known",
+    "kind, score, known",
     [
         ("one", "micro_f1", "accuracy, macro_f1, matthews, f1"),
         ("number", "mean_squared_error", "pearson, spearman"),
@@ -117,9 +119,9 @@ def test_the_score_that_decides_can_be_chosen(kind, given, expected):
         ("several", "f1", "micro_f1, macro_f1, accuracy"),
     ],
 )
-def test_a_score_that_cannot_decide_is_refused(kind, given, known):
-    with pytest.raises(UserError, match=f"criterion is {given}; expected one of {known} for this task"):
-        task_of(kind, criterion=given)
+def test_a_score_that_cannot_decide_is_refused(kind, score, known):
+    with pytest.raises(UserError, match=f"criterion is {score}; expected one of {known} for this task"):
+        task_of(kind, criterion=score)
 
 
 def test_class_weights_are_for_training_only():
@@ -185,9 +187,9 @@ def test_scores_and_details_are_those_of_the_whole_split():
     split = task_of("one").split("dev")  # cat, dog, cat, ...
     task = task_of("one", scores=("accuracy", "f1"))
     assert task.scores(answers, "dev") == {"accuracy": pytest.approx(1 / 3), "f1": 0}
-    found = goal.details(split.labels[:3], goal.predicted(answers))
-    assert found["confusion"] == [[1, 1], [1, 0]]
-    assert [(row["label"], row["count"]) for row in found["per_class"]] == [("cat", 2), ("dog", 1)]
+    actual = goal.details(split.labels[:3], goal.predicted(answers))
+    assert actual["confusion"] == [[1, 1], [1, 0]]
+    assert [(row["label"], row["count"]) for row in actual["per_class"]] == [("cat", 2), ("dog", 1)]
     assert Regression().details(np.zeros(2), np.ones(2)) == {}
     several = task_of("several").with_calibration({"fox": 0.25, "mat": 0.75})
     answers = {"probabilities": np.array([[0.3, 0.7]]), "row_numbers": np.array([1])}

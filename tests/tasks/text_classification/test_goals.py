@@ -36,7 +36,7 @@ def test_classes_are_numbered_in_the_order_given():
 
 
 @pytest.mark.parametrize(
-    "goal, label, complaint",
+    "goal, label, message",
     [
         (Classes(["no", "yes"]), "maybe", "In line 3 of a.tsv the label is 'maybe'; expected one of no, yes"),
         (MultiLabel(["a", "b"]), "a,c", "In line 3 of a.tsv there is the label 'c'; expected some of a, b"),
@@ -46,8 +46,8 @@ def test_classes_are_numbered_in_the_order_given():
         (Classes([f"c{i}" for i in range(15)]), "x", "c11 and 3 more, which are"),
     ],
 )
-def test_a_label_that_is_none_of_ours_is_said_with_its_row(goal, label, complaint):
-    with pytest.raises(UserError, match=complaint):
+def test_a_label_that_is_none_of_ours_is_said_with_its_row(goal, label, message):
+    with pytest.raises(UserError, match=message):
         goal.encode([example(label)])
 
 
@@ -80,15 +80,15 @@ def test_balanced_weights_let_classes_count_alike():
 
 
 def test_losses_are_those_of_numpy():
-    logits, truth = np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]], np.float32), np.array([2, 1], np.int32)
-    expected = np.log(np.exp(logits).sum(-1)) - logits[[0, 1], truth]
-    given = Classes("abc").loss({"logits": tf.constant(logits)}, tf.constant(truth))
-    np.testing.assert_allclose(given, expected, rtol=1e-6)
+    logits, labels = np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]], np.float32), np.array([2, 1], np.int32)
+    expected = np.log(np.exp(logits).sum(-1)) - logits[[0, 1], labels]
+    actual = Classes("abc").loss({"logits": tf.constant(logits)}, tf.constant(labels))
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
     holds = np.array([[1, 0, 0], [0, 1, 1]], np.float32)
     expected = np.mean(np.log1p(np.exp(logits)) - holds * logits, -1)
     np.testing.assert_allclose(MultiLabel("abc").loss({"logits": tf.constant(logits)}, holds), expected, rtol=1e-6)
-    given = Regression().loss({"values": tf.constant([1.0, 4.0])}, tf.constant([3.0, 4.5]))
-    np.testing.assert_allclose(given, [4.0, 0.25])
+    actual = Regression().loss({"values": tf.constant([1.0, 4.0])}, tf.constant([3.0, 4.5]))
+    np.testing.assert_allclose(actual, [4.0, 0.25])
 
 
 def test_answers_are_probabilities_and_names():
@@ -98,11 +98,14 @@ def test_answers_are_probabilities_and_names():
     several = MultiLabel(["a", "b|", "c"], separator="|")
     answers = several.predictions({"logits": tf.constant([[1.0, -1.0, 2.0], [-1.0, -1.0, -1.0], [-1.0, -1.0, 1.0]])})
     assert several.label_names(answers)["label"].numpy().tolist() == [b"a|c", b"", b"c"]
-    told = MultiLabel(["a", "b", "c"], "|", [0.1, 0.2, 0.9])
-    assert told.label_names(answers)["label"].numpy().tolist() == [b"a|b"] * 3
+    multi_label = MultiLabel(["a", "b", "c"], "|", [0.1, 0.2, 0.9])
+    assert multi_label.label_names(answers)["label"].numpy().tolist() == [b"a|b"] * 3
     arrays = {name: x.numpy() for name, x in answers.items()}
-    assert told.predicted(arrays).tolist() == [[1, 1, 0]] * 3 and told.names(told.predicted(arrays))[0] == "a|b"
-    assert told.correct(
+    assert (
+        multi_label.predicted(arrays).tolist() == [[1, 1, 0]] * 3
+        and multi_label.names(multi_label.predicted(arrays))[0] == "a|b"
+    )
+    assert multi_label.correct(
         {"logits": answers["logits"]}, np.array([[1, 1, 0], [1, 0, 0], [1, 1, 0]])
     ).numpy().tolist() == [
         1,
@@ -133,7 +136,7 @@ def test_answers_are_probabilities_and_names():
 )
 def test_texts_become_rows(run, goal, texts, rows):
     tokenizer = tiny.Words(WORDS)
-    inputs = run(lambda given: goal.inputs(tokenizer, given, 8), tf.constant(texts))
+    inputs = run(lambda actual: goal.inputs(tokenizer, actual, 8), tf.constant(texts))
     assert inputs["token_ids"].shape[-1] == 8 and inputs["token_ids"].shape[:-1] == inputs["lengths"].shape
     assert tokenizer.detokenize(np.reshape(inputs["token_ids"], [-1, 8])) == rows
     assert np.reshape(inputs["lengths"], -1).tolist() == [len(row.split()) for row in rows]

@@ -15,24 +15,24 @@ from bert_tf.tasks.text_classification.splits import Split
 def hardest(goal, labels, most=12, texts=("a",), **answers):
     split = Split([Example(f"n{number}", texts, label) for number, label in enumerate(labels)], goal)
     answers = {name: np.array(values, np.float32) for name, values in answers.items()}
-    found = predictions.hardest(goal, split, answers | {"row_numbers": np.arange(len(labels)) + 1}, most)
-    return [(row["id"], row["label"], row["truth"], round(row["loss"], 4)) for row in found]
+    rows = predictions.hardest(goal, split, answers | {"row_numbers": np.arange(len(labels)) + 1}, most)
+    return [(row["id"], row["label"], row["truth"], round(row["loss"], 4)) for row in rows]
 
 
 def test_the_hardest_examples_are_those_whose_truth_got_least():
     shares = [[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]
-    found = hardest(Classes(["no", "yes"]), ["no", "no", "yes"], probabilities=shares, logits=shares)
-    assert found == [("n1", "yes", "no", 1.6094), ("n2", "no", "yes", 0.6931), ("n0", "no", "no", 0.1054)]
-    found = hardest(Classes(["no", "yes"]), ["no", "no", "yes"], 1, probabilities=shares, logits=shares)
-    assert [row[0] for row in found] == ["n1"]
+    rows = hardest(Classes(["no", "yes"]), ["no", "no", "yes"], probabilities=shares, logits=shares)
+    assert rows == [("n1", "yes", "no", 1.6094), ("n2", "no", "yes", 0.6931), ("n0", "no", "no", 0.1054)]
+    rows = hardest(Classes(["no", "yes"]), ["no", "no", "yes"], 1, probabilities=shares, logits=shares)
+    assert [row[0] for row in rows] == ["n1"]
 
 
 def test_of_several_labels_the_mean_loss_counts_and_of_numbers_the_square():
     shares = [[0.9, 0.1], [0.5, 0.8]]
-    found = hardest(MultiLabel(["red", "blue"]), ["red", "red"], probabilities=shares)
-    assert found == [("n1", "blue", "red", pytest.approx(1.1513)), ("n0", "red", "red", pytest.approx(0.1054))]
-    found = hardest(Regression(), ["1", "2"], values=[3.0, 2.5])
-    assert found == [("n0", "3.000", "1.000", 4.0), ("n1", "2.500", "2.000", 0.25)]
+    rows = hardest(MultiLabel(["red", "blue"]), ["red", "red"], probabilities=shares)
+    assert rows == [("n1", "blue", "red", pytest.approx(1.1513)), ("n0", "red", "red", pytest.approx(0.1054))]
+    rows = hardest(Regression(), ["1", "2"], values=[3.0, 2.5])
+    assert rows == [("n0", "3.000", "1.000", 4.0), ("n1", "2.500", "2.000", 0.25)]
 
 
 def test_a_choice_that_got_nothing_has_a_finite_loss():

@@ -47,17 +47,17 @@ def folder(tmp_path_factory):
     return top
 
 
-def task_of(name, data_dir, **given):
+def task_of(name, data_dir, **flags):
     options = dict.fromkeys("text_columns labels train_file eval_file predict_file id_column tfds_dir".split(), "")
     options |= {"data_dir": str(data_dir), "max_seq_length": 8, "class_weights": "none", "use_tfds": False}
     options |= {"criterion": "", "do_eval": False, "eval_fraction": 0.1}
     options |= {"long_texts": "cut", "doc_stride": 2, "max_windows": 2, "window_pooling": "mean"}
     options |= {"label_column": "l", "label_type": "classes", "label_separator": ",", "label_threshold": ""}
-    return catalog.get(name)(types.SimpleNamespace(**{**options, **given}), lambda texts: TOKENIZER)
+    return catalog.get(name)(types.SimpleNamespace(**{**options, **flags}), lambda texts: TOKENIZER)
 
 
 @pytest.mark.parametrize(
-    "name, split, texts, truth",
+    "name, split, texts, label",
     [
         ("cola", "train", [['The fox "ran.'], ["Ran fox the."]], [1, 0]),
         ("cola", "dev", [["The the."]], [0]),
@@ -69,14 +69,14 @@ def task_of(name, data_dir, **given):
         ("qnli", "train", [["Who?", "The fox."]], [1]),
     ],
 )
-def test_files_of_glue_are_read_in_their_layouts(folder, name, split, texts, truth):
-    found = task_of(f"glue/{name}", folder).split(split)
-    assert (found.texts.tolist(), found.labels.tolist(), found.is_known) == (texts, truth, True)
+def test_files_of_glue_are_read_in_their_layouts(folder, name, split, texts, label):
+    examples = task_of(f"glue/{name}", folder).split(split)
+    assert (examples.texts.tolist(), examples.labels.tolist(), examples.is_known) == (texts, label, True)
 
 
 def test_the_folder_of_one_task_will_do_and_test_files_have_no_labels(folder):
-    found = task_of("glue/cola", folder / "CoLA").split("test")
-    assert [example.id for example in found.examples] == ["0", "1"] and not found.is_known
+    split_data = task_of("glue/cola", folder / "CoLA").split("test")
+    assert [example.id for example in split_data.examples] == ["0", "1"] and not split_data.is_known
     assert task_of("glue/mnli", folder).split("test_matched").examples[0].id == "3"
 
 
@@ -93,7 +93,7 @@ def test_mnli_has_two_sets_of_each_kind_and_ax_nothing_but_a_test_set(folder):
 
 
 @pytest.mark.parametrize(
-    "name, data_dir, complaint",
+    "name, data_dir, message",
     [
         ("rte", ".", "line 2 of .*the label is 'maybe'; expected one of entailment, not_entailment"),
         ("wnli", ".", "Line 2 of .* has 3 fields; expected 4"),
@@ -101,15 +101,15 @@ def test_mnli_has_two_sets_of_each_kind_and_ax_nothing_but_a_test_set(folder):
         ("cola", "", "Give the folder"),
     ],
 )
-def test_what_is_wrong_with_files_of_glue_is_one_sentence(folder, name, data_dir, complaint):
-    with pytest.raises(UserError, match=complaint):
+def test_what_is_wrong_with_files_of_glue_is_one_sentence(folder, name, data_dir, message):
+    with pytest.raises(UserError, match=message):
         task_of(f"glue/{name}", data_dir and folder / data_dir).split("train")
 
 
 def test_swag_reads_a_context_and_four_endings(folder):
-    found = task_of("swag", folder / "swag").split("train")
-    assert found.texts.tolist() == [["The fox.", "It ran", "It sat, red", "It is", "It was"]]
-    assert (found.labels.tolist(), found.examples[0].id) == ([1], "7")
+    split_data = task_of("swag", folder / "swag").split("train")
+    assert split_data.texts.tolist() == [["The fox.", "It ran", "It sat, red", "It is", "It was"]]
+    assert (split_data.labels.tolist(), split_data.examples[0].id) == ([1], "7")
     with pytest.raises(UserError, match="There is no val.csv"):
         task_of("swag", folder / "swag").split("dev")
 
@@ -138,16 +138,16 @@ def test_a_part_of_a_single_table_is_held_out_and_the_same_texts_are_never_on_bo
 
 
 @pytest.mark.parametrize(
-    "fraction, complaint",
+    "fraction, message",
     [
         (0.0, "eval_fraction is 0.0; expected more than 0 and less than 1, or a table as eval_file"),
         (1.0, "eval_fraction is 1.0; expected"),
         (0.001, "With eval_fraction=0.001, 2 rows of .*train.csv are left to train on and 0 to evaluate on"),
     ],
 )
-def test_a_part_that_cannot_be_held_out_is_refused(tmp_path, fraction, complaint):
+def test_a_part_that_cannot_be_held_out_is_refused(tmp_path, fraction, message):
     (tmp_path / "train.csv").write_text("t,l\nx,a\ny,b\n")
-    with pytest.raises(UserError, match=complaint):
+    with pytest.raises(UserError, match=message):
         task_of("table", tmp_path, text_columns="t", do_eval=True, eval_fraction=fraction).split("train")
 
 
@@ -169,8 +169,8 @@ def test_a_table_of_numbers_and_one_of_several_labels(folder):
     assert numbers.split("train").labels.tolist() == [1, 2.5, 3]
     several = task_of("table", folder / "tags", text_columns="t", label_type="multi_label")
     assert several.goal.labels == ("a", "b") and several.split("train").labels.tolist() == [[1, 1], [0, 0]]
-    asked = task_of("table", folder / "tags", text_columns="t", label_type="multi_label", label_threshold="0.25")
-    assert several.goal.thresholds.tolist() == [0.5, 0.5] and asked.goal.thresholds.tolist() == [0.25, 0.25]
+    task = task_of("table", folder / "tags", text_columns="t", label_type="multi_label", label_threshold="0.25")
+    assert several.goal.thresholds.tolist() == [0.5, 0.5] and task.goal.thresholds.tolist() == [0.25, 0.25]
 
 
 def test_a_table_of_choices_has_a_text_and_what_may_go_on_from_it(tmp_path):
@@ -195,20 +195,20 @@ def test_a_table_as_a_spreadsheet_writes_it(folder):
 
 
 @pytest.mark.parametrize(
-    "name, complaint",
+    "name, message",
     [
         ("alike", "alike/train.csv has only the label 'a' in its column 'l'; expected two or more"),
         ("empty", "empty/train.csv has no label in its column 'l'; expected two or more"),
     ],
 )
 @pytest.mark.parametrize("label_type", ["classes", "multi_label"])
-def test_a_table_with_nothing_to_tell_apart_is_refused(folder, name, label_type, complaint):
-    with pytest.raises(UserError, match=complaint):
+def test_a_table_with_nothing_to_tell_apart_is_refused(folder, name, label_type, message):
+    with pytest.raises(UserError, match=message):
         task_of("table", folder / name, text_columns="t", label_type=label_type)
 
 
 @pytest.mark.parametrize(
-    "given, complaint",
+    "options, message",
     [
         ({}, "Name the columns"),
         ({"text_columns": "a,b,c"}, "Name the columns"),
@@ -220,9 +220,9 @@ def test_a_table_with_nothing_to_tell_apart_is_refused(folder, name, label_type,
         ({"text_columns": "title", "label_column": "kind", "train_file": "nothing.csv"}, "nothing.csv cannot be read"),
     ],
 )
-def test_what_is_wrong_with_a_table_is_one_sentence(folder, given, complaint):
-    with pytest.raises(UserError, match=complaint):
-        task_of("table", folder / "own", **given).split("train")
+def test_what_is_wrong_with_a_table_is_one_sentence(folder, options, message):
+    with pytest.raises(UserError, match=message):
+        task_of("table", folder / "own", **options).split("train")
 
 
 def test_predictions_have_id_text_label_and_probabilities(folder, tmp_path):

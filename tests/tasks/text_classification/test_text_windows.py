@@ -99,9 +99,9 @@ def output(model, batch, packing=None):
 @pytest.mark.parametrize("goal, texts", [(Classes("xyz"), 2), (MultiLabel("xyz"), 1), (Regression(), 1)])
 def test_texts_that_fit_are_answered_as_if_cut_and_long_ones_are_not(goal, texts):
     model, texts = model_of(goal), texts_of(texts)
-    given, expected = output(model, inputs_of(goal, texts, most=3)), output(model, inputs_of(goal, texts))
-    np.testing.assert_allclose(given[:3], expected[:3], atol=1e-5)
-    assert np.abs(given[3] - expected[3]).max() > 1e-3
+    actual, expected = output(model, inputs_of(goal, texts, most=3)), output(model, inputs_of(goal, texts))
+    np.testing.assert_allclose(actual[:3], expected[:3], atol=1e-5)
+    assert np.abs(actual[3] - expected[3]).max() > 1e-3
 
 
 @pytest.mark.parametrize("pooling", ["mean", "max"])
@@ -167,25 +167,25 @@ def test_what_is_said_of_long_texts_counts_them():
 
 
 @pytest.mark.parametrize(
-    "given, complaint",
+    "given, message",
     [
         ({"doc_stride": -1}, "doc_stride is -1; expected 1 to 126"),
         ({"doc_stride": 127}, "doc_stride is 127; expected 1 to 126"),
         ({"max_windows": 0}, "max_windows is 0; expected 1 or more"),
     ],
 )
-def test_windows_that_leave_gaps_or_are_none_are_refused(given, complaint):
+def test_windows_that_leave_gaps_or_are_none_are_refused(given, message):
     flags = {"max_seq_length": 128, "class_weights": "none", "criterion": "", "long_texts": "windows", "doc_stride": 64}
     options = types.SimpleNamespace(**{**flags, "max_windows": 8, "window_pooling": "mean", **given})
-    with pytest.raises(UserError, match=complaint):
+    with pytest.raises(UserError, match=message):
         settings(options)
 
 
 def test_windows_overlap_by_half_if_no_flag_says_otherwise():
     same = {"max_seq_length": 128, "class_weights": "none", "criterion": ""}
     flags = {**same, "doc_stride": 0, "max_windows": 8, "window_pooling": "max"}
-    given = settings(types.SimpleNamespace(long_texts="windows", **flags))
-    assert given == {**same, "windows": Windows(stride=64, most=8, pooling="max")}
+    windows = settings(types.SimpleNamespace(long_texts="windows", **flags))
+    assert windows == {**same, "windows": Windows(stride=64, most=8, pooling="max")}
     assert settings(types.SimpleNamespace(long_texts="cut", **flags))["windows"] is None
 
 

@@ -40,9 +40,9 @@ def trained(tmp_path_factory):
 
 
 def test_a_run_evaluates_on_the_way_and_keeps_the_best(trained):
-    _, run, said = trained
-    assert "train: 16 sentences; 64 words; 32 entities in IOB2: " in said and "dev: 6 sentences" in said
-    assert "12 entities in BIOES" in said and "Step 6, held out: loss " in said and "the best f1" in said
+    _, run, stdout = trained
+    assert "train: 16 sentences; 64 words; 32 entities in IOB2: " in stdout and "dev: 6 sentences" in stdout
+    assert "12 entities in BIOES" in stdout and "Step 6, held out: loss " in stdout and "the best f1" in stdout
     results = json.loads((run / "eval_results.json").read_text())
     assert set(results) == {"loss", "tag_loss", "accuracy", "f1", "precision", "recall"} and results["f1"] > 0.5
     details = json.loads((run / "eval_details.json").read_text())["dev"]
@@ -53,8 +53,8 @@ def test_a_run_evaluates_on_the_way_and_keeps_the_best(trained):
 
 
 def test_predictions_are_in_the_scheme_of_their_file_and_what_was_trained_predicts_others(trained):
-    folder, run, said = trained
-    assert "3 predictions are in" in said
+    folder, run, stdout = trained
+    assert "3 predictions are in" in stdout
     lines = [line.split(" ") for line in (run / "predictions.txt").read_text().splitlines() if line]
     assert len(lines) == 12 and {line[2] for line in lines} <= {"O", "I-PER", "I-LOC", "B-PER", "B-LOC"}
     assert any(line[2].startswith("I-") for line in lines)
@@ -83,9 +83,9 @@ def test_the_command_prints_entities_with_their_places(trained, capsys, tmp_path
 def test_the_export_scores_a_file_as_the_script_did(trained, capsys):
     folder, run, _ = trained
     assert main.main(["evaluate", str(run), f"--file={folder / 'dev.txt'}", "--batch_size=4", "--json"]) == 0
-    found, results = json.loads(capsys.readouterr().out), json.loads((run / "eval_results.json").read_text())
-    assert found["scores"] == pytest.approx({name: results[name] for name in ("f1", "precision", "recall")})
-    assert found["details"]["per_class"] == json.loads((run / "eval_details.json").read_text())["dev"]["per_class"]
+    actual, results = json.loads(capsys.readouterr().out), json.loads((run / "eval_results.json").read_text())
+    assert actual["scores"] == pytest.approx({name: results[name] for name in ("f1", "precision", "recall")})
+    assert actual["details"]["per_class"] == json.loads((run / "eval_details.json").read_text())["dev"]["per_class"]
 
 
 def options(folder, **changes):
@@ -113,7 +113,7 @@ def test_conll2003_goes_by_its_own_names_and_labels_of_a_model_need_no_training_
 
 
 @pytest.mark.parametrize(
-    "files, changes, said",
+    "files, changes, message",
     [
         ({}, {}, "There is no train.txt in data_dir=.*: give the file as train_file."),
         ({"train.txt": "a O\n"}, {}, "All words of .*train.txt are tagged O; expected entities"),
@@ -126,8 +126,8 @@ def test_conll2003_goes_by_its_own_names_and_labels_of_a_model_need_no_training_
         ({}, {"criterion": "accuracy"}, "criterion is accuracy; tags are judged by the f1 of entities: leave it out"),
     ],
 )
-def test_what_is_wrong_with_the_files_is_said_in_a_sentence(files, changes, said, tmp_path):
+def test_what_is_wrong_with_the_files_is_said_in_a_sentence(files, changes, message, tmp_path):
     for name, content in files.items():
         (tmp_path / name).write_text(content)
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=message):
         made("ner/table", tmp_path, **changes).split("dev")

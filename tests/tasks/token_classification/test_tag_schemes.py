@@ -76,16 +76,20 @@ def odd_sentences(seed, count=40):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_scores_of_odd_tags_are_those_of_conlleval(seed):
-    truth, guesses = odd_sentences(seed), odd_sentences(seed + 100)
-    guesses = [(g * 9)[: len(t)] if i % 3 else t for i, (t, g) in enumerate(zip(truth, guesses, strict=True))]
-    expected = oracle_conlleval.evaluate(truth, guesses)
-    found = entity_scores.scores(truth, guesses)
-    assert (found["precision"], found["recall"], found["f1"]) == pytest.approx(expected.pop(""), abs=1e-12)
-    rows = {r["label"]: (r["precision"], r["recall"], r["f1"]) for r in entity_scores.per_type(truth, guesses)}
+    true_tags, predicted_tags = odd_sentences(seed), odd_sentences(seed + 100)
+    predicted_tags = [
+        (g * 9)[: len(t)] if i % 3 else t for i, (t, g) in enumerate(zip(true_tags, predicted_tags, strict=True))
+    ]
+    expected = oracle_conlleval.evaluate(true_tags, predicted_tags)
+    actual = entity_scores.scores(true_tags, predicted_tags)
+    assert (actual["precision"], actual["recall"], actual["f1"]) == pytest.approx(expected.pop(""), abs=1e-12)
+    rows = {
+        r["label"]: (r["precision"], r["recall"], r["f1"]) for r in entity_scores.per_type(true_tags, predicted_tags)
+    }
     assert rows == {kind: pytest.approx(values, abs=1e-12) for kind, values in expected.items()}
-    spans = [[tag_schemes.tags_to_spans(tags) for tags in side] for side in (truth, guesses)]
+    spans = [[tag_schemes.tags_to_spans(tags) for tags in side] for side in (true_tags, predicted_tags)]
     hits = sum(len(set(t) & set(g)) for t, g in zip(*spans, strict=True))
-    assert found["precision"] * sum(map(len, spans[1])) == pytest.approx(hits)
+    assert actual["precision"] * sum(map(len, spans[1])) == pytest.approx(hits)
 
 
 def test_scores_without_anything_to_find_are_nought_and_of_plain_tags_the_share_that_is_right():

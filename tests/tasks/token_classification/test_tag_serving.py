@@ -59,16 +59,21 @@ def test_the_export_finds_entities_in_texts_of_any_length_as_slices_of_them(expo
     served = {name: x.numpy() for name, x in signatures["serving_default"](text=tf.constant(TEXTS)).items()}
     words = ["the", "fox", "saw", "Jo-Anna", ",", "from", "PARIS", "."]
     tags = [tag.decode() for tag in signatures["words"](words=tf.constant([words]))["tags"].numpy()[0]]
-    text, places = TEXTS[0], [(0, 3), (4, 7), (8, 11), (12, 19), (19, 20), (21, 25), (26, 31), (31, 32)]
+    text, positions = TEXTS[0], [(0, 3), (4, 7), (8, 11), (12, 19), (19, 20), (21, 25), (26, 31), (31, 32)]
     expected = [
-        (text[places[first][0] : places[end - 1][1]].encode(), kind.encode(), places[first][0], places[end - 1][1])
+        (
+            text[positions[first][0] : positions[end - 1][1]].encode(),
+            kind.encode(),
+            positions[first][0],
+            positions[end - 1][1],
+        )
         for kind, first, end in tag_schemes.tags_to_spans(tags)
     ]
     assert entities(served, 0) == expected and expected
     assert served["counts"][[1, 4]].tolist() == [0, 0] and served["counts"][3] > 9
     for row, text in enumerate(TEXTS):
-        for found, kind, start, end in entities(served, row):
-            assert found == text[start:end].encode() != b"" and kind in (b"LOC", b"PER")
+        for entity, kind, start, end in entities(served, row):
+            assert entity == text[start:end].encode() != b"" and kind in (b"LOC", b"PER")
     nothing = signatures["serving_default"](text=tf.constant([], tf.string))
     assert nothing["counts"].shape == nothing["texts"].shape[:1] == (0,)
 
@@ -77,8 +82,8 @@ def test_the_export_finds_entities_in_texts_of_any_length_as_slices_of_them(expo
 def test_a_program_without_python_finds_the_same(exported):
     _, folder = exported
     outputs = ["texts", "labels", "starts", "ends", "counts"]
-    given = c_loader.run_in_c(folder, {"text": TEXTS}, outputs)
+    actual = c_loader.run_in_c(folder, {"text": TEXTS}, outputs)
     served = tf.saved_model.load(folder).signatures["serving_default"](text=tf.constant(TEXTS))
     served = {name: x.numpy().tolist() for name, x in served.items()}
     for row in range(len(TEXTS)):
-        assert [(a.encode(), b.encode(), c, d) for a, b, c, d in entities(given, row)] == entities(served, row)
+        assert [(a.encode(), b.encode(), c, d) for a, b, c, d in entities(actual, row)] == entities(served, row)
