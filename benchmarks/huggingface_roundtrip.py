@@ -65,7 +65,7 @@ def new_checkpoint(hidden_act, kind=None):
     rng = np.random.default_rng(0)
     arrays = {
         name: (rng.normal(0, 0.2, variable.shape) + name.endswith("gamma")).astype(np.float32)
-        for name, variable in weights.named(model_for(config, kind, LABELS.get(kind))).items()
+        for name, variable in weights.variables_by_name(model_for(config, kind, LABELS.get(kind))).items()
     }
     text_side = {"vocabulary": vocabulary, "lower_case": True}
     return Checkpoint(config=config, weights=arrays, **text_side, labels=LABELS.get(kind), kind=kind)

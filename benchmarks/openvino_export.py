@@ -48,7 +48,7 @@ def written(folder, size):
     layers, width, num_heads = turns.SHAPES[size]
     shape = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": num_heads}
     config = BertConfig(vocab_size=30522, intermediate_size=4 * width, hidden_act="gelu_erf", **shape)
-    encoder = weights.named(heads.SpanFinder(config))
+    encoder = weights.variables_by_name(heads.SpanFinder(config))
     arrays = {name: v.value.numpy() for name, v in encoder.items() if name.startswith("encoder/")}
     checkpoint = Checkpoint(config=config, weights=arrays)
     shutil.rmtree(folder, ignore_errors=True)

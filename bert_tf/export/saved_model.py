@@ -58,7 +58,7 @@ def export(
     """
     about = {"task": task.name, **(about or {})}
     copy = task.create_model(model.config, dtype=precision)  # on one device
-    weights.assign(copy, {name: variable.value.numpy() for name, variable in weights.named(model).items()})
+    weights.assign(copy, {name: variable.value.numpy() for name, variable in weights.variables_by_name(model).items()})
     signatures, live_signatures = (
         signatures_of(task, each, tokenizer, with_attention=with_attention) for each in (copy, model)
     )
@@ -99,7 +99,7 @@ class _Serving(tf.Module):
 
     def __init__(self, model: BertModel, signatures: Signatures) -> None:
         super().__init__()
-        self.weights = {name: variable.value for name, variable in weights.named(model).items()}
+        self.weights = {name: variable.value for name, variable in weights.variables_by_name(model).items()}
         self.functions = dict(signatures)
 
 

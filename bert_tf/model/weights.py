@@ -20,7 +20,7 @@ HEADS = ("classifier/", "span/", *BETWEEN)  # prefixes of task heads
 Weights = dict[str, np.ndarray]  # {canonical name: array}
 
 
-def named(model: keras.layers.Layer) -> dict[str, keras.Variable]:
+def variables_by_name(model: keras.layers.Layer) -> dict[str, keras.Variable]:
     """Returns {canonical name: variable} of a layer or model, in the order in which attributes were created."""
     variables: dict[str, keras.Variable] = {}
     _collect(model, "", variables)
@@ -29,7 +29,7 @@ def named(model: keras.layers.Layer) -> dict[str, keras.Variable]:
 
 def variables(model: keras.layers.Layer) -> dict[str, tf.Variable]:
     """Returns {canonical name: tf.Variable} of the trainable variables."""
-    return {name: variable.value for name, variable in named(model).items() if variable.trainable}
+    return {name: variable.value for name, variable in variables_by_name(model).items() if variable.trainable}
 
 
 def _collect(attribute: object, path: str, variables: dict[str, keras.Variable]) -> None:
@@ -57,7 +57,7 @@ def expand(names: Mapping[str, Sequence[str]], num_hidden_layers: int) -> dict[s
     return table
 
 
-def translated(
+def to_canonical_names(
     table: Mapping[str, tuple[str, ...]], arrays: Mapping[str, np.ndarray], is_transposed: Callable[[str], bool]
 ) -> tuple[Weights, set[str]]:
     """Translates {their name: array} to {canonical name: array}, with a table made by `expand`.
@@ -77,10 +77,10 @@ def translated(
     return weights, used
 
 
-def translated_back(
+def from_canonical_names(
     table: Mapping[str, tuple[str, ...]], weights: Mapping[str, np.ndarray], is_transposed: Callable[[str], bool]
 ) -> tuple[dict[str, np.ndarray], set[str]]:
-    """The inverse of `translated`: {canonical name: array} to {their name: float32 array}.
+    """The inverse of `to_canonical_names`: {canonical name: array} to {their name: float32 array}.
 
     Returns the arrays and the canonical names that the table contains.
     """
@@ -128,7 +128,7 @@ def compared(model: keras.layers.Layer, arrays: Mapping[str, np.ndarray]) -> Loa
 
     A task head is loaded whole or not at all.
     """
-    variables = named(model)
+    variables = variables_by_name(model)
     shapes = {
         name: (tuple(array.shape), tuple(variables[name].shape)) for name, array in arrays.items() if name in variables
     }
@@ -155,7 +155,7 @@ def assign(model: keras.layers.Layer, arrays: Mapping[str, np.ndarray]) -> LoadR
     expect_same_shapes(report)
     if not report.loaded:
         raise UserError(f"None of the {len(arrays)} weights in the checkpoint belongs to this model.")
-    variables = named(model)
+    variables = variables_by_name(model)
     for name in report.loaded:
         variables[name].assign(arrays[name])
     return report

@@ -1,1 +1,1 @@
-"""What the scripts do, from flags to report."""
+"""What `bert-tf pretrain`, `finetune` and `squad` do, from flags to report."""

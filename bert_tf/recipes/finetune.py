@@ -30,14 +30,14 @@ DEMONSTRATION = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Flags(FineTuningFlags):
-    """The flags of run_classifier.py."""
+    """The flags of `bert-tf finetune` (run_classifier.py)."""
 
     task_name: str = flag("", "Task: MRPC or another GLUE task, swag, table, ner/conll2003, or my_package.module/name.")
     data_dir: str = flag("", "Folder with the task's files.")
     use_tfds: bool = flag(False, "Load GLUE from tensorflow-datasets instead of data_dir; downloads missing data.")
     tfds_dir: str = flag("", "Folder of tensorflow-datasets. Default: ~/tensorflow_datasets.")
     output_dir: str = changed(RunFlags, "output_dir", "runs/classifier")
-    eval_file: str = flag("", "Evaluation table. Default: dev.* in data_dir.")
+    eval_file: str = flag("", "Labeled evaluation data: a table or a tagged file. Default: dev.* in data_dir.")
     eval_fraction: float = flag(
         0.1, "Fraction of the training table held out for evaluation if there is no evaluation table."
     )

@@ -36,7 +36,7 @@ DEMONSTRATION = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Flags(FineTuningFlags):
-    """The flags of run_squad.py."""
+    """The flags of `bert-tf squad` (run_squad.py)."""
 
     train_file: str = changed(FineTuningFlags, "train_file", help="Questions to train on, in SQuAD format.")
     predict_file: str = changed(

@@ -1,6 +1,6 @@
 """What a model starts from: configuration, vocabulary, casing and weights, from flags and from a checkpoint.
 
-`options` are the flags of any of the scripts.
+`options` are the flags of `bert-tf pretrain`, `finetune` or `squad`.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.text import vocabulary
 from bert_tf.training.run_directory import RunFolder
 
-PRETRAINING_RUN = "runs/pretraining"  # the default output_dir of run_pretraining.py
+PRETRAINING_RUN = "runs/pretraining"  # the default output_dir of `bert-tf pretrain`
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

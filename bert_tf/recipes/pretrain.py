@@ -54,13 +54,15 @@ DEMO_SENTENCES = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
-    """The flags of run_pretraining.py."""
+    """The flags of `bert-tf pretrain` (run_pretraining.py)."""
 
     input_file: str = flag(
         "", "Training text: comma-separated files, folders or globs (.txt, .txt.gz, .jsonl). Default: Python's manual."
     )
     output_dir: str = changed(RunFlags, "output_dir", "runs/pretraining")
-    eval_file: str = flag("", "Held-out text, as for input_file. Default: 5% of the documents of input_file.")
+    eval_file: str = flag(
+        "", "Held-out text for evaluation, given as input_file is. Default: 5% of the documents of input_file."
+    )
     text_layout: str = flag(
         "auto",
         "Layout of .txt files: one sentence per line, one paragraph per line, hard-wrapped lines, or one "

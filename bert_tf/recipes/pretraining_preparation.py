@@ -1,6 +1,6 @@
 """What pre-training needs before TensorFlow starts: a vocabulary, a configuration, records.
 
-`options` are the flags of run_pretraining.py.
+`options` are the flags of `bert-tf pretrain` (run_pretraining.py).
 """
 
 import dataclasses

@@ -192,9 +192,9 @@ class FineTuningTask(Task):
         probability = dict(row.get("probabilities", {})).get(row["label"])
         confidence = f" {probability:.0%}" if probability is not None else ""
         label = ", ".join(map(str, example.label)) if isinstance(example.label, list) else example.label
-        truth = "" if label is None else f" (it is {'none' if label == '' else label})"
+        true_label = "" if label is None else f" (it is {'none' if label == '' else label})"
         text = textwrap.shorten(" | ".join(example.texts), 90)
-        return f"{text}  ->  {row['label'] or 'none'}{confidence}{truth}"
+        return f"{text}  ->  {row['label'] or 'none'}{confidence}{true_label}"
 
     def about(self) -> dict[str, Any]:
         """What the export says of itself besides its name: "labels", "kind", and what else is needed to score it."""

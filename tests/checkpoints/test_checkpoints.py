@@ -140,7 +140,7 @@ def test_the_name_table_covers_every_weight_of_a_pretrainer_once(model_and_array
     others = "classifier/", "span/"
     names = {ours: theirs for ours, theirs in huggingface.NAMES.items() if not ours.startswith(others)}
     table = weights.expand(names, tiny.CONFIG.num_hidden_layers)
-    assert sorted(table) == sorted(weights.named(model_and_arrays[0]))
+    assert sorted(table) == sorted(weights.variables_by_name(model_and_arrays[0]))
     theirs = [name for names in table.values() for name in names]
     assert len(set(theirs)) == len(theirs)
 

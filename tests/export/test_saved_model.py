@@ -48,7 +48,9 @@ def trained():
         model, before = tiny.pretrainer(dtype="mixed_bfloat16")
         learner = TrainStep(tiny.task(), model, config, strategy)
     learner.step(tiny.tensors(tiny.batch()))
-    assert not np.array_equal(weights.named(model)["encoder/pooler/kernel"].value, before["encoder/pooler/kernel"])
+    assert not np.array_equal(
+        weights.variables_by_name(model)["encoder/pooler/kernel"].value, before["encoder/pooler/kernel"]
+    )
     return model
 
 
@@ -56,7 +58,7 @@ def trained():
 def live(trained):
     """The same weights on one device and in float32: the model and {name: array}."""
     model = tiny.pretrainer()[0]
-    arrays = {name: variable.value.numpy() for name, variable in weights.named(trained).items()}
+    arrays = {name: variable.value.numpy() for name, variable in weights.variables_by_name(trained).items()}
     weights.assign(model, arrays)
     return model, arrays
 
@@ -194,7 +196,11 @@ def test_an_export_is_compared_by_the_size_of_the_numbers(expected, actual, diff
 def test_an_export_that_answers_otherwise_is_refused_and_nothing_is_written(
     live, tokenizer, tmp_path, monkeypatch, factor, difference
 ):
-    spoiled = type("spoiled", (), {"named": weights.named, "assign": spoiled_by("encoder/pooler/bias", factor)})
+    spoiled = type(
+        "spoiled",
+        (),
+        {"variables_by_name": weights.variables_by_name, "assign": spoiled_by("encoder/pooler/bias", factor)},
+    )
     monkeypatch.setattr(exporting, "weights", spoiled)
     task = tiny.task(signatures=quick_signatures)
     with pytest.raises(
@@ -228,7 +234,7 @@ def test_an_interrupted_export_leaves_the_old_one_and_the_next_replaces_it(
 
 def quick_signatures(model, tokenizer):
     """A signature that is traced in no time and depends on one weight."""
-    bias = weights.named(model)["encoder/pooler/bias"].value
+    bias = weights.variables_by_name(model)["encoder/pooler/bias"].value
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
     def count(text):

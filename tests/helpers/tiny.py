@@ -24,7 +24,7 @@ def random_weights(model, seed=0):
     """{canonical name: float32 array}: large enough that every part of the model matters."""
     rng = np.random.default_rng(seed)
     arrays = {}
-    for name, variable in weights.named(model).items():
+    for name, variable in weights.variables_by_name(model).items():
         values = rng.normal(0, 0.3, variable.shape) + (1 if name.endswith("gamma") else 0)
         arrays[name] = values.astype(np.float32)
     return arrays

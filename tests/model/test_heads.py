@@ -148,7 +148,7 @@ def test_initial_weights_follow_the_original():
     from bert_tf.config.bert_config import BertConfig
     from bert_tf.model.heads import Pretrainer
 
-    for name, variable in weights.named(Pretrainer(BertConfig.of_size("tiny", vocab_size=3000))).items():
+    for name, variable in weights.variables_by_name(Pretrainer(BertConfig.of_size("tiny", vocab_size=3000))).items():
         values = np.asarray(variable)
         if name.endswith(("kernel", "table")):
             assert np.abs(values).max() <= 0.04 + 1e-6, "cut off at two deviations"

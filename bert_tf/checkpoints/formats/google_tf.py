@@ -22,7 +22,7 @@ from bert_tf.checkpoints.checkpoint_files import (
 )
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
-from bert_tf.model.weights import expand, translated, translated_back
+from bert_tf.model.weights import expand, from_canonical_names, to_canonical_names
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.training import checkpoint_paths
 
@@ -87,7 +87,7 @@ def read(path: str) -> Checkpoint:
     folder = os.path.dirname(os.path.abspath(prefix))
     config = BertConfig.from_json_file(os.path.join(folder, "bert_config.json"))
     arrays = read_tensors(prefix, lambda name: not NOT_WEIGHTS.fullmatch(name))
-    weights, used = translated(expand(NAMES, config.num_hidden_layers), arrays, _is_transposed)
+    weights, used = to_canonical_names(expand(NAMES, config.num_hidden_layers), arrays, _is_transposed)
     weights.update((name, array) for name, array in arrays.items() if name not in used)
     vocabulary, lower_case = read_tokenizer_files(folder)
     if lower_case is None:
@@ -110,7 +110,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
         The names of weights that the format cannot hold.
     """
     table = expand(NAMES, checkpoint.config.num_hidden_layers)
-    arrays, used = translated_back(table, checkpoint.weights, _is_transposed)
+    arrays, used = from_canonical_names(table, checkpoint.weights, _is_transposed)
     with new_folder(folder) as partial:
         _write_arrays(os.path.join(partial, PREFIX), arrays)
         write_json(os.path.join(partial, "bert_config.json"), _config_values(checkpoint.config))

@@ -18,7 +18,7 @@ from bert_tf.checkpoints.checkpoint_files import (
 )
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
-from bert_tf.model.weights import expand, translated, translated_back
+from bert_tf.model.weights import expand, from_canonical_names, to_canonical_names
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.text.vocabulary import check_special_tokens
 
@@ -94,7 +94,7 @@ def read(path: str) -> Checkpoint:
     arrays = {_without_prefix(name): array for name, array in _read_arrays(path).items()}
     arrays = {name: array for name, array in arrays.items() if not REDUNDANT.fullmatch(name)}
     table = expand(NAMES, config.num_hidden_layers)
-    weights, used = translated(table, arrays, _is_transposed)
+    weights, used = to_canonical_names(table, arrays, _is_transposed)
     weights.update((name, array) for name, array in arrays.items() if name not in used)
     vocabulary, lower_case = _tokenizer_of(path)
     kind = _kind(path) if "classifier/bias" in weights or "span/bias" in weights else None
@@ -143,7 +143,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     """
     config = checkpoint.config
     weights = {name: array for name, array in checkpoint.weights.items() if _means_the_same(name, checkpoint)}
-    arrays, used = translated_back(expand(NAMES, config.num_hidden_layers), weights, _is_transposed)
+    arrays, used = from_canonical_names(expand(NAMES, config.num_hidden_layers), weights, _is_transposed)
     heads = tuple(sorted({name.split("/")[0] for name in used} - {"encoder"}))
     prefix = "bert." if heads else ""
     arrays = {

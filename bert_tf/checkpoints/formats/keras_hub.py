@@ -29,7 +29,7 @@ from bert_tf.checkpoints.checkpoint_files import (
 )
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
-from bert_tf.model.weights import expand, translated, translated_back
+from bert_tf.model.weights import expand, from_canonical_names, to_canonical_names
 from bert_tf.text import vocabulary
 
 LAYER = "transformer_layer_{i}/"
@@ -104,7 +104,7 @@ def read(path: str) -> Checkpoint:
     arrays = {variable.path: _flat(variable.path, np.asarray(variable)) for variable in [*backbone.weights, *head]}
     if os.path.isfile(os.path.join(path, HEADS)):
         arrays.update(read_safetensors(os.path.join(path, HEADS)))
-    weights, used = translated(expand(NAMES, config.num_hidden_layers), arrays, _is_transposed)
+    weights, used = to_canonical_names(expand(NAMES, config.num_hidden_layers), arrays, _is_transposed)
     weights.update((name, array) for name, array in arrays.items() if name not in used)
     vocabulary, lower_case = _tokenizer_of(path)
     labels, kind = read_head_file(path)
@@ -130,7 +130,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     config = checkpoint.config
     table = expand(NAMES, config.num_hidden_layers)
     _expect_writable(checkpoint, table)
-    arrays, used = translated_back(table, checkpoint.weights, _is_transposed)
+    arrays, used = from_canonical_names(table, checkpoint.weights, _is_transposed)
     rest = {name: array for name, array in checkpoint.weights.items() if name not in used}
     with new_folder(folder) as partial:
         model, tokenizer = _new_model(checkpoint)

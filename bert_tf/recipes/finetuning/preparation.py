@@ -1,6 +1,6 @@
 """What fine-tuning needs before the first step: task and tokenizer, checks, length of training, weights, run folder.
 
-`options` are the flags of a script that fine-tunes.
+`options` are the flags of `bert-tf finetune` or `bert-tf squad`.
 """
 
 import dataclasses

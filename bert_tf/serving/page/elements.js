@@ -11,15 +11,15 @@ export const percent = value => (100 * value).toFixed(value < 0.0995 ? 1 : 0) + 
 
 const LONG = 24; // characters of a label that stands above its bar
 
-// [[label, share], ...] as a bar each, the first one in bold; `told` writes the share.
-export function bars(pairs, told = percent) {
+// [[label, share], ...] as a bar each, the first one in bold; `format` writes the share.
+export function bars(pairs, format = percent) {
   const box = make("div");
   pairs.forEach(([label, value], place) => {
     const fill = make("i");
     fill.style.width = Math.max(0, Math.min(100, 100 * value)) + "%";
     const kinds = ["row", place ? "" : "best", label.length > LONG ? "long" : ""];
     box.append(make("div", { class: kinds.join(" ") }, make("span", { class: "name" }, label),
-      make("span", { class: "bar", "aria-hidden": "true" }, fill), make("span", { class: "number" }, told(value))));
+      make("span", { class: "bar", "aria-hidden": "true" }, fill), make("span", { class: "number" }, format(value))));
   });
   return box;
 }

@@ -37,7 +37,7 @@ def word_vectors(
     `path`-DIGEST.json lists what the digest is of.
     """
     about = {
-        "encoder": _digest(variable.value.numpy() for variable in weights.named(model.encoder).values()),
+        "encoder": _digest(variable.value.numpy() for variable in weights.variables_by_name(model.encoder).values()),
         "config": model.config.to_dict(),
         "precision": model.dtype_policy.compute_dtype,
         "data": _digest((split.ids, split.firsts, split.sizes, split.rows, split.positions)),

@@ -25,7 +25,7 @@ class Judgement(NamedTuple):
 
     question: Question
     answer: Answer
-    truth: tuple[str, int]
+    true_answer: tuple[str, int]
     f1: float
     is_right: bool
 
@@ -73,32 +73,32 @@ def summarize(details: Mapping[str, Any]) -> list[str]:
 def judge(question: Question, answer: Answer) -> Judgement:
     """Compares an answer with the true ones."""
     truths = question.answers or (("", 0),)
-    scored = ((squad_scores.f1(truth[0], answer["text"]), truth) for truth in truths)
-    f1, truth = max(scored, key=lambda pair: pair[0])
+    scored = ((squad_scores.f1(true_answer[0], answer["text"]), true_answer) for true_answer in truths)
+    f1, true_answer = max(scored, key=lambda pair: pair[0])
     is_right = any(squad_scores.exact_match(text, answer["text"]) for text, _ in truths)
-    return Judgement(question, answer, truth, f1, is_right)
+    return Judgement(question, answer, true_answer, f1, is_right)
 
 
 def _example(judgement: Judgement) -> dict[str, Any]:
-    question, answer, truth = judgement.question, judgement.answer, judgement.truth
-    true_span = answer_span(question, truth) if truth[0] else None
+    question, answer, true_answer = judgement.question, judgement.answer, judgement.true_answer
+    true_span = answer_span(question, true_answer) if true_answer[0] else None
     predicted_span = (answer["start"], answer["end"]) if answer["end"] > answer["start"] else None
     return {
         "question": question.question,
         "parts": parts(question.context, predicted_span, true_span),
         "answer": answer["text"],
-        "truth": truth[0],
+        "truth": true_answer[0],
         "probability": answer["probability"],
         "is_right": judgement.is_right,
     }
 
 
-def parts(context: str, answer: Span | None, truth: Span | None) -> list[list[str]]:
+def parts(context: str, answer: Span | None, true_answer: Span | None) -> list[list[str]]:
     """A context around the predicted and the true answer, (start, end) in characters, as a list of parts.
 
     Text far from both is replaced by " … "; without any span the parts are the beginning of the context.
     """
-    spans = sorted(span for span in (answer, truth) if span)
+    spans = sorted(span for span in (answer, true_answer) if span)
     windows = _merge([_window(context, *span) for span in spans or [(0, 0)]])
     result = []
     for number, (first, last) in enumerate(windows):
@@ -106,7 +106,7 @@ def parts(context: str, answer: Span | None, truth: Span | None) -> list[list[st
             result.append([GAP, ""])
         bounds = {first, last, *(bound for span in spans for bound in span if first < bound < last)}
         for start, end in itertools.pairwise(sorted(bounds)):
-            mark = MARKS[_contains(answer, start, end), _contains(truth, start, end)]
+            mark = MARKS[_contains(answer, start, end), _contains(true_answer, start, end)]
             result.append([context[start:end], mark])
         if number == len(windows) - 1 and last < len(context):
             result.append([GAP, ""])

@@ -260,8 +260,8 @@ class QuestionTask(FineTuningTask):
 
     def demo_line(self, example: Example, row: Mapping[str, Any]) -> str:
         """The question, its answer and the true answer."""
-        truth = f" (it is {example.label!r})" if example.label else ""
-        return f"{textwrap.shorten(example.texts[1], 90)}  ->  {row['answer']!r}{truth}"
+        true_label = f" (it is {example.label!r})" if example.label else ""
+        return f"{textwrap.shorten(example.texts[1], 90)}  ->  {row['answer']!r}{true_label}"
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """serving_default(question string [Q], context string [Q]) -> the answer, its offsets, and the n best.

@@ -215,8 +215,8 @@ def test_padding_and_the_order_of_sentences_change_nothing(choice):
     alone = model({"vectors": tf.constant(vectors[:1, :2]), "lengths": tf.constant([2])})["logits"].numpy()
     np.testing.assert_allclose(logits[:1, :2], alone, atol=1e-5)
     again = BiLstmTagger.from_config(model.get_config())
-    assert {name: v.shape for name, v in weights.named(again).items()} == {
-        name: v.shape for name, v in weights.named(model).items()
+    assert {name: v.shape for name, v in weights.variables_by_name(again).items()} == {
+        name: v.shape for name, v in weights.variables_by_name(model).items()
     }
 
 
