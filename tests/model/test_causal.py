@@ -110,8 +110,8 @@ def test_formats_say_that_a_model_is_causal(tmp_path, kind):
     again = formats.read(str(tmp_path / "written"))
     assert again.config == CAUSAL
     if kind == "huggingface":  # there a text is what stands at its start, where nothing of it has been read
-        said = json.loads((tmp_path / "written" / "config.json").read_text())
-        assert (said["architectures"], said["is_decoder"]) == (["BertLMHeadModel"], True)
+        stored = json.loads((tmp_path / "written" / "config.json").read_text())
+        assert (stored["architectures"], stored["is_decoder"]) == (["BertLMHeadModel"], True)
         assert not [name for name in again.weights if name.startswith(("encoder/pooler/", "next_sentence/"))]
     with pytest.raises(UserError, match="cannot be causal"):
         formats.write(written, str(tmp_path / "other"), "keras_hub")

@@ -70,8 +70,8 @@ def test_of_held_out_classes_it_is_said_what_always_the_same_answer_reaches():
     ],
 )  # fmt: skip
 def test_what_is_odd_is_a_warning(goal, rows, warning):
-    (found,) = [line for line in said(goal, rows)[1:] if warning in line]
-    assert found.startswith("Warning: ")
+    (message,) = [line for line in said(goal, rows)[1:] if warning in line]
+    assert message.startswith("Warning: ")
 
 
 def test_what_is_in_order_is_no_warning_and_only_training_data_are_judged():

@@ -20,22 +20,24 @@ def hardest(goal, labels, most=12, texts=("a",), **answers):
 
 
 def test_the_hardest_examples_are_those_whose_truth_got_least():
-    shares = [[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]
-    rows = hardest(Classes(["no", "yes"]), ["no", "no", "yes"], probabilities=shares, logits=shares)
+    probabilities = [[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]
+    rows = hardest(Classes(["no", "yes"]), ["no", "no", "yes"], probabilities=probabilities, logits=probabilities)
     assert rows == [("n1", "yes", "no", 1.6094), ("n2", "no", "yes", 0.6931), ("n0", "no", "no", 0.1054)]
-    rows = hardest(Classes(["no", "yes"]), ["no", "no", "yes"], 1, probabilities=shares, logits=shares)
+    rows = hardest(Classes(["no", "yes"]), ["no", "no", "yes"], 1, probabilities=probabilities, logits=probabilities)
     assert [row[0] for row in rows] == ["n1"]
 
 
 def test_of_several_labels_the_mean_loss_counts_and_of_numbers_the_square():
-    shares = [[0.9, 0.1], [0.5, 0.8]]
-    rows = hardest(MultiLabel(["red", "blue"]), ["red", "red"], probabilities=shares)
+    probabilities = [[0.9, 0.1], [0.5, 0.8]]
+    rows = hardest(MultiLabel(["red", "blue"]), ["red", "red"], probabilities=probabilities)
     assert rows == [("n1", "blue", "red", pytest.approx(1.1513)), ("n0", "red", "red", pytest.approx(0.1054))]
     rows = hardest(Regression(), ["1", "2"], values=[3.0, 2.5])
     assert rows == [("n0", "3.000", "1.000", 4.0), ("n1", "2.500", "2.000", 0.25)]
 
 
 def test_a_choice_that_got_nothing_has_a_finite_loss():
-    shares = [[1.0, 0.0]]
-    ((_, _, _, loss),) = hardest(MultipleChoice(2), ["1"], texts=("a", "b", "c"), probabilities=shares, logits=shares)
+    probabilities = [[1.0, 0.0]]
+    ((_, _, _, loss),) = hardest(
+        MultipleChoice(2), ["1"], texts=("a", "b", "c"), probabilities=probabilities, logits=probabilities
+    )
     assert loss == pytest.approx(27.631)
