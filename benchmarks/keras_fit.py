@@ -40,7 +40,9 @@ def by_fit(arguments, seed):
     loaded = bert_tf.load(arguments.init_checkpoint)
     keras.utils.set_random_seed(seed)
     model = heads.Classifier(loaded.config, 2)
-    weights.assign(model, {name: variable.numpy() for name, variable in weights.named(loaded.model).items()})
+    weights.assign(
+        model, {name: variable.numpy() for name, variable in weights.variables_by_name(loaded.model).items()}
+    )
     datasets = {}
     for split in ("train", "dev"):
         texts, labels = read(arguments.data_dir / "MRPC" / f"{split}.tsv")

@@ -23,14 +23,16 @@ class EncoderLayer(ConfiguredLayer):
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
-        self._dropout_state = self.add_weight(  # with an underscore: no weight of the model, see `weights.named`
-            name="dropout_state",
-            shape=(2,),
-            dtype="int64",
-            initializer=lambda shape, dtype: tf.constant(dropout_seeds.new_state(), dtype),
-            trainable=False,
-            autocast=False,
-            aggregation="none",
+        self._dropout_state = (
+            self.add_weight(  # with an underscore: no weight of the model, see `weights.variables_by_name`
+                name="dropout_state",
+                shape=(2,),
+                dtype="int64",
+                initializer=lambda shape, dtype: tf.constant(dropout_seeds.new_state(), dtype),
+                trainable=False,
+                autocast=False,
+                aggregation="none",
+            )
         )
 
     def call(
