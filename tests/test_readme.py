@@ -11,7 +11,8 @@ import warm
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-NAMES = ["classification", "questions", "pretraining", "checkpoints", "tagging", "vectors", "ablations", "troubles"]
+NAMES = ["classification", "questions", "pretraining", "checkpoints", "tagging", "vectors", "ablations"]
+NAMES += ["accelerators", "troubles"]
 PAGES = {"README": README, **{name: (ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in NAMES}}
 DOCUMENTS = [ROOT / "README.md", ROOT / "benchmarks/README.md", *sorted((ROOT / "docs").glob("*.md"))]
 DEFAULTS = {
@@ -159,6 +160,7 @@ def test_every_flag_on_the_pages_exists():
             names = {argument[2:].split("=")[0] for argument in arguments if argument.startswith("--")}
             assert names <= known[name], f"{name}: unknown flags {names - known[name]}"
     anywhere = set.union(*known.values()) | {"help", "flagfile", "logdir"}  # absl's own, and TensorBoard's
+    anywhere |= {"tf_xla_persistent_cache_directory"}  # XLA's
     for page, text in PAGES.items():
         names = set(re.findall(r"--(\w+)", text))
         assert {name for name in names if not {name, name.removeprefix("no")} & anywhere} == set(), page
