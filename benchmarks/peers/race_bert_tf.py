@@ -8,8 +8,11 @@ import turns
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent))
 
 
+PRECISIONS = ("auto", "float32", "bfloat16", "float16")
+
+
 def main():
-    arguments = turns.parse_arguments(__doc__, ("auto", "float32", "bfloat16"))
+    arguments = turns.parse_arguments(__doc__, PRECISIONS)
     turns.serve(worker(arguments.work, arguments.size, arguments.precision))
 
 
@@ -32,7 +35,9 @@ def worker(work, size, precision):
     shape = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": num_heads}
     config = BertConfig(vocab_size=work["vocab_size"], intermediate_size=4 * width, hidden_act="gelu_erf", **shape)
     kinds = {"encode": encoding, "classify": classifying, "fine_tune": fine_tuning, "pretrain": pretraining}
-    return kinds[work["kind"]](work, config, precisions.policy(precision, is_trained=is_trained), strategy)
+    kind = {"pool": pooling, **kinds}[work["kind"]]
+    run = kind(work, config, precisions.policy(precision, is_trained=is_trained), strategy)
+    return turns.repeated(run, work["repeats"]) if "repeats" in work else run
 
 
 def rows_of(texts, seq_length):
@@ -56,6 +61,19 @@ def encoding(work, config, policy, strategy):
     encode = tf.function(lambda inputs: encoder(inputs, packing=packing), reduce_retracing=True)
     inputs = rows_of(work["texts"], work["seq_length"])
     return lambda: encode(inputs)["tokens"].numpy()
+
+
+def pooling(work, config, policy, strategy):
+    """Pooled vectors on the host of ids on the host, compiled whole by XLA."""
+    import tensorflow as tf
+
+    from bert_tf.model import heads
+
+    encoder = heads.BertModel(config, dtype=policy).encoder
+    encode = tf.function(lambda inputs: encoder(inputs)["pooled"], jit_compile=True, autograph=False)
+    with tf.device("CPU:0"):
+        inputs = rows_of(work["texts"], work["seq_length"])
+    return lambda: encode(inputs).numpy()
 
 
 def classifying(work, config, policy, strategy):
@@ -100,7 +118,7 @@ def fine_tuning(work, config, policy, strategy):
     batches = [
         rows_of(texts, work["seq_length"]) | {"label": tf.zeros([len(texts)], tf.int32)} for texts in work["batches"]
     ]
-    return stepping(Task(), heads.Classifier(config, 2, dtype=policy), batches, strategy, work.get("recipe"))
+    return stepping(Task(), heads.Classifier(config, 2, dtype=policy), batches, strategy, recipe_of(work))
 
 
 def pretraining(work, config, policy, strategy):
@@ -122,7 +140,12 @@ def pretraining(work, config, policy, strategy):
         masks |= {"masked_lm_weights": tf.ones(positions.shape), **labels}
         batches.append(rows_of(texts, work["seq_length"]) | masks)
     task = PretrainingTask({}, None, MaskingConfig())
-    return stepping(task, heads.Pretrainer(config, dtype=policy), batches, strategy, work.get("recipe"))
+    return stepping(task, heads.Pretrainer(config, dtype=policy), batches, strategy, recipe_of(work))
+
+
+def recipe_of(work):
+    """{name: value} of the TrainConfig that a workload sets."""
+    return {name: work[name] for name in ("jit_compile",) if name in work} | work.get("recipe", {})
 
 
 def objective():

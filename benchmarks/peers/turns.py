@@ -8,7 +8,8 @@ import resource
 import sys
 import time
 
-SHAPES = {"minilm": (6, 384, 12), "base": (12, 768, 12), "large": (24, 1024, 16)}  # layers, hidden size, heads
+SHAPES = {"minilm": (6, 384, 12), "base": (12, 768, 12), "large": (24, 1024, 16)}
+SHAPES["tiny"] = (1, 32, 2)  # layers, hidden size, heads
 
 
 def parse_arguments(description, precisions=None):
@@ -38,6 +39,17 @@ def serve(work):
         seconds = time.perf_counter() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(json.dumps({"seconds": seconds, "peak_mb": peak}), flush=True)
+
+
+def repeated(work, repeats):
+    """A function that does `work` once when first called, to time compilation, and later `repeats` times."""
+    counts = iter((1,))
+
+    def run():
+        for _ in range(next(counts, repeats)):
+            work()
+
+    return run
 
 
 def padded(texts, width=None):
