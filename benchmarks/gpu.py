@@ -11,6 +11,7 @@ where torch and transformers are installed. Rounds are interleaved. Writes gpu.m
 import argparse
 import importlib.util
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -42,6 +43,7 @@ def main():
     if arguments.device == "gpu" and not has_gpu():
         print("There is no GPU here; --device=cpu --tiny tries the script without one.", file=sys.stderr)
         return 2
+    os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"  # contenders share the memory of the GPU
     folder = pathlib.Path(arguments.work_dir)
     folder.mkdir(parents=True, exist_ok=True)
     results, tables = {}, []
@@ -86,8 +88,8 @@ def contenders(work, size, file):
     """bert_tf, and torch eagerly and compiled where it is installed."""
     precision = "float16" if work["kind"] == "pool" and work["device"] == "gpu" else "bfloat16"
     flags = (f"--work={file}", f"--size={size}", f"--precision={precision}")
-    yield race.Contender("bert_tf", "race_bert_tf.py", flags)
     yield race.Contender("profile of bert_tf", "profile_bert_tf.py", flags)
+    yield race.Contender("bert_tf", "race_bert_tf.py", flags)
     missing = [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]
     if missing:
         print(f"torch is left out, as {' and '.join(missing)} cannot be imported here.")
@@ -100,9 +102,8 @@ def compare(work, size, folder, rounds):
     """{contender: {"first_s", "ms": of each round}}, with "floor_ms" and "kernels" of bert_tf."""
     file = folder / "work.json"
     file.write_text(json.dumps(work))
-    floor = (
-        time_by_op.operations_of({**work, "kind": "encode" if work["kind"] == "pool" else work["kind"]}, size) / RATE
-    )
+    kind = "encode" if work["kind"] == "pool" else work["kind"]
+    floor = time_by_op.operations_of({**work, "kind": kind}, size) / RATE
     results, runners = {}, []
     try:
         for contender in contenders(work, size, file):

@@ -15,7 +15,6 @@ def main():
     device = "cuda" if arguments.work["device"] == "gpu" else "cpu"
     kind = pooling if arguments.work["kind"] == "pool" else training
     config = race_torch.config_of(arguments)
-    config._attn_implementation = "sdpa"
     run = kind(arguments.work, config, getattr(torch, arguments.precision), device, mode)
     turns.serve(turns.repeated(run, arguments.work["repeats"]))
 
