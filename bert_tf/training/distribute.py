@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import backend
 from bert_tf.runtime.tf_config import expect_workers, number_of_workers
 
@@ -74,7 +74,7 @@ def _tpu(tpu_name: str) -> tf.distribute.Strategy:
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
-        raise UserError(f"No TPU could be reached under the name {tpu_name!r} ({error}).") from None
+        raise UserError(f"No TPU could be reached under the name {tpu_name!r} ({reason_of(error)}).") from None
     return tf.distribute.TPUStrategy(resolver)
 
 
