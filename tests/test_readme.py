@@ -21,7 +21,7 @@ DEFAULTS = {
     "run_squad.py": "runs/squad",
 }
 SHORTER = ["--num_train_steps=4", "--model_size=tiny", "--max_seq_length=32", "--vocab_size=300"]
-SHORTER += ["--max_predictions_per_seq=4", "--dupe_factor=1", "--num_warmup_steps=1", "--num_workers=1"]
+SHORTER += ["--max_predictions_per_seq=4", "--dupe_factor=1", "--num_warmup_steps=1"]
 SHORTER_CLASSIFIER = ["--num_train_epochs=0.1", "--max_seq_length=32"]
 SHORTER_SQUAD = ["--num_train_epochs=0.04", "--max_seq_length=32", "--doc_stride=16", "--max_query_length=8"]
 ORIGINAL = {"extract_features.py"}  # files of google-research/bert

@@ -111,7 +111,9 @@ class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     )
     keep_pairs: bool = flag(False, "Keep rows of two segments when next_sentence_weight is 0.")
     num_workers: int = flag(
-        os.cpu_count() or 1, "Number of processes that write records; the records do not depend on it."
+        0,
+        "Number of processes that write records; the records do not depend on it. 0: one for each core, or none but "
+        "this one if there is little text.",
     )
     prepare_only: bool = flag(False, "Write vocabulary and records, then stop.")
     do_export: bool = changed(RunFlags, "do_export", help="Export a SavedModel that fills masks in strings.")

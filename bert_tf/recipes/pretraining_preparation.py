@@ -13,16 +13,19 @@ from typing import Any
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data.pretraining import records
+from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
 from bert_tf.errors import UserError
 from bert_tf.recipes import initialization
 from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import memory_estimate
 from bert_tf.runtime.progress import progress
+from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.runtime.tf_config import expect_workers, number_of_workers
 from bert_tf.text import corpus, vocabulary
 from bert_tf.text.demo_corpus import python_manual
 from bert_tf.training.run_directory import RunFolder
 
+LITTLE_TEXT = 2_000_000  # bytes that this process turns into records sooner than a worker loads TensorFlow
 MAX_VOCABULARY_TEXT = 100_000_000  # characters that a vocabulary is learned from; more hardly changes it
 
 
@@ -57,7 +60,7 @@ def _check_numbers(options: Any) -> None:
     record_options(options, "")
     for name, is_valid, expected in (
         ("next_sentence_weight", 0 <= options.next_sentence_weight < math.inf, "0 or more"),
-        ("num_workers", options.num_workers >= 1, "1 or more"),
+        ("num_workers", options.num_workers >= 0, "0 or more"),
         ("num_logical_devices", options.num_logical_devices >= 1, "1 or more"),
         ("vocab_size", options.vocab_size > len(vocabulary.SPECIAL_TOKENS), "more than the five special tokens"),
     ):
@@ -105,10 +108,25 @@ def prepare(start: Initialization, options: Any, folder: RunFolder) -> tuple[Ber
             record_options(options, vocab_file, lower_case=start.lower_case),
             input_file=options.input_file,
             eval_file=options.eval_file,
-            num_workers=options.num_workers,
+            num_workers=options.num_workers or _number_of_workers(options),
             progress=report,
         )
     return config, manifest
+
+
+def _number_of_workers(options: Any) -> int:
+    """One for each core; for little text none, as a worker takes seconds to load TensorFlow, which this process needs.
+
+    Writing records starts TensorFlow's runtime, after which devices cannot be configured: then workers do it.
+    """
+    configures_devices = options.num_logical_devices > 1 or options.distribution_strategy not in ("auto", "one_device")
+    sources = _sources(options.input_file, options) if options.input_file else []
+    if configures_devices or sum(os.path.getsize(source.path) for source in sources) > LITTLE_TEXT:
+        return os.cpu_count() or 1
+    start_tensorflow()
+    from bert_tf.runtime import backend
+
+    return (os.cpu_count() or 1) if backend.gpu_count() else IN_THIS_PROCESS
 
 
 def record_options(options: Any, vocab_file: str, lower_case: bool = True) -> records.RecordOptions:

@@ -30,7 +30,7 @@ def test_help_lists_the_flags_of_the_script_without_tensorflow(name):
 def test_a_run_records_the_command_as_typed_and_the_same_command_resumes_it(tmp_path):
     (tmp_path / "texts.txt").write_text(TEXTS)
     typed = ["pretrain", f"--input_file={tmp_path}/texts.txt", f"--output_dir={tmp_path}/run", "--vocab_size=60"]
-    typed += ["--prepare_only", "--num_workers=1"]
+    typed += ["--prepare_only"]
     for _ in range(2):
         done = warm.run("-m", "bert_tf", *typed)
         assert done.returncode == 0, done.stderr

@@ -22,7 +22,6 @@ TINY = {
     "num_train_steps": 4,
     "num_warmup_steps": 1,
     "save_checkpoints_steps": 2,
-    "num_workers": 1,
     "precision": "float32",
 }
 SENTENCES = ("The fox runs over the hill.", "A dog sleeps in the sun.", "Rain falls on the old house.", "Birds sing.")
@@ -209,7 +208,7 @@ ERRORS = {
     "not a number": ({"learning_rate": "nan"}, "learning_rate is nan"),
     "seed of 64 bits": ({"random_seed": 2**40}, "random_seed=1099511627776 was given"),
     "negative weight": ({"next_sentence_weight": -1}, "next_sentence_weight is -1.0"),
-    "no processes": ({"num_workers": 0}, "num_workers is 0"),
+    "no processes": ({"num_workers": -1}, "num_workers is -1"),
     "no devices": ({"num_logical_devices": 0}, "num_logical_devices is 0"),
     "uneven micro-batches": ({"num_accumulation_steps": 3}, "choose num_accumulation_steps that divides it"),
     "uneven replicas": ({"num_logical_devices": 3}, "choose a multiple of 3"),

@@ -90,8 +90,7 @@ def prepare(
         options: the options that determine them.
         input_file: as for `corpus.find_sources`; empty: Python's manual.
         eval_file: the same for held-out text; empty: options.eval_fraction of the documents (at least one).
-        num_workers: number of processes, 0 and 1 meaning one; the records do not depend on it. -1 works inside this
-            process.
+        num_workers: number of processes, or `workers.IN_THIS_PROCESS`; the records do not depend on it.
         progress: called as progress(done, total=..., text=...) after each piece of work.
 
     Returns:

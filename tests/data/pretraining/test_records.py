@@ -16,11 +16,11 @@ import tensorflow as tf
 from bert_tf.data.pipeline import read_records
 from bert_tf.data.pretraining import buckets, shards, workers
 from bert_tf.data.pretraining.records import RecordOptions, describe, open_records, prepare
+from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
 from bert_tf.errors import UserError
 from bert_tf.runtime import folder_lock
 
 WORDS = ["rain", "gold", "star", "he", "left", "rose", "cold", "fire", "pool", "road", "##s", "##ed", ".", "!", ","]
-IN_THIS_PROCESS = -1
 
 
 @pytest.fixture(scope="module")
