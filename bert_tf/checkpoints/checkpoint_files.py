@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bert_tf.errors import UserError
+from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
 from bert_tf.runtime.json_files import require_json
 from bert_tf.text import vocabulary
@@ -44,7 +45,7 @@ def _reason(error: OSError) -> str:
 
 def read_settings(path: StrPath) -> dict[str, Any]:
     """The object in a JSON file of a checkpoint, {} if there is no file; UserError if it holds something else."""
-    if not os.path.exists(path):
+    if not files.exists(path):
         return {}
     settings: dict[str, Any] = require_json(path, "a JSON object; fetch it again")
     return settings
@@ -55,7 +56,8 @@ def read_safetensors(path: StrPath) -> dict[str, np.ndarray]:
     from safetensors import SafetensorError, numpy
 
     try:
-        return numpy.load_file(path)
+        with files.local_copy(path) as local:
+            return numpy.load_file(local)
     except (SafetensorError, OSError) as error:
         raise UserError(
             f"{path} cannot be read as safetensors ({error}): it may be cut short; fetch it again."
@@ -92,7 +94,7 @@ def read_tensors(prefix: str, is_selected: Callable[[str], object]) -> dict[str,
 def read_tokenizer_files(folder: str) -> tuple[list[str] | None, bool | None]:
     """The vocabulary in vocab.txt and `do_lower_case` of tokenizer_config.json; None for what is not there."""
     path = os.path.join(folder, "vocab.txt")
-    tokens = vocabulary.read(path) if os.path.exists(path) else None
+    tokens = vocabulary.read(path) if files.exists(path) else None
     return tokens, read_settings(os.path.join(folder, "tokenizer_config.json")).get("do_lower_case")
 
 

@@ -5,6 +5,7 @@ import os
 from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors
 from bert_tf.checkpoints.checkpoint_files import read_settings
 from bert_tf.errors import UserError
+from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.runtime.json_files import require_json
 
@@ -23,7 +24,7 @@ WORDS = {"weightedmean": "weighted_mean", "lasttoken": "last", "mean_sqrt_len_to
 def read(folder: str) -> SentenceVectors | None:
     """Reads a folder of sentence-transformers; None for another folder, UserError for a damaged file."""
     path = os.path.join(folder, MODULES)
-    if not os.path.isfile(path):
+    if not files.is_file(path):
         return None
     content = require_json(path, "a list of modules; fetch it again, or remove it", kind=list)
     try:
@@ -53,7 +54,7 @@ def write(folder: str, checkpoint: "Checkpoint") -> None:
     ]
     write_json(os.path.join(folder, MODULES), modules)
     for path in filter(None, paths.values()):
-        os.makedirs(os.path.join(folder, path))
+        files.make_folder(os.path.join(folder, path))
     values = {"word_embedding_dimension": checkpoint.config.hidden_size}
     values |= {flag: name == vectors.pooling for flag, name in FLAGS.items()}
     write_json(os.path.join(folder, POOLING, "config.json"), values)

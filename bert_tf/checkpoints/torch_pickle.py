@@ -15,6 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from bert_tf.errors import UserError
+from bert_tf.runtime import files
 
 OLD_MAGIC = 0x1950A86A20F9469CFC6C
 
@@ -39,7 +40,8 @@ def read(path: str) -> dict[str, np.ndarray]:
         UserError: the file is another one, is cut short, or its pickle contains anything but tensors.
     """
     try:
-        state, storages = _read_zip(path) if zipfile.is_zipfile(path) else _read_old(path)
+        with files.local_copy(path) as local:
+            state, storages = _read_zip(local) if zipfile.is_zipfile(local) else _read_old(local)
         if not isinstance(state, dict):
             raise UserError(f"{path} holds a {type(state).__name__}; expected a dictionary of tensors (a state dict).")
         return {name: value.array(storages) for name, value in state.items() if isinstance(value, _Tensor)}

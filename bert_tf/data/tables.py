@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import UserError
+from bert_tf.runtime import files
 
 EXTENSIONS = (".tsv", ".csv", ".jsonl")
 
@@ -74,7 +75,7 @@ def row_id(row: Mapping[str, Any], column: str, location: str) -> str:
 def find_table(folder: str, name: str) -> str | None:
     """The path of the table `name` in a folder, whatever its extension; None if there is none. UserError if several."""
     candidates = [os.path.join(folder, name + extension) for extension in EXTENSIONS]
-    paths = [path for path in candidates if os.path.isfile(path)]
+    paths = [path for path in candidates if files.is_file(path)]
     if len(paths) > 1:
         raise UserError(f"There are several files for {name!r}: {', '.join(paths)}; leave one of them.")
     return paths[0] if paths else None
@@ -83,7 +84,7 @@ def find_table(folder: str, name: str) -> str | None:
 def read_lines(path: str) -> Iterator[str]:
     """Yields the lines of a UTF-8 file with their ends. Only a line feed ends one: rows hold U+0085 and U+2028."""
     try:
-        file = open(path, "rb")  # noqa: SIM115 (only errors of opening are caught)
+        file = files.open_binary(path)  # noqa: SIM115 (only errors of opening are caught)
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}): give the path of a file.") from None
     with file:

@@ -14,6 +14,7 @@ from typing import Any
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
+from bert_tf.runtime import files
 
 TIMEOUT = 5  # seconds in which the server must answer; the package itself tries for minutes
 
@@ -98,7 +99,7 @@ def _open_builder(name: str, data_dir: str) -> Any:
 def _find_prepared(name: str, data_dir: str) -> str | None:
     """The folder of the newest complete version of a dataset; None if there is none."""
     pattern = os.path.join(glob.escape(data_dir), *name.split("/"), "*", "dataset_info.json")
-    folders = [os.path.dirname(path) for path in glob.glob(pattern)]
+    folders = [os.path.dirname(path) for path in files.glob(pattern)]
     versions = {tuple(map(int, re.findall(r"\d+", os.path.basename(folder)))): folder for folder in folders}
     return versions[max(versions)] if versions else None
 

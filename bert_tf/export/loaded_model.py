@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
-from bert_tf.runtime import json_files
+from bert_tf.runtime import atomic_files, files, json_files
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,11 +23,12 @@ MAX_PARALLEL_BATCHES = 4  # on as many cores; measured with two
 def find(path: str) -> str:
     """The folder of the SavedModel: the path itself, or `export` in the folder of a run. UserError if there is none."""
     for folder in (path, os.path.join(path, "export")):
-        if os.path.isfile(os.path.join(folder, SAVED_MODEL)):
+        if files.is_file(os.path.join(folder, SAVED_MODEL)):
+            atomic_files.expect_whole(folder)
             return folder
-    if not os.path.isdir(path):
+    if not files.is_folder(path):
         raise UserError(f"There is no folder {path}: give that of an export, or of a run that has one.")
-    if os.path.isfile(os.path.join(path, "run.json")):
+    if files.is_file(os.path.join(path, "run.json")):
         raise UserError(f"The run in {path} has no export: `bert-tf export {path}` makes it.")
     raise UserError(f"{path} is no export: it holds no {SAVED_MODEL}; give the folder that a run calls export.")
 

@@ -11,6 +11,7 @@ from typing import IO, Any
 from bert_tf.data import tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.runtime import files
 from bert_tf.tasks.question_answering import questions
 
 STANDARD_INPUT = "-"
@@ -26,9 +27,9 @@ def expect_readable(path: str) -> None:
         return
     if _extension(path) not in EXTENSIONS:
         raise UserError(f"{path} cannot be read; expected a name that ends in {', '.join(EXTENSIONS)}, or - for lines.")
-    if not os.path.isfile(path):
+    if not files.is_file(path):
         raise UserError(f"There is no file {path}: give texts as one of {', '.join(EXTENSIONS)}, or - for lines.")
-    if not os.path.getsize(path):
+    if not files.size(path):
         raise UserError(f"{path} is empty; expected texts.")
 
 
@@ -37,7 +38,7 @@ def count(path: str) -> int | None:
     extension = _extension(path)
     if path == STANDARD_INPUT or extension in (".csv", SQUAD):  # a text there may have many lines
         return None
-    with open(path, "rb") as file:
+    with files.open_binary(path) as file:
         lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
     return lines - (extension == ".tsv")  # its header
 
@@ -136,4 +137,4 @@ def _read_lines(path: str, inputs: Inputs) -> Iterator[Example]:
 
 
 def _open(path: str) -> IO[bytes]:
-    return open(sys.stdin.fileno() if path == STANDARD_INPUT else path, "rb", closefd=path != STANDARD_INPUT)
+    return open(sys.stdin.fileno(), "rb", closefd=False) if path == STANDARD_INPUT else files.open_binary(path)

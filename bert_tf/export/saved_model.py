@@ -16,7 +16,7 @@ from bert_tf.errors import TrainingError, UserError, reason_of
 from bert_tf.export import attention_signature
 from bert_tf.model import weights
 from bert_tf.model.heads import BertModel
-from bert_tf.runtime import backend
+from bert_tf.runtime import backend, files
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
 from bert_tf.tasks.task import Servable
 from bert_tf.text.tokenizer import Tokenizer
@@ -110,7 +110,7 @@ def _save(serving: _Serving, folder: str) -> None:
 
 def _write_checkpoint_files(folder: str, config: BertConfig, tokenizer: Tokenizer, about: Mapping[str, Any]) -> None:
     """Writes configuration, vocabulary, casing and labels, with which the SavedModel is a checkpoint."""
-    os.makedirs(folder)
+    files.make_folder(folder)
     config.write(os.path.join(folder, "bert_config.json"))
     with open(os.path.join(folder, "vocab.txt"), "wb") as file:
         file.write("".join(f"{token}\n" for token in tokenizer.vocabulary).encode())

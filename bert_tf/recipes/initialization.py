@@ -16,6 +16,7 @@ from bert_tf.config import flags
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.encoder_traits import traits
 from bert_tf.errors import UserError
+from bert_tf.runtime import files
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.text import vocabulary
 from bert_tf.training.run_directory import RunFolder
@@ -51,7 +52,7 @@ def demo_settings(settings: Mapping[str, Any], question: str, folder: str) -> di
     print(f"No training data given: a demonstration on Python's manual. {question}", flush=True)
     if flags.is_given("init_checkpoint"):
         return dict(settings)
-    if RunFolder(PRETRAINING_RUN).last_step() and os.path.exists(os.path.join(PRETRAINING_RUN, "vocab.txt")):
+    if RunFolder(PRETRAINING_RUN).last_step() and files.exists(os.path.join(PRETRAINING_RUN, "vocab.txt")):
         print(f"It starts from the encoder in {PRETRAINING_RUN}.", flush=True)
         return {**settings, "init_checkpoint": PRETRAINING_RUN}
     print(

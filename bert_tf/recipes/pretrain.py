@@ -20,6 +20,7 @@ from bert_tf.export import loaded_model
 from bert_tf.recipes import pretraining_preparation
 from bert_tf.recipes.initialization import Initialization
 from bert_tf.reports import report
+from bert_tf.runtime import files
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.runtime.tf_config import worker_number
 from bert_tf.training.run_directory import RunFolder
@@ -187,7 +188,7 @@ def open_run(folder: RunFolder, options: Flags) -> None:
     if folder.last_step():
         compared = decisive
     else:
-        has_vocabulary = os.path.exists(folder.file("vocab.txt"))
+        has_vocabulary = files.exists(folder.file("vocab.txt"))
         compared = {name: value for name, value in decisive.items() if has_vocabulary and name in TEXT_FLAGS}
     upgrade = functools.partial(flags.upgrade, Flags)
     folder.open(name="pretraining", flags=values, decisive=decisive, compared=compared, upgrade=upgrade)
@@ -200,7 +201,7 @@ def is_finished(folder: RunFolder, options: Flags) -> bool:
         ("eval_results.json",) * options.do_eval,
         ("export", "saved_model.pb") * options.do_export,
     ]
-    exist = all(os.path.exists(folder.file(*names)) for names in outputs)
+    exist = all(files.exists(folder.file(*names)) for names in outputs)
     exist &= not options.export_attention or bool(loaded_model.about(folder.file("export")).get("attention"))
     is_trained = folder.last_step() >= options.num_train_steps or not options.do_train
     finished = folder.run["finished"] if exist and is_trained else None

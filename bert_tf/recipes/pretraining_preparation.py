@@ -17,7 +17,7 @@ from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
 from bert_tf.errors import UserError
 from bert_tf.recipes import initialization
 from bert_tf.recipes.initialization import Initialization
-from bert_tf.runtime import memory_estimate
+from bert_tf.runtime import files, memory_estimate
 from bert_tf.runtime.progress import progress
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.runtime.tf_config import expect_workers, number_of_workers
@@ -38,7 +38,7 @@ def resolve(options: Any, *, lower_case_given: bool) -> Initialization:
     for name in ("input_file", "eval_file"):
         if getattr(options, name):
             check_has_text(name, options)
-    if options.records_dir and os.path.exists(options.records_dir) and not os.path.isdir(options.records_dir):
+    if options.records_dir and files.exists(options.records_dir) and not files.is_folder(options.records_dir):
         raise UserError(f"records_dir is {options.records_dir}, which is a file: give the name of a folder.")
     start = initialization.resolve(options, lower_case_given=lower_case_given)
     if not start.config.encoder_traits.pretraining:
@@ -96,7 +96,7 @@ def prepare(start: Initialization, options: Any, folder: RunFolder) -> tuple[Ber
     vocab_file = folder.file("vocab.txt")
     if start.vocabulary:
         vocabulary.write(vocab_file, start.vocabulary)
-    elif not os.path.exists(vocab_file):
+    elif not files.exists(vocab_file):
         print(f"Learning a vocabulary of {start.config.vocab_size:,} tokens", flush=True)
         vocabulary.write(vocab_file, learn_vocabulary(options, start.config.vocab_size, lower_case=start.lower_case))
     config = dataclasses.replace(start.config, vocab_size=len(vocabulary.read(vocab_file)))
@@ -172,7 +172,7 @@ def wait_for_chief(options: Any, folder: RunFolder, seconds: int = 3600) -> tupl
     """Waits for the configuration and the records that the first of several workers writes to a shared folder."""
     end, path = time.monotonic() + seconds, records_folder(options, folder)
     while time.monotonic() < end:
-        if os.path.exists(os.path.join(path, records.MANIFEST)) and os.path.exists(folder.file("bert_config.json")):
+        if files.exists(os.path.join(path, records.MANIFEST)) and files.exists(folder.file("bert_config.json")):
             return BertConfig.from_json_file(folder.file("bert_config.json")), records.open_records(path)
         time.sleep(0.5)
     raise UserError(f"The first worker has not made records in {folder.path} within {seconds} seconds.")

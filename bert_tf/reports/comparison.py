@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bert_tf.reports import curves, report
+from bert_tf.runtime import files
 
 TEMPLATE = "report_compare.html.jinja"
 NUM_COLOURS = 8  # further runs reuse them
@@ -78,7 +79,7 @@ def write(folders: Sequence[str], path: str) -> str:
 
 def short_names(folders: Sequence[str]) -> list[str]:
     """The shortest distinct ends of the paths: ["runs/a/export", "runs/b"] -> ["export", "b"]."""
-    paths = [os.path.abspath(folder).split(os.sep) for folder in folders]
+    paths = [files.absolute(folder).split(os.sep) for folder in folders]
     names = list(folders)
     for count in range(1, max(map(len, paths)) + 1):
         names = ["/".join(path[-count:]) for path in paths]

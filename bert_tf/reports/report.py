@@ -15,7 +15,7 @@ import jinja2
 
 from bert_tf.errors import UserError
 from bert_tf.reports import curves, published, scoreboard
-from bert_tf.runtime import atomic_files
+from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import read_json
 
 TEMPLATE = "report.html.jinja"
@@ -32,7 +32,7 @@ def read(folder: str) -> dict[str, Any]:
     run = read_json(os.path.join(folder, "run.json"))
     sweep = scoreboard.sweep_table(read_json(os.path.join(folder, "sweep.json")))
     if sweep and not isinstance(run, dict):
-        run = {"name": os.path.basename(os.path.abspath(folder))}
+        run = {"name": os.path.basename(files.absolute(folder))}
     if not isinstance(run, dict):
         raise UserError(f"{folder} holds no readable run.json: give the folder of a run.")
     return {
@@ -97,8 +97,8 @@ def _template(name: str) -> jinja2.Template:
 def _read_lines(path: str) -> list[dict[str, Any]]:
     """The objects of a JSON lines file; an incomplete line, as a killed run may leave, is skipped."""
     lines = []
-    if os.path.exists(path):
-        with open(path, encoding="utf-8", errors="replace") as file:
+    if files.exists(path):
+        with files.open_text(path, errors="replace") as file:
             for text in file:
                 try:
                     line = json.loads(text)

@@ -1,20 +1,28 @@
-"""Files and folders that appear whole or not at all: written under another name, then renamed."""
+"""Files and folders that appear whole or not at all: written under another name, then renamed.
+
+What goes to a store (gs://...) is written on this machine first. A file is uploaded under another name and renamed. A
+store cannot rename folders: a folder that is being uploaded holds UNFINISHED, which is removed last, and readers refuse
+it until then (`expect_whole`).
+"""
 
 import contextlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from bert_tf.errors import UserError
+from bert_tf.runtime import files
+from bert_tf.runtime.files import StrPath
 
-StrPath = str | os.PathLike[str]
+UNFINISHED = "UNFINISHED"  # the name of the object that marks a folder of a store
 
 
 @contextlib.contextmanager
 def atomic_write(path: StrPath, *, shared: bool = False, folder: StrPath | None = None) -> Iterator[str]:
-    """Yields the path of a temporary file, which replaces `path` at the end and is removed if anything fails.
+    """Yields the path of a temporary local file, which replaces `path` at the end and is removed if anything fails.
 
     Args:
         path: the file to write.
@@ -22,6 +30,12 @@ def atomic_write(path: StrPath, *, shared: bool = False, folder: StrPath | None 
         folder: where the temporary file lies, on the same disk; by default the folder of `path`.
     """
     path = os.fspath(path)
+    if files.is_remote(path):
+        with tempfile.TemporaryDirectory(prefix="bert-tf-") as scratch:
+            partial = os.path.join(scratch, os.path.basename(path))
+            yield partial
+            _upload(partial, path)
+        return
     target = os.path.join(folder or os.path.dirname(path), os.path.basename(path))
     partial = f"{target}.{os.getpid()}.partial" if shared else f"{target}.partial"
     try:
@@ -33,9 +47,21 @@ def atomic_write(path: StrPath, *, shared: bool = False, folder: StrPath | None 
         raise
 
 
+def _upload(source: str, path: str) -> None:
+    """Copies a local file into a store under another name, then renames it."""
+    partial = f"{path}.{os.getpid()}.partial"
+    try:
+        files.copy(source, partial)
+        files.rename(partial, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            files.remove(partial)
+        raise
+
+
 @contextlib.contextmanager
 def atomic_folder(folder: StrPath, *, overwrite: bool = False) -> Iterator[str]:
-    """Yields the path of a temporary folder, which becomes `folder` at the end and is removed if anything fails.
+    """Yields the path of a temporary local folder, which becomes `folder` at the end and is removed if anything fails.
 
     Args:
         folder: the folder to write.
@@ -45,9 +71,14 @@ def atomic_folder(folder: StrPath, *, overwrite: bool = False) -> Iterator[str]:
         UserError: `folder` exists and may not be replaced.
     """
     folder = os.fspath(folder).rstrip(os.sep)
-    partial = f"{folder}.partial"
     if not overwrite:
         expect_free(folder)
+    if files.is_remote(folder):
+        with tempfile.TemporaryDirectory(prefix="bert-tf-") as scratch:
+            yield scratch
+            _upload_folder(scratch, folder)
+        return
+    partial = f"{folder}.partial"
     try:
         shutil.rmtree(partial, ignore_errors=True)  # left by a process that was killed
         os.makedirs(partial)
@@ -57,10 +88,28 @@ def atomic_folder(folder: StrPath, *, overwrite: bool = False) -> Iterator[str]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def _upload_folder(source: str, folder: str) -> None:
+    """Replaces the content of a folder in a store; from the first change to the last it is marked as unfinished."""
+    marker = os.path.join(folder, UNFINISHED)
+    files.make_folder(folder)
+    files.write_small(marker, b"This folder is being written, or its writing was interrupted.\n")
+    for name in files.names(folder):
+        if name != UNFINISHED:
+            files.remove(os.path.join(folder, name))
+    files.copy_folder(source, folder)
+    files.remove(marker)
+
+
+def expect_whole(folder: StrPath) -> None:
+    """Raises UserError if a folder of a store is being written, or was left half written."""
+    if files.is_remote(folder) and files.exists(os.path.join(folder, UNFINISHED)):
+        raise UserError(f"{folder} is not complete: wait until it is written, or write it again.")
+
+
 def _replace_folder(partial: str, folder: str) -> None:
     """Renames `partial` to `folder`; the previous content keeps another name until that is done."""
     old = f"{folder}.old.partial"
-    _remove(old)  # left by a process that was killed
+    files.remove(old)  # left by a process that was killed
     if os.path.lexists(folder):
         os.rename(folder, old)
     try:
@@ -69,19 +118,17 @@ def _replace_folder(partial: str, folder: str) -> None:
         if os.path.lexists(old):
             os.rename(old, folder)
         raise
-    _remove(old)
-
-
-def _remove(path: str) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path, ignore_errors=True)
-    elif os.path.lexists(path):
-        os.remove(path)
+    files.remove(old)
 
 
 def expect_free(folder: StrPath) -> None:
-    """Raises UserError if a path exists that is not an empty folder."""
-    if os.path.lexists(folder) and not (os.path.isdir(folder) and not os.listdir(folder)):
+    """Raises UserError if a path exists that is not an empty folder, or in a store one that was left half written."""
+    if files.is_remote(folder):
+        content = files.names(folder)
+        is_free = UNFINISHED in content or not (content or files.exists(folder))
+    else:
+        is_free = not os.path.lexists(folder) or (os.path.isdir(folder) and not os.listdir(folder))
+    if not is_free:
         raise UserError(f"{folder} exists already: choose another folder, or remove it first.")
 
 

@@ -1,37 +1,134 @@
-"""Locks on folders between processes, on file systems that support them."""
+"""Locks on folders between processes.
+
+On a disk the operating system locks the folder and unlocks it when a process ends, on file systems that support it.
+In a store (gs://...) an object in the folder says who uses it; its owner renews it every minute, and one that has not
+been renewed for some minutes is void. Two processes that start within the same second may miss each other there.
+"""
 
 import contextlib
+import json
 import os
+import secrets
+import socket
+import threading
+import time
 from collections.abc import Iterator
+
+from bert_tf.runtime import files, json_files
+
+PATIENCE = 5.0  # seconds: a large process that was killed holds its lock until its memory is freed
+POLL = 0.2  # seconds between attempts
+LOCK = "IN_USE.json"
+RENEWAL, VOID = 60.0, 300.0  # seconds
+REMOTE_POLL = 10.0  # seconds between attempts on a store
+
+
+class FolderLock:
+    """A lock on a folder of a disk, which ends with `release` or with this process."""
+
+    def __init__(self, folder: files.StrPath, *, wait: bool = False) -> None:
+        """Raises BlockingIOError if another process has locked the folder, unless `wait`."""
+        self._descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            import fcntl
+
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            os.close(self._descriptor)
+            raise
+        except (ImportError, OSError):  # on Windows, on some file systems
+            pass
+
+    def release(self) -> None:
+        """Unlocks the folder."""
+        os.close(self._descriptor)
+
+
+class RemoteLock:
+    """A lock on a folder of a store: an object with host, process and time, which a thread renews."""
+
+    def __init__(self, folder: files.StrPath) -> None:
+        """Raises BlockingIOError if another process has locked the folder."""
+        self._path, self._token = os.path.join(os.fspath(folder), LOCK), secrets.token_hex(8)
+        self._expect_free()
+        files.make_folder(folder)
+        self._write()
+        if _content(self._path).get("token") != self._token:
+            raise BlockingIOError(self._path)  # of two that began at once the last writer keeps it
+        self._ended = threading.Event()
+        threading.Thread(target=self._renew, daemon=True).start()
+
+    def _expect_free(self) -> None:
+        content = _content(self._path)
+        is_ours = content.get("host") == socket.gethostname()
+        is_dead = is_ours and not _is_running(content.get("process", 0))
+        if time.time() - content.get("time", 0) < VOID and not is_dead:
+            raise BlockingIOError(self._path)
+
+    def _write(self) -> None:
+        owner = {"host": socket.gethostname(), "process": os.getpid(), "time": time.time(), "token": self._token}
+        files.write_small(self._path, json.dumps(owner).encode())
+
+    def _renew(self) -> None:
+        while not self._ended.wait(RENEWAL):
+            with contextlib.suppress(OSError):  # the store may answer again in a minute
+                self._write()
+
+    def release(self) -> None:
+        """Unlocks the folder."""
+        self._ended.set()
+        if _content(self._path).get("token") == self._token:
+            files.remove(self._path)
+
+
+def _content(path: str) -> dict:
+    """The owner that a lock names; {} without one."""
+    content = json_files.read_json(path)
+    return content if isinstance(content, dict) else {}
+
+
+def _is_running(process: int) -> bool:
+    import psutil
+
+    return bool(psutil.pid_exists(process))
 
 
 @contextlib.contextmanager
-def locked(folder: str | os.PathLike[str], message: str) -> Iterator[None]:
+def locked(folder: files.StrPath, message: str) -> Iterator[None]:
     """Locks a folder while the block runs; prints a message and waits if another process has locked it."""
     try:
-        lock = acquire(folder)
+        lock = _acquire_now(folder)
     except BlockingIOError:
         print(message, flush=True)
-        lock = acquire(folder, wait=True)
+        lock = _wait_for_remote(folder) if files.is_remote(folder) else FolderLock(folder, wait=True)
     try:
         yield
     finally:
-        os.close(lock)
+        lock.release()
 
 
-def acquire(folder: str | os.PathLike[str], *, wait: bool = False) -> int:
-    """Locks a folder until the returned file descriptor is closed or this process ends.
+def acquire(folder: files.StrPath) -> FolderLock | RemoteLock:
+    """Locks a folder until `release` or the end of this process.
 
-    Raises BlockingIOError if another process has locked it, unless `wait`. Without support for locks, does nothing.
+    Raises BlockingIOError if another process has locked it, after some seconds. Without support for locks, does
+    nothing.
     """
-    lock = os.open(folder, os.O_RDONLY)
-    try:
-        import fcntl
+    last_try = time.monotonic() + (0 if files.is_remote(folder) else PATIENCE)
+    while True:
+        try:
+            return _acquire_now(folder)
+        except BlockingIOError:
+            if time.monotonic() >= last_try:
+                raise
+            time.sleep(POLL)
 
-        fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        os.close(lock)
-        raise
-    except (ImportError, OSError):  # on Windows, on some file systems
-        pass
-    return lock
+
+def _acquire_now(folder: files.StrPath) -> FolderLock | RemoteLock:
+    return RemoteLock(folder) if files.is_remote(folder) else FolderLock(folder)
+
+
+def _wait_for_remote(folder: files.StrPath) -> RemoteLock:
+    while True:
+        time.sleep(REMOTE_POLL)
+        with contextlib.suppress(BlockingIOError):
+            return RemoteLock(folder)

@@ -1,21 +1,28 @@
 """Reading JSON files, UTF-8 with or without a byte order mark; `atomic_files.write_json` writes them."""
 
 import json
-import os
 from typing import Any
 
 from bert_tf.errors import UserError
+from bert_tf.runtime import files
 
 
-def read_json(path: str | os.PathLike[str]) -> Any:
-    """Returns the content of a JSON file, or None if there is none that can be read."""
+def read_json(path: files.StrPath) -> Any:
+    """Returns the content of a JSON file, or None if there is none that can be read.
+
+    Raises UserError for a store that cannot be reached.
+    """
     try:
         return _load(path)
+    except FileNotFoundError:
+        return None
+    except files.RemoteError:
+        raise
     except (OSError, ValueError):
         return None
 
 
-def require_json(path: str | os.PathLike[str], expected: str, *, kind: type = dict) -> Any:
+def require_json(path: files.StrPath, expected: str, *, kind: type = dict) -> Any:
     """Returns the content of a JSON file: an object, or another `kind`.
 
     expected: what the file should hold and what to do if it does not, to end the sentence of a UserError.
@@ -31,6 +38,6 @@ def require_json(path: str | os.PathLike[str], expected: str, *, kind: type = di
     return content
 
 
-def _load(path: str | os.PathLike[str]) -> Any:
-    with open(path, encoding="utf-8-sig") as file:
+def _load(path: files.StrPath) -> Any:
+    with files.open_text(path, encoding="utf-8-sig") as file:
         return json.load(file)

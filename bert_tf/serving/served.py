@@ -14,7 +14,7 @@ import numpy as np
 
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
-from bert_tf.runtime import memory_estimate
+from bert_tf.runtime import files, memory_estimate
 
 VERSION = "1"  # TensorFlow Serving has numbered versions; an export has one
 MEMORY_FACTOR = 1.3  # memory of a loaded model relative to the size of its weights
@@ -161,7 +161,7 @@ def _signature_defs(folder: str) -> dict[str, Any]:
     from google.protobuf import json_format
     from tensorflow.core.protobuf import saved_model_pb2
 
-    with open(os.path.join(folder, loaded_model.SAVED_MODEL), "rb") as file:
+    with files.open_binary(os.path.join(folder, loaded_model.SAVED_MODEL)) as file:
         (graph,) = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs
     options = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
     return {name: json_format.MessageToDict(each, **options) for name, each in sorted(graph.signature_def.items())}
@@ -170,7 +170,7 @@ def _signature_defs(folder: str) -> dict[str, Any]:
 def _check_memory(folder: str) -> None:
     """Raises UserError if the weights need more than the free memory."""
     weights = os.path.join(folder, "variables")
-    needed = MEMORY_FACTOR * sum(entry.stat().st_size for entry in os.scandir(weights)) if os.path.isdir(weights) else 0
+    needed = MEMORY_FACTOR * sum(map(files.size, files.walk(weights)))
     _, free = memory_estimate.machine_memory()
     if needed > free:
         raise UserError(

@@ -7,17 +7,17 @@ end of a sentence into several. `bert_tf.text.sentence_splitting` detects the la
 
 import contextlib
 import dataclasses
-import glob
 import gzip
 import hashlib
+import io
 import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import TextIO, cast
+from typing import IO, TextIO, cast
 
 from bert_tf.errors import UserError
+from bert_tf.runtime import files
 from bert_tf.text.sentence_splitting import MAX_CHUNK, Chunk, detect_language, detect_layout, iterate_sentences
 
 MAX_DOCUMENT = 1_000_000  # characters; keeps memory bounded whatever the files hold
@@ -91,14 +91,14 @@ def group_documents(sentences: Iterable[str | None]) -> Iterator[list[str]]:
 
 def text_size(source: Source) -> int:
     """Bytes of text in the file: exact for plain files, an estimate for .gz."""
-    return os.path.getsize(source.path) * (GZIP_RATIO if source.path.endswith(".gz") else 1)
+    return files.size(source.path) * (GZIP_RATIO if source.path.endswith(".gz") else 1)
 
 
 def fingerprint(source: Source) -> str:
     """A short string that changes with the file's name, size, first and last 64 KB and how it is read."""
-    size = os.path.getsize(source.path)
+    size = files.size(source.path)
     digest = hashlib.blake2b(digest_size=8)
-    with open(source.path, "rb") as file:
+    with files.open_binary(source.path) as file:
         digest.update(file.read(65536))
         file.seek(max(0, size - 65536))
         digest.update(file.read(65536))
@@ -108,16 +108,15 @@ def fingerprint(source: Source) -> str:
 
 def _matches(pattern: str) -> list[str]:
     """The sorted paths that match one pattern; hidden files and folders are skipped, as in a shell."""
-    if os.path.isdir(pattern):
-        paths = sorted(str(path) for path in Path(pattern).rglob("*") if path.is_file())
-        paths = [path for path in paths if not _is_hidden(os.path.relpath(path, pattern))]
-    elif os.path.isfile(pattern):
+    if files.is_folder(pattern):
+        paths = [path for path in files.walk(pattern) if not _is_hidden(path.removeprefix(pattern))]
+    elif files.is_file(pattern):
         if not pattern.endswith(EXTENSIONS):
             raise UserError(f"{pattern} has an unsupported extension; give {', '.join(EXTENSIONS)} files.")
         return [pattern]
     else:
-        paths = sorted(path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path))
-    if not paths and not os.path.isdir(pattern):
+        paths = [path for path in files.glob(pattern) if files.is_file(path)]
+    if not paths and not files.is_folder(pattern):
         raise UserError(f"No file matches {pattern}; give existing files, folders or globs, separated by commas.")
     supported = [path for path in paths if path.endswith(EXTENSIONS)]
     if not supported:
@@ -126,7 +125,7 @@ def _matches(pattern: str) -> list[str]:
 
 
 def _is_hidden(relative_path: str) -> bool:
-    return any(part.startswith(".") for part in Path(relative_path).parts)
+    return any(part.startswith(".") for part in relative_path.split(os.sep))
 
 
 def _is_json(path: str) -> bool:
@@ -154,9 +153,8 @@ def _inspect(path: str, *, text_layout: str, language: str, text_field: str) -> 
 @contextlib.contextmanager
 def _open_text(path: str) -> Iterator[TextIO]:
     """Opens a text file (gzip by its extension) and turns every way of not being text into a UserError."""
-    opener = gzip.open if path.endswith(".gz") else open
     try:
-        file = cast(TextIO, opener(path, "rt", encoding="utf-8-sig"))  # drops a BOM; all line ends become \n
+        file = cast(TextIO, io.TextIOWrapper(_open_binary(path), encoding="utf-8-sig"))  # drops a BOM; line ends are \n
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}.") from error
     try:
@@ -168,10 +166,15 @@ def _open_text(path: str) -> Iterator[TextIO]:
         raise UserError(f"{path} is not a whole gzip file ({error}); write it again.") from None
 
 
+def _open_binary(path: str) -> IO[bytes]:
+    """Opens a file, which is decompressed if its name ends in .gz."""
+    file = files.open_binary(path)
+    return cast(IO[bytes], gzip.GzipFile(fileobj=file)) if path.endswith(".gz") else file
+
+
 def _describe_invalid_text(path: str) -> str:
     """The error message for a file that is not UTF-8 text: where the first invalid byte is."""
-    opener = gzip.open if path.endswith(".gz") else open
-    with opener(path, "rb") as file:
+    with _open_binary(path) as file:
         start, rest = 0, b""
         while block := file.read(1 << 20):
             block = rest + block

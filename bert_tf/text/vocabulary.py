@@ -9,10 +9,9 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from pathlib import Path
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import atomic_files
+from bert_tf.runtime import atomic_files, files
 from bert_tf.text.characters import MAX_WORD_CHARACTERS, basic_tokenize, is_accent
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -43,7 +42,7 @@ def read(path: str | os.PathLike[str], expected_size: int | None = None) -> list
     Raises:
         UserError: the file is missing, empty, not a vocabulary, lacks a special token or has another size.
     """
-    text = _vocabulary_text(Path(path))
+    text = _vocabulary_text(path)
     vocabulary = [line.strip() for line in text.rstrip().split("\n")]  # not splitlines: U+2028 may be a token
     check_special_tokens(vocabulary, str(path))
     if expected_size is not None and len(vocabulary) != expected_size:
@@ -57,12 +56,15 @@ def read(path: str | os.PathLike[str], expected_size: int | None = None) -> list
     return vocabulary
 
 
-def _vocabulary_text(path: Path) -> str:
+def _vocabulary_text(path: files.StrPath) -> str:
     """The text of the file; raises UserError with what it is instead."""
-    if not path.is_file():
-        problem = "is a folder; give the vocab.txt inside it" if path.is_dir() else "does not exist; give a vocab.txt"
+    if not files.is_file(path):
+        problem = (
+            "is a folder; give the vocab.txt inside it" if files.is_folder(path) else "does not exist; give a vocab.txt"
+        )
         raise UserError(f"The vocabulary file {path} {problem}.")
-    data = path.read_bytes()
+    with files.open_binary(path) as file:
+        data = file.read()
     if not data.strip():
         raise UserError(f"The vocabulary file {path} is empty; it should hold one token per line.")
     if b"<unk>" in data[:200] and b"\0" in data:

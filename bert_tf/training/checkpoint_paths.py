@@ -1,8 +1,13 @@
 """File names of a run's checkpoints: ckpt-N has the state after step N. No TensorFlow."""
 
-import glob
 import os
 import re
+
+from bert_tf.runtime import files
+
+INDEX = re.compile(r"ckpt-\d+\.index")
+FILE = re.compile(r"ckpt-(\d+)[._]")
+TEMPORARY = re.compile(r"_temp$|\.tempstate\d+")  # of TensorFlow, until a checkpoint is whole
 
 
 def path_of(folder: str, step: int | str) -> str:
@@ -22,11 +27,22 @@ def step_of(path: str) -> int:
 
 def newest_first(folder: str) -> list[str]:
     """Returns the prefixes of the checkpoints in a folder; one without the index, written last, is incomplete."""
-    indices = glob.glob(path_of(glob.escape(folder), "*.index"))
-    paths = [path for path in (index.removesuffix(".index") for index in indices) if is_one(path)]
+    paths = [os.path.join(folder, name.removesuffix(".index")) for name in files.names(folder) if INDEX.fullmatch(name)]
     return sorted(paths, key=step_of, reverse=True)
 
 
-def files_of(folder: str, step: int | str = "*") -> set[str]:
+def files_of(folder: str, step: int | None = None) -> set[str]:
     """Returns all files of a step's checkpoint, or of all steps, complete or not, and temporary folders."""
-    return set(glob.glob(path_of(glob.escape(folder), f"{step}[._]*")))
+    names = ((name, FILE.match(name)) for name in files.names(folder))
+    return {os.path.join(folder, name) for name, match in names if match and step in (None, int(match[1]))}
+
+
+def remains_of(folder: str) -> set[str]:
+    """Returns what interrupted writes have left: files of checkpoints without an index, and temporary ones."""
+    whole = {step_of(path) for path in newest_first(folder)}
+    names = ((name, FILE.match(name)) for name in files.names(folder))
+    return {
+        os.path.join(folder, name)
+        for name, match in names
+        if match and (int(match[1]) not in whole or TEMPORARY.search(name))
+    }

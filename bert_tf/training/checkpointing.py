@@ -2,7 +2,6 @@
 
 import logging
 import os
-import shutil
 import tempfile
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.errors import TrainingError, UserError, reason_of
+from bert_tf.runtime import files
 from bert_tf.training import checkpoint_paths
 
 
@@ -40,7 +40,7 @@ class TrainState:
             self.manager.save(checkpoint_number=step)
         except tf.errors.OpError as error:
             for partial in checkpoint_paths.files_of(folder, step) - before:
-                shutil.rmtree(partial) if os.path.isdir(partial) else os.remove(partial)
+                files.remove(partial)
             names = map(os.path.basename, checkpoint_paths.newest_first(self.folder))
             raise TrainingError(
                 f"The checkpoint of step {step} could not be written to {folder} ({reason_of(error)}). "
@@ -50,8 +50,13 @@ class TrainState:
     def restore(self) -> int:
         """Restores the newest complete checkpoint and returns its step; 0 if there is none.
 
+        What an interrupted save has left is removed first.
+
         Raises UserError if there are checkpoints and none can be read.
         """
+        if not self.scratch:
+            for remains in checkpoint_paths.remains_of(self.folder):
+                files.remove(remains)
         paths = checkpoint_paths.newest_first(self.folder)
         for path in paths:
             try:
@@ -70,7 +75,7 @@ class TrainState:
     def close(self) -> None:
         """Removes the temporary folder of a process that is not the chief."""
         if self.scratch:
-            shutil.rmtree(self.scratch, ignore_errors=True)
+            files.remove(self.scratch)
 
 
 def load_weights(variables: Mapping[str, tf.Variable], folder: str) -> None:

@@ -2,8 +2,6 @@
 
 import json
 import math
-import os
-import shutil
 import tempfile
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +10,7 @@ import tensorflow as tf
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import TrainingError, UserError, reason_of
+from bert_tf.runtime import files
 from bert_tf.training import checkpoint_paths
 from bert_tf.training.distribute import barrier, is_chief
 from bert_tf.training.run_directory import RunFolder
@@ -207,9 +206,9 @@ class BestWeights:
         """Removes the weights of other steps."""
         folder = self.scratch or self.folder
         for path in checkpoint_paths.files_of(folder) - checkpoint_paths.files_of(folder, step):
-            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+            files.remove(path)
 
     def close(self) -> None:
         """Removes the temporary folder of a process that is not the chief."""
         if self.scratch:
-            shutil.rmtree(self.scratch, ignore_errors=True)
+            files.remove(self.scratch)

@@ -7,13 +7,12 @@ import json
 import os
 import platform
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import atomic_files, folder_lock
+from bert_tf.runtime import atomic_files, files, folder_lock
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training import checkpoint_paths
 
@@ -32,7 +31,7 @@ class RunFolder:
         self.path, self.writes = path, writes
         self.run: dict[str, Any] = {}
         self.events: Any = None  # the writer of TensorBoard events
-        self._lock: int | None = None
+        self._lock: folder_lock.FolderLock | folder_lock.RemoteLock | None = None
 
     def file(self, *parts: str) -> str:
         """Returns the path of something in the folder."""
@@ -101,9 +100,7 @@ class RunFolder:
 
     def _create(self) -> None:
         try:
-            os.makedirs(self.path, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self.path):
-                pass  # files can be created here
+            files.expect_writable(self.path)
         except OSError as error:
             raise UserError(
                 f"The folder {self.path} cannot be written to ({error.strerror}): choose another output_dir."
@@ -124,7 +121,7 @@ class RunFolder:
         if self.events is not None:
             self.events.close()
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock.release()
         self.events = self._lock = None
 
     def last_step(self) -> int:
@@ -161,8 +158,7 @@ class RunFolder:
         if not self.writes:
             return
         line = json.dumps({"step": step, **{name: _json_number(value) for name, value in values.items()}})
-        with open(self.file("metrics.jsonl"), "a", encoding="utf-8") as file:
-            file.write(f"{line}\n")
+        files.append(self.file("metrics.jsonl"), f"{line}\n")
         self._log_events(step, values)
 
     def _log_events(self, step: int, values: Mapping[str, float]) -> None:
@@ -178,10 +174,10 @@ class RunFolder:
     def forget_metrics_after(self, step: int) -> None:
         """Removes the lines of steps that a resumed run will repeat, and lines that are cut off."""
         path = self.file("metrics.jsonl")
-        if not self.writes or not os.path.exists(path):
+        if not self.writes or not files.exists(path):
             return
         lines = []
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with files.open_text(path, errors="replace") as file:
             for line in file:
                 try:
                     if json.loads(line)["step"] <= step:

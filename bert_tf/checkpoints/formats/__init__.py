@@ -4,7 +4,6 @@ docs/adding_a_checkpoint_format.md describes what a module holds.
 """
 
 import dataclasses
-import glob
 import os
 import re
 import sys
@@ -14,7 +13,7 @@ from bert_tf.checkpoints import published
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.bert_config import BETWEEN
 from bert_tf.errors import UserError
-from bert_tf.runtime import open_set
+from bert_tf.runtime import atomic_files, files, open_set
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 
 HUB = "hf://"
@@ -54,6 +53,7 @@ def read(path: str | os.PathLike[str], format_name: str | None = None) -> Checkp
         UserError: there is no such file, no format recognizes it, or it is damaged.
     """
     path = locate(path)
+    atomic_files.expect_whole(path)
     if path.startswith(HUB):
         return _read_from_hub(path, format_name)
     module = _format_of(path, format_name)
@@ -66,18 +66,18 @@ def read(path: str | os.PathLike[str], format_name: str | None = None) -> Checkp
 def locate(path: str | os.PathLike[str]) -> str:
     """Returns the path of a checkpoint, or for the name of a published one its hf:// handle, which it prints.
 
-    Reads no file and does not load TensorFlow. Names of KerasHub's presets are returned as they are, known or not.
+    Reads no file, and loads TensorFlow for a path in a store only. Names of KerasHub's presets are returned as they are, known or not.
 
     Raises:
         UserError: there is neither a file nor a published checkpoint of that name.
     """
     path = os.fspath(path)
-    if path.startswith(HUB) or glob.glob(f"{glob.escape(path)}*"):
+    if path.startswith(HUB) or files.exists_with_prefix(path):
         return path
     if handle := published.handle(path):
         print(f"{path} is {handle}.", file=sys.stderr)
         return handle
-    if "://" in path or PRESET.fullmatch(path):
+    if ("://" in path and not files.is_remote(path)) or PRESET.fullmatch(path):
         return path
     raise UserError(
         f"There is no checkpoint {path}: neither a file nor a folder, nor the name of a published checkpoint; give the "
@@ -88,7 +88,7 @@ def locate(path: str | os.PathLike[str]) -> str:
 def labels(path: str | os.PathLike[str]) -> list[str] | None:
     """The labels of a fine-tuned checkpoint in a folder, without reading its weights; None if unknown."""
     path = os.fspath(path)
-    module = _format_of(path) if os.path.exists(path) else None
+    module = _format_of(path) if files.exists(path) else None
     return module.labels(path) if module is not None and hasattr(module, "labels") else None
 
 

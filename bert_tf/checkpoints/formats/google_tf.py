@@ -3,7 +3,6 @@
 Names and shapes are those of google-research/bert `modeling.py` and `run_pretraining.py`.
 """
 
-import glob
 import logging
 import os
 import re
@@ -23,6 +22,7 @@ from bert_tf.checkpoints.checkpoint_files import (
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model.weights import expand, from_canonical_names, to_canonical_names
+from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.training import checkpoint_paths
 
@@ -64,6 +64,7 @@ NAMES = {
     "span/bias": "cls/squad/output_bias",
 }
 PREFIX = "bert_model.ckpt"
+INDEX = re.compile(r"[^.].*\.ckpt.*\.index")
 # State of optimizers, and counters.
 NOT_WEIGHTS = re.compile(
     r"(.*/)?(global_step|(adam|lamb)_[mv]|\w*(Adam|LAMB)\w*Optimizer(_1)?|beta[12]_power|ExponentialMovingAverage)"
@@ -84,7 +85,7 @@ def read(path: str) -> Checkpoint:
     without any of them it is unknown.
     """
     prefix = _existing_prefix(path)
-    folder = os.path.dirname(os.path.abspath(prefix))
+    folder = os.path.dirname(files.absolute(prefix))
     config = BertConfig.from_json_file(os.path.join(folder, "bert_config.json"))
     arrays = read_tensors(prefix, lambda name: not NOT_WEIGHTS.fullmatch(name))
     weights, used = to_canonical_names(expand(NAMES, config.num_hidden_layers), arrays, _is_transposed)
@@ -100,7 +101,7 @@ def read(path: str) -> Checkpoint:
 
 def labels(path: str) -> list[str] | None:
     """The labels in the file that `write` adds; the original has none."""
-    return read_head_file(os.path.dirname(os.path.abspath(_existing_prefix(path))))[0]
+    return read_head_file(os.path.dirname(files.absolute(_existing_prefix(path))))[0]
 
 
 def write(checkpoint: Checkpoint, folder: str) -> list[str]:
@@ -121,11 +122,11 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
 
 def _prefix(path: str) -> str | None:
     path = path.removesuffix(".index")
-    if os.path.isfile(f"{path}.index"):
+    if files.is_file(f"{path}.index"):
         # Our own runs are saved as ckpt-N; the native format reads them.
         return None if checkpoint_paths.is_one(path) else path
-    files = glob.glob(os.path.join(glob.escape(path), "*.ckpt*.index"))
-    return max((name.removesuffix(".index") for name in files), key=_precedence, default=None)
+    indices = [os.path.join(path, name) for name in files.names(path) if INDEX.fullmatch(name)]
+    return max((name.removesuffix(".index") for name in indices), key=_precedence, default=None)
 
 
 def _existing_prefix(path: str) -> str:

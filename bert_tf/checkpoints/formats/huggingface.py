@@ -19,6 +19,7 @@ from bert_tf.checkpoints.checkpoint_files import (
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model.weights import expand, from_canonical_names, to_canonical_names
+from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.text.vocabulary import check_special_tokens
 
@@ -85,7 +86,7 @@ PROBLEMS = {"class": "single_label_classification", "several": "multi_label_clas
 
 def recognizes(path: str) -> bool:
     """Whether a path is a folder with config.json and weights."""
-    return os.path.isfile(os.path.join(path, "config.json")) and _weight_file(path) is not None
+    return files.is_file(os.path.join(path, "config.json")) and _weight_file(path) is not None
 
 
 def read(path: str) -> Checkpoint:
@@ -201,7 +202,7 @@ def _tokenizer_of(path: str) -> tuple[list[str] | None, bool | None]:
     """As `read_tokenizer_files`, and from `tokenizer.json`, the only file of newer versions of transformers."""
     vocabulary, lower_case = read_tokenizer_files(path)
     file = os.path.join(path, "tokenizer.json")
-    if not os.path.isfile(file) or None not in (vocabulary, lower_case):
+    if not files.is_file(file) or None not in (vocabulary, lower_case):
         return vocabulary, lower_case
     values = read_settings(file)
     model, normalizer = values.get("model") or {}, values.get("normalizer") or {}
@@ -216,7 +217,7 @@ def _tokenizer_of(path: str) -> tuple[list[str] | None, bool | None]:
 
 
 def _weight_file(path: str) -> str | None:
-    return next((name for name in WEIGHT_FILES if os.path.isfile(os.path.join(path, name))), None)
+    return next((name for name in WEIGHT_FILES if files.is_file(os.path.join(path, name))), None)
 
 
 def _read_config(path: str) -> BertConfig:

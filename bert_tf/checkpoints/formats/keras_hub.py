@@ -30,6 +30,7 @@ from bert_tf.checkpoints.checkpoint_files import (
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model.weights import expand, from_canonical_names, to_canonical_names
+from bert_tf.runtime import files
 from bert_tf.text import vocabulary
 
 LAYER = "transformer_layer_{i}/"
@@ -88,7 +89,7 @@ SHAPE = {  # fields of BertConfig -> arguments of a KerasHub backbone
 
 def recognizes(path: str) -> bool:
     """Whether a path is the folder of a preset with a backbone, or could be the name of one and is no file."""
-    if os.path.exists(path):
+    if files.exists(path):
         return _backbone_class(path).endswith("Backbone")
     return NAME.fullmatch(path) is not None
 
@@ -102,7 +103,7 @@ def read(path: str) -> Checkpoint:
     backbone, head = _load(path)
     config = _config(backbone, os.path.join(path, "bert_config.json"))
     arrays = {variable.path: _flat(variable.path, np.asarray(variable)) for variable in [*backbone.weights, *head]}
-    if os.path.isfile(os.path.join(path, HEADS)):
+    if files.is_file(os.path.join(path, HEADS)):
         arrays.update(read_safetensors(os.path.join(path, HEADS)))
     weights, used = to_canonical_names(expand(NAMES, config.num_hidden_layers), arrays, _is_transposed)
     weights.update((name, array) for name, array in arrays.items() if name not in used)
@@ -159,24 +160,25 @@ def _keras_hub(path: str) -> ModuleType:
 def _backbone_class(path: str) -> str:
     """The class that config.json names, such as "keras_hub>BertBackbone"; "" for a folder that is no preset."""
     file = os.path.join(path, "config.json")
-    return str(read_settings(file).get("registered_name", "")) if os.path.isfile(file) else ""
+    return str(read_settings(file).get("registered_name", "")) if files.is_file(file) else ""
 
 
 def _load(path: str) -> tuple[Any, list[Any]]:
     """A backbone, and the variables of its masked-LM head, if there is one."""
-    if os.path.isdir(path) and not _backbone_class(path).endswith(">BertBackbone"):
+    if files.is_folder(path) and not _backbone_class(path).endswith(">BertBackbone"):
         raise UserError(f"{path} holds a {_backbone_class(path).split('>')[-1]}; expected a BertBackbone.")
     models = _keras_hub(path).models
-    if not os.path.isdir(path) and "://" not in path and path not in models.BertBackbone.presets:
+    if not files.is_folder(path) and "://" not in path and path not in models.BertBackbone.presets:
         known = ", ".join(sorted(name for name in models.BertBackbone.presets if name.startswith("bert_")))
         raise UserError(f"{path} is neither a folder nor a preset of KerasHub for BERT, such as {known}.")
     try:
-        backbone = models.BertBackbone.from_preset(path)
-        task = os.path.join(path, "task.json")
-        if not read_settings(task).get("registered_name", "").endswith(">BertMaskedLM"):
-            return backbone, []
-        masked_lm = models.BertMaskedLM(backbone, preprocessor=None)
-        masked_lm.load_task_weights(os.path.join(path, "task.weights.h5"))
+        with files.local_copy(path) as local:
+            backbone = models.BertBackbone.from_preset(local)
+            task = os.path.join(local, "task.json")
+            if not read_settings(task).get("registered_name", "").endswith(">BertMaskedLM"):
+                return backbone, []
+            masked_lm = models.BertMaskedLM(backbone, preprocessor=None)
+            masked_lm.load_task_weights(os.path.join(local, "task.weights.h5"))
         return backbone, masked_lm.masked_lm_head.weights
     except UserError:
         raise
@@ -192,7 +194,7 @@ def _config(backbone: Any, path: str) -> BertConfig:
     """The configuration of a backbone; values that KerasHub lacks come from our bert_config.json at `path`, if any."""
     settings = backbone.get_config()
     shape = {name: settings[theirs] for name, theirs in SHAPE.items()}
-    if os.path.isfile(path):
+    if files.is_file(path):
         return dataclasses.replace(BertConfig.from_json_file(path), **shape)
     return BertConfig(**shape, attention_probs_dropout_prob=settings["dropout"], hidden_act="gelu_tanh")
 
@@ -208,14 +210,14 @@ def _flat(name: str, array: np.ndarray) -> np.ndarray:
 
 def _tokenizer_of(path: str) -> tuple[list[str] | None, bool | None]:
     """Vocabulary and casing; those of a folder are read without KerasHub."""
-    if not os.path.isdir(path):
+    if not files.is_folder(path):
         try:
             tokenizer = _keras_hub(path).models.BertTokenizer.from_preset(path)
         except Exception as error:
             raise UserError(f"The tokenizer of {path} could not be fetched ({error}): try again.") from None
         return tokenizer.get_vocabulary(), tokenizer.lowercase
     settings = os.path.join(path, "tokenizer.json")
-    if not os.path.isfile(settings):
+    if not files.is_file(settings):
         return read_tokenizer_files(path)
     tokens = vocabulary.read(os.path.join(path, "assets", "tokenizer", "vocabulary.txt"))
     return tokens, read_settings(settings).get("config", {}).get("lowercase")

@@ -24,6 +24,7 @@ from bert_tf.checkpoints.checkpoint_files import (
 )
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
+from bert_tf.runtime import files
 from bert_tf.training import checkpoint_paths
 
 HOLDS_ANY_WEIGHT = HOLDS_ANY_ENCODER = True
@@ -36,8 +37,8 @@ SAVED = re.compile(r"weights/(?P<name>[^/]+)/\.ATTRIBUTES/VARIABLE_VALUE")
 def recognizes(path: str) -> bool:
     """Whether a path is the folder of a run, its checkpoints, one of them (ckpt-N), or a folder of `write`."""
     folder = _run_folder(path)
-    has_weights = os.path.isfile(os.path.join(folder, WEIGHTS)) or bool(_prefixes(path, folder))
-    return has_weights and os.path.isfile(os.path.join(folder, CONFIG))
+    has_weights = files.is_file(os.path.join(folder, WEIGHTS)) or bool(_prefixes(path, folder))
+    return has_weights and files.is_file(os.path.join(folder, CONFIG))
 
 
 def read(path: str) -> Checkpoint:
@@ -81,7 +82,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
 
 def _head_of(folder: str) -> tuple[list[str] | None, str | None]:
     """Labels and kind of the head; old task.json files have no kind, which follows from the flags of the run."""
-    if not os.path.isfile(os.path.join(folder, RUN_LABELS)):
+    if not files.is_file(os.path.join(folder, RUN_LABELS)):
         return read_head_file(folder)
     labels, kind = read_head_file(folder, RUN_LABELS)
     if kind is None:
@@ -94,7 +95,7 @@ def _head_of(folder: str) -> tuple[list[str] | None, str | None]:
 
 def _run_folder(path: str) -> str:
     """The folder of the run for a path inside its checkpoints/; otherwise the path."""
-    path = os.path.abspath(path)
+    path = files.absolute(path)
     if checkpoint_paths.is_one(path.removesuffix(".index")):
         path = os.path.dirname(path)
     return os.path.dirname(path) if os.path.basename(path) == "checkpoints" else path
@@ -104,7 +105,7 @@ def _prefixes(path: str, folder: str) -> list[str]:
     """Prefixes of the checkpoints to try, newest first."""
     path = path.removesuffix(".index")
     if checkpoint_paths.is_one(path):
-        return [path] if os.path.isfile(f"{path}.index") else []
+        return [path] if files.is_file(f"{path}.index") else []
     return checkpoint_paths.newest_first(os.path.join(folder, "checkpoints"))
 
 

@@ -13,19 +13,20 @@ from bert_tf.checkpoints.checkpoint_files import read_head_file, read_tokenizer_
 from bert_tf.checkpoints.formats import native
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
+from bert_tf.runtime import files
 
 EXTRA, CONFIG = "assets.extra", "bert_config.json"  # TensorFlow's loaders ignore the files in this folder
 
 
 def recognizes(path: str) -> bool:
     """Whether a path is a folder with a SavedModel."""
-    return os.path.isfile(os.path.join(path, "saved_model.pb"))
+    return files.is_file(os.path.join(path, "saved_model.pb"))
 
 
 def read(path: str) -> Checkpoint:
     """Reads weights, configuration, vocabulary and labels; UserError where the SavedModel has no configuration."""
     extra = os.path.join(path, EXTRA)
-    if not os.path.isfile(os.path.join(extra, CONFIG)):
+    if not files.is_file(os.path.join(extra, CONFIG)):
         raise UserError(
             f"The export {path} does not say what its weights are, as older ones and those of others: give the folder "
             "of its run, or write it again with `bert-tf export RUN --overwrite`."

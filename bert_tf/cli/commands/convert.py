@@ -29,7 +29,7 @@ from bert_tf.checkpoints.resize_vocabulary import with_vocabulary
 from bert_tf.cli import checkpoint_flags
 from bert_tf.errors import UserError
 from bert_tf.export import engines
-from bert_tf.runtime import open_set
+from bert_tf.runtime import files, open_set
 from bert_tf.runtime.atomic_files import expect_free
 from bert_tf.text import vocabulary
 
@@ -106,7 +106,7 @@ def _write_for_engine(arguments: argparse.Namespace) -> None:
 def _read_texts(path: str) -> list[str]:
     """The first non-empty lines of a file; raises UserError if there are none."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with files.open_text(path) as file:
             texts = [line.strip() for line in itertools.islice(file, CALIBRATION_LINES) if line.strip()]
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8 text: give texts, one per line.") from None

@@ -15,6 +15,7 @@ import os
 
 from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import finished_run
+from bert_tf.runtime import files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +33,8 @@ def run(arguments: argparse.Namespace) -> None:
     target = os.path.join(arguments.folder, "export") if arguments.target is None else arguments.target
     finished_run.expect_run(arguments.folder)
     finished_run.expect_free(target, overwrite=arguments.overwrite)
-    parent = os.path.dirname(os.path.abspath(target))
-    if not os.path.isdir(parent):
+    if not files.has_folder(target):
+        parent = os.path.dirname(files.absolute(target))
         raise UserError(f"{target} cannot be written: the folder {parent} does not exist.")
     finished = finished_run.read(arguments.folder, with_attention=arguments.attention)
     finished_run.write_export(finished, target, arguments.precision)

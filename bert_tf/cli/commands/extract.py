@@ -16,7 +16,6 @@ default for other models is the mean of the tokens.
 """
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -30,7 +29,7 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
 from bert_tf.recipes.finetuning import finished_run
-from bert_tf.runtime import process
+from bert_tf.runtime import files, process
 from bert_tf.tasks.embeddings import feature_files, vector_choice
 from bert_tf.tasks.embeddings.text_vectors import Shape
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice
@@ -97,8 +96,7 @@ def check(arguments: argparse.Namespace) -> None:
         raise UserError("pooling=pooled uses the last layer: leave out layers and layer_weights.")
     if arguments.file is not None:
         prediction_inputs.expect_readable(arguments.file)
-        has_both = arguments.output and os.path.exists(arguments.output) and os.path.exists(arguments.file)
-        if has_both and os.path.samefile(arguments.output, arguments.file):
+        if arguments.output and files.same(arguments.output, arguments.file):
             raise UserError(f"output and file are both {arguments.output}: give the embeddings another name.")
     if arguments.output is not None:
         feature_files.expect_writable(arguments.output, overwrite=arguments.overwrite, kind=arguments.format)

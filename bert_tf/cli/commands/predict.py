@@ -11,7 +11,6 @@ format; or - for standard input, one text per line. Files are streamed and may b
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,7 +19,7 @@ from bert_tf.cli.text_progress import report_texts
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
-from bert_tf.runtime import process
+from bert_tf.runtime import files, process
 from bert_tf.tasks.text_classification import predictions
 
 WINDOW = 4096  # texts that are sorted by length before batching
@@ -87,9 +86,9 @@ def check(arguments: argparse.Namespace) -> None:
         raise UserError("json is for standard output: leave it out, or name an output that ends in .jsonl.")
     if not output.lower().endswith(OUTPUTS):
         raise UserError(f"output is {output}; expected a name that ends in {' or '.join(OUTPUTS)}.")
-    if os.path.isdir(output) or not os.path.isdir(os.path.dirname(os.path.abspath(output))):
+    if files.is_folder(output) or not files.has_folder(output):
         raise UserError(f"{output} cannot be written: give a file in an existing folder.")
-    if arguments.file and os.path.exists(output) and os.path.samefile(output, arguments.file):
+    if arguments.file and files.same(output, arguments.file):
         raise UserError(f"output and file are both {output}: give the predictions another name.")
 
 

@@ -11,9 +11,9 @@ names one.
 
 import argparse
 import json
-import os
 
 from bert_tf.errors import UserError
+from bert_tf.runtime import files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> None:
     for folder in arguments.runs:
         report.read(folder)  # report errors before anything is written
     output = arguments.output
-    if output and (os.path.isdir(output) or not os.path.isdir(os.path.dirname(os.path.abspath(output)))):
+    if output and (files.is_folder(output) or not files.has_folder(output)):
         raise UserError(f"{output} cannot be written: give a file in an existing folder.")
     if arguments.json:
         print(json.dumps(comparison.compare(arguments.runs), ensure_ascii=False))

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
-from bert_tf.runtime import process
+from bert_tf.runtime import files, process
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +77,7 @@ def name_exports(exports: Iterable[str], name: str | None) -> dict[str, str]:
     folders: dict[str, str] = {}
     for text in exports:
         model, equals, path = text.partition("=")
-        if not equals or os.path.exists(text):
+        if not equals or files.exists(text):
             model, path = default_name(text), text
         model = name or model
         if not model or "/" in model or ":" in model:
@@ -90,7 +90,7 @@ def name_exports(exports: Iterable[str], name: str | None) -> dict[str, str]:
 
 def default_name(path: str) -> str:
     """The name of the folder, or of the run whose export it is."""
-    parts = os.path.abspath(path).split(os.sep)
+    parts = files.absolute(path).split(os.sep)
     return parts[-2] if parts[-1] == "export" and len(parts) > 2 else parts[-1]
 
 

@@ -10,9 +10,9 @@ its id. TO is written completely or not at all.
 
 import argparse
 import json
-import os
 
 from bert_tf.errors import UserError
+from bert_tf.runtime import files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,9 +35,9 @@ def run(arguments: argparse.Namespace) -> None:
     from bert_tf.text import vocabulary
 
     output, lower_case = arguments.output, arguments.do_lower_case == "true"
-    if os.path.isdir(output) or not os.path.isdir(os.path.dirname(os.path.abspath(output))):
+    if files.is_folder(output) or not files.has_folder(output):
         raise UserError(f"{output} cannot be written: give a file in an existing folder.")
-    if os.path.exists(output) and not arguments.overwrite:
+    if files.exists(output) and not arguments.overwrite:
         raise UserError(f"{output} already exists: give another name, or --overwrite.")
     if arguments.extend:
         words = [line.strip() for line in tables.read_lines(arguments.input_file) if line.strip()]

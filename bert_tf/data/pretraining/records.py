@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from bert_tf.data.pretraining.shards import ShardJob
 from bert_tf.data.pretraining.statistics import describe, find_problems, summarize
 from bert_tf.data.pretraining.workers import write_missing_shards
 from bert_tf.errors import UserError
-from bert_tf.runtime import atomic_files, folder_lock
+from bert_tf.runtime import atomic_files, files, folder_lock
 from bert_tf.runtime.json_files import require_json
 from bert_tf.text import corpus, vocabulary
 from bert_tf.text.demo_corpus import python_manual
@@ -100,6 +101,9 @@ def prepare(
         UserError: wrong input, a folder made with other options or input, or a failing worker; finished work is kept,
             and the same call continues from there.
     """
+    if files.is_remote(folder):
+        settings = {"input_file": input_file, "eval_file": eval_file, "num_workers": num_workers, "progress": progress}
+        return _prepare_remote(os.fspath(folder), options, **settings)
     folder = Path(folder)
     report = progress or (lambda done, total, text: None)
     request, sources = _request(options, input_file, eval_file)
@@ -116,6 +120,26 @@ def prepare(
         return _finish(folder, request, jobs, ready)
 
 
+def _prepare_remote(folder: str, options: RecordOptions, **settings: Any) -> dict[str, Any]:
+    """Prepares records on this machine, where the same call continues after an interruption, then uploads them.
+
+    The manifest is uploaded last: without it the folder holds no records.
+    """
+    local = os.path.join(tempfile.gettempdir(), f"bert-tf-records-{_digest(folder)}")
+    with folder_lock.locked(folder, f"Waiting for another process that makes the records in {folder}"):
+        if files.exists(os.path.join(folder, MANIFEST)):
+            manifest = open_records(folder)
+            request, _ = _request(options, settings["input_file"], settings["eval_file"])
+            _check_same(folder, manifest["wanted"], request)
+        else:
+            prepare(local, options, **settings)
+            for name in sorted(files.names(local), key=lambda name: (name == MANIFEST, name)):
+                files.copy(os.path.join(local, name), os.path.join(folder, name))
+            manifest = open_records(folder)
+        files.remove(local)
+        return manifest
+
+
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -129,17 +153,19 @@ def open_records(folder: str | os.PathLike[str]) -> dict[str, Any]:
     manifest["folder"], manifest["train_files"] and manifest["eval_files"] are full paths; manifest["statistics"] has an
     entry for each split. Raises UserError naming the file that is missing or has another size.
     """
-    folder = Path(folder)
-    manifest = require_json(folder / MANIFEST, "records; delete the folder and prepare them again")
+    folder = os.fspath(folder)
+    manifest = require_json(os.path.join(folder, MANIFEST), "records; delete the folder and prepare them again")
     for shard in manifest["shards"]:
-        path = folder / shard["file"]
-        size = os.path.getsize(path) if path.exists() else None
+        path = os.path.join(folder, shard["file"])
+        size = files.size(path) if files.exists(path) else None
         if size != shard["bytes"]:
             problem = "is missing" if size is None else f"has {size} bytes, not {shard['bytes']}"
             raise UserError(f"{path} {problem}; delete {folder} and prepare the records again.")
-    manifest["folder"] = str(folder)
+    manifest["folder"] = folder
     for split in ("train", "eval"):
-        manifest[f"{split}_files"] = [str(folder / s["file"]) for s in manifest["shards"] if s["split"] == split]
+        manifest[f"{split}_files"] = [
+            os.path.join(folder, shard["file"]) for shard in manifest["shards"] if shard["split"] == split
+        ]
     return manifest
 
 
@@ -185,7 +211,7 @@ def _fill_buckets(
     return require_json(ready, UNFINISHED)
 
 
-def _check_same(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+def _check_same(folder: Path | str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Raises UserError about the first option that differs."""
     for name in new:
         if old.get(name) != new[name]:

@@ -18,7 +18,6 @@ import dataclasses
 import importlib.util
 import json
 import os
-import shutil
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from bert_tf.checkpoints import checkpoint_files
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError, reason_of
-from bert_tf.runtime import open_set
+from bert_tf.runtime import files, open_set
 from bert_tf.runtime.atomic_files import StrPath, write_json
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.text.characters import MAX_WORD_CHARACTERS
@@ -156,7 +155,7 @@ def write(
         model = EngineModel(
             engine=name,
             quantize=quantize,
-            size=sum(os.path.getsize(os.path.join(partial, file)) for file in engine.FILES),
+            size=sum(files.size(os.path.join(partial, file)) for file in engine.FILES),
             length=length,
             report=live.report,
             **measured,
@@ -237,7 +236,7 @@ def _convert(
         raise
     except Exception as error:  # converters raise many types
         raise UserError(f"{_name(engine)} cannot convert this model ({reason_of(error)}).") from error
-    shutil.rmtree(network)
+    files.remove(network)
 
 
 def _write_about(folder: str, checkpoint: Checkpoint, head: "Head", model: EngineModel) -> None:

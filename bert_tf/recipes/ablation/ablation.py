@@ -3,6 +3,7 @@
 import os
 import shlex
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
@@ -12,7 +13,7 @@ from bert_tf.errors import UserError
 from bert_tf.recipes.ablation import ablation_plan
 from bert_tf.recipes.ablation.ablation_plan import AblationTask, Plan
 from bert_tf.recipes.ablation.ablations import SCORES, Variant
-from bert_tf.runtime import atomic_files
+from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.progress import progress
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
@@ -86,7 +87,7 @@ class _Jobs:
         """Starts a run on a number of shares of the cores; its output is appended to its log."""
         taken, log = [self.free.pop(0) for _ in range(shares)], self._log(name)
         cores = [core for share in taken for core in share]
-        os.makedirs(os.path.dirname(log), exist_ok=True)
+        files.make_folder(os.path.dirname(log))
         with open(log, "a", encoding="utf-8") as file:
             print(time.strftime("%Y-%m-%d %H:%M:%S"), shlex.join(command), file=file, flush=True)
             process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
@@ -108,7 +109,8 @@ class _Jobs:
                 )
 
     def _log(self, name: str) -> str:
-        return os.path.join(self.folder, "logs", f"{name.replace(os.sep, '-')}.log")
+        folder = tempfile.gettempdir() if files.is_remote(self.folder) else self.folder  # processes write to it
+        return os.path.join(folder, "logs", f"{name.replace(os.sep, '-')}.log")
 
 
 def is_finished(folder: str, name: str, command: Sequence[str]) -> bool:
@@ -118,7 +120,7 @@ def is_finished(folder: str, name: str, command: Sequence[str]) -> bool:
         return False
     before, now = (_decisive_flags(arguments, name) for arguments in (run["command"], command))
     changed = {flag for flag in before.keys() | now.keys() if before.get(flag) != now.get(flag)}
-    is_sweep = os.path.exists(os.path.join(folder, name, "sweep.json"))
+    is_sweep = files.exists(os.path.join(folder, name, "sweep.json"))
     if others := sorted(changed - {"num_seeds"} if is_sweep else changed):
         changes = (f"{flag} was {before.get(flag, 'not set')}, now {now.get(flag, 'not set')}" for flag in others)
         raise UserError(

@@ -11,6 +11,7 @@ from typing import TypeVar
 from bert_tf.errors import UserError
 from bert_tf.recipes.ablation import ablations
 from bert_tf.recipes.ablation.ablations import Table, Variant
+from bert_tf.runtime import files
 from bert_tf.training import checkpoint_paths
 
 COMMANDS = {"squad": "squad"}  # {task: command of `bert-tf`}; other tasks are those of `bert-tf finetune`
@@ -206,7 +207,7 @@ def write_models(plan: Plan) -> None:
             attention_probs_dropout_prob=dropout,
         )
         path = os.path.join(plan.folder, "models", f"{_shape_name(variant)}.json")
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        files.make_folder(os.path.dirname(path))
         config.write(path)
 
 

@@ -12,7 +12,7 @@ from bert_tf.config import flags
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.recipes.initialization import Initialization
-from bert_tf.runtime import atomic_files
+from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.tasks.task import Task
@@ -150,7 +150,7 @@ def _create_model(task: Task, start: Initialization) -> Any:
 
 def expect_free(target: str, *, overwrite: bool) -> None:
     """Raises UserError if there is anything at the target, except an export that may be overwritten."""
-    if not overwrite or not os.path.isfile(os.path.join(target, loaded_model.SAVED_MODEL)):
+    if not overwrite or not files.is_file(os.path.join(target, loaded_model.SAVED_MODEL)):
         atomic_files.expect_free(target)
 
 

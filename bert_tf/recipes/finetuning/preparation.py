@@ -5,7 +5,6 @@
 
 import dataclasses
 import functools
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -18,7 +17,7 @@ from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.recipes.initialization import Initialization
-from bert_tf.runtime import memory_estimate
+from bert_tf.runtime import files, memory_estimate
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tf_config import number_of_workers
 from bert_tf.tasks.task import FineTuningTask
@@ -49,7 +48,7 @@ def use_trained_model(options: FineTuningFlags, folder: RunFolder) -> FineTuning
 
 def is_trained(folder: RunFolder) -> bool:
     """Whether a folder holds a model that was trained: that of a run, or the best of several."""
-    return bool(folder.last_step()) or os.path.exists(folder.file(sweep.WEIGHTS))
+    return bool(folder.last_step()) or files.exists(folder.file(sweep.WEIGHTS))
 
 
 def create_task(options: FineTuningFlags, start: Initialization, folder: RunFolder) -> FineTuningTask:

@@ -16,6 +16,7 @@ from bert_tf.data import tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
+from bert_tf.runtime import files
 from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.question_answering import questions
 from bert_tf.tasks.token_classification import conll_files, entity_scores
@@ -51,7 +52,7 @@ def about(folder: str) -> dict[str, Any]:
     values = loaded_model.about(folder)
     if str(values.get("task")).startswith("pretraining/"):
         raise UserError(f"{folder} fills masks, and no file says what is right: give an export that was fine-tuned.")
-    run = read_json(os.path.join(os.path.dirname(os.path.abspath(folder)), "task.json")) or {}
+    run = read_json(os.path.join(os.path.dirname(files.absolute(folder)), "task.json")) or {}
     kind = values.get("kind", run.get("kind") if run.get("task") == values.get("task") else None)
     if not kind:
         raise UserError(
@@ -64,7 +65,7 @@ def check_file(path: str, kind: str) -> None:
     """Raises UserError, before TensorFlow is loaded, for a file that does not exist or is of another kind."""
     if kind not in (QUESTIONS, TAGS) and os.path.splitext(path)[1].lower() not in tables.EXTENSIONS:
         raise UserError(f"{path} is no table with labels; expected a name that ends in {', '.join(tables.EXTENSIONS)}.")
-    if not os.path.isfile(path):
+    if not files.is_file(path):
         contents = {QUESTIONS: "questions in SQuAD's layout", TAGS: "words and tags in columns"}.get(kind, "a table")
         raise UserError(f"There is no file {path}: give {contents}.")
 

@@ -9,7 +9,6 @@ import gc
 import itertools
 import logging
 import os
-import shutil
 import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -18,7 +17,7 @@ import numpy as np
 
 from bert_tf.config import flags
 from bert_tf.errors import TrainingError, UserError
-from bert_tf.runtime import atomic_files
+from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import RunFolder
@@ -85,7 +84,7 @@ def expect_free(folder: RunFolder, *, several: bool) -> None:
 
 def is_in(folder: RunFolder) -> bool:
     """Whether a folder is that of several runs."""
-    return os.path.exists(folder.file(FILE))
+    return files.exists(folder.file(FILE))
 
 
 def begin(folder: RunFolder, runs: Iterable[str]) -> None:
@@ -99,7 +98,7 @@ def is_finished(options: Any) -> bool:
     run = read_json(os.path.join(options.output_dir, "run.json")) or {}
     recorded = flags.upgrade(type(options), run.get("flags") or {})
     requested = {**dataclasses.asdict(options), "output_dir": None}
-    has_results = os.path.exists(os.path.join(options.output_dir, "eval_results.json"))
+    has_results = files.exists(os.path.join(options.output_dir, "eval_results.json"))
     return bool(run.get("finished")) and has_results and {**recorded, "output_dir": None} == requested
 
 
@@ -269,13 +268,13 @@ def promote_best_run(folder: RunFolder, name: str) -> None:
     source = folder.file(name)
     with atomic_files.atomic_write(folder.file(WEIGHTS)) as partial:
         checkpoint_files.write_safetensors(partial, formats.read(source).weights, framework="bert_tf")
-    for entry in sorted(set(os.listdir(source)) - RUN_FILES):
+    for entry in sorted(set(files.names(source)) - RUN_FILES):
         path, target = os.path.join(source, entry), folder.file(entry)
         if entry.endswith(".partial"):  # left by a process that was killed
             continue
-        if os.path.isdir(path):
+        if files.is_folder(path):
             with atomic_files.atomic_folder(target, overwrite=True) as partial:
-                shutil.copytree(path, partial, dirs_exist_ok=True)
+                files.copy_folder(path, partial)
         else:
             with atomic_files.atomic_write(target) as partial:
-                shutil.copyfile(path, partial)
+                files.copy(path, partial)

@@ -14,6 +14,7 @@ from typing import Any
 from bert_tf.data import examples
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.runtime import files
 from bert_tf.tasks.catalog import TokenizerFor
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
 from bert_tf.tasks.text_classification.goals.classes import Classes
@@ -222,7 +223,7 @@ def _path(data_dir: str, layout: Layout, name: str) -> str:
         raise UserError(f"Give the folder with {layout.folder}'s {name} as data_dir.")
     names = (name, *OTHER_NAMES.get(name, ()))
     paths = [os.path.join(data_dir, *parts, name) for parts in ((), (layout.folder,)) for name in names]
-    path = next((path for path in paths if os.path.isfile(path)), None)
+    path = next((path for path in paths if files.is_file(path)), None)
     if path is None:
         raise UserError(f"There is no {name} in {data_dir}; expected GLUE's {layout.folder} there.")
     return path

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from bert_tf.errors import UserError
+from bert_tf.runtime import files
 from bert_tf.tasks.embeddings import feature_tagging
 from bert_tf.tasks.embeddings.feature_tagging import FeatureTagTask
 from bert_tf.tasks.token_classification import conll_files, tag_schemes
@@ -83,7 +84,7 @@ def _check(options: Any) -> None:
 def _path(options: Any, split: str, names: FileNames) -> str:
     flag = getattr(options, FLAGS[split])
     paths = [flag] if flag else [os.path.join(options.data_dir, name) for name in names[split] if options.data_dir]
-    path = next((path for path in paths if os.path.isfile(path)), None)
+    path = next((path for path in paths if files.is_file(path)), None)
     if path is None:
         missing = flag or f"{' or '.join(names[split])} in data_dir={options.data_dir!r}"
         otherwise = ", or do_eval=false" if split == "dev" else ""

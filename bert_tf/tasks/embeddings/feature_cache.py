@@ -7,7 +7,6 @@ import hashlib
 import json
 import logging
 import os
-import tempfile
 from collections.abc import Iterable
 
 import numpy as np
@@ -17,7 +16,7 @@ from bert_tf.errors import UserError
 from bert_tf.model import weights
 from bert_tf.model.heads import BertModel
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
-from bert_tf.runtime import atomic_files
+from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.progress import progress
 from bert_tf.tasks.embeddings import features
 from bert_tf.tasks.embeddings.vector_choice import LayerChoice
@@ -48,20 +47,19 @@ def word_vectors(
     path = f"{path}-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
     array = _load(f"{path}.npy")
     if array is None:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        files.make_folder(os.path.dirname(path))
         atomic_files.write_json(f"{path}.json", about, shared=True)
         with atomic_files.atomic_write(f"{path}.npy", shared=True) as partial:  # two runs may write the same vectors
             _write_vectors(split, model, tokenizer, windows, choice, partial)
-        array = np.load(f"{path}.npy", mmap_mode="c")
+        with files.local_copy(f"{path}.npy") as local:
+            array = np.load(local, mmap_mode="c")
     return tf.experimental.dlpack.from_dlpack(array.__dlpack__())
 
 
 def expect_folder(path: str) -> None:
     """Creates the folder for vectors; raises UserError if that fails, or if it cannot be written to."""
     try:
-        os.makedirs(path, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path):
-            pass
+        files.expect_writable(path)
     except OSError as error:
         raise UserError(f"feature_cache {path} cannot hold files ({error.strerror}): choose another folder.") from None
 
@@ -69,7 +67,8 @@ def expect_folder(path: str) -> None:
 def _load(path: str) -> np.ndarray | None:
     """The array in a file, memory-mapped; None where there is no file, or a truncated one."""
     try:
-        return np.load(path, mmap_mode="c")  # copied only where it is written to, which it never is
+        with files.local_copy(path) as local:  # the map outlives the name of the copy
+            return np.load(local, mmap_mode="c")  # copied only where it is written to, which it never is
     except FileNotFoundError:
         return None
     except (ValueError, OSError, EOFError) as error:

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import atomic_files
+from bert_tf.runtime import atomic_files, files
 from bert_tf.tasks.embeddings.text_vectors import Add, Shape, TextVectors
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ def format_of(path: str, kind: str | None = None) -> str:
 def expect_writable(path: str, *, overwrite: bool = False, kind: str | None = None) -> None:
     """Raises UserError for a file that exists, a folder that does not, or a format whose package is missing."""
     kind = format_of(path, kind)
-    if os.path.isdir(path) or not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+    if files.is_folder(path) or not files.has_folder(path):
         raise UserError(f"{path} cannot be written: give a file in an existing folder.")
-    if os.path.exists(path) and not overwrite:
+    if files.exists(path) and not overwrite:
         raise UserError(f"{path} exists already: give another output, or overwrite.")
     if kind == "parquet":
         from bert_tf.tasks.embeddings import feature_tables
@@ -91,8 +91,8 @@ def json_line(number: int, text: TextVectors, shape: Shape, identifier: str | No
 
 
 @contextlib.contextmanager
-def _jsonl(path: str, shape: Shape) -> Iterator[Add]:
-    with open(path, "w", encoding="utf-8", newline="") as file:
+def _jsonl(partial: str, shape: Shape) -> Iterator[Add]:
+    with open(partial, "w", encoding="utf-8", newline="") as file:
         yield lambda number, text, identifier=None: file.write(json_line(number, text, shape, identifier))
 
 

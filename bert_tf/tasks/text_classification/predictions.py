@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bert_tf.data.examples import Example
+from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_lines
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def tab_separated(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 def write_submission(folder: str, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Writes the file that GLUE's leaderboard takes: a header, then index and label (or number) of each example."""
-    os.makedirs(folder, exist_ok=True)
+    files.make_folder(folder)
     lines = [f"{number}\t{row['label']}\n" for number, row in enumerate(rows)]
     write_lines(os.path.join(folder, name), ["index\tprediction\n", *lines])
 

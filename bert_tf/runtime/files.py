@@ -1,0 +1,352 @@
+"""Files and folders by path: on this machine, or in a store that TensorFlow knows by its scheme (gs://, s3://, hdfs://).
+
+A path without a scheme is handled by the operating system, and TensorFlow is not loaded; any other by `tf.io.gfile`.
+Paths are strings: `pathlib` and `os.path.abspath` would turn gs://bucket into gs:/bucket. Files are written by
+`bert_tf.runtime.atomic_files`.
+"""
+
+import contextlib
+import errno
+import fnmatch
+import glob as local_glob
+import io
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from typing import IO, Any
+
+from bert_tf.errors import UserError, reason_of
+
+StrPath = str | os.PathLike[str]
+
+SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+MODEL_HUBS = ("hf", "kaggle", "modelscope")  # their handles name models, not files
+WILDCARD = re.compile(r"[*?\[]")
+CHUNK = 1 << 20  # bytes
+
+
+class RemoteError(OSError, UserError):
+    """A store refused a path, or cannot be reached: an OSError whose message is a sentence for the user."""
+
+    def __init__(self, code: int, reason: str, path: str, advice: str) -> None:
+        super().__init__(code, reason, path)
+        self.sentence = f"{path} cannot be reached ({reason}): {advice}."
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+class RemoteFileNotFoundError(RemoteError, FileNotFoundError):
+    """There is nothing at a path of a store."""
+
+
+def is_remote(path: StrPath) -> bool:
+    """Whether a path has the scheme of a store, such as gs://bucket/folder."""
+    match = SCHEME.match(os.fspath(path))
+    return match is not None and match[1].lower() not in MODEL_HUBS
+
+
+def absolute(path: StrPath) -> str:
+    """Returns a path that does not depend on the working folder, without a slash at its end."""
+    path = os.fspath(path)
+    return path.rstrip("/") if is_remote(path) else os.path.abspath(path)
+
+
+def same(first: StrPath, second: StrPath) -> bool:
+    """Whether two paths lead to the same existing file."""
+    if is_remote(first) or is_remote(second):
+        return absolute(first) == absolute(second)
+    return os.path.exists(first) and os.path.exists(second) and os.path.samefile(first, second)
+
+
+def exists(path: StrPath) -> bool:
+    """Whether there is a file or a folder."""
+    if not is_remote(path):
+        return os.path.exists(path)
+    with _errors_of(path):
+        return bool(_gfile().exists(os.fspath(path)))
+
+
+def exists_with_prefix(path: StrPath) -> bool:
+    """Whether there is a file or a folder whose path begins like this, as those of a TensorFlow checkpoint do."""
+    folder, prefix = os.path.split(os.fspath(path))
+    return exists(path) or any(name.startswith(prefix) for name in names(folder or "."))
+
+
+def is_folder(path: StrPath) -> bool:
+    """Whether there is a folder; in a bucket, whether any object lies below the path."""
+    if not is_remote(path):
+        return os.path.isdir(path)
+    with _errors_of(path):
+        return bool(_gfile().isdir(os.fspath(path)))
+
+
+def is_file(path: StrPath) -> bool:
+    """Whether there is a file that is no folder."""
+    return exists(path) and not is_folder(path) if is_remote(path) else os.path.isfile(path)
+
+
+def has_folder(path: StrPath) -> bool:
+    """Whether the folder that a new file would lie in exists; that of a store is made with the file."""
+    return is_remote(path) or os.path.isdir(os.path.dirname(os.path.abspath(path)))
+
+
+def size(path: StrPath) -> int:
+    """Returns the bytes of a file."""
+    if not is_remote(path):
+        return os.path.getsize(path)
+    with _errors_of(path):
+        return int(_gfile().stat(os.fspath(path)).length)
+
+
+def names(folder: StrPath) -> list[str]:
+    """Returns the sorted names of the files and folders in a folder; [] if there is no such folder."""
+    try:
+        if not is_remote(folder):
+            return sorted(os.listdir(folder))
+        with _errors_of(folder):
+            return sorted({name.rstrip("/") for name in _gfile().listdir(os.fspath(folder))} - {""})
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def walk(folder: StrPath) -> list[str]:
+    """Returns the sorted paths of all files below a folder."""
+    folder = os.fspath(folder)
+    if not is_remote(folder):
+        return sorted(os.path.join(parent, name) for parent, _, files in os.walk(folder) for name in files)
+    with _errors_of(folder):
+        paths = [(parent, name) for parent, _, files in _gfile().walk(folder) for name in files]
+    return sorted(f"{parent.rstrip('/')}/{name}" for parent, name in paths)
+
+
+def glob(pattern: str) -> list[str]:
+    """Returns the sorted paths that match a pattern with *, ?, [] and **; hidden ones only where it names them."""
+    if not is_remote(pattern):
+        return sorted(local_glob.glob(pattern, recursive=True))
+    if not WILDCARD.search(pattern):
+        return [pattern] if exists(pattern) else []
+    parts = pattern.split("/")
+    fixed = next(number for number, part in enumerate(parts) if WILDCARD.search(part))
+    base = "/".join(parts[:fixed])
+    if "**" in parts:
+        paths = walk(base)
+    else:  # only as deep as the pattern
+        with _errors_of(pattern):
+            paths = sorted(_gfile().glob(pattern))
+    return [path for path in paths if _matches(path.removeprefix(base).strip("/").split("/"), parts[fixed:])]
+
+
+def _matches(parts: list[str], patterns: list[str]) -> bool:
+    """Whether the parts of a path match those of a pattern, where ** stands for any number of folders."""
+    if not parts or not patterns:
+        return parts == patterns
+    if patterns[0] == "**":
+        return _matches(parts, patterns[1:]) or (not parts[0].startswith(".") and _matches(parts[1:], patterns))
+    shown = not parts[0].startswith(".") or patterns[0].startswith(".")
+    return shown and fnmatch.fnmatchcase(parts[0], patterns[0]) and _matches(parts[1:], patterns[1:])
+
+
+def open_binary(path: StrPath) -> IO[bytes]:
+    """Opens a file for reading bytes; one of a store is read as it is needed."""
+    if not is_remote(path):
+        return open(path, "rb")
+    return io.BufferedReader(_RemoteReader(os.fspath(path)), CHUNK)
+
+
+def open_text(path: StrPath, *, encoding: str = "utf-8", errors: str = "strict", newline: str | None = None) -> IO[str]:
+    """Opens a file for reading text, as `open` does."""
+    return io.TextIOWrapper(open_binary(path), encoding=encoding, errors=errors, newline=newline)
+
+
+def append(path: StrPath, text: str) -> None:
+    """Adds text to the end of a file. The objects of a bucket cannot grow: there the whole file is written again."""
+    if not is_remote(path):
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(text)
+        return
+    with _errors_of(path):
+        before = b""
+        if _gfile().exists(os.fspath(path)):
+            with _gfile().GFile(os.fspath(path), "rb") as file:
+                before = file.read()
+        with _gfile().GFile(os.fspath(path), "wb") as file:
+            file.write(before + text.encode())
+
+
+def make_folder(path: StrPath) -> None:
+    """Makes a folder and those above it, where they do not exist."""
+    if not is_remote(path):
+        os.makedirs(path, exist_ok=True)
+        return
+    with _errors_of(path):
+        _gfile().makedirs(os.fspath(path))
+
+
+def remove(path: StrPath) -> None:
+    """Removes a file, or a folder with all that is in it; does nothing where there is neither."""
+    if is_remote(path):
+        with contextlib.suppress(FileNotFoundError), _errors_of(path):
+            _gfile().rmtree(os.fspath(path)) if is_folder(path) else _gfile().remove(os.fspath(path))
+    elif os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+    elif os.path.lexists(path):
+        os.remove(path)
+
+
+def rename(source: StrPath, target: StrPath) -> None:
+    """Renames a file within a file system; it replaces a file of the new name."""
+    if not is_remote(target):
+        os.replace(source, target)
+        return
+    with _errors_of(target):
+        _gfile().rename(os.fspath(source), os.fspath(target), overwrite=True)
+
+
+def copy(source: StrPath, target: StrPath) -> None:
+    """Copies the content of a file, also from one file system to another; it replaces a file at `target`."""
+    if not is_remote(source) and not is_remote(target):
+        shutil.copyfile(source, target)
+        return
+    if is_remote(target):
+        make_folder(os.path.dirname(target))
+    with _errors_of(source if is_remote(source) else target):
+        _gfile().copy(os.fspath(source), os.fspath(target), overwrite=True)
+
+
+def copy_folder(source: StrPath, target: StrPath) -> None:
+    """Copies all files of a folder into another, which need not exist."""
+    source, target = absolute(source), absolute(target)
+    make_folder(target)
+    for path in walk(source):
+        copied = f"{target}{path.removeprefix(source)}"
+        make_folder(os.path.dirname(copied))
+        copy(path, copied)
+
+
+@contextlib.contextmanager
+def local_copy(path: StrPath) -> Iterator[str]:
+    """Yields a path of this machine with the content of a file or folder, for libraries that read no other.
+
+    A local path is yielded as it is; what lies in a store is copied to a temporary folder that is removed afterwards.
+    """
+    if not is_remote(path):
+        yield os.fspath(path)
+        return
+    with tempfile.TemporaryDirectory(prefix="bert-tf-") as folder:
+        target = os.path.join(folder, os.path.basename(absolute(path)))
+        copy_folder(path, target) if is_folder(path) else copy(path, target)
+        yield target
+
+
+def expect_writable(folder: StrPath) -> None:
+    """Makes a folder, and raises OSError unless files can be written into it."""
+    make_folder(folder)
+    if not is_remote(folder):
+        with tempfile.TemporaryFile(dir=folder):
+            return
+    probe = os.path.join(folder, f".{os.getpid()}.partial")
+    with _errors_of(folder):
+        with _gfile().GFile(probe, "wb") as file:
+            file.write(b".")
+        _gfile().remove(probe)
+
+
+def write_small(path: StrPath, content: bytes) -> None:
+    """Writes an object of a store at once. Files of the user are written by `atomic_files`."""
+    with _errors_of(path), _gfile().GFile(os.fspath(path), "wb") as file:
+        file.write(content)
+
+
+class _RemoteReader(io.RawIOBase):
+    """A file of a store, for Python's buffers."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+        with _errors_of(path):
+            if _gfile().isdir(path):
+                raise RemoteError(errno.EISDIR, os.strerror(errno.EISDIR), path, "give a file")
+            self.file = _gfile().GFile(path, "rb")
+            self.length = int(self.file.size())
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with _errors_of(self.path):
+            data = self.file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self.tell(), os.SEEK_END: self.length}[whence]
+        with _errors_of(self.path):
+            self.file.seek(start + offset)
+        return start + offset
+
+    def tell(self) -> int:
+        return int(self.file.tell())
+
+    def close(self) -> None:
+        if not self.closed:
+            self.file.close()
+        super().close()
+
+
+def _gfile() -> Any:
+    from bert_tf.runtime.tensorflow_startup import start_if_silenced
+
+    start_if_silenced()
+    import tensorflow as tf
+
+    return tf.io.gfile
+
+
+@contextlib.contextmanager
+def _errors_of(path: StrPath) -> Iterator[None]:
+    """Turns TensorFlow's errors about a path of a store into OSErrors."""
+    path = os.fspath(path)
+    errors = _tensorflow_errors(path)
+    try:
+        yield
+    except errors.NotFoundError:
+        reason = os.strerror(errno.ENOENT)
+        advice = "check the path and the name of the bucket"
+        raise RemoteFileNotFoundError(errno.ENOENT, reason, path, advice) from None
+    except (errors.PermissionDeniedError, errors.UnauthenticatedError) as error:
+        advice = "check the credentials of this machine and the permissions of the bucket"
+        raise RemoteError(errno.EACCES, _short(error), path, advice) from None
+    except errors.OpError as error:
+        advice = "check the name of the bucket, the network and the credentials of this machine"
+        raise RemoteError(errno.EIO, _short(error), path, advice) from None
+
+
+def _short(error: Exception) -> str:
+    """The reason in an error's message."""
+    return reason_of(error).rstrip(".: ") or type(error).__name__
+
+
+def _tensorflow_errors(path: str) -> Any:
+    """The module with TensorFlow's errors, once it is certain that there is a file system for the path."""
+    gfile = _gfile()
+    import tensorflow as tf
+
+    match = SCHEME.match(path)
+    scheme = match[1] if match else "file"
+    if scheme not in tf.io.gfile.get_registered_schemes():
+        with contextlib.suppress(Exception):  # of any type, where it was built for another TensorFlow
+            import tensorflow_io  # noqa: F401, it registers s3, az, hdfs and others
+        if scheme not in gfile.get_registered_schemes():
+            reason = f"TensorFlow has no file system for {scheme}:// here"
+            advice = (
+                "pip install tensorflow-io, in the version for this TensorFlow, mount the bucket as a folder, or copy "
+                "the files to this machine"
+            )
+            raise RemoteError(errno.EPROTONOSUPPORT, reason, path, advice)
+    return tf.errors
