@@ -86,8 +86,10 @@ def test_a_run_of_an_earlier_version_is_resumed_and_stays_finished_under_the_nam
     assert "gradient_checkpointing" in folder.run["flags"] and "recompute" not in folder.run["flags"]
 
 
-def test_two_runs_at_once_in_one_folder_are_refused_until_the_first_is_closed_with_all_its_files(tmp_path):
+def test_two_runs_at_once_in_one_folder_are_refused_until_the_first_is_closed_with_all_its_files(tmp_path, monkeypatch):
     import psutil
+
+    monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
 
     first = opened(tmp_path)
     first.log(1, {"loss": 1.0})

@@ -66,7 +66,8 @@ def read(path: str | os.PathLike[str], format_name: str | None = None) -> Checkp
 def locate(path: str | os.PathLike[str]) -> str:
     """Returns the path of a checkpoint, or for the name of a published one its hf:// handle, which it prints.
 
-    Reads no file, and loads TensorFlow for a path in a store only. Names of KerasHub's presets are returned as they are, known or not.
+    Reads no file, and loads TensorFlow only for a path in a store. Names of KerasHub's presets are returned as they
+    are, known or not.
 
     Raises:
         UserError: there is neither a file nor a published checkpoint of that name.

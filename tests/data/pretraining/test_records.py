@@ -194,7 +194,7 @@ def test_a_second_process_waits_for_the_records_of_the_first(tmp_path, vocab_fil
         output += capsys.readouterr().out
         time.sleep(0.01)
     assert waiting.is_alive() and not list(folder.iterdir())
-    os.close(lock)
+    lock.release()
     waiting.join()
     assert manifests[0]["train_files"] and make() == manifests[0]
 
