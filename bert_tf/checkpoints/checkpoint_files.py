@@ -80,7 +80,7 @@ def read_tensors(prefix: str, is_selected: Callable[[str], object]) -> dict[str,
     import tensorflow as tf
 
     try:
-        reader = tf.train.load_checkpoint(prefix)
+        reader = tf.compat.v1.train.NewCheckpointReader(prefix)  # not load_checkpoint: it first looks for a folder
         names = sorted(name for name in reader.get_variable_to_shape_map() if is_selected(name))
         return {name: reader.get_tensor(name) for name in names}
     except Exception as error:  # a damaged file raises anything from DataLossError to IndexError

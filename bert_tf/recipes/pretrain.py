@@ -5,7 +5,6 @@ With no flag it does all of it on the manual of Python, in a few minutes; with -
 
 import dataclasses
 import functools
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 

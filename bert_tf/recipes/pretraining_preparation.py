@@ -121,7 +121,7 @@ def _number_of_workers(options: Any) -> int:
     """
     configures_devices = options.num_logical_devices > 1 or options.distribution_strategy not in ("auto", "one_device")
     sources = _sources(options.input_file, options) if options.input_file else []
-    if configures_devices or sum(os.path.getsize(source.path) for source in sources) > LITTLE_TEXT:
+    if configures_devices or sum(files.size(source.path) for source in sources) > LITTLE_TEXT:
         return os.cpu_count() or 1
     start_tensorflow()
     from bert_tf.runtime import backend

@@ -5,6 +5,7 @@ In a store (gs://...) an object in the folder says who uses it; its owner renews
 been renewed for some minutes is void. Two processes that start within the same second may miss each other there.
 """
 
+import atexit
 import contextlib
 import json
 import os
@@ -57,6 +58,7 @@ class RemoteLock:
             raise BlockingIOError(self._path)  # of two that began at once the last writer keeps it
         self._ended = threading.Event()
         threading.Thread(target=self._renew, daemon=True).start()
+        atexit.register(self.release)
 
     def _expect_free(self) -> None:
         content = _content(self._path)
@@ -77,8 +79,10 @@ class RemoteLock:
     def release(self) -> None:
         """Unlocks the folder."""
         self._ended.set()
-        if _content(self._path).get("token") == self._token:
-            files.remove(self._path)
+        atexit.unregister(self.release)
+        with contextlib.suppress(OSError):  # the lock is void by itself after some minutes
+            if _content(self._path).get("token") == self._token:
+                files.remove(self._path)
 
 
 def _content(path: str) -> dict:

@@ -11,6 +11,7 @@ from bert_tf.config.flag_groups import DeviceFlags
 from bert_tf.config.flags import flag
 from bert_tf.config.flags import upgrade as upgrade_flags
 from bert_tf.errors import UserError
+from bert_tf.runtime import folder_lock
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training.run_directory import RunFolder
 

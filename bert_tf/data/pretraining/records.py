@@ -346,4 +346,5 @@ def _remove_work(folder: Path) -> None:
 
 def token_counts(manifest: Mapping[str, Any]) -> np.ndarray:
     """How often each id occurs in the training documents of records: int64 [V]."""
-    return np.load(Path(manifest["folder"]) / COUNTS)
+    with files.open_binary(os.path.join(manifest["folder"], COUNTS)) as file:
+        return np.load(file)
