@@ -18,7 +18,7 @@ import pytest  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 # Files whose tests start processes or train, the longest first: begun last they would keep one process waiting.
-SLOW = "readme loop finetune_squad pretrain train_step sweep answering finetune ner classification".split()
+SLOW = "readme loop finetune_squad pretrain train_step sweep answering finetune ner stores classification".split()
 SLOW += "earlier_versions extract early_stopping saved_model tokenizer feature_tagging tag_serving".split()
 
 tf.config.set_logical_device_configuration(

@@ -35,6 +35,31 @@ recipes.finetuning.preparation recipes.finetuning.run recipes.finetuning.sweep
 cli.main cli.recipe_flags cli.commands.pretrain cli.commands.finetune cli.commands.squad cli.commands.convert
 cli.commands.predict cli.commands.extract cli.commands.evaluate cli.commands.export cli.commands.report
 """.split()
+# Functions of the operating system that do not know the stores (gs://...) that runtime/files.py does.
+LOCAL_ONLY = {
+    *("open", "glob.glob", "os.path.exists", "os.path.isfile", "os.path.isdir", "os.path.getsize", "os.path.abspath"),
+    *("os.path.realpath", "os.path.samefile", "os.listdir", "os.scandir", "os.walk", "os.remove", "os.unlink"),
+    *("os.rename", "os.replace", "os.makedirs", "os.mkdir", "shutil.copyfile", "shutil.copytree", "shutil.rmtree"),
+}
+# What may call them, as its paths are never those of a user, or are local for certain.
+LOCAL_PATHS = {
+    "runtime/files.py": "the one room",
+    "runtime/atomic_files.py": "local paths are renamed, those of stores go to runtime/files.py",
+    "runtime/backend.py": "/proc/cpuinfo",
+    "runtime/memory_estimate.py": "devices and control groups",
+    "recipes/ablation/ablation.py": "the log that a process writes to",
+    "data/pretraining/buckets.py": "records are prepared on this machine, then uploaded",
+    "data/pretraining/records.py": "records are prepared on this machine, then uploaded",
+    "data/pretraining/shards.py": "records are prepared on this machine, then uploaded",
+    "data/pretraining/workers.py": "records are prepared on this machine, then uploaded",
+    "tasks/embeddings/feature_files.py": "the temporary file of atomic_write",
+    "tasks/embeddings/feature_tables.py": "the temporary file of atomic_write",
+    "export/engines/litert.py": "the temporary folder of atomic_folder",
+    "export/saved_model.py": "the temporary folder of atomic_folder",
+    "export/prediction_inputs.py": "standard input",
+    "checkpoints/published.py": "whether a name is that of a folder here",
+    "checkpoints/torch_pickle.py": "a local copy",
+}
 VAGUE = {"utils", "util", "helpers", "helper", "misc", "base", "common"}
 
 
@@ -132,6 +157,15 @@ def test_only_the_backend_queries_devices():
 def test_json_files_are_read_in_one_place():
     files = [path for path in SOURCES if "json.load(" in path.read_text(encoding="utf-8")]
     assert files == [PACKAGE / "runtime" / "json_files.py"]
+
+
+def test_paths_of_users_are_handled_in_one_place():
+    callers = set()
+    for path in SOURCES:
+        calls = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+        if LOCAL_ONLY & {ast.unparse(call.func) for call in calls}:
+            callers.add(path.relative_to(PACKAGE).as_posix())
+    assert callers == set(LOCAL_PATHS)
 
 
 def test_nothing_imports_or_starts_the_scripts():

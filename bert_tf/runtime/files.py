@@ -164,16 +164,13 @@ def open_text(path: StrPath, *, encoding: str = "utf-8", errors: str = "strict",
 def append(path: StrPath, text: str) -> None:
     """Adds text to the end of a file. The objects of a bucket cannot grow: there the whole file is written again."""
     if not is_remote(path):
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(text)
+        with open(path, "a", encoding="utf-8") as local:
+            local.write(text)
         return
-    with _errors_of(path):
-        before = b""
-        if _gfile().exists(os.fspath(path)):
-            with _gfile().GFile(os.fspath(path), "rb") as file:
-                before = file.read()
-        with _gfile().GFile(os.fspath(path), "wb") as file:
-            file.write(before + text.encode())
+    before = b""
+    with contextlib.suppress(FileNotFoundError), open_binary(path) as file:
+        before = file.read()
+    write_small(path, before + text.encode())
 
 
 def make_folder(path: StrPath) -> None:
@@ -212,6 +209,7 @@ def copy(source: StrPath, target: StrPath) -> None:
         return
     if is_remote(target):
         make_folder(os.path.dirname(target))
+        remove(target)  # some file systems append to an existing file
     with _errors_of(source if is_remote(source) else target):
         _gfile().copy(os.fspath(source), os.fspath(target), overwrite=True)
 
@@ -256,8 +254,11 @@ def expect_writable(folder: StrPath) -> None:
 
 def write_small(path: StrPath, content: bytes) -> None:
     """Writes an object of a store at once. Files of the user are written by `atomic_files`."""
-    with _errors_of(path), _gfile().GFile(os.fspath(path), "wb") as file:
-        file.write(content)
+    partial = f"{os.fspath(path)}.{os.getpid()}.partial"  # some file systems append to an existing file
+    with _errors_of(path):
+        with _gfile().GFile(partial, "wb") as file:
+            file.write(content)
+        _gfile().rename(partial, os.fspath(path), overwrite=True)
 
 
 class _RemoteReader(io.RawIOBase):
