@@ -51,21 +51,25 @@ class _UnitAllocator:
     def __init__(self) -> None:
         self.taken: list[bool] = []
         self.used_as_base: list[bool] = []
+        self.free: list[int] = []  # free units of each block
         self.first_block = 0  # no block before it has a free unit
 
     def allocate(self, labels: Collection[int]) -> int:
         """Takes the units base ^ label and returns the base; no two nodes share one, so a label names its parent."""
-        block = self.first_block
+        taken, used_as_base, block = self.taken, self.used_as_base, self.first_block
+        first, *others = labels
         while True:
-            if block * BLOCK == len(self.taken):
+            if block == len(self.free):
                 self._grow()
-            for base in range(block * BLOCK, (block + 1) * BLOCK):
-                if self.used_as_base[base] or any(self.taken[base ^ label] for label in labels):
-                    continue
-                self.used_as_base[base] = True
-                for label in labels:
-                    self.taken[base ^ label] = True
-                return base
+            if self.free[block] >= len(labels):
+                for base in range(block * BLOCK, (block + 1) * BLOCK):
+                    if taken[base ^ first] or used_as_base[base] or any(taken[base ^ label] for label in others):
+                        continue
+                    used_as_base[base] = True
+                    self.free[block] -= len(labels)
+                    for label in labels:
+                        taken[base ^ label] = True
+                    return base
             if block == self.first_block and len(labels) == 1:
                 self.first_block += 1
             block += 1
@@ -73,4 +77,5 @@ class _UnitAllocator:
     def _grow(self) -> None:
         self.taken.extend([False] * BLOCK)
         self.used_as_base.extend([False] * BLOCK)
+        self.free.append(BLOCK if self.taken[0] else BLOCK - 1)
         self.taken[0] = True  # the root
