@@ -55,7 +55,11 @@ class OptimizationFlags:
         members_of="bert_tf.training.optimizers",
     )
     weight_decay: float = flag(0.01, "Weight decay; not applied to LayerNorm and biases.")
-    continuous_schedule: bool = flag(False, "Start the decay at the end of warm-up, without the original's jump there.")
+    continuous_schedule: bool = flag(
+        True,
+        "Start the decay at the end of warm-up; false: at step 0, as the original, so that the rate drops there.",
+        earlier_default=False,
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

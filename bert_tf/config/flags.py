@@ -46,15 +46,16 @@ def flag(
     members_of: str | None = None,
     aliases: tuple[str, ...] = (),
     old_values: Mapping[str, str] | None = None,
+    earlier_default: Any = None,
 ) -> Any:
     """Returns a dataclass field that `define` makes a flag of.
 
     choices: the values it may have. members_of: a package whose modules are further choices (`runtime.open_set`), as is
     any dotted name of a module elsewhere. aliases: earlier names of the flag; old_values: {earlier value: its name
-    now}. Both are still accepted.
+    now}. Both are still accepted. earlier_default: that of earlier versions, with which their runs are continued.
     """
     metadata = {"help": help, "choices": choices, "members_of": members_of}
-    metadata |= {"aliases": aliases, "old_values": old_values or {}}
+    metadata |= {"aliases": aliases, "old_values": old_values or {}, "earlier_default": earlier_default}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -124,6 +125,23 @@ def read(kind: type[Options], instead: Mapping[str, Any] | None = None, **values
             value = absl_flags.FLAGS[name].value
             values[name] = value if is_given(name) else instead.get(name, value)
     return kind(**values)
+
+
+def with_earlier_defaults(options: Options, recorded: Mapping[str, Any]) -> Options:
+    """Returns the options to continue a run with, which an earlier version may have begun with other defaults.
+
+    A flag that is not on the command line keeps the recorded value if that is the default of earlier versions.
+    """
+    fields = _fields(type(options))
+    recorded = upgrade(type(options), recorded)
+    kept = {
+        name: recorded[name]
+        for name, field in fields.items()
+        if field.metadata["earlier_default"] is not None
+        and recorded.get(name) == field.metadata["earlier_default"]
+        and not is_given(name)
+    }
+    return dataclasses.replace(options, **kept)  # type: ignore[type-var]
 
 
 def part(kind: type[Options], options: Any) -> Options:

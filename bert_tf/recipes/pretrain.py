@@ -9,20 +9,20 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bert_tf.config import flags
-from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.bert_config import SIZES, BertConfig
 from bert_tf.config.flag_groups import DEVICE_FLAGS, DeviceFlags, ModelFlags, OptimizationFlags, RunFlags
 from bert_tf.config.flags import changed, flag
 from bert_tf.config.train_config import MaskingConfig, TrainConfig
 from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
-from bert_tf.recipes import pretraining_preparation
+from bert_tf.recipes import advice, pretraining_preparation
 from bert_tf.recipes.initialization import Initialization
 from bert_tf.reports import report
 from bert_tf.runtime import files
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.runtime.tf_config import worker_number
-from bert_tf.training.run_directory import RunFolder
+from bert_tf.training.run_directory import RunFolder, recorded_flags
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -42,7 +42,7 @@ DEMO_SETTINGS = {
     "eval_batch_size": 32,
     "learning_rate": 1e-3,
     "num_train_steps": 1400,
-    "num_warmup_steps": 140,
+    "warmup_proportion": 0.1,
     "save_checkpoints_steps": 350,
 }
 DEMO_SENTENCES = (
@@ -119,7 +119,18 @@ class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     do_export: bool = changed(RunFlags, "do_export", help="Export a SavedModel that fills masks in strings.")
     max_eval_steps: int = flag(100, "Maximum number of batches per evaluation.")
     num_train_steps: int = flag(100000, "Number of training steps.")
-    num_warmup_steps: int = flag(10000, "Number of warm-up steps.")
+    num_warmup_steps: int = flag(
+        -1, "Number of warm-up steps. Default: warmup_proportion of the steps.", earlier_default=10000
+    )
+    warmup_proportion: float = flag(0.01, "Fraction of the training steps used for warm-up, as in the paper.")
+    model_size: str = changed(
+        ModelFlags,
+        "model_size",
+        "auto",
+        choices=("auto", *SIZES),
+        help="Model size when training from scratch; auto: tiny to base, by the amount of text.",
+        earlier_default="base",
+    )
     save_checkpoints_steps: int = changed(
         RunFlags, "save_checkpoints_steps", help="Steps between checkpoints; each is followed by an evaluation."
     )
@@ -144,6 +155,8 @@ TEXT_FLAGS = frozenset(
 def main() -> None:
     """Runs all stages: flags, vocabulary and records, then task, training, evaluation and export, then the report."""
     options = read_flags()
+    options = flags.with_earlier_defaults(options, recorded_flags(options.output_dir))
+    options = pretraining_preparation.with_computed_defaults(options)
     train_config, masking = flags.part(TrainConfig, options), flags.part(MaskingConfig, options)
     start = pretraining_preparation.resolve(options, lower_case_given=flags.is_given("do_lower_case"))
     folder = RunFolder(options.output_dir, writes=worker_number() == 0)
@@ -163,6 +176,9 @@ def main() -> None:
     if is_finished(folder, options):
         print(f"This run is finished; its results are in {folder.path}.")
         return
+    if options.do_train:
+        for line in advice.before_pretraining(config, options, manifest["statistics"]["train"]["tokens"]):
+            print(line, flush=True)
     run_model(options, start, train_config, masking, manifest, folder)
     if folder.writes:
         folder.finish()
@@ -309,6 +325,8 @@ def report_results(
     print("On held-out text:")
     for name, value in results.items():
         print(f"  {name:26} {value:.4f}")
+    for line in advice.after_pretraining(results):
+        print(line, flush=True)
 
 
 def export_and_demo(

@@ -15,7 +15,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.data.pretraining import records
 from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
 from bert_tf.errors import UserError
-from bert_tf.recipes import initialization
+from bert_tf.recipes import advice, initialization
 from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import files, memory_estimate
 from bert_tf.runtime.progress import progress
@@ -26,6 +26,7 @@ from bert_tf.text.demo_corpus import python_manual
 from bert_tf.training.run_directory import RunFolder
 
 LITTLE_TEXT = 2_000_000  # bytes that this process turns into records sooner than a worker loads TensorFlow
+BYTES_PER_TOKEN = 5  # of English text, about
 MAX_VOCABULARY_TEXT = 100_000_000  # characters that a vocabulary is learned from; more hardly changes it
 
 
@@ -53,6 +54,26 @@ def resolve(options: Any, *, lower_case_given: bool) -> Initialization:
     if options.do_train and not options.prepare_only:
         memory_estimate.check(start.config, options, processes=max(1, number_of_workers()))
     return start
+
+
+def with_computed_defaults(options: Any) -> Any:
+    """The flags with the number of warm-up steps and the size of the model, where these follow from others."""
+    if not 0 <= options.warmup_proportion <= 1:
+        raise UserError(f"warmup_proportion is {options.warmup_proportion}; expected 0 to 1.")
+    computed: dict[str, Any] = {}
+    if options.num_warmup_steps == -1:
+        computed["num_warmup_steps"] = int(options.num_train_steps * options.warmup_proportion)
+    if options.model_size == "auto":
+        computed["model_size"] = advice.model_size(_text_bytes(options) // BYTES_PER_TOKEN)
+    return dataclasses.replace(options, **computed)
+
+
+def _text_bytes(options: Any) -> int:
+    """The size of the training text, about; of compressed files as if they were three times as long."""
+    if not options.input_file:
+        return 0
+    paths = [source.path for source in _sources(options.input_file, options)]
+    return sum(files.size(path) * (3 if path.endswith(".gz") else 1) for path in paths)
 
 
 def _check_numbers(options: Any) -> None:
@@ -120,8 +141,7 @@ def _number_of_workers(options: Any) -> int:
     Writing records starts TensorFlow's runtime, after which devices cannot be configured: then workers do it.
     """
     configures_devices = options.num_logical_devices > 1 or options.distribution_strategy not in ("auto", "one_device")
-    sources = _sources(options.input_file, options) if options.input_file else []
-    if configures_devices or sum(files.size(source.path) for source in sources) > LITTLE_TEXT:
+    if configures_devices or _text_bytes(options) > LITTLE_TEXT:
         return os.cpu_count() or 1
     start_tensorflow()
     from bert_tf.runtime import backend

@@ -56,11 +56,36 @@ class _Lines:
 
     def __init__(self, name: str, total: int | None) -> None:
         self.name, self.total, self.last, self.has_printed = name, total, time.monotonic(), False
+        self.first: int | None = None
+        self.since: tuple[float, int] | None = None  # of the second report: the first unit takes longest
 
     def __call__(self, done: int, text: str = "", total: int | None = None) -> None:
         self.total = self.total if total is None else total
+        if self.since is None and self.first is not None and done > self.first:
+            self.since = time.monotonic(), done
+        self.first = done if self.first is None else self.first
         is_end = self.has_printed and done == self.total
         if time.monotonic() - self.last < SECONDS_BETWEEN_LINES and not is_end:
             return
         self.last, self.has_printed = time.monotonic(), True
-        print(f"{self.name} {done}/{self.total or '?'} {text}".rstrip(), file=sys.stderr, flush=True)
+        parts = (f"{self.name} {done}/{self.total or '?'} {text}".rstrip(), self._time_left(done))
+        print("  ".join(filter(None, parts)), file=sys.stderr, flush=True)
+
+    def _time_left(self, done: int) -> str:
+        if not self.total or self.since is None or not self.since[1] < done < self.total:
+            return ""
+        start, first = self.since
+        return f"{duration((time.monotonic() - start) / (done - first) * (self.total - done))} left"
+
+
+def duration(seconds: float) -> str:
+    """A length of time with one or two units: "40 s", "3 min", "2 h 10 min", "6 d 4 h"."""
+    if seconds < 59.5:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 24 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    hours = round(minutes / 60)
+    return f"{hours // 24} d {hours % 24} h"

@@ -55,7 +55,8 @@ def build_normalizer_model(lower_case: bool) -> tuple[np.ndarray, frozenset[str]
 def _normalizer_table(lower_case: bool) -> tuple[dict[bytes, bytes], frozenset[str]]:
     """{UTF-8 bytes: replacement} of every unit that the normalizer must change, and the unsupported characters."""
     kernel_classes = _kernel_classes()
-    table = dict.fromkeys(sorted(_ill_formed_units()), b"")  # as bytes.decode("utf-8", "ignore"), which the original uses
+    # Ill-formed units are removed, as the original does by bytes.decode("utf-8", "ignore").
+    table = dict.fromkeys(sorted(_ill_formed_units()), b"")
     unsupported: set[str] = set()
     for character in _candidates(kernel_classes, lower_case):
         replacement = _replacement(character, lower_case, kernel_classes, unsupported)

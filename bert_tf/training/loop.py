@@ -95,6 +95,8 @@ class TrainingLoop:
         """Trains to the last step and returns it; `signals` receives the signals to stop for."""
         step = self.state.restore()
         self.folder.forget_metrics_after(step)
+        if step and self.folder.writes and not self._is_last(step):
+            print(f"Continuing after step {step:,} of {self.config.num_train_steps:,}.", flush=True)
         report(step)
         if self.early_stopping.was_interrupted(step):
             self._evaluate(step)

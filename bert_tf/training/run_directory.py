@@ -20,6 +20,12 @@ FORBIDDEN_IN_PATHS = set("[]*?\\") - {os.sep}  # TensorFlow takes the path of a 
 PACKAGES = ("bert-tf", "tensorflow", "tensorflow-text", "keras", "numpy", "tokenizers", "sentencex")
 
 
+def recorded_flags(path: str) -> dict[str, Any]:
+    """The flags that the run in a folder was last started with; {} if there is none."""
+    flags = (read_json(os.path.join(path, "run.json")) or {}).get("flags")
+    return flags if isinstance(flags, dict) else {}
+
+
 class RunFolder:
     """The folder of a run, which records how it was made. Only the chief of several workers writes into it.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bert_tf.config.flags import changed, flag, upgrade
+from bert_tf.config.flags import changed, flag, upgrade, with_earlier_defaults
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = '''"""A script to try flags with."""
@@ -179,3 +179,17 @@ def test_help_shows_our_flags_with_their_defaults_and_is_no_mistake(script):
     for expected in ("A script to try flags with.", "--width: Width in metres.", "(default: '4')", "--[no]do_paint"):
         assert expected in output
     assert "<red|blue>" in output and "<auto|brush|roller>" in output and "--notes" not in output and errors == ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Recipe:
+    keep: bool = flag(True, "Keep it.", earlier_default=False)
+    steps: int = flag(-1, "Steps.", earlier_default=100)
+    rate: float = flag(0.1, "Rate.")
+
+
+def test_runs_of_earlier_versions_go_on_with_the_defaults_they_had():
+    recorded = {"keep": False, "steps": 7, "rate": 0.5}
+    assert with_earlier_defaults(Recipe(), recorded) == Recipe(keep=False)
+    assert with_earlier_defaults(Recipe(), {"steps": 100}) == Recipe(steps=100)
+    assert with_earlier_defaults(Recipe(), {}) == Recipe()

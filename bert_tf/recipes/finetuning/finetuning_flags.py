@@ -48,7 +48,12 @@ class FineTuningFlags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     num_frozen_layers: int = flag(0, "Freeze the embeddings and the first N layers; 0: none.")
     eval_steps: int = flag(0, "Steps between evaluations; 0: at every checkpoint and at the end of every epoch.")
     early_stop_patience: int = flag(0, "Stop after N evaluations without improvement; 0: never.")
-    keep_best: bool = flag(False, "Keep the weights with the best evaluation score instead of the last ones.")
+    keep_best: bool = flag(
+        True,
+        "Keep the weights with the best evaluation score instead of the last ones. Default: where there is a "
+        "development set.",
+        earlier_default=False,
+    )
 
     @property
     def task_name(self) -> str:

@@ -81,6 +81,14 @@ def requested_splits(options: FineTuningFlags, task: FineTuningTask) -> list[str
     return list(dict.fromkeys(splits))
 
 
+def with_selection(options: FineTuningFlags, task: FineTuningTask) -> FineTuningFlags:
+    """The flags without keep_best where it is only the default and there is nothing to select by."""
+    splits = task.eval_splits.values()
+    if options.do_eval and task.criterion and splits and all(task.split(split).is_known for split in splits):
+        return options
+    return options if flags.is_given("keep_best") else dataclasses.replace(options, keep_best=False)
+
+
 def check_evaluation(options: FineTuningFlags, task: FineTuningTask, *, several: bool) -> None:
     """Raises UserError if flags need evaluations during training, or runs to compare, without data for it."""
     reasons = [name for name in ("eval_steps", "early_stop_patience", "keep_best") if getattr(options, name)]

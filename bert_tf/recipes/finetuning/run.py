@@ -16,7 +16,7 @@ from bert_tf.reports import report
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.runtime.tf_config import worker_number
 from bert_tf.tasks.task import FineTuningTask
-from bert_tf.training.run_directory import RunFolder
+from bert_tf.training.run_directory import RunFolder, recorded_flags
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -38,6 +38,7 @@ class Setup(NamedTuple):
 def main(kind: type[FineTuningFlags]) -> None:
     """Fine-tunes as the command line says; kind: the dataclass of the script's flags."""
     options = flags.read(kind, instead=kind.demonstration())
+    options = flags.with_earlier_defaults(options, recorded_flags(options.output_dir))
     runs = sweep.plan(options)
     for each in runs.values():
         each.check()
@@ -48,6 +49,8 @@ def main(kind: type[FineTuningFlags]) -> None:
         sweep.expect_free(folder, several=len(runs) > 1)
     options = preparation.use_trained_model(options, folder)
     setup = prepare(options, runs, folder)
+    options = preparation.with_selection(options, setup.task)
+    runs = {name: preparation.with_selection(each, setup.task) for name, each in runs.items()}
     if len(runs) == 1:
         run(options, folder, setup)
     else:
@@ -66,7 +69,7 @@ def prepare(options: FineTuningFlags, runs: dict[str, FineTuningFlags], folder: 
 
         attention_signature.check(start.config)
     task = preparation.create_task(options, start, folder)
-    preparation.check_evaluation(options, task, several=len(runs) > 1)
+    preparation.check_evaluation(preparation.with_selection(options, task), task, several=len(runs) > 1)
     splits = preparation.requested_splits(options, task)
     for split in splits:
         task.split(split)

@@ -1,0 +1,74 @@
+"""What a user should know before and after a run: whether model, text and steps fit, whether anything was learned."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bert_tf.config.bert_config import SIZES, BertConfig
+from bert_tf.runtime import memory_estimate
+
+# A Transformer wants some 20 tokens for each parameter (Hoffmann et al. 2022), which may be the same text again for
+# some 40 passes: the number of BERT's on its corpus (Devlin et al. 2018, appendix A.2).
+PASSES, TOKENS_PER_PARAMETER = 40, 20
+LARGEST_BY_DEFAULT = "base"
+TOO_LARGE = 10  # times the parameters that fit the text
+
+
+def model_size(tokens: int) -> str:
+    """The name of the largest model, up to base, whose layers a text of this many tokens can train; at least tiny."""
+    sizes = list(SIZES)
+    fitting = "tiny"
+    for size in sizes[: sizes.index(LARGEST_BY_DEFAULT) + 1]:
+        if _layer_parameters(BertConfig.of_size(size, vocab_size=1)) <= _trainable_parameters(tokens):
+            fitting = size
+    return fitting
+
+
+def _trainable_parameters(tokens: int) -> float:
+    return tokens * PASSES / TOKENS_PER_PARAMETER
+
+
+def _layer_parameters(config: BertConfig) -> int:
+    return memory_estimate.num_weights(config) - memory_estimate.num_embeddings(config)
+
+
+def before_pretraining(config: BertConfig, options: Any, tokens: int) -> list[str]:
+    """Lines on how the model, the text and the number of steps fit each other.
+
+    options: the flags of `bert-tf pretrain`. tokens: of the training text.
+    """
+    positions = options.num_train_steps * options.train_batch_size * options.max_seq_length
+    passes = positions / max(tokens, 1)
+    parameters = memory_estimate.num_weights(config)
+    lines = [
+        f"{tokens:,} tokens of text, {parameters:,} parameters; {options.num_train_steps:,} steps are "
+        f"{_rounded(passes)} passes over the text"
+    ]
+    if not options.init_checkpoint and _layer_parameters(config) > TOO_LARGE * _trainable_parameters(tokens):
+        smaller = model_size(tokens)
+        fits = f"--model_size={smaller} fits it better, " if smaller != options.model_size else "more text, "
+        lines.append(
+            f"Warning: the model is too large for this little text and will learn it by heart: {fits}or start from a "
+            "published model, as with --init_checkpoint=bert-base-uncased."
+        )
+    if passes > 5 * PASSES:
+        steps = max(1, round(PASSES * tokens / (options.train_batch_size * options.max_seq_length)))
+        lines.append(
+            f"Warning: {_rounded(passes)} passes are many; BERT made {PASSES} over its text, which here are "
+            f"--num_train_steps={steps}."
+        )
+    return lines
+
+
+def _rounded(number: float) -> str:
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
+
+
+def after_pretraining(results: Mapping[str, float]) -> list[str]:
+    """Warnings about results on held-out text: "masked_lm_loss" and "unigram_masked_lm_loss", in nats."""
+    loss, unigram = results["masked_lm_loss"], results["unigram_masked_lm_loss"]
+    if loss < unigram:
+        return []
+    return [
+        f"Warning: the loss, {loss:.2f}, is not below {unigram:.2f}, that of guessing tokens by their frequency: "
+        "the model has not learned to use the context. Train longer (--num_train_steps), or raise --learning_rate."
+    ]

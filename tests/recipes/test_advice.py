@@ -1,0 +1,66 @@
+"""What is said before and after pre-training: do model, text and steps fit, was anything learned."""
+
+import types
+
+import pytest
+
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.recipes import advice, pretraining_preparation
+
+TINY, BASE = (BertConfig.of_size(size, vocab_size=1000) for size in ("tiny", "base"))
+
+
+def options(**changes):
+    values = {"num_train_steps": 100, "train_batch_size": 10, "max_seq_length": 100, "init_checkpoint": ""}
+    return types.SimpleNamespace(**{**values, "model_size": "tiny", **changes})
+
+
+@pytest.mark.parametrize(
+    ("tokens", "size"), [(0, "tiny"), (60_000, "tiny"), (2_000_000, "mini"), (50_000_000, "base"), (10**12, "base")]
+)
+def test_model_size_grows_with_the_text(tokens, size):
+    assert advice.model_size(tokens) == size
+
+
+def test_a_fitting_model_is_described_without_warnings():
+    (line,) = advice.before_pretraining(TINY, options(), 400_000)
+    assert line == "400,000 tokens of text, 587,008 parameters; 100 steps are 0.25 passes over the text"
+
+
+def test_a_model_too_large_for_the_text_is_named_with_one_that_fits():
+    _, warning = advice.before_pretraining(BASE, options(model_size="base"), 60_000)
+    assert "too large for this little text" in warning and "--model_size=tiny fits it better" in warning
+    assert len(advice.before_pretraining(BASE, options(model_size="base", init_checkpoint="bert"), 60_000)) == 1
+
+
+def test_too_many_passes_are_named_with_a_number_of_steps():
+    *_, warning = advice.before_pretraining(TINY, options(num_train_steps=100_000), 60_000)
+    assert "1,667 passes are many" in warning and "--num_train_steps=2400" in warning
+
+
+@pytest.mark.parametrize(("loss", "count"), [(6.5, 0), (6.72, 1), (7.36, 1)])
+def test_a_loss_that_is_not_below_the_unigram_loss_is_warned_of(loss, count):
+    warnings = advice.after_pretraining({"masked_lm_loss": loss, "unigram_masked_lm_loss": 6.72})
+    assert len(warnings) == count and all("6.72" in warning for warning in warnings)
+
+
+def computed(tmp_path, **changes):
+    import dataclasses
+
+    from bert_tf.recipes.pretrain import Flags
+
+    path = tmp_path / "text.txt"
+    path.write_text("words " * 2_000_000)
+    flags = dataclasses.replace(Flags(), input_file=str(path), **changes)
+    return pretraining_preparation.with_computed_defaults(flags)
+
+
+def test_warm_up_is_a_share_of_the_steps_unless_it_is_given(tmp_path):
+    assert computed(tmp_path).num_warmup_steps == 1000
+    assert computed(tmp_path, num_train_steps=400, warmup_proportion=0.1).num_warmup_steps == 40
+    assert computed(tmp_path, num_warmup_steps=7).num_warmup_steps == 7
+
+
+def test_the_model_size_is_chosen_by_the_text_unless_it_is_given(tmp_path):
+    assert computed(tmp_path).model_size == "mini"
+    assert computed(tmp_path, model_size="large").model_size == "large"

@@ -1,0 +1,30 @@
+"""Progress where standard error is no terminal: lines with the time left."""
+
+import pytest
+
+from bert_tf.runtime import progress
+
+
+def test_lines_say_how_much_time_is_left(monkeypatch, capsys):
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: False)
+    with progress.progress("training", 1000) as report:
+        report(0)
+        for clock[0], done in ((30.0, 1), (50.0, 11), (70.0, 21), (2000.0, 1000)):
+            report(done, "loss 1")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [
+        "training 1/1000 loss 1",  # which took the longest, and says nothing about the others
+        "training 11/1000 loss 1  33 min left",
+        "training 21/1000 loss 1  33 min left",
+        "training 1000/1000 loss 1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.2, "1 s"), (59.4, "59 s"), (60, "1 min"), (3540, "59 min"), (7800, "2 h 10 min"), (536400, "6 d 5 h")],
+)
+def test_durations_have_one_or_two_units(seconds, text):
+    assert progress.duration(seconds) == text
