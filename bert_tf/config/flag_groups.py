@@ -54,6 +54,7 @@ class OptimizationFlags:
         "adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches.",
         members_of="bert_tf.training.optimizers",
     )
+    warmup_proportion: float = flag(0.1, "Fraction of the training steps used for warm-up.")
     weight_decay: float = flag(0.01, "Weight decay; not applied to LayerNorm and biases.")
     continuous_schedule: bool = flag(
         True,

@@ -122,7 +122,7 @@ class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     num_warmup_steps: int = flag(
         -1, "Number of warm-up steps. Default: warmup_proportion of the steps.", earlier_default=10000
     )
-    warmup_proportion: float = flag(0.01, "Fraction of the training steps used for warm-up, as in the paper.")
+    warmup_proportion: float = changed(OptimizationFlags, "warmup_proportion", 0.01)
     model_size: str = changed(
         ModelFlags,
         "model_size",

@@ -14,6 +14,7 @@ from bert_tf.model import heads
 from bert_tf.model.inputs import complete
 from bert_tf.tasks.embeddings.bilstm_tagger import BiLstmTagger
 from bert_tf.tasks.embeddings.vector_choice import FEATURES
+from bert_tf.training.distribute import create_strategy
 
 DROPPING = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.3}
 MODELS = {
@@ -133,7 +134,9 @@ def test_fit_learns_with_dropout_and_evaluate_and_predict_are_without(jit_compil
 
 
 def test_fit_runs_under_a_strategy_in_mixed_precision():
-    model, _, losses = fitted(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), "mixed_bfloat16", jit_compile=False)
+    strategy = create_strategy("mirrored")
+    model, _, losses = fitted(strategy, "mixed_bfloat16", jit_compile=False)
+    assert strategy.num_replicas_in_sync == 2
     assert np.isfinite(losses).all() and losses[-1] < losses[0]
     assert model.encoder.seed_of(None, True).shape == [2]
 

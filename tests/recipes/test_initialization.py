@@ -51,6 +51,7 @@ def test_an_encoder_starts_from_one_with_the_same_layers_only(checkpoint_encoder
     config = dataclasses.replace(tiny.CONFIG, encoder=checkpoint_encoder)
     tokens = [f"token {i}" for i in range(config.vocab_size)]
     checkpoint = Checkpoint(config=config, weights={}, vocabulary=tokens, lower_case=True)
+    monkeypatch.setattr(formats, "locate", lambda path: path)
     monkeypatch.setattr(formats, "read", lambda path: checkpoint)
     settings = {"init_checkpoint": "path", "bert_config_file": "", "vocab_file": "", "do_lower_case": True}
     options = types.SimpleNamespace(**settings, max_seq_length=8, encoder=encoder)

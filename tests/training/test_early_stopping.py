@@ -90,8 +90,8 @@ class Flags(FineTuningFlags):
 @pytest.mark.parametrize(
     "options, is_free",
     [
-        ({}, True),
-        ({"keep_best": True}, False),
+        ({"keep_best": False}, True),
+        ({}, False),
         ({"early_stop_patience": 2}, False),
         ({"keep_best": True, "early_stop_patience": 2, "eval_steps": 50}, True),
     ],
