@@ -4,6 +4,7 @@ B rows, T positions in a row, D hidden size, V vocabulary, P masked positions, C
 With dynamic packing T of the outputs is the length of the longest text.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.model import encoders
+from bert_tf.model import encoders, weights
 from bert_tf.model.inputs import complete
 from bert_tf.model.layers import ConfiguredLayer, Dropout, dense, size_of
 from bert_tf.model.sequence_packing import PackingSpec
@@ -96,6 +97,10 @@ class BertModel(keras.Model):
     def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, Any]:
         """Returns "tokens" [B, T, D] and "pooled" [B, D] of the encoder."""
         return self.encoder(inputs, seed=seed, packing=packing)
+
+    def count_params(self) -> int:
+        """The number of weights; the state of dropout is none."""
+        return sum(math.prod(variable.shape) for variable in weights.variables_by_name(self).values())
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments as plain data."""

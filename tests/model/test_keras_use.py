@@ -72,6 +72,11 @@ def test_training_drops_out_and_inference_does_not():
     assert np.abs(encoder(rows(), training=True)["pooled"] - encoder(rows())["pooled"]).max() > 1e-4
 
 
+def test_the_number_of_parameters_is_that_of_the_weights():
+    model = heads.Classifier(config(), 3)
+    assert model.count_params() == sum(np.size(variable) for variable in model.trainable_variables)
+
+
 def test_creating_a_model_draws_the_same_weights_as_before_there_were_seeds():
     keras.utils.set_random_seed(3)
     expected = keras.random.normal([2], seed=keras.random.SeedGenerator())
