@@ -139,7 +139,7 @@ def test_fit_learns_with_dropout_and_evaluate_and_predict_are_without(jit_compil
 
 
 def test_fit_runs_under_a_strategy_in_mixed_precision():
-    strategy = create_strategy("mirrored")
+    strategy = create_strategy("mirrored", num_logical_devices=2)
     model, _, losses = fitted(strategy, "mixed_bfloat16", jit_compile=False)
     assert strategy.num_replicas_in_sync == 2
     assert np.isfinite(losses).all() and losses[-1] < losses[0]
