@@ -2,29 +2,41 @@
 
 import difflib
 import os
+from typing import NamedTuple
 
-# Name -> owner on the Hugging Face hub and purpose; docs/checkpoints.md shows the same table.
+
+class Published(NamedTuple):
+    """A checkpoint on the Hugging Face hub: its owner, the license that its card names ("": none), its purpose."""
+
+    owner: str
+    license: str
+    purpose: str
+
+
+# By name; docs/checkpoints.md shows the same table.
 PUBLISHED = {
-    "bert-base-uncased": ("google-bert", "English; the usual start for fine-tuning"),
-    "bert-base-cased": ("google-bert", "English where case matters, as in names"),
-    "bert-large-uncased": ("google-bert", "English, three times the parameters, one to three points better"),
-    "bert-large-cased": ("google-bert", "the large model with case"),
-    "bert-large-uncased-whole-word-masking": ("google-bert", "English; the best BERT for questions"),
-    "bert-base-multilingual-cased": ("google-bert", "104 languages"),
-    "bert-base-multilingual-uncased": ("google-bert", "102 languages, without case and accents"),
-    "bert-base-chinese": ("google-bert", "Chinese, a token for each character"),
-    "bert-base-german-cased": ("google-bert", "German"),
-    "bert_uncased_L-2_H-128_A-2": ("google", "English, BERT-tiny: 4 million parameters"),
-    "bert_uncased_L-4_H-256_A-4": ("google", "English, BERT-mini: 11 million parameters"),
-    "bert_uncased_L-4_H-512_A-8": ("google", "English, BERT-small: 29 million parameters"),
-    "bert_uncased_L-8_H-512_A-8": ("google", "English, BERT-medium: 41 million parameters"),
-    "MiniLM-L12-H384-uncased": ("microsoft", "English, distilled: a third of base, nearly its scores"),
-    "all-MiniLM-L6-v2": ("sentence-transformers", "embeddings of English sentences, small and fast"),
-    "all-MiniLM-L12-v2": ("sentence-transformers", "embeddings of English sentences"),
-    "bge-small-en-v1.5": ("BAAI", "embeddings for search in English"),
-    "bge-base-en-v1.5": ("BAAI", "embeddings for search in English, better and slower"),
-    "scibert_scivocab_uncased": ("allenai", "scientific articles"),
-    "biobert-v1.1": ("dmis-lab", "biomedical articles, with case"),
+    "bert-base-uncased": Published("google-bert", "apache-2.0", "English; the usual start for fine-tuning"),
+    "bert-base-cased": Published("google-bert", "apache-2.0", "English where case matters, as in names"),
+    "bert-large-uncased": Published("google-bert", "apache-2.0", "English, three times as large, 1 to 3 points better"),
+    "bert-large-cased": Published("google-bert", "apache-2.0", "the large model with case"),
+    "bert-large-uncased-whole-word-masking": Published("google-bert", "apache-2.0", "English; best for questions"),
+    "bert-base-multilingual-cased": Published("google-bert", "apache-2.0", "104 languages"),
+    "bert-base-multilingual-uncased": Published("google-bert", "apache-2.0", "102 languages, without case and accents"),
+    "bert-base-chinese": Published("google-bert", "apache-2.0", "Chinese, a token for each character"),
+    "bert-base-german-cased": Published("google-bert", "mit", "German"),
+    "bert_uncased_L-2_H-128_A-2": Published("google", "apache-2.0", "English, BERT-tiny: 4 million parameters"),
+    "bert_uncased_L-4_H-256_A-4": Published("google", "apache-2.0", "English, BERT-mini: 11 million parameters"),
+    "bert_uncased_L-4_H-512_A-8": Published("google", "apache-2.0", "English, BERT-small: 29 million parameters"),
+    "bert_uncased_L-8_H-512_A-8": Published("google", "apache-2.0", "English, BERT-medium: 41 million parameters"),
+    "MiniLM-L12-H384-uncased": Published("microsoft", "mit", "English, distilled: a third of base, nearly its scores"),
+    "all-MiniLM-L6-v2": Published(
+        "sentence-transformers", "apache-2.0", "embeddings of English sentences; small, fast"
+    ),
+    "all-MiniLM-L12-v2": Published("sentence-transformers", "apache-2.0", "embeddings of English sentences"),
+    "bge-small-en-v1.5": Published("BAAI", "mit", "embeddings for search in English"),
+    "bge-base-en-v1.5": Published("BAAI", "mit", "embeddings for search in English, better and slower"),
+    "scibert_scivocab_uncased": Published("allenai", "", "scientific articles"),
+    "biobert-v1.1": Published("dmis-lab", "", "biomedical articles, with case"),
 }
 _LOWER = {name.lower(): name for name in PUBLISHED}
 
@@ -32,7 +44,15 @@ _LOWER = {name.lower(): name for name in PUBLISHED}
 def handle(name: str) -> str | None:
     """The hf:// handle of a published checkpoint by its name, in any case; None if there is none of that name."""
     published = _LOWER.get(name.lower())
-    return f"hf://{PUBLISHED[published][0]}/{published}" if published else None
+    return f"hf://{PUBLISHED[published].owner}/{published}" if published else None
+
+
+def license_of(name: str) -> str | None:
+    """The license of a published checkpoint by its name or hf:// handle; None if unknown."""
+    published = _LOWER.get(name.rpartition("/")[2].lower())
+    if published is None or name not in (published, handle(published)) and name.lower() != published.lower():
+        return None
+    return PUBLISHED[published].license or None
 
 
 def suggestion(path: str) -> str:

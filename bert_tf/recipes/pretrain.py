@@ -16,9 +16,8 @@ from bert_tf.config.train_config import MaskingConfig, TrainConfig
 from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
-from bert_tf.recipes import advice, pretraining_preparation
+from bert_tf.recipes import advice, ending, pretraining_preparation
 from bert_tf.recipes.initialization import Initialization
-from bert_tf.reports import report
 from bert_tf.runtime import files
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.runtime.tf_config import worker_number
@@ -181,8 +180,7 @@ def main() -> None:
             print(line, flush=True)
     run_model(options, start, train_config, masking, manifest, folder)
     if folder.writes:
-        folder.finish()
-        print(f"Results are in {folder.path}; the report is {report.write_report(folder.path)}.")
+        ending.finish(folder)
 
 
 def read_flags() -> Flags:

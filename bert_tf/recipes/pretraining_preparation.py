@@ -22,7 +22,7 @@ from bert_tf.runtime.progress import progress
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.runtime.tf_config import expect_workers, number_of_workers
 from bert_tf.text import corpus, vocabulary
-from bert_tf.text.demo_corpus import python_manual
+from bert_tf.text.demo_corpus import installed_python
 from bert_tf.training.run_directory import RunFolder
 
 LITTLE_TEXT = 2_000_000  # bytes that this process turns into records sooner than a worker loads TensorFlow
@@ -169,7 +169,7 @@ def learn_vocabulary(options: Any, size: int, *, lower_case: bool) -> list[str]:
 
 def _documents(options: Any) -> Iterator[list[str]]:
     if not options.input_file:
-        yield from python_manual()
+        yield from installed_python()
         return
     for source in _sources(options.input_file, options):
         yield from corpus.read_documents(source)

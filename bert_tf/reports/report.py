@@ -76,14 +76,20 @@ def write_report(folder: str, path: str | None = None) -> str:
 
 def write_page(path: str, template: str, **values: Any) -> str:
     """Renders a template of this package into a file, completely or not at all; returns the path."""
-    atomic_files.write_lines(path, [_template(template).render(**values)])
+    atomic_files.write_lines(path, [render(template, **values)])
     return path
+
+
+def render(template: str, **values: Any) -> str:
+    """Renders a template of this package; values are escaped in pages, not in Markdown."""
+    return _template(template).render(**values)
 
 
 def _template(name: str) -> jinja2.Template:
     files = importlib.resources.files("bert_tf.reports")
     loader = jinja2.FunctionLoader(lambda name: files.joinpath(name).read_text(encoding="utf-8"))
-    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    is_page = not name.endswith(".md.jinja")
+    environment = jinja2.Environment(loader=loader, autoescape=is_page, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {
         "words": words,
         "value": value_text,

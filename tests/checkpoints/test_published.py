@@ -45,5 +45,5 @@ def test_a_missing_path_is_said_to_be_missing(path, expected):
 
 def test_the_docs_list_every_name():
     table = DOCS.read_text(encoding="utf-8")
-    for name, (owner, purpose) in published.PUBLISHED.items():
+    for name, (owner, _, purpose) in published.PUBLISHED.items():
         assert f"| `{name}` | `hf://{owner}/{name}` | {purpose} |" in table

@@ -135,7 +135,7 @@ def _kind(path: str) -> str | None:
 
 
 def write(checkpoint: Checkpoint, folder: str) -> list[str]:
-    """Writes `config.json`, `model.safetensors`, `vocab.txt`, `tokenizer_config.json` as a new folder.
+    """Writes `config.json`, `model.safetensors`, `vocab.txt` and `tokenizer*.json` as a new folder.
 
     `transformers` loads it with the class that config.json names.
 
@@ -165,8 +165,20 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
         write_safetensors(os.path.join(partial, "model.safetensors"), arrays, framework="pt")
         length = config.max_position_embeddings
         write_tokenizer_files(partial, checkpoint, tokenizer_class="BertTokenizer", model_max_length=length)
+        _write_tokenizer_json(os.path.join(partial, "tokenizer.json"), checkpoint)
         sentence_transformers.write(partial, checkpoint)
     return sorted(checkpoint.weights.keys() - used)
+
+
+def _write_tokenizer_json(path: str, checkpoint: Checkpoint) -> None:
+    """Writes the tokenizer as `tokenizers` reads it, if the vocabulary is known and each of its tokens is there once."""
+    tokens = checkpoint.vocabulary or []
+    ids = {token: number for number, token in enumerate(tokens)}
+    if not tokens or len(ids) < len(tokens) or checkpoint.lower_case is None:
+        return
+    from tokenizers import BertWordPieceTokenizer
+
+    BertWordPieceTokenizer(ids, lowercase=checkpoint.lower_case).save(path)
 
 
 def _architecture(heads: tuple[str, ...], config: BertConfig) -> str:

@@ -29,6 +29,7 @@ from bert_tf.checkpoints.resize_vocabulary import with_vocabulary
 from bert_tf.cli import checkpoint_flags
 from bert_tf.errors import UserError
 from bert_tf.export import engines
+from bert_tf.reports import model_card
 from bert_tf.runtime import files, open_set
 from bert_tf.runtime.atomic_files import expect_free
 from bert_tf.text import vocabulary
@@ -83,6 +84,7 @@ def run(arguments: argparse.Namespace) -> None:
     if not arguments.json:
         print(*lines, sep="\n", flush=True)
     left_out = formats.write(checkpoint, arguments.target, arguments.format)
+    model_card.write_of_conversion(checkpoint, arguments.source, arguments.target, arguments.format)
     if arguments.json:
         print(json.dumps(_as_json(arguments, checkpoint, report, left_out), ensure_ascii=False))
     else:
@@ -95,6 +97,7 @@ def _write_for_engine(arguments: argparse.Namespace) -> None:
     engines.engine_of(arguments.format, arguments.quantize)  # report a missing package before reading anything
     checkpoint = checkpoint_flags.complete(formats.read(arguments.source, arguments.source_format), arguments)
     written = engines.write(checkpoint, arguments.target, arguments.format, quantize=arguments.quantize, texts=texts)
+    model_card.write_of_conversion(checkpoint, arguments.source, arguments.target, arguments.format)
     if arguments.json:
         paths = {"source": arguments.source, "target": arguments.target, "format": arguments.format}
         print(json.dumps({**paths, **dataclasses.asdict(written)}))

@@ -15,6 +15,7 @@ import os
 
 from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import finished_run
+from bert_tf.reports import model_card
 from bert_tf.runtime import files
 
 
@@ -38,6 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError(f"{target} cannot be written: the folder {parent} does not exist.")
     finished = finished_run.read(arguments.folder, with_attention=arguments.attention)
     finished_run.write_export(finished, target, arguments.precision)
+    model_card.write_of_run(arguments.folder, [target])
     if arguments.json:
         print(json.dumps({"export": target, "task": finished.task.name, "step": finished.step}))
         return

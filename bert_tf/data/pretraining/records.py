@@ -30,7 +30,7 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, files, folder_lock
 from bert_tf.runtime.json_files import require_json
 from bert_tf.text import corpus, vocabulary
-from bert_tf.text.demo_corpus import python_manual
+from bert_tf.text.demo_corpus import installed_python
 
 __all__ = ["RecordOptions", "describe", "open_records", "prepare"]
 
@@ -185,7 +185,7 @@ def _request(
     for split in ("train", "eval"):
         request[f"{split}_input"] = [corpus.fingerprint(source) for source in sources.get(split, [])]
     if "train" not in sources:
-        request["train_input"] = ["manual of Python " + _digest(list(python_manual()))]
+        request["train_input"] = ["installed Python " + _digest(list(installed_python()))]
     return request, sources
 
 
@@ -244,7 +244,7 @@ def _write_buckets(work: Path, options: RecordOptions, sources: Sources, report:
     elif options.eval_fraction:
         evaluation = BucketWriter(work, "eval", max(1, round(len(train.paths) * options.eval_fraction)), seed)
     held_out = None if "eval" in sources else evaluation
-    documents = _documents(sources["train"], report) if "train" in sources else python_manual()
+    documents = _documents(sources["train"], report) if "train" in sources else installed_python()
     count = assign_to_buckets(documents, train, held_out, seed=seed, eval_fraction=options.eval_fraction)
     if not count:
         raise UserError("input_file holds no text at all.")

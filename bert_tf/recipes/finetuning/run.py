@@ -8,11 +8,10 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bert_tf.config import flags
-from bert_tf.recipes import initialization
+from bert_tf.recipes import ending, initialization
 from bert_tf.recipes.finetuning import preparation, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.recipes.initialization import Initialization
-from bert_tf.reports import report
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.runtime.tf_config import worker_number
 from bert_tf.tasks.task import FineTuningTask
@@ -56,8 +55,7 @@ def main(kind: type[FineTuningFlags]) -> None:
     else:
         run_sweep(options, runs, folder, setup)
     if folder.writes:
-        folder.finish()
-        print(f"Results are in {folder.path}; the report is {report.write_report(folder.path)}.")
+        ending.finish(folder)
 
 
 def prepare(options: FineTuningFlags, runs: dict[str, FineTuningFlags], folder: RunFolder) -> Setup:

@@ -1,0 +1,94 @@
+"""Uploads a model to the Hugging Face hub, with a model card.
+
+  bert-tf push runs/sst2 my-name/sst2
+  bert-tf push my-bert my-name/my-bert --private
+
+FOLDER is the folder of a run, which is uploaded in Hugging Face's layout, with its card and its tokenizer; or a folder
+that bert-tf convert or bert-tf export wrote, which is uploaded as it is. Both are loaded again by --init_checkpoint=
+hf://my-name/sst2, and Hugging Face's layout by transformers too. The repository is created if there is none of that
+name. Log in before with `hf auth login`, or set HF_TOKEN; HF_ENDPOINT names another server.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+
+from bert_tf.errors import UserError
+from bert_tf.reports import model_card
+from bert_tf.runtime import files
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.add_argument("folder", metavar="FOLDER", help="run, export or converted checkpoint")
+    parser.add_argument("repository", metavar="OWNER/NAME", help="repository on the hub")
+    parser.add_argument("--private", action="store_true", help="create a private repository")
+    parser.add_argument("--revision", help="branch to upload to (main)")
+    parser.add_argument("--message", default="Upload with bert_tf", help="commit message")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Uploads the folder and prints the address of the repository."""
+    owner, slash, name = arguments.repository.partition("/")
+    if not (owner and slash and name) or "/" in name:
+        raise UserError(f"{arguments.repository} is not a repository: give owner/name.")
+    if not files.is_folder(arguments.folder):
+        raise UserError(f"There is no folder {arguments.folder}: give a run, an export or a converted checkpoint.")
+    with tempfile.TemporaryDirectory() as work:
+        folder = arguments.folder
+        if files.exists(os.path.join(folder, "run.json")):
+            folder = _converted(folder, os.path.join(work, name))
+        elif not files.exists(os.path.join(folder, model_card.CARD)):
+            raise UserError(
+                f"{folder} holds no {model_card.CARD}, which the hub shows: give a folder that bert-tf convert or "
+                "bert-tf export wrote, or a run."
+            )
+        names = sorted(_names(folder))
+        url = _upload(folder, arguments)
+    if arguments.json:
+        print(json.dumps({"repository": arguments.repository, "url": url, "files": names}))
+        return
+    print(f"Uploaded {len(names)} files of {arguments.folder} to {url}: {', '.join(names)}.")
+
+
+def _converted(run: str, folder: str) -> str:
+    """The model of a run in Hugging Face's layout, or in this package's own if that has no such encoder."""
+    from bert_tf.checkpoints import formats
+
+    checkpoint = formats.read(run)
+    is_bert = checkpoint.config.encoder_traits.is_bert
+    formats.write(checkpoint, folder, "huggingface" if is_bert else "native")
+    model_card.write_of_run(run, [folder])
+    return folder
+
+
+def _names(folder: str) -> Iterator[str]:
+    """The paths of the files in a folder, relative to it."""
+    for path, _, names in os.walk(folder):
+        for name in names:
+            yield os.path.relpath(os.path.join(path, name), folder)
+
+
+def _upload(folder: str, arguments: argparse.Namespace) -> str:
+    """Creates the repository and uploads the files in one commit; returns its address."""
+    import huggingface_hub
+
+    api = huggingface_hub.HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
+    try:
+        url = api.create_repo(arguments.repository, private=arguments.private or None, exist_ok=True)
+        api.upload_folder(
+            repo_id=arguments.repository,
+            folder_path=folder,
+            revision=arguments.revision,
+            commit_message=arguments.message,
+        )
+    except Exception as error:  # of the network or the hub
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UserError(
+            f"{arguments.repository} could not be uploaded ({reason}): log in with `hf auth login` or set HF_TOKEN, and "
+            "check the name and the network."
+        ) from None
+    return str(url)

@@ -1,0 +1,228 @@
+"""Model cards: README.md of a run, an export or a converted checkpoint, with the metadata that model hubs read.
+
+A card says what the model does and how to load it, what it was trained on and how, its scores, its limits, and the
+license of the checkpoint it started from. The metadata is written by huggingface_hub.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from bert_tf.checkpoints import published
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.reports import report
+from bert_tf.runtime import atomic_files, files
+from bert_tf.runtime.json_files import read_json
+
+CARD = "README.md"
+TEMPLATE = "model_card.md.jinja"
+LIBRARY = "bert_tf"
+
+
+class Use(NamedTuple):
+    """What a model with some head is for: the hub's name of its task, a phrase, options of `bert-tf predict`."""
+
+    pipeline_tag: str
+    phrase: str
+    options: str
+
+
+MASK_FILLING = Use("fill-mask", "fills masked tokens", '--text="The [MASK] is open."')
+EMBEDDING = Use("feature-extraction", "returns embeddings of tokens and texts", "")
+# Kinds of heads, as in labels.json, and what they are for.
+USES = {
+    "class": Use("text-classification", "sorts texts into classes", '--text="A text."'),
+    "several": Use("text-classification", "gives each text any number of labels", '--text="A text."'),
+    "number": Use("text-classification", "gives each text a number", '--text="A text."'),
+    "choice": Use("multiple-choice", "chooses the best of several texts", "texts.tsv"),
+    "tags": Use("token-classification", "tags words", '--text="A text."'),
+    "span": Use("question-answering", "answers questions from a text", '--question="Who?" --context="A text."'),
+}
+# Flags that describe a recipe, where a run has them.
+RECIPE = (
+    "init_checkpoint task_name learning_rate train_batch_size num_train_epochs num_train_steps warmup_proportion "
+    "num_warmup_steps optimizer weight_decay dropout_prob max_seq_length masked_lm_prob next_sentence_weight precision "
+    "random_seed"
+).split()
+UNSET = (None, "", -1)
+DATA_FLAGS = ("input_file", "data_dir", "train_file", "eval_file", "predict_file")
+COUNTED = ("documents", "sentences", "tokens", "examples", "questions", "contexts")  # of a split
+UNKNOWN_LICENSE = (
+    "This model started from {start}, whose license is not known to this program: look it up before you publish the "
+    "model, which inherits its terms."
+)
+
+
+def write_of_run(folder: str, targets: Iterable[str] = ()) -> None:
+    """Writes the card of a run into its folder, and into other folders with its model, such as the export."""
+    text = of_run(folder)
+    for target in (folder, *targets):
+        if files.exists(target):
+            atomic_files.write_lines(os.path.join(target, CARD), [text])
+
+
+def of_run(folder: str) -> str:
+    """Returns the card of a run, as Markdown, from the files in its folder."""
+    values = report.read(folder)
+    run, flags = values["run"], report.dictionary(values["run"].get("flags"))
+    name = os.path.basename(files.absolute(folder))
+    start = str(flags.get("init_checkpoint") or "")
+    config, kind = report.dictionary(run.get("config")), kind_of(folder)
+    scores = [(report.words(metric), report.value_text(value)) for metric, value in values["scores"].items()]
+    limits = _limits(config, flags.get("max_seq_length"), values["manifest"].get("warnings") or ())
+    if run.get("collapsed"):
+        limits.insert(0, f"Its training has collapsed: on the development set {run['collapsed']}.")
+    splits = dict(report.dictionary(run.get("text_statistics")))
+    time = sum(seconds for seconds in report.dictionary(run.get("phases")).values() if isinstance(seconds, int | float))
+    use = USES.get(kind or "", MASK_FILLING)
+    return _render(
+        name,
+        use,
+        summary=_summary(use, config, run.get("parameters"), start),
+        start=start,
+        results=_results(use, str(run.get("name") or name), values["scores"]),
+        commands=f"bert-tf predict {name} {use.options}".strip() + f"\nbert-tf serve {name}",
+        program=f'import bert_tf\n\nmodel = bert_tf.load("{name}")',
+        data=_data(flags, splits, report.dictionary(values["manifest"].get("statistics"))),
+        command=report.command(run.get("command")).replace(" \\\n    ", " "),
+        recipe=[(flag, report.exact_text(flags[flag])) for flag in RECIPE if flags.get(flag) not in UNSET],
+        versions=", ".join(
+            f"{package} {version}" for package, version in report.dictionary(run.get("versions")).items()
+        ),
+        machine=_machine(report.dictionary(run.get("machine"))),
+        time=report.duration(time) if time else "",
+        scores=scores,
+        split="the development set" if kind else "text that was held out of training",
+        limits=limits,
+    )
+
+
+def write_of_conversion(checkpoint: Checkpoint, source: str, folder: str, format_name: str) -> None:
+    """Writes the card of a checkpoint that was converted from `source` into `folder`, in a format or for an engine."""
+    config = checkpoint.config
+    has_masked_lm = any(name.startswith("masked_lm/") for name in checkpoint.weights)
+    use = USES.get(checkpoint.kind or "", MASK_FILLING if has_masked_lm else EMBEDDING)
+    name = os.path.basename(files.absolute(folder))
+    values = config.to_dict()
+    size = sum(int(array.size) for array in checkpoint.weights.values())
+    labels = f" Labels: {', '.join(checkpoint.labels)}." if checkpoint.labels else ""
+    program = f'import bert_tf\n\nmodel = bert_tf.load("{name}")'
+    if format_name == "huggingface":
+        program = (
+            f'from transformers import AutoModel, AutoTokenizer\n\nmodel = AutoModel.from_pretrained("{name}")\n'
+            f'tokenizer = AutoTokenizer.from_pretrained("{name}")'
+        )
+    text = _render(
+        name,
+        use,
+        summary=_summary(use, values, size, source, verb="converted from") + labels,
+        start=source,
+        results=[],
+        commands=f"bert-tf convert {source} {folder} --format={format_name}",
+        program=program,
+        limits=_limits(values, None, ()),
+    )
+    atomic_files.write_lines(os.path.join(folder, CARD), [text])
+
+
+def _render(name: str, use: Use, *, start: str, results: Sequence[Any], **values: Any) -> str:
+    from huggingface_hub import ModelCardData
+
+    license_name = license_of(start)
+    metadata = ModelCardData(
+        library_name=LIBRARY,
+        pipeline_tag=use.pipeline_tag,
+        tags=["bert", "tensorflow", "keras"],
+        license=license_name,
+        base_model=_hub_name(start),
+        model_name=name,
+        eval_results=list(results) or None,
+    )
+    text = report.render(
+        TEMPLATE, name=name, metadata=metadata.to_yaml(), license=_license_text(start, license_name), **values
+    )
+    return text.strip() + "\n"
+
+
+def kind_of(folder: str) -> str | None:
+    """The kind of the head of a run, as in labels.json; None if it has only those of pre-training."""
+    values = read_json(os.path.join(folder, "task.json"))
+    return report.dictionary(values).get("kind")
+
+
+def license_of(start: str) -> str | None:
+    """The license of a checkpoint: from its own card, or of a published one; None if unknown or there is no start."""
+    card = os.path.join(start, CARD)
+    if start and not start.startswith("hf://") and files.is_file(card):
+        from huggingface_hub import metadata_load
+
+        try:
+            with files.local_copy(card) as local:
+                value = (metadata_load(local) or {}).get("license")
+        except ValueError:  # not a card
+            return None
+        return str(value) if value else None
+    return published.license_of(start)
+
+
+def _license_text(start: str, license_name: str | None) -> str:
+    if not start:
+        return "The model was trained from scratch: whoever trained it decides."
+    if license_name is None:
+        return UNKNOWN_LICENSE.format(start=start)
+    return f"It started from {start}, whose license is {license_name}."
+
+
+def _hub_name(start: str) -> str | None:
+    """owner/name of a start that is on the hub."""
+    handle = start if start.startswith("hf://") else published.handle(start)
+    return handle.removeprefix("hf://") if handle else None
+
+
+def _summary(use: Use, config: Mapping[str, Any], size: Any, start: str, verb: str = "started from") -> str:
+    """One sentence: what the model does, its shape, its start."""
+    shape = ""
+    if config.get("num_hidden_layers"):
+        shape = f" with {config['num_hidden_layers']} layers of width {config.get('hidden_size')}"
+    if isinstance(size, int):
+        shape += f" and {size:,} parameters"
+    origin = f" {verb} {start}" if start else " trained from scratch"
+    return f"A BERT{shape},{origin}. It {use.phrase}."
+
+
+def _results(use: Use, task: str, scores: Mapping[str, Any]) -> list[Any]:
+    """The scores in the metadata that hubs show."""
+    from huggingface_hub import EvalResult
+
+    return [
+        EvalResult(use.pipeline_tag, task, task, metric, float(value), dataset_split="validation")
+        for metric, value in scores.items()
+        if isinstance(value, int | float)
+    ]
+
+
+def _data(flags: Mapping[str, Any], splits: Mapping[str, Any], statistics: Mapping[str, Any]) -> str:
+    """What the model was trained on: files, and numbers of examples or tokens."""
+    named = [f"`--{flag}={flags[flag]}`" for flag in DATA_FLAGS if flags.get(flag)]
+    lines = ["Files: " + ", ".join(named) + "." if named else "The demonstration on what Python says of itself."]
+    for split, values in (statistics or splits).items():
+        if isinstance(values, dict):
+            counts = ((name, value) for name, value in values.items() if name in COUNTED)
+            text = ", ".join(f"{value:,} {name}" for name, value in counts if isinstance(value, int))
+            lines += [f"{report.words(split)}: {text}."] * bool(text)
+    return "\n\n".join(lines)
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    return f"{machine['cores']} cores ({machine.get('processor', 'unknown')})" if machine.get("cores") else ""
+
+
+def _limits(config: Mapping[str, Any], max_seq_length: Any, warnings: Iterable[str]) -> list[str]:
+    """Sentences on what the model cannot do."""
+    positions = config.get("max_position_embeddings")
+    length = max_seq_length or positions
+    limits = [f"It reads {length} tokens at a time; longer texts are cut or read in windows."] if length else []
+    if config.get("vocab_size"):
+        limits.append(f"Its vocabulary has {config['vocab_size']:,} tokens; other words are split into parts.")
+    limits.append("It was scored on the data named here only; nothing was tested for bias or for other kinds of text.")
+    return [*limits, *map(str, warnings)]
