@@ -16,6 +16,7 @@ import os
 import re
 import signal
 import sys
+import textwrap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
@@ -35,7 +36,11 @@ DEFINERS: dict[Any, Callable[..., Any]] = {
 HELP = frozenset(("-h", "-?", "-help", "--help", "-helpshort", "--helpshort"))
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
+HELP_WIDTH, HELP_INDENT = 100, " " * 6
+VALUE_NAMES = {"int": "N", "float": "X"}  # of flags, in --help
+
 Options = TypeVar("Options")
+_defined: list[type] = []  # the dataclasses that `define` was called with; flags belong to the process
 
 
 def flag(
@@ -68,7 +73,8 @@ def changed(kind: type, name: str, default: Any = dataclasses.MISSING, **metadat
 
 def define(kind: type, **defaults: Any) -> None:
     """Defines a flag for each field of a dataclass that has help; `defaults` replace those of the dataclass."""
-    owner = sys.argv[0]  # --help lists the flags of the script
+    owner = sys.argv[0]
+    _defined.append(kind)
     for name, field in _fields(kind).items():
         default = defaults.get(name, field.default)
         if choices_of(field.metadata):
@@ -188,8 +194,52 @@ def run(main: Callable[[], None], arguments: Sequence[str] | None = None, descri
 
 
 def _print_help(description: str) -> None:
-    print(description.rstrip(), "\nflags:", absl_flags.FLAGS.main_module_help(), sep="\n")
-    print("\nTry --helpfull to get a list of all flags.")
+    lines = [description.rstrip()]
+    for kind in _defined:
+        for title, names in _help_groups(kind).items():
+            lines += ["", f"{title}:", *(_help_of(name, _fields(kind)[name].metadata["help"]) for name in names)]
+    lines += ["", "--helpfull shows absl's own flags too, such as --flagfile."]
+    try:
+        print(*lines, sep="\n", flush=True)
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's flush at exit would fail
+
+
+def _help_groups(kind: type) -> dict[str, list[str]]:
+    """{title: flags}: those in MOST_USED of the dataclass, then those of each class it inherits, itself first."""
+    most_used = list(getattr(kind, "MOST_USED", ()))
+    groups = {"Flags used most": most_used, **{_title(owner): [] for owner in kind.__mro__}}
+    for name, field in _fields(kind).items():
+        if name not in most_used:
+            groups[_title(_owner(kind, name, field))].append(name)
+    return {title: names for title, names in groups.items() if names}
+
+
+def _owner(kind: type, name: str, field: Any) -> type:
+    """The class that declares a flag first."""
+    owner: type = field.metadata.get("changes") or next(
+        each for each in kind.__mro__ if name in each.__dict__.get("__annotations__", {})
+    )
+    return owner
+
+
+def _title(kind: type) -> str:
+    return (kind.__doc__ or "").partition("\n")[0].rstrip(".").replace("`", "")
+
+
+def _help_of(name: str, text: str) -> str:
+    """A flag with its choices, what it does, and its default."""
+    known = absl_flags.FLAGS[name]
+    if isinstance(known.value, bool):
+        spelled = f"--[no]{name}"
+    elif isinstance(known.parser, _ChoiceParser):
+        spelled = f"--{name}=<{'|'.join(filter(None, known.parser.enum_values))}>"
+    else:
+        spelled = f"--{name}={VALUE_NAMES.get(known.parser.flag_type(), 'TEXT')}"
+    value = str(known.value).lower() if isinstance(known.value, bool) else known.value
+    text += "" if value in (None, "") else f" (default: {value})"
+    lines = textwrap.wrap(text, HELP_WIDTH, initial_indent=HELP_INDENT, subsequent_indent=HELP_INDENT)
+    return "\n".join([f"  {spelled}", *lines])
 
 
 def _set_up_logging() -> None:

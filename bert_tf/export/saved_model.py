@@ -64,6 +64,7 @@ def export(
     )
     if with_attention:
         examples = {**examples, attention_signature.SIGNATURE: attention_signature.EXAMPLES}
+    about["inputs"] = _inputs_of(signatures["serving_default"])
     live_precision = model.dtype_policy.compute_dtype
     try:
         with atomic_folder(folder, overwrite=True) as partial:
@@ -79,6 +80,11 @@ def export(
             f"The export could not be written to {folder} ({reason_of(error)}): make room, or make the folder "
             "writable, and start the same command again."
         ) from None
+
+
+def _inputs_of(signature: Any) -> dict[str, int | None]:
+    """{name: None, or the number of strings of an example that it takes} of a signature on strings."""
+    return {spec.name: spec.shape[1] if spec.shape.rank == 2 else None for spec in signature.input_signature}
 
 
 def signatures_of(

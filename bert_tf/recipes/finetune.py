@@ -30,7 +30,12 @@ DEMONSTRATION = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Flags(FineTuningFlags):
-    """The flags of `bert-tf finetune` (run_classifier.py)."""
+    """Data and tasks."""
+
+    MOST_USED: ClassVar[tuple[str, ...]] = tuple(
+        "task_name data_dir text_columns label_column init_checkpoint output_dir num_train_epochs learning_rate "
+        "train_batch_size max_seq_length".split()
+    )
 
     task_name: str = flag("", "Task: MRPC or another GLUE task, swag, table, ner/conll2003, or my_package.module/name.")
     data_dir: str = flag("", "Folder with the task's files.")

@@ -36,7 +36,12 @@ DEMONSTRATION = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Flags(FineTuningFlags):
-    """The flags of `bert-tf squad` (run_squad.py)."""
+    """Questions and answers."""
+
+    MOST_USED: ClassVar[tuple[str, ...]] = tuple(
+        "train_file predict_file init_checkpoint output_dir version_2_with_negative num_train_epochs learning_rate "
+        "train_batch_size max_seq_length doc_stride".split()
+    )
 
     train_file: str = changed(FineTuningFlags, "train_file", help="Questions to train on, in SQuAD format.")
     predict_file: str = changed(

@@ -1,12 +1,13 @@
 """Pre-trains BERT on raw text: vocabulary, records, training, evaluation, SavedModel.
 
-With no flag it does all of it on the manual of Python, in a few minutes; with --input_file on your own text.
+With no flag it does all of it on what the installed Python says of itself, in a few minutes; with --input_file on your
+own text.
 """
 
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from bert_tf.config import flags
 from bert_tf.config.bert_config import SIZES, BertConfig
@@ -53,10 +54,17 @@ DEMO_SENTENCES = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
-    """The flags of `bert-tf pretrain` (run_pretraining.py)."""
+    """Text, records and masks."""
+
+    MOST_USED: ClassVar[tuple[str, ...]] = tuple(
+        "input_file output_dir init_checkpoint model_size vocab_size max_seq_length train_batch_size num_train_steps "
+        "learning_rate text_layout".split()
+    )
 
     input_file: str = flag(
-        "", "Training text: comma-separated files, folders or globs (.txt, .txt.gz, .jsonl). Default: Python's manual."
+        "",
+        "Training text: comma-separated files, folders or globs (.txt, .txt.gz, .jsonl). Default: Python's manual "
+        "and library.",
     )
     output_dir: str = changed(RunFlags, "output_dir", "runs/pretraining")
     eval_file: str = flag(

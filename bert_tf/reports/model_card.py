@@ -5,6 +5,7 @@ license of the checkpoint it started from. The metadata is written by huggingfac
 """
 
 import os
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,23 +21,31 @@ LIBRARY = "bert_tf"
 
 
 class Use(NamedTuple):
-    """What a model with some head is for: the hub's name of its task, a phrase, options of `bert-tf predict`."""
+    """What a model with some head is for: the hub's name of its task, and a phrase."""
 
     pipeline_tag: str
     phrase: str
-    options: str
 
 
-MASK_FILLING = Use("fill-mask", "fills masked tokens", '--text="The [MASK] is open."')
-EMBEDDING = Use("feature-extraction", "returns embeddings of tokens and texts", "")
-# Kinds of heads, as in labels.json, and what they are for.
+MASK_FILLING = Use("fill-mask", "fills masked tokens")
+EMBEDDING = Use("feature-extraction", "returns embeddings of tokens and texts")
+# By the kind of the head, as in labels.json.
 USES = {
-    "class": Use("text-classification", "sorts texts into classes", '--text="A text."'),
-    "several": Use("text-classification", "gives each text any number of labels", '--text="A text."'),
-    "number": Use("text-classification", "gives each text a number", '--text="A text."'),
-    "choice": Use("multiple-choice", "chooses the best of several texts", "texts.tsv"),
-    "tags": Use("token-classification", "tags words", '--text="A text."'),
-    "span": Use("question-answering", "answers questions from a text", '--question="Who?" --context="A text."'),
+    "class": Use("text-classification", "sorts texts into classes"),
+    "several": Use("text-classification", "gives each text any number of labels"),
+    "number": Use("text-classification", "gives each text a number"),
+    "choice": Use("multiple-choice", "chooses among several texts"),
+    "tags": Use("token-classification", "finds entities in texts"),
+    "span": Use("question-answering", "answers questions from a text"),
+}
+# Options of `bert-tf predict` for the inputs of an export.
+EXAMPLES = {
+    "text": '--text="A text."',
+    "text_a": '--text="A text."',
+    "text_b": '--text_b="Another text."',
+    "context": '--text="Ann sings in Ulm."',
+    "question": '--question="Where does Ann sing?"',
+    "choices": '--choice="A choice."',
 }
 # Flags that describe a recipe, where a run has them.
 RECIPE = (
@@ -81,7 +90,7 @@ def of_run(folder: str) -> str:
         summary=_summary(use, config, run.get("parameters"), start),
         start=start,
         results=_results(use, str(run.get("name") or name), values["scores"]),
-        commands=f"bert-tf predict {name} {use.options}".strip() + f"\nbert-tf serve {name}",
+        commands="\n".join(command for command, _ in commands_of(folder, name)),
         program=f'import bert_tf\n\nmodel = bert_tf.load("{name}")',
         data=_data(flags, splits, report.dictionary(values["manifest"].get("statistics"))),
         command=report.command(run.get("command")).replace(" \\\n    ", " "),
@@ -118,7 +127,7 @@ def write_of_conversion(checkpoint: Checkpoint, source: str, folder: str, format
         summary=_summary(use, values, size, source, verb="converted from") + labels,
         start=source,
         results=[],
-        commands=f"bert-tf convert {source} {folder} --format={format_name}",
+        commands=f"bert-tf extract {shlex.quote(name)} --file=texts.txt --output=vectors.npz",
         program=program,
         limits=_limits(values, None, ()),
     )
@@ -142,6 +151,25 @@ def _render(name: str, use: Use, *, start: str, results: Sequence[Any], **values
         TEMPLATE, name=name, metadata=metadata.to_yaml(), license=_license_text(start, license_name), **values
     )
     return text.strip() + "\n"
+
+
+def commands_of(folder: str, name: str) -> list[tuple[str, str]]:
+    """[(command, its purpose)] for the model of a run that is called by `name`; [] if the run has no export."""
+    about = report.dictionary(read_json(os.path.join(folder, "export", "about.json")))
+    kind = kind_of(folder)
+    use = USES.get(kind or "", MASK_FILLING)
+    options = []
+    for key, count in report.dictionary(about.get("inputs")).items():
+        options += [EXAMPLES.get(key, "")] * (count or 1)
+    if kind is None:
+        options = ['--text="The [MASK] is open."']
+    if not about:
+        return []
+    run = shlex.quote(name)
+    return [
+        (f"bert-tf predict {run} {' '.join(options)}", f"it {use.phrase}"),
+        (f"bert-tf serve {run}", "an HTTP server, with a page to try it"),
+    ]
 
 
 def kind_of(folder: str) -> str | None:

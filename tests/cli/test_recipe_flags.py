@@ -20,9 +20,9 @@ def process(*command):
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_help_lists_the_flags_of_the_script_without_tensorflow(name):
     command, script = process("-X", "importtime", "-m", "bert_tf", name, "--help"), process(SCRIPTS[name], "--help")
-    flags, expected = (done.stdout.partition("\nflags:\n")[2] for done in (command, script))
+    flags, expected = (done.stdout.partition("\nFlags used most:\n")[2] for done in (command, script))
     assert (command.returncode, script.returncode) == (0, 0)
-    assert flags == expected.replace(SCRIPTS[name], "bert-tf") and len(re.findall(r"^  --", flags, re.M)) > 30
+    assert flags == expected and len(re.findall(r"^  --", flags, re.M)) > 30
     assert command.stdout.splitlines()[2] == f"  bert-tf {name}"
     assert not re.search(r"\| +(tensorflow|keras)$", command.stderr, re.M)
 

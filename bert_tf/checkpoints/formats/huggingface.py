@@ -171,7 +171,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
 
 
 def _write_tokenizer_json(path: str, checkpoint: Checkpoint) -> None:
-    """Writes the tokenizer as `tokenizers` reads it, if the vocabulary is known and each of its tokens is there once."""
+    """Writes the tokenizer as `tokenizers` reads it, if the vocabulary is known and has no token twice."""
     tokens = checkpoint.vocabulary or []
     ids = {token: number for number, token in enumerate(tokens)}
     if not tokens or len(ids) < len(tokens) or checkpoint.lower_case is None:

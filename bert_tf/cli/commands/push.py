@@ -88,7 +88,7 @@ def _upload(folder: str, arguments: argparse.Namespace) -> str:
     except Exception as error:  # of the network or the hub
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(
-            f"{arguments.repository} could not be uploaded ({reason}): log in with `hf auth login` or set HF_TOKEN, and "
-            "check the name and the network."
+            f"{arguments.repository} could not be uploaded ({reason}): log in with `hf auth login` or set HF_TOKEN, "
+            "and check the name and the network."
         ) from None
     return str(url)

@@ -269,7 +269,7 @@ def _count_layouts(sources: Sources) -> dict[str, int]:
     for source in sources.get("train", []):
         layout = "jsonl" if ".jsonl" in os.path.basename(source.path) else source.layout
         counts[layout] = counts.get(layout, 0) + 1
-    return counts or {"manual of Python": 1}
+    return counts or {"installed Python": 1}
 
 
 def _documents(sources: Sequence[corpus.Source], report: Callable[..., None]) -> Iterator[list[str]]:

@@ -1,0 +1,93 @@
+"""Model cards: their metadata as a hub reads it, licenses, and that every value comes from the run."""
+
+import json
+
+import pytest
+from huggingface_hub import metadata_load
+
+from bert_tf.reports import model_card
+
+RUN = {
+    "name": "table",
+    "command": ["run_classifier.py", "--task_name=table", "--data_dir=my data"],
+    "flags": {"task_name": "table", "data_dir": "my data", "learning_rate": 5e-05, "dropout_prob": 0.0, "seed": 1},
+    "config": {"num_hidden_layers": 2, "hidden_size": 128, "vocab_size": 1500, "max_position_embeddings": 512},
+    "parameters": 672138,
+    "text_statistics": {"train": {"examples": 512, "mean_length": 107.4}},
+    "versions": {"python": "3.11.7", "tensorflow": "2.21.0"},
+    "machine": {"cores": 2, "processor": "x86_64"},
+    "phases": {"train": 60.0, "export": 5.0},
+}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A function that writes a run with changed flags and returns its folder."""
+
+    def write(kind="class", **flags):
+        (tmp_path / "run.json").write_text(json.dumps({**RUN, "flags": {**RUN["flags"], **flags}}))
+        (tmp_path / "task.json").write_text(json.dumps({"labels": ["a", "b"], "kind": kind}))
+        (tmp_path / "eval_results.json").write_text(json.dumps({"accuracy": 0.75, "macro_f1": 0.5}))
+        return tmp_path
+
+    return write
+
+
+def test_card_states_data_recipe_scores_and_limits(run):
+    folder = run()
+    model_card.write_of_run(str(folder), [str(folder / "missing")])
+    text = (folder / "README.md").read_text()
+    for line in (
+        "A BERT with 2 layers of width 128 and 672,138 parameters, trained from scratch. It sorts texts into classes.",
+        f'bert-tf predict {folder.name} --text="A text."',
+        "Files: `--data_dir=my data`.",
+        "Train: 512 examples.",
+        "`python run_classifier.py --task_name=table '--data_dir=my data'`",
+        "| learning_rate | 5e-05 |",
+        "| dropout_prob | 0.0 |",
+        "Trained with python 3.11.7, tensorflow 2.21.0 on 2 cores (x86_64), in 1 min 5 s.",
+        "| Accuracy | 0.75 |",
+        "- Its vocabulary has 1,500 tokens; other words are split into parts.",
+        "The model was trained from scratch: whoever trained it decides.",
+    ):
+        assert line in text, line
+    assert "missing" not in [path.name for path in folder.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "pipeline_tag"),
+    [("class", "text-classification"), ("tags", "token-classification"), ("span", "question-answering")],
+)
+def test_metadata_is_read_by_the_hub(run, kind, pipeline_tag):
+    folder = run(kind, init_checkpoint="bert-base-uncased")
+    model_card.write_of_run(str(folder))
+    metadata = metadata_load(folder / "README.md")
+    assert metadata["pipeline_tag"] == pipeline_tag and metadata["library_name"] == "bert_tf"
+    assert (metadata["license"], metadata["base_model"]) == ("apache-2.0", "google-bert/bert-base-uncased")
+    (result,) = metadata["model-index"][0]["results"]
+    assert result["metrics"] == [{"type": "accuracy", "value": 0.75}, {"type": "macro_f1", "value": 0.5}]
+
+
+def test_license_comes_from_the_card_of_the_start(run, tmp_path_factory):
+    start = tmp_path_factory.mktemp("start")
+    folder = run(init_checkpoint=str(start))
+    assert "whose license is not known" in model_card.of_run(str(folder))
+    (start / "README.md").write_text("---\nlicense: cc-by-4.0\n---\n# Start\n")
+    assert f"It started from {start}, whose license is cc-by-4.0." in model_card.of_run(str(folder))
+    (start / "README.md").write_text("No metadata.\n")
+    assert "whose license is not known" in model_card.of_run(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("start", "license_name"),
+    [
+        ("", None),
+        ("hf://google-bert/bert-base-cased", "apache-2.0"),
+        ("MiniLM-L12-H384-uncased", "mit"),
+        ("hf://someone/bert-base-cased", None),
+        ("hf://dmis-lab/biobert-v1.1", None),
+        ("no/such/folder", None),
+    ],
+)
+def test_license_of_published_checkpoints(start, license_name):
+    assert model_card.license_of(start) == license_name
