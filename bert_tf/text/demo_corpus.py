@@ -27,13 +27,14 @@ COMMENT_SIGN = re.compile(r"^[ \t]*#+[ \t]?", re.MULTILINE)
 NOT_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "idlelib", "lib2to3", "turtledemo", "pydoc_data"}
 
 
-def installed_python() -> Iterator[list[str]]:
+def installed_python(library: Path | None = None) -> Iterator[list[str]]:
     """Yields the documents (lists of sentences) of the default corpus: the manual, then the library, by module.
 
-    Some 290,000 words (3.11). A Python without source files has the manual only.
+    library: its folder, by default that of the running Python, with which the corpus has some 290,000 words (3.11); one
+    without source files has the manual only.
     """
     yield from python_manual()
-    yield from _library()
+    yield from _documents_of_library(library or Path(sysconfig.get_paths()["stdlib"]))
 
 
 def python_manual(topics: Mapping[str, str] | None = None) -> Iterator[list[str]]:
@@ -82,11 +83,11 @@ def _paragraphs(topics: Mapping[str, str] | None) -> dict[str, list[list[str]]]:
 
 
 @functools.cache
-def _library() -> tuple[list[str], ...]:
-    """The documents of the standard library: sentences of docstrings and comments that nothing before them has."""
+def _documents_of_library(folder: Path) -> tuple[list[str], ...]:
+    """The documents of a library: sentences of docstrings and comments that nothing before them has."""
     seen = {sentence for document in python_manual() for sentence in document}
     documents = []
-    for path in _modules(Path(sysconfig.get_paths()["stdlib"])):
+    for path in _modules(folder):
         sentences = [
             sentence for text in _prose_of_module(path) for block in _blocks(text) for sentence in _prose(block)
         ]

@@ -40,6 +40,46 @@ def test_documents_are_the_sentences_of_the_passages():
     assert [" ".join(texts) for texts in passages.values()] == documents
 
 
+MODULE = '''"""The module says what its functions are for.
+
+    >>> code that is no prose
+"""
+# A comment of two lines is one sentence
+# that ends with a full stop.
+x = 3  # a remark beside code
+def f():
+    r"""Return the :class:`Path` of the ``file`` that was read."""
+    return """This string is no docstring but a value."""
+'''
+
+
+def test_documents_of_a_library_are_its_docstrings_and_comments(tmp_path):
+    (tmp_path / "pathlib").mkdir()
+    (tmp_path / "pathlib" / "a.py").write_text(MODULE)
+    (tmp_path / "b.py").write_text(
+        '"""The module says what its functions are for."""\n\n"""And then no more than that."""\n'
+    )
+    for name in ("test", "site-packages", "empty"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "test" / "c.py").write_text('"""No test is part of the corpus here."""\n')
+    (tmp_path / "site-packages" / "d.py").write_text('"""No other package is part of it either."""\n')
+    manual = list(demo_corpus.python_manual())
+    assert list(demo_corpus.installed_python(tmp_path))[len(manual) :] == [
+        ["The module says what its functions are for.", "And then no more than that."],
+        [
+            "A comment of two lines is one sentence that ends with a full stop.",
+            "Return the Path of the file that was read.",
+        ],
+    ]
+    assert list(demo_corpus.installed_python(tmp_path / "empty")) == manual
+
+
+def test_installed_python_has_a_library_several_times_as_long_as_its_manual():
+    words = [sum(len(sentence.split()) for sentence in document) for document in demo_corpus.installed_python()]
+    manual = [sum(len(sentence.split()) for sentence in document) for document in demo_corpus.python_manual()]
+    assert sum(words) > 4 * sum(manual) and len(words) > 300
+
+
 def test_no_passage_is_in_both_splits_and_every_chapter_is_in_each():
     train, dev = read("train"), read("dev")
     assert {example.label for example in train} == {example.label for example in dev} == set(CHAPTERS)
