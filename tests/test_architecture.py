@@ -107,7 +107,7 @@ def each_source(paths):
     return pytest.mark.parametrize("path", paths, ids=lambda path: str(path.relative_to(ROOT)))
 
 
-def test_the_reader_of_imports_sees_those_inside_functions_too():
+def test_import_reader_sees_imports_inside_functions():
     source = "import a.b\nfrom bert_tf import text\ndef f():\n    from d.e import g\n"
     assert imports_of(source) == {"a.b", "bert_tf", "bert_tf.text", "d.e", "d.e.g"}
     assert among({"a", "a.b", "ab", "b.a"}, "a") == ["a", "a.b"]
@@ -118,13 +118,13 @@ def test_the_reader_of_imports_sees_those_inside_functions_too():
     ]
 
 
-def test_every_module_lies_in_a_folder_of_the_list():
+def test_every_module_lies_in_a_listed_folder():
     assert {path.stem for path in SOURCES if floor_of(path) is None} == AT_THE_TOP
     assert {floor_of(path) for path in SOURCES} - {None} == set(FLOORS)
 
 
 @each_source([path for path in SOURCES if floor_of(path)])
-def test_a_folder_imports_only_those_before_it(path):
+def test_folders_import_only_preceding_ones(path):
     allowed = FLOORS[: FLOORS.index(floor_of(path)) + 1]
     imported = {name.split(".")[1] for name in among(imports(path), "bert_tf") if "." in name}
     assert imported & set(FLOORS) <= set(allowed)
@@ -135,31 +135,31 @@ def test_errors_import_nothing_of_the_package():
     assert among(imports(PACKAGE / "errors.py"), "bert_tf") == []
 
 
-def test_text_never_imports_keras():
+def test_text_does_not_import_keras():
     assert violations(files_on("text", "data"), "keras", "tf_keras", "tensorflow.keras") == {}
 
 
-def test_the_model_never_sees_strings():
+def test_model_does_not_see_strings():
     assert violations(files_on("model"), "tensorflow_text", "tensorflow.strings", "tensorflow.data") == {}
 
 
-def test_only_recipes_and_the_command_line_read_flags():
+def test_only_recipes_and_cli_read_flags():
     library = [path for path in SOURCES if floor_of(path) not in ("recipes", "cli") and path.name != "flags.py"]
     assert violations(library, "absl.flags", "absl.app", "argparse") == {}
 
 
-def test_only_the_backend_queries_devices():
+def test_only_backend_queries_devices():
     queries = ("list_physical_devices", "list_logical_devices", "get_device_details", "is_gpu_available")
     files = [path for path in SOURCES if any(query in path.read_text(encoding="utf-8") for query in queries)]
     assert files == [PACKAGE / "runtime" / "backend.py"]
 
 
-def test_json_files_are_read_in_one_place():
+def test_json_is_read_in_one_place():
     files = [path for path in SOURCES if "json.load(" in path.read_text(encoding="utf-8")]
     assert files == [PACKAGE / "runtime" / "json_files.py"]
 
 
-def test_paths_of_users_are_handled_in_one_place():
+def test_user_paths_are_handled_in_one_place():
     callers = set()
     for path in SOURCES:
         calls = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
@@ -179,13 +179,13 @@ def test_no_test_imports_a_test():
     assert violations((ROOT / "tests").rglob("*.py"), *tests) == {}
 
 
-def test_tests_lie_in_the_folders_of_what_they_test():
+def test_tests_mirror_the_folders():
     folders = {path.relative_to(ROOT / "tests").parent for path in (ROOT / "tests").rglob("test_*.py")}
     known = {path.relative_to(PACKAGE).parent for path in SOURCES} | {pathlib.Path(), pathlib.Path("helpers")}
     assert folders <= known
 
 
-def test_a_configuration_is_checked_without_tensorflow():
+def test_config_is_validated_without_tensorflow():
     code = "import sys\nfrom bert_tf.config.bert_config import BertConfig\n"
     code += "for encoder in ('bert', 'lstm', 'static'): BertConfig.of_size('tiny', vocab_size=9, encoder=encoder)\n"
     code += "print(sorted({'tensorflow', 'keras'} & set(sys.modules)))"
@@ -193,7 +193,7 @@ def test_a_configuration_is_checked_without_tensorflow():
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
-def test_what_needs_no_tensorflow_does_not_load_it():
+def test_listed_modules_do_not_load_tensorflow():
     code = f"import sys\nfor name in {NO_TENSORFLOW}: __import__('bert_tf.' + name)\n"
     code += "print(sorted({'tensorflow', 'keras', 'tensorflow_text'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
@@ -201,12 +201,12 @@ def test_what_needs_no_tensorflow_does_not_load_it():
 
 
 @each_source(SOURCES + SCRIPTS)
-def test_a_file_is_called_after_what_it_holds_and_says_so_first(path):
+def test_modules_are_named_after_their_content_and_documented(path):
     assert path.stem not in VAGUE
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), "a file opens with a sentence on what it is"
 
 
-def test_continuous_integration_runs_the_command_of_the_readme():
+def test_ci_runs_the_command_of_the_readme():
     command = 'pip install -e ".[dev]" && pytest'
     assert f"{command}\n" in (ROOT / "README.md").read_text(encoding="utf-8")
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")

@@ -60,7 +60,7 @@ def create_task(folder):
     return catalog.get("my_lab.sarcasm/headlines")(options, tokenizer_for), vocabulary_texts
 
 
-def test_the_example_task_reads_predicts_and_scores(headlines):
+def test_example_task_reads_predicts_and_scores(headlines):
     task, texts = create_task(headlines)
     assert len(texts) == 4 and texts[0].startswith("Nation thrilled")
     assert [example.label for example in task.split("dev").examples] == ["sarcastic", "serious"] * 2
@@ -76,14 +76,14 @@ def test_the_example_task_reads_predicts_and_scores(headlines):
     assert set(task.signatures(model, tokenizer())) == {"serving_default", "tf_example"}
 
 
-def test_the_example_task_reports_a_missing_file(headlines):
+def test_example_task_reports_a_missing_file(headlines):
     task, _ = create_task(headlines)
     (headlines / "dev.jsonl").unlink()
     with pytest.raises(UserError, match="There is no dev in data_dir=.*; expected dev.jsonl there"):
         task.split("dev")
 
 
-def test_the_flags_of_the_example_commands_exist():
+def test_flags_of_example_commands_exist():
     from bert_tf.cli import main
 
     (commands,) = blocks("adding_a_task.md", "bash")
@@ -94,7 +94,7 @@ def test_the_flags_of_the_example_commands_exist():
     assert predict.startswith("bert-tf predict runs/sarcasm --text=") and arguments.text == "Local"
 
 
-def test_the_functions_named_on_the_page_exist():
+def test_functions_named_on_the_page_exist():
     from bert_tf.data import examples
     from bert_tf.runtime import open_set
     from bert_tf.tasks.text_classification import goals
@@ -106,7 +106,7 @@ def test_the_functions_named_on_the_page_exist():
     assert callable(examples.read) and metrics.SCORES["macro_f1"]
 
 
-def test_the_architecture_page_lists_the_folders_in_the_order_of_their_imports():
+def test_architecture_page_lists_folders_in_import_order():
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     floors = re.search(r'^FLOORS = "(.*)"', (ROOT / "tests/test_architecture.py").read_text(), re.MULTILINE)[1].split()
     rows = re.findall(r"^\| `(\w+)/` \|.*\| ([\w ]*) ?\|$", page, re.MULTILINE)[: len(floors)]
@@ -128,7 +128,7 @@ def npz(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-def test_the_example_format_round_trips(npz, tmp_path):
+def test_example_format_round_trips(npz, tmp_path):
     assert_covers_every_weight(npz)
     folder = str(tmp_path / "model")
     assert formats.write(checkpoint(), folder, npz) == []
@@ -140,7 +140,7 @@ def test_the_example_format_round_trips(npz, tmp_path):
         assert_equal(formats.read(str(tmp_path / name)), checkpoint())
 
 
-def test_the_command_line_takes_the_example_format_by_its_module(npz, tmp_path, capsys):
+def test_example_format_is_used_by_its_module_name(npz, tmp_path, capsys):
     from bert_tf import load
     from bert_tf.cli import main
 
@@ -155,7 +155,7 @@ def test_the_command_line_takes_the_example_format_by_its_module(npz, tmp_path, 
     assert "There is no format or engine 'my_lab.none'" in capsys.readouterr().err
 
 
-def test_the_example_format_stores_heads_and_labels_and_reports_unsupported_weights(npz, tmp_path):
+def test_example_format_stores_heads_and_labels_and_reports_unsupported_weights(npz, tmp_path):
     make, labels = HEADS["class"]
     arrays = {**tiny.random_weights(make()), "adapter/kernel": np.ones(3, np.float32)}
     checkpoint = Checkpoint(config=tiny.CONFIG, weights=arrays, labels=labels, kind="class")
@@ -164,7 +164,7 @@ def test_the_example_format_stores_heads_and_labels_and_reports_unsupported_weig
     assert formats.read(tmp_path / "model", npz).weights.keys() == arrays.keys() - {"adapter/kernel"}
 
 
-def test_the_example_format_rejects_a_damaged_file_in_one_sentence(npz, tmp_path):
+def test_example_format_rejects_damaged_file_in_one_sentence(npz, tmp_path):
     formats.write(checkpoint(), str(tmp_path / "model"), npz)
     cut_short(tmp_path / "model" / "weights.npz")
     with pytest.raises(UserError, match="weights.npz cannot be read .*fetch it again"):

@@ -81,7 +81,7 @@ def test_runs_and_exports_are_checkpoints(folder, run, model, labels, kind):
 
 
 @pytest.mark.parametrize("run", PREDICTED)
-def test_an_export_predicts_what_it_predicted(folder, run, capsys):
+def test_export_predicts_as_before(folder, run, capsys):
     assert main.main(["predict", str(folder / "runs" / run), "--file", str(folder / PREDICTED[run]), "--json"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     for row in rows:
@@ -90,7 +90,7 @@ def test_an_export_predicts_what_it_predicted(folder, run, capsys):
 
 
 @pytest.mark.parametrize("run", LABELLED)
-def test_an_export_has_the_scores_of_its_run(folder, run, capsys):
+def test_export_has_the_scores_of_its_run(folder, run, capsys):
     assert main.main(["evaluate", str(folder / "runs" / run), "--file", str(folder / LABELLED[run]), "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)["scores"]
     expected = json.loads((folder / "runs" / run / "eval_results.json").read_text())
@@ -98,7 +98,7 @@ def test_an_export_has_the_scores_of_its_run(folder, run, capsys):
     assert_close(scores, {name: expected[name] for name in scores})
 
 
-def test_a_run_is_exported_again_and_predicts_the_same(folder, tmp_path, capsys):
+def test_run_is_exported_again_and_predicts_the_same(folder, tmp_path, capsys):
     run = tmp_path / "classifier"
     shutil.copytree(folder / "runs" / "classifier", run, ignore=shutil.ignore_patterns("export"))
     assert main.main(["export", str(run)]) == 0
@@ -108,7 +108,7 @@ def test_a_run_is_exported_again_and_predicts_the_same(folder, tmp_path, capsys)
     assert_close(rows, read_lines(folder / "expected" / "classifier.jsonl"))
 
 
-def test_a_pretraining_run_goes_on_where_it_stopped(folder, tmp_path):
+def test_pretraining_run_resumes(folder, tmp_path):
     for name in ("text.txt", "config.json"):
         shutil.copy(folder / name, tmp_path)
     shutil.copytree(folder / "runs" / "pretraining", tmp_path / "runs" / "pretraining")

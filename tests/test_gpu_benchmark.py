@@ -13,14 +13,14 @@ def gpu(monkeypatch):
     return importlib.import_module("gpu")
 
 
-def test_without_a_gpu_it_exits_with_2_and_names_the_way_to_try_it(gpu, monkeypatch, capsys):
+def test_without_gpu_exits_with_2_and_explains(gpu, monkeypatch, capsys):
     monkeypatch.setattr(gpu, "has_gpu", lambda: False)
     monkeypatch.setattr(sys, "argv", ["gpu.py", "--work_dir=nowhere"])
     assert gpu.main() == 2
     assert "There is no GPU here; --device=cpu --tiny" in capsys.readouterr().err
 
 
-def test_a_table_has_the_times_of_contenders_and_the_longest_kernels(gpu):
+def test_table_has_contenders_times_and_longest_kernels(gpu):
     times = {"bert_tf": {"first_s": 80.0, "ms": [3.0, 1.0, 2.0]}}
     lines = gpu.table({"kernels": [("gemm", 1.5, 12.0)], **times, "floor_ms": 0.9}).splitlines()
     assert lines[0] == "Floor of the products at 800 TFLOP/s: 0.90 ms."

@@ -44,7 +44,7 @@ def run(command, folder):
     return warm.run(*command, cwd=folder, env={"PYTHONPATH": str(ROOT)})
 
 
-def test_the_readme_names_the_supported_python_versions():
+def test_readme_names_the_supported_python_versions():
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     first, end = re.search(r'requires-python = ">=3\.(\d+),<3\.(\d+)"', project).groups()
     assert f"Python 3.{first} to 3.{int(end) - 1} on Linux" in README
@@ -93,7 +93,7 @@ def assert_prints(example, output):
             assert re.search("".join(kinds), output), line
 
 
-def test_the_shell_commands_run_in_order(folder):
+def test_shell_commands_run_in_order(folder):
     lines = [line for block in blocks("bash") for line in block.splitlines()]
     assert sorted(line for line in lines if not line.startswith(tuple(PRINTS))) == sorted(NOT_RUN)
     assert len(lines) == 12
@@ -117,7 +117,7 @@ def test_the_shell_commands_run_in_order(folder):
     assert (folder / "exported/model.safetensors").exists() and (folder / "runs/table/predictions.tsv").exists()
 
 
-def test_the_python_programs_run_without_this_package_if_they_do_not_import_it(folder):
+def test_python_programs_run(folder):
     assert (folder / "runs/pretraining/export").exists(), "the shell commands run first"
     (serve, tokenize), (ask,) = (blocks("python", page) for page in ("README", "questions"))
     load = "\n".join(blocks("python", "checkpoints"))
@@ -131,7 +131,7 @@ def test_the_python_programs_run_without_this_package_if_they_do_not_import_it(f
         assert result.returncode == 0 and result.stdout.startswith(start), result.stderr
 
 
-def test_a_run_leaves_the_files_listed_in_the_readme(folder):
+def test_run_leaves_the_files_listed_in_the_readme(folder):
     listed = re.findall(r"[\w.]+\.(?:jsonl?|html|txt)|\w+(?=/ )", README.split("runs/mine/\n")[1].split("```")[0])
     assert len(listed) == 12
     for name in listed:
@@ -166,7 +166,7 @@ def test_every_flag_on_the_pages_exists():
         assert {name for name in names if not {name, name.removeprefix("no")} & anywhere} == set(), page
 
 
-def test_no_two_commands_write_to_the_same_run_folder():
+def test_no_two_commands_share_a_run_folder():
     runs = []
     for program, name, *arguments in commands_of("bash", "sh"):
         values = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
@@ -193,7 +193,7 @@ def test_every_link_has_a_target(path):
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_source_file_and_function_named_in_the_documents_exists(path):
+def test_every_named_source_file_and_function_exists(path):
     roots = (ROOT, ROOT / "bert_tf", ROOT / "benchmarks")
     named = re.findall(r"`(?:pytest |python )?([\w/]+\.(?:py|c))(?:: (\w+))?[` ]", path.read_text(encoding="utf-8"))
     for name, function in named:

@@ -35,19 +35,20 @@ if TYPE_CHECKING:
 DEMO_SETTINGS = {
     "model_size": "tiny",
     "dropout_prob": 0.0,  # in this few steps it only slows the training down
-    "vocab_size": 1500,
+    "vocab_size": 4000,
     "max_seq_length": 32,
     "max_predictions_per_seq": 6,
     "train_batch_size": 64,
     "eval_batch_size": 32,
-    "learning_rate": 1e-3,
-    "num_train_steps": 1400,
+    "optimizer": "lamb",  # with adamw at its best rate, 1e-3, the loss is 0.6 higher after as many steps
+    "learning_rate": 1.5e-2,
+    "num_train_steps": 2400,
     "warmup_proportion": 0.1,
-    "save_checkpoints_steps": 350,
+    "save_checkpoints_steps": 600,
 }
 DEMO_SENTENCES = (
-    "The [MASK] statement is used to raise an exception.",
-    "A function definition is an executable [MASK].",
+    "Return True [MASK] the file exists.",
+    "Raises an [MASK] if the value is not valid.",
     "If the expression is not given, the [MASK] is None.",
 )
 

@@ -124,19 +124,19 @@ def expect_equal(actual, expected):
 
 @pytest.mark.parametrize("names", [{}, {"prefix": ""}, {"old_names": True}], ids=["plain", "no prefix", "gamma, beta"])
 @pytest.mark.parametrize("write", WRITERS)
-def test_every_weight_comes_out_of_every_file_format_exactly(tmp_path, arrays, write, names):
+def test_every_format_reads_all_weights_exactly(tmp_path, arrays, write, names):
     write(folder_of(tmp_path), renamed(as_hugging_face(arrays), **names))
     expect_equal(read(tmp_path).weights, arrays)
 
 
-def test_the_weights_fit_a_model_without_any_left_over(tmp_path, model_and_arrays):
+def test_weights_fit_the_model(tmp_path, model_and_arrays):
     model, arrays = model_and_arrays
     write_safetensors(folder_of(tmp_path), as_hugging_face(arrays))
     report = weights.assign(model, read(tmp_path).weights)
     assert (report.newly_initialized, report.unused) == ([], []) and sorted(report.loaded) == sorted(arrays)
 
 
-def test_the_name_table_covers_every_weight_of_a_pretrainer_once(model_and_arrays):
+def test_name_table_covers_every_weight_once(model_and_arrays):
     others = "classifier/", "span/"
     names = {ours: theirs for ours, theirs in huggingface.NAMES.items() if not ours.startswith(others)}
     table = weights.expand(names, tiny.CONFIG.num_hidden_layers)
@@ -145,14 +145,14 @@ def test_the_name_table_covers_every_weight_of_a_pretrainer_once(model_and_array
     assert len(set(theirs)) == len(theirs)
 
 
-def test_the_configuration_is_read_and_gelu_means_the_error_function(tmp_path, arrays):
+def test_config_is_read_with_erf_gelu(tmp_path, arrays):
     write_safetensors(folder_of(tmp_path), as_hugging_face(arrays))
     config = read(tmp_path).config
     assert config.hidden_act == "gelu_erf"
     assert config.to_dict() == {**tiny.CONFIG.to_dict(), "hidden_act": "gelu_erf"}
 
 
-def test_vocabulary_and_casing_come_along_where_the_folder_has_them(tmp_path, arrays):
+def test_vocabulary_and_casing_are_read_if_present(tmp_path, arrays):
     write_safetensors(folder_of(tmp_path), as_hugging_face(arrays))
     result = read(tmp_path)
     assert (result.vocabulary, result.lower_case) == (None, None)
@@ -162,7 +162,7 @@ def test_vocabulary_and_casing_come_along_where_the_folder_has_them(tmp_path, ar
     assert (result.vocabulary, result.lower_case) == (PIECES, False)
 
 
-def test_repeats_of_tied_weights_are_left_out_and_other_strangers_are_kept_for_the_report(tmp_path, arrays):
+def test_tied_weights_are_dropped_and_unknown_weights_reported(tmp_path, arrays):
     theirs = as_hugging_face(arrays)
     repeats = {
         "cls.predictions.decoder.weight": theirs["bert.embeddings.word_embeddings.weight"],
@@ -175,7 +175,7 @@ def test_repeats_of_tied_weights_are_left_out_and_other_strangers_are_kept_for_t
 
 
 @pytest.mark.parametrize("name", ["F16", "BF16"])
-def test_safetensors_of_16_bits_become_float32(tmp_path, arrays, name):
+def test_16_bit_safetensors_become_float32(tmp_path, arrays, name):
     data, expected = torch_files.halved(arrays["encoder/pooler/bias"], "bfloat16" if name == "BF16" else "half")
     header = json.dumps({"pooler.dense.bias": {"dtype": name, "shape": [16], "data_offsets": [0, 32]}}).encode()
     path = folder_of(tmp_path) / "model.safetensors"
@@ -185,7 +185,7 @@ def test_safetensors_of_16_bits_become_float32(tmp_path, arrays, name):
 
 @pytest.mark.parametrize("write", WRITERS)
 @pytest.mark.parametrize("size", [0, 7, 0.3, 0.98])
-def test_a_file_that_is_cut_short_is_named(tmp_path, arrays, write, size):
+def test_truncated_file_is_reported(tmp_path, arrays, write, size):
     write(folder_of(tmp_path), as_hugging_face(arrays))
     path = next(path for path in sorted(tmp_path.iterdir()) if path.suffix in (".bin", ".safetensors"))
     content = path.read_bytes()
@@ -197,7 +197,7 @@ def test_a_file_that_is_cut_short_is_named(tmp_path, arrays, write, size):
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors.index.json", "tokenizer_config.json"])
 @pytest.mark.parametrize("content", [b"", b'{"vocab_size": 3', b"[1, 2]", b"\xff\xfe{}", b"<html>"])
-def test_a_description_that_is_not_a_json_object_is_named(tmp_path, arrays, name, content):
+def test_config_that_is_not_a_json_object_is_reported(tmp_path, arrays, name, content):
     write_shards(folder_of(tmp_path), as_hugging_face(arrays))
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match="JSON") as error:
@@ -205,14 +205,14 @@ def test_a_description_that_is_not_a_json_object_is_named(tmp_path, arrays, name
     assert str(tmp_path / name) in str(error.value)
 
 
-def test_an_index_without_places_is_named(tmp_path, arrays):
+def test_index_without_weight_map_is_reported(tmp_path, arrays):
     write_shards(folder_of(tmp_path), as_hugging_face(arrays))
     (tmp_path / "model.safetensors.index.json").write_text('{"metadata": {}}')
     with pytest.raises(UserError, match="model.safetensors.index.json .*weight_map"):
         read(tmp_path)
 
 
-def test_a_missing_shard_is_named(tmp_path, arrays):
+def test_missing_shard_is_reported(tmp_path, arrays):
     write_shards(folder_of(tmp_path), as_hugging_face(arrays))
     (tmp_path / "model-00002-of-00002.safetensors").unlink()
     with pytest.raises(UserError, match="model-00002-of-00002.safetensors"):
@@ -228,14 +228,14 @@ def test_a_missing_shard_is_named(tmp_path, arrays):
         ({"hidden_act": "swish"}, "hidden_act is 'swish'"),
     ],
 )
-def test_a_configuration_that_is_no_bert_is_refused(tmp_path, arrays, changes, message):
+def test_config_of_another_architecture_is_refused(tmp_path, arrays, changes, message):
     write_safetensors(folder_of(tmp_path, **changes), as_hugging_face(arrays))
     with pytest.raises(UserError, match=message):
         read(tmp_path)
 
 
 @pytest.mark.parametrize("what", ["a file", "empty", "only a configuration"])
-def test_where_no_format_recognizes_a_path_the_known_ones_are_listed(tmp_path, what):
+def test_unrecognized_path_error_lists_known_formats(tmp_path, what):
     path = tmp_path / "given"
     if what == "a file":
         path.write_text("text")

@@ -43,7 +43,7 @@ def written(tmp_path_factory):
     return folders
 
 
-def test_the_formats_are_the_files_of_the_folder():
+def test_format_names_are_the_modules_of_the_folder():
     assert {"google_tf", "huggingface", "keras_hub", "native"} <= set(FORMATS)
     for name in formats.names():
         module = formats.load(name)
@@ -52,18 +52,18 @@ def test_the_formats_are_the_files_of_the_folder():
 
 
 @pytest.mark.parametrize("name", [name for name in formats.names() if hasattr(formats.load(name), "NAMES")])
-def test_a_table_covers_every_weight_of_a_real_model_and_no_name_twice(name):
+def test_name_table_covers_every_weight_of_a_model_once(name):
     assert_covers_every_weight(name)
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_what_is_written_is_recognized_by_its_own_format_alone(written, name):
+def test_written_checkpoint_is_recognized_by_its_own_format_only(written, name):
     loaded = [other for other in formats.names() if formats.load(other).recognizes(written[name])]
     assert loaded == [name]
     assert_equal(formats.read(written[name]), checkpoint())
 
 
-def test_a_walk_over_every_way_from_one_format_to_another_changes_nothing(written, tmp_path):
+def test_conversion_between_all_formats_is_lossless(written, tmp_path):
     walk = [name for pair in itertools.combinations(FORMATS, 2) for name in pair] + [FORMATS[0]]
     assert sorted(itertools.pairwise(walk)) == sorted(itertools.permutations(FORMATS, 2))
     folder = written[walk[0]]
@@ -74,7 +74,7 @@ def test_a_walk_over_every_way_from_one_format_to_another_changes_nothing(writte
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name != "keras_hub"])
-def test_an_encoder_without_heads_vocabulary_or_casing_stays_that(name, tmp_path):
+def test_bare_encoder_round_trips(name, tmp_path):
     whole = checkpoint(hidden_act="relu", layer_norm_eps=1e-7)
     encoder = {name: array for name, array in whole.weights.items() if name.startswith("encoder/")}
     bare = Checkpoint(config=whole.config, weights=encoder)
@@ -84,13 +84,13 @@ def test_an_encoder_without_heads_vocabulary_or_casing_stays_that(name, tmp_path
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_another_gelu_and_epsilon_survive_every_format(name, tmp_path):
+def test_gelu_and_epsilon_survive_every_format(name, tmp_path):
     config = {"hidden_act": "gelu_erf", "layer_norm_eps": 1e-9}
     formats.write(checkpoint(**config), str(tmp_path / "model"), name)
     assert_equal(formats.read(str(tmp_path / "model")), checkpoint(**config))
 
 
-def test_gelu_is_called_in_each_file_what_its_readers_take_it_for(tmp_path):
+def test_gelu_is_named_as_each_format_expects(tmp_path):
     for hidden_act, name, file, expected in (
         ("gelu_tanh", "google_tf", "bert_config.json", "gelu"),
         ("gelu_erf", "google_tf", "bert_config.json", "gelu_erf"),
@@ -102,14 +102,14 @@ def test_gelu_is_called_in_each_file_what_its_readers_take_it_for(tmp_path):
         assert json.loads((folder / file).read_text())["hidden_act"] == expected
 
 
-def test_weights_without_a_place_are_left_out_and_named(tmp_path):
+def test_unsupported_weights_are_left_out_and_named(tmp_path):
     more = checkpoint()
     more.weights["adapter/kernel"] = np.ones((2, 3), np.float32)
     for name, expected in (("google_tf", ["adapter/kernel"]), ("huggingface", ["adapter/kernel"]), ("native", [])):
         assert formats.write(more, str(tmp_path / name), name) == expected
 
 
-def test_a_tf1_checkpoint_lists_exactly_the_names_of_the_original(written):
+def test_tf1_checkpoint_has_the_original_names(written):
     prefix = os.path.join(written["google_tf"], "bert_model.ckpt")
     source = dict(tf.train.list_variables(prefix))
     layers = [f"bert/encoder/layer_{i}/{name}" for i in range(2) for name in LAYER_NAMES.split()]
@@ -126,11 +126,11 @@ def test_a_tf1_checkpoint_lists_exactly_the_names_of_the_original(written):
 
 
 @pytest.mark.parametrize("end", ["", "/bert_model.ckpt", "/bert_model.ckpt.index"])
-def test_a_tf1_checkpoint_is_found_by_folder_prefix_or_index(written, end):
+def test_tf1_checkpoint_is_found_by_folder_prefix_or_index(written, end):
     assert_equal(formats.read(written["google_tf"] + end), checkpoint())
 
 
-def test_optimizer_state_and_step_of_a_tf1_training_are_skipped_and_the_newest_is_read(tmp_path):
+def test_tf1_optimizer_state_is_skipped_and_newest_checkpoint_read(tmp_path):
     for step in (9, 20):
         arrays = {
             "bert/pooler/dense/bias": np.full(16, step, np.float32),
@@ -159,13 +159,13 @@ def test_optimizer_state_and_step_of_a_tf1_training_are_skipped_and_the_newest_i
         ("model", PIECES, None),
     ],
 )
-def test_the_casing_of_a_tf1_checkpoint_follows_from_released_names_or_capitals(folder, tokens, expected, tmp_path):
+def test_tf1_casing_is_inferred_from_name_or_vocabulary(folder, tokens, expected, tmp_path):
     silent = dataclasses.replace(checkpoint(), vocabulary=tokens, lower_case=None)
     formats.write(silent, str(tmp_path / folder), "google_tf")
     assert formats.read(str(tmp_path / folder)).lower_case is expected
 
 
-def test_a_run_folder_is_read_at_its_newest_whole_checkpoint(tmp_path):
+def test_run_folder_is_read_at_its_newest_whole_checkpoint(tmp_path):
     CONFIG.write(tmp_path / "bert_config.json")
     model, arrays = tiny.pretrainer(CONFIG, seed=1)
     state = TrainState(str(tmp_path / "checkpoints"), {"weights": weights.variables(model), "step": tf.Variable(7)})
@@ -181,7 +181,7 @@ def test_a_run_folder_is_read_at_its_newest_whole_checkpoint(tmp_path):
     np.testing.assert_array_equal(bias, arrays["encoder/pooler/bias"])
 
 
-def test_a_head_with_other_labels_is_mismatched_in_the_report_and_newly_initialized():
+def test_head_with_other_labels_is_reported_and_reinitialized():
     model, arrays = heads.Classifier(CONFIG, 3), dict(checkpoint().weights)
     before = model.classifier.kernel.numpy()
     report = weights.assign(model, {**arrays, "classifier/kernel": np.ones((16, 2), np.float32)})
@@ -209,7 +209,7 @@ def test_a_head_with_other_labels_is_mismatched_in_the_report_and_newly_initiali
         ("native", "bert_config.json", "expected a BERT configuration"),
     ],
 )
-def test_a_file_that_is_cut_short_is_one_clear_sentence(written, name, file, reason, tmp_path):
+def test_truncated_file_gives_one_clear_error(written, name, file, reason, tmp_path):
     shutil.copytree(written[name], tmp_path / "model")
     cut_short(tmp_path / "model" / file)
     with pytest.raises(UserError, match=reason) as error:
@@ -217,7 +217,7 @@ def test_a_file_that_is_cut_short_is_one_clear_sentence(written, name, file, rea
     assert str(tmp_path) in str(error.value) and "\n" not in str(error.value)
 
 
-def test_a_tf1_checkpoint_without_its_data_or_configuration_is_refused(written, tmp_path):
+def test_tf1_checkpoint_without_data_or_config_is_refused(written, tmp_path):
     for file in ("bert_model.ckpt.data-00000-of-00001", "bert_config.json"):
         shutil.copytree(written["google_tf"], tmp_path / file)
         os.remove(tmp_path / file / file)
@@ -225,7 +225,7 @@ def test_a_tf1_checkpoint_without_its_data_or_configuration_is_refused(written, 
             formats.read(str(tmp_path / file))
 
 
-def test_a_place_that_is_taken_or_fails_is_left_as_it_was(tmp_path, monkeypatch):
+def test_existing_or_failing_target_is_left_unchanged(tmp_path, monkeypatch):
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "notes.txt").write_text("mine")
     for name in FORMATS:

@@ -51,7 +51,7 @@ def assert_same_answers(backbone, model):
     np.testing.assert_allclose(source["pooled_output"], expected["pooled"], atol=2e-5)
 
 
-def test_a_preset_that_we_write_answers_in_keras_hub_as_our_model_does(tmp_path):
+def test_written_preset_gives_the_same_outputs_in_keras_hub(tmp_path):
     formats.write(checkpoint(), str(tmp_path / "preset"), "keras_hub")
     assert_same_answers(keras_hub.models.BertBackbone.from_preset(str(tmp_path / "preset")), tiny.pretrainer()[0])
     tokenizer = keras_hub.models.BertTokenizer.from_preset(str(tmp_path / "preset"))
@@ -61,7 +61,7 @@ def test_a_preset_that_we_write_answers_in_keras_hub_as_our_model_does(tmp_path)
     np.testing.assert_array_equal(head["mlm_head/output_bias"], checkpoint().weights["masked_lm/output_bias"])
 
 
-def test_a_preset_that_keras_hub_writes_answers_in_our_model_as_there(tmp_path):
+def test_keras_hub_preset_gives_the_same_outputs_here(tmp_path):
     backbone = theirs()
     backbone.save_to_preset(str(tmp_path / "preset"))
     keras_hub.models.BertTokenizer(PIECES, lowercase=False).save_to_preset(str(tmp_path / "preset"))
@@ -77,13 +77,13 @@ def test_a_preset_that_keras_hub_writes_answers_in_our_model_as_there(tmp_path):
     assert_same_answers(backbone, model)
 
 
-def test_a_preset_of_another_architecture_is_refused_by_name(tmp_path):
+def test_preset_of_another_architecture_is_refused(tmp_path):
     keras_hub.models.RobertaBackbone(20, 1, 2, 8, 16, max_sequence_length=9).save_to_preset(str(tmp_path / "preset"))
     with pytest.raises(UserError, match="preset holds a RobertaBackbone; expected a BertBackbone"):
         formats.read(str(tmp_path / "preset"))
 
 
-def test_what_keras_hub_cannot_hold_is_refused_or_said(tmp_path, caplog):
+def test_weights_that_keras_hub_cannot_hold_are_refused_or_reported(tmp_path, caplog):
     with pytest.raises(UserError, match="cannot have hidden_act relu"):
         formats.write(checkpoint(hidden_act="relu"), str(tmp_path / "relu"), "keras_hub")
     headless = checkpoint()
@@ -95,7 +95,7 @@ def test_what_keras_hub_cannot_hold_is_refused_or_said(tmp_path, caplog):
     assert "computes with the tanh GELU" in caplog.text
 
 
-def test_a_preset_without_casing_has_a_vocabulary_and_no_tokenizer(tmp_path):
+def test_preset_without_casing_has_vocabulary_but_no_tokenizer(tmp_path):
     formats.write(checkpoint(lower_case=None), str(tmp_path / "preset"), "keras_hub")
     loaded = formats.read(str(tmp_path / "preset"))
     assert (loaded.vocabulary, loaded.lower_case) == (PIECES, None)
@@ -103,7 +103,7 @@ def test_a_preset_without_casing_has_a_vocabulary_and_no_tokenizer(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["bert_tiny_en_uncased", "kaggle://keras/bert/keras/bert_tiny_en_uncased/3"])
-def test_the_name_of_a_preset_goes_through_the_download_of_keras_hub(name, tmp_path, monkeypatch):
+def test_preset_name_is_downloaded_by_keras_hub(name, tmp_path, monkeypatch):
     folder = str(tmp_path / "fetched")
     formats.write(checkpoint(), folder, "keras_hub")
     requested = []
@@ -121,12 +121,12 @@ def test_the_name_of_a_preset_goes_through_the_download_of_keras_hub(name, tmp_p
     )
 
 
-def test_an_unknown_preset_is_answered_with_the_known_ones():
+def test_unknown_preset_error_lists_known_presets():
     with pytest.raises(UserError, match="bert_base_en_uncasd is neither a folder nor a preset .* bert_base_en_uncased"):
         formats.read("bert_base_en_uncasd")
 
 
-def test_without_keras_hub_its_presets_ask_for_the_extra(monkeypatch):
+def test_missing_keras_hub_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "keras_hub", None)
     with pytest.raises(
         UserError, match=r"needs KerasHub, which cannot be imported .* pip install 'bert-tf\[keras_hub\]'"
@@ -135,14 +135,14 @@ def test_without_keras_hub_its_presets_ask_for_the_extra(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["google_tf", "huggingface", "keras_hub"])
-def test_a_handle_of_the_hugging_face_hub_is_read_in_whatever_format_its_files_are(name, tmp_path, monkeypatch):
+def test_hub_handle_is_read_in_any_format(name, tmp_path, monkeypatch):
     folder = str(tmp_path / "fetched")
     formats.write(checkpoint(), folder, name)
     monkeypatch.setattr("huggingface_hub.snapshot_download", lambda handle, allow_patterns: {"me/bert": folder}[handle])
     assert formats.read("hf://me/bert").config == tiny.CONFIG
 
 
-def test_weights_for_torch_are_fetched_only_if_there_are_no_others(tmp_path, monkeypatch):
+def test_torch_weights_are_fetched_only_if_there_are_no_others(tmp_path, monkeypatch):
     formats.write(checkpoint(), str(tmp_path / "whole"), "huggingface")
     folder, requested = tmp_path / "cache", []
     folder.mkdir()
@@ -158,7 +158,7 @@ def test_weights_for_torch_are_fetched_only_if_there_are_no_others(tmp_path, mon
     assert requested == [False, True]
 
 
-def test_vocabulary_and_casing_are_found_in_tokenizer_json_too(tmp_path):
+def test_vocabulary_and_casing_are_read_from_tokenizer_json(tmp_path):
     bare = dataclasses.replace(checkpoint(), vocabulary=None, lower_case=None)
     formats.write(bare, str(tmp_path / "model"), "huggingface")
     vocabulary = {piece: number for number, piece in enumerate(PIECES)}
@@ -173,7 +173,7 @@ def test_vocabulary_and_casing_are_found_in_tokenizer_json_too(tmp_path):
         formats.read(str(tmp_path / "model"))
 
 
-def test_a_handle_that_cannot_be_fetched_is_one_sentence(monkeypatch):
+def test_failed_download_is_one_sentence(monkeypatch):
     def offline(*_, **__):
         raise ConnectionError("no network\nand a long story")
 

@@ -18,7 +18,7 @@ OTHERS = {"pretraining": (lambda: heads.Pretrainer(tiny.CONFIG), None)}
 
 
 @pytest.mark.parametrize("kind", [*HEADS, "pretraining"])
-def test_a_checkpoint_becomes_the_model_of_its_head_with_its_weights(kind, tmp_path):
+def test_checkpoint_loads_with_the_model_of_its_head(kind, tmp_path):
     make, labels = {**HEADS, **OTHERS}[kind]
     arrays = tiny.random_weights(make())
     source = dataclasses.replace(checkpoint(), weights=arrays, labels=labels, kind=kind if kind in HEADS else None)
@@ -30,7 +30,7 @@ def test_a_checkpoint_becomes_the_model_of_its_head_with_its_weights(kind, tmp_p
     np.testing.assert_array_equal(result.model.encoder.pooler.kernel, arrays["encoder/pooler/kernel"])
 
 
-def test_an_encoder_alone_can_be_asked_for_its_vectors(tmp_path):
+def test_encoder_without_head_returns_embeddings(tmp_path):
     source = checkpoint()
     arrays = {name: value for name, value in source.weights.items() if name.startswith("encoder/")}
     formats.write(dataclasses.replace(source, weights=arrays), str(tmp_path / "model"), "huggingface")
@@ -41,7 +41,7 @@ def test_an_encoder_alone_can_be_asked_for_its_vectors(tmp_path):
     assert len(encoded["hidden_states"]) == source.config.num_hidden_layers + 1
 
 
-def test_of_a_tagger_on_frozen_vectors_the_encoder_is_loaded(tmp_path):
+def test_encoder_of_a_feature_based_tagger_is_loaded(tmp_path):
     arrays = tiny.random_weights(BiLstmTagger(tiny.CONFIG, 3, features="last", count=1, lstm_size=8))
     source = dataclasses.replace(checkpoint(), weights=arrays, labels=["O", "B-X", "I-X"], kind="tags")
     formats.write(source, str(tmp_path / "model"), "native")

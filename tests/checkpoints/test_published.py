@@ -12,7 +12,7 @@ DOCS = pathlib.Path(__file__).parents[2] / "docs" / "checkpoints.md"
 
 
 @pytest.mark.parametrize("name", ["bert-base-uncased", "BERT-Base-Uncased"])
-def test_a_published_name_is_fetched_from_its_owner_and_printed(name, tmp_path, monkeypatch, capsys):
+def test_published_name_is_fetched_from_its_owner_and_printed(name, tmp_path, monkeypatch, capsys):
     folder = str(tmp_path / "fetched")
     formats.write(checkpoint(), folder, "huggingface")
     handles = []
@@ -24,7 +24,7 @@ def test_a_published_name_is_fetched_from_its_owner_and_printed(name, tmp_path, 
     assert capsys.readouterr().err == f"{name} is hf://google-bert/bert-base-uncased.\n"
 
 
-def test_a_local_folder_of_that_name_comes_first(tmp_path, monkeypatch):
+def test_local_folder_takes_precedence_over_published_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     formats.write(checkpoint(), "bert-base-uncased", "native")
     assert formats.read("bert-base-uncased").config == checkpoint().config
@@ -38,12 +38,12 @@ def test_a_local_folder_of_that_name_comes_first(tmp_path, monkeypatch):
         ("somebody/bert-of-mine", "write hf://somebody/bert-of-mine"),
     ],
 )
-def test_a_missing_path_is_said_to_be_missing(path, expected):
+def test_missing_path_is_reported_as_missing(path, expected):
     with pytest.raises(UserError, match=expected):
         formats.locate(path)
 
 
-def test_the_docs_list_every_name():
+def test_docs_list_every_published_name():
     table = DOCS.read_text(encoding="utf-8")
     for name, (owner, _, purpose) in published.PUBLISHED.items():
         assert f"| `{name}` | `hf://{owner}/{name}` | {purpose} |" in table

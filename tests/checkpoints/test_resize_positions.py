@@ -18,7 +18,7 @@ TABLE = "encoder/embeddings/position_table"
 
 
 @pytest.mark.parametrize("count, rows", [(5, [0, 1, 2, 0, 1]), (8, [0, 1, 2, 0, 1, 2, 0, 1]), (4, [0, 1, 2, 0])])
-def test_rows_begin_again_behind_the_last(count, rows):
+def test_new_positions_repeat_the_existing_rows(count, rows):
     table = np.arange(6, dtype=np.float32).reshape(3, 2)
     config = dataclasses.replace(tiny.CONFIG, max_position_embeddings=3)
     source = Checkpoint(config=config, weights={TABLE: table, "other": table})
@@ -34,12 +34,12 @@ def test_rows_begin_again_behind_the_last(count, rows):
         ({}, 9, "no table of positions"),
     ],
 )
-def test_too_few_and_none_are_refused(weights, count, output):
+def test_too_few_or_no_positions_are_refused(weights, count, output):
     with pytest.raises(UserError, match=output):
         with_positions(Checkpoint(config=tiny.CONFIG, weights=weights), count)
 
 
-def test_a_converted_model_reads_rows_that_were_too_long_and_answers_short_ones_as_before(tmp_path, capsys):
+def test_resized_model_reads_longer_rows_and_keeps_short_outputs(tmp_path, capsys):
     model, arrays = tiny.pretrainer()
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
     source = Checkpoint(config=model.config, weights=arrays, vocabulary=tokens, lower_case=True)

@@ -26,7 +26,7 @@ GIVEN = Checkpoint(
 )
 
 
-def test_old_pieces_keep_their_vectors_and_new_ones_are_the_mean_of_their_parts():
+def test_known_tokens_keep_embeddings_and_new_ones_get_the_mean_of_their_parts():
     tokens = ["krill", "##ills", *SPECIAL, "##s", "the", "q"]
     loaded, change = with_vocabulary(GIVEN, tokens)
     krill, ills, whole = ROWS[[6, 7]].mean(0), ROWS[[7, 8]].mean(0), ROWS.mean(0)
@@ -38,7 +38,7 @@ def test_old_pieces_keep_their_vectors_and_new_ones_are_the_mean_of_their_parts(
     assert change == VocabularyChange(kept=7, new=3, removed=3)
 
 
-def test_the_same_vocabulary_in_another_order_only_moves_rows():
+def test_reordered_vocabulary_only_moves_rows():
     loaded, change = with_vocabulary(GIVEN, OLD[::-1])
     np.testing.assert_array_equal(loaded.weights[TABLE], ROWS[::-1])
     assert change == VocabularyChange(kept=10, new=0, removed=0)
@@ -52,12 +52,12 @@ def test_the_same_vocabulary_in_another_order_only_moves_rows():
         ({}, OLD[2:], r"The new vocabulary has no \[PAD\], \[UNK\]"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(without, tokens, output):
+def test_incompatible_vocabularies_are_refused(without, tokens, output):
     with pytest.raises(UserError, match=output):
         with_vocabulary(dataclasses.replace(GIVEN, **without), tokens)
 
 
-def test_convert_gives_a_model_longer_tables_and_says_so(tmp_path, capsys):
+def test_convert_extends_the_embeddings_and_reports_it(tmp_path, capsys):
     model, arrays = tiny.pretrainer()
     tokens = [*SPECIAL, *"abcdefghijklmnopqrstuvwxy"]
     source = Checkpoint(config=model.config, weights=arrays, vocabulary=tokens, lower_case=True)

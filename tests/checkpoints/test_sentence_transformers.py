@@ -32,7 +32,7 @@ def folder_of(path, kinds, pooling):
 
 @pytest.mark.parametrize("format_name", ["huggingface", "native"])
 @pytest.mark.parametrize("vectors", [SentenceVectors("max", True), SentenceVectors("cls", False), None])
-def test_a_converted_model_says_how_its_vectors_are_made(vectors, format_name, tmp_path):
+def test_converted_model_describes_its_pooling(vectors, format_name, tmp_path):
     source = Checkpoint(**{**vars(CHECKPOINT), "sentence_vectors": vectors})
     formats.write(source, tmp_path / "written", format_name)
     assert formats.read(tmp_path / "written").sentence_vectors == vectors
@@ -60,13 +60,13 @@ def test_modules_and_pooling_are_read(kinds, pooling, expected, tmp_path):
         (["Transformer", "Pooling"], {}, "None"),
     ],
 )
-def test_what_there_is_not_here_is_told_by_its_name(kinds, pooling, named, tmp_path):
+def test_unsupported_modules_are_named(kinds, pooling, named, tmp_path):
     loaded = sentence_transformers.read(folder_of(tmp_path, kinds, pooling))
     assert loaded.pooling == named and not loaded.is_known
 
 
 @pytest.mark.parametrize("text", ["{", "{}", "[]", "[1]", '[{"type": 1}]', "null"])
-def test_a_damaged_list_of_modules_is_told(text, tmp_path):
+def test_damaged_modules_json_is_reported(text, tmp_path):
     (tmp_path / "modules.json").write_text(text)
     with pytest.raises(UserError, match=r"modules.json .* list of modules.* fetch it again, or remove it"):
         sentence_transformers.read(tmp_path)
@@ -87,7 +87,7 @@ def vectors(folder, *flags):
     return np.load(output)["vectors"]
 
 
-def test_vectors_are_made_as_the_folder_says_and_flags_come_first(folder, capsys):
+def test_pooling_of_the_folder_is_used_unless_flags_are_given(folder, capsys):
     requested = vectors(folder, "--unit=sentence", "--pooling=max", "--normalize")
     assert "specified by" not in capsys.readouterr().err
     np.testing.assert_array_equal(vectors(folder, "--unit=sentence"), requested)
@@ -101,14 +101,14 @@ def test_vectors_are_made_as_the_folder_says_and_flags_come_first(folder, capsys
     assert "specified by" not in capsys.readouterr().err
 
 
-def test_an_export_pools_as_the_folder_says(folder, monkeypatch):
+def test_export_pools_as_the_folder_specifies(folder, monkeypatch):
     abouts = []
     monkeypatch.setattr("bert_tf.export.saved_model.export", lambda *_, about, **__: abouts.append(about))
     assert main.main(["extract", str(folder / "model"), f"--export={folder / 'out'}", "--max_seq_length=12"]) == 0
     assert (abouts[0]["pooling"], abouts[0]["normalize"]) == ("max", True)
 
 
-def test_a_pooling_that_there_is_not_here_must_be_chosen(folder, tmp_path, capsys):
+def test_unsupported_pooling_must_be_chosen_by_flag(folder, tmp_path, capsys):
     formats.write(Checkpoint(**{**vars(CHECKPOINT), "sentence_vectors": None}), tmp_path / "model", "huggingface")
     folder_of(tmp_path / "model", ["Transformer", "Pooling", "Dense"], {"pooling_mode_cls_token": True})
     command = ["extract", str(tmp_path / "model"), "--text=1 2", "--unit=sentence", "--max_seq_length=12"]

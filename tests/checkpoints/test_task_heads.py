@@ -17,7 +17,7 @@ from bert_tf.model import heads
 
 
 @pytest.mark.parametrize("kind", HEADS)
-def test_the_head_of_a_task_and_its_labels_survive_every_format(kind, tmp_path):
+def test_task_head_and_labels_survive_every_format(kind, tmp_path):
     make, labels = HEADS[kind]
     arrays = tiny.random_weights(make())
     source = dataclasses.replace(checkpoint(), weights=arrays, labels=labels, kind=kind)
@@ -32,7 +32,7 @@ def test_the_head_of_a_task_and_its_labels_survive_every_format(kind, tmp_path):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_head_on_layers_of_its_own_goes_with_them_or_not_at_all(name, tmp_path):
+def test_head_on_extra_layers_is_kept_with_them_or_dropped(name, tmp_path):
     tagger = dataclasses.replace(checkpoint(), labels=["O", "B-X"], kind="tags")
     encoder = {each: x for each, x in tagger.weights.items() if each.startswith("encoder/")}
     between = {"lstm/forwards/0/cell/kernel": np.ones((16, 8), np.float32), "mix/scale": np.ones(1, np.float32)}
@@ -59,7 +59,7 @@ def test_a_head_on_layers_of_its_own_goes_with_them_or_not_at_all(name, tmp_path
         ("tags", ["O", "B-X"], "TokenClassification", None, {"0": "O", "1": "B-X"}),
     ],
 )
-def test_config_json_of_hugging_face_names_class_problem_and_labels(
+def test_huggingface_config_has_architecture_problem_type_and_labels(
     kind, labels, architecture, problem, id2label, tmp_path
 ):
     size = 1 if kind in ("number", "choice") else 2
@@ -81,7 +81,7 @@ def test_config_json_of_hugging_face_names_class_problem_and_labels(
         ({"architectures": ["BertModel"], "id2label": {"0": "a", "1": "b"}}, None),
     ],
 )
-def test_labels_of_a_hugging_face_model_are_in_the_order_of_its_outputs(values, expected, tmp_path):
+def test_huggingface_labels_are_in_output_order(values, expected, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"architectures": ["BertForSequenceClassification"], **values}))
     (tmp_path / "model.safetensors").write_bytes(b"")
     assert formats.labels(tmp_path) == expected
@@ -99,7 +99,7 @@ def test_labels_of_a_hugging_face_model_are_in_the_order_of_its_outputs(values, 
         ("huggingface", "qa_outputs.weight", "qa_outputs.bias"),
     ],
 )
-def test_the_head_of_questions_has_the_name_and_shape_of_each_format(name, kernel, bias, tmp_path):
+def test_question_answering_head_has_each_formats_name_and_shape(name, kernel, bias, tmp_path):
     arrays = tiny.random_weights(heads.SpanFinder(CONFIG))
     formats.write(Checkpoint(config=CONFIG, weights=arrays, kind="span"), str(tmp_path / "model"), name)
     if name == "google_tf":
@@ -124,7 +124,7 @@ def test_the_head_of_questions_has_the_name_and_shape_of_each_format(name, kerne
         ({"labels": ["a", "b"], "kind": "several"}, {"task_name": "my_lab.x/y"}, (["a", "b"], "several")),
     ],
 )
-def test_a_run_folder_says_what_its_head_answers(task, flags, expected, tmp_path):
+def test_run_folder_records_kind_of_head(task, flags, expected, tmp_path):
     native.write(Checkpoint(config=CONFIG, weights=tiny.random_weights(heads.Regressor(CONFIG))), tmp_path / "run")
     (tmp_path / "run" / "task.json").write_text(json.dumps(task))
     (tmp_path / "run" / "run.json").write_text(json.dumps({"flags": flags}))

@@ -37,7 +37,7 @@ def write(path, description, data, width, *, old):
 
 @pytest.mark.parametrize("old", [False, True], ids=["zip", "old"])
 @pytest.mark.parametrize("storage, kind", STORAGES)
-def test_storages_of_every_kind_keep_their_numbers(path, storage, kind, old):
+def test_every_storage_type_is_read_exactly(path, storage, kind, old):
     values = np.arange(6).astype(kind)
     named = {"a": torch_files.tensor(storage, "0", 0, [2, 3], [3, 1]), "b": torch_files.tensor(storage, "0", 5, [], [])}
     write(path, torch_files.state_dict(named), values.tobytes(), values.itemsize, old=old)
@@ -48,7 +48,7 @@ def test_storages_of_every_kind_keep_their_numbers(path, storage, kind, old):
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["zip", "old"])
-def test_bfloat16_is_the_upper_half_of_a_float32(path, old):
+def test_bfloat16_is_the_upper_half_of_float32(path, old):
     data, expected = torch_files.halved(np.float32([1, -2.5, 3.14159, 1e-30]), "bfloat16")
     named = {"a": torch_files.tensor("BFloat16Storage", "0", 0, [4], [1])}
     write(path, torch_files.state_dict(named), data, 2, old=old)
@@ -56,7 +56,7 @@ def test_bfloat16_is_the_upper_half_of_a_float32(path, old):
     assert expected[:2].tolist() == [1, -2.5] and expected[2] == np.float32(3.140625)
 
 
-def test_tensors_may_be_transposed_strided_parameters_and_share_a_storage(path):
+def test_transposed_strided_and_shared_tensors_are_read(path):
     storage = np.arange(12, dtype="<f4")
     named = {
         "transposed": torch_files.tensor("FloatStorage", "0", 0, [4, 3], [1, 4]),
@@ -112,7 +112,7 @@ def attacks(ran):
 
 
 @pytest.mark.parametrize("where", ["zip", "old", "magic number", "keys of the storages"])
-def test_a_pickle_that_would_run_code_is_refused_by_name_and_nothing_of_it_runs(tmp_path, path, where):
+def test_malicious_pickles_are_refused_without_running_code(tmp_path, path, where):
     ran = tmp_path / "ran"
     for name, attack in attacks(ran).items():
         if where == "zip":
@@ -129,7 +129,7 @@ def test_a_pickle_that_would_run_code_is_refused_by_name_and_nothing_of_it_runs(
         assert not ran.exists(), name
 
 
-def test_the_attacks_of_the_test_above_do_run_elsewhere(tmp_path):
+def test_malicious_pickles_do_run_in_the_standard_unpickler(tmp_path):
     ran = tmp_path / "ran"
     for name in ("posix.system", "__builtin__.exec", "os.system"):
         pickle.loads(attacks(ran)[name])
@@ -139,14 +139,14 @@ def test_the_attacks_of_the_test_above_do_run_elsewhere(tmp_path):
 @pytest.mark.parametrize(
     "offset, shape, strides", [(0, [5], [1]), (3, [2], [1]), (0, [2, 2], [3, 1]), (-1, [2], [1]), (0, [2], [-1])]
 )
-def test_a_tensor_that_reaches_beyond_its_storage_is_refused(path, offset, shape, strides):
+def test_tensor_beyond_its_storage_is_refused(path, offset, shape, strides):
     description = torch_files.state_dict({"a": torch_files.tensor("FloatStorage", "0", offset, shape, strides)})
     torch_files.write_zip(path, description, {"0": bytes(16)})
     with pytest.raises(UserError, match="reaches beyond its storage"):
         read(path)
 
 
-def test_a_pickle_of_something_else_than_a_dictionary_is_refused(path):
+def test_pickle_that_is_not_a_dictionary_is_refused(path):
     tensor = torch_files.tensor("FloatStorage", "0", 0, [1], [1])
     description = torch_files.PROTOCOL + tensor + torch_files.STOP
     torch_files.write_zip(path, description, {"0": bytes(4)})

@@ -36,7 +36,7 @@ def source(tmp_path):
     return tmp_path / "source"
 
 
-def test_help_names_the_commands_within_half_a_second_and_without_tensorflow():
+def test_help_lists_commands_quickly_without_tensorflow():
     seconds = []
     for _ in range(3):
         start = os.times()
@@ -50,7 +50,7 @@ def test_help_names_the_commands_within_half_a_second_and_without_tensorflow():
     assert done.stdout == "set()\n"
 
 
-def test_convert_help_names_every_format(capsys):
+def test_convert_help_lists_every_format(capsys):
     with pytest.raises(SystemExit) as ended:
         main.main(["convert", "--help"])
     assert ended.value.code == 0
@@ -58,7 +58,7 @@ def test_convert_help_names_every_format(capsys):
 
 
 @pytest.mark.parametrize("name", ["google_tf", "huggingface", "keras_hub", "native"])
-def test_convert_writes_weights_configuration_and_vocabulary_and_says_what_it_did(name, source, tmp_path, capsys):
+def test_convert_writes_and_reports_weights_config_and_vocabulary(name, source, tmp_path, capsys):
     assert main.main(["convert", str(source), str(tmp_path / "to"), f"--format={name}"]) == 0
     actual = formats.read(str(tmp_path / "to"))
     assert (actual.config, actual.vocabulary, actual.lower_case) == (tiny.CONFIG, PIECES, True)
@@ -69,7 +69,7 @@ def test_convert_writes_weights_configuration_and_vocabulary_and_says_what_it_di
     assert f"Wrote 38 weights to {tmp_path / 'to'} as {name}." in stdout
 
 
-def test_convert_says_what_is_newly_initialized_unused_and_left_out(source, tmp_path, capsys):
+def test_convert_reports_new_unused_and_left_out_weights(source, tmp_path, capsys):
     weights = {name: array for name, array in CHECKPOINT.weights.items() if not name.startswith("next_sentence/")}
     weights["adapter/kernel"] = np.zeros(3, np.float32)
     formats.write(dataclasses.replace(CHECKPOINT, weights=weights), str(tmp_path / "from"), "native")
@@ -81,7 +81,7 @@ def test_convert_says_what_is_newly_initialized_unused_and_left_out(source, tmp_
     assert json.loads((tmp_path / "to" / "config.json").read_text())["architectures"] == ["BertForMaskedLM"]
 
 
-def test_convert_says_the_same_to_programs(source, tmp_path, capsys):
+def test_convert_json_has_the_same_content(source, tmp_path, capsys):
     assert main.main(["convert", str(source), str(tmp_path / "to"), "--format=huggingface", "--json"]) == 0
     actual = json.loads(capsys.readouterr().out)
     assert (len(actual.pop("loaded")), actual.pop("source"), actual.pop("target")) == (
@@ -93,7 +93,7 @@ def test_convert_says_the_same_to_programs(source, tmp_path, capsys):
     }  # fmt: skip
 
 
-def test_a_vocabulary_is_learned_and_extended_whole_or_not_at_all(tmp_path, capsys):
+def test_vocabulary_is_learned_and_extended_atomically(tmp_path, capsys):
     (tmp_path / "a.txt").write_text("The fox ran over the hill.\n\nIt saw a fox.\n" * 9)
     (tmp_path / "words.txt").write_text("krill\n")
     vocab, longer = tmp_path / "vocab.txt", tmp_path / "longer.txt"
@@ -114,7 +114,7 @@ def test_a_vocabulary_is_learned_and_extended_whole_or_not_at_all(tmp_path, caps
         assert re.search(expected, capsys.readouterr().err) and not (tmp_path / "new.txt").exists()
 
 
-def test_convert_of_a_classifier_finds_a_place_for_its_head_and_tells_its_labels(tmp_path, capsys):
+def test_convert_keeps_classifier_head_and_labels(tmp_path, capsys):
     weights = tiny.random_weights(heads.Classifier(tiny.CONFIG, 2))
     checkpoint = dataclasses.replace(CHECKPOINT, weights=weights, labels=["no", "yes"], kind="class")
     formats.write(checkpoint, str(tmp_path / "from"), "native")
@@ -124,7 +124,7 @@ def test_convert_of_a_classifier_finds_a_place_for_its_head_and_tells_its_labels
     assert formats.labels(tmp_path / "to") == ["no", "yes"]
 
 
-def test_what_a_checkpoint_does_not_say_can_be_given(source, tmp_path, capsys):
+def test_missing_checkpoint_facts_can_be_given_by_flags(source, tmp_path, capsys):
     (source / "vocab.txt").unlink()
     (source / "tokenizer_config.json").unlink()
     vocabulary.write(tmp_path / "pieces.txt", PIECES)
@@ -175,7 +175,7 @@ def take_target(source):
         (take_target, [], "to exists already"),
     ],
 )
-def test_a_mistake_is_one_line_with_exit_code_2_and_nothing_is_written(spoil, more, expected, source, capsys):
+def test_user_error_is_one_line_with_exit_code_2_and_writes_nothing(spoil, more, expected, source, capsys):
     if spoil:
         spoil(source)
     before = sorted(source.parent.rglob("*"))
@@ -191,7 +191,7 @@ def test_a_mistake_is_one_line_with_exit_code_2_and_nothing_is_written(spoil, mo
     assert sorted(source.parent.rglob("*")) == before
 
 
-def test_a_real_process_ends_with_exit_code_2_one_line_and_no_traceback(tmp_path):
+def test_process_exits_with_code_2_one_line_and_no_traceback(tmp_path):
     done = bert_tf("convert", str(tmp_path / "nothing"), str(tmp_path / "to"), "--format=native")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
@@ -200,6 +200,6 @@ def test_a_real_process_ends_with_exit_code_2_one_line_and_no_traceback(tmp_path
     )
 
 
-def test_without_a_command_the_commands_are_asked_for():
+def test_missing_command_lists_the_commands():
     done = bert_tf()
     assert (done.returncode, done.stderr.count("\n")) == (2, 1) and "COMMAND" in done.stderr

@@ -87,12 +87,12 @@ def test_bash_completes_commands_flags_choices_and_folders(words, typed, expecte
     assert output.split() == expected.split()
 
 
-def test_fish_completes_commands_flags_choices_files_and_folders(folder, capsys):
+def test_fish_completes_commands_flags_choices_and_paths(folder, capsys):
     output = asked(folder, capsys, "fish", "bert-tf.fish", ["--no-config", "-c", FISH, *LINES]).splitlines()
     plain = [line.replace("--format=", "").replace("runs/", "runs") for line in output]
     assert dict(zip(LINES, plain, strict=True)) == LINES
 
 
-def test_zsh_completes_commands_flags_choices_files_and_folders(folder, capsys):
+def test_zsh_completes_commands_flags_choices_and_paths(folder, capsys):
     output = asked(folder, capsys, "zsh", "_bert-tf", ["-f", "-c", ZSH, "zsh", *LINES]).splitlines()
     assert dict(zip(LINES, output, strict=True)) == LINES

@@ -56,7 +56,7 @@ def scored(capsys, *arguments):
     return json.loads(captured.out)
 
 
-def test_classes_have_accuracy_f1_and_a_confusion_matrix(exports, capsys, tmp_path):
+def test_classes_have_accuracy_f1_and_confusion_matrix(exports, capsys, tmp_path):
     rows = [(SHORT, "short"), (SHORT, "short"), (LONG, "long"), (LONG, "short")]
     (tmp_path / "a.tsv").write_text("text_a\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
     (tmp_path / "b.jsonl").write_text("".join(json.dumps({"t": t, "kind": k}) + "\n" for t, k in rows))
@@ -75,7 +75,7 @@ def test_classes_have_accuracy_f1_and_a_confusion_matrix(exports, capsys, tmp_pa
     ]
 
 
-def test_numbers_have_correlations_and_a_choice_of_more_than_the_export_takes_is_refused(exports, capsys, tmp_path):
+def test_regression_has_correlations_and_too_many_choices_are_refused(exports, capsys, tmp_path):
     (tmp_path / "n.csv").write_text("text_a,label\n123,1\n123456,2\n123456789,4\n")
     scores = scored(capsys, exports["number"], f"--file={tmp_path / 'n.csv'}")["scores"]
     assert scores == pytest.approx({"pearson": 0.98198, "spearman": 1, "mean_squared_error": 1 / 3}, abs=1e-5)
@@ -85,7 +85,7 @@ def test_numbers_have_correlations_and_a_choice_of_more_than_the_export_takes_is
     assert re.search("line 2 of .*c.csv there are 5 texts; the export .*choice takes 3", capsys.readouterr().err)
 
 
-def test_questions_have_the_official_scores_with_and_without_an_answer(exports, capsys, tmp_path):
+def test_questions_have_official_scores_with_and_without_answers(exports, capsys, tmp_path):
     entries = [("1", "who?", ["Ann"]), ("2", "who else?", ["Bob"]), ("3", "nothing?", []), ("4", "nothing?", ["Ann"])]
     questions = [
         {"id": name, "question": text, "answers": [{"text": a, "answer_start": 0} for a in answers],
@@ -120,7 +120,7 @@ def test_questions_have_the_official_scores_with_and_without_an_answer(exports, 
         ("mask", "a.tsv", "text\tlabel\n", [], "does not say what its head predicts: export its run anew"),
     ],
 )
-def test_a_mistake_is_one_line(exports, capsys, tmp_path, kind, name, content, flags, expected):
+def test_user_error_is_one_line(exports, capsys, tmp_path, kind, name, content, flags, expected):
     if content is not None:
         (tmp_path / name).write_text(content)
     assert main.main(["evaluate", str(exports[kind]), f"--file={tmp_path / name}", *flags]) == 2

@@ -63,7 +63,7 @@ def run(folder, *arguments, name="out.npz", lines="texts.txt"):
     return dict(np.load(output))
 
 
-def test_tokens_have_the_vectors_of_the_oracle_and_long_texts_those_of_their_best_windows(folder, capsys):
+def test_token_embeddings_match_reference_in_texts_of_any_length(folder, capsys):
     actual = run(folder, "--layers=embeddings,-1,0", "--batch_size=2")
     expected = np.concatenate([states_of(number)[:, [0, 2, 1]] for number in range(5)])
     np.testing.assert_allclose(actual["vectors"], expected, atol=2e-5)
@@ -73,7 +73,7 @@ def test_tokens_have_the_vectors_of_the_oracle_and_long_texts_those_of_their_bes
 
 
 @pytest.mark.parametrize("kind", ["first", "mean"])
-def test_words_have_that_of_their_first_piece_or_the_mean_of_their_pieces(kind, folder):
+def test_word_embedding_is_first_or_mean_of_its_tokens(kind, folder):
     actual = run(folder, "--unit=word", f"--word_vectors={kind}")
     assert actual["tokens"][2:6].tolist() == ["cab", "é", "kl", "m"] and actual["splits"].tolist() == [
         0,
@@ -91,7 +91,7 @@ def test_words_have_that_of_their_first_piece_or_the_mean_of_their_pieces(kind, 
     np.testing.assert_allclose(actual["vectors"][2:6], expected, atol=2e-5)
 
 
-def test_words_that_spaces_alone_part_keep_their_punctuation(folder):
+def test_whitespace_words_keep_their_punctuation(folder):
     (folder / "words.txt").write_text("a-b, m ||| kl m\n", encoding="utf-8")
     actual = run(folder, "--unit=word", "--words=spaces", "--word_vectors=mean", lines="words.txt")
     assert actual["tokens"].tolist() == ["a-b,", "m", "kl", "m"]
@@ -112,7 +112,7 @@ def test_words_that_spaces_alone_part_keep_their_punctuation(folder):
         ("weighted_mean", lambda tokens: np.average(tokens, axis=0, weights=range(1, len(tokens) + 1))),
     ],
 )
-def test_whole_texts_are_pooled_over_all_their_tokens(pooling, pooled, folder):
+def test_texts_are_pooled_over_all_their_tokens(pooling, pooled, folder):
     actual = run(
         folder, "--unit=sentence", f"--pooling={pooling}", "--layers=-2,-1", "--layer_weights=0.5,2", "--normalize"
     )
@@ -121,14 +121,14 @@ def test_whole_texts_are_pooled_over_all_their_tokens(pooling, pooled, folder):
     np.testing.assert_allclose(actual["vectors"], expected, atol=1e-5)
 
 
-def test_the_pooler_answers_for_the_first_window(folder):
+def test_pooler_output_is_that_of_the_first_window(folder):
     actual = run(folder, "--unit=sentence", "--pooling=pooled")
     rows = [*TOKENS[:3], "[CLS] a b c d e f g h i j [SEP]", TOKENS[4]]
     expected = [encoded(tokens)["pooled"][0] for tokens in rows]
     np.testing.assert_allclose(actual["vectors"], expected, atol=1e-5)
 
 
-def test_long_texts_are_cut_where_that_is_asked_for(folder):
+def test_long_texts_are_truncated_on_request(folder):
     command = ["extract", str(folder / "model"), f"--text={LINES[3]}", "--long_texts=cut", "--max_seq_length=8"]
     output = str(folder / "cut.npz")
     assert main.main([*command, "--output", output, "--overwrite"]) == 0
@@ -137,7 +137,7 @@ def test_long_texts_are_cut_where_that_is_asked_for(folder):
     np.testing.assert_allclose(actual["vectors"], encoded("[CLS] a b c d e f [SEP]")["tokens"][0], atol=2e-5)
 
 
-def test_tables_have_pairs_in_two_columns_and_ids_and_without_output_lines_are_printed(folder, capsys):
+def test_tables_have_pairs_and_ids_and_print_lines_without_output(folder, capsys):
     (folder / "pairs.tsv").write_text("q\tone\ttwo\n7\tcab é\tkl m\n8\ta\tb\n", encoding="utf-8")
     columns = ["--text_columns=one,two", "--id_column=q"]
     command = ["extract", str(folder / "model"), "--file", str(folder / "pairs.tsv"), "--max_seq_length=12"]
@@ -149,7 +149,7 @@ def test_tables_have_pairs_in_two_columns_and_ids_and_without_output_lines_are_p
     np.testing.assert_allclose(values, states_of(2)[:, -1], atol=2e-5)
 
 
-def test_long_work_says_how_far_it_is_where_no_terminal_is_and_short_work_nothing(folder, monkeypatch, capsys):
+def test_progress_is_logged_for_long_work_without_a_terminal(folder, monkeypatch, capsys):
     run(folder, "--unit=sentence")
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(text_progress, "SECONDS_BETWEEN_REPORTS", 0)
@@ -160,7 +160,7 @@ def test_long_work_says_how_far_it_is_where_no_terminal_is_and_short_work_nothin
     assert stderr[-1].startswith("extracting 5/5 ")
 
 
-def test_few_texts_are_held_and_rows_pass_the_encoder_in_blocks(folder, monkeypatch):
+def test_memory_is_bounded_and_rows_are_encoded_in_blocks(folder, monkeypatch):
     expected = run(folder, "--unit=sentence")["vectors"]
     monkeypatch.setattr(extraction, "POSITIONS_AT_ONCE", 24)
     monkeypatch.setattr(extract, "WINDOW_BYTES", 4 * 12 * 16 * 2)
@@ -190,11 +190,11 @@ def export(folder):
     return folder / "export"
 
 
-def test_the_export_runs_on_any_device(export):
+def test_export_runs_on_any_device(export):
     device_graphs.assert_runs_anywhere(export)
 
 
-def test_the_export_answers_as_the_command_does(export, folder):
+def test_export_equals_the_command(export, folder):
     signatures = tf.saved_model.load(str(export)).signatures
     sentences = run(folder, "--layers=-1,embeddings", "--pooling=max", "--unit=sentence")["vectors"]
     np.testing.assert_allclose(signatures["serving_default"](text=tf.constant(LINES))["vectors"], sentences, atol=1e-5)
@@ -208,7 +208,7 @@ def test_the_export_answers_as_the_command_does(export, folder):
         assert (actual[name].numpy()[~is_token] == -1).all()
 
 
-def test_the_export_answers_in_c_too_and_to_predict(export, folder, capsys):
+def test_export_runs_in_c_and_with_predict(export, folder, capsys):
     actual = c_loader.run_in_c(export, {"text": LINES}, ["vectors", "starts"], signature="tokens")
     expected = run(folder, "--layers=-1,embeddings")
     np.testing.assert_allclose(np.array(actual["vectors"][3], float), expected["vectors"][16:31], atol=1e-5)
@@ -219,7 +219,7 @@ def test_the_export_answers_in_c_too_and_to_predict(export, folder, capsys):
     assert row["text"] == "m" and np.shape(row["vectors"]) == (2, 16)
 
 
-def test_attention_is_passed_to_the_export(folder, monkeypatch):
+def test_export_can_include_attention(folder, monkeypatch):
     calls = []
     monkeypatch.setattr("bert_tf.export.saved_model.export", lambda *arguments, **options: calls.append(options))
     arguments = ["extract", str(folder / "model"), f"--export={folder / 'looks'}", "--max_seq_length=12"]
@@ -258,7 +258,7 @@ def test_attention_is_passed_to_the_export(folder, monkeypatch):
         (["--do_lower_case=false"], "is uncased: leave the flag out"),
     ],
 )
-def test_mistakes_are_one_sentence_and_leave_nothing(arguments, message, folder, monkeypatch, capsys):
+def test_user_errors_are_one_sentence_and_leave_no_files(arguments, message, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     (folder / "empty.txt").write_bytes(b"")
     (folder / "latin.txt").write_bytes(b"a\n\xe9\n")
@@ -274,7 +274,7 @@ def test_mistakes_are_one_sentence_and_leave_nothing(arguments, message, folder,
     assert sorted(os.listdir(folder)) == before
 
 
-def test_of_a_model_that_reads_left_to_right_cls_says_nothing(folder, capsys):
+def test_cls_of_a_causal_model_is_refused(folder, capsys):
     causal = dataclasses.replace(tiny.CONFIG, is_causal=True)
     checkpoint = Checkpoint(config=causal, weights=WEIGHTS, vocabulary=PIECES, lower_case=True)
     formats.write(checkpoint, str(folder / "causal"), "native")
@@ -284,7 +284,7 @@ def test_of_a_model_that_reads_left_to_right_cls_says_nothing(folder, capsys):
     assert main.main([*command, "--pooling=last"]) == 0
 
 
-def test_folders_that_hold_no_whole_model_are_refused(folder, capsys):
+def test_incomplete_model_folders_are_refused(folder, capsys):
     assert main.main(["extract", str(folder), "--text=a"]) == 2
     assert "No checkpoint format recognizes" in capsys.readouterr().err
     lacking = {name: array for name, array in WEIGHTS.items() if "pooler" not in name}

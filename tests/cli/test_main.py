@@ -29,7 +29,7 @@ def my_lab(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def test_a_command_from_outside_the_package_is_called_by_its_dotted_name(my_lab, capsys):
+def test_outside_command_is_called_by_its_dotted_name(my_lab, capsys):
     assert main.main(["my_lab.count", "a", "b"]) == 0
     assert capsys.readouterr().out == "2\n"
     with pytest.raises(SystemExit) as ended:
@@ -46,7 +46,7 @@ def test_a_command_from_outside_the_package_is_called_by_its_dotted_name(my_lab,
         ("my_lab.notes", "my_lab.notes is not a command: it needs add_arguments(parser) and run(arguments), or "),
     ],
 )
-def test_what_is_no_command_is_refused_in_one_line(name, expected, my_lab, capsys):
+def test_invalid_command_is_refused_in_one_line(name, expected, my_lab, capsys):
     assert main.main([name]) == 2
     stderr = capsys.readouterr().err
     assert stderr.startswith(f"bert-tf: {expected}") and stderr.count("\n") == 1

@@ -50,7 +50,7 @@ def answers(capsys, *arguments):
         ("question", ["--text=", "--question=Who?"], ["no answer", " 75.0%  no answer  0-0", " 25.0%  no answer  0-0"]),
     ],
 )
-def test_a_text_of_the_command_line_is_answered_for_reading(exports, capsys, kind, flags, expected):
+def test_single_text_is_printed_for_reading(exports, capsys, kind, flags, expected):
     assert answers(capsys, exports[kind], *flags) == expected
 
 
@@ -80,7 +80,7 @@ def test_json_has_id_texts_label_and_probabilities(exports, capsys, kind, flags,
     assert json.loads(line) == {"id": "0", **expected}
 
 
-def test_lines_of_a_text_file_are_answered_a_line_each_blank_ones_and_carriage_returns_too(exports, capsys, tmp_path):
+def test_text_file_gives_one_output_line_per_line(exports, capsys, tmp_path):
     (tmp_path / "a.txt").write_bytes("\ufeff12\r\n\n123456\u2028".encode())
     lines = answers(capsys, exports["single"], "--file", tmp_path / "a.txt", "--json", "--batch_size=2")
     assert [json.loads(line)["text_a"] for line in lines] == ["12", "", "123456\u2028"]
@@ -100,7 +100,7 @@ def test_lines_of_a_text_file_are_answered_a_line_each_blank_ones_and_carriage_r
         ("a.JSONL", '{"text_a": "\\"x", "text_b": "12"}\n{"text_a": "", "text_b": ""}\n', []),
     ],
 )
-def test_columns_are_found_by_the_inputs_names_or_the_given_ones(exports, capsys, tmp_path, name, content, flags):
+def test_columns_are_found_by_input_names_or_flags(exports, capsys, tmp_path, name, content, flags):
     (tmp_path / name).write_text(content)
     rows = [json.loads(row) for row in answers(capsys, exports["pair"], "--file", tmp_path / name, "--json", *flags)]
     assert [(row["id"], row["text_a"], row["text_b"]) for row in rows] == [("0", '"x', "12"), ("1", "", "")]
@@ -120,7 +120,7 @@ def test_choices_are_a_list_or_columns(exports, capsys, tmp_path, name, content,
     assert (json.loads(row)["text_a"], json.loads(row)["choices"]) == ("x", ["", "12"])
 
 
-def test_output_is_a_table_or_json_lines_and_a_table_can_be_read_again(exports, capsys, tmp_path):
+def test_output_is_tsv_or_jsonl_and_can_be_read_again(exports, capsys, tmp_path):
     (tmp_path / "a.tsv").write_text("number\ttext_a\ttext_b\nq7\t1\t123\nq8\t\t\n")
     arguments = ["--file", tmp_path / "a.tsv", "--id_column=number"]
     for name in ("b.tsv", "b.jsonl"):
@@ -138,13 +138,13 @@ def test_output_is_a_table_or_json_lines_and_a_table_can_be_read_again(exports, 
     assert sorted(os.listdir(tmp_path)) == ["a.tsv", "b.jsonl", "b.tsv"]
 
 
-def test_the_folder_of_a_run_is_as_good_as_its_export(exports, capsys, tmp_path):
+def test_run_folder_is_accepted_for_its_export(exports, capsys, tmp_path):
     (tmp_path / "run.json").write_text("{}")
     (tmp_path / "export").symlink_to(exports["number"])
     assert answers(capsys, tmp_path, "--text=123") == ["1.000"]
 
 
-def test_more_texts_than_a_window_keep_their_order_and_few_are_held(exports):
+def test_order_is_kept_across_windows_and_memory_is_bounded(exports):
     read = []
 
     def texts():
@@ -161,7 +161,7 @@ def test_more_texts_than_a_window_keep_their_order_and_few_are_held(exports):
     assert number == 999 and far <= 64
 
 
-def test_texts_of_like_length_share_a_batch():
+def test_texts_of_similar_length_share_a_batch():
     class Recorder:
         seen = []
 
@@ -174,7 +174,7 @@ def test_texts_of_like_length_share_a_batch():
     assert sorted(Recorder.seen, reverse=True) == [[9, 9], [8, 2], [1, 1]]
 
 
-def test_several_batches_are_computed_at_once(monkeypatch):
+def test_batches_are_computed_in_parallel(monkeypatch):
     monkeypatch.setattr(loaded_model, "parallel_batches", lambda: 2)
     both = threading.Barrier(2, timeout=60)
 
@@ -188,7 +188,7 @@ def test_several_batches_are_computed_at_once(monkeypatch):
     assert [outputs["values"] for _, outputs in actual] == ["100", "101", "102", "103"]
 
 
-def test_a_batch_that_fails_ends_the_others():
+def test_failing_batch_stops_the_others():
     seen = []
 
     class Failing:
@@ -202,7 +202,7 @@ def test_a_batch_that_fails_ends_the_others():
     assert len(seen) < 100
 
 
-def test_few_texts_are_held_at_once_where_they_are_long(monkeypatch):
+def test_long_texts_are_held_in_small_windows(monkeypatch):
     monkeypatch.setattr(loaded_model, "MAX_CHARACTERS", 10)
     held = []
 
@@ -216,14 +216,14 @@ def test_few_texts_are_held_at_once_where_they_are_long(monkeypatch):
     assert held == [[4, 1, 3, 1, 2, 1], [99, 1], [1, 1]] and [example for example, _ in actual] == examples
 
 
-def test_standard_input_is_a_text_a_line(exports, capsys, monkeypatch, tmp_path):
+def test_standard_input_has_one_text_per_line(exports, capsys, monkeypatch, tmp_path):
     (tmp_path / "given").write_text("123\n123456\n")
     with open(tmp_path / "given") as file:
         monkeypatch.setattr(sys, "stdin", file)
         assert answers(capsys, exports["number"], "--file=-") == ["1.000\t123", "2.000\t123456"]
 
 
-def test_the_rate_is_shown_on_a_terminal_only(exports, monkeypatch, tmp_path, capsys):
+def test_rate_is_shown_on_a_terminal_only(exports, monkeypatch, tmp_path, capsys):
     (tmp_path / "a.txt").write_text("a\nb\n")
     lines = []
     monkeypatch.setattr(text_progress, "SECONDS_BETWEEN_REPORTS", -1)
@@ -242,7 +242,7 @@ def test_the_rate_is_shown_on_a_terminal_only(exports, monkeypatch, tmp_path, ca
     assert "predicting" in "".join(lines) and "texts/s" in "".join(lines) and "2/2" in "".join(lines)
 
 
-def test_help_and_mistakes_in_files_come_without_tensorflow(tmp_path):
+def test_help_and_file_errors_do_not_load_tensorflow(tmp_path):
     code = (
         "import sys; from bert_tf.cli import main\n"
         "try: main.main(['predict', '--help'])\n"
@@ -261,7 +261,7 @@ def test_texts_of_a_file_are_counted_by_line_ends(tmp_path):
     assert prediction_inputs.count("-") is None
 
 
-def test_questions_of_a_file_in_squad_s_layout_and_of_a_table_are_answered_with_their_place(exports, capsys, tmp_path):
+def test_squad_and_table_questions_get_answers_with_offsets(exports, capsys, tmp_path):
     qas = [{"id": "q7", "question": "Who?"}, {"id": "q8", "question": "Where?"}]
     content = {"data": [{"paragraphs": [{"context": "Änn sings", "qas": qas}]}]}
     (tmp_path / "a.json").write_text(json.dumps(content))
@@ -282,7 +282,7 @@ def test_questions_of_a_file_in_squad_s_layout_and_of_a_table_are_answered_with_
     assert row == "q7\tÄnn\t0\t3\t0.75\t-0.25\tWho?\tÄnn sings"
 
 
-def test_rows_of_outputs_that_are_not_known_keep_them_as_they_are():
+def test_unknown_outputs_are_kept_as_they_are():
     outputs = {"vector": tf.constant([1.5]).numpy(), "name": b"a"}
     row = predictions.export_row(Example("7", ("x",)), outputs, labels=(), inputs={"text_a": None})
     assert row == {"id": "7", "text_a": "x", "vector": [1.5], "name": "a"}

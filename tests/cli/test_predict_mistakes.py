@@ -77,7 +77,7 @@ def place(exports, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_one_line_with_exit_code_2_and_nothing_is_written(mistake, place, capsys):
+def test_user_error_is_one_line_with_exit_code_2_and_writes_nothing(mistake, place, capsys):
     kind, flags, expected = MISTAKES[mistake]
     before = sorted(os.listdir(place))
     if "--file" in "".join(flags) and "--output" not in "".join(flags):
@@ -93,7 +93,7 @@ def test_a_mistake_is_one_line_with_exit_code_2_and_nothing_is_written(mistake, 
     assert sorted(os.listdir(place)) == before
 
 
-def test_a_mistake_far_into_a_file_leaves_the_old_predictions(exports, tmp_path, capsys):
+def test_error_late_in_a_file_keeps_the_old_predictions(exports, tmp_path, capsys):
     (tmp_path / "a.txt").write_bytes(b"a\n" * 5000 + b"\xff\n")
     (tmp_path / "b.tsv").write_text("old")
     arguments = [str(exports["number"]), "--file", str(tmp_path / "a.txt"), "--output", str(tmp_path / "b.tsv")]
@@ -109,7 +109,7 @@ def test_a_mistake_far_into_a_file_leaves_the_old_predictions(exports, tmp_path,
         (PermissionError(13, "Permission denied", "b.tsv"), 2, "cannot open b.tsv (Permission denied)"),
     ],
 )
-def test_a_disk_that_fails_is_one_line(exports, tmp_path, monkeypatch, capsys, error, code, expected):
+def test_failing_disk_is_one_line(exports, tmp_path, monkeypatch, capsys, error, code, expected):
     def fail(*_):
         raise error
 
@@ -149,7 +149,7 @@ def endless(folder, *flags):
     return subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, **pipes)
 
 
-def test_a_reader_that_has_seen_enough_ends_it_quietly(tmp_path):
+def test_closed_pipe_ends_quietly(tmp_path):
     with endless(tmp_path) as piped:
         piped.stdin.write(b"123\n" * 20000)
         piped.stdin.close()
@@ -159,7 +159,7 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(tmp_path):
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_ends_it_with_one_line_and_nothing_half_written(tmp_path, number, code):
+def test_signal_ends_with_one_line_and_no_partial_files(tmp_path, number, code):
     output = tmp_path / "b.tsv"
     with endless(tmp_path, f"--output={output}") as stopped:
         stopped.stdin.write(b"123\n" * 5000)  # more than a window, and more to come

@@ -18,7 +18,7 @@ def process(*command):
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_help_lists_the_flags_of_the_script_without_tensorflow(name):
+def test_help_lists_the_scripts_flags_without_tensorflow(name):
     command, script = process("-X", "importtime", "-m", "bert_tf", name, "--help"), process(SCRIPTS[name], "--help")
     flags, expected = (done.stdout.partition("\nFlags used most:\n")[2] for done in (command, script))
     assert (command.returncode, script.returncode) == (0, 0)
@@ -27,7 +27,7 @@ def test_help_lists_the_flags_of_the_script_without_tensorflow(name):
     assert not re.search(r"\| +(tensorflow|keras)$", command.stderr, re.M)
 
 
-def test_a_run_records_the_command_as_typed_and_the_same_command_resumes_it(tmp_path):
+def test_run_records_its_command_and_the_same_command_resumes_it(tmp_path):
     (tmp_path / "texts.txt").write_text(TEXTS)
     typed = ["pretrain", f"--input_file={tmp_path}/texts.txt", f"--output_dir={tmp_path}/run", "--vocab_size=60"]
     typed += ["--prepare_only"]
@@ -50,7 +50,7 @@ def test_a_run_records_the_command_as_typed_and_the_same_command_resumes_it(tmp_
         (["finetune", "glue"], "'glue' is not a flag"),
     ],
 )
-def test_a_wrong_flag_is_one_line_with_exit_code_2(arguments, expected):
+def test_invalid_flag_is_one_line_with_exit_code_2(arguments, expected):
     done = process("-m", "bert_tf", *arguments)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith(f"bert-tf: {expected}")

@@ -7,7 +7,7 @@ from bert_tf.config.train_config import MaskingConfig, TrainConfig
 from bert_tf.errors import UserError
 
 
-def test_a_config_file_of_the_original_is_read_with_the_tanh_gelu_and_unknown_keys_dropped(tmp_path):
+def test_original_config_is_read_with_tanh_gelu_and_unknown_keys_dropped(tmp_path):
     path = tmp_path / "bert_config.json"
     path.write_text(
         json.dumps({"vocab_size": 7, "hidden_size": 8, "num_attention_heads": 2, "hidden_act": "gelu", "new": 1})
@@ -16,11 +16,11 @@ def test_a_config_file_of_the_original_is_read_with_the_tanh_gelu_and_unknown_ke
     assert (config.vocab_size, config.hidden_size, config.head_size, config.hidden_act) == (7, 8, 4, "gelu_tanh")
 
 
-def test_gelu_means_erf_where_the_reader_says_so():
+def test_gelu_can_mean_erf():
     assert BertConfig.from_dict({"vocab_size": 7, "hidden_act": "gelu"}, gelu="gelu_erf").hidden_act == "gelu_erf"
 
 
-def test_a_written_config_reads_back_equal(tmp_path):
+def test_written_config_reads_back_equal(tmp_path):
     config = BertConfig.of_size("tiny", vocab_size=9, hidden_act="gelu_erf")
     config.write(tmp_path / "bert_config.json")
     assert BertConfig.from_json_file(tmp_path / "bert_config.json") == config
@@ -30,7 +30,7 @@ def test_a_written_config_reads_back_equal(tmp_path):
     "size, layers, hidden, heads, wide",
     [("tiny", 2, 128, 2, 512), ("base", 12, 768, 12, 3072), ("large", 24, 1024, 16, 4096)],
 )
-def test_sizes_are_those_of_the_original(size, layers, hidden, heads, wide):
+def test_sizes_match_the_original(size, layers, hidden, heads, wide):
     config = BertConfig.of_size(size, vocab_size=5)
     assert (config.num_hidden_layers, config.hidden_size) == (layers, hidden)
     assert (config.num_attention_heads, config.intermediate_size) == (heads, wide)
@@ -55,27 +55,27 @@ def test_sizes_are_those_of_the_original(size, layers, hidden, heads, wide):
         ({"is_causal": True, "encoder": "lstm"}, "lstm reads from both sides: leave out left_to_right"),
     ],
 )
-def test_impossible_values_are_refused_with_the_name_and_the_value(values, sentence):
+def test_invalid_values_are_refused_by_name(values, sentence):
     with pytest.raises(UserError, match=sentence):
         BertConfig.from_dict({"vocab_size": 5, **values})
 
 
 @pytest.mark.parametrize("content, sentence", [("{", "is not valid JSON"), ("[1]", "holds a JSON list: expected")])
-def test_a_file_that_is_no_config_is_refused(tmp_path, content, sentence):
+def test_invalid_config_file_is_refused(tmp_path, content, sentence):
     path = tmp_path / "bert_config.json"
     path.write_text(content)
     with pytest.raises(UserError, match=sentence):
         BertConfig.from_json_file(path)
 
 
-def test_a_config_file_that_is_missing_or_has_no_vocabulary_is_refused(tmp_path):
+def test_missing_or_incomplete_config_file_is_refused(tmp_path):
     with pytest.raises(UserError, match="cannot be read .*: expected a BERT configuration"):
         BertConfig.from_json_file(tmp_path / "none.json")
     with pytest.raises(UserError, match="has no vocab_size"):
         BertConfig.from_dict({})
 
 
-def test_micro_batches_must_divide_the_batch():
+def test_accumulation_steps_must_divide_the_batch_size():
     with pytest.raises(UserError, match="train_batch_size 32 cannot be split into 5"):
         TrainConfig(num_accumulation_steps=5)
 

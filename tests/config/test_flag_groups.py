@@ -23,14 +23,14 @@ def declarations():
     return declared, changes
 
 
-def test_no_flag_is_declared_in_two_places():
+def test_no_flag_is_declared_twice():
     declared, changes = declarations()
     assert {name for name, kinds in declared.items() if len(kinds) > 1} == TWO_MEANINGS
     assert all(issubclass(kind, original) for (kind, _), original in changes.items())
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__module__.rpartition(".")[2])
-def test_every_default_is_among_the_choices(script):
+def test_every_default_is_a_valid_choice(script):
     for field in dataclasses.fields(script):
         choices = field.metadata["choices"]
         assert choices is None or field.default in choices, field.name

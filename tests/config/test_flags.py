@@ -82,7 +82,7 @@ def run(script, *arguments):
     return done.returncode, done.stdout, done.stderr
 
 
-def test_flags_that_are_not_given_take_the_value_instead_then_that_of_define_then_the_dataclass(script):
+def test_precedence_of_defaults(script):
     code, output, errors = run(script)
     assert (code, errors) == (0, "")
     options, paint, *explicit_flags = json.loads(output)
@@ -91,7 +91,7 @@ def test_flags_that_are_not_given_take_the_value_instead_then_that_of_define_the
     assert explicit_flags == [False, False]
 
 
-def test_flags_that_are_given_win_even_with_their_default(script):
+def test_given_flags_win_even_with_their_default_value(script):
     code, output, errors = run(script, "--width=4", "--colour", "red", "--nodo_paint")
     assert (code, errors) == (0, "")
     options, paint, *explicit_flags = json.loads(output)
@@ -100,7 +100,7 @@ def test_flags_that_are_given_win_even_with_their_default(script):
     assert explicit_flags == [True, False]
 
 
-def test_old_names_of_flags_and_of_values_are_still_taken(script):
+def test_old_flag_names_and_values_are_accepted(script):
     code, output, errors = run(script, "--breadth=4", "--colour=azure", "--nopaint")
     assert (code, errors) == (0, "")
     options, _, *explicit_flags = json.loads(output)
@@ -109,7 +109,7 @@ def test_old_names_of_flags_and_of_values_are_still_taken(script):
 
 
 @pytest.mark.parametrize("tool", ["roller", "my_lab.sponge"])
-def test_choices_of_an_open_set_are_its_modules_and_any_module_from_outside(script, tool):
+def test_open_set_choices_include_outside_modules(script, tool):
     code, output, errors = run(script, f"--tool={tool}")
     assert (code, errors) == (0, "")
     assert json.loads(output)[0]["tool"] == tool
@@ -126,13 +126,13 @@ class Changed(Old):
     colour: str = changed(Old, "colour", "blue", help="Colour of the door.")
 
 
-def test_what_an_earlier_version_recorded_gets_the_names_of_today():
+def test_recorded_flags_are_upgraded_to_current_names():
     recorded = {"breadth": 5, "colour": "azure", "gone": 1}
     assert upgrade(Old, recorded) == {"width": 5, "colour": "blue", "gone": 1}
     assert upgrade(Old, {"width": 5, "colour": "red"}) == {"width": 5, "colour": "red"}
 
 
-def test_a_group_is_inherited_with_another_default():
+def test_inherited_group_can_change_a_default():
     assert (Changed().colour, Changed().width, Old().colour) == ("blue", 4, "red")
     field = next(field for field in dataclasses.fields(Changed) if field.name == "colour")
     assert (field.metadata["help"], field.metadata["choices"]) == ("Colour of the door.", ("red", "blue"))
@@ -166,18 +166,18 @@ def test_a_group_is_inherited_with_another_default():
         ("width=4", 2, "'width=4' is not a flag: flags begin with --, as in --name=value. Try --help."),
     ],
 )
-def test_a_mistake_is_one_line_that_begins_with_the_script_and_an_exit_code(script, argument, code, says):
+def test_user_error_is_one_line_with_exit_code(script, argument, code, says):
     given, output, errors = run(script, argument)
     assert (given, output) == (code, "")
     assert errors.startswith(f"paint.py: {says}") and errors.count("\n") == 1 and errors.endswith("\n")
 
 
-def test_a_mistake_of_ours_keeps_its_traceback(script):
+def test_programming_error_keeps_its_traceback(script):
     code, _, errors = run(script, "--width=7")
     assert code == 1 and "Traceback" in errors and errors.rstrip().endswith("ValueError: a mistake of ours")
 
 
-def test_help_shows_our_flags_with_their_defaults_and_is_no_mistake(script):
+def test_help_shows_flags_choices_and_defaults(script):
     code, output, errors = run(script, "--help")
     assert code == 0
     for expected in (
@@ -197,7 +197,7 @@ class Recipe:
     rate: float = flag(0.1, "Rate.")
 
 
-def test_runs_of_earlier_versions_go_on_with_the_defaults_they_had():
+def test_earlier_runs_continue_with_earlier_defaults():
     recorded = {"keep": False, "steps": 7, "rate": 0.5}
     assert with_earlier_defaults(Recipe(), recorded) == Recipe(keep=False)
     assert with_earlier_defaults(Recipe(), {"steps": 100}) == Recipe(steps=100)

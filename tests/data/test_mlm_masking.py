@@ -42,7 +42,7 @@ def random_texts(count, length_limit, shortest=3):
 @pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
 @pytest.mark.parametrize("together", [{"whole_word": False}, {"whole_word": True}, SPANS], ids=str)
 @pytest.mark.parametrize("prob, limit", [(0.15, 8), (0.5, 40), (0.3, 3)])
-def test_masks_are_those_of_the_original_one_token_at_a_time(run, together, prob, limit):
+def test_masks_match_the_original_token_by_token(run, together, prob, limit):
     texts = random_texts(150, 40)
     options = {"masked_lm_prob": prob, "max_predictions_per_seq": limit, **together}
     result = masked(run, texts, np.arange(150) * 7 - 300, **options)
@@ -72,35 +72,35 @@ def test_masks_do_not_depend_on_batch_order_or_padding():
         assert (alone[name][0] == together[name][11]).all()
 
 
-def test_another_seed_masks_other_tokens():
+def test_masks_depend_on_the_seed():
     texts = np.repeat(random_texts(1, 64, shortest=64), 50, axis=0)
     positions = masked(eagerly, texts, np.arange(50))["masked_lm_positions"]
     assert len({tuple(row) for row in positions.tolist()}) == 50
 
 
-def test_a_row_of_padding_is_not_changed():
+def test_padding_row_is_unchanged():
     result = masked(eagerly, [[PAD] * 6], [1])
     assert result["token_ids"].tolist() == [[PAD] * 6]
     assert result["masked_lm_weights"].sum() == 0
 
 
-def test_a_text_without_candidates_has_no_masks():
+def test_text_without_candidates_has_no_masks():
     assert masked(eagerly, [[CLS, SEP, SEP, PAD]], [1])["masked_lm_weights"].sum() == 0
 
 
-def test_a_word_longer_than_the_target_is_skipped():
+def test_word_longer_than_the_target_is_skipped():
     word = [CLS, 5, 4, 4, 4, 4, SEP, PAD]  # one word of five tokens, a target of one
     assert masked(eagerly, [word], [1], whole_word=True)["masked_lm_weights"].sum() == 0
     assert masked(eagerly, [word], [1], whole_word=False)["masked_lm_weights"].sum() == 1
 
 
-def test_a_continuation_after_the_separator_joins_the_word_before_it():
+def test_continuation_after_separator_belongs_to_the_word_before():
     text = [[CLS, 5, SEP, 4, SEP]]
     result = masked(eagerly, text, [1], whole_word=True, masked_lm_prob=0.4)
     assert result["masked_lm_positions"][0].tolist() == [1, 3, 0, 0, 0, 0, 0, 0]
 
 
-def test_room_for_more_predictions_than_positions_is_filled_with_zeros():
+def test_unused_prediction_slots_are_zero():
     result = masked(eagerly, [[CLS, 5, 6, SEP]], [1], max_predictions_per_seq=9)
     assert result["masked_lm_positions"].shape == (1, 9)
     assert result["masked_lm_weights"].sum() == 1
@@ -110,7 +110,7 @@ def test_room_for_more_predictions_than_positions_is_filled_with_zeros():
     "length, prob, expected",
     [(3, 0.15, 1), (10, 0.15, 2), (30, 0.15, 4), (50, 0.05, 2), (128, 0.15, 19), (500, 0.15, 20)],
 )
-def test_the_number_to_mask_rounds_halves_to_even(length, prob, expected):
+def test_number_of_masks_rounds_half_to_even(length, prob, expected):
     assert num_to_mask(tf.constant([length]), prob, 20).numpy().tolist() == [expected]
     assert min(20, max(1, round(length * prob))) == expected
 
@@ -130,7 +130,7 @@ def test_groups_that_exceed_the_target_are_skipped(sizes, target, expected):
     assert selected.numpy().tolist() == [[bool(value) for value in expected]]
 
 
-def test_rates_on_a_hundred_thousand_tokens_are_15_percent_and_80_10_10():
+def test_masking_rates_are_15_percent_and_80_10_10():
     texts = random_texts(1000, 102, shortest=102)
     result = masked(eagerly, texts, np.arange(1000) + 99, max_predictions_per_seq=40)
     labels = result["masked_lm_ids"]
@@ -146,12 +146,12 @@ def test_rates_on_a_hundred_thousand_tokens_are_15_percent_and_80_10_10():
     assert counts.min() > 90 and counts.max() < 215  # 150 expected, six deviations are 72
 
 
-def test_random_bits_equal_the_plain_python_hash():
+def test_random_bits_match_reference_hash():
     bits = random_bits(tf.constant([[0], [-5], [2**62]], tf.int64), 2, tf.constant([[0, 77]])).numpy()
     assert bits.tolist() == [[oracle.random_bits(s % 2**64, 2, c) for c in (0, 77)] for s in (0, -5, 2**62)]
 
 
-def test_random_bits_of_neighbouring_seeds_and_counters_are_uniform_and_unrelated():
+def test_random_bits_of_adjacent_seeds_are_uniform_and_independent():
     bits = random_bits(tf.range(300, dtype=tf.int64)[:, None], 0, tf.range(300)[None, :]).numpy()
     every = bits[..., None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)
     assert abs(every.mean(axis=(0, 1)) - 0.5).max() < 0.01  # each bit: 90,000 tosses, 6 deviations
@@ -164,7 +164,7 @@ def test_random_bits_of_neighbouring_seeds_and_counters_are_uniform_and_unrelate
 
 
 @pytest.mark.parametrize(("max_span_words", "shortest", "longest"), [(1, 1.0, 1.1), (4, 2.2, 3.2), (10, 3.2, 5.0)])
-def test_spans_mask_neighbours_together(max_span_words, shortest, longest):
+def test_spans_mask_adjacent_words(max_span_words, shortest, longest):
     text = [CLS, *[5] * 400, SEP]  # words of one token
     limits = {"masked_lm_prob": 0.05, "max_predictions_per_seq": 20, "max_span_words": max_span_words}
     positions = masked(eagerly, [text] * 300, np.arange(300), **limits)["masked_lm_positions"]

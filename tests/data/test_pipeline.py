@@ -55,7 +55,7 @@ def training_batches(files, *, seed=3, static=False):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_position_of_a_row_in_an_epoch_does_not_depend_on_its_position_in_the_file(seed):
+def test_shuffled_position_does_not_depend_on_file_position(seed):
     count, epochs = 1024, 8
     batches = batch_indices(count, 256, seed=seed).take(epochs * count // 256)
     order = np.concatenate([batch.numpy() for batch in batches]).reshape(epochs, count)
@@ -79,7 +79,7 @@ def test_pairs_are_parsed_into_padded_rows_with_segments(run):
     assert batch["record_ids"].numpy().tolist() == [77, 78, 0]
 
 
-def test_records_are_read_in_order_without_a_seed(files):
+def test_records_are_read_in_order_without_seed(files):
     assert ids(read_records(files)) == list(range(20))
 
 
@@ -94,18 +94,18 @@ def test_each_epoch_has_all_records_in_another_order(files):
     assert ids(dataset()) == order
 
 
-def test_forever_continues_after_the_last_record(files):
+def test_infinite_dataset_continues_after_the_last_record(files):
     assert len(ids(read_records(files, seed=1, forever=True), 45)) == 45
 
 
-def test_seeds_differ_by_position_and_by_the_seed_they_come_from():
+def test_seeds_differ_by_position_and_base_seed():
     def seeds(seed):
         return [int(value) for _, value in with_seeds(tf.data.Dataset.range(50), seed=seed)]
 
     assert seeds(1) == seeds(1) and len({*seeds(1), *seeds(2), *seeds(2**40)}) == 150
 
 
-def test_batches_for_evaluation_are_filled_with_zero_rows():
+def test_eval_batches_are_padded_with_zero_rows():
     values = {"a": tf.range(1, 6), "b": tf.ones([5, 2]), "c": tf.constant(list("vwxyz")), "d": tf.constant([True] * 5)}
     first, second = batch_dataset(tf.data.Dataset.from_tensor_slices(values), 3, pad_rows=True)
     assert first["a"].numpy().tolist() == [1, 2, 3]
@@ -115,13 +115,13 @@ def test_batches_for_evaluation_are_filled_with_zero_rows():
     assert second["d"].numpy().tolist() == [True, True, False]
 
 
-def test_batches_of_pairs_of_tensors_are_filled_too():
+def test_eval_batches_of_tensor_pairs_are_padded():
     dataset = tf.data.Dataset.from_tensor_slices((tf.range(3), tf.range(3, dtype=tf.int64)))
     *_, (first, second) = batch_dataset(dataset, 2, pad_rows=True)
     assert first.numpy().tolist() == [2, 0] and second.numpy().tolist() == [2, 0]
 
 
-def test_batches_for_training_drop_the_rest():
+def test_training_batches_drop_the_remainder():
     batches = list(batch_dataset(tf.data.Dataset.range(5), 2))
     assert [batch.numpy().tolist() for batch in batches] == [[0, 1], [2, 3]]
 
@@ -137,7 +137,7 @@ def test_every_batch_has_a_static_shape(files, pad_rows):
     assert rows == (20 if pad_rows else 18)
 
 
-def test_masks_are_new_in_each_epoch_unless_they_are_static(files):
+def test_masks_change_per_epoch_unless_static(files):
     def masks_of_record_7(static):
         rows = []
         for batch in training_batches(files, static=static).take(60):
@@ -150,7 +150,7 @@ def test_masks_are_new_in_each_epoch_unless_they_are_static(files):
 
 
 @pytest.mark.parametrize("stop", [1, 5])
-def test_a_restored_iterator_continues_with_the_same_batches(files, tmp_path, stop):
+def test_restored_iterator_continues_with_the_same_batches(files, tmp_path, stop):
     iterator = iter(training_batches(files))
     for _ in range(stop):  # 1: inside the first epoch; 5: in the second
         next(iterator)

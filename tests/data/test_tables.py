@@ -39,11 +39,11 @@ def write_table(tmp_path):
         ("a.jsonl", '{"x": "a\\tb", "y": 1}\n\n{"x": ["c"]}\n', [(1, {"x": "a\tb", "y": 1}), (3, {"x": ["c"]})]),
     ],
 )
-def test_rows_come_with_their_line_and_every_character(write_table, name, content, expected):
+def test_rows_have_line_numbers_and_exact_values(write_table, name, content, expected):
     assert list(tables.read(write_table(name, content))) == expected
 
 
-def test_a_file_without_header_is_read_by_the_given_columns(write_table):
+def test_headerless_file_uses_given_columns(write_table):
     path = write_table("a.tsv", "gj04\t1\n\tx\n")
     assert list(tables.read(path, ("source", "label"))) == [
         (1, {"source": "gj04", "label": "1"}),
@@ -78,17 +78,17 @@ def test_malformed_rows_are_skipped_only_on_request(write_table):
         ("a.xlsx", "x", "expected a name that ends in .tsv, .csv, .jsonl"),
     ],
 )
-def test_an_error_names_its_line(write_table, name, content, message):
+def test_error_names_its_line(write_table, name, content, message):
     with pytest.raises(UserError, match=message):
         list(tables.read(write_table(name, content)))
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_missing_file_is_named(tmp_path):
     with pytest.raises(UserError, match="nothing.tsv cannot be read"):
         list(tables.read(str(tmp_path / "nothing.tsv")))
 
 
-def test_a_table_is_found_whatever_its_extension_unless_there_are_two(write_table, tmp_path):
+def test_table_is_found_by_any_extension_unless_ambiguous(write_table, tmp_path):
     assert tables.find_table(str(tmp_path), "train") is None
     path = write_table("train.jsonl", "{}")
     assert tables.find_table(str(tmp_path), "train") == path
@@ -97,7 +97,7 @@ def test_a_table_is_found_whatever_its_extension_unless_there_are_two(write_tabl
         tables.find_table(str(tmp_path), "train")
 
 
-def test_examples_have_their_texts_label_id_and_location(write_table):
+def test_examples_have_texts_label_id_and_location(write_table):
     path = write_table("a.tsv", "n\tone\ttwo\ty\n7\ta\tb\tyes\n8\tc\td\tno\n")
     rows = examples.read(path, texts=("one", "two"), label="y", id_column="n")
     assert [(e.id, e.texts, e.label) for e in rows] == [("7", ("a", "b"), "yes"), ("8", ("c", "d"), "no")]
@@ -105,12 +105,12 @@ def test_examples_have_their_texts_label_id_and_location(write_table):
     assert [(e.id, e.label) for e in examples.read(path, texts=("two",))] == [("0", None), ("1", None)]
 
 
-def test_a_missing_column_is_named_with_the_existing_ones(write_table):
+def test_missing_column_error_lists_existing_columns(write_table):
     path = write_table("a.tsv", "one\ty\na\tyes\n")
     with pytest.raises(UserError, match="has no column 'two', 'z'; its columns: one, y"):
         examples.read(path, texts=("one", "two"), label="z")
 
 
-def test_a_json_value_that_is_not_a_string_is_refused(write_table):
+def test_json_value_that_is_not_a_string_is_refused(write_table):
     with pytest.raises(UserError, match="In line 2 of .* a text is"):
         examples.read(write_table("a.jsonl", '{"t": "a"}\n{"t": 3}\n'), texts=("t",))

@@ -51,7 +51,7 @@ def read(folder, name, split):
     return [(example.id, example.texts, example.label) for example in examples]
 
 
-def test_examples_come_in_the_order_of_their_number_with_our_labels(prepared):
+def test_examples_are_ordered_by_index_with_our_labels(prepared):
     mnli = [("0", ("a", "x"), "entailment"), ("1", ("b", "\u2028y"), "neutral"), ("2", ("c", "z"), "contradiction")]
     assert read(prepared, "mnli", "train") == read(prepared, "mnli", "dev_matched") == mnli
     assert read(prepared, "cola", "train") == [("0", ('a "',), 1), ("1", ("b",), 0)]
@@ -65,7 +65,7 @@ def test_test_sets_have_no_labels(prepared):
     assert row.label is None and row.location.startswith("example ")
 
 
-def test_every_task_of_glue_has_its_name_and_features_there():
+def test_every_glue_task_has_its_tfds_name_and_features():
     from tensorflow_datasets.text.glue import Glue
 
     known = {config.name: config for config in Glue.BUILDER_CONFIGS}
@@ -80,7 +80,7 @@ def test_every_task_of_glue_has_its_name_and_features_there():
         assert set(layout.parts) == set(layout.files)
 
 
-def test_a_dataset_that_cannot_be_downloaded_is_reported_at_once(prepared, monkeypatch):
+def test_undownloadable_dataset_is_reported_at_once(prepared, monkeypatch):
     requests = []
 
     def unreachable(request, timeout):
@@ -94,7 +94,7 @@ def test_a_dataset_that_cannot_be_downloaded_is_reported_at_once(prepared, monke
     assert requests == [("HEAD", 5)]
 
 
-def test_a_download_that_fails_is_one_sentence(prepared, monkeypatch):
+def test_failed_download_is_one_sentence(prepared, monkeypatch):
     import tensorflow_datasets as tfds
 
     def refused(request, timeout):
@@ -109,7 +109,7 @@ def test_a_download_that_fails_is_one_sentence(prepared, monkeypatch):
         read(prepared, "rte", "train")
 
 
-def test_a_missing_package_or_split_is_named(prepared, monkeypatch):
+def test_missing_package_or_split_is_named(prepared, monkeypatch):
     with pytest.raises(UserError, match="has no split 'validation_mismatched'; its splits: .*train"):
         read(prepared, "mnli", "dev_mismatched")
     with pytest.raises(UserError, match="has no premise; there are .*sentence"):
@@ -119,7 +119,7 @@ def test_a_missing_package_or_split_is_named(prepared, monkeypatch):
         read(prepared, "cola", "train")
 
 
-def test_a_damaged_file_is_reported(prepared, tmp_path):
+def test_damaged_file_is_reported(prepared, tmp_path):
     import shutil
 
     shutil.copytree(prepared / "glue" / "cola", tmp_path / "glue" / "cola")
@@ -129,7 +129,7 @@ def test_a_damaged_file_is_reported(prepared, tmp_path):
         read(tmp_path, "cola", "train")
 
 
-def test_the_newest_version_is_used(tmp_path):
+def test_newest_version_is_used(tmp_path):
     for version in ("1.0.0", "2.0.0", "10.0.0", "11.0.0"):
         (tmp_path / "glue" / "rte" / version).mkdir(parents=True)
         if version != "11.0.0":  # incomplete

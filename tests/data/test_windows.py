@@ -17,7 +17,7 @@ def spans_of(plan, text):
 
 
 @pytest.mark.parametrize("room, stride", [(1, 1), (5, 1), (5, 3), (5, 5), (8, 6), (9, 4)])
-def test_windows_cover_a_text_and_the_best_of_each_token_is_the_originals(room, stride):
+def test_windows_cover_the_text_and_best_window_matches_the_original(room, stride):
     lengths = tf.range(40)
     (plan,) = windows.segment_windows([lengths], room, stride)
     for length in range(1, 40):
@@ -31,7 +31,7 @@ def test_windows_cover_a_text_and_the_best_of_each_token_is_the_originals(room, 
             assert inside[position] == position - spans[numbers[position]][0]
 
 
-def test_the_longer_segment_of_a_pair_moves_and_stride_0_truncates():
+def test_longer_segment_of_a_pair_slides_and_stride_0_truncates():
     lengths = [tf.constant([2, 9, 4, 0]), tf.constant([9, 2, 4, 0])]
     first, second = windows.segment_windows(lengths, 6, 3)
     assert (first.sizes.numpy().tolist(), second.sizes.numpy().tolist()) == ([2, 4, 3, 0], [4, 2, 3, 0])
@@ -41,7 +41,7 @@ def test_the_longer_segment_of_a_pair_moves_and_stride_0_truncates():
     assert all(np.all(each.counts == 1) and np.all(each.lengths == each.sizes) for each in truncated)
 
 
-def test_windows_are_numbered_text_by_text_and_ranges_gathered():
+def test_windows_are_numbered_per_text_and_ranges_gathered():
     owners, numbers = windows.enumerate_windows(tf.constant([2, 0, 3]))
     assert (owners.numpy().tolist(), numbers.numpy().tolist()) == ([0, 0, 2, 2, 2], [0, 1, 0, 1, 2])
     rows = windows.gather_ranges(tf.constant([5, 6, 7, 8]), tf.constant([2, 0, 4]), tf.constant([2, 3, 0]))
@@ -49,7 +49,7 @@ def test_windows_are_numbered_text_by_text_and_ranges_gathered():
 
 
 @pytest.mark.parametrize("stride", [0, 127])
-def test_a_stride_that_leaves_gaps_is_refused(stride):
+def test_stride_that_leaves_gaps_is_refused(stride):
     windows.check_stride(126, 128)
     with pytest.raises(UserError, match=f"doc_stride is {stride}; expected 1 to 126, the number of tokens"):
         windows.check_stride(stride, 128)

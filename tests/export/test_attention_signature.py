@@ -53,7 +53,7 @@ def looked(signatures, *texts):
         ("", "[CLS] [SEP]", 2),
     ],
 )
-def test_every_token_looks_where_the_oracle_says_alone_and_among_longer_texts(exported, text, seen, second):
+def test_attention_matches_reference_alone_and_in_padded_batches(exported, text, seen, second):
     arrays, signatures = exported
     tokens = seen.split()
     inputs = {
@@ -71,18 +71,18 @@ def test_every_token_looks_where_the_oracle_says_alone_and_among_longer_texts(ex
         assert not outputs["attention"][0, :, :, size:].any() and not outputs["attention"][0, ..., size:].any()
 
 
-def test_the_other_signature_is_there_too_and_no_text_is_no_answer(exported):
+def test_default_signature_is_kept_and_empty_text_is_answered(exported):
     assert set(exported[1]) == {"serving_default", "attention"}
     assert looked(exported[1])["attention"].shape == (0, 2, 4, 1, 1)
 
 
 @pytest.mark.parametrize("layers, heads, expected", [(12, 12, 64), (2, 2, 128), (24, 16, 39)])
-def test_an_answer_stays_small_whatever_the_model(layers, heads, expected):
+def test_output_size_is_bounded(layers, heads, expected):
     sizes = {"num_hidden_layers": layers, "num_attention_heads": heads, "hidden_size": 64 * heads}
     config = dataclasses.replace(tiny.CONFIG, max_position_embeddings=512, **sizes)
     assert attention_signature.max_tokens(config) == expected
 
 
-def test_an_encoder_without_attention_is_refused_in_a_sentence():
+def test_encoder_without_attention_is_refused():
     with pytest.raises(UserError, match="attention goes with encoder=bert; static has none"):
         attention_signature.check(dataclasses.replace(tiny.CONFIG, encoder="static"))

@@ -91,7 +91,7 @@ def assert_answers_as(live, function, has_masks=False):
             np.testing.assert_allclose(b, a, atol=1e-4 * np.abs(a).max(), err_msg=name)
 
 
-def test_an_export_is_a_checkpoint_with_its_weights_vocabulary_and_labels(classifier, exported):
+def test_export_is_a_checkpoint_with_weights_vocabulary_and_labels(classifier, exported):
     loaded = formats.read(exported)
     assert loaded.weights.keys() == classifier.weights.keys()
     for name, array in classifier.weights.items():
@@ -100,14 +100,14 @@ def test_an_export_is_a_checkpoint_with_its_weights_vocabulary_and_labels(classi
     assert formats.labels(exported) == LABELS
 
 
-def test_an_export_that_does_not_say_what_its_weights_are_is_refused_with_what_to_do(tmp_path):
+def test_export_without_weight_names_is_refused(tmp_path):
     (tmp_path / "saved_model.pb").touch()
     with pytest.raises(UserError, match="bert-tf export RUN --overwrite"):
         formats.read(tmp_path)
 
 
 @pytest.mark.parametrize("name", engines.names())
-def test_an_export_is_converted_and_answers_as_the_model_at_every_length(name, classifier, exported, tmp_path, capsys):
+def test_converted_export_matches_the_model_at_every_length(name, classifier, exported, tmp_path, capsys):
     to = tmp_path / "to"
     assert main.main(["convert", str(exported), str(to), f"--format={name}"]) == 0
     output = capsys.readouterr().out
@@ -146,7 +146,7 @@ def assert_the_page_runs(folder, model, capsys):
 
 
 @pytest.mark.parametrize("name", engines.names())
-def test_the_heads_of_pre_training_are_converted_too(name, tmp_path):
+def test_pretraining_heads_are_converted(name, tmp_path):
     config = dataclasses.replace(CONFIG, is_causal=True, hidden_act="gelu_tanh")
     model = heads.Pretrainer(config)
     source = checkpoint(model, config)
@@ -155,7 +155,7 @@ def test_the_heads_of_pre_training_are_converted_too(name, tmp_path):
     assert written.difference < apart(name)
 
 
-def test_of_a_masked_lm_without_a_pooler_there_is_no_next_sentence(tmp_path):
+def test_masked_lm_without_pooler_has_no_next_sentence_output(tmp_path):
     whole = checkpoint(heads.Pretrainer(CONFIG))
     remaining = {
         name: x for name, x in whole.weights.items() if not name.startswith(("next_sentence/", "encoder/pooler/"))
@@ -165,7 +165,7 @@ def test_of_a_masked_lm_without_a_pooler_there_is_no_next_sentence(tmp_path):
 
 
 @pytest.mark.parametrize("name", engines.names())
-def test_eight_bits_take_less_room_and_answer_about_the_same(name, classifier, tmp_path):
+def test_int8_is_smaller_and_close(name, classifier, tmp_path):
     if name == "openvino" and importlib.util.find_spec("nncf") is None:
         pytest.skip("nncf is not installed: it is heavy, and needed for this alone")
     written = engines.write(classifier, str(tmp_path / "to"), name, quantize="int8")
@@ -184,7 +184,7 @@ def test_eight_bits_take_less_room_and_answer_about_the_same(name, classifier, t
         ("vectors", heads.BertModel(CONFIG), {}),
     ],
 )
-def test_the_network_of_every_head_answers_as_its_model(head, model, more):
+def test_every_head_matches_its_model(head, model, more):
     source = checkpoint(model, **more)
     assert functional_bert.head_of(source) == head
     live = functional_bert.CheckpointModel(source)
@@ -200,7 +200,7 @@ def test_the_network_of_every_head_answers_as_its_model(head, model, more):
     assert engine_parity.difference(live, function, inputs(head == "masks"), live.head.token_outputs) < 1e-5
 
 
-def test_an_encoder_without_a_pooler_gives_tokens_and_a_classifier_without_one_is_refused(classifier):
+def test_encoder_without_pooler_gives_tokens_and_its_classifier_is_refused(classifier):
     def without_pooler(source, head):
         remaining = {name: x for name, x in source.weights.items() if "pooler" not in name and head in name}
         return dataclasses.replace(source, weights=remaining)
@@ -211,7 +211,7 @@ def test_an_encoder_without_a_pooler_gives_tokens_and_a_classifier_without_one_i
         functional_bert.CheckpointModel(without_pooler(classifier, ""))
 
 
-def test_another_encoder_is_refused(classifier):
+def test_other_encoders_are_refused(classifier):
     with pytest.raises(UserError, match="BERT's encoder alone; this model has 'static'"):
         functional_bert.CheckpointModel(
             dataclasses.replace(classifier, config=dataclasses.replace(CONFIG, encoder="static"))
@@ -245,7 +245,7 @@ def load(folder, *, exact):
 '''
 
 
-def test_an_engine_from_outside_is_named_by_its_module(classifier, exported, tmp_path, monkeypatch, capsys):
+def test_outside_engine_is_named_by_its_module(classifier, exported, tmp_path, monkeypatch, capsys):
     (tmp_path / "my_lab").mkdir()
     (tmp_path / "my_lab" / "plain.py").write_text(PLAIN_ENGINE)
     monkeypatch.syspath_prepend(tmp_path)
@@ -261,14 +261,14 @@ def test_an_engine_from_outside_is_named_by_its_module(classifier, exported, tmp
         engines.load(to)
 
 
-def test_a_missing_package_is_said_with_the_command_that_installs_it(exported, tmp_path, monkeypatch, capsys):
+def test_missing_package_error_names_the_extra(exported, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert main.main(["convert", str(exported), str(tmp_path / "to"), "--format=onnx"]) == 2
     assert capsys.readouterr().err == 'bert-tf: onnxruntime is missing: pip install "bert-tf[onnx]".\n'
 
 
 @pytest.mark.parametrize("wrong", [0.1, np.nan])
-def test_an_engine_that_answers_otherwise_is_refused_and_nothing_is_written(wrong, classifier, tmp_path, monkeypatch):
+def test_wrong_engine_output_is_refused_and_writes_nothing(wrong, classifier, tmp_path, monkeypatch):
     from bert_tf.export.engines import litert
 
     live = functional_bert.CheckpointModel(classifier)
@@ -280,7 +280,7 @@ def test_an_engine_that_answers_otherwise_is_refused_and_nothing_is_written(wron
     assert list(tmp_path.iterdir()) == []
 
 
-def test_differences_are_shares_of_the_largest_answer_within_the_texts():
+def test_differences_are_relative_to_the_largest_output():
     batch = engine_parity.inputs_of([[5, 6, 7], [8]])
     assert batch["token_ids"].tolist() == [[5, 6, 7], [8, 0, 0]] and batch["lengths"].tolist() == [3, 1]
     answers = {"tokens": np.array([[1.0, -4.0, 2.0], [3.0, 50.0, 60.0]])}

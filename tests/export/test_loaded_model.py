@@ -61,7 +61,7 @@ def assert_right(kind, actual, expected):
     assert len(set(labels)) > 1, "these texts would not show a wrong order"
 
 
-def test_an_export_answers_through_its_signature_alone(exported):
+def test_export_predicts_through_its_signature_alone(exported):
     kind, folder, expected = exported
     loaded = loaded_model.Export(folder)
     assert loaded.inputs == {"text_a": None, **({"choices": 3} if kind == "choice" else {"text_b": None})}
@@ -69,7 +69,7 @@ def test_an_export_answers_through_its_signature_alone(exported):
     assert_right(kind, loaded.predict(split(kind)), expected)
 
 
-def test_texts_are_answered_in_their_order_whatever_batch_they_came_in(exported):
+def test_predictions_keep_the_order_of_the_texts(exported):
     kind, folder, expected = exported
     loaded = loaded_model.Export(folder)
     for batch_size, window in ((1, 1), (2, 2), (2, 100), (3, 3)):
@@ -86,7 +86,7 @@ def test_texts_are_answered_in_their_order_whatever_batch_they_came_in(exported)
 
 
 @with_gcc
-def test_a_program_without_python_answers_the_same(exported):
+def test_c_program_gives_the_same_outputs(exported):
     kind, folder, expected = exported
     first = [texts[0] for texts in TEXTS[kind]]
     others = [list(texts[1:]) if kind == "choice" else texts[1] for texts in TEXTS[kind]]
@@ -97,7 +97,7 @@ def test_a_program_without_python_answers_the_same(exported):
     assert_right(kind, c_loader.run_in_c(folder, {"examples": examples}, names, signature="tf_example"), expected)
 
 
-def test_names_and_shapes_of_the_signatures_are_those_that_clients_rely_on(exported):
+def test_signature_names_and_shapes_are_stable(exported):
     kind, folder, _ = exported
     size = 3
     for signature in ("serving_default", "tf_example"):
@@ -119,7 +119,7 @@ def spoil(folder, name, keep):
     (folder / name).write_bytes(data[:keep])
 
 
-def test_a_damaged_export_is_one_clear_sentence(exported, tmp_path):
+def test_damaged_export_is_one_clear_error(exported, tmp_path):
     for number, (name, keep) in enumerate(
         (("saved_model.pb", 2000), ("saved_model.pb", 0), ("variables/variables.index", 10))
     ):
@@ -131,7 +131,7 @@ def test_a_damaged_export_is_one_clear_sentence(exported, tmp_path):
         assert "\n" not in str(error.value)
 
 
-def test_without_about_json_an_export_answers_without_names(exported, tmp_path):
+def test_export_without_about_json_predicts_without_names(exported, tmp_path):
     shutil.copytree(exported[1], tmp_path / "export")
     (tmp_path / "export" / "about.json").write_text("[1")
     loaded = loaded_model.Export(str(tmp_path / "export"))
@@ -144,7 +144,7 @@ def test_without_about_json_an_export_answers_without_names(exported, tmp_path):
     assert row["label"] in GOALS[exported[0]].labels and len(row["probabilities"]) == 3
 
 
-def test_a_text_that_is_half_a_character_is_refused_with_its_place(exported):
+def test_invalid_unicode_is_refused_with_its_location(exported):
     texts = ("\ud800", *TEXTS[exported[0]][0][1:])
     with pytest.raises(UserError, match="In line 7 of x.jsonl a text is not Unicode"):
         loaded_model.Export(exported[1]).predict([Example("0", texts, None, "line 7 of x.jsonl")])

@@ -77,11 +77,11 @@ def exported(trained, tokenizer, tmp_path_factory):
     return folder
 
 
-def test_the_export_runs_on_any_device(exported):
+def test_export_runs_on_any_device(exported):
     device_graphs.assert_runs_anywhere(exported)
 
 
-def test_the_export_says_whether_a_text_goes_on_from_another_as_the_oracle_does(exported, live):
+def test_next_sentence_signature_matches_reference(exported, live):
     signature = tf.saved_model.load(exported).signatures["next_sentence"]
     is_next = signature(**{name: tf.constant(texts) for name, texts in PAIRS.items()})["is_next"]
     vocabulary = SPECIAL + WORDS
@@ -101,7 +101,7 @@ def test_the_export_says_whether_a_text_goes_on_from_another_as_the_oracle_does(
         assert float(is_next[row]) == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_fresh_process_without_this_package_answers_the_same(exported, fill, tmp_path):
+def test_fresh_process_without_this_package_gives_the_same_outputs(exported, fill, tmp_path):
     program = (
         "import json, sys, tensorflow as tf, tensorflow_text\n"
         "signature = tf.saved_model.load(sys.argv[1]).signatures['serving_default']\n"
@@ -120,14 +120,14 @@ def test_a_fresh_process_without_this_package_answers_the_same(exported, fill, t
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="the C program is compiled with gcc, which is missing")
-def test_a_program_without_python_answers_the_same(exported, fill):
+def test_c_program_gives_the_same_outputs(exported, fill):
     outputs = c_loader.run_in_c(exported, {"text": TEXTS}, ["pieces", "scores"])
     tokens, scores = fill(TEXTS)
     assert outputs["pieces"] == [[[piece.decode() for piece in mask] for mask in text] for text in tokens]
     np.testing.assert_allclose(np.array(outputs["scores"], float), scores, atol=1e-5)
 
 
-def test_the_export_says_what_it_is_and_holds_each_weight_once_and_alone(exported, live):
+def test_export_describes_itself_and_holds_each_weight_once(exported, live):
     with open(os.path.join(exported, "about.json"), encoding="utf-8") as file:
         assert json.load(file) == {"task": "tiny", "version": "1"}
     prefix = os.path.join(exported, "variables", "variables")
@@ -137,7 +137,7 @@ def test_the_export_says_what_it_is_and_holds_each_weight_once_and_alone(exporte
     assert weights_size <= os.path.getsize(f"{prefix}.data-00000-of-00001") < weights_size + 8_000
 
 
-def test_a_model_of_mixed_precision_is_exported_in_float32(exported, live):
+def test_mixed_precision_model_is_exported_in_float32(exported, live):
     signature = tf.saved_model.load(exported).signatures["serving_default"]
     graph = signature.graph.as_graph_def()
     nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
@@ -147,7 +147,7 @@ def test_a_model_of_mixed_precision_is_exported_in_float32(exported, live):
     np.testing.assert_allclose(scores[0], expected_answers(live[1], "the [MASK] ran")[1], atol=1e-5)
 
 
-def test_an_export_in_bfloat16_takes_half_the_place_and_is_a_float32_checkpoint(live, tokenizer, tmp_path):
+def test_bfloat16_export_is_half_the_size_and_a_float32_checkpoint(live, tokenizer, tmp_path):
     folder = str(tmp_path / "export")
     export(tiny.task(), live[0], tokenizer, folder, examples=EXAMPLES, precision="bfloat16")
     kinds = {name: kind for name, kind in kinds_of_variables(folder).items() if "GRAPH" not in name}
@@ -187,15 +187,13 @@ def spoiled_by(name, factor):
         ([1.0], [1.0, 1.0], np.inf, 0.0),  # entities
     ],
 )
-def test_an_export_is_compared_by_the_size_of_the_numbers(expected, actual, difference, rough):
+def test_outputs_are_compared_relative_to_their_size(expected, actual, difference, rough):
     assert exporting._difference(np.array(expected), np.array(actual), 1e-4) == difference
     assert exporting._difference(np.array(expected), np.array(actual), 0.1) == rough
 
 
 @pytest.mark.parametrize("factor, difference", [(1.5, r"[\d.]+"), (np.nan, "nan")])
-def test_an_export_that_answers_otherwise_is_refused_and_nothing_is_written(
-    live, tokenizer, tmp_path, monkeypatch, factor, difference
-):
+def test_wrong_export_is_refused_and_writes_nothing(live, tokenizer, tmp_path, monkeypatch, factor, difference):
     spoiled = type(
         "spoiled",
         (),
@@ -212,9 +210,7 @@ def test_an_export_that_answers_otherwise_is_refused_and_nothing_is_written(
 
 
 @pytest.mark.parametrize("moment", ["_save", "_compare", "_replace_folder"])
-def test_an_interrupted_export_leaves_the_old_one_and_the_next_replaces_it(
-    live, tokenizer, tmp_path, monkeypatch, moment
-):
+def test_interrupted_export_keeps_the_old_one(live, tokenizer, tmp_path, monkeypatch, moment):
     folder = tmp_path / "export"
     folder.mkdir()
     (folder / "saved_model.pb").write_text("the old one")

@@ -67,7 +67,7 @@ def total_loss(weights, config):
 
 
 @pytest.mark.parametrize("hidden_act", ["gelu_erf", "gelu_tanh", "relu"])
-def test_every_gradient_equals_the_finite_difference(hidden_act):
+def test_gradients_equal_finite_differences(hidden_act):
     config, weights, random = CONFIG | {"hidden_act": hidden_act}, random_weights(), np.random.default_rng(1)
     losses, gradients = oracle.gradients(weights, config, INPUTS, TARGETS)
     assert losses["loss"] == pytest.approx(total_loss(weights, config), abs=1e-14)
@@ -78,7 +78,7 @@ def test_every_gradient_equals_the_finite_difference(hidden_act):
         assert (gradients[name] * direction).sum() == pytest.approx((higher - lower) / 2e-6, rel=1e-6, abs=1e-8), name
 
 
-def test_padding_changes_nothing_and_gets_no_attention():
+def test_padding_has_no_effect_and_no_attention():
     weights = random_weights()
     short = oracle.encode(weights, CONFIG, [[2, 5, 3]], [[0, 0, 0]], [3])
     padded = oracle.encode(weights, CONFIG, [[2, 5, 3, 9, 9, 9]], [[0, 0, 0, 1, 1, 1]], [3])
@@ -88,7 +88,7 @@ def test_padding_changes_nothing_and_gets_no_attention():
     assert len(short["hidden_states"]) == 3 and short["attention_probabilities"][1].shape == (1, 2, 3, 3)
 
 
-def test_a_config_may_be_an_object():
+def test_config_may_be_an_object():
     weights = random_weights()
     from_object = oracle.pretraining_logits(weights, types.SimpleNamespace(**CONFIG), INPUTS)
     assert from_object["masked_lm_logits"].shape == (2, 3, 11)
@@ -96,7 +96,7 @@ def test_a_config_may_be_an_object():
     np.testing.assert_array_equal(from_object["next_sentence_logits"], expected)
 
 
-def test_losses_are_those_worked_out_by_hand():
+def test_losses_match_hand_computed_values():
     word_logits = np.log([[[0.5, 0.25, 0.25], [0.1, 0.8, 0.1]]])
     logits = {"masked_lm_logits": word_logits, "next_sentence_logits": np.log([[0.2, 0.8]])}
     targets = {"masked_lm_ids": [[0, 2]], "masked_lm_weights": [[1, 0]], "next_sentence_labels": [1]}
@@ -107,7 +107,7 @@ def test_losses_are_those_worked_out_by_hand():
     assert oracle.pretraining_losses(logits, targets | {"next_sentence_weights": [0]})["next_sentence_loss"] == 0
 
 
-def test_the_activations_are_the_published_ones():
+def test_activations_match_published_values():
     x = np.array([-1.0, 0.0, 1.0])
     np.testing.assert_allclose(oracle.activation("gelu_erf", x)[0], [-0.15865525, 0, 0.84134475], atol=1e-8)
     np.testing.assert_allclose(oracle.activation("gelu_tanh", x)[0], [-0.15880801, 0, 0.84119199], atol=1e-8)
@@ -120,7 +120,7 @@ def one_step(update, **options):
     return update(weights, gradients, oracle_optimizer.new_state(weights), learning_rate=0.1, **options)
 
 
-def test_the_original_update_has_no_bias_correction_and_spares_the_bias_from_decay():
+def test_original_adam_has_no_bias_correction_and_no_decay_of_biases():
     weights, state = one_step(oracle_optimizer.adam_weight_decay)
     # 3.1612781 is 0.1 g / (sqrt(0.001 g^2) + 1e-6) for g = 0.1; the decay adds a hundredth of the weight.
     np.testing.assert_allclose(weights["a/kernel"], [3 - 0.1 * (3.1612781 + 0.03), 4 - 0.1 * (-3.1612781 + 0.04)])
@@ -129,18 +129,18 @@ def test_the_original_update_has_no_bias_correction_and_spares_the_bias_from_dec
     np.testing.assert_allclose(state["m"]["a/bias"], [0.02])
 
 
-def test_bias_correction_makes_the_first_step_as_long_as_the_rate():
+def test_bias_correction_makes_the_first_step_equal_the_rate():
     weights, _ = one_step(oracle_optimizer.adam_weight_decay, bias_correction=True)
     np.testing.assert_allclose(weights["a/bias"], [0.9], atol=1e-6)
 
 
-def test_lamb_steps_are_as_long_as_rate_times_weight():
+def test_lamb_step_is_rate_times_weight_norm():
     weights, _ = one_step(oracle_optimizer.lamb)
     assert np.linalg.norm(weights["a/kernel"] - [3, 4]) == pytest.approx(0.1 * 5)
     np.testing.assert_allclose(weights["a/bias"], [0.9], atol=1e-6)
 
 
-def test_lamb_scales_query_key_and_value_each_by_itself():
+def test_lamb_scales_query_key_and_value_separately():
     weights = {"attention/query_key_value/kernel": np.array([[1.0, 2.0, 3.0]])}
     gradients = {"attention/query_key_value/kernel": np.array([[5.0, 5.0, -5.0]])}
     state = oracle_optimizer.new_state(weights)
@@ -148,7 +148,7 @@ def test_lamb_scales_query_key_and_value_each_by_itself():
     np.testing.assert_allclose(moved["attention/query_key_value/kernel"], [[0.9, 1.8, 3.3]])
 
 
-def test_clipping_shortens_all_gradients_together_and_leaves_short_ones():
+def test_clipping_scales_all_gradients_together():
     clipped, norm = oracle_optimizer.clip({"a": np.array([3.0]), "b": np.array([4.0])}, 1.0)
     assert norm == 5.0 and clipped["a"] == pytest.approx(0.6) and clipped["b"] == pytest.approx(0.8)
     assert oracle_optimizer.clip({"a": np.array([0.3])}, 1.0)[0]["a"] == 0.3
@@ -158,7 +158,7 @@ def test_clipping_shortens_all_gradients_together_and_leaves_short_ones():
     ("continuous", "expected"),
     [(False, [0, 0.25, 0.5, 0.75, 0.9, 0.875, 0, 0]), (True, [0, 0.25, 0.5, 0.75, 1, 35 / 36, 0, 0])],
 )
-def test_the_rate_falls_when_warm_up_ends_unless_it_is_continuous(continuous, expected):
+def test_learning_rate_drops_after_warmup_unless_continuous(continuous, expected):
     options = {"peak": 1.0, "num_train_steps": 40, "num_warmup_steps": 4, "continuous": continuous}
     rates = [oracle_optimizer.learning_rate(step, **options) for step in (0, 1, 2, 3, 4, 5, 40, 50)]
     assert rates == pytest.approx(expected)

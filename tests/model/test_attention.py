@@ -27,7 +27,7 @@ def numpy_attention(query, key, value, visible, scale):
 
 @pytest.mark.parametrize("scale_scores", [False, True])
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_attention_is_a_softmax_over_the_keys_that_the_mask_shows(is_causal, scale_scores):
+def test_attention_is_a_softmax_over_unmasked_keys(is_causal, scale_scores):
     query, key, value = np.random.default_rng(0).normal(size=(3, 3, 2, 6, 5)).astype(np.float32)
     positions = np.arange(6)
     visible = np.broadcast_to(positions < LENGTHS[:, None, None], [3, 6, 6])
@@ -40,14 +40,14 @@ def test_attention_is_a_softmax_over_the_keys_that_the_mask_shows(is_causal, sca
     assert not actual[1].numpy()[~np.broadcast_to(visible[:, None], [3, 2, 6, 6])].any()
 
 
-def test_packed_texts_do_not_see_each_other():
+def test_packed_texts_do_not_attend_to_each_other():
     mask = attention.packing_mask(tf.constant([[1, 1, 2, 0]]), 4).numpy()[0, 0] == 0
     assert mask.astype(int).tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
     causal = attention.packing_mask(tf.constant([[1, 1, 2, 0]]), 4, is_causal=True).numpy()[0, 0] == 0
     assert (causal == np.tril(mask)).all()
 
 
-def test_dropout_applies_to_what_weights_the_values_alone():
+def test_dropout_is_applied_to_attention_probabilities():
     query, key, value = (tf.random.stateless_normal([1, 2, 3, 4], [seed, 0]) for seed in range(3))
     mask = tf.zeros([1, 1, 1, 3])
     context, probabilities = attention.dot_product_attention(query, key, value, mask, scale=0.5, dropout=tf.zeros_like)
@@ -55,7 +55,7 @@ def test_dropout_applies_to_what_weights_the_values_alone():
     np.testing.assert_allclose(tf.reduce_sum(probabilities, -1), tf.ones([1, 2, 3]), atol=1e-6)
 
 
-def test_another_kernel_takes_the_place_of_attention_in_every_model(monkeypatch):
+def test_custom_kernel_replaces_attention_in_every_model(monkeypatch):
     calls = []
 
     def kernel(query, key, value, mask, *, scale, dropout=None, training=False, scale_scores=False):

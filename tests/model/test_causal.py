@@ -36,7 +36,7 @@ ROW = [2, 7, 8, 9, 10, 3]
 CHANGED = [2, 7, 8, 20, 10, 3]
 
 
-def test_a_causal_model_sees_nothing_of_what_follows_and_all_of_what_went_before():
+def test_causal_model_sees_only_preceding_tokens():
     outputs = model_of().encoder(inputs_of([ROW, CHANGED], [6, 6]))
     tokens = outputs["tokens"].numpy()
     np.testing.assert_allclose(tokens[0, :3], tokens[1, :3], atol=1e-6)
@@ -45,14 +45,14 @@ def test_a_causal_model_sees_nothing_of_what_follows_and_all_of_what_went_before
     assert np.abs(both_ways[0] - both_ways[1]).max(-1).min() > 1e-3
 
 
-def test_what_a_causal_model_makes_of_a_text_is_its_last_token():
+def test_causal_model_pools_the_last_token():
     encoder = model_of().encoder
     outputs = encoder(inputs_of([ROW, [2, 7, 3, 0, 0, 0]], [6, 3]))
     expected = encoder.pooler(tf.stack([outputs["tokens"][0, 5], outputs["tokens"][1, 2]]))
     np.testing.assert_allclose(outputs["pooled"], expected, atol=1e-6)
 
 
-def test_left_to_right_every_piece_but_the_first_is_guessed_at_the_place_before_it():
+def test_left_to_right_predicts_each_token_from_the_previous_position():
     pairs = inputs_of([ROW, [2, 7, 3, 0, 0, 0]], [6, 3])
     targets = pretraining_task.next_token_targets(pairs)
     assert targets["masked_lm_positions"].numpy().tolist() == [[0, 1, 2, 3, 4]] * 2
@@ -60,7 +60,7 @@ def test_left_to_right_every_piece_but_the_first_is_guessed_at_the_place_before_
     assert targets["masked_lm_weights"].numpy().tolist() == [[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]
 
 
-def test_two_language_models_guess_from_both_sides_in_slots_of_their_own():
+def test_two_directional_lm_predicts_from_both_sides():
     pairs = inputs_of([[2, 7, 3, 0]], [3])
     targets = pretraining_task.bidirectional_targets(pairs)
     slots, ids, used = (targets[f"masked_lm_{name}"].numpy()[0] for name in ("positions", "ids", "weights"))
@@ -71,7 +71,7 @@ def test_two_language_models_guess_from_both_sides_in_slots_of_their_own():
     assert mask_filling.output_positions(lstm, tf.constant([1, 2])).numpy().tolist() == [0, 2]
 
 
-def test_a_causal_model_fills_a_mask_from_the_place_before_it():
+def test_causal_model_fills_a_mask_from_the_position_before():
     model, tokenizer = model_of(), Tokenizer(PIECES)
     answers = mask_filling.fill_mask(model, tokenizer)["serving_default"](tf.constant(["c d [MASK]"]))
     inputs = inputs_of([[2, 7, 8, 4, 3]], [5])
@@ -81,7 +81,7 @@ def test_a_causal_model_fills_a_mask_from_the_place_before_it():
 
 
 @pytest.mark.parametrize(("mix", "shown"), [("100/0/0", {4}), ("0/100/0", {7}), ("0/0/100", set(range(30)))])
-def test_masked_pieces_are_shown_as_the_mix_says(mix, shown):
+def test_masking_mix_sets_how_masked_tokens_are_shown(mix, shown):
     masking = MaskingConfig(masking_mix=mix, masked_lm_prob=0.5)
     pairs = {"token_ids": tf.constant([[2] + [7] * 10 + [3]] * 20, tf.int32)}
     seeds = tf.range(20, dtype=tf.int64)
@@ -93,7 +93,7 @@ def test_masked_pieces_are_shown_as_the_mix_says(mix, shown):
     assert seen <= shown and len(seen) > 0.5 * min(len(shown), 20)
 
 
-def test_shares_are_given_as_the_paper_writes_them():
+def test_masking_mix_accepts_the_papers_notation():
     assert MaskingConfig(masking_mix="80/20/0").replacement_probs == (0.8, 0.0, 0.2)
     for wrong in ("80/10", "80/10/20", "a/b/c", "110/-10/0"):
         with pytest.raises(UserError, match="three numbers whose sum is 100"):
@@ -101,7 +101,7 @@ def test_shares_are_given_as_the_paper_writes_them():
 
 
 @pytest.mark.parametrize("kind", ["huggingface", "google_tf", "native"])
-def test_formats_say_that_a_model_is_causal(tmp_path, kind):
+def test_formats_record_that_a_model_is_causal(tmp_path, kind):
     model = model_of()
     written = Checkpoint(
         config=CAUSAL, weights=tiny.random_weights(model), vocabulary=PIECES, lower_case=True, labels=None

@@ -19,7 +19,7 @@ def dropouts(layer):
 
 
 @pytest.mark.parametrize("encoder", ["bert", "lstm"])
-def test_every_dropout_of_a_model_has_a_stream_of_its_own(encoder):
+def test_every_dropout_layer_has_its_own_stream(encoder):
     config = dataclasses.replace(DROPPING, num_hidden_layers=24, encoder=encoder)
     layers = dropouts(heads.TokenClassifier(config, 3))
     assert len(layers) == (2 + 3 * 24 if encoder == "bert" else 2 + 24)
@@ -28,13 +28,13 @@ def test_every_dropout_of_a_model_has_a_stream_of_its_own(encoder):
     assert len({layer(ones, seed=seed).numpy().tobytes() for layer in layers}) == len(layers)
 
 
-def test_a_stream_is_the_same_in_every_process():
+def test_stream_is_the_same_in_every_process():
     assert Dropout(0.5, "layers/0/attention").stream_id == 88261052
     dropped = Dropout(0.5, "layers/0/attention")(tf.ones([8]), seed=tf.constant([1, 2])).numpy()
     assert dropped.tolist() == [0.0] * 4 + [2.0] * 4
 
 
-def test_layers_that_are_computed_again_drop_the_same():
+def test_recomputed_layers_drop_the_same_values():
     model, _ = tiny.pretrainer(DROPPING)
     variables, batch = weights.variables(model), tiny.tensors(tiny.batch())
 
@@ -55,7 +55,7 @@ def test_layers_that_are_computed_again_drop_the_same():
     assert np.abs(other[name] - expected[name]).max() > 1e-3
 
 
-def test_dropout_follows_its_seed_and_there_is_none_without():
+def test_dropout_depends_on_its_seed_and_is_off_without():
     model, _ = tiny.pretrainer(
         dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
     )
@@ -66,7 +66,7 @@ def test_dropout_follows_its_seed_and_there_is_none_without():
     assert np.abs(logits[0] - logits[2]).max() > 1e-3 and np.abs(logits[0] - logits[3]).max() > 1e-3
 
 
-def test_dropout_keeps_the_mean_and_layers_drop_different_places():
+def test_dropout_keeps_the_mean_and_differs_between_layers():
     config = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.25, hidden_size=64, num_attention_heads=4)
     model, _ = tiny.pretrainer(config)
     layer = model.encoder.layers[0]
@@ -77,7 +77,7 @@ def test_dropout_keeps_the_mean_and_layers_drop_different_places():
     assert float(tf.reduce_mean(tf.cast((first == 0) & (second == 0), tf.float32))) == pytest.approx(0.0625, abs=0.01)
 
 
-def test_two_lanes_of_every_word_of_random_bits_are_alike_and_independent():
+def test_both_lanes_of_random_bits_are_uniform_and_independent():
     drawn = random_lanes(tf.zeros([401, 501]), tf.constant([1, 2])).numpy()
     assert drawn.dtype == np.uint16 and drawn.shape == (401, 501)
     pairs = drawn.reshape(-1)[: 2 * (drawn.size // 2)].reshape(-1, 2) / 65535

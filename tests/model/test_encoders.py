@@ -38,12 +38,12 @@ def changed(tokens):
     return (np.abs(tokens[0] - tokens[1]).max(-1) > 1e-6).tolist()
 
 
-def test_without_context_a_piece_is_what_it_is_everywhere():
+def test_static_encoder_has_no_context():
     tokens = model_of("static").encoder(inputs_of([ROW, CHANGED], [6, 6]))["tokens"].numpy()
     assert changed(tokens) == [False, False, False, True, False, False]
 
 
-def test_each_language_model_sees_its_own_side_alone():
+def test_each_language_model_sees_its_own_side_only():
     inputs, encode = inputs_of([ROW, CHANGED], [6, 6]), model_of("lstm").encoder
     left, right = (
         encode(inputs, positions=tf.constant([range(side, 12, 2)] * 2))["tokens_at"].numpy() for side in (0, 1)
@@ -53,14 +53,14 @@ def test_each_language_model_sees_its_own_side_alone():
     np.testing.assert_allclose(left + right, encode(inputs)["tokens"], atol=1e-6)
 
 
-def test_with_a_bilstm_on_top_every_token_and_the_text_depend_on_every_other():
+def test_bilstm_on_top_connects_all_tokens():
     outputs = model_of("bilstm_on_top").encoder(inputs_of([ROW, CHANGED], [6, 6]), return_hidden_states=True)
     assert changed(outputs["tokens"].numpy()) == [True] * 6
     assert np.abs(outputs["pooled"][0] - outputs["pooled"][1]).max() > 1e-3
 
 
 @pytest.mark.parametrize("encoder", ("bert", *OTHERS))
-def test_the_last_states_are_what_heads_read_and_there_are_as_many_as_the_configuration_says(encoder):
+def test_heads_read_the_last_of_the_configured_layers(encoder):
     model = model_of(encoder)
     outputs = model.encoder(inputs_of([ROW, CHANGED], [6, 6]), return_hidden_states=True)
     np.testing.assert_array_equal(outputs["hidden_states"][-1], outputs["tokens"])
@@ -68,7 +68,7 @@ def test_the_last_states_are_what_heads_read_and_there_are_as_many_as_the_config
 
 
 @pytest.mark.parametrize("encoder", OTHERS)
-def test_padding_changes_nothing(encoder):
+def test_padding_has_no_effect(encoder):
     encode = model_of(encoder).encoder
     short = encode(inputs_of([[2, 7, 3]], [3]))
     batch = inputs_of([[2, 7, 3, 0, 0, 0], ROW], [3, 6])
@@ -79,7 +79,7 @@ def test_padding_changes_nothing(encoder):
 
 @pytest.mark.parametrize("encoder", OTHERS)
 @pytest.mark.parametrize("head", [lambda config: heads.Classifier(config, 3), heads.SpanFinder, heads.Pretrainer])
-def test_every_head_learns_on_every_encoder(encoder, head):
+def test_every_head_trains_on_every_encoder(encoder, head):
     model = model_of(encoder, head)
     inputs = {**inputs_of([ROW, CHANGED], [6, 6]), "masked_lm_positions": tf.constant([[1, 3], [2, 4]])}
     trained = weights.variables(model)
@@ -98,7 +98,7 @@ def test_every_head_learns_on_every_encoder(encoder, head):
     assert of_encoder or encoder == "static"
 
 
-def test_what_a_bert_has_for_an_encoder_is_taken_and_other_formats_refuse_what_they_have_not(tmp_path):
+def test_bert_weights_initialize_other_encoders_and_formats_refuse_them(tmp_path):
     bert = model_of("bert")
     arrays = tiny.random_weights(bert)
     for encoder, loaded in (("static", 3), ("bilstm_on_top", len([n for n in arrays if n.startswith("encoder/")]))):
@@ -142,7 +142,7 @@ class Encoder(EncoderLayer):
 """
 
 
-def test_an_encoder_from_outside_the_package_is_trained(tmp_path, monkeypatch):
+def test_outside_encoder_can_be_trained(tmp_path, monkeypatch):
     (tmp_path / "my_lab").mkdir()
     (tmp_path / "my_lab" / "bag.py").write_text(BAG)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -158,7 +158,7 @@ def test_an_encoder_from_outside_the_package_is_trained(tmp_path, monkeypatch):
         dataclasses.replace(tiny.CONFIG, encoder="my_lab.gone")
 
 
-def test_no_module_decides_by_the_name_of_an_encoder():
+def test_no_module_compares_encoder_names():
     root = pathlib.Path(encoder_traits.__file__).parents[1]
     names = '"(bilstm_on_top|lstm|static)"'
     offenders = [path for path in root.rglob("*.py") if re.search(rf"(==|!=|in) \(?{names}", path.read_text())]

@@ -73,7 +73,7 @@ def fast(model, inputs, packing):
     return run(inputs)
 
 
-def test_the_textbook_path_equals_the_numpy_oracle():
+def test_plain_path_matches_reference():
     _, arrays = tiny.pretrainer()
     batch = tiny.batch()
     inputs = tiny.tensors(batch)
@@ -88,7 +88,7 @@ def test_the_textbook_path_equals_the_numpy_oracle():
     ("compiles", "dtype"), [(False, "float32"), (True, "float32"), (True, "mixed_bfloat16")], ids=str
 )
 @pytest.mark.parametrize("case", CASES)
-def test_every_fast_path_equals_the_textbook(case, compiles, dtype, monkeypatch):
+def test_every_fast_path_matches_the_plain_path(case, compiles, dtype, monkeypatch):
     monkeypatch.setattr(xla_rowwise, "LEAST_WIDTH", 1 if compiles else math.inf)
     head, config, options = CASES[case]
     model = heads.Pretrainer(config, dtype=dtype) if head == "masks" else heads.TokenClassifier(config, 3, dtype=dtype)

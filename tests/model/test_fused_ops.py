@@ -52,7 +52,7 @@ def assert_near(actual, expected, kind):
 @pytest.mark.parametrize("kind", NOISE)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", fused_ops.GELUS)
-def test_the_gelus_and_their_gradients_are_tensorflows(name, width, kind):
+def test_gelu_and_gradients_match_tensorflow(name, width, kind):
     rounded = tf.cast(tf.constant(X[:, :width]), kind)
     expected = value_and_gradients(
         lambda x: tf.nn.gelu(x, approximate=name == "gelu_tanh"), [tf.cast(rounded, tf.float32)]
@@ -64,7 +64,7 @@ def test_the_gelus_and_their_gradients_are_tensorflows(name, width, kind):
 
 @pytest.mark.parametrize("kind", NOISE)
 @pytest.mark.parametrize("width", WIDTHS)
-def test_a_normalised_token_and_its_gradients_are_tensorflows(width, kind):
+def test_layer_norm_and_gradients_match_tensorflow(width, kind):
     rounded = tf.cast(tf.constant(X[:, :width]), kind)
     weights = [tf.constant(GAMMA[:width]), tf.constant(BETA[:width])]
     expected = value_and_gradients(plain_norm, [tf.cast(rounded, tf.float32), *weights])
@@ -74,7 +74,7 @@ def test_a_normalised_token_and_its_gradients_are_tensorflows(width, kind):
 
 
 @pytest.mark.parametrize("name", fused_ops.GELUS)
-def test_a_gelu_far_from_zero_is_the_number_or_nothing(name):
+def test_gelu_far_from_zero_is_identity_or_zero(name):
     value, slope = value_and_gradients(
         lambda x: tf.broadcast_to(fused_ops.GELUS[name](x), [65, 24]), [tf.constant([[-40.0] * 12 + [40.0] * 12])]
     )
@@ -84,7 +84,7 @@ def test_a_gelu_far_from_zero_is_the_number_or_nothing(name):
 
 @pytest.mark.parametrize("kind", NOISE)
 @pytest.mark.parametrize("width", WIDTHS)
-def test_what_is_dropped_out_has_no_gradient_and_the_rest_is_larger(width, kind):
+def test_dropped_values_have_no_gradient_and_kept_ones_are_scaled(width, kind):
     rounded, onto = (tf.cast(tf.constant(x[:, :width]), kind) for x in (X, GAMMA * X))
     lanes = tf.constant(DRAWS.integers(0, fused_ops.LANE, [65, width]), tf.uint16)
     factor = (lanes.numpy() >= 0.25 * fused_ops.LANE) / 0.75
@@ -97,7 +97,7 @@ def test_what_is_dropped_out_has_no_gradient_and_the_rest_is_larger(width, kind)
 
 
 @pytest.mark.parametrize("kind", NOISE)
-def test_the_gradient_of_a_bias_is_tensorflows(kind):
+def test_bias_gradient_matches_tensorflow(kind):
     arguments = [tf.cast(tf.constant(x), kind) for x in (X, BETA)]
     expected = value_and_gradients(tf.nn.bias_add, [tf.cast(x, tf.float32) for x in arguments])
     assert_near(value_and_gradients(fused_ops.bias_add, arguments), expected, kind)
@@ -105,7 +105,7 @@ def test_the_gradient_of_a_bias_is_tensorflows(kind):
 
 @pytest.mark.parametrize("has_onednn", [True, False])
 @pytest.mark.parametrize("kind", NOISE)
-def test_tokens_whose_number_is_known_are_normalised_alike(kind, has_onednn, monkeypatch):
+def test_layer_norm_of_static_shape_is_the_same(kind, has_onednn, monkeypatch):
     monkeypatch.setattr(backend, "has_onednn", lambda: has_onednn)
     weights = [tf.constant(GAMMA), tf.constant(BETA)]
     x = tf.cast(tf.constant(X), kind)
@@ -118,7 +118,7 @@ def test_tokens_whose_number_is_known_are_normalised_alike(kind, has_onednn, mon
 
 @pytest.mark.parametrize("kind", NOISE)
 @pytest.mark.parametrize("width", WIDTHS)
-def test_for_any_device_a_token_and_its_gradients_are_the_same(width, kind):
+def test_layer_norm_and_gradients_are_the_same_on_any_device(width, kind):
     x = tf.cast(tf.constant(X[:, :width]), kind)
     arguments = [x, tf.constant(GAMMA[:width]), tf.constant(BETA[:width])]
     expected = value_and_gradients(lambda *x: fused_ops.layer_norm(*x, 1e-6), arguments)
@@ -135,7 +135,7 @@ def normalized_graph(normalize, eps=1e-6):
     return graph.as_graph_def()
 
 
-def test_each_device_takes_its_layer_norm_and_that_for_cpus_would_not_run_on_a_gpu():
+def test_layer_norm_is_chosen_per_device():
     graph = normalized_graph(fused_ops._normalize_where_it_runs)
     on_cpu = device_graphs.operations(device_graphs.optimized(graph, ["output"], "CPU"))
     assert on_cpu & {"FusedBatchNormV3", "_MklLayerNorm"} and "Mean" not in on_cpu
@@ -145,7 +145,7 @@ def test_each_device_takes_its_layer_norm_and_that_for_cpus_would_not_run_on_a_g
         device_graphs.assert_runs_on_a_gpu(normalized_graph(fused_ops._normalize_as_batch), ["output"])
 
 
-def test_layer_norms_of_other_types_widths_and_epsilons_are_not_mistaken_for_each_other():
+def test_layer_norms_of_other_types_widths_and_epsilons_are_distinguished():
     names = set()
     for dtype, width, eps in ((tf.float32, 8, 1e-6), (tf.bfloat16, 8, 1e-6), (tf.float32, 9, 1e-6), (tf.float32, 8, 1)):
         functions = [each.get_concrete_function() for each in fused_ops._implementations(dtype, width, eps)]
@@ -184,7 +184,7 @@ print("_MklLayerNorm" in device_graphs.operations(device_graphs.optimized(graph.
 """
 
 
-def test_with_onednn_one_operation_normalizes_tokens_and_one_multiplies_and_adds_the_residual():
+def test_onednn_fuses_layer_norm_and_residual_matmul():
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "helpers")])
     onednn = {"TF_ENABLE_ONEDNN_OPTS": "1", "PYTHONPATH": path}  # not every CPU has it by itself
     command = [sys.executable, "-c", ONEDNN]
@@ -192,7 +192,7 @@ def test_with_onednn_one_operation_normalizes_tokens_and_one_multiplies_and_adds
     assert done.stdout.split() == ["True", "False", "False", "True"]  # a new TensorFlow may not find the patterns
 
 
-def test_rows_are_filled_up_by_an_eighth_at_most():
+def test_row_padding_is_at_most_an_eighth():
     for rows in (*range(8, 200), 1000, 4097):
         (_, more), *_ = xla_rowwise._paddings(tf.constant([rows, 3]))[0].numpy()
         assert 0 <= more <= rows / 8
@@ -204,7 +204,7 @@ def operations_of_layer_norm():
     return {operation.type for operation in traced.graph.get_operations()}
 
 
-def test_where_a_gpu_is_visible_no_operation_is_used_that_onednn_rewrites_for_cpus(monkeypatch):
+def test_no_cpu_only_operation_is_used_where_a_gpu_is_visible(monkeypatch):
     monkeypatch.setattr(backend, "has_onednn", lambda: True)
     assert "FusedBatchNormV3" in operations_of_layer_norm()
     monkeypatch.setattr(backend, "platform", lambda: "gpu")

@@ -15,7 +15,7 @@ from bert_tf.model.heads import SpanFinder, TokenClassifier
 
 
 @pytest.mark.parametrize("activation", ["gelu_erf", "gelu_tanh", "relu"])
-def test_every_layer_and_every_attention_probability_equals_the_oracle(activation):
+def test_hidden_states_and_attention_match_reference(activation):
     config = dataclasses.replace(tiny.CONFIG, hidden_act=activation)
     model, arrays = tiny.pretrainer(config)
     batch = tiny.batch()
@@ -30,7 +30,7 @@ def test_every_layer_and_every_attention_probability_equals_the_oracle(activatio
     np.testing.assert_allclose(actual["pooled"], expected["pooled"], atol=1e-5)
 
 
-def test_the_logits_of_both_heads_equal_the_oracle():
+def test_logits_of_both_heads_match_reference():
     model, arrays = tiny.pretrainer()
     batch = tiny.batch()
     expected = oracle.pretraining_logits(arrays, tiny.CONFIG, batch)
@@ -40,7 +40,7 @@ def test_the_logits_of_both_heads_equal_the_oracle():
         np.testing.assert_allclose(actual[name], expected[name], atol=2e-5)
 
 
-def test_packed_texts_give_what_each_gives_alone():
+def test_packed_texts_match_separate_texts():
     model, _ = tiny.pretrainer()
     first, second = [5, 6, 7, 8], [9, 10, 11]
     packed = model.encoder(
@@ -63,7 +63,7 @@ def test_packed_texts_give_what_each_gives_alone():
 
 
 @pytest.mark.parametrize("padding", [0, 7])
-def test_padding_changes_nothing_whatever_it_holds(padding):
+def test_padding_content_has_no_effect(padding):
     model, _ = tiny.pretrainer()
     batch = tiny.tensors(tiny.batch(rows=1, seed=3))
     length = int(batch["lengths"][0])
@@ -79,7 +79,7 @@ def test_padding_changes_nothing_whatever_it_holds(padding):
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-def test_mixed_precision_keeps_float32_weights_and_logits_near_float32(policy):
+def test_mixed_precision_keeps_float32_weights_and_close_logits(policy):
     exact, arrays = tiny.pretrainer()
     mixed, _ = tiny.pretrainer(dtype=policy)
     batch = tiny.tensors(tiny.batch())
@@ -91,7 +91,7 @@ def test_mixed_precision_keeps_float32_weights_and_logits_near_float32(policy):
         assert 0 < difference < 0.15, "equal would mean that nothing was computed in the lower precision"
 
 
-def test_a_keras_file_gives_the_model_back(tmp_path):
+def test_keras_file_round_trips(tmp_path):
     model, _ = tiny.pretrainer()
     model.save(tmp_path / "model.keras")
     batch = tiny.tensors(tiny.batch())
@@ -106,7 +106,7 @@ def test_canonical_names_cover_every_variable_once():
     assert arrays["masked_lm/output_bias"].shape == (30,)
 
 
-def test_weights_of_another_vocabulary_or_shape_are_refused_with_both_numbers_and_nothing_is_assigned():
+def test_mismatched_weights_are_refused_and_nothing_is_assigned():
     model, arrays = tiny.pretrainer()
     other = {**arrays, "encoder/embeddings/token_table": np.zeros((31, 16), np.float32)}
     other["encoder/pooler/bias"] = np.full(16, 9, np.float32)
@@ -117,7 +117,7 @@ def test_weights_of_another_vocabulary_or_shape_are_refused_with_both_numbers_an
         weights.assign(model, {"encoder/pooler/bias": np.zeros(3)})
 
 
-def test_the_load_report_names_what_is_fresh_and_what_is_unused():
+def test_load_report_names_new_and_unused_weights():
     model, arrays = tiny.pretrainer()
     del arrays["next_sentence/bias"]
     report = weights.assign(model, {**arrays, "adapter/kernel": np.zeros(2)})
@@ -125,7 +125,7 @@ def test_the_load_report_names_what_is_fresh_and_what_is_unused():
     assert len(report.loaded) == 37 and "newly initialized  next_sentence/bias" in str(report)
 
 
-def test_a_head_is_taken_whole_or_not_at_all():
+def test_head_is_loaded_completely_or_not_at_all():
     model = TokenClassifier(tiny.CONFIG, 3)
     kernel, bias = np.ones((16, 3), np.float32), np.ones(3, np.float32)
     encoder = {"encoder/pooler/bias": np.zeros(16, np.float32)}
@@ -159,7 +159,7 @@ def test_initial_weights_follow_the_original():
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "bfloat16"])
-def test_what_a_head_answers_is_not_rounded_to_the_precision_of_the_encoder(policy):
+def test_head_outputs_are_float32(policy):
     model = SpanFinder(tiny.CONFIG, dtype=policy)
     weights.assign(model, tiny.random_weights(model))
     inputs = {"token_ids": tf.fill([2, 9], 7), "segment_ids": tf.zeros([2, 9], tf.int32), "lengths": tf.fill([2], 9)}

@@ -61,7 +61,7 @@ def test_every_model_is_callable_and_round_trips_through_a_keras_file(name, tmp_
     np.testing.assert_array_equal(loaded.encoder.seed_of(None, True), model.encoder.seed_of(None, True))
 
 
-def test_training_drops_out_and_inference_does_not():
+def test_dropout_is_active_in_training_only():
     model = heads.Classifier(config(**DROPPING), 3)
     first, second = (model(rows(), training=True)["logits"].numpy() for _ in range(2))
     assert np.abs(first - second).max() > 1e-4
@@ -72,12 +72,12 @@ def test_training_drops_out_and_inference_does_not():
     assert np.abs(encoder(rows(), training=True)["pooled"] - encoder(rows())["pooled"]).max() > 1e-4
 
 
-def test_the_number_of_parameters_is_that_of_the_weights():
+def test_count_params_equals_number_of_weights():
     model = heads.Classifier(config(), 3)
     assert model.count_params() == sum(np.size(variable) for variable in model.trainable_variables)
 
 
-def test_creating_a_model_draws_the_same_weights_as_before_there_were_seeds():
+def test_initial_weights_do_not_depend_on_dropout_seeds():
     keras.utils.set_random_seed(3)
     expected = keras.random.normal([2], seed=keras.random.SeedGenerator())
     keras.utils.set_random_seed(3)
@@ -86,7 +86,7 @@ def test_creating_a_model_draws_the_same_weights_as_before_there_were_seeds():
     np.testing.assert_array_equal(keras.random.normal([2], seed=keras.random.SeedGenerator()), expected)
 
 
-def test_names_of_hugging_face_and_missing_inputs_give_the_same():
+def test_huggingface_names_and_missing_inputs_give_the_same_outputs():
     ids = rows()["token_ids"]
     lengths = np.array([4, 6, 6, 6])
     mask = (np.arange(6) < lengths[:, None]).astype(np.int64)
@@ -105,12 +105,12 @@ def test_names_of_hugging_face_and_missing_inputs_give_the_same():
     assert np.abs(other - expected).max() > 1e-5
 
 
-def test_inputs_without_token_ids_are_named():
+def test_inputs_without_token_ids_are_refused():
     with pytest.raises(ValueError, match=r"The inputs ids, lengths were given; expected token_ids \(or input_ids\)"):
         complete({"ids": [[1]], "lengths": [1]})
 
 
-def test_every_token_is_predicted_where_no_masked_positions_are_given():
+def test_all_positions_are_predicted_without_masked_positions():
     model = heads.Pretrainer(config())
     everywhere = model(rows())["masked_lm_logits"]
     some = model({**rows(), "masked_lm_positions": tf.constant([[1, 3]] * 4)})["masked_lm_logits"]
@@ -130,7 +130,7 @@ def fitted(strategy, policy="float32", **options):
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_fit_learns_with_dropout_and_evaluate_and_predict_are_without(jit_compile):
+def test_fit_trains_with_dropout_and_evaluate_and_predict_without(jit_compile):
     model, data, losses = fitted(tf.distribute.get_strategy(), jit_compile=jit_compile)
     assert losses[-1] < losses[0]
     assert model.evaluate(data, verbose=0, return_dict=True) == model.evaluate(data, verbose=0, return_dict=True)
@@ -138,7 +138,7 @@ def test_fit_learns_with_dropout_and_evaluate_and_predict_are_without(jit_compil
     np.testing.assert_allclose(predictions, model(rows(8))["logits"], atol=1e-5)
 
 
-def test_fit_runs_under_a_strategy_in_mixed_precision():
+def test_fit_works_under_a_strategy_in_mixed_precision():
     strategy = create_strategy("mirrored", num_logical_devices=2)
     model, _, losses = fitted(strategy, "mixed_bfloat16", jit_compile=False)
     assert strategy.num_replicas_in_sync == 2
@@ -146,7 +146,7 @@ def test_fit_runs_under_a_strategy_in_mixed_precision():
     assert model.encoder.seed_of(None, True).shape == [2]
 
 
-def test_a_keras_file_is_loaded_by_a_program_that_imports_the_models(tmp_path):
+def test_keras_file_loads_after_importing_the_models(tmp_path):
     model = heads.Classifier(config(), 2)
     model.save(tmp_path / "model.keras")
     program = (

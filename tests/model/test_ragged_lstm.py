@@ -37,7 +37,7 @@ def lstm_of(size_in, *, backwards, dtype="float32"):
 
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("lengths", LENGTHS)
-def test_states_and_gradients_are_those_of_keras(lengths, backwards):
+def test_states_and_gradients_match_keras(lengths, backwards):
     lstm = lstm_of(5, backwards=backwards)
     x = np.random.default_rng(0).normal(size=(len(lengths), 8, 5)).astype(np.float32)
     plain, ours = (made_by(slots, lstm, x, np.array(lengths, np.int32)) for slots in (8, None))
@@ -46,7 +46,7 @@ def test_states_and_gradients_are_those_of_keras(lengths, backwards):
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_states_in_bfloat16_are_close_to_those_in_float32():
+def test_bfloat16_states_are_close_to_float32():
     x = np.random.default_rng(0).normal(size=(4, 8, 5)).astype(np.float32)
     lengths = np.array([8, 2, 5, 8], np.int32)
     exact, rough = (
@@ -58,7 +58,7 @@ def test_states_in_bfloat16_are_close_to_those_in_float32():
         np.testing.assert_allclose(actual, expected, atol=0.03 * np.abs(expected).max())
 
 
-def test_layers_of_mixed_precision_are_close_to_those_of_float32():
+def test_mixed_precision_layers_are_close_to_float32():
     x = np.random.default_rng(0).normal(size=(4, 8, 5)).astype(np.float32)
     actual = []
     for dtype in ("float32", "mixed_bfloat16"):
@@ -70,7 +70,7 @@ def test_layers_of_mixed_precision_are_close_to_those_of_float32():
     np.testing.assert_allclose(tf.cast(actual[1], tf.float32), actual[0], atol=0.02)
 
 
-def test_layers_are_drawn_in_bfloat16_too():
+def test_layers_can_be_created_in_bfloat16():
     keras.utils.set_random_seed(1)
     rough = BiLstm(tiny.CONFIG, 5, 6, dtype="bfloat16").forwards[0].cell.recurrent_kernel
     keras.utils.set_random_seed(1)
@@ -79,7 +79,7 @@ def test_layers_are_drawn_in_bfloat16_too():
     np.testing.assert_allclose(tf.cast(rough.value, tf.float32), exact, atol=0.01)
 
 
-def test_of_no_text_at_all_there_are_no_states():
+def test_empty_batch_has_no_states():
     lstm = lstm_of(5, backwards=False)
     compiled = tf.function(lambda x, lengths: Recurrence.of(x, lengths)(lstm, x), autograph=False)
     compiled = compiled.get_concrete_function(tf.TensorSpec([None, None, 5]), tf.TensorSpec([None], tf.int32))

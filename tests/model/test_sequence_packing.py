@@ -36,7 +36,7 @@ def inputs_of(lengths, slots=SLOTS, seed=1):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_the_longest_text_comes_first_and_each_into_the_first_row_with_room(compiled):
+def test_longest_text_is_packed_first_into_the_first_row_with_room(compiled):
     fit = tf.function(first_fit_decreasing) if compiled else first_fit_decreasing
     starts, rows, fullest = fit(tf.constant(LENGTHS), tf.constant([9, 15]))
     # 9 | 5 4 | 3 3 2 1, and 9 5 1 | 4 3 3 2
@@ -46,7 +46,7 @@ def test_the_longest_text_comes_first_and_each_into_the_first_row_with_room(comp
     assert [x.numpy().tolist() for x in (starts, rows, fullest)] == [[[0, 0]], [1], [0]]
 
 
-def test_rows_hold_every_token_once_with_its_place_in_its_text():
+def test_rows_hold_every_token_once_with_its_position():
     packing = RowAssignment.of(tf.constant([2, 3, 1]), 4, tf.constant(3))
     inputs = {"token_ids": tf.constant([[1, 2, 0, 0], [3, 4, 5, 0], [6, 0, 0, 0]])}
     rows = packing.pack({**inputs, "segment_ids": inputs["token_ids"] % 2})
@@ -57,7 +57,7 @@ def test_rows_hold_every_token_once_with_its_place_in_its_text():
     assert packing.locate(tf.constant([[0], [2], [0]])).numpy().tolist() == [[3], [2], [5]]
 
 
-def test_rows_have_the_width_that_costs_least():
+def test_row_width_minimizes_cost():
     assert choose_row_width(tf.constant([10] * 8), CPU_COSTS) == 10
     assert choose_row_width(tf.constant([10] * 4 + [2] * 4), CPU_COSTS) == 12
     assert choose_row_width(tf.constant([100] + [2] * 20), CPU_COSTS) == 140, "one row, no wider than what is in it"
@@ -68,7 +68,7 @@ def test_rows_have_the_width_that_costs_least():
     assert choose_row_width(tf.constant([55] * 20 + [9] * 20), CPU_COSTS) == 64, "a multiple of 16 takes less time"
 
 
-def test_many_rows_are_filled_up_to_whole_blocks_where_that_takes_few():
+def test_rows_are_padded_to_whole_blocks_if_cheap():
     assert [int(round_up_row_count(rows, 64, CPU_COSTS)) for rows in (3, 50, 51)] == [3, 50, 52]
     assert [int(round_up_row_count(rows, 48, CPU_COSTS)) for rows in (66, 121)] == [66, 128]
     assert [int(round_up_row_count(9, width, CPU_COSTS)) for width in (288, 308)] == [9, 9], (
@@ -76,7 +76,7 @@ def test_many_rows_are_filled_up_to_whole_blocks_where_that_takes_few():
     )
 
 
-def test_packing_leaves_out_most_of_the_padding_of_short_texts_beside_a_long_one():
+def test_packing_removes_most_padding():
     lengths = tf.constant(np.random.default_rng(0).integers(3, 20, 31).tolist() + [60])
     packing = PackingSpec.dynamic(CPU_COSTS).assign({"lengths": lengths, "token_ids": tf.zeros([32, 64], tf.int32)})
     slots, used = tf.size(packing.sources).numpy(), tf.reduce_sum(lengths).numpy()
@@ -91,7 +91,7 @@ def model_of(make):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_packed_texts_are_encoded_as_padded_ones(compiled):
+def test_packed_encoding_matches_padded_encoding(compiled):
     encoder = model_of(lambda config: heads.Classifier(config, 2)).encoder
     encode = functools.partial(encoder.__call__, return_hidden_states=True)
     padded = inputs_of(LENGTHS)
@@ -110,7 +110,7 @@ def test_packed_texts_are_encoded_as_padded_ones(compiled):
 
 @pytest.mark.parametrize("packs", [False, True])
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_tokens_that_are_asked_for_by_their_places_are_the_same_and_the_rest_is_not_computed(packs, is_causal):
+def test_selected_positions_match_and_others_are_not_computed(packs, is_causal):
     config = dataclasses.replace(tiny.CONFIG, is_causal=is_causal)
     encoder = model_of(lambda _: heads.Classifier(config, 2)).encoder
     inputs = inputs_of([3, 9, 4, 2])
@@ -129,7 +129,7 @@ def test_tokens_that_are_asked_for_by_their_places_are_the_same_and_the_rest_is_
     np.testing.assert_allclose(alone["pooled"], expected["pooled"], atol=1e-5)
 
 
-def test_tokens_can_be_asked_for_of_an_encoder_without_layers():
+def test_positions_can_be_selected_without_layers():
     encoder = heads.Classifier(dataclasses.replace(tiny.CONFIG, num_hidden_layers=0), 2).encoder
     inputs = inputs_of([3, 9])
     actual = encoder(inputs, positions=tf.constant([[1], [8]]))
@@ -160,7 +160,7 @@ def regression_loss(model, inputs, packing):
     ],
     ids=["span", "choice", "regression"],
 )
-def test_loss_and_gradients_of_packed_texts_are_those_of_padded_ones(make, loss):
+def test_packed_loss_and_gradients_match_padded(make, loss):
     model = model_of(make)
     trained = list(weights.variables(model).values())
 
@@ -177,7 +177,7 @@ def test_loss_and_gradients_of_packed_texts_are_those_of_padded_ones(make, loss)
         np.testing.assert_allclose(ours, theirs, atol=2e-5)
 
 
-def test_rows_of_an_export_favor_no_processor():
+def test_export_packs_rows_for_any_processor():
     lengths = tf.constant([55] * 20 + [8] * 20)
     assert (choose_row_width(lengths, RowCosts()), choose_row_width(lengths, CPU_COSTS)) == (63, 64)
     assert round_up_row_count(51, 64, RowCosts()) == 51
@@ -185,14 +185,14 @@ def test_rows_of_an_export_favor_no_processor():
 
 
 @pytest.mark.parametrize(("rows", "all_fit"), [(2, False), (3, True)])
-def test_whether_texts_fit_is_known_before_they_are_packed(rows, all_fit):
+def test_capacity_is_known_before_packing(rows, all_fit):
     inputs = inputs_of([12, 6, 7, 4])
     assert bool(fits(inputs, rows)) == all_fit
     choices = {name: tf.reshape(x, [2, 2, *x.shape[1:]]) for name, x in inputs.items()}
     assert bool(fits(choices, rows)) == all_fit
 
 
-def test_inputs_that_are_packed_already_stay_as_they_are():
+def test_packed_inputs_are_left_unchanged():
     encoder = model_of(heads.SpanFinder).encoder
     packing = PackingSpec.dynamic()
     inputs = inputs_of([3, 9, 4, 2])

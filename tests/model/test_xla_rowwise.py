@@ -14,7 +14,7 @@ def scale_and_sum(tensors, weights):
 
 
 @pytest.mark.parametrize("rows", [0, 1, 9, 33])
-def test_compiled_rows_are_the_same_whether_their_number_is_known_or_not(rows):
+def test_compiled_rows_are_equal_for_static_and_dynamic_shapes(rows):
     width = xla_rowwise.LEAST_WIDTH
     x = np.random.default_rng(0).normal(size=[rows, width]).astype(np.float32)
     for shape in ([None, width], [rows, width]):

@@ -22,24 +22,24 @@ def test_model_size_grows_with_the_text(tokens, size):
     assert advice.model_size(tokens) == size
 
 
-def test_a_fitting_model_is_described_without_warnings():
+def test_fitting_model_gets_no_warning():
     (line,) = advice.before_pretraining(TINY, options(), 400_000)
     assert line == "400,000 tokens of text, 587,008 parameters; 100 steps are 0.25 passes over the text"
 
 
-def test_a_model_too_large_for_the_text_is_named_with_one_that_fits():
+def test_too_large_model_warning_names_a_fitting_size():
     _, warning = advice.before_pretraining(BASE, options(model_size="base"), 60_000)
     assert "too large for this little text" in warning and "--model_size=tiny fits it better" in warning
     assert len(advice.before_pretraining(BASE, options(model_size="base", init_checkpoint="bert"), 60_000)) == 1
 
 
-def test_too_many_passes_are_named_with_a_number_of_steps():
+def test_too_many_passes_warning_names_a_number_of_steps():
     *_, warning = advice.before_pretraining(TINY, options(num_train_steps=100_000), 60_000)
     assert "1,667 passes are many" in warning and "--num_train_steps=2400" in warning
 
 
 @pytest.mark.parametrize(("loss", "count"), [(6.5, 0), (6.72, 1), (7.36, 1)])
-def test_a_loss_that_is_not_below_the_unigram_loss_is_warned_of(loss, count):
+def test_loss_above_unigram_gives_a_warning(loss, count):
     warnings = advice.after_pretraining({"masked_lm_loss": loss, "unigram_masked_lm_loss": 6.72})
     assert len(warnings) == count and all("6.72" in warning for warning in warnings)
 
@@ -55,12 +55,12 @@ def computed(tmp_path, **changes):
     return pretraining_preparation.with_computed_defaults(flags)
 
 
-def test_warm_up_is_a_share_of_the_steps_unless_it_is_given(tmp_path):
+def test_warmup_is_a_proportion_unless_given(tmp_path):
     assert computed(tmp_path).num_warmup_steps == 1000
     assert computed(tmp_path, num_train_steps=400, warmup_proportion=0.1).num_warmup_steps == 40
     assert computed(tmp_path, num_warmup_steps=7).num_warmup_steps == 7
 
 
-def test_the_model_size_is_chosen_by_the_text_unless_it_is_given(tmp_path):
+def test_model_size_follows_text_unless_given(tmp_path):
     assert computed(tmp_path).model_size == "mini"
     assert computed(tmp_path, model_size="large").model_size == "large"

@@ -34,7 +34,7 @@ def trained(tmp_path_factory):
     return folder, folder / "run", stdout
 
 
-def test_a_run_leaves_results_and_a_checkpoint_that_can_be_read(trained):
+def test_run_writes_results_and_a_readable_checkpoint(trained):
     _, run, stdout = trained
     assert "Training on 12 examples, 6 steps, adamw_corrected" in stdout and "of 3" in stdout
     assert "adamw_corrected (Adam with bias correction, as there are fewer than 10,000 examples)" in stdout
@@ -54,7 +54,7 @@ def test_a_run_leaves_results_and_a_checkpoint_that_can_be_read(trained):
     }
 
 
-def test_what_was_trained_predicts_a_file_without_labels_and_knows_its_labels(trained):
+def test_trained_model_predicts_unlabeled_file_with_its_labels(trained):
     folder, run, _ = trained
     flags = {**TINY, "do_train": False, "do_eval": False, "do_export": False, "do_predict": True}
     code, stdout, stderr = script(**flags, predict_file=folder / "new.tsv", output_dir=run)
@@ -65,7 +65,7 @@ def test_what_was_trained_predicts_a_file_without_labels_and_knows_its_labels(tr
     assert sum(row["probabilities"].values()) == pytest.approx(1, abs=1e-5)
 
 
-def test_its_export_scores_as_the_script_did_and_can_be_made_anew(trained, capsys, tmp_path):
+def test_export_scores_match_and_can_be_rewritten(trained, capsys, tmp_path):
     folder, run, _ = trained
     assert main.main(["evaluate", str(run), f"--file={folder / 'dev.csv'}", "--json"]) == 0
     scores, results = json.loads(capsys.readouterr().out)["scores"], json.loads((run / "eval_results.json").read_text())
@@ -80,7 +80,7 @@ def test_its_export_scores_as_the_script_did_and_can_be_made_anew(trained, capsy
         np.testing.assert_array_equal(before.get_tensor(name), after.get_tensor(name))
 
 
-def test_labels_hold_above_the_threshold_that_was_best_for_each(tmp_path, capsys):
+def test_label_thresholds_are_calibrated_per_label(tmp_path, capsys):
     """They go from the evaluation to predictions, export and the scores of that; a number given goes before them."""
     rows = [f'the {" ".join(words)} sat on mat number {i},"{",".join(words)}"\n' for i, words in enumerate(CELLS * 3)]
     (tmp_path / "train.csv").write_text("text,kind\n" + "".join(rows))
@@ -125,7 +125,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_one_line_and_leaves_nothing(mistake, tmp_path):
+def test_user_error_is_one_line_and_leaves_no_files(mistake, tmp_path):
     flags, expected = MISTAKES[mistake]
     vocabulary = tmp_path / "vocab.txt"
     vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n")
@@ -136,6 +136,6 @@ def test_a_mistake_is_one_line_and_leaves_nothing(mistake, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["SST-2", "sst2", "glue/sst-2", "GLUE/sst2"])
-def test_a_task_of_glue_goes_by_the_names_that_it_has_elsewhere(name, tmp_path):
+def test_glue_tasks_are_found_by_their_aliases(name, tmp_path):
     code, _, stderr = script(**{**TINY, "task_name": name, "data_dir": tmp_path, "output_dir": tmp_path / "run"})
     assert code == 2 and "SST-2" in stderr[0] and "train.tsv" in stderr[0]

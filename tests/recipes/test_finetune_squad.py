@@ -58,7 +58,7 @@ def read(path):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def test_every_run_leaves_the_original_s_files_and_what_a_report_shows(trained):
+def test_run_writes_the_original_files_and_report_data(trained):
     file, runs, stdout = trained
     ids = {f"{animal}-{number}" for animal in ANIMALS for number in range(2)}
     assert "8 questions about 2 texts, 3 (37.5%) without an answer" in stdout
@@ -73,7 +73,7 @@ def test_every_run_leaves_the_original_s_files_and_what_a_report_shows(trained):
     assert "Answers to questions" in (runs[0].parent / "report.html").read_text(), "those of the best run"
 
 
-def test_predictions_are_made_with_the_best_threshold_and_scored_alone_give_the_same(trained):
+def test_predictions_use_best_threshold_and_rescore_equal(trained):
     file, (run, _), _ = trained
     results = read(run / "eval_results.json")
     (threshold,) = read(run / "null_threshold.json").values()
@@ -86,7 +86,7 @@ def test_predictions_are_made_with_the_best_threshold_and_scored_alone_give_the_
     assert scores["f1"] == pytest.approx(results["best_f1"])
 
 
-def test_what_is_only_answered_is_scored_in_the_report_too(trained, tmp_path):
+def test_prediction_only_run_is_scored_in_the_report(trained, tmp_path):
     file, (run, _), _ = trained
     only = {"do_train": False, "do_eval": False, "do_export": False, "do_predict": True}
     code, stdout, stderr = script(**TINY, **only, predict_file=file, init_checkpoint=run, output_dir=tmp_path / "only")
@@ -96,7 +96,7 @@ def test_what_is_only_answered_is_scored_in_the_report_too(trained, tmp_path):
     assert "Answers to questions" in (tmp_path / "only" / "report.html").read_text()
 
 
-def test_an_export_made_later_has_the_best_threshold_and_its_scores(trained, capsys, tmp_path):
+def test_later_export_has_best_threshold_and_scores(trained, capsys, tmp_path):
     file, (run, _), _ = trained
     assert main.main(["export", str(run), str(tmp_path / "export")]) == 0
     capsys.readouterr()
@@ -106,7 +106,7 @@ def test_an_export_made_later_has_the_best_threshold_and_its_scores(trained, cap
     assert scores["best_f1_thresh"] == pytest.approx(results["best_f1_thresh"], abs=1e-4)
 
 
-def test_the_answers_of_two_seeds_are_joined(trained, tmp_path):
+def test_ensemble_joins_answers_of_two_seeds(trained, tmp_path):
     file, runs, _ = trained
     flags = {"ensemble": ",".join(map(str, runs)), "predict_file": file, "version_2_with_negative": True}
     code, stdout, stderr = script(**flags, output_dir=tmp_path / "joined")
@@ -119,7 +119,7 @@ def test_the_answers_of_two_seeds_are_joined(trained, tmp_path):
 
 
 @pytest.mark.parametrize("left", ["run.json", "checkpoints/ckpt-5.index"])
-def test_joined_answers_do_not_take_the_place_of_a_run(left, tmp_path):
+def test_ensemble_does_not_overwrite_a_run(left, tmp_path):
     file, run = write_questions(tmp_path / "questions.json"), tmp_path / "run"
     (run / left).parent.mkdir(parents=True)
     (run / left).write_text('{"name": "squad/v1.1"}')
@@ -144,7 +144,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_one_line_and_leaves_nothing(mistake, tmp_path):
+def test_user_error_is_one_line_and_leaves_no_files(mistake, tmp_path):
     flags, expected = MISTAKES[mistake]
     file, vocabulary = write_questions(tmp_path / "questions.json"), tmp_path / "vocab.txt"
     vocabulary.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n")

@@ -22,7 +22,7 @@ from bert_tf.training.run_directory import RunFolder
         (False, 0, {"vocab_size": 9, "output_dir": "runs/x_from_scratch"}, "starts from scratch, as runs/pretraining"),
     ],
 )
-def test_a_demonstration_starts_from_the_flag_or_else_from_an_existing_run(
+def test_demonstration_starts_from_flag_or_existing_run(
     is_given, step, expected, output, monkeypatch, tmp_path, capsys
 ):
     (tmp_path / "runs" / "pretraining").mkdir(parents=True)
@@ -47,7 +47,7 @@ def test_a_demonstration_starts_from_the_flag_or_else_from_an_existing_run(
         ("static", "bert", False),
     ],
 )
-def test_an_encoder_starts_from_one_with_the_same_layers_only(checkpoint_encoder, encoder, fits, monkeypatch):
+def test_encoder_initializes_from_matching_layers_only(checkpoint_encoder, encoder, fits, monkeypatch):
     config = dataclasses.replace(tiny.CONFIG, encoder=checkpoint_encoder)
     tokens = [f"token {i}" for i in range(config.vocab_size)]
     checkpoint = Checkpoint(config=config, weights={}, vocabulary=tokens, lower_case=True)
@@ -65,7 +65,7 @@ def test_an_encoder_starts_from_one_with_the_same_layers_only(checkpoint_encoder
         initialization.resolve(options, lower_case_given=False)
 
 
-def test_an_encoder_that_sees_the_tokens_it_predicts_is_not_pre_trained(monkeypatch):
+def test_encoder_that_sees_its_targets_is_refused(monkeypatch):
     config = dataclasses.replace(tiny.CONFIG, encoder="bilstm_on_top")
     start = initialization.Initialization(config=config, vocabulary=None, lower_case=True)
     monkeypatch.setattr(initialization, "resolve", lambda *_, **__: start)

@@ -68,7 +68,7 @@ def lines_of(run):
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
-def test_a_run_writes_all_its_outputs(whole_run):
+def test_run_writes_all_its_outputs(whole_run):
     _, run, output = whole_run
     written = {path.name for path in run.iterdir()}
     assert written == {
@@ -83,7 +83,7 @@ def test_a_run_writes_all_its_outputs(whole_run):
     assert sorted(path.name for path in (run / "checkpoints").glob("*.index")) == ["ckpt-2.index", "ckpt-4.index"]
 
 
-def test_the_files_of_a_run_match_its_flags(whole_run):
+def test_files_of_a_run_match_its_flags(whole_run):
     _, run, _ = whole_run
     run_json = json.loads((run / "run.json").read_text())
     assert run_json["finished"]
@@ -96,7 +96,7 @@ def test_the_files_of_a_run_match_its_flags(whole_run):
     assert set(json.loads((run / "eval_results.json").read_text())) == MEASURES | {"unigram_masked_lm_loss"}
 
 
-def test_every_step_is_measured_once(whole_run):
+def test_every_step_is_logged_once(whole_run):
     _, run, _ = whole_run
     training = [line for line in lines_of(run) if "loss" in line]
     assert [line["step"] for line in training] == [1, 2, 3, 4]
@@ -107,7 +107,7 @@ def test_every_step_is_measured_once(whole_run):
     assert held_out[0] == 2
 
 
-def test_a_second_start_does_nothing(whole_run):
+def test_finished_run_does_nothing(whole_run):
     texts, run, _ = whole_run
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file() and path.name != "run.json"}
     code, output, _ = script(run, input_file=texts / "good.txt")
@@ -116,7 +116,7 @@ def test_a_second_start_does_nothing(whole_run):
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_another_configuration_is_refused_with_the_flag_that_differs(whole_run):
+def test_changed_config_is_refused_with_the_flag_that_differs(whole_run):
     texts, run, _ = whole_run
     code, _, errors = script(run, input_file=texts / "good.txt", learning_rate=0.5)
     assert code == 2
@@ -126,7 +126,7 @@ def test_another_configuration_is_refused_with_the_flag_that_differs(whole_run):
     ]
 
 
-def test_a_missing_shard_is_named(whole_run, tmp_path):
+def test_missing_shard_is_named(whole_run, tmp_path):
     texts, run, _ = whole_run
     shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("export", "events"))
     shard = next((tmp_path / "run" / "records").glob("train-*"))
@@ -136,7 +136,7 @@ def test_a_missing_shard_is_named(whole_run, tmp_path):
     assert f"{shard} is missing" in errors[0]
 
 
-def test_a_folder_that_another_process_uses_is_refused(whole_run):
+def test_locked_folder_is_refused(whole_run):
     fcntl = pytest.importorskip("fcntl", reason="locks of folders are those of POSIX")
     texts, run, _ = whole_run
     lock = os.open(run, os.O_RDONLY)
@@ -149,7 +149,7 @@ def test_a_folder_that_another_process_uses_is_refused(whole_run):
     assert "is using" in errors[0]
 
 
-def test_records_are_prepared_alone_and_used_with_other_training_flags(tmp_path):
+def test_prepared_records_are_reused_with_other_training_flags(tmp_path):
     options = {"input_file": write_texts(tmp_path) / "one.txt", "compress_records": True}
     code, output, _ = script(tmp_path / "run", **options, prepare_only=True)
     assert code == 0
@@ -161,7 +161,7 @@ def test_records_are_prepared_alone_and_used_with_other_training_flags(tmp_path)
     assert not any("Traceback" in line for line in errors)
 
 
-def test_runs_with_other_masks_share_their_records(tmp_path):
+def test_runs_with_other_masks_share_records(tmp_path):
     options = {"input_file": write_texts(tmp_path) / "good.txt", "records_dir": tmp_path / "shared"}
     assert script(tmp_path / "first", **options, prepare_only=True)[0] == 0
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "shared").iterdir()}
@@ -174,7 +174,7 @@ def test_runs_with_other_masks_share_their_records(tmp_path):
     assert (code, len(errors)) == (2, 1) and "shared holds records made with another" in errors[0]
 
 
-def test_without_pairs_there_is_one_pass_over_the_text_by_default(tmp_path):
+def test_without_pairs_there_is_one_pass_by_default(tmp_path):
     for number, options in enumerate(({}, {"static_masking": True})):
         options |= {"input_file": write_texts(tmp_path / str(number)) / "good.txt", "dupe_factor": None}
         assert script(tmp_path / f"run{number}", **options, next_sentence_weight=0, prepare_only=True)[0] == 0
@@ -222,7 +222,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_an_error_is_one_line_and_leaves_no_files(error, tmp_path):
+def test_user_error_is_one_line_and_leaves_no_files(error, tmp_path):
     texts = write_texts(tmp_path)
     before = sorted(tmp_path.iterdir())
     flags, expected = ERRORS[error]
@@ -235,7 +235,7 @@ def test_an_error_is_one_line_and_leaves_no_files(error, tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_batch_that_exceeds_the_memory_is_refused_at_once(tmp_path):
+def test_batch_that_exceeds_memory_is_refused_at_once(tmp_path):
     if any(pathlib.Path("/dev").glob("nvidia[0-9]*")):
         pytest.skip("the memory of an accelerator is not known")
     texts = write_texts(tmp_path)
@@ -247,7 +247,7 @@ def test_a_batch_that_exceeds_the_memory_is_refused_at_once(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_help_names_the_flags_and_needs_no_tensorflow():
+def test_help_lists_flags_without_tensorflow():
     program = (
         "import runpy, sys; sys.argv = ['run_pretraining.py', '--help']\n"
         "try: runpy.run_path('run_pretraining.py', run_name='__main__')\n"

@@ -63,7 +63,7 @@ print(*files.names("ram://b/out"), *files.names("ram://b"))
 """
 
 
-def test_training_conversion_and_prediction_work_with_all_paths_in_a_store(tmp_path):
+def test_train_convert_and_predict_with_all_paths_in_a_store(tmp_path):
     done = warm.run("-c", PROGRAM, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     names = done.stdout.splitlines()[-1].split()

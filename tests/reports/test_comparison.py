@@ -28,7 +28,7 @@ def two_runs(folder):
     return first, run_in(folder / "b" / "run", scores=scores, versions={"keras": "3.15", "numpy": "2"}, **changes)
 
 
-def test_a_comparison_has_different_settings_and_scores(tmp_path):
+def test_comparison_has_differing_settings_and_scores(tmp_path):
     result = comparison.compare(two_runs(tmp_path))
     assert [run["name"] for run in result["runs"]] == ["a/run", "b/run"] and result["notes"] == []
     assert result["scores"] == {"loss": [0.5, 0.6], "accuracy": [0.7, 0.8], "macro_f1": [None, 0.75]}
@@ -38,7 +38,7 @@ def test_a_comparison_has_different_settings_and_scores(tmp_path):
     assert result["phases"] == {"prepare": [12.3, None], "train": [180.0, 90.0]}
 
 
-def test_the_page_has_one_chart_per_metric_marks_the_best_and_is_self_contained(tmp_path, capsys):
+def test_page_has_one_chart_per_metric_and_marks_the_best(tmp_path, capsys):
     runs = two_runs(tmp_path)
     assert main.main(["report", *runs, f"--output={tmp_path / 'compare.html'}"]) == 0
     assert capsys.readouterr().out == f"The report is {tmp_path / 'compare.html'}.\n"
@@ -57,7 +57,7 @@ def test_the_page_has_one_chart_per_metric_marks_the_best_and_is_self_contained(
     assert "https:" not in page and page.count("<script>") == 1
 
 
-def test_runs_of_different_tasks_are_compared_by_what_they_share(tmp_path):
+def test_different_tasks_are_compared_by_shared_metrics(tmp_path):
     runs = run_in(tmp_path / "x"), run_in(tmp_path / "y", name="squad/v1.1", scores={"loss": 2.0, "f1": 88.0})
     result = comparison.compare(runs)
     assert result["scores"] == {"loss": [0.5, 2.0]}
@@ -70,27 +70,27 @@ def test_runs_of_different_tasks_are_compared_by_what_they_share(tmp_path):
     assert 'class="best"' not in pathlib.Path(page).read_text(encoding="utf-8")
 
 
-def test_a_curve_of_one_run_is_drawn_unless_only_shared_ones_are_requested():
+def test_unshared_curves_are_drawn_unless_excluded():
     runs = [("a", "run-0", [{"step": 1, "loss": 2.0, "eval_f1": 0.5}]), ("b", "run-1", [{"step": 9, "loss": 1.0}])]
     result = {chart.name: [(c.label, c.style) for c in chart.curves] for chart in curves.charts_of_runs(runs)}
     assert result == {"loss": [("a", "run-0"), ("b", "run-1")], "f1_held_out": [("a", "run-0")]}
     assert [chart.name for chart in curves.charts_of_runs(runs, shared=True)] == ["loss"]
 
 
-def test_names_are_the_shortest_ends_of_paths_that_differ():
+def test_names_are_the_shortest_distinct_path_ends():
     assert comparison.short_names(["/r/a/run", "/r/b/run", "/r/c"]) == ["a/run", "b/run", "r/c"]
     assert comparison.short_names(["/r/a", "/r/b"]) == ["a", "b"]
     assert comparison.short_names(["/r/a", "/r/a"]) == ["/r/a (1)", "/r/a (2)"]
 
 
-def test_the_best_is_the_lowest_loss_or_highest_score_but_not_of_thresholds_or_equals():
+def test_best_is_lowest_loss_or_highest_score():
     assert comparison.best_of("eval_loss", [2, 1, 1]) == [1, 2]
     assert comparison.best_of("f1", [2, 1, 3]) == [2]
     assert comparison.best_of("best_f1_thresh", [2, 1]) == comparison.best_of("f1", [1, 1]) == []
     assert comparison.best_of("f1", [2, None]) == []
 
 
-def test_a_page_is_rewritten_and_json_has_the_same_content(tmp_path, capsys):
+def test_page_is_rewritten_and_json_has_the_same_content(tmp_path, capsys):
     run = run_in(tmp_path / "x")
     assert main.main(["report", run]) == 0
     assert "Accuracy" in (tmp_path / "x" / "report.html").read_text(encoding="utf-8")

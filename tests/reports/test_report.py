@@ -11,12 +11,12 @@ from bert_tf.reports import curves
 from bert_tf.reports.report import command, duration, summary, value_text, words, write_report
 
 
-def test_a_run_took_what_its_phases_took_or_from_start_to_finish():
+def test_duration_is_sum_of_phases_or_start_to_finish():
     without = {name: value for name, value in RUN.items() if name != "phases"}
     assert "took 3 min 12 s" in summary(RUN, []) and "took 3 min 20 s" in summary(without, [])
 
 
-def test_a_report_has_everything_from_summary_to_command(tmp_path):
+def test_report_has_all_sections(tmp_path):
     (tmp_path / "records").mkdir()
     split = {"documents": 351, "tokens": 3211090, "layouts": {"files": 2}}
     manifest = {"statistics": {"seed": 5, "train": split, "eval": {"documents": 8}}, "warnings": ["One <document>."]}
@@ -41,18 +41,18 @@ def test_a_report_has_everything_from_summary_to_command(tmp_path):
     assert not list(tmp_path.glob("*.partial"))
 
 
-def test_a_command_is_shown_as_it_was_typed():
+def test_command_is_shown_as_typed():
     assert command(["bert-tf", "squad", "--a=b c", "--d"]) == "bert-tf squad \\\n    '--a=b c' \\\n    --d"
     assert command(["bert-tf", "squad"]) == "bert-tf squad" and command(["run_squad.py"]) == "python run_squad.py"
     assert command([]) == command(None) == ""
 
 
-def test_run_json_alone_makes_a_page_and_no_empty_sections(tmp_path):
+def test_run_json_alone_makes_a_page_without_empty_sections(tmp_path):
     text = as_read(page_of(tmp_path, run={"name": "bare"}))
     assert text == "bare bare"  # the title and the heading
 
 
-def test_a_folder_without_run_json_is_refused_in_a_sentence(tmp_path):
+def test_folder_without_run_json_is_refused(tmp_path):
     with pytest.raises(UserError, match="holds no readable run.json"):
         write_report(tmp_path)
     (tmp_path / "run.json").write_text('{"name": "cut sh')
@@ -61,7 +61,7 @@ def test_a_folder_without_run_json_is_refused_in_a_sentence(tmp_path):
     assert not (tmp_path / "report.html").exists()
 
 
-def test_text_from_the_corpus_cannot_become_markup(tmp_path):
+def test_corpus_text_is_escaped(tmp_path):
     evil = "<script>alert('x')</script>\"&"
     answers = [{"piece": evil, "score": 0.5}]
     examples = {
@@ -75,12 +75,12 @@ def test_text_from_the_corpus_cannot_become_markup(tmp_path):
     assert page.count("<script>") == 1
 
 
-def test_the_page_needs_nothing_from_outside(tmp_path):
+def test_page_is_self_contained(tmp_path):
     page = page_of(tmp_path, metrics=METRICS, eval_results={"loss": 7.5})
     assert not re.search(r"https?:|//\w|\bsrc=|\bhref=|@import|url\(", page)
 
 
-def test_values_that_are_not_numbers_are_omitted_and_counted(tmp_path):
+def test_non_numbers_are_omitted_and_counted(tmp_path):
     metrics = [{"step": 1, "loss": 3.0}, {"step": 2, "loss": None}, {"step": 3, "loss": float("nan")}]
     page = page_of(tmp_path, metrics=metrics, eval_results={"loss": float("nan"), "accuracy": None})
     text = as_read(page)
@@ -89,7 +89,7 @@ def test_values_that_are_not_numbers_are_omitted_and_counted(tmp_path):
     assert "nan" not in page.lower().replace("not a number", "")
 
 
-def test_an_incomplete_last_line_of_metrics_is_skipped(tmp_path):
+def test_incomplete_last_line_of_metrics_is_skipped(tmp_path):
     (tmp_path / "run.json").write_text(json.dumps(RUN))
     (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 2.5}\n[1]\n{"step": 2, "lo')
     write_report(tmp_path)
@@ -120,7 +120,7 @@ def test_training_and_held_out_share_a_chart_with_the_unigram_line():
     assert chart.curves[1].dots == "M1000.0 500.0h0"
 
 
-def test_text_lengths_are_a_histogram_with_counts(tmp_path):
+def test_text_lengths_are_a_histogram(tmp_path):
     lengths = {"width": 8, "counts": [10, 40, 5]}
     statistics = {"train": {"examples": 55, "padding_when_packed": 0.05, "lengths": lengths}}
     page = page_of(tmp_path, run=RUN | {"text_statistics": statistics})
@@ -129,25 +129,25 @@ def test_text_lengths_are_a_histogram_with_counts(tmp_path):
     assert '<i style="height: 25.0%" title="1 to 8 tokens: 10"></i>' in page and "1 17 and more" in text
 
 
-def test_pre_training_shows_row_lengths(tmp_path):
+def test_pretraining_shows_row_lengths(tmp_path):
     lengths = {"width": 1, "counts": [0, 9]}
     statistics = {"train": {"rows_in_the_sample": 9, "predictions_per_row": 4.8, "lengths": lengths}}
     text = as_read(page_of(tmp_path, run=RUN | {"text_statistics": statistics}))
     assert "Row lengths Train Rows in the sample 9 Predictions per row 4.8 Train tokens per row, 1 per" in text
 
 
-def test_a_single_line_of_metrics_is_a_dot_in_the_middle():
+def test_single_metric_line_is_a_dot():
     (chart,) = curves.charts([{"step": 7, "loss": 3}])
     assert chart.curves[0].dots == "M500.0 500.0h0"
     assert chart.x_ticks == [("7", 50.0)]
 
 
-def test_a_step_repeated_after_a_restart_counts_once():
+def test_step_repeated_after_restart_counts_once():
     (chart,) = curves.charts([{"step": 1, "loss": 5.0}, {"step": 2, "loss": 9.0}, {"step": 2, "loss": 4.0}])
     assert chart.curves[0].points == [[1, 5.0], [2, 4.0]]
 
 
-def test_a_hundred_thousand_lines_are_thinned_to_means_of_neighbours(tmp_path):
+def test_many_lines_are_downsampled_to_means(tmp_path):
     metrics = [{"step": step, "loss": float(step % 2)} for step in range(100_000)]
     (chart,) = curves.charts(metrics)
     points = chart.curves[0].points
@@ -167,11 +167,11 @@ def test_a_hundred_thousand_lines_are_thinned_to_means_of_neighbours(tmp_path):
         ((0, 0), [-1, -0.5, 0, 0.5, 1]),
     ],
 )
-def test_ticks_are_round_and_reach_around_the_values(span, expected):
+def test_ticks_are_round_and_enclose_the_values(span, expected):
     assert curves.ticks(*span) == pytest.approx(expected)
 
 
-def test_numbers_names_and_times_are_written_for_reading():
+def test_numbers_names_and_times_are_formatted():
     assert [value_text(value) for value in (22713728, 0.31416, 2.5e-5, None, True, [1, "a"])] == [
         "22,713,728",
         "0.3142",
@@ -184,7 +184,7 @@ def test_numbers_names_and_times_are_written_for_reading():
     assert [duration(seconds) for seconds in (0.41, 42.4, 200, 7500)] == ["0.4 s", "42 s", "3 min 20 s", "2 h 5 min"]
 
 
-def test_a_run_that_did_not_end_says_so():
+def test_unfinished_run_says_so():
     run = {"started": "2026-11-21T09:00:00Z", "finished": None}
     assert summary(run, []) == "started 2026-11-21 09:00, not finished"
     assert summary({"started": "yesterday"}, []) == ""

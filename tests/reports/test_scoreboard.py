@@ -41,7 +41,7 @@ def test_classes_confusions_and_hardest_examples_are_shown(tmp_path):
     assert '<td class="cell off" style="--hue: var(--wrong); --share: 40.0">2' in page
 
 
-def test_with_many_classes_the_most_confused_pairs_are_shown():
+def test_many_classes_show_the_most_confused_pairs():
     labels = [f"class {number}" for number in range(11)]
     confusion = [[8 if row == column else 0 for column in range(11)] for row in range(11)]
     confusion[3][5], confusion[9][0] = 2, 6
@@ -56,7 +56,7 @@ def test_with_many_classes_the_most_confused_pairs_are_shown():
     assert (len(split["matrix"]["rows"]), split["confusions"]) == (10, [])
 
 
-def test_with_very_many_classes_the_worst_are_shown():
+def test_very_many_classes_show_the_worst():
     rows = [{"label": str(number), "f1": number / 100, "count": 1} for number in reversed(range(50))]
     (split,) = scoreboard.class_details({"dev": {"per_class": rows}})
     assert [row["label"] for row in split["classes"]] == [str(number) for number in range(40)]
@@ -89,7 +89,7 @@ SWEEP = {
 }
 
 
-def test_a_sweep_is_a_table_with_means_deviations_and_collapsed_runs(tmp_path):
+def test_sweep_is_a_table_with_means_deviations_and_collapsed_runs(tmp_path):
     text = as_read(page_of(tmp_path, sweep=SWEEP))
     assert (
         "Runs Learning rate Runs Accuracy Loss "
@@ -100,7 +100,7 @@ def test_a_sweep_is_a_table_with_means_deviations_and_collapsed_runs(tmp_path):
     ) in text
 
 
-def test_a_sweep_has_a_page_without_run_json_too(tmp_path):
+def test_sweep_has_a_page_without_run_json(tmp_path):
     (tmp_path / "sweep.json").write_text(json.dumps(SWEEP))
     write_report(tmp_path)
     assert "Mean ± standard deviation" in (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -116,15 +116,15 @@ def test_a_sweep_has_a_page_without_run_json_too(tmp_path):
         {"sweep": {"combinations": [{"scores": {"a": {"mean": None}}, "collapsed": None}], "runs": 3}},
     ],
 )
-def test_files_that_are_not_as_expected_do_not_stop_a_report(tmp_path, files):
+def test_unexpected_files_do_not_stop_a_report(tmp_path, files):
     assert "first words" in as_read(page_of(tmp_path, **files))
 
 
-def test_text_lengths_are_shown_if_the_run_has_them(tmp_path):
+def test_text_lengths_are_shown_if_present(tmp_path):
     run = RUN | {"text_statistics": {"train": {"texts": 2490, "cut": 12}, "dev": {"texts": 277}}}
     assert "Text lengths Train Dev Texts 2,490 277 Cut 12 –" in as_read(page_of(tmp_path, run=run))
 
 
-def test_a_metric_that_repeats_another_is_drawn_once():
+def test_duplicate_metric_is_drawn_once():
     metrics = [{"step": step, "loss": step / 2, "cross_entropy": step / 2, "rate": 1.0} for step in range(3)]
     assert [chart.name for chart in curves.charts(metrics)] == ["loss", "rate"]

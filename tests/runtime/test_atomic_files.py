@@ -11,7 +11,7 @@ from bert_tf.runtime import atomic_files
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_file_keeps_what_it_held_until_all_of_the_new_is_written(tmp_path, shared):
+def test_old_content_stays_until_new_content_is_complete(tmp_path, shared):
     path = tmp_path / "a.txt"
     path.write_text("old")
     with atomic_files.atomic_write(path, shared=shared) as partial:
@@ -23,7 +23,7 @@ def test_a_file_keeps_what_it_held_until_all_of_the_new_is_written(tmp_path, sha
 
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
-def test_nothing_is_left_of_a_file_whose_writing_fails(tmp_path, error):
+def test_failed_write_leaves_no_file(tmp_path, error):
     def lines():
         yield "half\n"
         raise error
@@ -34,7 +34,7 @@ def test_nothing_is_left_of_a_file_whose_writing_fails(tmp_path, error):
     assert (tmp_path / "a.txt").read_text() == "old" and os.listdir(tmp_path) == ["a.txt"]
 
 
-def test_a_file_can_be_written_in_another_folder_first(tmp_path):
+def test_file_can_be_written_in_another_folder_first(tmp_path):
     (tmp_path / "work").mkdir()
     with atomic_files.atomic_write(tmp_path / "a.txt", folder=tmp_path / "work") as partial:
         assert os.path.dirname(partial) == str(tmp_path / "work")
@@ -43,7 +43,7 @@ def test_a_file_can_be_written_in_another_folder_first(tmp_path):
     assert (tmp_path / "a.txt").read_text() == "all" and not os.listdir(tmp_path / "work")
 
 
-def test_lines_and_json_are_written_as_they_are(tmp_path):
+def test_lines_and_json_are_written_exactly(tmp_path):
     atomic_files.write_lines(tmp_path / "a.txt", ["é\r\n", "two\n"])
     assert (tmp_path / "a.txt").read_bytes() == "é\r\ntwo\n".encode()
     atomic_files.write_json(tmp_path / "a.json", {"ü": [1, None]}, indent=4)
@@ -57,7 +57,7 @@ def write_folder(folder, *names, **options):
             pathlib.Path(partial, name).write_text(name)
 
 
-def test_a_folder_appears_at_the_end_with_all_its_files(tmp_path):
+def test_folder_appears_complete(tmp_path):
     with atomic_files.atomic_folder(f"{tmp_path / 'new'}/") as partial:
         pathlib.Path(partial, "file").write_text("")
         assert os.listdir(tmp_path) == ["new.partial"]
@@ -65,7 +65,7 @@ def test_a_folder_appears_at_the_end_with_all_its_files(tmp_path):
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_an_interrupted_folder_leaves_nothing_and_remains_of_a_killed_process_do_no_harm(tmp_path, overwrite):
+def test_interrupted_folder_leaves_nothing_and_leftovers_are_harmless(tmp_path, overwrite):
     with pytest.raises(KeyboardInterrupt), atomic_files.atomic_folder(tmp_path / "new", overwrite=overwrite) as partial:
         pathlib.Path(partial, "half").write_text("half")
         raise KeyboardInterrupt
@@ -77,7 +77,7 @@ def test_an_interrupted_folder_leaves_nothing_and_remains_of_a_killed_process_do
     assert os.listdir(tmp_path) == ["new"] and os.listdir(tmp_path / "new") == ["whole"]
 
 
-def test_a_folder_is_replaced_only_where_that_is_allowed_or_it_is_empty(tmp_path):
+def test_existing_folder_is_replaced_only_if_allowed_or_empty(tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()
     write_folder(folder, "first")
@@ -88,7 +88,7 @@ def test_a_folder_is_replaced_only_where_that_is_allowed_or_it_is_empty(tmp_path
     assert os.listdir(folder) == ["second"] and os.listdir(tmp_path) == ["folder"]
 
 
-def test_an_old_folder_stays_where_the_new_one_cannot_take_its_name(tmp_path, monkeypatch):
+def test_old_folder_stays_if_the_new_one_cannot_be_renamed(tmp_path, monkeypatch):
     write_folder(tmp_path / "folder", "old")
     rename = os.rename
 

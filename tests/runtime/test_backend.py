@@ -44,7 +44,7 @@ def machine(monkeypatch):
         ({"remote_tpus": ["TPU:0"]}, "tpu", ["CPU:0", "CPU:1"]),
     ],
 )
-def test_the_platform_and_its_devices(machine, hardware, platform, names):
+def test_platform_and_devices(machine, hardware, platform, names):
     machine(**hardware)
     assert (backend.platform(), backend.device_names()) == (platform, names)
     assert backend.gpu_count() == len(hardware.get("gpus", ()))
@@ -64,7 +64,7 @@ def test_the_platform_and_its_devices(machine, hardware, platform, names):
         ({"remote_tpus": ["TPU:0"]}, True),
     ],
 )
-def test_bfloat16_where_the_hardware_multiplies_it(machine, hardware, expected):
+def test_auto_precision_is_bfloat16_on_supporting_hardware(machine, hardware, expected):
     machine(**hardware)
     assert backend.has_bfloat16() is expected
 
@@ -76,5 +76,5 @@ def test_auto_compiles_on_gpus_only(machine):
     assert [backend.should_jit(value) for value in ("true", "false", "auto")] == [True, False, True]
 
 
-def test_onednn_is_looked_up_once_and_is_true_or_false():
+def test_onednn_is_detected_once():
     assert backend.has_onednn() in (True, False)

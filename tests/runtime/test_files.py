@@ -30,7 +30,7 @@ def write(path, text):
     atomic_files.write_lines(path, [text])
 
 
-def test_only_schemes_of_stores_are_remote():
+def test_only_store_schemes_are_remote():
     paths = (
         "gs://b/a",
         "s3://b",
@@ -70,7 +70,7 @@ def test_files_are_written_read_listed_renamed_and_removed(folder):
     assert not files.exists(path) and files.names(os.path.join(folder, "sub")) == []
 
 
-def test_patterns_match_the_same_on_a_disk_and_in_a_store(folder):
+def test_patterns_match_the_same_on_disk_and_store(folder):
     for name in ("a.txt", "b.txt", "c.csv", ".hidden.txt", "sub/d.txt", "sub/deep/e.txt", ".git/f.txt"):
         write(os.path.join(folder, name), "x")
     expected = {
@@ -88,7 +88,7 @@ def test_patterns_match_the_same_on_a_disk_and_in_a_store(folder):
         assert matched == [os.path.join(folder, name) for name in names.split()], pattern
 
 
-def test_a_local_copy_of_a_store_ends_with_its_block(store):
+def test_local_copy_is_removed_after_its_block(store):
     write(os.path.join(store, "sub", "a.txt"), "text")
     with files.local_copy(store) as local:
         assert files.walk(local) == [os.path.join(local, "sub", "a.txt")]
@@ -97,7 +97,7 @@ def test_a_local_copy_of_a_store_ends_with_its_block(store):
         pass
 
 
-def test_what_a_store_refuses_is_one_sentence_for_the_user(store):
+def test_store_error_is_one_sentence(store):
     with pytest.raises(UserError, match="s3://bucket/a cannot be reached .*no file system for s3.*tensorflow-io"):
         files.exists("s3://bucket/a")
     with pytest.raises(UserError, match="none.txt cannot be reached .No such file.*: check the path and the name"):
@@ -107,7 +107,7 @@ def test_what_a_store_refuses_is_one_sentence_for_the_user(store):
     assert read_json(f"{store}/none.json") is None
 
 
-def test_a_file_of_a_store_keeps_its_content_until_the_new_one_is_whole(store):
+def test_store_file_keeps_old_content_until_new_is_complete(store):
     path = os.path.join(store, "a.txt")
     write(path, "old")
     with pytest.raises(KeyboardInterrupt), atomic_files.atomic_write(path) as partial:
@@ -127,7 +127,7 @@ def write_folder(folder, **options):
             write(os.path.join(partial, "sub", name), name)
 
 
-def test_a_folder_of_a_store_that_was_left_half_written_is_refused_and_replaced(store, monkeypatch):
+def test_unfinished_store_folder_is_refused_and_replaced(store, monkeypatch):
     copy, copied = files.copy, []
 
     def killed_between_files(source, target):
@@ -150,7 +150,7 @@ def test_a_folder_of_a_store_that_was_left_half_written_is_refused_and_replaced(
     write_folder(store, overwrite=True)
 
 
-def test_a_lock_on_a_store_is_refused_while_fresh_and_taken_over_when_void(store):
+def test_store_lock_is_refused_while_fresh_and_taken_over_when_stale(store):
     lock = folder_lock.acquire(store)
     with pytest.raises(BlockingIOError):
         folder_lock.acquire(store)
@@ -165,7 +165,7 @@ def test_a_lock_on_a_store_is_refused_while_fresh_and_taken_over_when_void(store
     folder_lock.acquire(store).release()
 
 
-def test_a_lock_on_a_disk_is_tried_for_a_while(tmp_path, monkeypatch):
+def test_disk_lock_is_retried(tmp_path, monkeypatch):
     pytest.importorskip("fcntl", reason="locks of folders are those of POSIX")
     first = folder_lock.acquire(tmp_path)
     monkeypatch.setattr(folder_lock.time, "sleep", lambda _: first.release())  # its process ends meanwhile

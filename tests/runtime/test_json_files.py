@@ -9,14 +9,14 @@ UNREADABLE = {"missing.json": None, "cut.json": b'{"a": ', "latin.json": b'{"a":
 
 
 @pytest.mark.parametrize("content", [b'{"a": "\xc3\xa4"}', b'\xef\xbb\xbf{"a": "\xc3\xa4"}'])
-def test_utf_8_is_read_with_and_without_a_byte_order_mark(tmp_path, content):
+def test_utf_8_is_read_with_and_without_bom(tmp_path, content):
     path = tmp_path / "a.json"
     path.write_bytes(content)
     assert read_json(path) == require_json(path, "an object") == {"a": "ä"}
 
 
 @pytest.mark.parametrize("name, content", UNREADABLE.items())
-def test_a_file_that_cannot_be_read_is_none_or_an_error_that_says_what_was_expected(tmp_path, name, content):
+def test_unreadable_file_is_none_or_an_error(tmp_path, name, content):
     path = tmp_path / name
     if content:
         path.write_bytes(content)
@@ -26,7 +26,7 @@ def test_a_file_that_cannot_be_read_is_none_or_an_error_that_says_what_was_expec
         require_json(path, "an object, fetch it again")
 
 
-def test_json_of_another_kind_is_an_error(tmp_path):
+def test_json_of_another_type_is_an_error(tmp_path):
     path = tmp_path / "a.json"
     path.write_text("[1]")
     assert read_json(path) == require_json(path, "a list", kind=list) == [1]

@@ -46,7 +46,7 @@ print(json.dumps({"imported": before == imported, "used": before == after, "redi
 """
 
 
-def test_importing_loading_and_creating_a_strategy_leave_the_process_as_it_was(tmp_path):
+def test_importing_loading_and_creating_a_strategy_have_no_side_effects(tmp_path):
     weights = tiny.random_weights(tiny.pretrainer()[0])
     formats.write(Checkpoint(config=tiny.CONFIG, weights=weights), str(tmp_path / "checkpoint"), "native")
     environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}

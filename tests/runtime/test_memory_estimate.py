@@ -37,13 +37,13 @@ def a_machine_without_accelerator(monkeypatch):
     monkeypatch.setattr(memory_estimate, "machine_memory", lambda: (16 * GIB, 8 * GIB))
 
 
-def test_the_weights_counted_are_nearly_all_the_model_has():
+def test_counted_weights_are_nearly_all_of_the_model():
     config = BertConfig.of_size("tiny", vocab_size=1000)
     real = sum(variable.shape.num_elements() for variable in weights.variables(heads.Pretrainer(config)).values())
     assert 0.93 * real < memory_estimate.num_weights(config) <= real
 
 
-def test_a_large_batch_is_refused_with_the_numbers_and_the_flags_to_change():
+def test_too_large_batch_is_refused_with_numbers_and_flags():
     with pytest.raises(UserError) as error:
         memory_estimate.check(BASE, Options(train_batch_size=2_000_000))
     message = str(error.value)
@@ -52,7 +52,7 @@ def test_a_large_batch_is_refused_with_the_numbers_and_the_flags_to_change():
     assert "num_accumulation_steps" in message
 
 
-def test_micro_batches_processes_and_short_numbers_need_less():
+def test_micro_batches_processes_and_low_precision_need_less():
     whole = memory_estimate.minimum_bytes(BASE, Options(train_batch_size=1024))
     fixed = memory_estimate.BYTES_PER_WEIGHT * memory_estimate.num_weights(BASE)
     parts = memory_estimate.minimum_bytes(BASE, Options(train_batch_size=1024, num_accumulation_steps=4))
@@ -63,23 +63,23 @@ def test_micro_batches_processes_and_short_numbers_need_less():
     assert memory_estimate.minimum_bytes(BASE, Options(train_batch_size=1024, precision="bfloat16")) < whole
 
 
-def test_what_fits_the_machine_but_not_what_is_free_is_a_warning(caplog):
+def test_batch_above_free_memory_is_a_warning(caplog):
     with caplog.at_level(logging.WARNING, "bert_tf"):
         memory_estimate.check(BASE, Options(train_batch_size=64))
         assert "8.0 GiB are free" in caplog.text
 
 
-def test_the_original_batch_of_the_original_model_fits_in_silence(caplog):
+def test_original_batch_of_bert_base_fits_silently(caplog):
     memory_estimate.check(BASE, Options())
     assert caplog.text == ""
 
 
-def test_the_memory_of_an_accelerator_is_not_known(monkeypatch):
+def test_accelerator_memory_is_unknown(monkeypatch):
     monkeypatch.setattr(memory_estimate, "ACCELERATORS", ("/",))
     memory_estimate.check(BASE, Options(train_batch_size=2_000_000))
 
 
-def test_the_limit_of_a_container_counts_and_no_limit_does_not(monkeypatch, tmp_path):
+def test_container_limit_is_respected(monkeypatch, tmp_path):
     limits = tmp_path / "memory.max"
     monkeypatch.setattr(memory_estimate, "CONTROL_GROUP", str(limits))
     free_of_limits = MACHINE_MEMORY()

@@ -33,12 +33,12 @@ def tools(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_members_are_listed_from_the_files_without_importing_them(tools):
+def test_members_are_listed_without_importing_them(tools):
     assert open_set.names("tools") == ["broken", "hammer"]
     assert not {"tools", "tools.hammer"} & set(sys.modules)
 
 
-def test_a_member_is_loaded_by_its_name_and_one_from_outside_by_its_dotted_name(tools):
+def test_member_is_loaded_by_name_and_outside_module_by_dotted_name(tools):
     assert open_set.load("toolbox", "hammer").USE == "nails"
     assert open_set.load("toolbox", "my_lab.saw").USE == "wood"
 
@@ -46,13 +46,13 @@ def test_a_member_is_loaded_by_its_name_and_one_from_outside_by_its_dotted_name(
 @pytest.mark.parametrize(
     "name", ["saw", "my_lab.none", "no_lab.saw", ".hammer", "my_lab.", "my_lab..saw", "", "_private"]
 )
-def test_an_unknown_name_is_refused_with_the_known_ones(tools, name):
+def test_unknown_name_error_lists_known_names(tools, name):
     with pytest.raises(UserError) as error:
         open_set.load("toolbox", name, kind="tool")
     assert str(error.value) == f"There is no tool {name!r}. Known: broken, hammer."
 
 
 @pytest.mark.parametrize("name, missing", [("broken", "a_package"), ("my_lab.broken", "my_lab.part")])
-def test_what_a_member_itself_cannot_import_is_not_taken_for_an_unknown_name(tools, name, missing):
+def test_import_error_inside_a_member_is_not_an_unknown_name(tools, name, missing):
     with pytest.raises(ModuleNotFoundError, match=missing):
         open_set.load("toolbox", name)

@@ -49,7 +49,7 @@ def saved(folder, seed):
     return module.answer
 
 
-def test_two_models_in_a_process_that_only_answers_are_asked_in_turn_and_answer_as_elsewhere(tmp_path):
+def test_two_models_with_frozen_weights_answer_alternately(tmp_path):
     answers = [saved(tmp_path / str(seed), seed) for seed in (1, 2)]
     environment = {name: value for name, value in os.environ.items() if name != process.FROZEN}
     command = [sys.executable, "-c", ANSWERING, str(tmp_path / "1"), str(tmp_path / "2")]
@@ -61,13 +61,13 @@ def test_two_models_in_a_process_that_only_answers_are_asked_in_turn_and_answer_
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-def test_a_process_that_uses_tensorflow_already_stays_as_it_is(monkeypatch):
+def test_process_that_already_uses_tensorflow_is_left_alone(monkeypatch):
     monkeypatch.delenv(process.FROZEN, raising=False)
     process.assume_frozen_weights()
     assert process.FROZEN not in os.environ
 
 
-def test_a_process_whose_weights_do_not_change_cannot_train(monkeypatch):
+def test_process_with_frozen_weights_cannot_train(monkeypatch):
     monkeypatch.setenv(process.FROZEN, "1")
     with pytest.raises(UserError, match="FROZEN_WEIGHTS=1 is set, with which a process cannot train: unset it"):
         TrainStep(None, None, TrainConfig(train_batch_size=2, num_train_steps=1), create_strategy("one_device"))

@@ -5,7 +5,7 @@ import pytest
 from bert_tf.runtime import progress
 
 
-def test_lines_say_how_much_time_is_left(monkeypatch, capsys):
+def test_log_lines_show_remaining_time(monkeypatch, capsys):
     clock = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: False)

@@ -75,7 +75,7 @@ def shared(address, **fields):
         ("vectors", {"text": "abc\nabcd\n" + "x" * 99}, "abcd\n1.00\n" + "x" * 99 + "\n0.38"),
     ],
 )
-def test_an_address_holds_what_was_asked_and_fits_a_phone(browser, address, model, fields, answer):
+def test_address_holds_the_input_and_page_fits_a_phone(browser, address, model, fields, answer):
     browser.go(shared(address, model=model, **fields), width=390)
     assert browser.wait(ANSWERED).startswith(answer)
     assert browser.value("document.documentElement.scrollWidth") == 390
@@ -88,7 +88,7 @@ def test_an_address_holds_what_was_asked_and_fits_a_phone(browser, address, mode
         assert browser.value("document.querySelector('.text mark').firstChild.data") in ("<b>é</b>🦊", "🦊s")
 
 
-def test_without_a_mouse_one_writes_asks_changes_tabs_and_hands_the_address_on(browser, address):
+def test_page_works_with_the_keyboard_alone(browser, address):
     browser.go(shared(address, model="single"))
     browser.wait("document.getElementById('text_a') !== null")
     for key in ("Tab", "Tab"):  # the chosen tab, then the text: other tabs are reached with arrows
@@ -108,7 +108,7 @@ def test_without_a_mouse_one_writes_asks_changes_tabs_and_hands_the_address_on(b
     assert browser.wait(ANSWERED).startswith("long")
 
 
-def test_one_sees_where_a_token_looks_by_layer_and_head_and_hands_that_on(browser, address):
+def test_attention_view_shows_layers_and_heads_and_can_be_shared(browser, address):
     browser.go(shared(address, model="number", text_a="abcdef"))
     browser.wait(ANSWERED)
     browser.value("document.querySelector('summary').focus()")
@@ -132,12 +132,12 @@ def test_one_sees_where_a_token_looks_by_layer_and_head_and_hands_that_on(browse
     assert browser.value("document.documentElement.scrollWidth") == 390
 
 
-def test_a_mistake_is_said_in_words(browser, address):
+def test_error_is_shown_in_words(browser, address):
     browser.go(shared(address, model="choice", text_a="x", choices="only one"))
     assert browser.wait(f"document.querySelector('#answer .error') && {ANSWER}").startswith("choices has the shape")
 
 
-def test_a_late_answer_to_what_was_asked_before_is_not_shown(browser, address):
+def test_late_response_to_an_earlier_request_is_ignored(browser, address):
     browser.go(shared(address, model="single"))
     browser.wait("document.getElementById('text_a') !== null")
     held = "new Promise(done => { window.late = () => now(...given).then(done); })"

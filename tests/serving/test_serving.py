@@ -56,7 +56,7 @@ def parsed(message, response):
 
 
 @pytest.mark.parametrize("path", ["/v1/models/single", "/v1/models/single/versions/1"])
-def test_the_state_is_the_message_of_tensorflow_serving(client, path):
+def test_status_matches_tensorflow_serving(client, path):
     response = client.get(path).json()
     status = {"version": "1", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
     assert response == {"model_version_status": [status]}
@@ -65,7 +65,7 @@ def test_the_state_is_the_message_of_tensorflow_serving(client, path):
     assert message.model_version_status[0].state == get_model_status_pb2.ModelVersionStatus.AVAILABLE
 
 
-def test_the_metadata_are_the_message_of_tensorflow_serving_and_what_the_export_says(client, exports):
+def test_metadata_matches_tensorflow_serving_and_the_export(client, exports):
     response = client.get("/v1/models/choice/metadata").json()
     kind = {"@type": "type.googleapis.com/tensorflow.serving.SignatureDefMap"}  # the JSON of REST leaves it out
     full = {**response, "metadata": {"signature_def": kind | response["metadata"]["signature_def"]}}
@@ -80,7 +80,7 @@ def test_the_metadata_are_the_message_of_tensorflow_serving_and_what_the_export_
     assert [size.size for size in signature.inputs["choices"].tensor_shape.dim] == [-1, 2]
 
 
-def test_what_is_predicted_holds_what_a_predict_response_would(client, exports):
+def test_prediction_matches_predict_response(client, exports):
     texts = ["a text that is long", "é"]
     answer = predict(client, instances=texts, signature_name="serving_default").json()["predictions"]
     outputs = tf.saved_model.load(str(exports["single"])).signatures["serving_default"](tf.constant(texts))
@@ -94,7 +94,7 @@ def test_what_is_predicted_holds_what_a_predict_response_would(client, exports):
             assert response[name] == tf.make_ndarray(message.outputs[name])[row].tolist()
 
 
-def test_rows_and_columns_are_answered_under_either_path(client):
+def test_row_and_column_requests_work_on_either_path(client):
     body = {"instances": ["a text that is long", "a"]}
     answer = predict(client, **body)
     assert answer.status_code == 200
@@ -125,14 +125,14 @@ def test_rows_and_columns_are_answered_under_either_path(client):
         ("single:predict", json.dumps({"instances": ["x"] * 33}), 413, "33 instances: send at most 32 of serving_def"),
     ],
 )
-def test_garbage_gets_a_sentence_and_the_next_request_its_answer(client, path, content, code, words):
+def test_garbage_gets_an_error_and_the_next_request_an_answer(client, path, content, code, words):
     answer = client.post(f"/v1/models/{path}", content=content)
     assert answer.status_code == code
     assert re.search(words, answer.json()["error"]), answer.json()
     assert predict(client, instances=["abc"]).json()["predictions"][0]["label"] == "short"
 
 
-def test_attention_is_answered_of_a_few_texts_at_once(client):
+def test_attention_is_returned_for_a_few_texts(client):
     request = {"name": "number", "signature_name": "attention"}
     alone = predict(client, **request, instances=["abc"]).json()["predictions"]
     assert alone[0]["tokens"] == ["a", "b", "c"] and alone[0]["lengths"] == 3
@@ -142,7 +142,7 @@ def test_attention_is_answered_of_a_few_texts_at_once(client):
     assert response.status_code == 413 and "send at most 8 of attention at once" in response.json()["error"]
 
 
-def test_a_body_without_a_length_is_cut_off_where_it_is_too_large(client):
+def test_body_without_length_is_cut_off_at_the_limit(client):
     answer = client.post("/v1/models/single:predict", content=(b"x" * 500 for _ in range(100)))
     assert answer.status_code == 413
 
@@ -174,7 +174,7 @@ def test_health_metrics_list_and_page(client):
     assert (response.status_code, response.json()) == (405, {"error": "predict requires POST."})
 
 
-def test_many_clients_get_what_one_gets(models):
+def test_concurrent_clients_get_the_same_answers(models):
     texts = ["[MASK]" * (number % 3) + "x" * number for number in range(40)]
     with TestClient(Server(models).app()) as client:
         alone = [predict(client, "mask", instances=[text]).json() for text in texts]
@@ -194,7 +194,7 @@ def test_many_clients_get_what_one_gets(models):
     assert answers == alone and batches < len(texts) / 2
 
 
-def test_the_command_serves_until_it_is_told_to_stop_and_clients_that_vanish_disturb_nobody(exports):
+def test_server_runs_until_stopped_and_survives_vanishing_clients(exports):
     command = [sys.executable, "-m", "bert_tf", "serve", str(exports["single"]), f"two={exports['pair']}"]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     process = subprocess.Popen([*command, "--port=0"], stdout=subprocess.PIPE, env=environment, cwd=ROOT, text=True)
@@ -229,7 +229,7 @@ def test_the_command_serves_until_it_is_told_to_stop_and_clients_that_vanish_dis
         (["a/b={single}"], "'a/b' is not a valid model name"),
     ],
 )
-def test_a_mistake_is_one_line(exports, capsys, tmp_path, arguments, words):
+def test_user_error_is_one_line(exports, capsys, tmp_path, arguments, words):
     with socket.create_server(("127.0.0.1", 0)) as other:
         there = {**exports, "tmp": tmp_path, "taken": other.getsockname()[1]}
         assert main(["serve", *(text.format(**there) for text in arguments)]) == 2
@@ -237,12 +237,12 @@ def test_a_mistake_is_one_line(exports, capsys, tmp_path, arguments, words):
     assert words in error and error.count("\n") == 1
 
 
-def test_a_model_above_the_memory_that_is_free_is_refused(exports, monkeypatch, capsys):
+def test_model_above_free_memory_is_refused(exports, monkeypatch, capsys):
     monkeypatch.setattr(memory_estimate, "machine_memory", lambda: (1000, 10))
     assert main(["serve", str(exports["single"]), "--port=0"]) == 2
     error = capsys.readouterr().err
     assert "GiB are free: use a machine with more memory" in error and error.count("\n") == 1
 
 
-def test_a_run_gives_its_name_to_its_export():
+def test_run_gives_its_name_to_its_export():
     assert serve.default_name("runs/sst2/export") == serve.default_name("runs/sst2") == "sst2"

@@ -39,7 +39,7 @@ def rows(*texts):
     return {"x": np.array([text.encode() for text in texts], object)}
 
 
-def test_what_comes_while_a_batch_is_computed_is_computed_together():
+def test_waiting_requests_are_computed_together():
     async def scenario():
         slow, batcher = Slow(), one_at_once(most_rows=4)
         first = asyncio.create_task(batcher.answer(slow, rows("a")))
@@ -56,7 +56,7 @@ def test_what_comes_while_a_batch_is_computed_is_computed_together():
     assert answers == [[b"a"], [b"b", b"c"], [b"d"], [b"e", b"f", b"g"]]
 
 
-def test_several_batches_are_computed_at_once_and_share_what_waits():
+def test_batches_run_in_parallel_and_share_the_queue():
     async def scenario():
         slow, batcher = Slow(), Batcher(at_once=2)
         requests = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in "abcdefgh"]
@@ -75,7 +75,7 @@ def test_several_batches_are_computed_at_once_and_share_what_waits():
     assert waiting == 2 and answers == list("abcdefghij")
 
 
-def test_one_bad_request_in_a_batch_does_not_spoil_the_others():
+def test_bad_request_does_not_affect_others_in_its_batch():
     async def scenario():
         slow, batcher = Slow(), one_at_once()
         requests = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in ("first", "good", "bad", "fine")]
@@ -88,7 +88,7 @@ def test_one_bad_request_in_a_batch_does_not_spoil_the_others():
     assert asyncio.run(scenario()) == [b"first", b"good", "this one cannot be", b"fine"]
 
 
-def test_a_full_queue_refuses_and_what_was_given_up_is_neither_counted_nor_computed():
+def test_full_queue_refuses_and_abandoned_requests_are_dropped():
     async def scenario():
         slow, batcher = Slow(), one_at_once(most_waiting=2)
         first = asyncio.create_task(batcher.answer(slow, rows("a")))
@@ -109,7 +109,7 @@ def test_a_full_queue_refuses_and_what_was_given_up_is_neither_counted_nor_compu
     assert asyncio.run(scenario()) == [[b"a"], [b"c", b"e"]]
 
 
-def test_a_request_of_many_parts_is_one_that_waits_and_others_come_between_its_parts():
+def test_large_request_yields_to_others_between_its_parts():
     async def scenario():
         slow, batcher = Slow(), one_at_once(most_waiting=2, most_rows=2)
         large = asyncio.create_task(batcher.answer(slow, rows(*"abcdefgh")))
@@ -145,7 +145,7 @@ class Constant(Ragged):
     ("kind", "batches"),
     [(Ragged, [[b"ab", b"cd", b"e"], [b"ab"], [b"cd"], [b"e"]]), (Constant, [[b"ab"], [b"cd"], [b"e"]])],
 )
-def test_what_cannot_be_handed_out_by_rows_is_computed_alone_and_given_whole(kind, batches):
+def test_output_without_rows_is_computed_alone(kind, batches):
     async def scenario():
         slow, batcher = kind(), one_at_once()
         requests = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in ("ab", "cd", "e")]
@@ -158,7 +158,7 @@ def test_what_cannot_be_handed_out_by_rows_is_computed_alone_and_given_whole(kin
     assert asyncio.run(scenario()) == (batches, [b"ab", b"cd", b"e"])
 
 
-def test_a_request_in_parts_whose_answer_has_no_rows_is_refused():
+def test_split_request_without_row_outputs_is_refused():
     async def scenario():
         slow, batcher = Ragged(), one_at_once(most_rows=1)
         slow.go.set()
@@ -169,7 +169,7 @@ def test_a_request_in_parts_whose_answer_has_no_rows_is_refused():
     asyncio.run(scenario())
 
 
-def test_a_large_request_is_computed_in_parts_and_put_together_again():
+def test_large_request_is_split_and_reassembled():
     async def scenario():
         slow, batcher = Slow(), one_at_once(most_rows=3)
         slow.go.set()
@@ -181,7 +181,7 @@ def test_a_large_request_is_computed_in_parts_and_put_together_again():
     assert [len(batch) for batch in batches] == [3, 3, 2] and answer == [bytes([97 + i]) for i in range(8)]
 
 
-def test_a_batch_ends_where_its_texts_become_long():
+def test_batch_size_is_limited_by_text_length():
     async def scenario():
         slow, batcher = Slow(), one_at_once(most_bytes=5)
         first = asyncio.create_task(batcher.answer(slow, rows("long text", "a", "bb", "ccc")))
@@ -214,7 +214,7 @@ class Letters(Slow):
         return {"letters": np.array(letters, object), **numbers}
 
 
-def test_parts_of_different_widths_are_filled_up_as_the_model_does_it():
+def test_parts_of_different_widths_are_padded_as_the_model_pads():
     async def scenario(rows_at_once):
         slow, batcher = Letters(), one_at_once(most_rows=rows_at_once)
         slow.go.set()
@@ -272,13 +272,13 @@ def tensors(outputs):
     ],
     ids=["masks", "a name at the start", "tokens", "attention", "given words", "numbers alone", "fixed", "no filler"],
 )
-def test_nobody_sees_the_padding_that_others_made_and_nothing_else_is_cut_off(shapes, given, outputs, expected):
+def test_padding_from_other_requests_is_removed(shapes, given, outputs, expected):
     signature = Signature(None, {}, {name: ("any", shape) for name, shape in shapes.items()})
     own = signature.trim_padding(tensors(outputs), tensors({"given": given}))
     assert {name: x.tolist() for name, x in own.items()} == {n: x.tolist() for n, x in tensors(expected).items()}
 
 
-def test_an_output_without_rows_is_given_whole_by_column_and_refused_by_row():
+def test_output_without_rows_is_returned_by_column_and_refused_by_row():
     slow = Constant()
     slow.go.set()
     model = types.SimpleNamespace(name="m", signatures={"serving_default": slow})
@@ -291,5 +291,5 @@ def test_an_output_without_rows_is_given_whole_by_column_and_refused_by_row():
 
 
 @pytest.mark.parametrize(("shape", "expected"), [((None, 2), True), (None, True), ((2,), False), ((), False)])
-def test_a_signature_tells_whether_its_outputs_have_rows(shape, expected):
+def test_signature_tells_whether_outputs_have_rows(shape, expected):
     assert Signature(None, {}, {"x": ("string", (None,)), "y": (np.float32, shape)}).has_rows is expected

@@ -83,7 +83,7 @@ def forever(text):
     ],
     ids=["silence", "slow header", "slow body", "half a body", "slow rest"],
 )
-def test_a_client_that_does_not_say_what_it_wants_in_time_loses_its_connection(address, parts, answer):
+def test_slow_request_is_disconnected(address, parts, answer):
     received, seconds = talk(address, parts, pause=0.05)
     assert received.startswith(answer) and bool(received) == bool(answer)
     assert LIMIT * 0.9 < seconds < 4
@@ -91,7 +91,7 @@ def test_a_client_that_does_not_say_what_it_wants_in_time_loses_its_connection(a
         assert b'{"error":"The request was not complete within 0.4 seconds."}' in received
 
 
-def test_an_answer_may_take_longer_and_the_connection_is_there_for_another_request(address):
+def test_slow_answer_keeps_the_connection_alive(address):
     body = b'{"instances": ["yes"]}'
     with socket.create_connection(address, timeout=10) as client:
         for _ in range(2):
@@ -101,7 +101,7 @@ def test_an_answer_may_take_longer_and_the_connection_is_there_for_another_reque
             assert answer_of(client).startswith(b"HTTP/1.1 200")
 
 
-def test_a_server_that_stops_answers_what_it_has_and_does_not_wait_for_the_rest_of_a_request():
+def test_stopping_server_finishes_started_requests():
     body = b'{"instances": ["yes"]}'
     with contextlib.ExitStack() as stack:
         with serving(30) as address:

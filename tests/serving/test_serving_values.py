@@ -57,12 +57,12 @@ def test_rows_and_columns_become_tensors(body, specs, expected, by_row):
         ({"instances": [[1], [2**31]]}, IDS, "ids has values that are too large or too small for int32"),
     ],
 )
-def test_an_invalid_request_is_reported_in_a_sentence(body, specs, words):
+def test_invalid_request_is_one_sentence(body, specs, words):
     with pytest.raises(BadRequest, match=words):
         read(body, specs)
 
 
-def test_answers_are_written_by_row_or_by_column_and_a_single_output_without_its_name():
+def test_answers_are_formatted_by_row_or_column():
     several = {"label": np.array([b"x", b"\xff"], object), "p": np.array([[0.5, np.nan], [1, 2]], np.float32)}
     rows = [{"label": "x", "p": [0.5, None]}, {"label": "\ufffd", "p": [1.0, 2.0]}]
     assert to_json(several, True) == {"predictions": rows}

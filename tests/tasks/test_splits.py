@@ -42,11 +42,11 @@ def said(goal, rows, name="train"):
         ),
     ],
 )  # fmt: skip
-def test_a_split_is_described_by_its_classes_and_lengths(goal, rows, expected):
+def test_split_is_described_by_classes_and_lengths(goal, rows, expected):
     assert said(goal, rows)[0] == f"train: {expected}."
 
 
-def test_of_held_out_classes_it_is_said_what_always_the_same_answer_reaches():
+def test_held_out_split_reports_the_majority_baseline():
     rows = [("x", "a"), ("y", "a"), ("y", "a")]
     assert said(Classes("xy"), rows, "dev") == [
         "dev: 3 examples; x 33.3%, y 66.7%; all fit into 5 tokens; always answering 'y' is right in 66.7%."
@@ -69,12 +69,12 @@ def test_of_held_out_classes_it_is_said_what_always_the_same_answer_reaches():
         (Classes([str(i) for i in range(13)]), [(str(i), "a") for i in range(13)], "13 classes in 13 examples"),
     ],
 )  # fmt: skip
-def test_what_is_odd_is_a_warning(goal, rows, warning):
+def test_suspicious_data_gives_a_warning(goal, rows, warning):
     (message,) = [line for line in said(goal, rows)[1:] if warning in line]
     assert message.startswith("Warning: ")
 
 
-def test_what_is_in_order_is_no_warning_and_only_training_data_are_judged():
+def test_only_suspicious_training_data_gives_warnings():
     rows = [("x", "a"), ("x", "a"), ("y", "a"), ("y", "a")]
     assert len(said(Classes("xy"), rows)) == 1
     assert len(said(Classes("xyz"), [("x", "a")] * 20, "dev")) == 1

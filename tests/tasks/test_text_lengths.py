@@ -9,7 +9,7 @@ import tensorflow as tf
 from bert_tf.tasks.text_lengths import of_rows, statistics
 
 
-def test_lengths_are_counted_under_bars_and_padding_is_told_three_ways():
+def test_lengths_histogram_and_three_kinds_of_padding():
     actual = statistics(np.array([4] * 8 + [8] * 8 + [40] * 16), 32)
     assert actual.pop("lengths") == {"width": 2, "counts": [0, 8, 0, 8, *[0] * 15, 16]}
     assert actual == {
@@ -22,13 +22,13 @@ def test_lengths_are_counted_under_bars_and_padding_is_told_three_ways():
     }
 
 
-def test_one_text_alone_has_no_padding_but_in_a_full_row():
+def test_single_text_is_padded_in_full_rows_only():
     actual = statistics(np.array([5]), 20)
     assert (actual["padding_in_full_rows"], actual["padding_in_batches"], actual["padding_when_packed"]) == (0.75, 0, 0)
     assert actual["lengths"] == {"width": 1, "counts": [0, 0, 0, 0, 1]}
 
 
-def test_rows_of_pre_training_are_sampled_with_what_is_asked_of_them():
+def test_pretraining_rows_are_sampled_with_their_predictions():
     rows = {"lengths": [8, 6, 0], "masked_lm_weights": [[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]]}  # the last fills a batch
     batches = tf.data.Dataset.from_tensors({name: tf.constant(values) for name, values in rows.items()}).repeat(100)
     requests = []

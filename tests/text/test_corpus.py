@@ -49,7 +49,7 @@ def documents(tmp_path, text, name="a.txt", **options):
         ("", "files"),
     ],
 )
-def test_the_layout_of_a_file_is_detected_from_its_lines(text, expected):
+def test_layout_is_detected_from_the_lines(text, expected):
     assert detect_layout(text) == expected
 
 
@@ -72,17 +72,17 @@ def test_wrapped_lines_are_joined_and_the_file_is_the_document(tmp_path):
     assert document[0].endswith("morning at Blazing Star, and the settlement awoke to a moral sense of cleanliness.")
 
 
-def test_a_file_with_a_blank_line_after_each_line_is_one_document(tmp_path):
+def test_blank_line_after_each_line_is_one_document(tmp_path):
     (document,) = documents(tmp_path, SPACED)
     assert document[:3] == ["The rain had ceased.", "He rose.", "It was cold."] and len(document) == 8
 
 
-def test_a_given_layout_is_used_as_it_is(tmp_path):
+def test_given_layout_is_used(tmp_path):
     assert documents(tmp_path, SPACED, text_layout="sentences")[0] == ["The rain had ceased. He rose."]
     assert len(documents(tmp_path, SENTENCES, text_layout="files")) == 1
 
 
-def test_chinese_is_detected_and_split_at_its_own_stops(tmp_path):
+def test_chinese_is_detected_and_split_at_its_own_full_stops(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("你好。我是谁？今天很好！再见。")
     (source,) = find_sources(path)
@@ -100,17 +100,17 @@ def test_chinese_is_detected_and_split_at_its_own_stops(tmp_path):
         lambda text: b"\n\n" + text.replace(b"\n\n", b"\n\n \n\n"),
     ],
 )
-def test_byte_order_marks_line_ends_and_spaces_are_harmless(tmp_path, change):
+def test_bom_line_ends_and_spaces_are_harmless(tmp_path, change):
     assert documents(tmp_path, change(SENTENCES.encode())) == documents(tmp_path, SENTENCES)
 
 
-def test_a_unicode_line_separator_does_not_end_a_line(tmp_path):
+def test_unicode_line_separator_does_not_end_a_line(tmp_path):
     assert documents(tmp_path, "One\u2028line here.\nTwo.\nThree.\n", text_layout="sentences") == [
         ["One\u2028line here.", "Two.", "Three."]
     ]
 
 
-def test_gzip_and_json_lines_are_read(tmp_path):
+def test_gzip_and_jsonl_are_read(tmp_path):
     packed = gzip.compress(SENTENCES.encode())
     assert documents(tmp_path, packed, "a.txt.gz") == documents(tmp_path, SENTENCES)
     lines = "".join(json.dumps({"text": text}) + "\n" for text in ("It rains. He left.\nGold!", "", "Two."))
@@ -128,13 +128,13 @@ def test_folders_globs_and_lists_give_each_file_once_in_order(tmp_path):
     assert paths == [f"{tmp_path}/{name}" for name in ("b.txt", "a.txt", "deep/c.txt")]
 
 
-def test_a_long_document_is_split_at_a_sentence(monkeypatch):
+def test_long_document_is_split_at_a_sentence(monkeypatch):
     monkeypatch.setattr(corpus, "MAX_DOCUMENT", 10)
     assert list(group_documents(["12345", "67890", "abc", None, None, "d"])) == [["12345", "67890"], ["abc"], ["d"]]
 
 
 @pytest.mark.parametrize("layout", ["sentences", "paragraphs", "wrapped", "files"])
-def test_a_very_long_line_is_read_in_chunks_without_loss(tmp_path, layout):
+def test_very_long_line_is_read_in_chunks_without_loss(tmp_path, layout):
     generator = random.Random(1)
     words = [generator.choice(["rain", "gold.", "Star", "he", "left!"]) for _ in range(40_000)]
     result = documents(tmp_path, " ".join(words), text_layout=layout)
@@ -145,7 +145,7 @@ def test_a_very_long_line_is_read_in_chunks_without_loss(tmp_path, layout):
         assert max(len(sentence) for document in result for sentence in document) < 2000
 
 
-def test_text_without_any_sentence_end_is_split_somewhere():
+def test_text_without_sentence_ends_is_split():
     chunks = [("x" * 1000, False)] * 100 + [("", True)]
     sentences = list(iterate_sentences(chunks, layout="files"))
     assert sum(map(len, sentences)) == 100_000 and max(map(len, sentences)) <= 20_000
@@ -166,7 +166,7 @@ def test_text_without_any_sentence_end_is_split_somewhere():
         ("a.jsonl", b'["a"]\n', "it is a list"),
     ],
 )
-def test_an_invalid_file_is_named_with_the_position_of_the_error(tmp_path, name, content, message):
+def test_invalid_file_is_named_with_the_position_of_the_error(tmp_path, name, content, message):
     with pytest.raises(UserError, match=message) as error:
         documents(tmp_path, content, name)
     assert str(tmp_path / name) in str(error.value)
@@ -182,14 +182,14 @@ def test_an_invalid_file_is_named_with_the_position_of_the_error(tmp_path, name,
         ("empty", "holds no .txt"),
     ],
 )
-def test_a_pattern_without_text_files_is_named(tmp_path, pattern, message):
+def test_pattern_without_text_files_is_named(tmp_path, pattern, message):
     (tmp_path / "a.pdf").write_text("x")
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=message):
         find_sources(tmp_path / pattern)
 
 
-def test_no_input_and_an_unknown_layout_are_refused(tmp_path):
+def test_missing_input_and_unknown_layout_are_refused(tmp_path):
     with pytest.raises(UserError, match="No input"):
         find_sources(" , ")
     with pytest.raises(UserError, match="use one of auto, sentences"):
@@ -217,7 +217,7 @@ by one until one is true [2].  Then that suite is *executed*.
 """
 
 
-def test_the_manual_keeps_prose_and_drops_code_grammar_tables_and_headings():
+def test_manual_keeps_prose_and_drops_code_grammar_tables_and_headings():
     assert list(python_manual({"if": TOPIC})) == [
         [
             'The "if" statement is used for conditional execution of suites:',
@@ -228,7 +228,7 @@ def test_the_manual_keeps_prose_and_drops_code_grammar_tables_and_headings():
     ]
 
 
-def test_the_manual_of_this_python_is_a_corpus_without_repeats():
+def test_manual_of_this_python_has_no_duplicates():
     topics = list(python_manual())
     sentences = [sentence for topic in topics for sentence in topic]
     assert len(topics) > 40 and len(sentences) > 2000

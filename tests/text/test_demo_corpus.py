@@ -18,7 +18,7 @@ TOPICS = {
 }
 
 
-def test_passages_end_with_paragraphs_and_no_sentence_is_in_two():
+def test_passages_end_with_paragraphs_and_share_no_sentence():
     assert list(demo_corpus.passages(TOPICS, words=9)) == [
         ("debugger", "This sentence about code is the only prose."),
         *[("if", SENTENCE.format(name)) for name in ("first", "second", "third")],
@@ -27,7 +27,7 @@ def test_passages_end_with_paragraphs_and_no_sentence_is_in_two():
 
 
 @pytest.mark.parametrize("words, sizes", [(10, [3]), (5, [1, 1, 1]), (19, [3]), (100, [3])])
-def test_the_rest_of_a_topic_is_appended_to_its_last_passage(words, sizes):
+def test_rest_of_a_topic_is_appended_to_its_last_passage(words, sizes):
     texts = [text for topic, text in demo_corpus.passages({"if": TOPICS["if"]}, words=words)]
     assert [text.count("statement") for text in texts] == sizes
 
@@ -53,7 +53,7 @@ def f():
 '''
 
 
-def test_documents_of_a_library_are_its_docstrings_and_comments(tmp_path):
+def test_library_documents_are_docstrings_and_comments(tmp_path):
     (tmp_path / "pathlib").mkdir()
     (tmp_path / "pathlib" / "a.py").write_text(MODULE)
     (tmp_path / "b.py").write_text(
@@ -74,13 +74,13 @@ def test_documents_of_a_library_are_its_docstrings_and_comments(tmp_path):
     assert list(demo_corpus.installed_python(tmp_path / "empty")) == manual
 
 
-def test_installed_python_has_a_library_several_times_as_long_as_its_manual():
+def test_library_is_several_times_as_long_as_the_manual():
     words = [sum(len(sentence.split()) for sentence in document) for document in demo_corpus.installed_python()]
     manual = [sum(len(sentence.split()) for sentence in document) for document in demo_corpus.python_manual()]
     assert sum(words) > 4 * sum(manual) and len(words) > 300
 
 
-def test_no_passage_is_in_both_splits_and_every_chapter_is_in_each():
+def test_splits_share_no_passage_and_have_every_chapter():
     train, dev = read("train"), read("dev")
     assert {example.label for example in train} == {example.label for example in dev} == set(CHAPTERS)
     assert not {example.texts for example in train} & {example.texts for example in dev}
@@ -90,7 +90,7 @@ def test_no_passage_is_in_both_splits_and_every_chapter_is_in_each():
     assert most / len(dev) < 0.4
 
 
-def test_every_fifth_passage_of_a_chapter_is_held_out_and_new_topics_are_left_out():
+def test_every_fifth_passage_is_held_out_and_new_topics_are_ignored():
     topics = {f"topic {number}": SENTENCE.format(f"number {number}") for number in range(3)}
     topics |= {name: SENTENCE.format(name) for name in CHAPTERS["expressions"].split()[:7]}
     assert [len(read(split, topics)) for split in ("train", "dev")] == [6, 1]
@@ -99,7 +99,7 @@ def test_every_fifth_passage_of_a_chapter_is_held_out_and_new_topics_are_left_ou
     assert held_out.location == "passage expressions 5 of Python's manual"
 
 
-def test_the_task_has_chapters_as_classes_and_nothing_to_predict():
+def test_task_has_chapters_as_classes_and_no_test_split():
     options = types.SimpleNamespace(
         max_seq_length=16,
         class_weights="none",

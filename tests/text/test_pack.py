@@ -33,7 +33,7 @@ def test_pack_truncates_the_longer_segment_first(run, uncased, first, second, si
     assert packed["token_ids"].shape[-1] == packed["segment_ids"].shape[-1] == size
 
 
-def test_pack_numbers_the_segments_and_counts_the_positions_in_use(uncased):
+def test_pack_numbers_segments_and_counts_used_positions(uncased):
     packed = pack(uncased, [["the fox", ""], ["ran", "dog"]], 8)
     assert packed["segment_ids"].numpy().tolist() == [[0, 0, 0, 0, 1, 1, 0, 0], [0, 0, 1, 1, 0, 0, 0, 0]]
     assert packed["lengths"].numpy().tolist() == [6, 4]

@@ -66,31 +66,31 @@ CASED = {
 
 
 @both_ways
-def test_texts_are_split_like_the_originals(run, uncased):
+def test_texts_are_split_like_the_original(run, uncased):
     assert tokens_of(uncased, run(uncased, list(UNCASED))) == list(UNCASED.values())
 
 
 @both_ways
-def test_a_cased_tokenizer_keeps_case_and_accents(run, cased):
+def test_cased_tokenizer_keeps_case_and_accents(run, cased):
     assert tokens_of(cased, run(cased, list(CASED))) == list(CASED.values())
 
 
 @pytest.mark.parametrize("text", list(UNCASED), ids=ascii)
-def test_a_text_is_split_alike_on_its_own(uncased, text):  # not only together with others
+def test_batch_composition_has_no_effect(uncased, text):  # not only together with others
     assert tokens_of(uncased, uncased([text])) == [UNCASED[text]]
 
 
-def test_the_special_ids_are_those_of_the_vocabulary(uncased):
+def test_special_ids_come_from_the_vocabulary(uncased):
     ids = uncased.pad_id, uncased.unknown_id, uncased.cls_id, uncased.sep_id, uncased.mask_id
     assert ids == (0, 1, 2, 3, 4)
     assert uncased.size == len(uncased.vocabulary) == len(VOCABULARY)
 
 
-def test_a_repeated_token_has_its_last_id():
+def test_repeated_token_has_its_last_id():
     assert Tokenizer([*SPECIAL_TOKENS, "fox", "dog", "fox"])(["fox dog"]).to_list() == [[7, 6]]
 
 
-def test_is_continuation_marks_the_tokens_with_two_hashes():
+def test_is_continuation_marks_tokens_with_two_hashes():
     tokenizer = Tokenizer([*SPECIAL_TOKENS, "fox", "##es"])
     assert tokenizer.is_continuation.tolist() == [False] * 6 + [True]
 
@@ -100,19 +100,19 @@ def test_no_texts_give_no_rows(uncased):
     assert [part.to_list() for part in uncased.with_offsets(tf.constant([], tf.string))] == [[], [], []]
 
 
-def test_bytes_that_are_not_utf8_are_dropped(uncased):
+def test_invalid_utf8_bytes_are_dropped(uncased):
     texts = [b"fo\xffx", b"\xe2\x82 dog", b"d\xf0\x9f\x98og", b"\xed\xa0\x80x", b"\xc0\xafx", b"\xff"]
     assert tokens_of(uncased, uncased(texts)) == ["fox", "dog", "dog", "x", "x", ""]
     assert tokens_of(uncased, uncased.with_offsets(texts)[0]) == ["fox", "dog", "dog", "x", "x", ""]
 
 
-def test_a_text_of_a_megabyte_is_split_completely(uncased):
+def test_megabyte_text_is_split_completely(uncased):
     ids, _, ends = uncased.with_offsets(["naïve fox " * 100_000])
     assert ids.row_lengths().numpy().tolist() == [200_000]
     assert ends.values[-1].numpy() == 1_000_000 - 1
 
 
-def test_the_time_for_rare_cases_is_linear_in_the_length(uncased):
+def test_time_for_rare_characters_is_linear(uncased):
     text = "한 豈 " * 20_000 + ("я" * 150 + " ") * 500
     started = time.perf_counter()
     ids, _, _ = uncased.with_offsets([text])
@@ -120,12 +120,12 @@ def test_the_time_for_rare_cases_is_linear_in_the_length(uncased):
     assert time.perf_counter() - started < 5  # 0.2 s; copying the text for each token took minutes
 
 
-def test_ids_to_tokens_gives_strings_of_the_same_shape(uncased):
+def test_ids_to_tokens_keeps_the_shape(uncased):
     assert uncased.ids_to_tokens(uncased(["foxes", ""])).to_list() == [[b"fox", b"##es"], []]
     assert uncased.ids_to_tokens(tf.constant([[2, 3]])).numpy().tolist() == [[b"[CLS]", b"[SEP]"]]
 
 
-def test_detokenize_joins_the_tokens_of_a_word_and_drops_padding(uncased):
+def test_detokenize_joins_word_tokens_and_drops_padding(uncased):
     packed = pack(uncased, [["the foxes ran"]], 9)
     assert uncased.detokenize(packed["token_ids"]) == ["[CLS] the foxes ran [SEP]"]
     assert uncased.detokenize(uncased(["jumped", ""])) == ["jumped", ""]
@@ -152,7 +152,7 @@ def assert_like_the_oracle(tokenizer, texts):
 
 
 @pytest.mark.parametrize("lower_case", [True, False], ids=["uncased", "cased"])
-def test_every_assigned_character_is_treated_like_the_original_treats_it(lower_case):
+def test_every_assigned_character_is_handled_like_the_original(lower_case):
     texts = [f"a{c}b" for c in assigned_characters()]
     characters = set()  # that the original can output: without them all would be [UNK] and look alike
     for character in assigned_characters():
@@ -166,7 +166,7 @@ def test_every_assigned_character_is_treated_like_the_original_treats_it(lower_c
     assert_like_the_oracle(tokenizer, texts)
 
 
-def test_hard_strings_are_split_like_the_originals(uncased, cased):
+def test_hard_strings_are_split_like_the_original(uncased, cased):
     assert_like_the_oracle(uncased, HARD_STRINGS)
     assert_like_the_oracle(cased, HARD_STRINGS)
 
@@ -183,7 +183,7 @@ def test_offsets_refer_to_the_original_text(uncased, cased, lower_case):
         assert all(first <= end <= last for (*_, first, last), end in zip(expected, rows[2], strict=True))
 
 
-def test_offsets_in_bytes_and_in_characters_give_the_same_substrings(uncased):
+def test_byte_and_character_offsets_give_the_same_substrings(uncased):
     ids, starts, ends = (part.to_list() for part in uncased.with_offsets(HARD_STRINGS))
     _, byte_starts, byte_ends = (part.to_list() for part in uncased.with_offsets(HARD_STRINGS, unit="byte"))
     assert sum(map(len, ids)) > 1000
@@ -205,14 +205,14 @@ def test_offsets_count_characters_or_bytes(run, uncased):
     assert ends.to_list() == [[6, 13, 18, 19, 22, 24, 28]]
 
 
-def test_the_tokens_of_one_character_share_its_offsets(uncased):
+def test_tokens_of_one_character_share_its_offsets(uncased):
     ids, starts, ends = uncased.with_offsets(["x 한 x"])
     assert tokens_of(uncased, ids) == ["x ᄒ ##ᅡ ##ᆫ x"]
     assert (starts.to_list(), ends.to_list()) == ([[0, 2, 2, 2, 4]], [[1, 3, 3, 3, 5]])
 
 
 @pytest.mark.parametrize(("character", "token", "size"), [("豈", "豈", 3), ("\U0002f800", "丽", 4), ("\u037e", ";", 2)])
-def test_a_token_ends_with_the_character_it_comes_from(character, token, size):
+def test_token_ends_with_its_last_character(character, token, size):
     tokenizer = Tokenizer([*SPECIAL_TOKENS, "x", token])
     ids, starts, ends = tokenizer.with_offsets(["x", f"x{character}x"], unit="byte")
     assert tokens_of(tokenizer, ids) == ["x", f"x {token} x"]
@@ -233,13 +233,13 @@ def test_errors_say_what_to_do(uncased, call, message):
         call(uncased)
 
 
-def test_a_kernel_that_disagrees_with_the_original_is_refused(monkeypatch):
+def test_kernel_that_disagrees_with_the_original_is_refused(monkeypatch):
     monkeypatch.setattr("bert_tf.text.wordpiece.final_sigma_pattern", lambda: "(no)Σ(match)")
     with pytest.raises(RuntimeError, match="tensorflow-text .* splits"):
         Tokenizer([*SPECIAL_TOKENS, "ο", "##δ", "##ο", "##σ", "##ς"])
 
 
-def test_a_tokenizer_built_while_tracing_works_there_and_outside():
+def test_tokenizer_created_while_tracing_works_everywhere():
     tokenizers = []
 
     @tf.function
@@ -275,7 +275,7 @@ def saved(uncased, tmp_path_factory):
     return folder, {name: value.numpy() for name, value in serve(tf.constant(SERVED)).items()}
 
 
-def test_a_saved_model_gives_the_same_in_a_process_with_tensorflow_text_alone(saved, tmp_path):
+def test_saved_model_works_with_tensorflow_text_alone(saved, tmp_path):
     folder, expected = saved
     np.save(tmp_path / "texts.npy", np.array([t.encode() if isinstance(t, str) else t for t in SERVED], object))
     program = (
@@ -292,7 +292,7 @@ def test_a_saved_model_gives_the_same_in_a_process_with_tensorflow_text_alone(sa
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
-def test_a_saved_model_gives_the_same_without_python(saved):
+def test_saved_model_works_without_python(saved):
     folder, expected = saved
     names = ["token_ids", "starts", "ends"]
     assert run_in_c(folder, {"texts": SERVED}, names) == {name: expected[name].tolist() for name in names}

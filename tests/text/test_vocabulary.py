@@ -36,12 +36,12 @@ def test_read_gives_the_token_of_each_line(tmp_path, data):
     assert vocabulary.read(tmp_path / "vocab.txt") == [*SPECIAL, "the", "##s"]
 
 
-def test_read_keeps_the_ids_after_unusual_lines(tmp_path):
+def test_read_keeps_ids_after_unusual_lines(tmp_path):
     (tmp_path / "vocab.txt").write_text(LINES + "\na\u2028b\n\u2581x\nlast\n", encoding="utf-8")
     assert vocabulary.read(tmp_path / "vocab.txt")[7:] == ["", "a\u2028b", "\u2581x", "last"]
 
 
-def test_read_warns_of_repeated_tokens(tmp_path, caplog):
+def test_read_warns_about_repeated_tokens(tmp_path, caplog):
     (tmp_path / "vocab.txt").write_text(LINES + "the\n")
     assert len(vocabulary.read(tmp_path / "vocab.txt")) == 8
     assert "repeats 1 tokens (the, ...)" in caplog.text
@@ -59,13 +59,13 @@ def test_read_warns_of_repeated_tokens(tmp_path, caplog):
         (b"[PAD]\n[UNK]\nthe\n", r"no \[CLS\], \[SEP\], \[MASK\]"),
     ],
 )
-def test_read_says_what_a_file_is_instead_of_a_vocabulary(tmp_path, data, message):
+def test_read_identifies_files_that_are_not_vocabularies(tmp_path, data, message):
     (tmp_path / "file").write_bytes(data)
     with pytest.raises(UserError, match=message):
         vocabulary.read(tmp_path / "file")
 
 
-def test_read_says_that_a_file_does_not_exist_or_is_a_folder(tmp_path):
+def test_read_reports_missing_files_and_folders(tmp_path):
     with pytest.raises(UserError, match="does not exist"):
         vocabulary.read(tmp_path / "vocab.txt")
     with pytest.raises(UserError, match="is a folder"):
@@ -80,14 +80,14 @@ def test_read_refuses_another_size_with_both_numbers(tmp_path, expected):
         vocabulary.read(tmp_path / "vocab.txt", expected_size=expected)
 
 
-def test_read_gives_back_what_write_wrote(tmp_path):
+def test_read_returns_what_write_wrote(tmp_path):
     tokens = [*SPECIAL, "ß", "##é", "我"]
     vocabulary.write(tmp_path / "vocab.txt", tokens)
     assert vocabulary.read(tmp_path / "vocab.txt") == tokens
     assert os.listdir(tmp_path) == ["vocab.txt"]
 
 
-def test_write_leaves_the_old_file_when_a_token_cannot_be_a_line(tmp_path):
+def test_write_keeps_the_old_file_if_a_token_is_invalid(tmp_path):
     vocabulary.write(tmp_path / "vocab.txt", SPECIAL)
     with pytest.raises(UserError, match="line break"):
         vocabulary.write(tmp_path / "vocab.txt", ["a\nb"])
@@ -104,7 +104,7 @@ def test_write_leaves_no_file_when_it_fails(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
-def test_extend_replaces_unused_tokens_first_and_then_appends():
+def test_extend_replaces_unused_tokens_first_then_appends():
     old = ["[PAD]", "[unused0]", "[UNK]", "[unused1]", "the"]
     assert vocabulary.extend(old, ["krill", "##opod", "fjord"]) == ["[PAD]", "krill", "[UNK]", "##opod", "the", "fjord"]
     assert old[1] == "[unused0]"
@@ -131,12 +131,12 @@ def test_extend_accepts_capitals_for_a_cased_tokenizer():
     assert vocabulary.extend(SPECIAL, ["Krill"], lower_case=False)[-1] == "Krill"
 
 
-def test_extend_refuses_a_word_given_twice():
+def test_extend_refuses_a_repeated_word():
     with pytest.raises(UserError, match="given twice"):
         vocabulary.extend(SPECIAL, ["krill", "krill"])
 
 
-def test_learn_puts_the_special_tokens_first_then_the_alphabet_then_merged_pairs():
+def test_learn_orders_special_tokens_alphabet_and_merges():
     learned = vocabulary.learn(["low lower lowest"] * 2, 40)
     alphabet = ["e", "l", "o", "r", "s", "t", "w", "##e", "##o", "##r", "##s", "##t", "##w"]
     assert learned[: 5 + len(alphabet)] == [*SPECIAL, *alphabet]
@@ -151,7 +151,7 @@ def test_learn_splits_like_the_tokenizer():
     assert {"Café", "é", "ï"} <= set(cased)
 
 
-def test_learn_ignores_what_the_tokenizer_deletes_or_cannot_match():
+def test_learn_ignores_characters_that_cannot_match():
     learned = vocabulary.learn(["a\0b\u200b\ufffdc\x07 \u0378 \U00011b00 xy"] * 3, 60)
     assert {"abc", "xy"} <= set(learned)
     assert not any(character in "".join(learned) for character in "\0\u200b\ufffd\x07\u0378\U00011b00")
@@ -162,7 +162,7 @@ def test_learn_keeps_the_most_frequent_characters():
     assert {token for token in learned if len(token) == 1} == {"a", "b"}  # c occurs only next to z, which is dropped
 
 
-def test_learn_keeps_more_characters_of_a_large_script_while_there_is_room():
+def test_learn_keeps_more_characters_of_a_large_script_if_there_is_room():
     common, rare = [chr(0x4E00 + number) for number in range(1500)], [chr(0x5800 + number) for number in range(200)]
     texts = [" ".join(common)] * 200 + ["".join(rare)]  # the rare ones are 0.07% of the characters
     learned = {size: set(vocabulary.learn(texts, size)) for size in (4000, 2200)}
@@ -173,13 +173,13 @@ def test_learn_keeps_more_characters_of_a_large_script_while_there_is_room():
     assert len(vocabulary.learn([" ".join(pairs)] * 2, 2500, lower_case=False)) == 2500
 
 
-def test_learn_gives_fewer_tokens_when_the_texts_are_too_small(caplog):
+def test_learn_gives_fewer_tokens_for_small_texts(caplog):
     with caplog.at_level(logging.WARNING):
         assert len(vocabulary.learn(TEXTS, 5000)) < 200
     assert "fewer than the requested 5000" in caplog.text
 
 
-def test_learn_merges_only_pairs_of_the_minimum_frequency():
+def test_learn_merges_only_pairs_of_minimum_frequency():
     assert "xy" not in vocabulary.learn(["xy ab ab"], 50)
     assert "xy" in vocabulary.learn(["xy ab ab"], 50, min_frequency=1)
 
@@ -193,11 +193,11 @@ def test_learn_refuses_texts_and_sizes_without_a_vocabulary(texts, size, message
         vocabulary.learn(texts, size)
 
 
-def test_learn_reads_an_iterator_once_and_ignores_the_order_of_the_texts():
+def test_learn_reads_an_iterator_once_and_ignores_text_order():
     assert vocabulary.learn(iter(TEXTS), 150) == vocabulary.learn(reversed(TEXTS), 150)
 
 
-def test_learn_gives_the_same_list_in_every_process():
+def test_learn_is_deterministic_across_processes():
     words = random.Random(1)
     text = " ".join("".join(words.choices("abcdefghijé我", k=words.randint(1, 6))) for _ in range(2000))
     expected = hashlib.sha256("\n".join(vocabulary.learn([text], 300)).encode()).hexdigest()

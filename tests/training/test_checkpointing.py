@@ -30,7 +30,7 @@ def advance(parts, steps):
     return seen
 
 
-def test_weights_step_and_place_in_the_data_come_back(tmp_path):
+def test_weights_step_and_data_position_are_restored(tmp_path):
     parts, state = state_in(tmp_path)
     advance(parts, 5)
     state.save(5)
@@ -41,12 +41,12 @@ def test_weights_step_and_place_in_the_data_come_back(tmp_path):
     assert advance(again, 5) == expected
 
 
-def test_without_a_checkpoint_training_begins_at_step_0(tmp_path):
+def test_training_starts_at_step_0_without_checkpoint(tmp_path):
     assert state_in(tmp_path)[1].restore() == 0
 
 
 @pytest.mark.parametrize("damage", ["cut short", "overwritten", "emptied", "index cut short", "data removed"])
-def test_a_damaged_checkpoint_is_passed_over_for_the_last_whole_one(tmp_path, caplog, damage):
+def test_damaged_checkpoint_is_skipped_for_an_older_one(tmp_path, caplog, damage):
     parts, state = state_in(tmp_path)
     advance(parts, 4)
     state.save(4)
@@ -70,7 +70,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_last_whole_one(tmp_path, ca
     assert "Skipped the damaged checkpoint" in caplog.text
 
 
-def test_if_no_checkpoint_can_be_read_nothing_is_trained_over_them(tmp_path):
+def test_unreadable_checkpoints_are_not_overwritten(tmp_path):
     parts, state = state_in(tmp_path)
     state.save(4)
     (tmp_path / "ckpt-4.data-00000-of-00001").write_bytes(b"")
@@ -78,7 +78,7 @@ def test_if_no_checkpoint_can_be_read_nothing_is_trained_over_them(tmp_path):
         state_in(tmp_path)[1].restore()
 
 
-def test_only_the_last_few_are_kept(tmp_path):
+def test_only_the_newest_are_kept(tmp_path):
     parts, state = state_in(tmp_path)
     for step in range(1, 7):
         state.save(step)
@@ -88,7 +88,7 @@ def test_only_the_last_few_are_kept(tmp_path):
 @pytest.mark.parametrize(
     "step, left", [(8, []), (4, ["ckpt-4.data-00000-of-00001", "ckpt-4.index"])], ids=["anew", "over an older one"]
 )
-def test_a_full_disk_is_told_and_what_was_saved_is_kept(tmp_path, monkeypatch, step, left):
+def test_full_disk_is_reported_and_saved_checkpoints_kept(tmp_path, monkeypatch, step, left):
     parts, state = state_in(tmp_path)
     state.save(4)
 
@@ -104,7 +104,7 @@ def test_a_full_disk_is_told_and_what_was_saved_is_kept(tmp_path, monkeypatch, s
     assert state_in(tmp_path)[1].restore() == 4
 
 
-def test_a_process_that_is_not_the_chief_writes_nothing_into_the_folder_and_holds_one_at_most(tmp_path):
+def test_non_chief_worker_writes_nothing_into_the_folder(tmp_path):
     parts, state = state_in(tmp_path / "shared", writes=False, max_to_keep=0)
     state.save(4)
     state.save(8)
@@ -114,7 +114,7 @@ def test_a_process_that_is_not_the_chief_writes_nothing_into_the_folder_and_hold
     assert not os.path.exists(state.scratch)
 
 
-def test_checkpoints_are_looked_for_in_the_folder_of_that_very_name(tmp_path):
+def test_checkpoints_are_found_in_exactly_the_named_folder(tmp_path):
     for name, step in (("mrpc[1]", 3), ("mrpc1", 8)):
         (tmp_path / name).mkdir()
         (tmp_path / name / f"ckpt-{step}.index").touch()

@@ -23,6 +23,6 @@ LABELS, NUMBERS = [0, 1, 1, 0], [1.0, 2.0, 3.0, 4.0]
         (NUMBERS, [1.0, 1.1, 0.9, 1.2], None),
     ],
 )
-def test_worthless_predictions_are_recognized(labels, predictions, expected):
+def test_worthless_predictions_are_detected(labels, predictions, expected):
     reason = collapse.reason(np.array(labels), np.array(predictions))
     assert reason is None if expected is None else expected in reason

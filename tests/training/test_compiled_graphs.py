@@ -91,7 +91,7 @@ def assert_compiles(function, *arguments):
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_the_gradients_and_the_evaluation_of_every_task_compile(name, tmp_path):
+def test_gradients_and_evaluation_of_every_task_compile(name, tmp_path):
     task, strategy = TASKS[name](tmp_path), distribute.create_strategy("one_device")
     model = task.create_model(dataclasses.replace(MODEL, vocab_size=task.tokenizer.size))
     train_step = TrainStep(task, model, COMPILED, strategy)
@@ -104,7 +104,7 @@ def test_the_gradients_and_the_evaluation_of_every_task_compile(name, tmp_path):
     assert_compiles(evaluator._on_replica, next(iter(task.eval_batches(4, next(iter(task.eval_splits.values()))))))
 
 
-def test_a_whole_step_of_pretraining_and_its_evaluation_compile():
+def test_whole_pretraining_step_and_evaluation_compile():
     train_step = learner(COMPILED, model_config=MODEL)
     evaluator = Evaluator(train_step.task, train_step.model, COMPILED, train_step.strategy)
     batch = tiny.tensors(tiny.batch())
@@ -112,7 +112,7 @@ def test_a_whole_step_of_pretraining_and_its_evaluation_compile():
     assert_compiles(evaluator._on_replica, batch)
 
 
-def test_the_vectors_of_texts_compile():
+def test_text_embeddings_compile():
     choice = VectorChoice(layers=choose_layers("embeddings,-1", 1))
     extractor = Extractor(heads.BertModel(MODEL), TOKENIZER, choice, PackingSpec.static(2))
     ids = tf.ones([4, 12], tf.int32)
@@ -127,12 +127,12 @@ def test_the_vectors_of_texts_compile():
         lambda x: tf.boolean_mask(x, x > 0),
     ],
 )
-def test_what_the_host_computes_or_has_a_dynamic_shape_is_noticed(function):
+def test_host_operations_and_dynamic_shapes_are_detected(function):
     with pytest.raises((AssertionError, tf.errors.OpError, ValueError)):
         assert_compiles(function, tf.constant([1, 0, 2]))
 
 
-def test_embeddings_looked_up_by_a_matrix_product_are_those_of_a_gather_and_so_are_their_gradients():
+def test_one_hot_embedding_lookup_and_gradients_match_gather():
     batch = tiny.tensors(tiny.batch())
     train_steps = [learner(dataclasses.replace(CONFIG, use_one_hot_embeddings=flag)) for flag in ("auto", "true")]
     assert [step.model.encoder.embeddings.one_hot for step in train_steps] == [False, True]
@@ -145,7 +145,7 @@ def test_embeddings_looked_up_by_a_matrix_product_are_those_of_a_gather_and_so_a
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-def test_an_encoder_without_berts_embeddings_refuses_the_matrix_product_only_if_it_is_required():
+def test_encoder_without_bert_embeddings_refuses_one_hot_only_if_required():
     config = dataclasses.replace(CONFIG, use_one_hot_embeddings="true")
     lstm = dataclasses.replace(tiny.CONFIG, encoder="lstm")
     with pytest.raises(UserError, match="use_one_hot_embeddings is for BERT's embeddings, and encoder=lstm has others"):

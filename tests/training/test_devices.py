@@ -34,7 +34,7 @@ def train():
 
 
 @pytest.mark.parametrize("run", [evaluate, train])
-def test_nothing_is_traced_that_only_cpus_have(run, monkeypatch):
+def test_no_cpu_only_operation_is_traced(run, monkeypatch):
     monkeypatch.setattr(backend, "has_onednn", lambda: True)
     assert any("FusedBatchNormV3" in device_graphs.operations(graph) for graph in run())
     monkeypatch.setattr(backend, "platform", lambda: "gpu")

@@ -33,7 +33,7 @@ def two_replicas():
         ("mirrored", 2, tf.distribute.MirroredStrategy, 2),
     ],
 )
-def test_the_strategy_is_that_of_the_name_and_auto_fits_the_devices(monkeypatch, kind, devices, expected, replicas):
+def test_strategy_is_created_by_name_and_auto_fits_the_devices(monkeypatch, kind, devices, expected, replicas):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     strategy = create_strategy(kind, num_logical_devices=devices)
     assert isinstance(strategy, expected) and strategy.num_replicas_in_sync == replicas
@@ -43,7 +43,7 @@ def test_the_strategy_is_that_of_the_name_and_auto_fits_the_devices(monkeypatch,
     "workers, expected",
     [(["a:1", "b:1"], "multi_worker"), (["a:1"], "one_device"), (None, "one_device")],
 )
-def test_auto_takes_several_workers_where_tf_config_names_them(monkeypatch, workers, expected):
+def test_auto_uses_several_workers_from_tf_config(monkeypatch, workers, expected):
     cluster = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": 0}} if workers else {}
     monkeypatch.setenv("TF_CONFIG", json.dumps(cluster))
     strategies = []
@@ -66,7 +66,7 @@ def test_auto_takes_several_workers_where_tf_config_names_them(monkeypatch, work
         ({"kind": "tpu", "tpu_name": "nowhere"}, r"under the name 'nowhere' \(nowhere is not known\)\.$"),
     ],
 )
-def test_a_strategy_that_cannot_be_made_is_refused(monkeypatch, options, message):
+def test_impossible_strategy_is_refused(monkeypatch, options, message):
     def unreachable(tpu):
         raise ValueError(f"{tpu} is not known\n\t [[a node of a graph]]")
 
@@ -78,7 +78,7 @@ def test_a_strategy_that_cannot_be_made_is_refused(monkeypatch, options, message
 
 @pytest.mark.parametrize("content", ['{"cluster": ', "[]", '{"cluster": 3}', '{"cluster": {"worker": 3}}'])
 @pytest.mark.parametrize("kind", ["auto", "multi_worker"])
-def test_a_tf_config_that_is_no_description_of_a_cluster_is_refused(monkeypatch, content, kind):
+def test_invalid_tf_config_is_refused(monkeypatch, content, kind):
     monkeypatch.setenv("TF_CONFIG", content)
     with pytest.raises(UserError, match="TF_CONFIG is .*; expected JSON such as"):
         create_strategy(kind)
@@ -94,17 +94,17 @@ def test_each_replica_gets_its_slice_in_order(two_replicas):
     np.testing.assert_array_equal(second, [3.0, 4.0, 5.0])
 
 
-def test_one_replica_gets_the_batch_as_it_is():
+def test_single_replica_gets_the_batch_unchanged():
     batch = {"ids": tf.range(3)}
     assert shard_batch(create_strategy("one_device"), batch) is batch
 
 
-def test_a_batch_that_replicas_cannot_share_equally_is_refused_and_not_cut(two_replicas):
+def test_batch_not_divisible_by_replicas_is_refused(two_replicas):
     with pytest.raises(UserError, match="5 rows cannot be split among 2 replicas"):
         shard_batch(two_replicas, {"ids": tf.range(5)})
 
 
-def test_replicas_are_numbered_and_sum_what_they_have(two_replicas):
+def test_replicas_are_numbered_and_summed(two_replicas):
     def on_replica(values):
         return replica_id(), all_reduce_sum({"sum": tf.reduce_sum(values)})
 
@@ -116,11 +116,11 @@ def test_replicas_are_numbered_and_sum_what_they_have(two_replicas):
 @pytest.mark.parametrize(
     "kind, number, expected", [("worker", 0, True), ("worker", 1, False), ("chief", 0, True), ("evaluator", 0, False)]
 )
-def test_the_chief_is_the_first_worker_or_who_is_called_so(kind, number, expected):
+def test_chief_is_the_first_worker_or_named_chief(kind, number, expected):
     resolver = type("Resolver", (), {"task_type": kind, "task_id": number})
     assert is_chief(type("Strategy", (), {"cluster_resolver": resolver})) is expected
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_who_is_alone_is_the_chief(replicas):
+def test_single_process_is_the_chief(replicas):
     assert is_chief(create_strategy("auto", num_logical_devices=replicas))

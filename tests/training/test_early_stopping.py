@@ -47,12 +47,12 @@ SCORES = {2: 0.5, 4: 0.7, 6: 0.7, 8: 0.6}  # by step: the best is that of step 4
         ({"eval_steps": 0, "num_train_examples": 3, "save_checkpoints_steps": 100}, list(range(1, 13))),
     ],
 )
-def test_it_evaluates_every_so_many_steps_or_when_it_saves_and_where_an_epoch_ends(options, steps):
+def test_evaluation_steps_follow_flags_checkpoints_and_epochs(options, steps):
     config = dataclasses.replace(CONFIG, **options)
     assert [step for step in range(1, 13) if is_due(config, step)] == steps
 
 
-def test_the_best_evaluation_is_the_first_of_equals_and_not_a_number_is_the_worst():
+def test_best_evaluation_is_the_first_of_equals_and_nan_is_worst():
     evaluations = Evaluations()
     assert [evaluations.add(*each) for each in ((2, np.nan), (4, 0.7), (6, 0.7), (8, 0.6))] == [
         True,
@@ -71,7 +71,7 @@ def test_the_best_evaluation_is_the_first_of_equals_and_not_a_number_is_the_wors
     assert again.values == evaluations.values
 
 
-def test_of_weights_that_are_thrown_away_the_best_only_are_held(tmp_path):
+def test_only_the_best_weights_are_held(tmp_path):
     best = BestWeights({"a": tf.Variable(1.0)}, str(tmp_path / "best"), writes=False)
     for step in (2, 4):
         best.save(step)
@@ -96,7 +96,7 @@ class Flags(FineTuningFlags):
         ({"keep_best": True, "early_stop_patience": 2, "eval_steps": 50}, True),
     ],
 )
-def test_how_often_it_saves_may_change_unless_what_is_evaluated_then_decides(tmp_path, options, is_free):
+def test_checkpoint_interval_may_change_unless_it_decides_evaluations(tmp_path, options, is_free):
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / "ckpt-3.index").touch()
     refusal = pytest.raises(UserError, match=r"another configuration \(save_checkpoints_steps: 1000 there, 300 now\)")
@@ -161,7 +161,7 @@ def expect_best(path, best, last):
     assert sorted(each.name for each in (path / "best").glob("*.index")) == ["ckpt-4.index"]
 
 
-def test_with_keep_best_it_ends_with_the_weights_of_the_best_evaluation(eager, scripted, tmp_path, capsys):
+def test_keep_best_ends_with_the_best_weights(eager, scripted, tmp_path, capsys):
     step, best = run(tmp_path / "best", keep_best=True)
     assert step == 4
     assert "Keeping the weights of step 4: the best score, 0.7000." in capsys.readouterr().out
@@ -170,7 +170,7 @@ def test_with_keep_best_it_ends_with_the_weights_of_the_best_evaluation(eager, s
     assert again[0] == 4 and equal(again[1], best), "the same command once more"
 
 
-def test_the_best_weights_are_kept_on_replicas_too(eager, scripted, tmp_path, monkeypatch):
+def test_best_weights_are_kept_on_replicas(eager, scripted, tmp_path, monkeypatch):
     saved = {}
     save = BestWeights.save
 
@@ -184,7 +184,7 @@ def test_the_best_weights_are_kept_on_replicas_too(eager, scripted, tmp_path, mo
     expect_best(tmp_path, best, saved[2])
 
 
-def test_it_stops_after_evaluations_without_a_better_one_and_says_and_logs_them(eager, scripted, tmp_path, capsys):
+def test_training_stops_early_and_logs_it(eager, scripted, tmp_path, capsys):
     step, stopped = run(tmp_path, early_stop_patience=1)
     assert step == 6
     stdout = capsys.readouterr().out
@@ -231,7 +231,7 @@ def killed():
     (5, killed, Killed),  # between the best evaluation and the checkpoint that knows of it
     (6, lambda: os.kill(os.getpid(), signal.SIGTERM), Interrupted),  # saved before an evaluation that is due
 ])  # fmt: skip
-def test_a_run_that_was_killed_stops_at_the_same_step_with_the_same_weights(
+def test_killed_run_stops_at_the_same_step_with_the_same_weights(
     eager, scripted, tmp_path, monkeypatch, at, action, error
 ):
     options = {"early_stop_patience": 2, "keep_best": True}
@@ -246,6 +246,6 @@ def test_a_run_that_was_killed_stops_at_the_same_step_with_the_same_weights(
     assert evaluations == [list(each) for each in SCORES.items()]
 
 
-def test_what_decides_must_be_there(tmp_path):
+def test_missing_selection_metric_is_refused(tmp_path):
     with pytest.raises(UserError, match="give do_eval and a task with a development set"):
         run(tmp_path, keep_best=True, evaluates=False)

@@ -9,7 +9,7 @@ from bert_tf.training import learning_rates
 
 
 @pytest.mark.parametrize("continuous", [False, True])
-def test_the_schedule_equals_the_oracle_at_every_step(continuous):
+def test_schedule_matches_reference_at_every_step(continuous):
     schedule = learning_rates.linear_schedule(2.0, 10, 4, continuous=continuous)
     actual = [float(schedule(tf.constant(step))) for step in range(11)]
     expected = [
@@ -19,7 +19,7 @@ def test_the_schedule_equals_the_oracle_at_every_step(continuous):
     assert actual == pytest.approx(expected)
 
 
-def test_the_original_schedule_jumps_where_warm_up_ends_and_the_continuous_one_reaches_the_peak():
+def test_original_schedule_drops_after_warmup_and_continuous_reaches_the_peak():
     original = learning_rates.linear_schedule(1.0, 10, 4)
     smooth = learning_rates.linear_schedule(1.0, 10, 4, continuous=True)
     assert [round(float(original(step)), 3) for step in (0, 3, 4, 10)] == [0.0, 0.75, 0.6, 0.0]
@@ -36,16 +36,16 @@ NAMES = [
 ]
 
 
-def test_layers_near_the_input_learn_more_slowly_and_head_and_pooler_at_the_full_rate():
+def test_layerwise_decay_lowers_early_layers_and_not_the_head():
     assert list(learning_rates.layer_factors(NAMES, 0.5).values()) == [0.125, 0.125, 0.25, 0.5, 1.0, 1.0]
     assert set(learning_rates.layer_factors(NAMES, 1.0).values()) == {1.0}
 
 
 @pytest.mark.parametrize("frozen, first", [(0, 0), (1, 3), (2, 4)])
-def test_freezing_leaves_out_the_embeddings_and_the_first_layers(frozen, first):
+def test_freezing_excludes_embeddings_and_first_layers(frozen, first):
     assert list(learning_rates.trainable(dict.fromkeys(NAMES), frozen)) == NAMES[first:]
 
 
-def test_more_frozen_layers_than_there_are_are_refused_with_both_numbers():
+def test_too_many_frozen_layers_are_refused():
     with pytest.raises(UserError, match="num_frozen_layers is 3, but the model has 2 layers: choose 2 or fewer"):
         learning_rates.trainable(dict.fromkeys(NAMES), 3)

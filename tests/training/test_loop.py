@@ -55,7 +55,7 @@ def uninterrupted(tmp_path_factory):
     return outputs
 
 
-def test_a_killed_run_goes_on_to_bitwise_the_same_weights(uninterrupted, tmp_path):
+def test_killed_run_resumes_bitwise(uninterrupted, tmp_path):
     code, _, _ = run(tmp_path, "--replicas=2", "--kill-at=9")
     assert code == -9
     assert weights_of(run(tmp_path, "--replicas=2")[1]) == uninterrupted[2]
@@ -64,14 +64,14 @@ def test_a_killed_run_goes_on_to_bitwise_the_same_weights(uninterrupted, tmp_pat
     assert training == list(range(1, 13)), "every step is logged, and those done again only once"
 
 
-def test_sigterm_saves_and_the_same_command_goes_on(uninterrupted, tmp_path):
+def test_sigterm_saves_and_the_same_command_resumes(uninterrupted, tmp_path):
     code, output, errors = run(tmp_path, "--stop-at=5")
     assert code == 0 and "Stopped after step 5, which is saved" in output, errors
     assert (tmp_path / "checkpoints" / "ckpt-5.index").exists()
     assert weights_of(run(tmp_path)[1]) == uninterrupted[1]
 
 
-def test_two_worker_processes_equal_two_replicas_and_none_stops_alone(uninterrupted, tmp_path):
+def test_two_workers_equal_two_replicas_and_stop_together(uninterrupted, tmp_path):
     import socket
 
     sockets = [socket.socket() for _ in range(2)]
@@ -106,7 +106,7 @@ def result(**changes):
     return {"metrics": {}, **{name: tf.constant(value) for name, value in numbers.items()}}
 
 
-def test_a_step_that_has_diverged_ends_training_and_one_that_float16_overflows_in_does_not(tmp_path):
+def test_divergence_ends_training_but_float16_overflow_does_not(tmp_path):
     (tmp_path / "ckpt-4.index").touch()
     lines = []
     folder = types.SimpleNamespace(checkpoints=str(tmp_path), log=lambda step, values: lines.append(values))
@@ -139,7 +139,7 @@ def taking(seconds, clock, function, tokens=None):
     return wrapped
 
 
-def test_tokens_a_second_are_those_of_training_without_evaluating_and_saving(eager, tmp_path, monkeypatch):
+def test_tokens_per_second_exclude_evaluation_and_saving(eager, tmp_path, monkeypatch):
     clock, tokens = [0.0], []
     monkeypatch.setattr(loop, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr(loop.TrainStep, "step", taking(2, clock, loop.TrainStep.step, tokens))
@@ -169,11 +169,11 @@ def test_tokens_a_second_are_those_of_training_without_evaluating_and_saving(eag
         ([2], 0.0, []),  # received while the step ran: the next step tells the others
     ],
 )
-def test_workers_stop_after_the_step_before_which_one_of_them_received_a_signal(received, requests, expected):
+def test_workers_stop_after_the_same_step_on_a_signal(received, requests, expected):
     assert loop._agree_to_stop(received, result() if requests is None else result(stop_requests=requests)) == expected
 
 
-def test_a_loop_that_fails_is_closed_all_the_same(monkeypatch):
+def test_failing_loop_is_closed(monkeypatch):
     closed = []
 
     class Full(loop.TrainingLoop):
@@ -192,7 +192,7 @@ def test_a_loop_that_fails_is_closed_all_the_same(monkeypatch):
     assert closed == [True]
 
 
-def test_datasets_are_read_without_autotuning_whose_thread_delays_their_end():
+def test_datasets_do_not_use_autotuning():
     iterator = loop.iterate(tf.data.Dataset.range(3))
     assert iterator._dataset.options().autotune.enabled is False
     assert [int(number) for number in iterator] == [0, 1, 2]

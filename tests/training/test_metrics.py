@@ -11,19 +11,19 @@ from bert_tf.training import metrics
 TRUTH, GUESSES = [1, 1, 1, 0, 0, 0], [1, 1, 0, 1, 0, 0]  # 2 found, 1 missed, 1 false alarm, 2 rightly left alone
 
 
-def test_scores_of_two_classes():
+def test_binary_scores():
     assert metrics.accuracy(TRUTH, GUESSES) == pytest.approx(4 / 6)
     assert metrics.f1(TRUTH, GUESSES) == pytest.approx(2 * 2 / (2 * 2 + 1 + 1))
     assert metrics.matthews(TRUTH, GUESSES) == pytest.approx((2 * 2 - 1 * 1) / math.sqrt(3 * 3 * 3 * 3))
 
 
-def test_f1_is_that_of_class_1_and_macro_f1_the_mean_of_all():
+def test_f1_is_of_class_1_and_macro_f1_the_mean():
     labels, predictions = [1, 0, 0, 0], [1, 1, 0, 0]
     assert metrics.f1(labels, predictions) == pytest.approx(2 / 3)
     assert metrics.macro_f1(labels, predictions) == pytest.approx((2 / 3 + 4 / 5) / 2)
 
 
-def test_the_best_threshold_of_a_label_is_that_of_all_with_the_best_f1():
+def test_best_threshold_of_a_label_has_the_best_f1():
     rng = np.random.default_rng(0)
     labels = (rng.random((40, 4)) < [0.3, 0.5, 0.1, 0.9]).astype(np.float32)
     probabilities = np.clip(0.3 * labels + rng.random(labels.shape), 0, 1).astype(np.float32)
@@ -42,7 +42,7 @@ def test_the_best_threshold_of_a_label_is_that_of_all_with_the_best_f1():
     assert ((neighbours > metrics.best_thresholds(np.array([[1], [0]]), neighbours)) == [[True], [False]]).all()
 
 
-def test_several_labels_are_right_only_together_and_f1_counts_each():
+def test_multi_label_accuracy_needs_all_labels_and_f1_counts_each():
     labels, predictions = [[1, 0, 1], [0, 1, 0]], [[1, 0, 0], [0, 1, 0]]
     assert metrics.accuracy(labels, predictions) == 0.5
     assert metrics.micro_f1(labels, predictions) == pytest.approx(2 * 2 / (2 * 2 + 1))
@@ -56,11 +56,11 @@ def test_correlations_and_squared_error():
 
 
 @pytest.mark.parametrize("score", [metrics.pearson, metrics.spearman, metrics.matthews])
-def test_guesses_that_are_all_the_same_are_worth_0(score):
+def test_constant_predictions_have_zero_correlation(score):
     assert score([0, 1, 1], [1, 1, 1]) == 0.0
 
 
-def test_each_class_has_its_line_and_the_table_of_confusions_adds_up():
+def test_class_table_and_confusion_matrix_add_up():
     labels, predictions = [0, 0, 1, 2], [0, 1, 1, 1]
     assert metrics.per_class(labels, predictions, ["a", "b", "c", "d"]) == [
         {"label": "a", "precision": 1.0, "recall": 0.5, "f1": pytest.approx(2 / 3), "count": 2},
@@ -85,12 +85,12 @@ def my_lab(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def test_a_score_is_found_by_its_name_and_one_from_outside_by_its_module_and_name(my_lab):
+def test_metric_is_found_by_name_or_outside_module(my_lab):
     assert metrics.score_of("macro_f1") is metrics.macro_f1
     assert metrics.score_of("my_lab.scores:errors")(np.array([1, 0, 1]), np.array([1, 1, 1])) == -1
 
 
 @pytest.mark.parametrize("name", ["kappa", "my_lab.scores", "my_lab.scores:kappa", "no_lab:kappa", ":kappa", ""])
-def test_an_unknown_score_is_refused_with_the_known_ones(my_lab, name):
+def test_unknown_metric_error_lists_known_metrics(my_lab, name):
     with pytest.raises(UserError, match=f"no score '{name}'. Known: accuracy, .*such as my_lab.scores:kappa"):
         metrics.score_of(name)

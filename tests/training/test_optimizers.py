@@ -35,7 +35,7 @@ def arrays(seed, scale=1.0):
         ("lamb", oracle_optimizer.lamb, {}),
     ],
 )
-def test_six_steps_equal_the_oracle(name, step, options, least_matrix, monkeypatch):
+def test_six_steps_match_reference(name, step, options, least_matrix, monkeypatch):
     monkeypatch.setattr(xla_rowwise, "LEAST_MATRIX", least_matrix)  # 0: all matrices are gone over at once
     weights, state = arrays(0), oracle_optimizer.new_state(arrays(0))
     variables = {key: tf.Variable(value, dtype=tf.float32) for key, value in weights.items()}
@@ -51,7 +51,7 @@ def test_six_steps_equal_the_oracle(name, step, options, least_matrix, monkeypat
             np.testing.assert_allclose(variable, weights[key], atol=2e-5, err_msg=f"{key} after step {number}")
 
 
-def test_a_gradient_that_is_not_finite_changes_nothing():
+def test_non_finite_gradient_changes_nothing():
     variables = {"encoder/pooler/kernel": tf.Variable([[1.0, 2.0]])}
     optimizer = optimizers.create("adamw", variables, learning_rates.linear_schedule(0.1, 10))
     norm = optimizer.apply([tf.constant([[np.inf, 1.0]])])
@@ -60,20 +60,20 @@ def test_a_gradient_that_is_not_finite_changes_nothing():
     np.testing.assert_array_equal(optimizer.m[0], [[0.0, 0.0]])
 
 
-def test_a_weight_without_a_gradient_is_left_alone():
+def test_weight_without_gradient_is_unchanged():
     variables = {"a/kernel": tf.Variable([[1.0]]), "b/kernel": tf.Variable([[1.0]])}
     optimizer = optimizers.create("adamw", variables, learning_rates.linear_schedule(0.1, 10))
     optimizer.apply([tf.constant([[0.5]]), None])
     assert float(variables["b/kernel"][0, 0]) == 1.0 and float(variables["a/kernel"][0, 0]) < 1.0
 
 
-def test_an_unknown_optimizer_is_refused_with_the_known_ones():
+def test_unknown_optimizer_error_lists_known_optimizers():
     with pytest.raises(UserError, match="no optimizer 'sgd'. Known: adamw, adamw_corrected, lamb"):
         optimizers.create("sgd", {}, None)
 
 
 @pytest.mark.parametrize("name", ["adamw", "lamb"])
-def test_the_update_of_a_weight_is_multiplied_by_its_factor(name):
+def test_update_is_scaled_by_the_weights_factor(name):
     changes = []
     for factor in (1.0, 0.25):
         variable = tf.Variable([[1.0, -2.0]])
@@ -116,7 +116,7 @@ create = Lion
 """
 
 
-def test_an_optimizer_from_outside_trains_by_the_name_of_its_module(tmp_path, monkeypatch):
+def test_outside_optimizer_trains_by_its_module_name(tmp_path, monkeypatch):
     (tmp_path / "my_lab").mkdir()
     (tmp_path / "my_lab" / "lion.py").write_text(LION)
     monkeypatch.syspath_prepend(tmp_path)

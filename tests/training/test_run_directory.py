@@ -26,7 +26,7 @@ def lines(path):
     return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
 
 
-def test_run_json_tells_what_ran_where_with_what_and_when(tmp_path):
+def test_run_json_records_command_versions_machine_and_times(tmp_path):
     folder = opened(tmp_path / "deep" / "run", size="tiny")
     folder.update(parameters=7)
     run = json.loads((tmp_path / "deep" / "run" / "run.json").read_text())
@@ -36,7 +36,7 @@ def test_run_json_tells_what_ran_where_with_what_and_when(tmp_path):
     assert run["started"].endswith("+00:00") and "/" not in run["command"][0]
 
 
-def test_a_second_start_keeps_the_beginning_and_adds_to_the_phases(tmp_path):
+def test_resumed_run_keeps_its_start_and_adds_phases(tmp_path):
     first = opened(tmp_path, size="tiny")
     first.update(started="2026-01-01T00:00:00+00:00")
     first.update(phases={"train": 100.0})
@@ -51,14 +51,14 @@ def test_a_second_start_keeps_the_beginning_and_adds_to_the_phases(tmp_path):
     assert run["phases"]["train"] == pytest.approx(100.0, abs=1) and 0 <= run["phases"]["export"] < 1
 
 
-def test_a_phase_that_fails_is_counted_and_its_error_passed_on(tmp_path):
+def test_failing_phase_is_timed_and_its_error_raised(tmp_path):
     folder = opened(tmp_path)
     with pytest.raises(KeyError), folder.phase("train"):
         raise KeyError
     assert "train" in read_json(tmp_path / "run.json")["phases"]
 
 
-def test_another_configuration_is_refused_with_every_difference_and_nothing_changes(tmp_path):
+def test_changed_config_is_refused_with_every_difference(tmp_path):
     opened(tmp_path, size="tiny", rate=0.1, same=1).close()
     before = (tmp_path / "run.json").read_bytes()
     with pytest.raises(UserError) as error:
@@ -74,7 +74,7 @@ class Flags(DeviceFlags):
 
 
 @pytest.mark.parametrize("name", ["recompute", "gradient_checkpointing"])
-def test_a_run_of_an_earlier_version_is_resumed_and_stays_finished_under_the_names_of_today(tmp_path, name):
+def test_earlier_run_is_resumed_under_current_flag_names(tmp_path, name):
     recorded = {"precision": "float32", "label_type": "several"}
     run = {"flags": {**dataclasses.asdict(Flags()), **recorded}, "decisive": recorded, "finished": "2026-01-01"}
     run["flags"][name] = run["flags"].pop("gradient_checkpointing")
@@ -87,7 +87,7 @@ def test_a_run_of_an_earlier_version_is_resumed_and_stays_finished_under_the_nam
     assert "gradient_checkpointing" in folder.run["flags"] and "recompute" not in folder.run["flags"]
 
 
-def test_two_runs_at_once_in_one_folder_are_refused_until_the_first_is_closed_with_all_its_files(tmp_path, monkeypatch):
+def test_second_run_in_a_folder_is_refused_until_the_first_closes(tmp_path, monkeypatch):
     import psutil
 
     monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
@@ -101,26 +101,26 @@ def test_two_runs_at_once_in_one_folder_are_refused_until_the_first_is_closed_wi
     opened(tmp_path)
 
 
-def test_a_path_that_is_a_file_is_refused_in_one_sentence(tmp_path):
+def test_path_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "run").write_text("text")
     with pytest.raises(UserError, match="run cannot be written to .*choose another output_dir"):
         opened(tmp_path / "run")
 
 
 @pytest.mark.parametrize("name, character", [("mrpc[1]", r"\["), ("a]", "]"), ("a*", r"\*"), ("a?b", r"\?")])
-def test_a_path_that_tensorflow_would_take_for_a_pattern_is_refused(tmp_path, name, character):
+def test_path_with_glob_characters_is_refused(tmp_path, name, character):
     with pytest.raises(UserError, match=f"contains {character}, .*: choose another output_dir"):
         opened(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_damaged_run_json_does_not_stop_a_run(tmp_path):
+def test_damaged_run_json_does_not_stop_a_run(tmp_path):
     (tmp_path / "run.json").write_text('{"name": "tri')
     opened(tmp_path, size="tiny")
     assert read_json(tmp_path / "run.json")["decisive"] == {"size": "tiny"}
 
 
-def test_a_worker_that_is_not_the_chief_writes_nothing(tmp_path):
+def test_non_chief_worker_writes_nothing(tmp_path):
     folder = opened(tmp_path / "run", writes=False, size="tiny")
     folder.update(parameters=7)
     folder.log(1, {"loss": 1.0})
@@ -132,7 +132,7 @@ def test_a_worker_that_is_not_the_chief_writes_nothing(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_metrics_are_lines_of_json_and_tensorboard_events(tmp_path):
+def test_metrics_are_json_lines_and_tensorboard_events(tmp_path):
     import tensorflow as tf
 
     folder = opened(tmp_path)
@@ -145,7 +145,7 @@ def test_metrics_are_lines_of_json_and_tensorboard_events(tmp_path):
     assert tags == [(1, "loss"), (1, "rate"), (2, "loss")]
 
 
-def test_lines_of_later_steps_and_lines_cut_off_are_dropped_when_a_run_goes_on(tmp_path):
+def test_later_and_incomplete_metric_lines_are_dropped_on_resume(tmp_path):
     folder = opened(tmp_path)
     (tmp_path / "metrics.jsonl").write_text(
         '{"step": 1, "loss": 3}\n{"step": 2, "loss": 2}\n{"step": 2, "eval_loss": 2}\n{"step": 3}\nnonsense\n{"ste'
@@ -157,14 +157,14 @@ def test_lines_of_later_steps_and_lines_cut_off_are_dropped_when_a_run_goes_on(t
 
 
 @pytest.mark.parametrize("damaged", ["[1]", "3", '{"loss": 3}', '{"step": null}'])
-def test_lines_that_are_no_metrics_are_dropped(tmp_path, damaged):
+def test_invalid_metric_lines_are_dropped(tmp_path, damaged):
     folder = opened(tmp_path)
     (tmp_path / "metrics.jsonl").write_text(f'{damaged}\n{{"step": 1}}\n')
     folder.forget_metrics_after(2)
     assert lines(tmp_path) == [{"step": 1}]
 
 
-def test_a_last_line_without_its_end_does_not_swallow_the_next(tmp_path):
+def test_unterminated_last_line_does_not_swallow_the_next(tmp_path):
     folder = opened(tmp_path)
     (tmp_path / "metrics.jsonl").write_text('{"step": 1}')
     folder.forget_metrics_after(1)
@@ -172,12 +172,12 @@ def test_a_last_line_without_its_end_does_not_swallow_the_next(tmp_path):
     assert lines(tmp_path) == [{"step": 1}, {"step": 2, "loss": 1.0}]
 
 
-def test_without_metrics_there_is_nothing_to_forget(tmp_path):
+def test_missing_metrics_file_is_fine(tmp_path):
     opened(tmp_path).forget_metrics_after(0)
     assert not (tmp_path / "metrics.jsonl").exists()
 
 
-def test_a_file_that_cannot_be_written_to_its_end_leaves_the_old_one(tmp_path):
+def test_failed_write_keeps_the_old_file(tmp_path):
     folder = opened(tmp_path)
     folder.write_json("eval_results.json", {"loss": 1})
     with pytest.raises(TypeError):
@@ -186,7 +186,7 @@ def test_a_file_that_cannot_be_written_to_its_end_leaves_the_old_one(tmp_path):
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b"\xff\xfe"])
-def test_what_is_no_json_is_read_as_none(tmp_path, content):
+def test_invalid_json_is_read_as_none(tmp_path, content):
     if content is not None:
         (tmp_path / "a.json").write_bytes(content)
     assert read_json(tmp_path / "a.json") is None

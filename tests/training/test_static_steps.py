@@ -27,7 +27,7 @@ def inputs_of(lengths, slots=12):
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_texts_in_a_fixed_number_of_rows_are_answered_as_padded_ones_under_xla(head):
+def test_packed_static_rows_match_padded_rows_under_xla(head):
     model = HEADS[head]()
     weights.assign(model, tiny.random_weights(model))
     inputs = inputs_of(LENGTHS)
@@ -52,7 +52,7 @@ def batch_of(lengths):
     return tiny.tensors({**batch, "lengths": np.array(lengths)})
 
 
-def test_a_step_on_a_fixed_number_of_rows_equals_a_plain_one_for_batches_that_fit_and_that_do_not():
+def test_packed_static_step_matches_plain_step():
     known = dataclasses.replace(CONFIG, jit_compile="true")
     task = tiny.task(next_sentence_weight=0.0)  # so that some weights have no gradient
     plain = passes(learner(known, task=task))
@@ -67,7 +67,7 @@ def test_a_step_on_a_fixed_number_of_rows_equals_a_plain_one_for_batches_that_fi
                 np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
-def test_the_whole_step_compiles_with_static_shapes_only_packed_and_with_layers_computed_again():
+def test_whole_packed_step_compiles_with_static_shapes():
     ours = learner(dataclasses.replace(CONFIG, jit_compile="true", packed_rows=3, gradient_checkpointing=True))
     compiled = tf.function(ours._on_replica, jit_compile=True, autograph=False)
     code = compiled.experimental_get_compiler_ir(batch_of([5, 7, 6, 6]))(stage="hlo")

@@ -31,7 +31,7 @@ def compile_everything(monkeypatch):
 
 
 @pytest.mark.parametrize("compiles", [False, True])
-def test_three_steps_equal_the_oracle_in_losses_norms_and_weights(compiles, monkeypatch):
+def test_three_steps_match_reference_losses_norms_and_weights(compiles, monkeypatch):
     if compiles:
         compile_everything(monkeypatch)
     ours = learner()
@@ -62,7 +62,7 @@ def difference_of(name, value, other):
 
 
 @pytest.mark.parametrize("replicas, parts, compiles", [(1, 4, False), (2, 2, False), (2, 2, True)])
-def test_twenty_steps_on_replicas_and_in_micro_batches_equal_one_device(monkeypatch, replicas, parts, compiles):
+def test_twenty_steps_on_replicas_and_micro_batches_match_one_device(monkeypatch, replicas, parts, compiles):
     if compiles:
         compile_everything(monkeypatch)
     monkeypatch.setattr(learners, "spans_processes", lambda strategy: strategy.num_replicas_in_sync > 1)
@@ -79,7 +79,7 @@ def test_twenty_steps_on_replicas_and_in_micro_batches_equal_one_device(monkeypa
         assert difference_of(name, values_of(many)[name], value).max() < 1e-5, name
 
 
-def test_models_of_different_sizes_learn_in_turn_on_the_same_replicas():
+def test_models_of_different_sizes_train_in_turn_on_the_same_replicas():
     small = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1)
     norms = [float(run(learner(CONFIG, 2, config), 1)[0]["gradient_norm"]) for config in (tiny.CONFIG, small)]
     assert np.isfinite(norms).all() and norms[0] != norms[1]
@@ -100,7 +100,7 @@ def test_dropout_differs_between_replicas_micro_batches_and_steps():
         assert losses[name][0] != pytest.approx(2 * half, rel=1e-4), f"{name} with equal masks would be twice one half"
 
 
-def test_without_next_sentence_prediction_its_weights_stay_as_they_are():
+def test_next_sentence_weights_stay_unchanged_without_it():
     ours = learner(task=tiny.task(next_sentence_weight=0.0))
     before = values_of(ours)
     run(ours, 2)
@@ -111,12 +111,12 @@ def test_without_next_sentence_prediction_its_weights_stay_as_they_are():
 
 
 @pytest.mark.parametrize("replicas, parts", [(2, 3), (1, 3)])
-def test_a_batch_that_cannot_be_shared_out_is_refused(replicas, parts):
+def test_indivisible_batch_is_refused(replicas, parts):
     with pytest.raises(UserError, match="cannot be"):
         learner(dataclasses.replace(CONFIG, train_batch_size=4, num_accumulation_steps=parts), replicas)
 
 
-def test_the_whole_step_compiles_under_xla_with_static_shapes_only():
+def test_whole_step_compiles_with_static_shapes():
     ours = learner(dataclasses.replace(CONFIG, num_accumulation_steps=2, jit_compile="true"))
     batch = tiny.tensors(tiny.batch())
     compiled = tf.function(ours._on_replica, jit_compile=True)
@@ -124,13 +124,13 @@ def test_the_whole_step_compiles_under_xla_with_static_shapes_only():
     assert "ENTRY" in code and "<=" not in code, "a dynamic dimension is written <=N"
 
 
-def test_a_compiled_step_equals_a_plain_one():
+def test_compiled_step_matches_plain_step():
     plain, compiled = learner(), learner(dataclasses.replace(CONFIG, jit_compile="true"))
     for expected, actual in zip(run(plain, 3), run(compiled, 3), strict=True):
         assert float(actual["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=1e-4)
 
 
-def test_a_step_that_computes_its_layers_again_has_the_gradients_of_a_plain_one():
+def test_gradient_checkpointing_matches_plain_gradients():
     config = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2)
     plain = passes(learner(dataclasses.replace(CONFIG, jit_compile="true"), 1, config))
     wanted = dataclasses.replace(CONFIG, jit_compile="true", gradient_checkpointing=True)
@@ -148,7 +148,7 @@ def test_a_step_that_computes_its_layers_again_has_the_gradients_of_a_plain_one(
             np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
-def test_an_encoder_without_layers_has_nothing_to_compute_again():
+def test_encoder_without_layers_has_nothing_to_recompute():
     static = dataclasses.replace(tiny.CONFIG, encoder="static")
     with pytest.raises(UserError, match="gradient_checkpointing is for BERT's layers, and encoder=static has none"):
         learner(dataclasses.replace(CONFIG, gradient_checkpointing=True), 1, static)
@@ -164,7 +164,7 @@ def test_mixed_precision_keeps_float32_weights_and_learns_alike():
     assert {value.dtype.name for value in values_of(mixed).values()} == {"float32"}
 
 
-def test_the_float16_loss_scale_leaves_the_gradient_alone_and_halves_at_an_overflow():
+def test_float16_loss_scale_is_neutral_and_halves_on_overflow():
     exact, mixed = learner(), learner(dtype="mixed_float16")
     expected, actual = run(exact, 1)[0], run(mixed, 1)[0]
     assert float(actual["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=0.02)
@@ -179,9 +179,7 @@ def test_the_float16_loss_scale_leaves_the_gradient_alone_and_halves_at_an_overf
     (True, 2.0, np.nan, False), (True, 1.0, np.nan, True), (True, 1.0, 3.0, False),
     (False, 1.0, np.inf, True), (False, 1.0, 3.0, False),
 ])  # fmt: skip
-def test_a_norm_that_is_no_number_is_an_overflow_while_the_scale_can_fall_and_then_the_end(
-    enabled, factor, norm, expected
-):
+def test_persistent_nan_norm_ends_training(enabled, factor, norm, expected):
     scale = LossScale(enabled=enabled)
     scale.factor.assign(factor)
     assert bool(scale.update(tf.constant(norm))) is expected

@@ -57,14 +57,14 @@ def segments(documents, rows):
 @pytest.mark.parametrize("max_seq_length", [5, 16, 17, 64])
 @pytest.mark.parametrize("short_seq_prob", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("count", [1, 2, 30])
-def test_pairs_are_those_of_the_original_given_the_same_random_numbers(max_seq_length, short_seq_prob, count):
+def test_pairs_match_the_original_for_the_same_random_numbers(max_seq_length, short_seq_prob, count):
     documents = random_documents(count, seed=count)
     options = {"max_seq_length": max_seq_length, "short_seq_prob": short_seq_prob}
     rows = next_sentence_pairs(flat(documents), RepeatableRandom(3), **options)
     assert segments(flat(documents), rows) == oracle.next_sentence_pairs(documents, RepeatableRandom(3), **options)
 
 
-def test_a_true_pair_is_two_neighbouring_runs_of_sentences():
+def test_true_pairs_are_adjacent_sentence_runs():
     documents = flat([[[1, 2], [3, 4], [5, 6]], [[7, 8], [9, 10]]])
     rows = next_sentence_pairs(documents, seeded(0), max_seq_length=9, short_seq_prob=0.0)
     for first, second, is_random in segments(documents, rows):
@@ -72,7 +72,7 @@ def test_a_true_pair_is_two_neighbouring_runs_of_sentences():
             assert second[0] == first[-1] + 1
 
 
-def test_random_seconds_come_from_other_documents_and_what_they_displace_is_used_again():
+def test_random_segments_come_from_other_documents_and_unused_sentences_are_reused():
     documents = random_documents(40, seed=1, words=(1, 1))  # nothing is truncated
     of_document = {i: n for n, document in enumerate(documents) for sentence in document for i in sentence}
     rows = next_sentence_pairs(flat(documents), seeded(1), max_seq_length=12, short_seq_prob=0.0)
@@ -89,33 +89,33 @@ def test_fewer_than_half_of_the_pairs_are_true():
     assert 0.35 < true_share < 0.5
 
 
-def test_documents_of_one_sentence_make_random_pairs_only():
+def test_single_sentence_documents_make_random_pairs():
     documents = flat([[[1, 2, 3]], [[4, 5]], [[6]]])
     rows = next_sentence_pairs(documents, seeded(3), max_seq_length=32, short_seq_prob=0.1)
     assert rows[:, 4].tolist() == [1, 1, 1]
 
 
-def test_a_single_document_pairs_with_itself_after_ten_tries():
+def test_single_document_pairs_with_itself_after_ten_tries():
     documents = flat([[[1, 2, 3]]])
     rows = next_sentence_pairs(documents, seeded(3), max_seq_length=32, short_seq_prob=0.0)
     assert segments(documents, rows) == [([1, 2, 3], [1, 2, 3], True)]
 
 
-def test_no_pair_exceeds_the_budget_and_no_segment_is_empty():
+def test_pairs_fit_the_budget_with_no_empty_segment():
     documents = flat(random_documents(200, words=(1, 90)))
     rows = next_sentence_pairs(documents, seeded(4), max_seq_length=64, short_seq_prob=0.5)
     first, second = rows[:, 1] - rows[:, 0], rows[:, 3] - rows[:, 2]
     assert first.min() >= 1 and second.min() >= 1 and (first + second).max() == 61
 
 
-def test_truncation_removes_ids_from_both_ends_alike():
+def test_truncation_removes_tokens_from_both_ends():
     documents = flat([[list(range(1000)), list(range(1000, 2000))]] * 300)
     rows = next_sentence_pairs(documents, seeded(5), max_seq_length=103, short_seq_prob=0.0)
     front = rows[:, 0] % 1000  # of 950 ids cut from each first segment
     assert abs(front.mean() - 475) < 5 and 12 < front.std() < 19  # binomial: 475 and 15.4
 
 
-def test_a_tenth_of_the_targets_is_short():
+def test_ten_percent_of_target_lengths_are_short():
     documents = flat([[[1]] * 5000] * 20)
     rows = next_sentence_pairs(documents, seeded(6), max_seq_length=43, short_seq_prob=0.1)
     true_pairs = rows[rows[:, 4] == 0]
@@ -124,7 +124,7 @@ def test_a_tenth_of_the_targets_is_short():
     assert lengths.min() <= 5
 
 
-def test_single_segments_use_each_id_once_and_end_with_sentences():
+def test_single_segments_use_each_token_once_and_end_with_sentences():
     documents = flat([[[1, 2], [3, 4, 5], [6]], [list(range(7, 20))]])
     rows = single_segments(documents, seeded(0), max_seq_length=7, short_seq_prob=0.0)
     texts = [first for first, second, label in segments(documents, rows) if not second and not label]

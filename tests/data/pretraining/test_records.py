@@ -70,7 +70,7 @@ def parse(files):
     return records
 
 
-def test_records_hold_pairs_in_their_documented_form(tmp_path, vocab_file, text):
+def test_records_have_the_documented_format(tmp_path, vocab_file, text):
     manifest = prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
     records = parse(manifest["train_files"])
     statistics = manifest["statistics"]["train"]
@@ -98,7 +98,7 @@ def test_statistics_and_token_counts_describe_the_text(tmp_path, vocab_file, tex
     assert f"{train['instances']:,}" in table and "files: 2 sentences" in table
 
 
-def test_held_out_documents_are_not_training_text(tmp_path, vocab_file, text, small_buckets):
+def test_held_out_documents_are_not_in_training(tmp_path, vocab_file, text, small_buckets):
     tokens = [*(str(digit) for digit in range(10)), *(f"##{digit}" for digit in range(10))]
     digits = Path(vocab_file).with_name("digits.txt")
     digits.write_text(Path(vocab_file).read_text() + "\n".join(tokens) + "\n")
@@ -116,7 +116,7 @@ def test_held_out_documents_are_not_training_text(tmp_path, vocab_file, text, sm
     assert len(train) > 100 and held_out and not train & held_out
 
 
-def test_the_bytes_do_not_depend_on_the_number_of_workers(tmp_path, vocab_file, text, small_buckets):
+def test_records_do_not_depend_on_number_of_workers(tmp_path, vocab_file, text, small_buckets):
     prepare(tmp_path / "here", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
     manifest = prepare(tmp_path / "two", options(vocab_file), input_file=text, num_workers=2)
     assert len(manifest["train_files"]) > 3
@@ -131,7 +131,7 @@ def test_compressed_shards_hold_the_same_records(tmp_path, vocab_file, text):
     assert list(read_records(packed["train_files"])) == list(read_records(plain["train_files"]))
 
 
-def test_another_seed_writes_other_records(tmp_path, vocab_file, text):
+def test_records_depend_on_the_seed(tmp_path, vocab_file, text):
     first = prepare(tmp_path / "a", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
     changed = options(vocab_file, random_seed=1)
     second = prepare(tmp_path / "b", changed, input_file=text, num_workers=IN_THIS_PROCESS)
@@ -147,7 +147,7 @@ def test_each_pass_makes_different_pairs(tmp_path, vocab_file, text):
     assert 0.4 < single["statistics"]["train"]["instances"] / len(instances) < 0.6
 
 
-def test_an_interrupted_call_continues_with_the_missing_shards(tmp_path, vocab_file, text, small_buckets, monkeypatch):
+def test_interrupted_preparation_continues_with_missing_shards(tmp_path, vocab_file, text, small_buckets, monkeypatch):
     prepare(tmp_path / "whole", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
     written = []
 
@@ -171,7 +171,7 @@ def test_an_interrupted_call_continues_with_the_missing_shards(tmp_path, vocab_f
     assert shard_bytes(tmp_path / "r") == shard_bytes(tmp_path / "whole")
 
 
-def test_records_that_are_ready_are_not_made_again_and_the_work_is_removed(tmp_path, vocab_file, text, monkeypatch):
+def test_finished_records_are_reused_and_work_files_removed(tmp_path, vocab_file, text, monkeypatch):
     first = prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
     for name in ("work/train-00000.jsonl", "options.json"):  # a call was killed right after it wrote the manifest
         (tmp_path / "r" / name).parent.mkdir(exist_ok=True)
@@ -181,7 +181,7 @@ def test_records_that_are_ready_are_not_made_again_and_the_work_is_removed(tmp_p
     assert not {"work", "options.json"} & set(os.listdir(tmp_path / "r"))
 
 
-def test_a_second_process_waits_for_the_records_of_the_first(tmp_path, vocab_file, text, capsys):
+def test_second_process_waits_for_the_first(tmp_path, vocab_file, text, capsys):
     pytest.importorskip("fcntl", reason="locks of folders are those of POSIX")
     folder = tmp_path / "records"
     folder.mkdir()
@@ -199,7 +199,7 @@ def test_a_second_process_waits_for_the_records_of_the_first(tmp_path, vocab_fil
     assert manifests[0]["train_files"] and make() == manifests[0]
 
 
-def test_other_options_or_other_text_in_the_same_folder_are_named(tmp_path, vocab_file, text):
+def test_changed_options_or_text_are_named(tmp_path, vocab_file, text):
     prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
     with pytest.raises(UserError, match=r"another dupe_factor \(2 -> 3\)"):
         prepare(tmp_path / "r", options(vocab_file, dupe_factor=3), input_file=text)
@@ -209,7 +209,7 @@ def test_other_options_or_other_text_in_the_same_folder_are_named(tmp_path, voca
         prepare(tmp_path / "r", options(vocab_file))
 
 
-def test_a_truncated_and_a_missing_shard_are_named(tmp_path, vocab_file, text):
+def test_truncated_and_missing_shards_are_named(tmp_path, vocab_file, text):
     manifest = prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
     (path,) = manifest["train_files"]
     content = Path(path).read_bytes()
@@ -221,21 +221,21 @@ def test_a_truncated_and_a_missing_shard_are_named(tmp_path, vocab_file, text):
         prepare(tmp_path / "r", options(vocab_file), input_file=text)
 
 
-def test_an_eval_file_is_used_as_it_is(tmp_path, vocab_file, text):
+def test_eval_file_is_used(tmp_path, vocab_file, text):
     files = {"input_file": text + "/a.txt", "eval_file": text + "/b.txt"}
     manifest = prepare(tmp_path / "r", options(vocab_file), **files, num_workers=IN_THIS_PROCESS)
     assert manifest["statistics"]["train"]["documents"] == 120
     assert manifest["statistics"]["eval"]["documents"] == 80
 
 
-def test_held_out_text_without_a_token_is_refused(tmp_path, vocab_file, text):
+def test_held_out_text_without_tokens_is_refused(tmp_path, vocab_file, text):
     (tmp_path / "blank.txt").write_text("\u200b\n", encoding="utf-8")
     files = {"input_file": text + "/a.txt", "eval_file": tmp_path / "blank.txt"}
     with pytest.raises(UserError, match="eval_file has no text that the vocabulary can split into tokens"):
         prepare(tmp_path / "r", options(vocab_file), **files, num_workers=IN_THIS_PROCESS)
 
 
-def test_a_corpus_of_one_document_is_evaluated_on_itself_with_warnings(tmp_path, vocab_file):
+def test_single_document_is_evaluated_on_itself_with_warnings(tmp_path, vocab_file):
     (tmp_path / "a.txt").write_text("He left. Gold. Cold rain. A fire.\n")
     manifest = prepare(tmp_path / "r", options(vocab_file), input_file=tmp_path / "a.txt", num_workers=IN_THIS_PROCESS)
     assert manifest["statistics"]["eval"]["documents"] == manifest["statistics"]["train"]["documents"] == 1
@@ -243,13 +243,13 @@ def test_a_corpus_of_one_document_is_evaluated_on_itself_with_warnings(tmp_path,
     assert any("evaluation uses the training text" in warning for warning in manifest["warnings"])
 
 
-def test_two_documents_give_one_to_evaluation(tmp_path, vocab_file):
+def test_one_of_two_documents_is_held_out(tmp_path, vocab_file):
     (tmp_path / "a.txt").write_text("He left.\nGold.\n\nCold rain.\nThe fire.\nHe rose.\n")
     manifest = prepare(tmp_path / "r", options(vocab_file), input_file=tmp_path / "a.txt", num_workers=IN_THIS_PROCESS)
     assert [manifest["statistics"][split]["documents"] for split in ("train", "eval")] == [1, 1]
 
 
-def test_repeated_and_unknown_text_gives_warnings(tmp_path, vocab_file):
+def test_duplicates_and_unknown_tokens_give_warnings(tmp_path, vocab_file):
     (tmp_path / "a.txt").write_text(("He left.\nGold.\n\n" + "Xylophone zebra.\nUnknown rain.\n\n") * 5)
     no_evaluation = options(vocab_file, eval_fraction=0.0)
     manifest = prepare(tmp_path / "r", no_evaluation, input_file=tmp_path / "a.txt", num_workers=IN_THIS_PROCESS)
@@ -279,13 +279,13 @@ def test_empty_input_is_refused_and_leaves_no_files(tmp_path, vocab_file, conten
 @pytest.mark.parametrize(
     "changes", [{"max_seq_length": 4}, {"short_seq_prob": 1.5}, {"dupe_factor": 0}, {"eval_fraction": 1.0}]
 )
-def test_impossible_options_are_named(vocab_file, changes):
+def test_invalid_options_are_named(vocab_file, changes):
     (name,) = changes
     with pytest.raises(UserError, match=f"{name}={changes[name]} was given"):
         options(vocab_file, **changes)
 
 
-def test_a_failing_worker_is_one_clear_error(tmp_path, vocab_file, text, monkeypatch):
+def test_failing_worker_is_one_clear_error(tmp_path, vocab_file, text, monkeypatch):
     future = workers.concurrent.futures.Future()
     future.set_exception(OSError(28, "No space left on device"))
     pool = mock.MagicMock()
@@ -302,7 +302,7 @@ def test_sentence_hashes_depend_on_order_and_length():
     assert len(shards.sentence_hashes(ids[:0], np.array([], np.int64))) == 0
 
 
-def test_the_manifest_names_the_inputs(tmp_path, vocab_file, text):
+def test_manifest_names_the_inputs(tmp_path, vocab_file, text):
     prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
     manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
     assert manifest["wanted"]["train_input"][0].startswith("a.txt ")

@@ -14,7 +14,7 @@ from bert_tf.errors import UserError
 from bert_tf.recipes.ablation import ablation, ablation_figure, ablation_plan, ablation_tables, ablations
 
 
-def test_tables_have_mean_deviation_difference_perplexity_and_the_papers_scores(tmp_path):
+def test_tables_have_mean_deviation_difference_perplexity_and_paper_scores(tmp_path):
     plan = plan_of(tmp_path, "objectives")
     finish(tmp_path, "pretraining/bert", eval_results={"masked_lm_loss": 3.0})
     finish(tmp_path, "tasks/bert/sst_2", sweep=sweep_of("accuracy", (0.5, 0.02), (0.75, 0.01)))
@@ -31,7 +31,7 @@ def test_tables_have_mean_deviation_difference_perplexity_and_the_papers_scores(
     assert (tmp_path / "ablation.png").read_bytes().startswith(b"\x89PNG") and "ablation.png" in text
 
 
-def test_published_sizes_follow_with_the_papers_scores(tmp_path):
+def test_published_sizes_are_listed_with_paper_scores(tmp_path):
     text = ablation_tables.markdown(ablation.results(plan_of(tmp_path, "sizes")))
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     assert lines[0] == "|  | SST-2 | paper: perplexity | paper: MNLI | paper: MRPC accuracy | paper: SST-2 |"
@@ -41,7 +41,7 @@ def test_published_sizes_follow_with_the_papers_scores(tmp_path):
     assert known.variants[0].paper["MRPC accuracy"] == 86.7 and len(known.published) == 5
 
 
-def test_steps_are_drawn_as_a_curve_per_model_through_the_scores_that_exist(tmp_path, monkeypatch):
+def test_steps_are_plotted_as_a_curve_per_model(tmp_path, monkeypatch):
     from matplotlib import pyplot
 
     for share, score in (("__share_0_125", 0.5), ("__share_0_5", 0.6), ("", 0.7)):
@@ -56,7 +56,7 @@ def test_steps_are_drawn_as_a_curve_per_model_through_the_scores_that_exist(tmp_
     assert points.get_yticklabels()[1].get_text() == "100/0/0"
 
 
-def test_scores_of_squad_are_percentages_already(tmp_path):
+def test_squad_scores_are_percentages(tmp_path):
     plan = plan_of(tmp_path, "objectives", task="squad --train_file=a.json")
     one = {"run": {"finished": "now", "criterion": "f1"}, "eval_results": {"f1": 77.5}}
     finish(tmp_path, "tasks/bert/squad", **one)
@@ -67,7 +67,7 @@ def test_scores_of_squad_are_percentages_already(tmp_path):
     assert rows[1]["tasks"]["squad"] == {"score": "f1", "mean": 0.75, "sd": 0.015, "collapsed": 0, "failed": 1}
 
 
-def test_mrpc_shows_accuracy_as_the_paper_does(tmp_path):
+def test_mrpc_shows_accuracy_as_in_the_paper(tmp_path):
     plan = plan_of(tmp_path, "objectives", task="mrpc --data_dir=glue")
     run = {"finished": "now", "criterion": "f1"}
     finish(tmp_path, "tasks/bert/mrpc", run=run, eval_results={"f1": 0.8, "accuracy": 0.7})
@@ -75,13 +75,13 @@ def test_mrpc_shows_accuracy_as_the_paper_does(tmp_path):
     assert (row["score"], row["mean"]) == ("accuracy", 0.7)
 
 
-def test_an_unknown_task_is_reported_before_anything_is_run(tmp_path, started):
+def test_unknown_task_is_reported_before_anything_runs(tmp_path, started):
     with pytest.raises(UserError, match="There is no task 'SST-3' to fine-tune on. Known: glue/cola,"):
         ablation.run(plan_of(tmp_path, "objectives", task="SST-3"))
     assert not started and ablation_plan.parse_task("SQuAD --train_file=a").command == "squad"
 
 
-def test_without_matplotlib_there_is_no_figure_and_a_message(tmp_path, monkeypatch):
+def test_missing_matplotlib_skips_the_figure_with_a_message(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     assert "bert-tf[plots]" in ablation_figure.plot({}, str(tmp_path / "ablation.png"))
 
@@ -108,7 +108,7 @@ def started(monkeypatch):
     return Ended.started
 
 
-def test_only_unfinished_runs_are_started_and_a_failure_names_its_log(tmp_path, monkeypatch, started):
+def test_only_unfinished_runs_start_and_failures_name_their_log(tmp_path, monkeypatch, started):
     plan = plan_of(tmp_path, "masking")
     (first, command), *_ = ablation_plan.commands(plan)
     finish(tmp_path, first, run={"finished": "now", "command": ["bert-tf", *command[3:]]})
@@ -119,7 +119,7 @@ def test_only_unfinished_runs_are_started_and_a_failure_names_its_log(tmp_path, 
     assert "-m bert_tf pretrain --" in (tmp_path / "logs" / "pretraining-masking_mix_100_0_0.log").read_text()
 
 
-def test_more_tables_and_more_seeds_resume(tmp_path, started):
+def test_more_tables_and_seeds_resume(tmp_path, started):
     finish_all(plan_of(tmp_path, "masking"), tmp_path, sweep={})
     ablation.run(plan_of(tmp_path, "masking", "steps"))
     left_to_right = "keep_pairs_true_left_to_right_true_next_sentence_weight_0"
@@ -151,7 +151,7 @@ def test_more_tables_and_more_seeds_resume(tmp_path, started):
         ({"num_seeds": 3}, r"\(num_seeds was 2, now 3\)"),  # it is a single run, as it left no sweep.json
     ],
 )
-def test_runs_finished_with_other_flags_are_refused(tmp_path, changes, words):
+def test_runs_with_other_flags_are_refused(tmp_path, changes, words):
     plan = plan_of(tmp_path, "objectives")
     finish_all(plan, tmp_path)
     ablation.run(plan)
@@ -173,7 +173,7 @@ time.sleep(60)
 """
 
 
-def test_an_interruption_lets_the_runs_save_their_state(tmp_path, monkeypatch):
+def test_interruption_lets_runs_save_their_state(tmp_path, monkeypatch):
     for name in "ab":
         (tmp_path / name).mkdir()
     with pytest.raises(KeyboardInterrupt), ablation._Jobs(str(tmp_path), 2) as working:

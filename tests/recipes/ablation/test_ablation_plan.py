@@ -11,7 +11,7 @@ from bert_tf.errors import UserError
 from bert_tf.recipes.ablation import ablation_plan
 
 
-def test_equal_pre_training_runs_once_and_before_the_runs_that_need_it(tmp_path):
+def test_shared_pretraining_runs_once_before_its_dependents(tmp_path):
     runs = dict(ablation_plan.commands(plan_of(tmp_path, "objectives", "masking", "encoders")))
     pretrained = [name for name in runs if name.startswith("pretraining/")]
     ltr = "pretraining/keep_pairs_true_left_to_right_true_next_sentence_weight_0"
@@ -26,7 +26,7 @@ def test_equal_pre_training_runs_once_and_before_the_runs_that_need_it(tmp_path)
     assert flags(runs["pretraining/masking_mix_0_20_80"])["masking_mix"] == "0/20/80"
 
 
-def test_a_task_gets_its_own_flags_the_common_ones_and_those_of_the_variant(tmp_path):
+def test_task_combines_own_common_and_variant_flags(tmp_path):
     runs = dict(ablation_plan.commands(plan_of(tmp_path, "objectives")))
     name = "tasks/keep_pairs_true_left_to_right_true_next_sentence_weight_0__encoder_bilstm_on_top/sst_2"
     assert runs[name][1:3] == ["-m", "bert_tf"] and runs[name][3] == "finetune"
@@ -57,7 +57,7 @@ def test_tasks_of_the_same_name_have_separate_folders(tmp_path, capsys):
     assert files == {"tasks/bert/table": "a.csv", "tasks/bert/table_2": "b.csv", "tasks/bert/table_3": "c.csv"}
 
 
-def test_intermediate_weights_come_from_checkpoints_that_are_kept(tmp_path):
+def test_intermediate_weights_come_from_kept_checkpoints(tmp_path):
     runs = dict(ablation_plan.commands(plan_of(tmp_path, "steps")))
     pretraining_flags = flags(runs["pretraining/bert"])
     assert (pretraining_flags["save_checkpoints_steps"], pretraining_flags["keep_checkpoint_max"]) == ("100", "0")
@@ -68,7 +68,7 @@ def test_intermediate_weights_come_from_checkpoints_that_are_kept(tmp_path):
             ablation_plan.commands(plan_of(tmp_path, "steps", steps=wrong))
 
 
-def test_other_model_sizes_have_their_own_configuration(tmp_path):
+def test_other_model_sizes_have_their_own_config(tmp_path):
     plan = plan_of(tmp_path, "sizes")
     ablation_plan.write_models(plan)
     path = flags(dict(ablation_plan.commands(plan))["pretraining/model_1_64_1"])["bert_config_file"]
@@ -77,7 +77,7 @@ def test_other_model_sizes_have_their_own_configuration(tmp_path):
     assert (written["num_hidden_layers"], written["hidden_size"], written["vocab_size"]) == (1, 64, 500)
 
 
-def test_flags_that_would_change_what_a_row_means_are_refused(tmp_path):
+def test_conflicting_flags_are_refused(tmp_path):
     masking, tasks = plan_of(tmp_path, "masking"), plan_of(tmp_path, "encoders")
     with pytest.raises(UserError, match="--pretraining has --masking_mix, which is set for each run: leave it out"):
         dataclasses.replace(masking, pretraining={"masking_mix": "100/0/0"})
@@ -106,6 +106,6 @@ def test_flags_that_would_change_what_a_row_means_are_refused(tmp_path):
         ),
     ],
 )
-def test_a_mistake_is_one_line(tmp_path, capsys, arguments, words):
+def test_user_error_is_one_line(tmp_path, capsys, arguments, words):
     assert main(["ablate", str(tmp_path / "a"), "--input_file=texts", "--task=SST-2", *arguments]) == 2
     assert words in capsys.readouterr().err and not (tmp_path / "a").exists()

@@ -29,7 +29,7 @@ def run(tmp_path_factory):
     return folder
 
 
-def test_the_export_of_pre_training_has_its_weights_and_replaces_another_only_when_asked(run, capsys):
+def test_pretraining_export_has_its_weights_and_overwrites_on_request(run, capsys):
     assert main.main(["export", str(run), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
         "export": str(run / "export"), "task": "pretraining/mlm_nsp", "step": 0
@@ -66,7 +66,7 @@ def full_of_other_things(folder):
         (full_of_other_things, "export exists already"),
     ],
 )
-def test_what_has_no_export_is_said_in_a_line_and_nothing_is_written(spoil, expected, run, tmp_path, capsys):
+def test_runs_without_export_are_reported_and_nothing_is_written(spoil, expected, run, tmp_path, capsys):
     shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("export"))
     spoil(tmp_path / "run")
     before = sorted(tmp_path.rglob("*"))
@@ -76,7 +76,7 @@ def test_what_has_no_export_is_said_in_a_line_and_nothing_is_written(spoil, expe
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_texts_to_compare_on_are_made_for_every_form_of_input():
+def test_comparison_texts_exist_for_every_input_form():
     text, rows = tf.TensorSpec([None], tf.string, "text"), tf.TensorSpec([None, None], tf.string, "words")
     choices = tf.TensorSpec([None, 4], tf.string, "choices")
     signatures = {
@@ -93,12 +93,12 @@ def test_texts_to_compare_on_are_made_for_every_form_of_input():
     ("command", "threshold"),
     [([], None), (["run_squad.py", "--null_score_diff_threshold=0"], 0.0), (["--null_score_diff_threshold", "0"], 0.0)],
 )
-def test_a_threshold_that_an_earlier_version_recorded_counts_only_if_it_was_given(command, threshold):
+def test_recorded_threshold_counts_only_if_given(command, threshold):
     recorded = {"null_score_diff_threshold": 0.0, "version_2_with_negative": True, "recompute": True}
     options = finished_run._options({"name": "squad/v2.0", "flags": recorded, "command": command})
     assert (options.null_score_diff_threshold, options.gradient_checkpointing) == (threshold, True)
 
 
-def test_label_types_of_earlier_versions_have_their_names_of_today():
+def test_earlier_label_types_are_upgraded():
     options = finished_run._options({"name": "table", "flags": {"task_name": "table", "label_type": "several"}})
     assert options.label_type == "multi_label"

@@ -43,7 +43,7 @@ def learner(replicas=1, **changes):
         return TrainStep(tiny.task(), tiny.pretrainer()[0], dataclasses.replace(CONFIG, **changes), strategy)
 
 
-def test_frozen_weights_stay_bitwise_have_no_slots_and_are_saved_all_the_same():
+def test_frozen_weights_are_unchanged_without_slots_and_saved():
     ours = learner(num_frozen_layers=1)
     before = {name: variable.numpy() for name, variable in ours.variables.items()}
     for seed in range(2):
@@ -55,7 +55,7 @@ def test_frozen_weights_stay_bitwise_have_no_slots_and_are_saved_all_the_same():
     assert ours.state()["weights"].keys() == before.keys()
 
 
-def test_with_every_layer_frozen_and_their_rate_lowered_only_the_head_learns():
+def test_all_layers_frozen_trains_the_head_only():
     ours = learner(num_frozen_layers=2, layerwise_learning_rate_decay=0.5)
     assert {name.split("/")[0] for name in ours.trainable if not name.startswith("encoder/pooler")} == {
         "masked_lm",
@@ -73,12 +73,12 @@ def test_with_every_layer_frozen_and_their_rate_lowered_only_the_head_learns():
         ({"layerwise_learning_rate_decay": 1.5}, "expected more than 0, up to 1"),
     ],
 )
-def test_numbers_that_no_fine_tuning_can_work_with_are_refused(changes, expected):
+def test_invalid_numbers_are_refused(changes, expected):
     with pytest.raises(UserError, match=expected):
         preparation.train_config(options(**changes), 100, 10)
 
 
-def test_with_few_examples_the_bias_is_corrected_and_it_is_said(capsys):
+def test_few_examples_use_bias_correction_and_say_so(capsys):
     few, many = (preparation.train_config(options(), examples, 10) for examples in (9_999, 10_000))
     assert (few.optimizer, many.optimizer) == ("adamw_corrected", "adamw")
     run.announce(options(), few)
@@ -106,12 +106,12 @@ def task(known=True, **changes):
         ({"do_train": False}, {}, True, "num_seeds and grids need training"),
     ],
 )
-def test_what_is_to_be_evaluated_on_must_be_there(flags, splits, several, expected):
+def test_missing_evaluation_data_is_refused(flags, splits, several, expected):
     with pytest.raises(UserError, match=expected):
         preparation.check_evaluation(options(**flags), task(**splits), several=several)
 
 
-def test_nothing_is_needed_where_nothing_is_asked_for():
+def test_nothing_is_required_if_nothing_is_requested():
     preparation.check_evaluation(options(do_eval=False), task(criterion=""), several=False)
 
 
@@ -124,7 +124,7 @@ def start_of(model, without=()):
     return Initialization(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays)
 
 
-def test_a_head_of_another_size_is_drawn_anew_and_it_is_said(capsys):
+def test_head_of_another_size_is_reinitialized_and_reported(capsys):
     model, start = classifier(3), start_of(classifier(2))
     head = weights.variables(model)["classifier/kernel"].numpy()
     preparation.assign_weights(model, start, options())
@@ -138,13 +138,13 @@ def test_a_head_of_another_size_is_drawn_anew_and_it_is_said(capsys):
     "without, expected",
     [((), r"classifier/kernel is \(16, 2\) there, \(16, 3\) here"), (("classifier",), "it has no ")],
 )
-def test_without_training_another_head_is_refused(without, expected):
+def test_another_head_is_refused_without_training(without, expected):
     with pytest.raises(UserError, match=expected) as error:
         preparation.assign_weights(classifier(3), start_of(classifier(2), without), options(do_train=False))
     assert error.value.exit_code == 2
 
 
-def test_answers_in_a_text_need_no_pooler_which_hugging_face_does_not_save_but_their_head(capsys):
+def test_span_head_is_required_but_no_pooler(capsys):
     model = heads.SpanFinder(tiny.CONFIG)
     preparation.assign_weights(model, start_of(model, ("encoder/pooler",)), options(do_train=False))
     assert "2 newly initialized" in capsys.readouterr().out
@@ -163,7 +163,7 @@ def headed(labels, size=2):
 YES_NO = types.SimpleNamespace(labels=("no", "yes"), head=("classifier/kernel", 2))
 
 
-def test_a_head_whose_labels_stand_in_another_order_is_put_into_ours():
+def test_head_with_reordered_labels_is_reordered():
     start = preparation.match_head(options(do_train=False), headed(["YES", "no"]), YES_NO)
     assert start.weights["classifier/bias"].tolist() == [1, 0]
     assert start.weights["classifier/kernel"][0].tolist() == [1, 0]
@@ -171,7 +171,7 @@ def test_a_head_whose_labels_stand_in_another_order_is_put_into_ours():
 
 
 @pytest.mark.parametrize("labels", [["no", "yes"], None, ["LABEL_0", "LABEL_1"]])
-def test_a_head_without_other_names_is_taken_as_it_is(labels):
+def test_head_without_label_names_is_used(labels):
     start = headed(labels)
     assert preparation.match_head(options(do_train=False), start, YES_NO) is start
 
@@ -184,13 +184,13 @@ def test_a_head_without_other_names_is_taken_as_it_is(labels):
         (dataclasses.replace(headed(None), weights={"encoder/x": np.zeros(1)}), "it has no classifier/kernel"),
     ],
 )
-def test_a_head_of_another_task_is_refused_unless_it_is_trained(start, message):
+def test_head_of_another_task_is_refused_without_training(start, message):
     with pytest.raises(UserError, match=message):
         preparation.match_head(options(do_train=False), start, YES_NO)
     assert preparation.match_head(options(), start, YES_NO) is start
 
 
-def test_memory_is_asked_for_before_the_work_and_choices_and_frozen_layers_count(monkeypatch):
+def test_memory_estimate_counts_choices_and_frozen_layers(monkeypatch):
     monkeypatch.setattr(memory_estimate, "ACCELERATORS", ())
     monkeypatch.setattr(memory_estimate, "machine_memory", lambda: (2**34, 2**34))
     start = Initialization(config=BertConfig.of_size("base", vocab_size=30522), vocabulary=None, lower_case=True)
@@ -204,7 +204,7 @@ def test_memory_is_asked_for_before_the_work_and_choices_and_frozen_layers_count
         preparation.check_memory(options(num_frozen_layers=13), start, swag)
 
 
-def test_a_collapsed_run_is_warned_about_by_its_folder_and_noted(tmp_path, caplog, monkeypatch):
+def test_collapsed_run_is_reported_and_recorded(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(run.log, "propagate", True)
     folder = RunFolder(str(tmp_path))
     folder.open(name="tiny", flags={}, decisive={})

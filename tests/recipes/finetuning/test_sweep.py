@@ -31,15 +31,15 @@ class Options:
     num_train_epochs_grid: str = ""
 
 
-def test_without_seeds_and_grids_there_is_one_run_in_the_folder_itself():
+def test_without_seeds_and_grids_there_is_one_run():
     assert sweep.plan(Options()) == {"": Options()}
 
 
-def test_a_grid_of_one_value_is_a_single_run_with_that_value():
+def test_single_value_grid_is_a_single_run():
     assert sweep.plan(Options(learning_rate_grid="3e-5")) == {"": Options(learning_rate=3e-5)}
 
 
-def test_every_seed_is_combined_with_every_value_and_the_folder_says_what_varies():
+def test_seeds_and_grid_values_are_combined():
     runs = sweep.plan(Options(num_seeds=2, learning_rate_grid="5e-5, 3e-5", num_train_epochs_grid="2"))
     assert list(runs) == [
         "seed=7,learning_rate=5e-05",
@@ -52,7 +52,7 @@ def test_every_seed_is_combined_with_every_value_and_the_folder_says_what_varies
     )
 
 
-def test_a_value_given_twice_is_tried_once():
+def test_repeated_value_is_tried_once():
     assert list(sweep.plan(Options(train_batch_size_grid="16,32,16"))) == ["train_batch_size=16", "train_batch_size=32"]
 
 
@@ -64,7 +64,7 @@ def test_a_value_given_twice_is_tried_once():
         ({"train_batch_size_grid": "16,3.5"}, "such as 16,32"),
     ],
 )
-def test_seeds_and_grids_that_cannot_be_are_refused(changes, expected):
+def test_invalid_seeds_and_grids_are_refused(changes, expected):
     with pytest.raises(UserError, match=expected):
         sweep.plan(Options(**changes))
 
@@ -83,7 +83,7 @@ OUTCOMES = dict(
 )
 
 
-def test_the_summary_has_means_over_seeds_with_and_without_collapsed_runs():
+def test_summary_has_means_with_and_without_collapsed_runs():
     found = sweep.summary(RUNS, OUTCOMES, "accuracy")
     first, second = found["combinations"]
     assert (first["learning_rate"], first["runs"], first["collapsed"], first["failed"]) == (5e-5, 2, 1, 1)
@@ -99,7 +99,7 @@ def test_the_summary_has_means_over_seeds_with_and_without_collapsed_runs():
     json.dumps(found)
 
 
-def test_the_best_combination_is_the_one_with_the_best_mean():
+def test_best_combination_has_the_best_mean():
     better = {**OUTCOMES, "seed=9,learning_rate=3e-05": outcome(0.75)}
     assert sweep.summary(RUNS, better, "accuracy")["best_combination"] == 1
     assert (
@@ -107,7 +107,7 @@ def test_the_best_combination_is_the_one_with_the_best_mean():
     )
 
 
-def test_the_table_has_a_row_for_each_combination_and_marks_collapsed_runs():
+def test_table_has_a_row_per_combination_and_marks_collapsed_runs():
     assert sweep.table(sweep.summary(RUNS, OUTCOMES, "accuracy"), ["accuracy"]) == [
         "learning_rate  runs                      accuracy",
         "5e-05          2, 1 collapsed, 1 failed  0.7000 ± 0.2828",
@@ -116,7 +116,7 @@ def test_the_table_has_a_row_for_each_combination_and_marks_collapsed_runs():
     ]
 
 
-def test_a_folder_is_of_one_run_or_of_several(tmp_path):
+def test_folder_holds_one_run_or_a_sweep(tmp_path):
     folder = RunFolder(str(tmp_path))
     sweep.expect_free(folder, several=True)
     sweep.expect_free(folder, several=False)
@@ -129,7 +129,7 @@ def test_a_folder_is_of_one_run_or_of_several(tmp_path):
         sweep.expect_free(RunFolder(str(tmp_path / "one")), several=True)
 
 
-def test_the_folder_of_a_run_is_let_go_of_when_the_run_ends_even_if_it_failed(tmp_path, monkeypatch):
+def test_run_folder_is_unlocked_after_success_or_failure(tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "_release", lambda registered: None)  # other tests have models in this process
 
     def run(options, own):
@@ -154,7 +154,7 @@ def start(**flags):
     return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
 
 
-def test_a_sweep_that_was_killed_goes_on_and_its_folder_is_the_best_run(tmp_path):
+def test_killed_sweep_resumes_and_keeps_the_best_run(tmp_path):
     rows = [f"the {'cat' if i % 2 else 'dog'} sat on mat number {i},{i % 2}\n" for i in range(12)]
     (tmp_path / "train.csv").write_text("text,kind\n" + "".join(rows))
     (tmp_path / "dev.csv").write_text("text,kind\n" + "".join(rows[:5]))

@@ -34,7 +34,7 @@ def whole(values):
     return TextVectors(np.array(values, np.float32).reshape(1, 1, 3))
 
 
-def test_json_lines_are_those_of_the_original_rounded_to_6_digits(tmp_path):
+def test_jsonl_matches_the_original_rounded_to_6_digits(tmp_path):
     lines = write(tmp_path / "a.jsonl", TOKENS, TEXTS).read_text(encoding="utf-8").splitlines()
     assert lines[0] == (
         '{"linex_index": 0, "features": [{"token": "[CLS]", "layers": [{"index": -1, "values": [0.0, 0.142857, '
@@ -49,7 +49,7 @@ def test_json_lines_are_those_of_the_original_rounded_to_6_digits(tmp_path):
     assert json.loads(line) == {"linex_index": 4, "id": "q7", "layers": [{"index": "last", "values": [1, 2, 0.5]}]}
 
 
-def test_arrays_hold_tokens_of_all_texts_and_where_each_text_begins(tmp_path):
+def test_arrays_hold_all_tokens_and_text_offsets(tmp_path):
     actual = dict(np.load(write(tmp_path / "a.npz", TOKENS, TEXTS)))
     np.testing.assert_array_equal(actual["vectors"], np.concatenate([text.vectors for text in TEXTS]))
     assert actual["vectors"].dtype == np.float32 and actual["vectors"].shape == (3, 2, 3)
@@ -82,7 +82,7 @@ def test_parquet_has_a_row_per_token_and_a_column_per_layer(tmp_path, monkeypatc
     assert parquet.ParquetFile(tmp_path / "b.parquet").num_row_groups == 2
 
 
-def test_without_pyarrow_a_sentence_says_what_to_install(tmp_path, monkeypatch):
+def test_missing_pyarrow_error_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UserError, match=r"Parquet needs the package pyarrow: pip install 'bert-tf\[parquet\]'"):
         feature_files.expect_writable(str(tmp_path / "a.parquet"))
@@ -101,7 +101,7 @@ def test_tfrecords_hold_an_example_per_text(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "npz", "parquet", "tfrecord"])
-def test_a_file_appears_whole_or_not_at_all(kind, tmp_path):
+def test_file_is_written_atomically(kind, tmp_path):
     path = tmp_path / f"a.{kind}"
     path.write_text("before")
     with pytest.raises(KeyboardInterrupt), feature_files.writer(str(path), TOKENS) as add:
@@ -119,7 +119,7 @@ def test_a_file_appears_whole_or_not_at_all(kind, tmp_path):
         (".", {"kind": "npz"}, "cannot be written"),
     ],
 )
-def test_outputs_that_cannot_be_are_refused(name, options, message, tmp_path):
+def test_invalid_outputs_are_refused(name, options, message, tmp_path):
     (tmp_path / "there.npz").write_text("")
     with pytest.raises(UserError, match=message):
         feature_files.expect_writable(str(tmp_path / name), **options)

@@ -68,7 +68,7 @@ def make(tmp_path):
 SPLITS = ("train", "dev")
 
 
-def test_a_batch_has_the_oracles_vectors_of_first_tokens_and_zeros_without_tokens(make):
+def test_batch_has_reference_vectors_of_first_tokens_and_zero_padding(make):
     task = make("concat_last_four")
     _, arrays = model_of(task)
     first, second = task.eval_batches(3, "dev")
@@ -88,7 +88,7 @@ def test_a_batch_has_the_oracles_vectors_of_first_tokens_and_zeros_without_token
     assert not first["vectors"].numpy()[0, 2].any()
 
 
-def test_vectors_are_computed_once_and_again_for_other_weights_or_data(make, monkeypatch, tmp_path):
+def test_vectors_are_cached_until_weights_or_data_change(make, monkeypatch, tmp_path):
     written, write = [], feature_cache._write_vectors
 
     def write_and_count(*arguments):
@@ -119,7 +119,7 @@ def test_vectors_are_computed_once_and_again_for_other_weights_or_data(make, mon
     assert not [name for name in os.listdir(tmp_path / "features") if "partial" in name]
 
 
-def test_truncated_vectors_are_computed_again(make, tmp_path):
+def test_truncated_cache_is_recomputed(make, tmp_path):
     def vectors():
         task = make("last")
         model_of(task)
@@ -133,7 +133,7 @@ def test_truncated_vectors_are_computed_again(make, tmp_path):
     assert cached.read_bytes() == whole
 
 
-def test_a_cache_that_can_hold_no_files_is_refused(tmp_path):
+def test_unusable_cache_folder_is_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="file cannot hold files .*: choose another folder"):
         feature_cache.expect_folder(str(tmp_path / "file"))
@@ -164,7 +164,7 @@ def training(tmp_path_factory):
     return saved
 
 
-def test_it_learns_the_encoder_stays_and_predictions_are_of_words(training, tmp_path):
+def test_training_learns_with_a_fixed_encoder(training, tmp_path):
     assert {name for name in training["start"] if not name.startswith("encoder/")} >= {
         "mix/scores",
         "mix/gamma",
@@ -185,7 +185,7 @@ def test_it_learns_the_encoder_stays_and_predictions_are_of_words(training, tmp_
     assert lines[:5] == ["ab B-X B-X", "c O O", "\u200b O O", "d B-X B-X", "ca I-X I-X"]
 
 
-def test_training_goes_on_bit_for_bit(training):
+def test_training_resumes_bitwise(training):
     again = learner(training["task"])
     for variable, value in zip(tf.nest.flatten(again.state()), training["state"], strict=True):
         variable.assign(value)
@@ -198,7 +198,7 @@ def test_training_goes_on_bit_for_bit(training):
 
 
 @pytest.mark.parametrize("size", [0, -2, 301])
-def test_an_lstm_that_has_no_two_halves_is_refused(size):
+def test_odd_lstm_size_is_refused(size):
     names = "word_column tag_column tag_scheme position_digits max_seq_length doc_stride document_context".split()
     options = types.SimpleNamespace(**dict.fromkeys(names, 1), feature_layers="last", lstm_size=size)
     with pytest.raises(UserError, match=f"lstm_size is {size}; expected an even number above 0"):
@@ -206,7 +206,7 @@ def test_an_lstm_that_has_no_two_halves_is_refused(size):
 
 
 @pytest.mark.parametrize("choice", ["concat_last_four", "weighted_sum_all"])
-def test_padding_and_the_order_of_sentences_change_nothing(choice):
+def test_padding_and_sentence_order_have_no_effect(choice):
     model = BiLstmTagger(FOUR_LAYERS, 3, features=choice, count=4, lstm_size=6)
     weights.assign(model, tiny.random_weights(model))
     vectors = np.random.default_rng(0).normal(size=(2, 5, 4, 16)).astype(np.float32)
@@ -220,7 +220,7 @@ def test_padding_and_the_order_of_sentences_change_nothing(choice):
     }
 
 
-def test_the_export_tags_words_as_predicting_a_file_does_and_finds_entities_in_texts_of_any_length(training, tmp_path):
+def test_export_tags_like_prediction_and_finds_entities_in_long_texts(training, tmp_path):
     task, model, folder = training["task"], training["learner"].model, str(tmp_path / "export")
     export(task, model, TOKENIZER, folder, examples=task.serving_examples("dev"), about={"labels": TAGS.labels})
     device_graphs.assert_runs_anywhere(folder)

@@ -26,7 +26,7 @@ STATES = [tf.fill([1, 2, 3], float(10**number)) for number in range(5)]  # embed
         ("all", (1, 2, 3, 4), (0, 1, 2, 3)),
     ],
 )
-def test_layers_are_counted_as_the_original_counts_them(text, layers, names):
+def test_layers_are_numbered_as_in_the_original(text, layers, names):
     choice = vector_choice.choose_layers(text, 4)
     assert (choice.layers, choice.names, choice.join) == (layers, names, "apart")
     actual = features.layer_vectors(STATES, choice)
@@ -63,12 +63,12 @@ def test_layers_are_summed_weighted_and_concatenated():
         ("all,2", "", "names 2 more than once"),
     ],
 )
-def test_layers_that_cannot_be_are_refused(text, weights, message):
+def test_invalid_layers_are_refused(text, weights, message):
     with pytest.raises(UserError, match=message):
         vector_choice.choose_layers(text, 4, weights)
 
 
-def test_a_model_of_embeddings_alone_has_no_layers_to_choose():
+def test_static_encoder_has_no_layers_to_choose():
     assert vector_choice.choose_layers("embeddings", 0).layers == (0,)
     for text in ("last", "all", "0", "embeddings,last", "concat_last_four"):
         with pytest.raises(UserError, match="the model has embeddings alone: choose layers=embeddings"):
@@ -90,12 +90,12 @@ VECTORS = tf.constant([[[1.0, 5.0]], [[2.0, 3.0]], [[9.0, 1.0]], [[4.0, -4.0]]])
         ("last", [[9, 1], [4, -4]]),
     ],
 )
-def test_tokens_of_a_text_become_one_vector(pooling, expected):
+def test_tokens_of_a_text_are_pooled_to_one_vector(pooling, expected):
     actual = features.text_vectors(VECTORS, tf.constant([0, 0, 0, 1]), 2, pooling)
     np.testing.assert_allclose(actual[:, 0], expected, rtol=1e-6)
 
 
-def test_tokens_of_a_word_become_one_vector_and_vectors_get_length_1():
+def test_tokens_of_a_word_are_pooled_and_normalized():
     is_first = tf.constant([True, False, True, False])
     assert features.word_vectors(VECTORS, is_first, "first")[:, 0].numpy().tolist() == [[1, 5], [9, 1]]
     assert features.word_vectors(VECTORS, is_first, "mean")[:, 0].numpy().tolist() == [[1.5, 4], [6.5, -1.5]]
@@ -103,7 +103,7 @@ def test_tokens_of_a_word_become_one_vector_and_vectors_get_length_1():
     np.testing.assert_allclose(actual, [[0.6, 0.8], [0, 0]], rtol=1e-6)
 
 
-def test_a_learned_mixture_is_gamma_times_the_softmax_of_its_weights_and_learns():
+def test_learned_layer_mixture_matches_its_formula_and_trains():
     mix = ScalarMix(3)
     layers = tf.constant([[[1.0, 0.0], [2.0, 0.0], [6.0, 3.0]]])  # [1, 3, 2]
     np.testing.assert_allclose(mix(layers), [[3.0, 1.0]], rtol=1e-6)
@@ -129,7 +129,7 @@ def inside_a_dataset(function, *columns):
 
 
 @pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
-def test_the_last_bar_separates_a_pair(run):
+def test_last_separator_splits_a_pair(run):
     lines = ["a ||| b c", "a|||b", " ||| b", "a ||| ", "a ||| b ||| c\n", "é\n||| ||| 我", ""]
     first, second, is_pair = run(split_pairs, lines)
     pairs = {0: ("a", "b c"), 4: ("a ||| b", "c"), 5: ("é\n|||", "我")}
@@ -158,7 +158,7 @@ def rows_of(segments, stride):
 
 
 @pytest.mark.parametrize("run, stride", [(eagerly, 0), (eagerly, 1), (eagerly, 6), (inside_a_dataset, 3)])
-def test_every_token_is_found_in_the_window_with_most_on_its_poorer_side(run, stride):
+def test_every_token_comes_from_its_best_window(run, stride):
     def made(*columns):
         return rows_and_tokens(TOKENIZER, *columns, max_seq_length=9, stride=stride)
 
@@ -205,7 +205,7 @@ def expect_best(texts, actual, rows, start):
 NAMES = ("ids", "segments", "starts", "ends")
 
 
-def test_offsets_of_pieces_that_share_a_word_are_characters_of_its_text():
+def test_offsets_within_a_word_are_characters_of_the_text():
     tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "c", "##é", "e"])
     _, tokens = rows_and_tokens(
         tokenizer, tf.constant(["Éab x"]), tf.constant(["cab"]), tf.constant([True]), max_seq_length=12, stride=0
@@ -215,7 +215,7 @@ def test_offsets_of_pieces_that_share_a_word_are_characters_of_its_text():
     assert tokens["segments"].to_list() == [[0, 0, 0, 0, 1, 1]]
 
 
-def test_a_batch_without_a_text_has_no_rows():
+def test_empty_batch_has_no_rows():
     none = tf.constant([], tf.string)
     rows, tokens = rows_and_tokens(TOKENIZER, none, none, tf.constant([], tf.bool), max_seq_length=8, stride=2)
     assert rows["lengths"].shape == (0,) and tokens["ids"].nrows() == 0

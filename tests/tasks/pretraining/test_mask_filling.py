@@ -43,7 +43,7 @@ def fill(live, tokenizer):
         ("the [SEP] [MASK]", "the [UNK] [UNK] [UNK] [MASK]"),
     ],
 )
-def test_masks_are_filled_as_the_oracle_fills_them(live, fill, text, seen):
+def test_masks_are_filled_like_the_reference(live, fill, text, seen):
     pieces, scores = fill([text])
     expected_pieces, expected_scores = expected_answers(live[1], seen)
     assert pieces[0].tolist() == expected_pieces
@@ -61,7 +61,7 @@ def test_masks_are_filled_as_the_oracle_fills_them(live, fill, text, seen):
         ("a [MASK]" + " the" * 30 + " [MASK]", "a [MASK] the the the the the the the the"),
     ],
 )
-def test_a_text_that_is_too_long_is_cut_around_its_first_mask(live, fill, text, seen):
+def test_long_text_is_cut_around_its_first_mask(live, fill, text, seen):
     pieces, scores = fill([text])
     expected_pieces, expected_scores = expected_answers(live[1], seen)
     np.testing.assert_allclose(scores[0], expected_scores, atol=1e-5)
@@ -69,12 +69,12 @@ def test_a_text_that_is_too_long_is_cut_around_its_first_mask(live, fill, text, 
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["the fox"], ["the fox", "", "sat " * 40]])
-def test_where_there_is_no_mask_there_is_no_answer(fill, texts):
+def test_text_without_mask_has_no_answer(fill, texts):
     pieces, scores = fill(texts)
     assert pieces.shape == scores.shape == (len(texts), 0, 10)
 
 
-def test_a_text_with_fewer_masks_than_another_is_filled_up_with_empty_answers(fill):
+def test_fewer_masks_are_padded_with_empty_answers(fill):
     pieces, scores = fill(["[MASK] [MASK]", "the [MASK]", ""])
     assert pieces.shape == (3, 2, 10)
     empty = pieces[1, 1].tolist() + pieces[2].ravel().tolist()
@@ -82,7 +82,7 @@ def test_a_text_with_fewer_masks_than_another_is_filled_up_with_empty_answers(fi
     assert b"" not in pieces[1, 0].tolist() and (np.diff(scores[1, 0]) <= 0).all()
 
 
-def test_a_text_is_answered_alike_alone_and_among_others(fill):
+def test_batch_composition_has_no_effect(fill):
     together = fill(TEXTS)[1]
     for text, row in zip(TEXTS, together, strict=True):
         alone = fill([text])[1][0]
@@ -90,6 +90,6 @@ def test_a_text_is_answered_alike_alone_and_among_others(fill):
         assert not row[len(alone) :].any()
 
 
-def test_what_was_not_trained_to_tell_sentences_apart_is_not_asked(live, tokenizer):
+def test_untrained_next_sentence_head_has_no_signature(live, tokenizer):
     assert sorted(mask_filling.signatures(live[0], tokenizer)) == ["next_sentence", "serving_default"]
     assert sorted(mask_filling.signatures(live[0], tokenizer, next_sentence=False)) == ["serving_default"]

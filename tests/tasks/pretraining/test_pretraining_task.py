@@ -77,7 +77,7 @@ def logits(rows=4, seed=3):
 
 
 @pytest.mark.parametrize("run", [lambda f: f, tf.function], ids=["eager", "in a graph"])
-def test_losses_and_accuracies_are_those_of_numpy(run):
+def test_losses_and_accuracies_match_numpy(run):
     outputs, batch = logits(), tiny.batch()
     outputs["masked_lm_logits"][0, 0, batch["masked_lm_ids"][0, 0]] = 9.0  # one right answer at least
     measures = run(tiny.task().metrics)({k: tf.constant(v) for k, v in outputs.items()}, tiny.tensors(batch))
@@ -103,12 +103,12 @@ def test_losses_and_accuracies_are_those_of_numpy(run):
         (0.0, {"masked_lm_loss": (1.0, 1e-5)}),
     ],
 )
-def test_the_objective_is_masked_lm_plus_weighted_next_sentence(factor, expected):
+def test_objective_is_masked_lm_plus_weighted_next_sentence(factor, expected):
     objectives = tiny.task(next_sentence_weight=factor).objectives
     assert {name: (objective.factor, objective.epsilon) for name, objective in objectives.items()} == expected
 
 
-def test_without_next_sentence_nothing_of_it_is_measured(manifest, tokenizer):
+def test_without_next_sentence_its_metrics_are_absent(manifest, tokenizer):
     both = catalog.get("pretraining/mlm_nsp")(manifest, tokenizer, MASKING)
     alone = catalog.get("pretraining/mlm")(manifest, tokenizer, MASKING)
     assert (both.name, alone.name) == ("pretraining/mlm_nsp", "pretraining/mlm")
@@ -119,7 +119,7 @@ def test_without_next_sentence_nothing_of_it_is_measured(manifest, tokenizer):
     assert len(both.metrics(outputs, batch)) == 4
 
 
-def test_the_unigram_loss_is_that_of_counts_plus_one():
+def test_unigram_loss_uses_add_one_counts():
     batches = [
         {"masked_lm_ids": tf.constant([[2, 0]]), "masked_lm_weights": tf.constant([[1.0, 1.0]])},
         {"masked_lm_ids": tf.constant([[1, 2]]), "masked_lm_weights": tf.constant([[1.0, 0.0]])},
@@ -130,9 +130,7 @@ def test_the_unigram_loss_is_that_of_counts_plus_one():
 
 
 @pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
-def test_every_epoch_has_all_records_in_a_new_order_under_new_masks_unless_these_are_static(
-    manifest, tokenizer, static
-):
+def test_epochs_reshuffle_and_remask_unless_static(manifest, tokenizer, static):
     masking = dataclasses.replace(MASKING, static_masking=static)
     count = number_of(manifest, "train")
     task = PretrainingTask(manifest, tokenizer, masking)
@@ -144,7 +142,7 @@ def test_every_epoch_has_all_records_in_a_new_order_under_new_masks_unless_these
     assert unchanged == count if static else unchanged < 0.1 * count
 
 
-def test_the_seed_decides_the_training_batches(manifest, tokenizer):
+def test_training_batches_depend_on_the_seed(manifest, tokenizer):
     task = PretrainingTask(manifest, tokenizer, MASKING)
     first, again, other = (next(iter(task.train_batches(8, seed))) for seed in (7, 7, 8))
     for name in first:
@@ -152,7 +150,7 @@ def test_the_seed_decides_the_training_batches(manifest, tokenizer):
     assert unmasked(first) != unmasked(other)
 
 
-def test_training_batches_have_static_shapes_and_all_that_the_model_and_losses_ask_for(manifest, tokenizer):
+def test_training_batches_have_static_shapes_and_all_inputs(manifest, tokenizer):
     spec = PretrainingTask(manifest, tokenizer, MASKING).train_batches(8, 7).element_spec
     shapes = {name: (tuple(each.shape), each.dtype.name) for name, each in spec.items()}
     assert shapes == {
@@ -167,7 +165,7 @@ def test_training_batches_have_static_shapes_and_all_that_the_model_and_losses_a
     }
 
 
-def test_training_batches_go_on_where_a_saved_iterator_stood_into_the_next_epoch(manifest, tokenizer, tmp_path):
+def test_training_batches_resume_across_epochs(manifest, tokenizer, tmp_path):
     task = PretrainingTask(manifest, tokenizer, MASKING)
     size, iterator = number_of(manifest, "train") // 3, iter(task.train_batches(number_of(manifest, "train") // 3, 7))
     for _ in range(2):
@@ -182,7 +180,7 @@ def test_training_batches_go_on_where_a_saved_iterator_stood_into_the_next_epoch
             np.testing.assert_array_equal(actual[name], value, err_msg=name)
 
 
-def test_evaluation_passes_once_over_held_out_rows_under_the_same_masks_and_fills_up_with_weight_0(manifest, tokenizer):
+def test_evaluation_is_one_pass_with_fixed_masks_and_padding(manifest, tokenizer):
     task, count = PretrainingTask(manifest, tokenizer, MASKING), number_of(manifest, "eval")
     size = count - 2
     passes = [list(task.eval_batches(size)) for _ in range(2)]
@@ -197,13 +195,13 @@ def test_evaluation_passes_once_over_held_out_rows_under_the_same_masks_and_fill
     assert not trained & set(unmasked(passes[0][0]))
 
 
-def test_a_held_out_row_is_masked_alike_in_batches_of_any_size(manifest, tokenizer):
+def test_held_out_masks_do_not_depend_on_batch_size(manifest, tokenizer):
     task = PretrainingTask(manifest, tokenizer, MASKING)
     small, large = (masks_of(next(iter(task.eval_batches(size)))) for size in (2, 6))
     assert len(small) == 2 and all(large[row] == masked for row, masked in small.items())
 
 
-def test_held_out_examples_show_the_text_with_its_true_token(manifest, tokenizer, monkeypatch):
+def test_held_out_examples_show_the_true_token(manifest, tokenizer, monkeypatch):
     task = PretrainingTask(manifest, tokenizer, MASKING)
     fox, dog = PIECES.index("fox"), PIECES.index("dog")
 
@@ -227,7 +225,7 @@ def test_held_out_examples_show_the_text_with_its_true_token(manifest, tokenizer
         assert short["after"].split() == example["after"].split()[:2]
 
 
-def test_masked_sentences_are_texts_with_one_mask_and_no_other_special_token():
+def test_masked_sentences_have_one_mask_and_no_other_special_token():
     examples = [{"before": "[CLS] the fox", "after": "home [SEP] it ran [SEP]"}] * 5
     sentences = held_out.masked_sentences(examples, count=2)
     assert [sentence.split() for sentence in sentences] == [["the", "fox", "[MASK]", "home", "it", "ran"]] * 2
@@ -237,7 +235,7 @@ def test_masked_sentences_are_texts_with_one_mask_and_no_other_special_token():
     "name",
     ["pretraining/nsp", "pretraining", "nothing/at_all", "nothing", "", ".", "../tasks/pretraining", "pretraining."],
 )
-def test_an_unknown_task_is_refused_with_the_known_ones(name):
+def test_unknown_task_error_lists_known_tasks(name):
     with pytest.raises(UserError, match="There is no task .* Known: .*pretraining/mlm_nsp"):
         catalog.get(name)
 
@@ -256,7 +254,7 @@ def my_lab(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_a_family_outside_of_the_package_is_found_by_its_module(my_lab):
+def test_outside_task_family_is_found_by_its_module(my_lab):
     assert catalog.get("my_lab.sarcasm/headlines") is dict
 
 
@@ -271,11 +269,11 @@ def test_a_family_outside_of_the_package_is_found_by_its_module(my_lab):
         ("my_lab.empty/headlines", "my_lab.empty has no table TASKS"),
     ],
 )
-def test_a_mistake_in_the_name_of_an_outside_task_is_told(my_lab, name, known):
+def test_misspelled_outside_task_is_reported(my_lab, name, known):
     with pytest.raises(UserError, match=known):
         catalog.get(name)
 
 
-def test_a_package_that_an_outside_family_misses_is_named(my_lab):
+def test_missing_package_of_an_outside_family_is_named(my_lab):
     with pytest.raises(ModuleNotFoundError, match="a_package_that_nobody_has"):
         catalog.get("my_lab.needy/headlines")

@@ -48,11 +48,11 @@ PREDICTIONS = [
         (None, None, [[CONTEXT, ""]]),
     ],
 )
-def test_the_predicted_and_the_true_answer_are_marked(answer, true_span, expected):
+def test_predicted_and_true_answers_are_marked(answer, true_span, expected):
     assert answer_highlights.parts(CONTEXT, answer, true_span) == expected
 
 
-def test_text_far_from_both_is_left_out_at_spaces():
+def test_distant_text_is_elided_at_spaces():
     context = "one two " * 50 + "ANSWER " + "three four " * 50 + "TRUTH" + " five" * 50
     answer, true_span = ((context.index(word), context.index(word) + len(word)) for word in ("ANSWER", "TRUTH"))
     actual = answer_highlights.parts(context, answer, true_span)
@@ -63,7 +63,7 @@ def test_text_far_from_both_is_left_out_at_spaces():
         assert text in context or text == " … "
 
 
-def test_right_answers_come_first_then_the_surest_mistakes():
+def test_correct_answers_come_first_then_confident_mistakes():
     actual = answer_highlights.details(QUESTIONS, PREDICTIONS)
     assert (actual["right"], actual["partly"], actual["wrong"]) == (2, 1, 1)
     examples = [(example["question"], example["truth"], example["is_right"]) for example in actual["examples"]]
@@ -76,7 +76,7 @@ def test_right_answers_come_first_then_the_surest_mistakes():
     assert examples == [("who?", "William", True), ("how?", "", True), ("why?", "", False), ("when?", "1066", False)]
 
 
-def test_answers_are_marked_in_the_page_and_nothing_in_them_is_taken_for_html(tmp_path):
+def test_answers_are_marked_in_the_page_and_escaped(tmp_path):
     details = {"dev": {"questions": answer_highlights.details(QUESTIONS, PREDICTIONS)}}
     page = page_of(tmp_path, eval_details=details, eval_results={"f1": 50.0})
     text = as_read(page)
@@ -93,7 +93,7 @@ def test_answers_are_marked_in_the_page_and_nothing_in_them_is_taken_for_html(tm
 @pytest.mark.parametrize(
     "content", [7, {"right": 1}, {"right": 1, "partly": 0, "wrong": 0, "examples": [3, {"parts": 1}]}]
 )
-def test_details_that_are_not_as_expected_do_no_harm(content, tmp_path):
+def test_unexpected_details_are_tolerated(content, tmp_path):
     json.dumps(content)
     assert all(split["examples"] == [] for split in scoreboard.question_details({"dev": {"questions": content}}))
     page_of(tmp_path, eval_details={"dev": {"questions": content}})
@@ -113,11 +113,11 @@ def test_details_that_are_not_as_expected_do_no_harm(content, tmp_path):
         ("if", " statement.", "which"),
     ],
 )
-def test_a_question_says_what_kind_of_name_it_asks_for(name, after, expected):
+def test_question_word_follows_the_kind_of_name(name, after, expected):
     assert demo_questions.question_word(name, after) == expected
 
 
-def test_a_name_of_the_manual_is_asked_for_with_its_place_and_no_passage_is_in_both_splits():
+def test_demo_questions_have_answers_and_disjoint_splits():
     sentences = [f'The "name{number}" statement and the "other" one end loop {number}.' for number in range(240)]
     topics = {f"topic{number}": "\n\n".join(sentences[6 * number :][:6]) for number in range(40)}
     actual = demo_questions.questions(topics)

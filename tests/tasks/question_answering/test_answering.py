@@ -60,7 +60,7 @@ def model_of(task, strategy=None):
     return model
 
 
-def test_the_windows_of_a_split_lie_in_a_row_and_contexts_are_kept_once():
+def test_windows_are_consecutive_and_contexts_stored_once():
     split = task_of().split("dev")
     assert split.owners.tolist() == [0] * 6 + [1] * 6 + [2] * 5 + [3, 4]
     assert split.numbers.tolist() == [*range(6), *range(6), *range(5), 0, 0]
@@ -69,7 +69,7 @@ def test_the_windows_of_a_split_lie_in_a_row_and_contexts_are_kept_once():
     assert split.tokens["contexts"].row_lengths().numpy().tolist() == [20, 3, 0]
 
 
-def test_batches_say_where_the_answer_is_in_each_window():
+def test_batches_have_the_answer_position_in_each_window():
     positions = {}
     for batch in task_of().eval_batches(4, "dev"):
         assert all(x.shape.is_fully_defined() for x in batch.values())
@@ -82,7 +82,7 @@ def test_batches_say_where_the_answer_is_in_each_window():
     assert positions == {1: "a fox", 11: "the old red dog", 12: "the old red dog", 18: "big"}
 
 
-def test_an_epoch_of_training_has_every_window_once_and_goes_on_where_it_was_saved(tmp_path):
+def test_training_epoch_has_every_window_once_and_resumes(tmp_path):
     task = task_of()
     iterator = iter(task.train_batches(4, 1))
     rows = np.concatenate([next(iterator)["row_numbers"].numpy() for _ in range(8)])
@@ -93,7 +93,7 @@ def test_an_epoch_of_training_has_every_window_once_and_goes_on_where_it_was_sav
     assert next(again)["row_numbers"].numpy().tolist() == expected["row_numbers"].numpy().tolist()
 
 
-def test_what_cannot_be_learned_is_left_out_of_training_only():
+def test_unanswerable_windows_are_left_out_of_training_only():
     lost = dataclasses.replace(QUESTIONS[3], answers=(("small", 0),))
     unknown = question("unknown", "mat", "a big mat")
     split = task_of([*QUESTIONS[:1], lost, unknown]).split("train")
@@ -101,7 +101,7 @@ def test_what_cannot_be_learned_is_left_out_of_training_only():
     assert (split.rows.tolist(), split.trainable().rows.tolist()) == ([*range(8)], [*range(6)])
 
 
-def test_the_loss_does_not_depend_on_the_length_of_rows():
+def test_loss_does_not_depend_on_row_length():
     task = task_of(QUESTIONS[3:])
     batch = next(iter(task.eval_batches(4, "dev")))
     assert int(tf.reduce_max(batch["lengths"])) <= 8
@@ -112,7 +112,7 @@ def test_the_loss_does_not_depend_on_the_length_of_rows():
     np.testing.assert_allclose(whole["span_loss"][0], cut["span_loss"][0], rtol=1e-5)
 
 
-def test_steps_learn_the_answers_and_the_scores_say_so():
+def test_training_learns_answers():
     task = task_of([q for q in QUESTIONS if q.answers], has_null=False)
     config = dataclasses.replace(CONFIG, learning_rate=0.003, num_train_steps=130)
     strategy = distribute.create_strategy("one_device")
@@ -134,7 +134,7 @@ def strategies():
     return [distribute.create_strategy("one_device"), distribute.create_strategy("mirrored", num_logical_devices=2)]
 
 
-def test_two_replicas_answer_as_one(strategies):
+def test_two_replicas_answer_like_one(strategies):
     answers = []
     for strategy in strategies:
         task = task_of()
@@ -147,7 +147,7 @@ def test_two_replicas_answer_as_one(strategies):
 
 
 @pytest.mark.parametrize("has_null", [False, True])
-def test_the_export_answers_strings_as_evaluation_does(has_null, tmp_path):
+def test_export_answers_strings_like_evaluation(has_null, tmp_path):
     task = task_of(has_null=has_null, threshold=0.3)
     model, strategy = model_of(task), distribute.create_strategy("one_device")
     texts = {"question": [q.question for q in QUESTIONS], "context": [q.context for q in QUESTIONS]}
@@ -175,7 +175,7 @@ def test_the_export_answers_strings_as_evaluation_does(has_null, tmp_path):
         np.testing.assert_allclose(np.array(actual["score"], float), served["score"], atol=1e-5)
 
 
-def test_a_long_context_is_answered_in_parts(monkeypatch):
+def test_long_context_is_answered_in_windows(monkeypatch):
     task = task_of()
     model = model_of(task)
     inputs = {"question": tf.constant(["fox ?", "mat"]), "context": tf.constant([LONG * 9, "a big mat"])}
@@ -188,7 +188,7 @@ def test_a_long_context_is_answered_in_parts(monkeypatch):
     assert expected["answer"].numpy().tolist() == at_once["answer"].numpy().tolist()
 
 
-def test_in_parity_the_answer_is_cut_by_words_and_one_of_two_with_the_same_text_is_kept():
+def test_parity_mode_aligns_words_and_deduplicates_answers():
     task = task_of([question("x", "x", "a mat, the fox")], parity=True)
     n_best = [
         {"text": text, "start": start, "end": start + len(text), "probability": probability}

@@ -29,7 +29,7 @@ def random_text(rng, words):
 
 @pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
 @pytest.mark.parametrize("stride, query", [(5, 4), (3, 3), (1, 2), (40, 5)])
-def test_windows_are_those_of_the_original(run, stride, query):
+def test_windows_match_the_original(run, stride, query):
     rng = np.random.default_rng(stride)
     questions = [random_text(rng, words) for words in (1, 3, 0, 6, 2, 4)]
     contexts = [random_text(rng, words) for words in (0, 1, 5, 12, 30, 17)]
@@ -67,7 +67,7 @@ def test_offsets_are_characters_of_the_context(run):
 
 
 @pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
-def test_one_window_of_each_question_equals_that_among_all(run):
+def test_single_question_windows_equal_those_of_a_batch(run):
     windows, questions, contexts = QuestionWindows(12, 3, 4), ["a b", "c"], ["a b c d e f g h i j k l m", "z y x"]
     everything = windows.all_rows(TOKENIZER, tf.constant(questions), tf.constant(contexts))
 
@@ -103,7 +103,7 @@ def positions_of(context, answer, window=0, **sizes):
         ("a   b", "  ", 0, [0, 0]),  # no token at all
     ],
 )
-def test_an_answer_is_the_tokens_that_share_a_character_with_it(context, answer, window, expected):
+def test_answer_tokens_overlap_the_answer_characters(context, answer, window, expected):
     assert positions_of(context, answer, window) == expected
 
 

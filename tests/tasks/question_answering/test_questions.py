@@ -22,7 +22,7 @@ def written(tmp_path, content):
     return str(path)
 
 
-def test_questions_with_and_without_answers_and_of_unknown_truth(tmp_path):
+def test_questions_with_without_and_with_unknown_answers_are_read(tmp_path):
     path = written(
         tmp_path,
         squad(
@@ -57,7 +57,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("kind", WRONG)
-def test_what_is_wrong_with_a_file_is_one_sentence(kind, tmp_path):
+def test_invalid_file_is_one_sentence(kind, tmp_path):
     content, message = WRONG[kind]
     with pytest.raises(UserError, match=message):
         questions.read(written(tmp_path, content))
@@ -69,7 +69,7 @@ def test_what_is_wrong_with_a_file_is_one_sentence(kind, tmp_path):
     "text, start, expected",
     [("b", 2, (2, 3)), ("b", 3, (2, 3)), ("a", 5, (4, 5)), ("x", 0, None), ("", 1, None), ("é", 6, (6, 7))],
 )
-def test_an_answer_is_taken_from_where_it_is(text, start, expected):
+def test_answer_is_taken_from_its_offset(text, start, expected):
     assert answer_span(Question("1", "", "a b a é"), (text, start)) == expected
 
 
@@ -85,13 +85,13 @@ def test_an_answer_is_taken_from_where_it_is(text, start, expected):
         ("x [UNK]y z", "[UNK]y", "[UNK]", "[UNK]y"),
     ],
 )
-def test_the_original_cuts_answers_by_words(context, answer, tokens, expected):
+def test_original_alignment_cuts_answers_by_words(context, answer, tokens, expected):
     start = context.index(answer)
     actual = original_alignment.original_answer(context, start, start + len(answer), tokens.split(), lower_case=True)
     assert actual == expected
 
 
-def test_where_the_original_cannot_align_it_answers_whole_words():
+def test_unalignable_answer_is_whole_words():
     assert original_alignment.align("x", "(a b)", lower_case=True) == "(a b)"
     assert (
         original_alignment.align("ab", "e\u0301ab,", lower_case=True) == "e\u0301ab,"

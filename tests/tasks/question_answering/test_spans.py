@@ -51,7 +51,7 @@ def texts_of(answers, owner):
 
 @pytest.mark.parametrize("has_null", [False, True])
 @pytest.mark.parametrize("n_best_size, max_answer_length", [(20, 30), (3, 2), (6, 1)])
-def test_answers_are_those_of_the_original(has_null, n_best_size, max_answer_length):
+def test_answers_match_the_original(has_null, n_best_size, max_answer_length):
     rng = np.random.default_rng(n_best_size)
     contexts = [" ".join(rng.choice(list(LETTERS), size)) for size in (1, 4, 9, 15, 30, 22)]
     options = {"n_best_size": n_best_size, "max_answer_length": max_answer_length, "has_null": has_null}
@@ -75,7 +75,7 @@ def test_answers_are_those_of_the_original(has_null, n_best_size, max_answer_len
                 assert float(answers["score_differences"][owner]) == pytest.approx(difference)
 
 
-def test_an_answer_is_exactly_its_slice_of_the_context():
+def test_answer_is_an_exact_slice_of_the_context():
     contexts = ["a 😀 é\u0301b, c", "d"]
     rows, start_logits, end_logits = scored(0, contexts)
     search = Search()
@@ -89,7 +89,7 @@ def test_an_answer_is_exactly_its_slice_of_the_context():
 
 
 @pytest.mark.parametrize("has_null", [False, True])
-def test_a_question_without_any_candidate_is_answered_by_nothing(has_null):
+def test_question_without_candidates_gets_an_empty_answer(has_null):
     contexts = ["", "a b"]
     rows, start_logits, end_logits = scored(1, contexts)
     search = Search(has_null=has_null)
@@ -102,7 +102,7 @@ def test_a_question_without_any_candidate_is_answered_by_nothing(has_null):
     assert texts_of(answers, 1) != []
 
 
-def test_rows_cut_to_their_longest_give_the_same_answers():
+def test_rows_trimmed_to_the_longest_give_the_same_answers():
     contexts = ["a b c", "b c"]
     rows, start_logits, end_logits = scored(2, contexts)
     longest = int(tf.reduce_max(rows["lengths"]))

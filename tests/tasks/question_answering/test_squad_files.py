@@ -28,7 +28,7 @@ PREDICTIONS = [
 ]
 
 
-def test_files_are_those_of_the_original(tmp_path):
+def test_files_match_the_original(tmp_path):
     path = squad_files.write(str(tmp_path), QUESTIONS, PREDICTIONS)
     assert json.loads((tmp_path / "predictions.json").read_text()) == {"1": "fox", "2": ""}
     assert json.loads((tmp_path / "null_odds.json").read_text()) == {"1": -1.0, "2": 0.5}
@@ -43,7 +43,7 @@ def test_files_are_those_of_the_original(tmp_path):
     }  # fmt: skip
 
 
-def test_without_null_there_are_no_odds(tmp_path):
+def test_squad_1_has_no_null_odds(tmp_path):
     squad_files.write(str(tmp_path), QUESTIONS[:1], [PREDICTIONS[0]._replace(null_odds=None)])
     assert not (tmp_path / "null_odds.json").exists()
 
@@ -57,7 +57,7 @@ def test_without_null_there_are_no_odds(tmp_path):
         (None, "cannot be read"),
     ],
 )
-def test_an_error_in_a_file_is_reported_in_one_sentence(content, message, tmp_path):
+def test_invalid_file_is_one_sentence(content, message, tmp_path):
     path = tmp_path / "x.json"
     if content is not None:
         path.write_text(content)
@@ -66,7 +66,7 @@ def test_an_error_in_a_file_is_reported_in_one_sentence(content, message, tmp_pa
 
 
 @pytest.mark.parametrize("odds", ["fox", None, True, float("nan")])
-def test_odds_that_are_no_numbers_are_refused(odds, tmp_path):
+def test_odds_that_are_not_numbers_are_refused(odds, tmp_path):
     answers, path = tmp_path / "x.json", tmp_path / "odds.json"
     answers.write_text('{"1": "fox", "2": ""}')
     path.write_text(json.dumps({"1": -1.5, "2": odds}))
@@ -74,14 +74,14 @@ def test_odds_that_are_no_numbers_are_refused(odds, tmp_path):
         squad_files.score(QUESTIONS, str(answers), has_null=True, null_odds_path=str(path))
 
 
-def test_missing_and_surplus_predictions_are_reported(tmp_path):
+def test_missing_and_extra_predictions_are_reported(tmp_path):
     path = tmp_path / "x.json"
     path.write_text('{"1": "the fox", "9": "x"}')
     scores, missing, surplus = squad_files.score(QUESTIONS, str(path), has_null=False)
     assert (scores, missing, surplus) == ({"exact_match": 100.0, "f1": 100.0}, ["2"], ["9"])
 
 
-def test_an_ensemble_answers_by_the_mean_of_their_probabilities(tmp_path):
+def test_ensemble_averages_probabilities(tmp_path):
     paths = []
     for number, probabilities in enumerate(({"fox": 0.5, "a fox": 0.4, "": 0.1}, {"a fox": 0.7, "": 0.3})):
         path = tmp_path / f"{number}.json"

@@ -24,7 +24,7 @@ def question(name, *answers, known=True):
         ("the", ""),
     ],
 )
-def test_normalizing_drops_case_punctuation_and_articles(text, expected):
+def test_normalization_drops_case_punctuation_and_articles(text, expected):
     assert normalize(text) == expected
 
 
@@ -45,13 +45,13 @@ def test_exact_match_and_f1(answer, prediction, exact, overlap, overlap_with_nul
     assert f1_with_null(answer, prediction) == pytest.approx(overlap_with_null)
 
 
-def test_without_spaces_every_ideograph_is_a_word():
+def test_ideographs_count_as_words():
     assert f1("北京大学", "北京") == 0
     assert character_f1("北京大学", "北京") == pytest.approx(2 * 1 * 0.5 / 1.5)
     assert character_f1("1998年 ok", "1998年") == pytest.approx(2 * 1 * (2 / 3) / (5 / 3))
 
 
-def test_squad_1_takes_the_best_of_several_answers_and_counts_what_is_missing():
+def test_squad_1_takes_the_best_answer_and_counts_missing_ones():
     questions = [question("1", "red fox", "fox"), question("2", "a dog"), question("3", "cat")]
     scores = squad_scores.evaluate(questions, {"1": "fox", "2": "dog house", "surplus": "x"})
     assert scores == {"exact_match": pytest.approx(100 / 3), "f1": pytest.approx(100 * (1 + 2 / 3) / 3)}
@@ -61,7 +61,7 @@ def test_squad_1_takes_the_best_of_several_answers_and_counts_what_is_missing():
     assert squad_scores.evaluate([question("1", "the")], {"1": "the"}) == {"exact_match": 100.0, "f1": 0.0}
 
 
-def test_squad_2_parts_and_best_thresholds():
+def test_squad_2_subsets_and_best_thresholds():
     questions = [question("1", "fox"), question("2"), question("3"), question("4", "old dog")]
     predictions = {"1": "fox", "2": "cat", "3": "", "4": "dog"}
     scores = squad_scores.evaluate_with_null(questions, predictions)
@@ -76,14 +76,14 @@ def test_squad_2_parts_and_best_thresholds():
     assert (scores["best_f1"], scores["best_f1_thresh"]) == (pytest.approx(100 * (2 + 1 + 2 / 3) / 4), -1.0)
 
 
-def test_where_answering_nothing_is_best_the_threshold_is_below_all_odds():
+def test_best_threshold_is_below_all_odds_if_no_answer_is_best():
     results = {"total": 8, "NoAns_total": 3, "best_f1": 37.5, "best_f1_thresh": 0.0}
     assert squad_scores.best_f1_threshold(results, [-2.5, 4.0]) == -3.5
     better = {**results, "best_f1": 50.0, "best_f1_thresh": 1.25}
     assert squad_scores.best_f1_threshold(better, [-2.5, 4.0]) == 1.25
 
 
-def test_a_missing_prediction_is_left_out_of_squad_2():
+def test_missing_prediction_is_left_out_of_squad_2():
     questions = [question("1", "fox"), question("2")]
     assert squad_scores.evaluate_with_null(questions, {"1": "fox"})["total"] == 1
     assert squad_scores.evaluate_with_null(questions, {}) == {}

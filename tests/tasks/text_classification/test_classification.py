@@ -52,7 +52,7 @@ def rows_of(batch):
     return [row for row in batch["row_numbers"].numpy().tolist() if row]
 
 
-def test_an_epoch_has_every_example_once_and_the_next_another_order():
+def test_epochs_are_permutations_of_the_examples():
     numbers = np.concatenate([rows_of(b) for b in task_of("one").train_batches(4, 5).take(5)]).reshape(2, 10)
     assert [sorted(epoch) for epoch in numbers.tolist()] == [list(range(1, 11))] * 2
     assert numbers[0].tolist() != numbers[1].tolist()
@@ -60,7 +60,7 @@ def test_an_epoch_has_every_example_once_and_the_next_another_order():
     assert other[:10].tolist() != numbers[0].tolist()
 
 
-def test_a_pass_is_in_order_and_filled_up_with_rows_that_count_nothing():
+def test_eval_pass_is_in_order_and_padded_with_weight_zero():
     first, last = task_of("pair").eval_batches(4, "dev")
     assert (first["row_numbers"].numpy().tolist(), last["row_numbers"].numpy().tolist()) == ([1, 2, 3, 4], [5, 6, 7, 0])
     assert last["row_weights"].numpy().tolist() == [1, 1, 1, 0]
@@ -82,7 +82,7 @@ def test_batches_have_static_shapes(kind):
         assert all(each.shape.is_fully_defined() and each.shape[0] == 4 for each in spec.values())
 
 
-def test_training_goes_on_where_a_saved_iterator_stood(tmp_path):
+def test_training_resumes_from_a_saved_iterator(tmp_path):
     task = task_of("one")
     iterator = iter(task.train_batches(4, 7))
     for _ in range(4):
@@ -103,7 +103,7 @@ def test_training_goes_on_where_a_saved_iterator_stood(tmp_path):
         ("number", "spearman", ["spearman", "pearson", "mean_squared_error"]),
     ],
 )
-def test_the_score_that_decides_can_be_chosen(kind, score, expected):
+def test_selection_metric_can_be_chosen(kind, score, expected):
     task = task_of(kind, criterion=score, eval_splits={"matched_": "dev", "other_": "dev"})
     guessed = {"logits": np.zeros([7, 2]), "probabilities": np.ones([7, 2]), "values": np.arange(7.0)}
     scores = task.scores({**guessed, "row_numbers": np.arange(7)}, "dev")
@@ -119,18 +119,18 @@ def test_the_score_that_decides_can_be_chosen(kind, score, expected):
         ("several", "f1", "micro_f1, macro_f1, accuracy"),
     ],
 )
-def test_a_score_that_cannot_decide_is_refused(kind, score, known):
+def test_invalid_selection_metric_is_refused(kind, score, known):
     with pytest.raises(UserError, match=f"criterion is {score}; expected one of {known} for this task"):
         task_of(kind, criterion=score)
 
 
-def test_class_weights_are_for_training_only():
+def test_class_weights_apply_to_training_only():
     task = task_of("one", count=3, class_weights="balanced")  # cat, dog, cat
     assert task.split("train").weights.tolist() == [0.75, 1.5, 0.75]
     assert task.split("dev").weights.tolist() == [1, 1, 1]
 
 
-def test_a_split_without_labels_weighs_nothing_and_one_with_some_is_refused():
+def test_unlabeled_split_has_zero_weight_and_partly_labeled_is_refused():
     task = task_of("one")
     assert not task.split("test").is_known and task.split("test").weights.sum() == 0
     mixed = [Example("0", ("a",), "cat"), Example("1", ("b",), "", "line 2 of x.csv")]
@@ -147,7 +147,7 @@ def model_of(task, strategy=None):
 
 
 @pytest.mark.parametrize("kind", ["several", "number", "choice"])
-def test_forty_steps_learn_what_the_texts_show(kind):
+def test_training_learns_in_forty_steps(kind):
     task, strategy = task_of(kind), distribute.create_strategy("one_device")
     model = model_of(task)
     learner = TrainStep(task, model, CONFIG, strategy)
@@ -167,7 +167,7 @@ def strategies():
 
 
 @pytest.mark.parametrize("kind", ["pair", "number"])
-def test_two_replicas_gather_the_answers_of_one_in_order(kind, strategies):
+def test_two_replicas_gather_predictions_in_order(kind, strategies):
     task, answers = task_of(kind), []
     for strategy in strategies:
         evaluator = Evaluator(task, model_of(task, strategy), CONFIG, strategy)
@@ -182,7 +182,7 @@ def test_two_replicas_gather_the_answers_of_one_in_order(kind, strategies):
         np.testing.assert_allclose(first[name], second[name], atol=1e-5)
 
 
-def test_scores_and_details_are_those_of_the_whole_split():
+def test_scores_and_details_cover_the_whole_split():
     goal, answers = GOALS["one"][0], {"logits": np.array([[2.0, 1], [2, 1], [1, 2]]), "row_numbers": np.arange(1, 4)}
     split = task_of("one").split("dev")  # cat, dog, cat, ...
     task = task_of("one", scores=("accuracy", "f1"))
@@ -215,13 +215,13 @@ def assert_serves(signatures, task, model, split):
 
 
 @pytest.mark.parametrize("kind", sorted(set(GOALS) - {"pair"}))
-def test_signatures_answer_strings_and_examples_as_the_model_does(kind):
+def test_signatures_match_the_model(kind):
     task = task_of(kind)
     model = model_of(task)
     assert_serves(task.signatures(model, TOKENIZER), task, model, "test")
 
 
-def test_an_export_answers_strings_and_examples_as_the_model_does(tmp_path):
+def test_export_matches_the_model(tmp_path):
     task = task_of("pair")
     model, folder = model_of(task), str(tmp_path / "export")
     examples = task.serving_examples("test")
@@ -230,7 +230,7 @@ def test_an_export_answers_strings_and_examples_as_the_model_does(tmp_path):
     device_graphs.assert_runs_anywhere(folder)
 
 
-def test_heads_take_the_pooled_vector_with_dropout_of_a_tenth_in_training_only():
+def test_classifier_applies_dropout_to_the_pooled_output_in_training():
     model = heads.Classifier(tiny.CONFIG, 3)
     weights.assign(model, tiny.random_weights(model))
     batch = tiny.tensors(tiny.batch())

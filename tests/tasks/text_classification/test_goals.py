@@ -28,7 +28,7 @@ def inside_a_dataset(function, value):
     return next(iter(tf.data.Dataset.from_tensors(value).map(function)))
 
 
-def test_classes_are_numbered_in_the_order_given():
+def test_classes_are_numbered_in_given_order():
     goal = Classes(["no", "yes"])
     assert goal.encode([example("yes"), example("no")]).tolist() == [1, 0]
     assert goal.names(np.array([1, 0])) == ["yes", "no"]
@@ -46,18 +46,18 @@ def test_classes_are_numbered_in_the_order_given():
         (Classes([f"c{i}" for i in range(15)]), "x", "c11 and 3 more, which are"),
     ],
 )
-def test_a_label_that_is_none_of_ours_is_said_with_its_row(goal, label, message):
+def test_unknown_label_is_reported_with_its_row(goal, label, message):
     with pytest.raises(UserError, match=message):
         goal.encode([example(label)])
 
 
 @pytest.mark.parametrize("labels", [[], ["a"], ["a", "b", "a"]])
-def test_fewer_than_two_different_labels_are_refused(labels):
+def test_fewer_than_two_labels_are_refused(labels):
     with pytest.raises(UserError, match="expected two or more different ones"):
         Classes(labels)
 
 
-def test_several_labels_of_a_cell_become_ones():
+def test_multi_label_cell_becomes_a_binary_vector():
     goal = MultiLabel(["a", "b", "c"])
     assert goal.encode([example("c, a"), example(""), example(["b"])]).tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
     assert goal.names(np.array([[1, 0, 1], [0, 0, 0]])) == ["a,c", ""]
@@ -67,11 +67,11 @@ def test_several_labels_of_a_cell_become_ones():
 @pytest.mark.parametrize(
     "label, text", [("x", "x"), (1, "1"), (1.0, "1"), (1.5, "1.5"), (False, "false"), (None, None)]
 )
-def test_labels_of_json_are_read_as_texts(label, text):
+def test_json_labels_are_read_as_strings(label, text):
     assert as_text(label) == text
 
 
-def test_balanced_weights_let_classes_count_alike():
+def test_balanced_weights_equalize_classes():
     weights = Classes(["a", "b", "never"]).class_weights(np.array([0, 0, 0, 1]))
     np.testing.assert_allclose(weights, [4 / 9, 4 / 9, 4 / 9, 4 / 3])
     for goal in (Regression(), MultiLabel(["a", "b"])):
@@ -79,7 +79,7 @@ def test_balanced_weights_let_classes_count_alike():
             goal.class_weights(np.zeros(3, np.int32))
 
 
-def test_losses_are_those_of_numpy():
+def test_losses_match_numpy():
     logits, labels = np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]], np.float32), np.array([2, 1], np.int32)
     expected = np.log(np.exp(logits).sum(-1)) - logits[[0, 1], labels]
     actual = Classes("abc").loss({"logits": tf.constant(logits)}, tf.constant(labels))
@@ -91,7 +91,7 @@ def test_losses_are_those_of_numpy():
     np.testing.assert_allclose(actual, [4.0, 0.25])
 
 
-def test_answers_are_probabilities_and_names():
+def test_outputs_are_probabilities_and_names():
     answers = Classes(["no", "yes"]).predictions({"logits": tf.constant([[0.0, np.log(3.0)], [1.0, 1.0]])})
     np.testing.assert_allclose(answers["probabilities"], [[0.25, 0.75], [0.5, 0.5]], rtol=1e-6)
     assert Classes(["no", "yes"]).label_names(answers)["label"].numpy().tolist() == [b"yes", b"no"]
@@ -134,7 +134,7 @@ def test_answers_are_probabilities_and_names():
     ],
     ids=["one", "pair", "choice"],
 )
-def test_texts_become_rows(run, goal, texts, rows):
+def test_labels_are_converted_to_rows(run, goal, texts, rows):
     tokenizer = tiny.Words(WORDS)
     inputs = run(lambda actual: goal.inputs(tokenizer, actual, 8), tf.constant(texts))
     assert inputs["token_ids"].shape[-1] == 8 and inputs["token_ids"].shape[:-1] == inputs["lengths"].shape

@@ -51,7 +51,7 @@ def off_by_one(labels, predictions):
     return float(np.mean(np.abs(labels - predictions) <= 1))
 
 
-def test_a_goal_and_a_score_of_ones_own_make_a_task(stars):
+def test_custom_goal_and_metric_make_a_task(stars):
     goal = goals.get(stars).from_table([], ["text"], None)
     tokenizer = tiny.Words("the fox a dog cat".split())
     splits = {"dev": lambda: ROWS}
@@ -69,13 +69,13 @@ def test_a_goal_and_a_score_of_ones_own_make_a_task(stars):
     assert type(goals.of_kind(about["kind"]).from_about(about)) is type(goal), "an export finds it again"
 
 
-def test_kinds_that_earlier_versions_stored_are_known_and_others_named():
+def test_earlier_kinds_are_known_and_unknown_ones_named():
     names = {kind: goals.of_kind(kind).__name__ for kind in ("class", "several", "number", "choice")}
     assert list(names.values()) == ["Classes", "MultiLabel", "Regression", "MultipleChoice"]
     with pytest.raises(UserError, match="There is no label_type 'stars'. Known: choice, classes, multi_label, regres"):
         goals.get("stars")
 
 
-def test_a_module_without_a_goal_is_refused(stars):
+def test_module_without_a_goal_is_refused(stars):
     with pytest.raises(UserError, match="my_lab.empty has no GOAL"):
         goals.get("my_lab.empty")

@@ -8,7 +8,7 @@ from bert_tf.tasks.text_classification import classification
 from bert_tf.tasks.text_classification.goals.classes import Classes
 
 
-def test_a_score_from_outside_comes_first_and_is_computed_beside_the_others(tmp_path, monkeypatch):
+def test_custom_metric_comes_first_beside_the_others(tmp_path, monkeypatch):
     (tmp_path / "my_scores.py").write_text("def correct(labels, predictions):\n    return sum(labels == predictions)")
     monkeypatch.syspath_prepend(tmp_path)
     goal = Classes(["no", "yes"])

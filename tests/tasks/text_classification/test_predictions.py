@@ -19,7 +19,7 @@ def hardest(goal, labels, most=12, texts=("a",), **answers):
     return [(row["id"], row["label"], row["truth"], round(row["loss"], 4)) for row in rows]
 
 
-def test_the_hardest_examples_are_those_whose_truth_got_least():
+def test_hardest_examples_have_the_least_probability_of_the_true_label():
     probabilities = [[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]
     rows = hardest(Classes(["no", "yes"]), ["no", "no", "yes"], probabilities=probabilities, logits=probabilities)
     assert rows == [("n1", "yes", "no", 1.6094), ("n2", "no", "yes", 0.6931), ("n0", "no", "no", 0.1054)]
@@ -27,7 +27,7 @@ def test_the_hardest_examples_are_those_whose_truth_got_least():
     assert [row[0] for row in rows] == ["n1"]
 
 
-def test_of_several_labels_the_mean_loss_counts_and_of_numbers_the_square():
+def test_hardest_multi_label_uses_mean_loss_and_regression_squared_error():
     probabilities = [[0.9, 0.1], [0.5, 0.8]]
     rows = hardest(MultiLabel(["red", "blue"]), ["red", "red"], probabilities=probabilities)
     assert rows == [("n1", "blue", "red", pytest.approx(1.1513)), ("n0", "red", "red", pytest.approx(0.1054))]
@@ -35,7 +35,7 @@ def test_of_several_labels_the_mean_loss_counts_and_of_numbers_the_square():
     assert rows == [("n0", "3.000", "1.000", 4.0), ("n1", "2.500", "2.000", 0.25)]
 
 
-def test_a_choice_that_got_nothing_has_a_finite_loss():
+def test_choice_with_zero_probability_has_finite_loss():
     probabilities = [[1.0, 0.0]]
     ((_, _, _, loss),) = hardest(
         MultipleChoice(2), ["1"], texts=("a", "b", "c"), probabilities=probabilities, logits=probabilities

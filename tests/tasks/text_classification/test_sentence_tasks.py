@@ -69,22 +69,22 @@ def task_of(name, data_dir, **flags):
         ("qnli", "train", [["Who?", "The fox."]], [1]),
     ],
 )
-def test_files_of_glue_are_read_in_their_layouts(folder, name, split, texts, label):
+def test_glue_files_are_read(folder, name, split, texts, label):
     examples = task_of(f"glue/{name}", folder).split(split)
     assert (examples.texts.tolist(), examples.labels.tolist(), examples.is_known) == (texts, label, True)
 
 
-def test_the_folder_of_one_task_will_do_and_test_files_have_no_labels(folder):
+def test_single_task_folder_works_and_test_files_have_no_labels(folder):
     split_data = task_of("glue/cola", folder / "CoLA").split("test")
     assert [example.id for example in split_data.examples] == ["0", "1"] and not split_data.is_known
     assert task_of("glue/mnli", folder).split("test_matched").examples[0].id == "3"
 
 
-def test_rows_of_qqp_that_are_known_to_be_broken_are_passed_over(folder):
+def test_broken_qqp_rows_are_skipped(folder):
     assert [example.id for example in task_of("glue/qqp", folder).split("train").examples] == ["9", "8"]
 
 
-def test_mnli_has_two_sets_of_each_kind_and_ax_nothing_but_a_test_set(folder):
+def test_mnli_has_two_dev_and_test_sets_and_ax_only_a_test_set(folder):
     mnli, ax = task_of("glue/mnli", folder), task_of("glue/ax", folder)
     assert mnli.eval_splits == {"matched_": "dev_matched", "mismatched_": "dev_mismatched"}
     assert mnli.submissions == {"test_matched": "MNLI-m.tsv", "test_mismatched": "MNLI-mm.tsv"}
@@ -101,12 +101,12 @@ def test_mnli_has_two_sets_of_each_kind_and_ax_nothing_but_a_test_set(folder):
         ("cola", "", "Give the folder"),
     ],
 )
-def test_what_is_wrong_with_files_of_glue_is_one_sentence(folder, name, data_dir, message):
+def test_invalid_glue_file_is_one_sentence(folder, name, data_dir, message):
     with pytest.raises(UserError, match=message):
         task_of(f"glue/{name}", data_dir and folder / data_dir).split("train")
 
 
-def test_swag_reads_a_context_and_four_endings(folder):
+def test_swag_has_a_context_and_four_endings(folder):
     split_data = task_of("swag", folder / "swag").split("train")
     assert split_data.texts.tolist() == [["The fox.", "It ran", "It sat, red", "It is", "It was"]]
     assert (split_data.labels.tolist(), split_data.examples[0].id) == ([1], "7")
@@ -114,7 +114,7 @@ def test_swag_reads_a_context_and_four_endings(folder):
         task_of("swag", folder / "swag").split("dev")
 
 
-def test_a_table_of_pairs_finds_its_classes_and_refuses_others(folder):
+def test_pair_table_finds_classes_and_refuses_unknown_labels(folder):
     task = task_of("table", folder / "own", text_columns="title, body", label_column="kind")
     assert task.goal.labels == ("a", "b")
     assert task.split("train").labels.tolist() == [1, 0, 1]
@@ -123,7 +123,7 @@ def test_a_table_of_pairs_finds_its_classes_and_refuses_others(folder):
         task.split("dev")
 
 
-def test_a_part_of_a_single_table_is_held_out_and_the_same_texts_are_never_on_both_sides(tmp_path, caplog):
+def test_held_out_part_of_a_table_shares_no_text_with_training(tmp_path, caplog):
     rows = [f"text {number // 2},{'ab'[number % 2]}" for number in range(400)]  # each text twice
     (tmp_path / "train.csv").write_text("\n".join(["t,l", *rows, "alone,c"]) + "\n")
     task = task_of("table", tmp_path, text_columns="t", do_eval=True, eval_fraction=0.25)
@@ -145,26 +145,26 @@ def test_a_part_of_a_single_table_is_held_out_and_the_same_texts_are_never_on_bo
         (0.001, "With eval_fraction=0.001, 2 rows of .*train.csv are left to train on and 0 to evaluate on"),
     ],
 )
-def test_a_part_that_cannot_be_held_out_is_refused(tmp_path, fraction, message):
+def test_impossible_held_out_fraction_is_refused(tmp_path, fraction, message):
     (tmp_path / "train.csv").write_text("t,l\nx,a\ny,b\n")
     with pytest.raises(UserError, match=message):
         task_of("table", tmp_path, text_columns="t", do_eval=True, eval_fraction=fraction).split("train")
 
 
-def test_half_a_character_in_a_single_table_is_said_with_its_line(tmp_path):
+def test_invalid_unicode_in_a_table_is_reported_with_its_line(tmp_path):
     rows = ['{"t": "x", "l": "a"}', '{"t": "\\ud83d", "l": "b"}']
     (tmp_path / "train.jsonl").write_text("\n".join(rows) + "\n")
     with pytest.raises(UserError, match="In line 2 of .* a text is not Unicode"):
         task_of("table", tmp_path, text_columns="t", do_eval=True).split("train")
 
 
-def test_classes_may_be_given_and_numbers_are_sorted_as_numbers(folder):
+def test_classes_can_be_given_and_numbers_are_sorted_numerically(folder):
     task = task_of("table", folder / "own", text_columns="title", label_column="kind", labels="c, b, a")
     assert task.goal.labels == ("c", "b", "a") and task.split("dev").labels.tolist() == [0]
     assert task_of("table", folder / "ten", text_columns="t").goal.labels == ("9", "10", "x", "②")
 
 
-def test_a_table_of_numbers_and_one_of_several_labels(folder):
+def test_regression_and_multi_label_tables_are_read(folder):
     numbers = task_of("table", folder / "own", text_columns="title", label_column="stars", label_type="regression")
     assert numbers.split("train").labels.tolist() == [1, 2.5, 3]
     several = task_of("table", folder / "tags", text_columns="t", label_type="multi_label")
@@ -173,7 +173,7 @@ def test_a_table_of_numbers_and_one_of_several_labels(folder):
     assert several.goal.thresholds.tolist() == [0.5, 0.5] and task.goal.thresholds.tolist() == [0.25, 0.25]
 
 
-def test_a_table_of_choices_has_a_text_and_what_may_go_on_from_it(tmp_path):
+def test_choice_table_has_a_text_and_its_continuations(tmp_path):
     (tmp_path / "train.csv").write_text("q,a,b,c,l\nWho?,fox,dog,cat,2\nWhy?,x,y,z,0\n")
     task = task_of("table", tmp_path, text_columns="q,a,b,c", label_type="choice")
     train = task.split("train")
@@ -185,7 +185,7 @@ def test_a_table_of_choices_has_a_text_and_what_may_go_on_from_it(tmp_path):
         task_of("table", tmp_path, text_columns="q,a,b", label_type="choice").split("train")
 
 
-def test_a_table_as_a_spreadsheet_writes_it(folder):
+def test_spreadsheet_export_is_read(folder):
     task = task_of("table", folder / "excel", text_columns="the text", id_column="Nr")
     train = task.split("train")
     assert train.texts.tolist() == [['x; "y"\r\nz'], [""], ["w"]]
@@ -202,7 +202,7 @@ def test_a_table_as_a_spreadsheet_writes_it(folder):
     ],
 )
 @pytest.mark.parametrize("label_type", ["classes", "multi_label"])
-def test_a_table_with_nothing_to_tell_apart_is_refused(folder, name, label_type, message):
+def test_table_with_a_single_class_is_refused(folder, name, label_type, message):
     with pytest.raises(UserError, match=message):
         task_of("table", folder / name, text_columns="t", label_type=label_type)
 
@@ -220,7 +220,7 @@ def test_a_table_with_nothing_to_tell_apart_is_refused(folder, name, label_type,
         ({"text_columns": "title", "label_column": "kind", "train_file": "nothing.csv"}, "nothing.csv cannot be read"),
     ],
 )
-def test_what_is_wrong_with_a_table_is_one_sentence(folder, options, message):
+def test_invalid_table_is_one_sentence(folder, options, message):
     with pytest.raises(UserError, match=message):
         task_of("table", folder / "own", **options).split("train")
 

@@ -57,7 +57,7 @@ def test_windows_overlap_and_the_last_ends_with_the_text(text, stride, most, row
     assert rows_of([[text]], 6, stride=stride, most=most) == [expected]
 
 
-def test_of_a_pair_the_longer_text_is_read_in_windows_and_the_other_stands_in_each():
+def test_longer_text_of_a_pair_is_windowed_and_the_other_repeated():
     first, second = ["a b", letters("a", "h"), letters("a", "f")], [letters("c", "i"), "n", letters("h", "m")]
     assert rows_of([first, second], 9, stride=3, most=3) == [
         ["[CLS] a b [SEP] c d e f [SEP]", "[CLS] a b [SEP] f g h i [SEP]"],
@@ -67,7 +67,7 @@ def test_of_a_pair_the_longer_text_is_read_in_windows_and_the_other_stands_in_ea
 
 
 @pytest.mark.parametrize("segments", [1, 2])
-def test_the_first_window_is_the_row_that_cutting_gives(segments):
+def test_first_window_equals_the_truncated_row(segments):
     texts = [[letters("a", end) for end in "aehko"], [letters("d", end) for end in "okhed"]][:segments]
     packed, cut = pack_windows(TOKENIZER, texts, 9, Windows(stride=2, most=4)), pack(TOKENIZER, texts, 9)
     for name in cut:
@@ -97,7 +97,7 @@ def output(model, batch, packing=None):
 
 
 @pytest.mark.parametrize("goal, texts", [(Classes("xyz"), 2), (MultiLabel("xyz"), 1), (Regression(), 1)])
-def test_texts_that_fit_are_answered_as_if_cut_and_long_ones_are_not(goal, texts):
+def test_short_texts_match_truncation_and_long_ones_differ(goal, texts):
     model, texts = model_of(goal), texts_of(texts)
     actual, expected = output(model, inputs_of(goal, texts, most=3)), output(model, inputs_of(goal, texts))
     np.testing.assert_allclose(actual[:3], expected[:3], atol=1e-5)
@@ -105,7 +105,7 @@ def test_texts_that_fit_are_answered_as_if_cut_and_long_ones_are_not(goal, texts
 
 
 @pytest.mark.parametrize("pooling", ["mean", "max"])
-def test_the_vector_of_a_text_is_pooled_over_its_windows_and_rows_without_one_are_not_computed(pooling):
+def test_text_vector_is_pooled_over_windows_and_empty_rows_are_skipped(pooling):
     goal = Classes("xyz")
     model, batch = model_of(goal, pooling), inputs_of(goal, texts_of(1), most=6)
     rows = {name: batch[name][3, :4] for name in ("token_ids", "segment_ids", "lengths")}
@@ -120,14 +120,14 @@ def test_the_vector_of_a_text_is_pooled_over_its_windows_and_rows_without_one_ar
     assert width == 7, "two texts per row; windows without a text are in none"
 
 
-def test_a_model_remembers_how_it_pools():
+def test_model_records_its_window_pooling():
     model = heads.Classifier(tiny.CONFIG, 3, window_pooling="max")
     again = heads.Classifier.from_config(model.get_config())
     assert (again.window_pooling, again.classifier.bias.shape) == ("max", (3,))
 
 
 @pytest.mark.parametrize("pooling", ["mean", "max"])
-def test_gradients_of_windows_are_those_without_rows_that_no_text_has(pooling):
+def test_window_gradients_ignore_empty_rows(pooling):
     goal = Classes("xyz")
     model, batch = model_of(goal, pooling), inputs_of(goal, texts_of(1), most=6)
 
@@ -140,7 +140,7 @@ def test_gradients_of_windows_are_those_without_rows_that_no_text_has(pooling):
     assert np.abs(gradient(batch)).max() > 1e-3
 
 
-def test_batches_of_windows_have_static_shapes_and_a_served_text_is_read_whole():
+def test_window_batches_have_static_shapes_and_served_text_is_read_whole():
     rows = [Example(str(number), tuple(map(bytes.decode, row)), "x") for number, row in enumerate(texts_of(1).numpy())]
     tokenizer, windows = tiny.Words(LETTERS), Windows(stride=2, most=3, pooling="max")
     task = TextClassification(
@@ -155,7 +155,7 @@ def test_batches_of_windows_have_static_shapes_and_a_served_text_is_read_whole()
     np.testing.assert_allclose(served["logits"], output(model, next(iter(batches))), atol=1e-5)
 
 
-def test_what_is_said_of_long_texts_counts_them():
+def test_long_text_message_counts_them():
     counts = token_counts(TOKENIZER, np.array([["a b"], ["a"], [letters("a", "f")], [letters("a", "o")]], object))
     assert counts.tolist() == [[2], [1], [6], [15]]
     assert describe(counts[:3], 8) == "all fit into 8 tokens"
@@ -174,14 +174,14 @@ def test_what_is_said_of_long_texts_counts_them():
         ({"max_windows": 0}, "max_windows is 0; expected 1 or more"),
     ],
 )
-def test_windows_that_leave_gaps_or_are_none_are_refused(given, message):
+def test_invalid_windows_are_refused(given, message):
     flags = {"max_seq_length": 128, "class_weights": "none", "criterion": "", "long_texts": "windows", "doc_stride": 64}
     options = types.SimpleNamespace(**{**flags, "max_windows": 8, "window_pooling": "mean", **given})
     with pytest.raises(UserError, match=message):
         settings(options)
 
 
-def test_windows_overlap_by_half_if_no_flag_says_otherwise():
+def test_windows_overlap_by_half_by_default():
     same = {"max_seq_length": 128, "class_weights": "none", "criterion": ""}
     flags = {**same, "doc_stride": 0, "max_windows": 8, "window_pooling": "max"}
     windows = settings(types.SimpleNamespace(long_texts="windows", **flags))
@@ -189,6 +189,6 @@ def test_windows_overlap_by_half_if_no_flag_says_otherwise():
     assert settings(types.SimpleNamespace(long_texts="cut", **flags))["windows"] is None
 
 
-def test_choices_are_not_read_in_windows():
+def test_windows_are_refused_for_choices():
     with pytest.raises(UserError, match="long_texts=windows needs texts or pairs"):
         TextClassification("t", {}, MultipleChoice(2), TOKENIZER, max_seq_length=8, windows=Windows(stride=2, most=2))

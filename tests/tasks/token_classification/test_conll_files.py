@@ -34,31 +34,31 @@ def test_sentences_documents_and_lines_are_read_and_a_column_is_added(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.txt", "some.txt"]
 
 
-def test_columns_are_separated_by_tabs_or_chosen_by_number_and_files_have_a_bom_and_crlf(tmp_path):
+def test_columns_tabs_bom_and_crlf_are_handled(tmp_path):
     file = read(tmp_path, b"\xef\xbb\xbfB-LOC\tNew York\t1\r\nO\tis\t2\r\n", word_column=2, tag_column=1)
     assert file.sentences == [Sentence(("New York", "is"), ("B-LOC", "O"), 0, 1)]
     file.write(str(tmp_path / "out.txt"), [["O", "O"]])
     assert (tmp_path / "out.txt").read_text() == "B-LOC\tNew York\t1\tO\nO\tis\t2\tO\n"
 
 
-def test_spaces_next_to_tabs_are_no_part_of_words_and_tags(tmp_path):
+def test_spaces_next_to_tabs_are_stripped(tmp_path):
     file = read(tmp_path, "a \tB-X\nb\tI-X \n")
     assert [(sentence.words, sentence.tags) for sentence in file.sentences] == [(("a", "b"), ("B-X", "I-X"))]
 
 
-def test_a_file_of_words_alone_has_no_tags(tmp_path):
+def test_file_of_words_alone_has_no_tags(tmp_path):
     file = read(tmp_path, "a\nb\n\nc\n")
     assert ([s.tags for s in file.sentences], file.scheme) == ([None, None], None)
 
 
-def test_digits_of_positions_are_no_part_of_words_but_stay_in_the_file(tmp_path):
+def test_position_digits_are_removed_from_words_but_kept_in_the_file(tmp_path):
     file = read(tmp_path, "科0\tB-X.NAM\n技1\tI-X.NAM\n\n30\tO\n", position_digits=True)
     assert [s.words for s in file.sentences] == [("科", "技"), ("3",)]
     file.write(str(tmp_path / "out.txt"), [["O", "O"], ["O"]])
     assert (tmp_path / "out.txt").read_text().startswith("科0\tB-X.NAM\tO\n")
 
 
-def test_words_are_joined_by_spaces_but_ideographs_and_their_punctuation_are_not():
+def test_words_are_joined_by_spaces_except_ideographs():
     assert conll_files.join_words(["我", "，", "。", "あ", "a"])[0] == "我，。あ a"
     assert conll_files.join_words(["我", "爱", "BERT", "", "!"]) == (
         "我爱 BERT  !",
@@ -88,18 +88,18 @@ def test_words_are_joined_by_spaces_but_ideographs_and_their_punctuation_are_not
         ("a O\n\nb O\rc O\r", {}, "Line 3 of .* has a carriage return within"),
     ],
 )
-def test_a_mistake_is_reported_with_its_line(content, layout, message, tmp_path):
+def test_error_is_reported_with_its_line(content, layout, message, tmp_path):
     with pytest.raises(UserError, match=message):
         read(tmp_path, content, **layout)
 
 
-def test_a_scheme_that_is_named_reads_what_is_mixed(tmp_path):
+def test_named_scheme_reads_mixed_tags(tmp_path):
     file = read(tmp_path, "a I-X\nb O\n\nc O\nd B-X\n", scheme="iob2")
     assert (file.scheme, file.exceptions, file.warnings()) == ("iob2", [], [])
     assert read(tmp_path, "a NN\n", scheme="plain").scheme == "plain"
 
 
-def test_exceptions_are_a_warning_with_the_first_line(tmp_path):
+def test_exceptional_tags_are_a_warning_with_the_first_line(tmp_path):
     file = read(tmp_path, "a B-X\n\n" * 30 + "b I-X\n")
     (message,) = file.warnings()
     assert message.startswith("1 tags of") and "are not IOB2, the first is I-X in line 61: read as conlleval" in message

@@ -39,7 +39,7 @@ def trained(tmp_path_factory):
     return folder, folder / "run", script(**TINY, **flags, data_dir=folder, output_dir=folder / "run")
 
 
-def test_a_run_evaluates_on_the_way_and_keeps_the_best(trained):
+def test_run_evaluates_during_training_and_keeps_the_best(trained):
     _, run, stdout = trained
     assert "train: 16 sentences; 64 words; 32 entities in IOB2: " in stdout and "dev: 6 sentences" in stdout
     assert "12 entities in BIOES" in stdout and "Step 6, held out: loss " in stdout and "the best f1" in stdout
@@ -52,7 +52,7 @@ def test_a_run_evaluates_on_the_way_and_keeps_the_best(trained):
     assert "LOC" in (run / "report.html").read_text()
 
 
-def test_predictions_are_in_the_scheme_of_their_file_and_what_was_trained_predicts_others(trained):
+def test_predictions_use_the_files_scheme_and_trained_model_predicts_others(trained):
     folder, run, stdout = trained
     assert "3 predictions are in" in stdout
     lines = [line.split(" ") for line in (run / "predictions.txt").read_text().splitlines() if line]
@@ -64,7 +64,7 @@ def test_predictions_are_in_the_scheme_of_their_file_and_what_was_trained_predic
     assert [line.split()[0] for line in (run / "predictions.txt").read_text().splitlines()] == ["Ann", "saw", "Rome"]
 
 
-def test_the_command_prints_entities_with_their_places(trained, capsys, tmp_path):
+def test_command_prints_entities_with_offsets(trained, capsys, tmp_path):
     _, run, _ = trained
     (tmp_path / "some.txt").write_text("Ann saw Rome.\n\nBob saw Bob.\n")
     assert main.main(["predict", str(run), f"--file={tmp_path / 'some.txt'}", "--json"]) == 0
@@ -80,7 +80,7 @@ def test_the_command_prints_entities_with_their_places(trained, capsys, tmp_path
     )
 
 
-def test_the_export_scores_a_file_as_the_script_did(trained, capsys):
+def test_export_scores_match_the_script(trained, capsys):
     folder, run, _ = trained
     assert main.main(["evaluate", str(run), f"--file={folder / 'dev.txt'}", "--batch_size=4", "--json"]) == 0
     actual, results = json.loads(capsys.readouterr().out), json.loads((run / "eval_results.json").read_text())
@@ -101,7 +101,7 @@ def made(name, folder, **changes):
     return catalog.get(name)(options(folder, **changes), lambda texts: tokenizer)
 
 
-def test_conll2003_goes_by_its_own_names_and_labels_of_a_model_need_no_training_data(tmp_path):
+def test_conll2003_file_names_and_labels_without_training_data(tmp_path):
     (tmp_path / "eng.testa").write_text("a I-X\n")
     task = made("ner/conll2003", tmp_path, labels=["O", "I-X", "B-X"])
     assert task.split("dev").word_labels.tolist() == [2] and task.labels == ("O", "I-X", "B-X")
@@ -126,7 +126,7 @@ def test_conll2003_goes_by_its_own_names_and_labels_of_a_model_need_no_training_
         ({}, {"criterion": "accuracy"}, "criterion is accuracy; tags are judged by the f1 of entities: leave it out"),
     ],
 )
-def test_what_is_wrong_with_the_files_is_said_in_a_sentence(files, changes, message, tmp_path):
+def test_invalid_file_is_one_sentence(files, changes, message, tmp_path):
     for name, content in files.items():
         (tmp_path / name).write_text(content)
     with pytest.raises(UserError, match=message):

@@ -17,7 +17,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("scheme", WRITTEN)
-def test_each_scheme_writes_the_same_spans_in_its_way_and_is_recognized(scheme):
+def test_every_scheme_round_trips_spans_and_is_detected(scheme):
     tags = WRITTEN[scheme].split()
     assert tag_schemes.tags_to_spans(tags) == SPANS
     assert tag_schemes.spans_to_tags(SPANS, 7, scheme) == tags
@@ -26,13 +26,13 @@ def test_each_scheme_writes_the_same_spans_in_its_way_and_is_recognized(scheme):
         assert tag_schemes.convert(tags, scheme, target) == expected.split()
 
 
-def test_in_a_plain_scheme_every_tag_stands_for_itself():
+def test_plain_tags_stand_for_themselves():
     assert tag_schemes.tags_to_spans(["DT", "NN", "O", "B-X"], "plain") == [("DT", 0, 1), ("NN", 1, 2), ("B-X", 3, 4)]
     assert tag_schemes.spans_to_tags([("NN", 0, 1), ("DT", 2, 3)], 3, "plain") == ["NN", "O", "DT"]
 
 
 @pytest.mark.parametrize("tag", ["B", "PER", "X-PER", "B-", "", "o"])
-def test_what_is_no_tag_is_parsed_to_none(tag):
+def test_invalid_tag_is_parsed_to_none(tag):
     assert tag_schemes.parse_tag(tag) is None and tag_schemes.parse_tag("I-a-b") == ("I", "a-b")
 
 
@@ -43,19 +43,19 @@ def test_what_is_no_tag_is_parsed_to_none(tag):
         (["B-PER E-PER", "B-PER I-PER O"], r"has E- or S- tags \(BIOES\), but also tags"),
     ],
 )
-def test_mixed_schemes_are_refused_with_an_example_of_both(sentences, message):
+def test_mixed_schemes_are_refused_with_examples(sentences, message):
     with pytest.raises(tag_schemes.MixedSchemesError, match=message) as mixed:
         tag_schemes.detect_scheme([sentence.split() for sentence in sentences])
     assert sorted(sentence for sentence, _ in mixed.value.positions) == [0, 1]
 
 
-def test_an_exception_among_many_tags_is_no_mixture():
+def test_single_exception_is_not_a_mixture():
     sentences = [["B-PER", "I-PER", "O"]] * 30 + [["O", "I-PER"]]
     assert tag_schemes.detect_scheme(sentences) == ("iob2", [(30, 1)])
     assert tag_schemes.detect_scheme([["O"], []]) == ("iob2", [])
 
 
-def test_a_tag_set_numbers_tags_of_any_scheme_and_marks_those_it_lacks():
+def test_tag_set_numbers_tags_of_any_scheme_and_marks_missing_ones():
     tag_set = TagSet.of_types({"PER", "LOC"}, "iob1")
     assert tag_set.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
     assert tag_set.numbers(["I-PER", "B-PER", "O", "S-MISC"], "iob1") == [3, 3, 0, None]
@@ -75,7 +75,7 @@ def odd_sentences(seed, count=40):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_scores_of_odd_tags_are_those_of_conlleval(seed):
+def test_scores_of_invalid_sequences_match_conlleval(seed):
     true_tags, predicted_tags = odd_sentences(seed), odd_sentences(seed + 100)
     predicted_tags = [
         (g * 9)[: len(t)] if i % 3 else t for i, (t, g) in enumerate(zip(true_tags, predicted_tags, strict=True))
@@ -92,7 +92,7 @@ def test_scores_of_odd_tags_are_those_of_conlleval(seed):
     assert actual["precision"] * sum(map(len, spans[1])) == pytest.approx(hits)
 
 
-def test_scores_without_anything_to_find_are_nought_and_of_plain_tags_the_share_that_is_right():
+def test_empty_scores_are_zero_and_plain_tags_have_accuracy():
     assert entity_scores.scores([["O", "O"]], [["O", "O"]]) == {"f1": 0.0, "precision": 0.0, "recall": 0.0}
     assert (
         entity_scores.scores([["O"]], [["B-X"]])["precision"] == 0.0 and entity_scores.per_type([["O"]], [["O"]]) == []

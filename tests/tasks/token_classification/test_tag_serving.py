@@ -32,11 +32,11 @@ def exported(tmp_path_factory):
     return task, folder
 
 
-def test_the_export_runs_on_any_device(exported):
+def test_export_runs_on_any_device(exported):
     device_graphs.assert_runs_anywhere(exported[1])
 
 
-def test_the_export_tags_given_words_as_predicting_a_file_does(exported):
+def test_export_tags_given_words_like_file_prediction(exported):
     task, folder = exported
     (words,) = task.serving_examples("dev")["words"].values()
     served = tf.saved_model.load(folder).signatures["words"](words=tf.constant([*words, [""] * len(words[0])]))
@@ -53,7 +53,7 @@ def entities(answers, row):
     return list(zip(*(np.array(answers[name][row])[: answers["counts"][row]].tolist() for name in names), strict=True))
 
 
-def test_the_export_finds_entities_in_texts_of_any_length_as_slices_of_them(exported):
+def test_export_finds_entities_as_slices_of_texts_of_any_length(exported):
     _, folder = exported
     signatures = tf.saved_model.load(folder).signatures
     served = {name: x.numpy() for name, x in signatures["serving_default"](text=tf.constant(TEXTS)).items()}
@@ -79,7 +79,7 @@ def test_the_export_finds_entities_in_texts_of_any_length_as_slices_of_them(expo
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="the C program is compiled with gcc, which is missing")
-def test_a_program_without_python_finds_the_same(exported):
+def test_c_program_finds_the_same_entities(exported):
     _, folder = exported
     outputs = ["texts", "labels", "starts", "ends", "counts"]
     actual = c_loader.run_in_c(folder, {"text": TEXTS}, outputs)

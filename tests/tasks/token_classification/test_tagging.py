@@ -43,7 +43,7 @@ def shown(task, batches):
     return rows
 
 
-def test_first_tokens_are_predicted_once_where_they_have_most_context(path):
+def test_first_tokens_are_predicted_once_with_most_context(path):
     assert shown(task_of(path), task_of(path).eval_batches(4, "dev")) == {
         1: (
             "[CLS] the fox saw jo ##ann ##a from paris . [SEP]",
@@ -64,7 +64,7 @@ def test_first_tokens_are_predicted_once_where_they_have_most_context(path):
     }
 
 
-def test_with_document_context_rows_are_full_and_predict_their_own_sentence_only(path):
+def test_document_context_fills_rows_and_predicts_own_sentence_only(path):
     rows = shown(task_of(path), task_of(path, context=True).eval_batches(4, "dev"))
     assert rows[1] == (
         "[CLS] the fox saw jo ##ann ##a from paris . new [SEP]",
@@ -78,7 +78,7 @@ def test_with_document_context_rows_are_full_and_predict_their_own_sentence_only
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_every_token_of_any_sentences_is_in_a_row_and_best_where_the_nearer_end_is_farthest(seed):
+def test_every_token_is_covered_by_its_best_row(seed):
     draw = np.random.default_rng(seed)
     length = int(draw.integers(4, 14))
     context = bool(seed % 2)
@@ -98,7 +98,7 @@ def test_every_token_of_any_sentences_is_in_a_row_and_best_where_the_nearer_end_
         assert best[token] == max(room, key=room.get) and room[best[token]] >= 0
 
 
-def test_an_epoch_has_every_row_once_and_goes_on_where_it_was_saved(path, tmp_path):
+def test_training_epoch_has_every_row_once_and_resumes(path, tmp_path):
     task = task_of(path)
     iterator = iter(task.train_batches(4, 1))
     rows = np.concatenate([next(iterator)["row_numbers"].numpy() for _ in range(2)])
@@ -109,7 +109,7 @@ def test_an_epoch_has_every_row_once_and_goes_on_where_it_was_saved(path, tmp_pa
     assert next(again)["row_numbers"].numpy().tolist() == expected["row_numbers"].numpy().tolist()
 
 
-def test_sixty_steps_learn_the_tags_and_the_scores_say_so(path):
+def test_training_learns_tags_in_sixty_steps(path):
     task, strategy = task_of(path), distribute.create_strategy("one_device")
     with strategy.scope():
         model = model_of(task, strategy)
@@ -129,7 +129,7 @@ def test_sixty_steps_learn_the_tags_and_the_scores_say_so(path):
     assert after["accuracy"] == pytest.approx(np.delete(labels == predicted, [5, 30]).mean())
 
 
-def test_two_replicas_tag_as_one_and_a_part_of_the_rows_gives_whole_sentences(path, predicted):
+def test_two_replicas_tag_like_one_and_partial_rows_give_whole_sentences(path, predicted):
     mirrored = distribute.create_strategy("mirrored", num_logical_devices=2)
     rows, predictions = predicted
     assert [[e["label"] for e in row["entities"]] for row in predicted_by(task_of(path), mirrored)[0]] == [
@@ -140,7 +140,7 @@ def test_two_replicas_tag_as_one_and_a_part_of_the_rows_gives_whole_sentences(pa
     assert task.sentence_predictions(part, "dev") == rows[:2] and len(task.compare(part, "dev")[0]) == 13
 
 
-def test_predictions_are_the_file_with_a_column_more_and_slices_of_texts(path, predicted, tmp_path):
+def test_predictions_add_a_column_and_entities_are_text_slices(path, predicted, tmp_path):
     task, (expected, predictions) = task_of(path), predicted
     lines = task.write_predictions(str(tmp_path), "test", predictions)
     assert lines[0] == f"5 predictions are in {tmp_path / 'predictions.txt'}." and len(lines) == 4
@@ -157,7 +157,7 @@ def test_predictions_are_the_file_with_a_column_more_and_slices_of_texts(path, p
         assert all(row["text"][e["start"] : e["end"]] == e["text"] for e in row["entities"] + row["truth"])
 
 
-def test_the_hardest_sentences_name_what_was_missed_and_what_is_spurious(path):
+def test_hardest_sentences_name_missed_and_spurious_entities(path):
     task = task_of(path)
     split = task.split("dev")
     labels, has_token = np.zeros((split.count, 12), np.float32), split.rows >= 0
@@ -168,7 +168,7 @@ def test_the_hardest_sentences_name_what_was_missed_and_what_is_spurious(path):
     assert row == {"id": "4", "text": "科技", "label": "科 LOC", "truth": "科技 LOC", "wrong": 2}
 
 
-def test_what_cannot_be_tagged_is_refused_in_a_sentence(path, tmp_path):
+def test_invalid_input_is_refused_in_one_sentence(path, tmp_path):
     (tmp_path / "dev.txt").write_text("Jo B-PER\n\nEU O\nEU B-ORG\n")
     with pytest.raises(
         UserError, match=r"In line 4 of .*dev.txt the tag is 'B-ORG'; expected O or one of .*: LOC, PER"
