@@ -61,7 +61,7 @@ def _run(words: list[str]) -> None:
             recipe_flags.run(command, words)
             return
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    arguments = parser({} if command is None else {words[0]: command}).parse_args(words)
+    arguments = parser({} if command is None else {words[0]: command}).parse_args(words or ["--help"])
     arguments.run(arguments)
 
 

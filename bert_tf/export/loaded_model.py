@@ -4,6 +4,8 @@ B texts in a batch.
 """
 
 import concurrent.futures
+import glob
+import importlib.util
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -85,8 +87,8 @@ def signatures(folder: str) -> dict[str, Any]:
 
     start_if_silenced()
     import tensorflow as tf
-    import tensorflow_text  # noqa: F401, its operations are in the graph
 
+    _register_text_operations()
     try:
         return dict(tf.saved_model.load(folder).signatures)
     except Exception as error:  # a damaged file raises anything from DecodeError to AttributeError
@@ -94,6 +96,19 @@ def signatures(folder: str) -> dict[str, Any]:
             f"The export {folder} cannot be loaded ({reason_of(error)}): a file of it is damaged or missing; "
             "export it again."
         ) from None
+
+
+def _register_text_operations() -> None:
+    """Loads the operations of tensorflow-text, but not the package, which would load Keras too: a slow start.
+
+    Loading a library a second time does nothing.
+    """
+    import tensorflow as tf
+
+    package = importlib.util.find_spec("tensorflow_text")
+    folder = os.path.dirname(str(package and package.origin))
+    for library in sorted(glob.glob(os.path.join(folder, "python", "ops", "_*.so"))):
+        tf.load_op_library(library)
 
 
 def _load_signature(folder: str, name: str) -> Any:

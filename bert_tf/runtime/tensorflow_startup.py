@@ -1,12 +1,18 @@
-"""Starts TensorFlow without the messages about GPUs that it prints on machines without one.
+"""Starts TensorFlow without the messages about GPUs that it prints on machines without one, and without Keras.
 
 Only scripts and commands do that, as it redirects standard error of the process: they call `silence()` at their start,
 after which library code that imports TensorFlow lazily silences it too.
 """
 
+import contextlib
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+
+# What `import tensorflow` imports of Keras at its end, to register its optimizers for `tf.saved_model.load`: a third of
+# the time. No SavedModel of this package has one, and what needs Keras imports it.
+PART_OF_KERAS = "keras.src.optimizers"
 
 _process = {"is_silenced": False}
 
@@ -23,12 +29,30 @@ def start_if_silenced() -> None:
 
 
 def start_tensorflow() -> None:
-    """Imports TensorFlow; what it prints to standard error meanwhile is shown only if that fails.
+    """Imports TensorFlow without Keras; what it prints to standard error meanwhile is shown only if that fails.
 
     Call it before importing modules that need TensorFlow. TF_CPP_MIN_LOG_LEVEL=0 shows everything.
     """
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
         return
+    with _without(PART_OF_KERAS):
+        _start_silently()
+
+
+@contextlib.contextmanager
+def _without(module: str) -> Iterator[None]:
+    """Makes the import of a module that is not loaded yet fail, as if it was not installed."""
+    if module in sys.modules:
+        yield
+        return
+    sys.modules[module] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        del sys.modules[module]
+
+
+def _start_silently() -> None:
     sys.stderr.flush()
     with tempfile.TemporaryFile() as output:
         stderr = os.dup(2)  # of the process: the messages come from C++
