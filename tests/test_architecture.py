@@ -59,6 +59,8 @@ LOCAL_PATHS = {
     "export/prediction_inputs.py": "standard input",
     "checkpoints/published.py": "whether a name is that of a folder here",
     "checkpoints/torch_pickle.py": "a local copy",
+    "cli/commands/push.py": "huggingface_hub uploads local folders",
+    "export/loaded_model.py": "the libraries of tensorflow-text",
 }
 VAGUE = {"utils", "util", "helpers", "helper", "misc", "base", "common"}
 

@@ -129,7 +129,7 @@ def test_c_program_gives_the_same_outputs(exported, fill):
 
 def test_export_describes_itself_and_holds_each_weight_once(exported, live):
     with open(os.path.join(exported, "about.json"), encoding="utf-8") as file:
-        assert json.load(file) == {"task": "tiny", "version": "1"}
+        assert json.load(file) == {"task": "tiny", "version": "1", "inputs": {"text": None}}
     prefix = os.path.join(exported, "variables", "variables")
     shapes = [shape for name, shape in tf.train.list_variables(prefix) if "CHECKPOINTABLE_OBJECT_GRAPH" not in name]
     assert sorted(shapes) == sorted(list(array.shape) for array in live[1].values())

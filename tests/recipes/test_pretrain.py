@@ -73,10 +73,10 @@ def test_run_writes_all_its_outputs(whole_run):
     written = {path.name for path in run.iterdir()}
     assert written == {
         *("run.json", "metrics.jsonl", "events", "checkpoints", "records", "eval_results.json", "examples.json"),
-        *("bert_config.json", "tokenizer_config.json", "vocab.txt", "export", "report.html"),
+        *("bert_config.json", "tokenizer_config.json", "vocab.txt", "export", "report.html", "README.md"),
     }
     assert f"the report is {run / 'report.html'}" in output
-    assert "The export fills masks:" in output
+    assert "The export fills masks:" in output and f"\n  bert-tf serve {run} " in output
     assert (run / "export" / "saved_model.pb").stat().st_size > 0
     assert "<svg" in (run / "report.html").read_text()
     assert any(path.name.startswith("events.") for path in (run / "events").iterdir())
@@ -254,5 +254,5 @@ def test_help_lists_flags_without_tensorflow():
         "finally: assert 'tensorflow' not in sys.modules"
     )
     result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert "--input_file: Training text" in result.stdout
+    assert "  --input_file=TEXT\n      Training text" in result.stdout
     assert "AssertionError" not in result.stderr

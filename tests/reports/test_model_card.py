@@ -27,6 +27,8 @@ def run(tmp_path):
     def write(kind="class", **flags):
         (tmp_path / "run.json").write_text(json.dumps({**RUN, "flags": {**RUN["flags"], **flags}}))
         (tmp_path / "task.json").write_text(json.dumps({"labels": ["a", "b"], "kind": kind}))
+        (tmp_path / "export").mkdir(exist_ok=True)
+        (tmp_path / "export" / "about.json").write_text(json.dumps({"inputs": {"text_a": None, "text_b": None}}))
         (tmp_path / "eval_results.json").write_text(json.dumps({"accuracy": 0.75, "macro_f1": 0.5}))
         return tmp_path
 
@@ -39,7 +41,7 @@ def test_card_states_data_recipe_scores_and_limits(run):
     text = (folder / "README.md").read_text()
     for line in (
         "A BERT with 2 layers of width 128 and 672,138 parameters, trained from scratch. It sorts texts into classes.",
-        f'bert-tf predict {folder.name} --text="A text."',
+        f'bert-tf predict {folder.name} --text="A text." --text_b="Another text."',
         "Files: `--data_dir=my data`.",
         "Train: 512 examples.",
         "`python run_classifier.py --task_name=table '--data_dir=my data'`",

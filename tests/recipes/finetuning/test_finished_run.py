@@ -38,7 +38,9 @@ def test_pretraining_export_has_its_weights_and_overwrites_on_request(run, capsy
     tensors = [saved.get_tensor(name) for name in saved.get_variable_to_shape_map() if "OBJECT_GRAPH" not in name]
     for name, array in WEIGHTS.items():
         assert any(np.array_equal(array, one) for one in tensors), name
-    assert loaded_model.about(run / "export") == {"task": "pretraining/mlm_nsp", "attention": False}
+    assert loaded_model.about(run / "export") == {
+        "task": "pretraining/mlm_nsp", "attention": False, "inputs": {"text": None}
+    }  # fmt: skip
     assert main.main(["export", str(run)]) == 2
     assert "exists already" in capsys.readouterr().err
     assert main.main(["evaluate", str(run), "--file=a.tsv"]) == 2
