@@ -9,14 +9,96 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterable, Sequence
+    from typing import Any
 
-    from bert_tf.checkpoints.pretrained import Loaded
+    from bert_tf.api.bert import Bert
+    from bert_tf.api.training import Data, Run
+    from bert_tf.training.run_directory import Callback
 
 __version__ = "0.1.0"
 
 
-def load(path: "str | os.PathLike[str]", format_name: str | None = None) -> "Loaded":
-    """Reads a checkpoint in any format, a run or an export as a Keras model: see `checkpoints.pretrained.load`."""
-    from bert_tf.checkpoints import pretrained
+def load(path: "str | os.PathLike[str]", format_name: str | None = None) -> "Bert":
+    """Reads any checkpoint that `bert-tf convert` takes, a run or an export, as a Keras model that also takes strings.
 
-    return pretrained.load(path, format_name)
+    The class of the Keras model follows from the head: Classifier, Regressor, MultipleChoice, SpanFinder,
+    TokenClassifier, or Pretrainer for a head of masked LM. Without a head, and for a tagger on frozen vectors, it is a
+    BertModel, which returns the encoder's outputs. Unknown casing means lower case.
+
+    Args:
+        path: a folder, a prefix of files, a published name such as "bert-base-uncased", "hf://owner/name" or the name
+            of a KerasHub preset.
+        format_name: the format; by default the one that recognizes the path.
+
+    Raises:
+        UserError: no format recognizes the path, a file is damaged, or a weight of the encoder has another shape than
+            the configuration says.
+    """
+    from bert_tf.api import bert
+
+    return bert.load(path, format_name)
+
+
+def fine_tune(
+    data: "Data",
+    *,
+    output_dir: "str | os.PathLike[str]",
+    text: "str | Sequence[str]" = "text",
+    label: str = "label",
+    eval_data: "Data" = None,
+    callbacks: "Sequence[Callback]" = (),
+    **options: "Any",
+) -> "Run":
+    """Fine-tunes a model on labelled texts, as `bert-tf finetune --task_name=table` does; returns the finished run.
+
+    Called again with the same arguments it resumes an interrupted run, and returns a finished one.
+
+    Args:
+        data: the path of a table; or rows: a pandas DataFrame, a tf.data.Dataset, or an iterable of dictionaries or of
+            tuples (text, label).
+        output_dir: the folder of the run.
+        text: the column of the text; of two texts for pairs.
+        label: the column of the label.
+        eval_data: held-out data, as `data`; by default a tenth of the data is held out.
+        callbacks: functions of the step and {metric: value}, called with the metrics of training and evaluation.
+        **options: flags of `bert-tf finetune` by their names, such as init_checkpoint, num_train_epochs, learning_rate
+            or label_type.
+
+    Raises:
+        UserError: an unknown option, a wrong value or wrong data; nothing was trained.
+        TrainingError: training cannot continue.
+    """
+    from bert_tf.api import training
+
+    return training.fine_tune(
+        data, output_dir=output_dir, text=text, label=label, eval_data=eval_data, callbacks=callbacks, **options
+    )
+
+
+def pretrain(
+    files: "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]" = "",
+    *,
+    output_dir: "str | os.PathLike[str]",
+    texts: "Iterable[str] | None" = None,
+    callbacks: "Sequence[Callback]" = (),
+    **options: "Any",
+) -> "Run":
+    """Pre-trains a model on raw text, as `bert-tf pretrain` does; returns the finished run.
+
+    Called again with the same arguments it resumes an interrupted run, and returns a finished one.
+
+    Args:
+        files: text files, folders or globs.
+        output_dir: the folder of the run.
+        texts: documents, instead of files.
+        callbacks: functions of the step and {metric: value}, called with the metrics of training and evaluation.
+        **options: flags of `bert-tf pretrain` by their names, such as model_size, num_train_steps or init_checkpoint.
+
+    Raises:
+        UserError: an unknown option, a wrong value or unreadable text; nothing was trained.
+        TrainingError: training cannot continue.
+    """
+    from bert_tf.api import training
+
+    return training.pretrain(files, output_dir=output_dir, texts=texts, callbacks=callbacks, **options)

@@ -13,7 +13,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 SCRIPTS = sorted(ROOT.glob("run_*.py"))
 
 # The folders of bert_tf, from the ground up: each imports only those before it. errors.py is below all of them.
-FLOORS = "runtime config text data model training checkpoints tasks export reports serving recipes cli".split()
+FLOORS = "runtime config text data model training checkpoints tasks export reports serving recipes api cli".split()
 AT_THE_TOP = {"__init__", "__main__", "errors"}  # the files of bert_tf itself
 # Modules that flags are checked with, that worker processes load, or that only read files.
 NO_TENSORFLOW = """

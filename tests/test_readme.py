@@ -12,7 +12,7 @@ import warm
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 NAMES = ["classification", "questions", "pretraining", "checkpoints", "tagging", "vectors", "ablations"]
-NAMES += ["accelerators", "troubles"]
+NAMES += ["accelerators", "troubles", "python"]
 PAGES = {"README": README, **{name: (ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in NAMES}}
 DOCUMENTS = [ROOT / "README.md", ROOT / "benchmarks/README.md", *sorted((ROOT / "docs").glob("*.md"))]
 DEFAULTS = {
@@ -79,7 +79,7 @@ EXAMPLE_OUTPUT = dict(
     zip(("python run_pretraining.py", "python run_classifier.py"), blocks("", "README"), strict=False)
 )
 LONGER_TRAINING = ("...", "training ", "Step ")
-NOT_RUN = ["pip install -e .", 'pip install -e ".[dev]" && pytest']
+NOT_RUN = ["pip install -e .", 'pip install -e ".[dev]" && pytest', "bert-tf push runs/classifier my-name/classifier"]
 
 
 def assert_prints(example, output):
@@ -96,7 +96,7 @@ def assert_prints(example, output):
 def test_shell_commands_run_in_order(folder):
     lines = [line for block in blocks("bash") for line in block.splitlines()]
     assert sorted(line for line in lines if not line.startswith(tuple(PRINTS))) == sorted(NOT_RUN)
-    assert len(lines) == 12
+    assert len(lines) == 13
     for line in lines:
         kind = next((kind for kind in PRINTS if line.startswith(kind)), None)
         if kind is None:
@@ -119,16 +119,18 @@ def test_shell_commands_run_in_order(folder):
 
 def test_python_programs_run(folder):
     assert (folder / "runs/pretraining/export").exists(), "the shell commands run first"
-    (serve, tokenize), (ask,) = (blocks("python", page) for page in ("README", "questions"))
-    load = "\n".join(blocks("python", "checkpoints"))
+    (predict, serve, tokenize), (ask,) = (blocks("python", page) for page in ("README", "questions"))
+    load, api = ("\n".join(blocks("python", page)) for page in ("checkpoints", "python"))
     for program, start in ((serve, "[b"), (ask, "True ")):
         assert "import bert_tf" not in program and "from bert_tf" not in program
         command = [sys.executable, "-c", program]  # without this package on its path
         result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
         assert result.returncode == 0 and result.stdout.startswith(start), result.stderr
-    for program, start in ((tokenize + "\nprint(starts.to_list(), ends.to_list())", "[[0,"), (load, "(1, ")):
+    tokenize += "\nprint(starts.to_list(), ends.to_list())"
+    for program, start in ((tokenize, "[[0,"), (load, "(1, "), (f"{predict}\n{api}", "")):
         result = run(["-c", program], folder)
         assert result.returncode == 0 and result.stdout.startswith(start), result.stderr
+    assert "\nToken(token=" in result.stdout and "\n(2, 128)\n" in result.stdout
 
 
 def test_run_leaves_the_files_listed_in_the_readme(folder):

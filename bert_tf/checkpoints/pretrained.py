@@ -1,10 +1,10 @@
-"""A checkpoint, a run or an export as a Keras model with its tokenizer: `bert_tf.load`."""
+"""A checkpoint, a run or an export as a Keras model with its tokenizer."""
 
 import dataclasses
 import os
 
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors
 from bert_tf.config.bert_config import BETWEEN, BertConfig
 from bert_tf.model import heads, weights
 from bert_tf.text.tokenizer import Tokenizer
@@ -23,6 +23,8 @@ class Loaded:
         tokenizer: None where the checkpoint has no vocabulary.
         config: the configuration of the encoder.
         labels: names of the outputs of the head, None where the checkpoint has none.
+        kind: of the head of a task, as `labels.json` has it; None where the checkpoint has none.
+        sentence_vectors: the pooling of a sentence-transformers folder; None for others.
         report: which weights were loaded.
     """
 
@@ -30,6 +32,8 @@ class Loaded:
     tokenizer: Tokenizer | None
     config: BertConfig
     labels: list[str] | None
+    kind: str | None
+    sentence_vectors: SentenceVectors | None
     report: weights.LoadReport
 
 
@@ -38,7 +42,7 @@ def load(path: str | os.PathLike[str], format_name: str | None = None) -> Loaded
 
     The class of the model follows from the head: Classifier, Regressor, MultipleChoice, SpanFinder, TokenClassifier, or
     Pretrainer for a head of masked LM. Without a head, and for a tagger on frozen vectors, it is a BertModel, which has
-    an encoder and cannot be called. Unknown casing means lower case.
+    an encoder and returns its outputs. Unknown casing means lower case.
 
     Args:
         path: a folder, a prefix of files, "hf://owner/name" or the name of a KerasHub preset.
@@ -54,7 +58,15 @@ def load(path: str | os.PathLike[str], format_name: str | None = None) -> Loaded
     tokenizer = None
     if checkpoint.vocabulary is not None:
         tokenizer = Tokenizer(checkpoint.vocabulary, checkpoint.lower_case is not False)
-    return Loaded(model=model, tokenizer=tokenizer, config=checkpoint.config, labels=checkpoint.labels, report=report)
+    return Loaded(
+        model=model,
+        tokenizer=tokenizer,
+        config=checkpoint.config,
+        labels=checkpoint.labels,
+        kind=checkpoint.kind,
+        sentence_vectors=checkpoint.sentence_vectors,
+        report=report,
+    )
 
 
 def model_of(checkpoint: Checkpoint) -> heads.BertModel:

@@ -9,7 +9,9 @@ flags.run(main)                      # main() calls flags.read(Size)
 """
 
 import contextlib
+import contextvars
 import dataclasses
+import difflib
 import errno
 import logging
 import os
@@ -17,7 +19,7 @@ import re
 import signal
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
@@ -37,9 +39,12 @@ HELP = frozenset(("-h", "-?", "-help", "--help", "-helpshort", "--helpshort"))
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 HELP_WIDTH, HELP_INDENT = 100, " " * 6
+TYPES: dict[Any, str] = {bool: "True or False", int: "a whole number", float: "a number", str: "a string"}
 VALUE_NAMES = {"int": "N", "float": "X"}  # of flags, in --help
 
 Options = TypeVar("Options")
+Given = Mapping[str, Any] | None  # {flag: value} of a program; None: the command line counts
+_instead_of_command_line: contextvars.ContextVar[Given] = contextvars.ContextVar("flags", default=None)
 _defined: list[type] = []  # the dataclasses that `define` was called with; flags belong to the process
 
 
@@ -125,12 +130,59 @@ def read(kind: type[Options], instead: Mapping[str, Any] | None = None, **values
 
     instead: {name: value}, defaults for flags that are not on the command line.
     """
-    instead = instead or {}
-    for name in _fields(kind):
+    instead, from_program = instead or {}, _instead_of_command_line.get()
+    for name, field in _fields(kind).items():
         if name not in values:
-            value = absl_flags.FLAGS[name].value
+            value = absl_flags.FLAGS[name].value if from_program is None else from_program.get(name, field.default)
             values[name] = value if is_given(name) else instead.get(name, value)
     return kind(**values)
+
+
+@contextlib.contextmanager
+def given_by_program(kind: type, values: Mapping[str, Any]) -> Iterator[None]:
+    """Lets `read` and `is_given` take these values instead of the command line, for recipes that a program calls.
+
+    Raises UserError for a name that is no flag of the dataclass, and for a value of another type or not among its
+    choices.
+    """
+    checked: dict[str, Any] = {}
+    for name, value in values.items():
+        checked |= _checked(kind, name, value)
+    token = _instead_of_command_line.set(checked)
+    try:
+        yield
+    finally:
+        _instead_of_command_line.reset(token)
+
+
+def _checked(kind: type, name: str, value: Any) -> dict[str, Any]:
+    """{name: value} under the names that flag and value have now."""
+    fields = _fields(kind)
+    ((name, value),) = upgrade(kind, {name: value}).items()
+    if name not in fields:
+        close = difflib.get_close_matches(name, fields, n=3)
+        meant = f" Did you mean {' or '.join(close)}?" if close else ""
+        raise UserError(f"There is no option {name}.{meant}")
+    field, choices = fields[name], choices_of(fields[name].metadata)
+    expected = float if field.type == float | None else field.type
+    if expected is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+        raise UserError(f"{name}={value!r} was given; expected {TYPES[expected]}.")
+    is_outside = field.metadata["members_of"] and open_set.find_outside(str(value)) if "." in str(value) else False
+    if choices and value not in choices and not is_outside:
+        raise UserError(f"{name}={value!r} was given; expected one of {', '.join(filter(None, choices))}.")
+    return {name: value}
+
+
+def command() -> list[str]:
+    """The command line as it was typed, for records; of a recipe that a program calls its name and the given values."""
+    values = _instead_of_command_line.get()
+    if values is None:
+        return [os.path.basename(sys.argv[0]), *sys.argv[1:]]
+    return ["bert_tf", *(f"--{name}={value}" for name, value in values.items())]
 
 
 def with_earlier_defaults(options: Options, recorded: Mapping[str, Any]) -> Options:
@@ -169,6 +221,9 @@ def upgrade(kind: type, recorded: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_given(name: str) -> bool:
     """Whether the flag, or an alias of it, is on the command line."""
+    from_program = _instead_of_command_line.get()
+    if from_program is not None:
+        return name in from_program
     return name in absl_flags.FLAGS and absl_flags.FLAGS[name].present > 0
 
 

@@ -42,27 +42,19 @@ class Predictor(Protocol):
         """{name: sequence of B values} of the outputs."""
 
 
-class Export:
-    """A signature of a SavedModel.
+class Signature:
+    """A function on strings, of a SavedModel or of a live model.
 
     Attributes:
-        folder: the folder of the SavedModel.
+        source: the path of the model, for messages.
         inputs: {name: None, or the number of texts of an example that it takes}, in the order of an example's texts.
-        labels: names of the classes from `about.json`, () without.
-        task: its name from `about.json`, "" without.
     """
 
-    def __init__(self, folder: str, signature: str = "serving_default") -> None:
-        """Loads the folder; starts TensorFlow.
-
-        Raises:
-            UserError: the folder is damaged, lacks the signature, or the signature takes something but strings.
-        """
-        self.folder, self._signature = folder, _load_signature(folder, signature)
-        self.inputs = _inputs_of(folder, self._signature)
-        values = about(folder)
-        self.labels: tuple[str, ...] = tuple(values.get("labels") or ())
-        self.task = str(values.get("task") or "")
+    def __init__(self, function: Any, source: str) -> None:
+        """Takes a tf.function with an input signature, or one of a SavedModel; UserError if it takes no strings."""
+        self.source = source
+        self._function = function.get_concrete_function() if hasattr(function, "get_concrete_function") else function
+        self.inputs = _inputs_of(source, self._function)
 
     def predict(self, examples: Sequence[Example]) -> "dict[str, np.ndarray]":
         """{name: array [B, ...]} of the outputs for B examples. Raises UserError where memory does not suffice."""
@@ -74,11 +66,33 @@ class Export:
             inputs[name] = tf.constant(texts if count else [text for (text,) in texts], tf.string)
             first += count or 1
         try:
-            return {name: tensor.numpy() for name, tensor in self._signature(**inputs).items()}
+            return {name: tensor.numpy() for name, tensor in self._function(**inputs).items()}
         except tf.errors.ResourceExhaustedError:
             raise UserError(f"Memory ran out for {len(examples)} texts at once: lower batch_size.") from None
         except tf.errors.OpError as error:
-            raise UserError(f"The export {self.folder} failed: {reason_of(error)}.") from None
+            raise UserError(f"The export {self.source} failed: {reason_of(error)}.") from None
+
+
+class Export(Signature):
+    """A signature of a SavedModel.
+
+    Attributes:
+        folder: the folder of the SavedModel.
+        labels: names of the classes from `about.json`, () without.
+        task: its name from `about.json`, "" without.
+    """
+
+    def __init__(self, folder: str, signature: str = "serving_default") -> None:
+        """Loads the folder; starts TensorFlow.
+
+        Raises:
+            UserError: the folder is damaged, lacks the signature, or the signature takes something but strings.
+        """
+        super().__init__(_load_signature(folder, signature), folder)
+        self.folder = folder
+        values = about(folder)
+        self.labels: tuple[str, ...] = tuple(values.get("labels") or ())
+        self.task = str(values.get("task") or "")
 
 
 def signatures(folder: str) -> dict[str, Any]:
@@ -121,7 +135,8 @@ def _load_signature(folder: str, name: str) -> Any:
 def _inputs_of(folder: str, signature: Any) -> dict[str, int | None]:
     import tensorflow as tf
 
-    specs = signature.structured_input_signature[1]
+    positional, named = signature.structured_input_signature  # positional ones of functions that are not loaded
+    specs = {**{spec.name: spec for spec in positional}, **named}
     inputs: dict[str, int | None] = {}
     for name in sorted(specs, key=lambda name: (specs[name].shape.rank or 0, name)):
         spec = specs[name]

@@ -150,7 +150,8 @@ def write_ensemble(options: Flags, labelled: Sequence[questions.Question], folde
         has_null=options.version_2_with_negative,
         threshold=options.null_score_diff_threshold or 0.0,
     )
-    folder.open(name="ensemble", flags=dataclasses.asdict(options), decisive={"ensemble": options.ensemble})
+    values, decisive = dataclasses.asdict(options), {"ensemble": options.ensemble}
+    folder.open(name="ensemble", flags=values, decisive=decisive, command=flags.command())
     path = squad_files.write(folder.path, labelled, answers)
     print(f"{len(answers):,} answers are in {path}.")
     return path

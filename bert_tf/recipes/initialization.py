@@ -17,7 +17,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.encoder_traits import traits
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
-from bert_tf.runtime.tensorflow_startup import start_tensorflow
+from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.text import vocabulary
 from bert_tf.training.run_directory import RunFolder
 
@@ -100,7 +100,7 @@ def _read_checkpoint(path: str) -> Checkpoint | None:
     if not path:
         return None
     path = formats.locate(path)  # a wrong path is an error before TensorFlow is loaded
-    start_tensorflow()
+    start_if_silenced()
     return formats.read(path)
 
 

@@ -4,6 +4,7 @@ With no flag it does all of it on what the installed Python says of itself, in a
 own text.
 """
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from bert_tf.export import loaded_model
 from bert_tf.recipes import advice, ending, pretraining_preparation
 from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import files
-from bert_tf.runtime.tensorflow_startup import start_tensorflow
+from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.runtime.tf_config import worker_number
 from bert_tf.training.run_directory import RunFolder, recorded_flags
 
@@ -167,7 +168,14 @@ def main() -> None:
     options = pretraining_preparation.with_computed_defaults(options)
     train_config, masking = flags.part(TrainConfig, options), flags.part(MaskingConfig, options)
     start = pretraining_preparation.resolve(options, lower_case_given=flags.is_given("do_lower_case"))
-    folder = RunFolder(options.output_dir, writes=worker_number() == 0)
+    with contextlib.closing(RunFolder(options.output_dir, writes=worker_number() == 0)) as folder:
+        run(options, start, train_config, masking, folder)
+
+
+def run(
+    options: Flags, start: Initialization, train_config: TrainConfig, masking: MaskingConfig, folder: RunFolder
+) -> None:
+    """Everything that is written into the folder of the run."""
     open_run(folder, options)
     with folder.phase("prepare"):
         if folder.writes:
@@ -213,7 +221,14 @@ def open_run(folder: RunFolder, options: Flags) -> None:
         has_vocabulary = files.exists(folder.file("vocab.txt"))
         compared = {name: value for name, value in decisive.items() if has_vocabulary and name in TEXT_FLAGS}
     upgrade = functools.partial(flags.upgrade, Flags)
-    folder.open(name="pretraining", flags=values, decisive=decisive, compared=compared, upgrade=upgrade)
+    folder.open(
+        name="pretraining",
+        command=flags.command(),
+        flags=values,
+        decisive=decisive,
+        compared=compared,
+        upgrade=upgrade,
+    )
 
 
 def is_finished(folder: RunFolder, options: Flags) -> bool:
@@ -240,7 +255,7 @@ def run_model(
     folder: RunFolder,
 ) -> None:
     """Creates task and model, trains, evaluates and exports."""
-    start_tensorflow()
+    start_if_silenced()
     from bert_tf.model import weights
     from bert_tf.text.tokenizer import Tokenizer
     from bert_tf.training import checkpointing

@@ -19,7 +19,7 @@ from bert_tf.recipes import advice, initialization
 from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import files, memory_estimate
 from bert_tf.runtime.progress import progress
-from bert_tf.runtime.tensorflow_startup import start_tensorflow
+from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.runtime.tf_config import expect_workers, number_of_workers
 from bert_tf.text import corpus, vocabulary
 from bert_tf.text.demo_corpus import installed_python
@@ -143,7 +143,7 @@ def _number_of_workers(options: Any) -> int:
     configures_devices = options.num_logical_devices > 1 or options.distribution_strategy not in ("auto", "one_device")
     if configures_devices or _text_bytes(options) > LITTLE_TEXT:
         return os.cpu_count() or 1
-    start_tensorflow()
+    start_if_silenced()
     from bert_tf.runtime import backend
 
     return (os.cpu_count() or 1) if backend.gpu_count() else IN_THIS_PROCESS

@@ -1,14 +1,14 @@
 """The folder of a run: run.json, metrics.jsonl, TensorBoard events, checkpoints/, results and a report."""
 
 import contextlib
+import contextvars
 import datetime
 import importlib.metadata
 import json
 import os
 import platform
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import UserError
@@ -24,6 +24,20 @@ def recorded_flags(path: str) -> dict[str, Any]:
     """The flags that the run in a folder was last started with; {} if there is none."""
     flags = (read_json(os.path.join(path, "run.json")) or {}).get("flags")
     return flags if isinstance(flags, dict) else {}
+
+
+Callback = Callable[[int, Mapping[str, float]], object]
+_callbacks: contextvars.ContextVar[Sequence[Callback]] = contextvars.ContextVar("callbacks", default=())
+
+
+@contextlib.contextmanager
+def calling(callbacks: Sequence[Callback]) -> Iterator[None]:
+    """Calls each of these with the step and {name: value} whenever metrics of a run are logged."""
+    token = _callbacks.set(tuple(callbacks))
+    try:
+        yield
+    finally:
+        _callbacks.reset(token)
 
 
 class RunFolder:
@@ -56,11 +70,13 @@ class RunFolder:
         decisive: Mapping[str, Any],
         compared: Mapping[str, Any] | None = None,
         upgrade: Callable[[Mapping[str, Any]], dict[str, Any]] = dict,
+        command: Sequence[str] = (),
     ) -> None:
         """Begins a run, or resumes one with the same configuration.
 
         decisive: the flags that determine what is learned. compared: those that must not have changed since the earlier
-        start, by default all decisive ones. upgrade: translates flags that an earlier version recorded.
+        start, by default all decisive ones. upgrade: translates flags that an earlier version recorded. command: the
+        command line, for the record.
         Raises UserError for flags that have changed, a folder that cannot be written to, a path with characters of glob
         patterns, and a folder that another process is using.
         """
@@ -72,7 +88,7 @@ class RunFolder:
             self._acquire_lock()
         self.run = {
             "name": name,
-            "command": [os.path.basename(sys.argv[0]), *sys.argv[1:]],
+            "command": list(command),
             "flags": flags,
             "decisive": decisive,
             "versions": _versions(),
@@ -160,9 +176,11 @@ class RunFolder:
             atomic_files.write_json(self.file(name), value)
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Adds a line to metrics.jsonl and to the TensorBoard events."""
+        """Adds a line to metrics.jsonl and to the TensorBoard events, and calls the callbacks of `calling`."""
         if not self.writes:
             return
+        for callback in _callbacks.get():
+            callback(step, values)
         line = json.dumps({"step": step, **{name: _json_number(value) for name, value in values.items()}})
         files.append(self.file("metrics.jsonl"), f"{line}\n")
         self._log_events(step, values)

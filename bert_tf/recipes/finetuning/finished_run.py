@@ -14,8 +14,8 @@ from bert_tf.export import loaded_model
 from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import read_json
-from bert_tf.runtime.tensorflow_startup import start_tensorflow
-from bert_tf.tasks.task import Task
+from bert_tf.runtime.tensorflow_startup import start_if_silenced
+from bert_tf.tasks.task import FineTuningTask, Task
 from bert_tf.training.run_directory import RunFolder
 
 PRETRAINING = "pretraining"  # name of a run of run_pretraining.py
@@ -52,18 +52,10 @@ def read(path: str, *, with_attention: bool = False) -> FinishedRun:
     """
     folder, run = RunFolder(path, writes=False), expect_run(path)
     options = _options(run)
-    start_tensorflow()
-    from bert_tf.checkpoints import formats
+    start_if_silenced()
     from bert_tf.recipes.finetuning import preparation
 
-    checkpoint = formats.read(path)
-    start = Initialization(
-        config=checkpoint.config,
-        vocabulary=checkpoint.vocabulary,
-        lower_case=bool(checkpoint.lower_case),
-        weights=checkpoint.weights,
-        labels=checkpoint.labels,
-    )
+    start = _start_of(path)
     with_attention = with_attention or options.export_attention
     if with_attention:
         from bert_tf.export import attention_signature
@@ -74,9 +66,8 @@ def read(path: str, *, with_attention: bool = False) -> FinishedRun:
         about: dict[str, Any] = {"attention": with_attention}
     else:
         options = _for_trained_model(options, folder, start)
-        fine_tuned = preparation.create_task(options, start, folder)
+        fine_tuned = _fine_tuned_task(options, folder, start)
         start = preparation.match_head(options, start, fine_tuned)
-        fine_tuned = preparation.load_calibration(fine_tuned, folder)
         task, tokenizer = fine_tuned, fine_tuned.tokenizer
         about = preparation.about_export(options, fine_tuned)
     return FinishedRun(
@@ -87,6 +78,33 @@ def read(path: str, *, with_attention: bool = False) -> FinishedRun:
         with_attention=with_attention,
         step=folder.last_step(),
     )
+
+
+def read_task(path: str) -> FineTuningTask:
+    """The task of a fine-tuned run without its data, with the calibration that the run left."""
+    folder, start = RunFolder(path, writes=False), _start_of(path)
+    options = _for_trained_model(_options(expect_run(path)), folder, start)
+    return _fine_tuned_task(options, folder, start)
+
+
+def _start_of(path: str) -> Initialization:
+    """The trained model of a run."""
+    from bert_tf.checkpoints import formats
+
+    checkpoint = formats.read(path)
+    return Initialization(
+        config=checkpoint.config,
+        vocabulary=checkpoint.vocabulary,
+        lower_case=bool(checkpoint.lower_case),
+        weights=checkpoint.weights,
+        labels=checkpoint.labels,
+    )
+
+
+def _fine_tuned_task(options: Any, folder: RunFolder, start: Initialization) -> FineTuningTask:
+    from bert_tf.recipes.finetuning import preparation
+
+    return preparation.load_calibration(preparation.create_task(options, start, folder), folder)
 
 
 def expect_run(path: str) -> dict[str, Any]:

@@ -186,7 +186,14 @@ def open_folder(folder: RunFolder, options: FineTuningFlags) -> None:
         compared = {name: decisive[name] for name in options.MODEL}
         decisive = (read_json(folder.file("run.json")) or {}).get("decisive", decisive)
     upgrade = functools.partial(flags.upgrade, type(options))
-    folder.open(name=options.task_name, flags=values, decisive=decisive, compared=compared, upgrade=upgrade)
+    folder.open(
+        name=options.task_name,
+        command=flags.command(),
+        flags=values,
+        decisive=decisive,
+        compared=compared,
+        upgrade=upgrade,
+    )
 
 
 def write_tokenizer_files(folder: RunFolder, start: Initialization, task: FineTuningTask) -> None:

@@ -3,6 +3,7 @@
 One run, or several of one sweep. Every script that fine-tunes calls `main` with its flags.
 """
 
+import contextlib
 import dataclasses
 import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +13,7 @@ from bert_tf.recipes import ending, initialization
 from bert_tf.recipes.finetuning import preparation, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.recipes.initialization import Initialization
-from bert_tf.runtime.tensorflow_startup import start_tensorflow
+from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.runtime.tf_config import worker_number
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import RunFolder, recorded_flags
@@ -43,7 +44,12 @@ def main(kind: type[FineTuningFlags]) -> None:
         each.check()
         preparation.train_config(each, 1, 1)
     options = runs.get("", options)
-    folder = RunFolder(options.output_dir, writes=worker_number() == 0)
+    with contextlib.closing(RunFolder(options.output_dir, writes=worker_number() == 0)) as folder:
+        run_in_folder(options, runs, folder)
+
+
+def run_in_folder(options: FineTuningFlags, runs: dict[str, FineTuningFlags], folder: RunFolder) -> None:
+    """One run, or several, and their report."""
     if options.do_train:
         sweep.expect_free(folder, several=len(runs) > 1)
     options = preparation.use_trained_model(options, folder)
@@ -61,7 +67,7 @@ def main(kind: type[FineTuningFlags]) -> None:
 def prepare(options: FineTuningFlags, runs: dict[str, FineTuningFlags], folder: RunFolder) -> Setup:
     """Reads checkpoint and data; errors in them are raised here, before anything is written."""
     start = initialization.resolve(options, lower_case_given=flags.is_given("do_lower_case"))
-    start_tensorflow()
+    start_if_silenced()
     if options.export_attention:
         from bert_tf.export import attention_signature
 

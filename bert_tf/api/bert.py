@@ -1,0 +1,271 @@
+"""A loaded model that takes strings: `bert_tf.load`."""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Sequence
+from typing import Any, TypeVar, overload
+
+import numpy as np
+
+from bert_tf.api.results import Answer, Entity, Prediction, Span, Token
+from bert_tf.checkpoints import pretrained
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.export import loaded_model
+from bert_tf.model.heads import Pretrainer
+from bert_tf.recipes.finetuning import finished_run
+from bert_tf.runtime import files
+from bert_tf.tasks.embeddings import vector_choice
+from bert_tf.tasks.embeddings.vector_choice import VectorChoice
+from bert_tf.tasks.text_classification import predictions
+
+MASKS = "masked_lm"  # the kind of a model that fills masks
+METHODS = {MASKS: "fill_mask(text)", "tags": "entities(text)", "span": "answer(question, text)"}
+WINDOW = 4096  # texts among which those of similar length share a batch
+
+Texts = str | tuple[str, ...]
+Result = TypeVar("Result")
+
+
+def load(path: str | os.PathLike[str], format_name: str | None = None) -> "Bert":
+    """Reads any checkpoint, run or export; see `bert_tf.load`."""
+    loaded = pretrained.load(path, format_name)
+    values = {field.name: getattr(loaded, field.name) for field in dataclasses.fields(loaded)}
+    return Bert(path=os.fspath(path), **values)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bert(pretrained.Loaded):
+    """A loaded model: the Keras model with its tokenizer, and methods for texts.
+
+    The methods use the weights that `model` has when they are called. A run is used as it was trained: with its
+    max_seq_length, windows and thresholds. Other checkpoints read max_seq_length=128 tokens (384 for questions), and
+    longer texts in questions and tagging in windows.
+
+    Attributes:
+        path: what was loaded.
+    """
+
+    path: str
+
+    def embed(
+        self,
+        texts: str | Sequence[str],
+        *,
+        layers: str = "last",
+        pooling: str | None = None,
+        normalize: bool | None = None,
+        max_seq_length: int = 128,
+        batch_size: int = 256,
+    ) -> np.ndarray:
+        """Returns the embedding of each text, as `bert-tf extract --unit=sentence` computes it.
+
+        Args:
+            texts: a text, or several.
+            layers: which layers, such as "last" or "-1,-2"; several are concatenated.
+            pooling: "mean", "cls", "max" and so on; by default that of a sentence-transformers folder, else the mean.
+            normalize: whether embeddings get unit length; by default as the folder says, else not.
+            max_seq_length: tokens per window; longer texts are read in overlapping windows.
+            batch_size: texts per batch.
+
+        Returns:
+            float32 [B, D], or [D] for a single text.
+
+        Raises:
+            UserError: unknown layers or pooling, or the checkpoint has no vocabulary.
+        """
+        from bert_tf.tasks.embeddings.extraction import Extractor
+
+        recorded = self.sentence_vectors if (pooling, normalize) == (None, None) else None
+        if recorded is not None:
+            if not recorded.is_known:
+                raise UserError(f"{self.path} has the unknown pooling {recorded.pooling}: give pooling.")
+            pooling, normalize = recorded.pooling, recorded.normalize
+        if pooling is not None and pooling not in vector_choice.POOLINGS:
+            raise UserError(f"pooling is {pooling!r}; expected one of {', '.join(vector_choice.POOLINGS)}.")
+        length = min(max_seq_length, self.config.max_position_embeddings)
+        choice = VectorChoice(
+            layers=vector_choice.choose_layers(layers, self.config.layers_with_states),
+            unit="sentence",
+            pooling=pooling or "mean",
+            normalize=vector_choice.UNITS if normalize else (),
+            max_seq_length=length,
+            stride=length // 2,
+        )
+        extractor = Extractor(self.model, self._tokenizer(), choice)
+        several = [texts] if isinstance(texts, str) else list(texts)
+        rows = loaded_model.predict_in_order(extractor, _examples(several), batch_size=batch_size, window=WINDOW)
+        width = choice.width(self.config.hidden_size) * len(choice.layers.names)
+        vectors = [np.reshape(values["vectors"].vectors, -1) for _, values in rows]
+        stacked = np.stack(vectors) if vectors else np.zeros([0, width], np.float32)
+        return stacked[0] if isinstance(texts, str) else stacked
+
+    @overload
+    def predict(self, texts: Texts, *, batch_size: int = 32) -> Prediction: ...
+
+    @overload
+    def predict(self, texts: list[Texts], *, batch_size: int = 32) -> list[Prediction]: ...
+
+    def predict(self, texts: Texts | list[Texts], *, batch_size: int = 32) -> Prediction | list[Prediction]:
+        """Classifies texts, compares pairs, rates, or chooses, as the head of the model does.
+
+        Args:
+            texts: a text; a tuple of two texts for a pair, or of a text and its choices; or a list of these.
+            batch_size: texts per batch.
+
+        Returns:
+            A Prediction, or one for each text of a list.
+
+        Raises:
+            UserError: the model has another head, or takes more or fewer texts.
+        """
+        return self._each(texts, "predict", _prediction, batch_size)
+
+    def fill_mask(self, text: str) -> list[list[Token]]:
+        """Returns the ten most probable tokens for each [MASK] of a text, best first.
+
+        Raises:
+            UserError: the model has no masked LM head.
+        """
+        return self._each(text, "fill_mask", _masks, 1)
+
+    def answer(self, question: str, text: str) -> Answer:
+        """Returns the part of a text of any length that answers a question; "" for "no answer" if trained for it.
+
+        Raises:
+            UserError: the model was not trained on questions.
+        """
+        return self._each((question, text), "answer", _answer, 1)
+
+    @overload
+    def entities(self, texts: str, *, batch_size: int = 32) -> list[Entity]: ...
+
+    @overload
+    def entities(self, texts: list[str], *, batch_size: int = 32) -> list[list[Entity]]: ...
+
+    def entities(self, texts: str | list[str], *, batch_size: int = 32) -> list[Entity] | list[list[Entity]]:
+        """Returns the tagged parts of a text of any length, in order; of a list those of each text.
+
+        Raises:
+            UserError: the model is no tagger.
+        """
+        return self._each(texts, "entities", _entities, batch_size)
+
+    def _each(self, texts: Any, method: str, result: Any, batch_size: int) -> Any:
+        """The results of a method for texts, or for a single one."""
+        self._expect(method)
+        several = texts if isinstance(texts, list) else [texts]
+        predictor = self._predictor
+        expected = sum(count or 1 for count in predictor.inputs.values())
+        for each in several:
+            count = 1 if isinstance(each, str) else len(each)
+            if count != expected:
+                names = " and ".join(predictor.inputs)
+                raise UserError(f"{count} texts were given for an example; {self.path} takes {expected}: {names}.")
+        rows = loaded_model.predict_in_order(predictor, _examples(several), batch_size=batch_size, window=WINDOW)
+        labels = tuple(self.labels or ())
+        results = [
+            result(predictions.export_row(example, outputs, labels=labels, inputs=predictor.inputs))
+            for example, outputs in rows
+        ]
+        return results if isinstance(texts, list) else results[0]
+
+    def _expect(self, method: str) -> None:
+        """Raises UserError unless the head of the model has this method."""
+        kind = MASKS if isinstance(self.model, Pretrainer) else self.kind
+        if kind is None and "classifier/bias" not in self.report.loaded:
+            raise UserError(f"{self.path} has no head: use embed(texts), or fine-tune it first.")
+        own = METHODS.get(kind or "class", "predict(texts)")
+        if own.partition("(")[0] != method:
+            raise UserError(f"{self.path} has another head than {method} needs: use {own}.")
+
+    def _tokenizer(self) -> Any:
+        if self.tokenizer is None:
+            raise UserError(f"{self.path} has no vocab.txt next to it, without which it takes no strings.")
+        return self.tokenizer
+
+    @functools.cached_property
+    def _predictor(self) -> loaded_model.Signature:
+        """The default signature of the model's task, on the weights of `model`."""
+        signatures = live_signatures(self.path, self.model, self._tokenizer(), self.kind, self.labels)
+        return loaded_model.Signature(signatures["serving_default"], self.path)
+
+
+def live_signatures(path: str, model: Any, tokenizer: Any, kind: str | None, labels: Sequence[str] | None) -> Any:
+    """{name: tf.function on strings} of a model: of its run where the path is one, else of the kind of its head."""
+    if isinstance(model, Pretrainer):
+        from bert_tf.tasks.pretraining import mask_filling
+
+        return mask_filling.fill_mask(model, tokenizer)
+    if files.exists(os.path.join(path, "run.json")):
+        task = finished_run.read_task(path)
+        windows = getattr(task, "windows", None)
+        if windows and hasattr(model, "window_pooling"):
+            model.window_pooling = windows.pooling
+        return task.signatures(model, tokenizer)
+    return _task_of_kind(path, model, tokenizer, kind or "class", labels or ()).signatures(model, tokenizer)
+
+
+def _task_of_kind(path: str, model: Any, tokenizer: Any, kind: str, labels: Sequence[str]) -> Any:
+    """A task without data for a checkpoint that does not say how it was trained."""
+    positions = model.config.max_position_embeddings
+    length = min(128, positions)
+    if kind == "tags":
+        from bert_tf.tasks.token_classification.tag_schemes import TagSet
+        from bert_tf.tasks.token_classification.tag_windows import TagWindows
+        from bert_tf.tasks.token_classification.tagging import TagTask
+
+        return TagTask(
+            path, {}, TagSet.of(labels), tokenizer, windows=TagWindows(max_seq_length=length, stride=length // 2)
+        )
+    if kind == "span":
+        from bert_tf.tasks.question_answering.answering import QuestionTask
+        from bert_tf.tasks.question_answering.question_windows import QuestionWindows
+        from bert_tf.tasks.question_answering.spans import Search
+
+        length = min(384, positions)
+        windows = QuestionWindows(length, max(1, length // 3), min(64, length // 4))
+        return QuestionTask(path, {}, tokenizer, windows=windows, search=Search())
+    from bert_tf.tasks.text_classification import goals
+    from bert_tf.tasks.text_classification.classification import TextClassification
+
+    size = int(model.classifier.bias.shape[0])
+    names = list(labels) or [f"LABEL_{number}" for number in range(size)]
+    about = {**loaded_model.about(path), "labels": names, "kind": kind}
+    goal = goals.of_kind(kind).from_about(about)
+    return TextClassification(path, {}, goal, tokenizer, max_seq_length=length, texts=_texts_of(path), test_splits=())
+
+
+def _texts_of(path: str) -> int:
+    """The number of texts of an example, as an export says; 1 where it is unknown."""
+    return max(1, len(loaded_model.about(path).get("inputs") or {}))
+
+
+def _examples(texts: Sequence[Texts]) -> list[Example]:
+    return [
+        Example(str(number), (text,) if isinstance(text, str) else tuple(text), None, f"text {number}")
+        for number, text in enumerate(texts)
+    ]
+
+
+def _prediction(row: dict[str, Any]) -> Prediction:
+    values = row.get("probabilities", {})
+    probabilities = values if isinstance(values, dict) else {str(number): each for number, each in enumerate(values)}
+    return Prediction(label=row["label"], probabilities=probabilities, value=row.get("value"))
+
+
+def _masks(row: dict[str, Any]) -> list[list[Token]]:
+    return [[Token(token=each["piece"], probability=each["score"]) for each in mask] for mask in row["answers"]]
+
+
+def _entities(row: dict[str, Any]) -> list[Entity]:
+    return [
+        Entity(text=each["text"], label=each["label"], start=each["start"], end=each["end"], probability=each["score"])
+        for each in row["entities"]
+    ]
+
+
+def _answer(row: dict[str, Any]) -> Answer:
+    n_best = [Span(**each) for each in row["n_best"]]
+    return Answer(text=row["answer"], start=row["start"], end=row["end"], probability=row["score"], n_best=n_best)

@@ -1,0 +1,132 @@
+"""`bert_tf.load`: the methods of a loaded model against the commands and the heads it has."""
+
+import dataclasses
+import json
+
+import checkpoint_cases
+import numpy as np
+import pytest
+import tiny
+
+import bert_tf
+from bert_tf.api import bert
+from bert_tf.checkpoints import formats
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.cli import main
+from bert_tf.errors import UserError
+from bert_tf.model import heads
+
+TEXTS = ["a b c", "d e f g h i j k l m n o", "", "x"]
+
+
+def write(folder, model, labels=None, kind=None):
+    """A checkpoint of a model with random weights."""
+    weights = tiny.random_weights(model)
+    values = {"vocabulary": checkpoint_cases.PIECES, "lower_case": True, "labels": labels, "kind": kind}
+    formats.write(Checkpoint(config=model.config, weights=weights, **values), folder, "native")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Checkpoints with the heads of each task."""
+    folder = tmp_path_factory.mktemp("api")
+    config = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES))
+    write(folder / "pretrained", heads.Pretrainer(config))
+    write(folder / "classes", heads.Classifier(config, 3), ["x", "y", "z"], "class")
+    write(folder / "tags", heads.TokenClassifier(config, 3), ["O", "B-LOC", "I-LOC"], "tags")
+    write(folder / "span", heads.SpanFinder(config), kind="span")
+    write(folder / "number", heads.Regressor(config), kind="number")
+    return folder
+
+
+def test_embed_equals_the_extract_command(folder, capsys):
+    source = folder / "pretrained"
+    model = bert_tf.load(source)
+    for options, flags in (({}, []), ({"pooling": "cls", "layers": "-1,-2", "normalize": True}, ["--pooling=cls"])):
+        vectors = model.embed(TEXTS, **options)
+        (folder / "texts.txt").write_text("\n".join(TEXTS) + "\n")
+        if flags:
+            flags += ["--layers=-1,-2", "--normalize"]
+        command = [
+            "extract",
+            str(source),
+            "--unit=sentence",
+            f"--file={folder}/texts.txt",
+            "--max_seq_length=12",
+            *flags,
+        ]
+        assert main.main([*command, f"--output={folder}/vectors.npz", "--overwrite"]) == 0
+        with np.load(folder / "vectors.npz") as arrays:
+            expected = next(array for array in arrays.values() if array.ndim > 1)
+        np.testing.assert_allclose(vectors, expected.reshape(len(TEXTS), -1), atol=1e-5)
+    np.testing.assert_allclose(model.embed("x"), model.embed(TEXTS)[3], atol=1e-5)
+    assert model.embed([]).shape == (0, tiny.CONFIG.hidden_size)
+    capsys.readouterr()
+
+
+def test_fill_mask_returns_tokens_for_each_mask(folder):
+    first, second = bert_tf.load(folder / "pretrained").fill_mask("a [MASK] b [MASK]")
+    assert len(first) == len(second) == 10
+    assert [token.probability for token in first] == sorted((token.probability for token in first), reverse=True)
+    assert {token.token for token in first} <= set(checkpoint_cases.PIECES)
+
+
+def test_predict_returns_labels_in_the_order_of_the_texts(folder):
+    model = bert_tf.load(folder / "classes")
+    predictions = model.predict(TEXTS, batch_size=2)
+    for text, prediction in zip(TEXTS, predictions, strict=True):
+        assert set(prediction.probabilities) == {"x", "y", "z"}
+        assert sum(prediction.probabilities.values()) == pytest.approx(1, abs=1e-5)
+        assert prediction.label == max(prediction.probabilities, key=prediction.probabilities.get)
+        assert model.predict(text).probabilities == pytest.approx(prediction.probabilities, abs=1e-5)
+    assert isinstance(bert_tf.load(folder / "number").predict("a b").value, float)
+
+
+def test_methods_use_the_current_weights(folder):
+    model = bert_tf.load(folder / "classes")
+    model.predict("a")
+    model.model.classifier.kernel.assign(0 * model.model.classifier.kernel)
+    model.model.classifier.bias.assign([0.0, 9.0, 0.0])
+    assert model.predict("a").label == "y"
+
+
+def test_entities_and_answers_are_slices_of_the_text(folder):
+    text = "a b c d e f"
+    tagger = bert_tf.load(folder / "tags")
+    single, (several, _) = tagger.entities(text), tagger.entities([text, "x"])
+    assert single == several
+    assert all(text[entity.start : entity.end] == entity.text and entity.label == "LOC" for entity in single)
+    answer = bert_tf.load(folder / "span").answer("a b", text)
+    assert text[answer.start : answer.end] == answer.text == answer.n_best[0].text
+    assert sum(each.probability for each in answer.n_best) == pytest.approx(1, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "message"),
+    [
+        ("pretrained", lambda model: model.predict("a"), r"another head than predict needs: use fill_mask\(text\)"),
+        ("classes", lambda model: model.fill_mask("a"), r"another head than fill_mask needs: use predict\(texts\)"),
+        ("tags", lambda model: model.answer("a", "b"), r"use entities\(text\)"),
+        ("classes", lambda model: model.predict(("a", "b")), "2 texts were given for an example"),
+        ("classes", lambda model: model.embed("a", pooling="best"), "pooling is 'best'; expected one of cls"),
+    ],
+)
+def test_wrong_calls_are_explained(folder, name, call, message):
+    with pytest.raises(UserError, match=message):
+        call(bert_tf.load(folder / name))
+
+
+def test_checkpoint_without_head_or_vocabulary_says_so(folder, tmp_path):
+    config = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES))
+    headless = write(tmp_path / "headless", heads.BertModel(config))
+    with pytest.raises(UserError, match=r"has no head: use embed\(texts\)"):
+        bert_tf.load(headless).predict("a")
+    (headless / "vocab.txt").unlink()
+    with pytest.raises(UserError, match="has no vocab.txt"):
+        bert_tf.load(headless).embed("a")
+
+
+def test_export_reads_pairs(tmp_path):
+    (tmp_path / "about.json").write_text(json.dumps({"inputs": {"text_a": None, "text_b": None}}))
+    assert bert._texts_of(str(tmp_path)) == 2
