@@ -48,27 +48,28 @@ def read(folder: str) -> dict[str, Any]:
 
 def write_report(folder: str, path: str | None = None) -> str:
     """Writes the report of the run in `folder`, by default to report.html there, and returns its path."""
-    files = read(folder)
-    run, details = files["run"], files["details"]
+    content = read(folder)
+    run, details = content["run"], content["details"]
     classes, questions = scoreboard.class_details(details), scoreboard.question_details(details)
     statistics = dictionary(run.get("text_statistics"))
-    scores = scoreboard.final_scores(files["scores"], run.get("name"), bool(classes or questions))
+    scores = scoreboard.final_scores(content["scores"], run.get("name"), bool(classes or questions))
     return write_page(
         path or os.path.join(folder, "report.html"),
         TEMPLATE,
+        title=os.path.basename(files.absolute(folder)),
         run={name: run.get(name) for name in ("name", "config", "flags", "versions", "machine")},
-        summary=summary(run, files["metrics"]),
+        summary=summary(run, content["metrics"]),
         scores=scores,
         sizes=_sizes(run) if any(known for *_, known in scores) else "",
-        charts=curves.charts(files["metrics"], files["scores"]),
-        examples=_examples(files["examples"]),
-        sweep=files["sweep"],
+        charts=curves.charts(content["metrics"], content["scores"]),
+        examples=_examples(content["examples"]),
+        sweep=content["sweep"],
         splits=classes,
         questions=questions,
-        statistics=_statistics(dictionary(files["manifest"].get("statistics"))),
+        statistics=_statistics(dictionary(content["manifest"].get("statistics"))),
         text_statistics=_statistics(_without_lengths(statistics)),
         text_lengths=_histograms(statistics),
-        warnings=files["manifest"].get("warnings") or [],
+        warnings=content["manifest"].get("warnings") or [],
         phases=_phases(dictionary(run.get("phases"))),
         command=command(run.get("command")),
     )

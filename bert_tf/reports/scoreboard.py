@@ -3,6 +3,7 @@
 Everything comes from JSON files of a run folder; what is missing or malformed there is left out.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from bert_tf.reports.curves import is_number
 # Keys of a combination in sweep.json that are not settings.
 COUNTS = ("runs", "collapsed", "failed", "scores", "scores_without_collapsed")
 MAX_MATRIX_CLASSES = 10  # fits a phone
+MASKED_LM_LOSS, MAX_EXPONENT = "masked_lm_loss", 100.0
 MAX_CONFUSIONS, MAX_CLASSES, MAX_EXAMPLES = 15, 40, 12
 
 Drawn = dict[str, Any]  # values for the templates
@@ -25,6 +27,8 @@ def final_scores(
     For fine-tuning the loss comes last, and scores equal to it are left out.
     """
     known = published.scores_of(task_name)
+    if is_number(scores.get(MASKED_LM_LOSS)):
+        scores = {**scores, "masked_lm_perplexity": math.exp(min(scores[MASKED_LM_LOSS], MAX_EXPONENT))}
     rows = [(name, value, known.get(name)) for name, value in scores.items()]
     if not (known or has_details):
         return rows

@@ -24,7 +24,7 @@ def test_report_has_all_sections(tmp_path):
     examples = {"fill_mask": [{"text": "The [MASK] sat.", "answers": [{"piece": "cat", "score": 0.31}]}]}
     text = as_read(page_of(tmp_path, metrics=METRICS, eval_results={"loss": 7.5}, examples=examples))
     for expected in (
-        "first words 2 layers of width 128 · 1,480,322 parameters · 20 steps · took 3 min 12 s",
+        "first words · 2 layers of width 128 · 1,480,322 parameters · 20 steps · took 3 min 12 s",
         " · finished 2026-11-21 09:03 Final scores on held-out data 7.5 Loss",
         "Loss training 7.25 held out 7.5",
         "Learning rate training 5e-05",
@@ -49,7 +49,7 @@ def test_command_is_shown_as_typed():
 
 def test_run_json_alone_makes_a_page_without_empty_sections(tmp_path):
     text = as_read(page_of(tmp_path, run={"name": "bare"}))
-    assert text == "bare bare"  # the title and the heading
+    assert text == f"{tmp_path.name} {tmp_path.name} bare"  # the title, the heading, the task
 
 
 def test_folder_without_run_json_is_refused(tmp_path):
