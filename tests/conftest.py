@@ -3,11 +3,14 @@
 Both must be settled before TensorFlow starts, so they stand here and not in a fixture.
 """
 
+import gc
 import os
 import sys
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")  # the expected numbers are those of a CPU
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+# XLA optimizes for longer than the tiny models of the tests run.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
 from bert_tf.runtime.tensorflow_startup import start_tensorflow  # noqa: E402
 
@@ -20,6 +23,9 @@ import tensorflow as tf  # noqa: E402
 # Files whose tests start processes or train, the longest first: begun last they would keep one process waiting.
 SLOW = "readme loop finetune_squad pretrain train_step sweep answering finetune ner stores classification".split()
 SLOW += "earlier_versions extract early_stopping saved_model tokenizer feature_tagging tag_serving".split()
+
+gc.freeze()  # modules and graphs are not searched for garbage again and again
+gc.set_threshold(200_000, 50, 1000)
 
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
