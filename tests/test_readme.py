@@ -140,6 +140,12 @@ def test_run_leaves_the_files_listed_in_the_readme(folder):
         assert (folder / "runs/mine" / name).exists(), name
 
 
+def flags_of(kind):
+    """The flags of a dataclass, and their other names."""
+    fields = kind.__dataclass_fields__
+    return set(fields) | {alias for field in fields.values() for alias in field.metadata.get("aliases", ())}
+
+
 def known_flags():
     """{script or command of bert-tf: names of its flags}."""
     sys.path.insert(0, str(ROOT))
@@ -147,9 +153,12 @@ def known_flags():
     from bert_tf.recipes import finetune, finetune_squad, pretrain
 
     scripts = {"run_pretraining.py": pretrain, "run_classifier.py": finetune, "run_squad.py": finetune_squad}
-    known = {name: set(recipe.Flags.__dataclass_fields__) for name, recipe in scripts.items()}
+    known = {name: flags_of(recipe.Flags) for name, recipe in scripts.items()}
+    known |= {"finetune": known["run_classifier.py"]}
     parsers = next(action.choices for action in main.parser()._actions if action.choices)
     for name, parser in parsers.items():
+        if name in known:
+            continue
         options = (option for action in parser._actions for option in action.option_strings)
         known[name] = {option.removeprefix("--") for option in options}
     return known
@@ -174,6 +183,8 @@ def test_no_two_commands_share_a_run_folder():
         values = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
         if program == "python":
             runs.append(values.get("--output_dir", DEFAULTS[name]))
+        elif name == "finetune":
+            runs.append(values.get("--output_dir", f"runs/{Path(arguments[0]).stem}"))
     assert len(runs) > 10 and len(set(runs)) == len(runs)
     for program, name, *arguments in commands_of("bash", "sh"):
         if program == "bert-tf" and name not in ("ablate", "completion"):

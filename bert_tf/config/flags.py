@@ -185,6 +185,12 @@ def command() -> list[str]:
     return ["bert_tf", *(f"--{name}={value}" for name, value in values.items())]
 
 
+def value(name: str) -> Any:
+    """The value of a flag that is on the command line."""
+    from_program = _instead_of_command_line.get()
+    return absl_flags.FLAGS[name].value if from_program is None else from_program[name]
+
+
 def with_earlier_defaults(options: Options, recorded: Mapping[str, Any]) -> Options:
     """Returns the options to continue a run with, which an earlier version may have begun with other defaults.
 
@@ -341,6 +347,10 @@ def _parse(arguments: list[str]) -> list[str]:
         rest = absl_flags.FLAGS(arguments)
     except absl_flags.Error as error:
         _fail(f"{_describe(str(error))} Try --help.", 2)
+    positional = [kind.POSITIONAL for kind in _defined if hasattr(kind, "POSITIONAL")]
+    if len(rest) == 2 and positional and "=" not in rest[1] and not is_given(positional[0]):
+        absl_flags.FLAGS[positional[0]].parse(rest[1])
+        return rest[:1]
     if len(rest) > 1:
         _fail(f"{rest[1]!r} is not a flag: flags begin with --, as in --name=value. Try --help.", 2)
     return rest

@@ -1,7 +1,7 @@
 """Example: one row of a labelled table, as the tasks on whole texts see it. Free of TensorFlow."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_tf.data import tables
@@ -10,12 +10,16 @@ from bert_tf.errors import UserError
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Example:
-    """Its texts, and the label as the file writes it (None if it has none); `location` is for error messages."""
+    """Its texts, and the label as the file writes it (None if it has none); `location` is for error messages.
+
+    other: the columns of its row that are neither texts nor id, to keep them in predictions.
+    """
 
     id: str
     texts: tuple[str, ...]
     label: Any = None
     location: str = ""
+    other: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def encode(self) -> list[bytes]:
         """The texts as UTF-8; UserError if one holds a lone surrogate, as JSON may."""
@@ -33,6 +37,7 @@ def read(
     id_column: str | None = None,
     columns: Sequence[str] | None = None,
     malformed: list[int] | None = None,
+    none_is_empty: bool = False,
 ) -> list[Example]:
     """Reads the examples of a table, in its order.
 
@@ -43,6 +48,7 @@ def read(
         id_column: the column with the id; without it, the id is the number of the row, from 0.
         columns: the names of the columns of a file without a header, as for `tables.read`.
         malformed: collects the lines of malformed rows, as for `tables.read`.
+        none_is_empty: whether a missing text, as JSON may have it, is "".
 
     Raises:
         UserError: a column is missing, a text is not a string, or `tables.read` raises it.
@@ -54,6 +60,8 @@ def read(
         location = f"line {line} of {path}"
         example_id = str(len(examples)) if id_column is None else tables.row_id(row, id_column, location)
         values: tuple[Any, ...] = tuple(row.get(name) for name in texts)
+        if none_is_empty:
+            values = tuple("" if text is None else text for text in values)
         if not all(isinstance(text, str) for text in values):
             raise UserError(f"In {location} a text is {values!r}; expected strings in {', '.join(texts)}.")
         examples.append(Example(example_id, values, row.get(label) if label else None, location))

@@ -102,7 +102,8 @@ def _read_rows(
         if len(texts) != expected or not all(isinstance(text, str) for text in texts):
             raise UserError(f"In {location} there is {texts!r}; expected {expected} texts in {', '.join(columns)}.")
         example_id = str(number) if id_column is None else tables.row_id(row, id_column, location)
-        yield Example(example_id, tuple(texts), row.get(label) if label else None, location)
+        other = {name: value for name, value in row.items() if name not in (*columns, id_column)}
+        yield Example(example_id, tuple(texts), row.get(label) if label else None, location, other)
 
 
 def _columns_of(path: str, inputs: Inputs, row: Mapping[str, Any]) -> list[str]:

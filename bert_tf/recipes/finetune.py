@@ -11,7 +11,7 @@ from bert_tf.config.flag_groups import RunFlags
 from bert_tf.config.flags import changed, flag
 from bert_tf.errors import UserError
 from bert_tf.recipes import initialization
-from bert_tf.recipes.finetuning import run
+from bert_tf.recipes.finetuning import run, table_choice
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.tasks.embeddings.vector_choice import FEATURES
 from bert_tf.tasks.token_classification import tag_schemes
@@ -32,6 +32,7 @@ DEMONSTRATION = {
 class Flags(FineTuningFlags):
     """Data and tasks."""
 
+    POSITIONAL: ClassVar[str] = "train_file"
     MOST_USED: ClassVar[tuple[str, ...]] = tuple(
         "task_name data_dir text_columns label_column init_checkpoint output_dir num_train_epochs learning_rate "
         "train_batch_size max_seq_length".split()
@@ -46,8 +47,14 @@ class Flags(FineTuningFlags):
     eval_fraction: float = flag(
         0.1, "Fraction of the training table held out for evaluation if there is no evaluation table."
     )
-    text_columns: str = flag("", "Comma-separated table columns: a text, a pair of texts, or a text and its choices.")
-    label_column: str = flag("label", "Table column with the label.")
+    text_columns: str = flag(
+        "", "Comma-separated table columns: a text, a pair of texts, or a text and its choices.", aliases=("text",)
+    )
+    label_column: str = flag("label", "Table column with the label.", aliases=("label",))
+    bad_rows: str = flag(
+        "skip", "Rows of a table without text or label, or with too many or too few fields.", ("skip", "stop")
+    )
+    normalize_labels: bool = flag(False, "Lower-case the labels of a table and join their spaces.")
     id_column: str = flag("", "Table column with the ids for predictions. Default: row numbers.")
     label_type: str = flag(
         "classes",
@@ -96,8 +103,15 @@ class Flags(FineTuningFlags):
     MODEL: ClassVar[frozenset[str]] = frozenset(("task_name", "label_type", "document_context"))
 
     @classmethod
-    def demonstration(cls) -> dict[str, Any]:
-        """The settings of the demonstration, where no flag names data."""
+    def computed_defaults(cls) -> dict[str, Any]:
+        """The settings of the demonstration if no flag names data; those for a table if it alone is given."""
+        if flags.is_given("train_file") and not flags.is_given("task_name"):
+            start = any(map(flags.is_given, ("bert_config_file", "model_size", "vocab_file", "vocab_size", "encoder")))
+            names = ("text_columns", "label_column", "output_dir", "init_checkpoint")
+            values = {name: flags.value(name) for name in names if flags.is_given(name)}
+            return table_choice.defaults(
+                flags.value("train_file"), {"init_checkpoint": "", **values} if start else values
+            )
         if any(map(flags.is_given, ("task_name", "data_dir", "train_file", "predict_file"))):
             return {}
         question = "Which part of it is a passage from?"

@@ -90,7 +90,7 @@ class Flags(FineTuningFlags):
     )
 
     @classmethod
-    def demonstration(cls) -> dict[str, Any]:
+    def computed_defaults(cls) -> dict[str, Any]:
         """The settings of the demonstration, where no flag names data."""
         if any(map(flags.is_given, ("train_file", "predict_file"))):
             return {}

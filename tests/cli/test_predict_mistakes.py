@@ -50,7 +50,7 @@ MISTAKES = {
     "latin": ("single", ["--file=latin.txt"], "latin.txt is not UTF-8: byte 3 of line 2 is 0xe9"),
     "latin table": ("single", ["--file=latin.tsv"], "latin.tsv is not UTF-8: byte 1 of line 3 is 0xe9"),
     "kind": ("single", ["--file=a.xlsx"], "a.xlsx cannot be read; expected a name that ends in .txt, .tsv, .csv"),
-    "output kind": ("single", ["--text=a", "--output=a.csv"], "expected a name that ends in .jsonl or .tsv"),
+    "output kind": ("single", ["--text=a", "--output=a.xlsx"], "expected a name that ends in .jsonl or .tsv or .csv"),
     "output place": ("single", ["--text=a", "--output=none/a.tsv"], "none/a.tsv cannot be written"),
     "output is file": ("single", ["--file=a.tsv", "--output=a.tsv"], "output and file are both a.tsv"),
     "batch": ("single", ["--text=a", "--batch_size=0"], "batch_size is 0; expected 1 or more"),

@@ -163,6 +163,7 @@ def test_inherited_group_can_change_a_default():
         ("--do_paint=perhaps", 2, "--do_paint=perhaps was given; expected true or false."),
         ("--width", 2, "Missing value for flag --width"),
         ("--notes=a", 2, "Unknown command line flag 'notes'"),
+        ("nowhere", 2, "'nowhere' is not a flag"),
         ("width=4", 2, "'width=4' is not a flag: flags begin with --, as in --name=value. Try --help."),
     ],
 )

@@ -6,16 +6,19 @@
   bert-tf predict runs/table --file reviews.csv --text_columns review --output answers.jsonl
 
 EXPORT is the folder of an export or of a run with one. FILE is .txt (one text per line); .tsv, .csv or .jsonl with the
-inputs of the export as columns (text, text_a, text_b, choices, context, question); .json with questions in SQuAD
-format; or - for standard input, one text per line. Files are streamed and may be of any length, except .json.
+columns of the table that the model was trained on, or the inputs of the export (text, text_a, text_b, choices, context,
+question); .json with questions in SQuAD format; or - for standard input, one text per line. Files are streamed and may
+be of any length, except .json. The other columns of a table are kept.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bert_tf.cli.text_progress import report_texts
+from bert_tf.data import tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
@@ -23,7 +26,7 @@ from bert_tf.runtime import files, process
 from bert_tf.tasks.text_classification import predictions
 
 WINDOW = 4096  # texts that are sorted by length before batching
-OUTPUTS = (".jsonl", ".tsv")
+OUTPUTS = (".jsonl", ".tsv", ".csv")
 OTHER_TEXTS = ("text_b", "question", "choice")
 MAX_PROBABILITIES = 10  # printed for a single text
 NO_ANSWER = "no answer"
@@ -42,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--choice", action="append", metavar="TEXT", help="a choice; repeat for each")
     parser.add_argument("--text_columns", metavar="NAMES", help="comma-separated columns of FILE, in the inputs' order")
     parser.add_argument("--id_column", metavar="NAME", help="column of FILE with an id (0, 1, 2, ...)")
-    parser.add_argument("--output", help="file to write, .jsonl or .tsv (lines on standard output)")
+    parser.add_argument("--output", help="file to write, .jsonl, .tsv or .csv (lines on standard output)")
     parser.add_argument("--json", action="store_true", help="print JSON lines")
     parser.add_argument("--batch_size", type=int, default=32, help="texts per batch (32)")
 
@@ -119,7 +122,17 @@ def _flag_of(name: str, count: int | None) -> str:
 def _from_file(arguments: argparse.Namespace, export: loaded_model.Export) -> Iterator[Example]:
     """Yields the texts of the file."""
     columns = [name.strip() for name in (arguments.text_columns or "").split(",") if name.strip()]
+    columns = columns or _columns_of_training(arguments.file, export)
     return prediction_inputs.read(arguments.file, export.inputs, columns=columns, id_column=arguments.id_column)
+
+
+def _columns_of_training(path: str, export: loaded_model.Export) -> list[str]:
+    """The text columns of the table that the model was trained on, if the file has them."""
+    if path == prediction_inputs.STANDARD_INPUT or os.path.splitext(path)[1].lower() not in tables.EXTENSIONS:
+        return []
+    names = (loaded_model.about(export.folder).get("reads") or {}).get("text_columns") or ""
+    columns = [name.strip() for name in names.split(",") if name.strip()]
+    return columns if columns and set(columns) <= set(tables.column_names(path)) else []
 
 
 def _window(arguments: argparse.Namespace) -> int:

@@ -60,8 +60,8 @@ class FineTuningFlags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
         raise NotImplementedError
 
     @classmethod
-    def demonstration(cls) -> dict[str, Any]:
-        """{flag: value} for the demonstration, where no flag says what to learn; else {}."""
+    def computed_defaults(cls) -> dict[str, Any]:
+        """{flag: value} that depend on other flags, as those of the demonstration if none says what to learn."""
         return {}
 
     def check(self) -> None:

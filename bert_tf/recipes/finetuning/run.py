@@ -37,7 +37,7 @@ class Setup(NamedTuple):
 
 def main(kind: type[FineTuningFlags]) -> None:
     """Fine-tunes as the command line says; kind: the dataclass of the script's flags."""
-    options = flags.read(kind, instead=kind.demonstration())
+    options = flags.read(kind, instead=kind.computed_defaults())
     options = flags.with_earlier_defaults(options, recorded_flags(options.output_dir))
     runs = sweep.plan(options)
     for each in runs.values():

@@ -1,5 +1,7 @@
 """The user's own table: CSV, TSV or JSONL files with columns of text and one of labels."""
 
+import collections
+import dataclasses
 import functools
 import logging
 import zlib
@@ -15,6 +17,7 @@ from bert_tf.tasks.text_classification.classification import TextClassification,
 from bert_tf.tasks.text_classification.goal import Goal
 
 FLAGS = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
+MOST_NAMED = 5  # bad rows that are listed
 log = logging.getLogger("bert_tf")
 
 
@@ -29,13 +32,15 @@ def task(options: Any, tokenizer_for: TokenizerFor) -> TextClassification:
         labels: their order, separated by commas, else those of the training data, sorted;
         id_column: the id of predictions, else the number of the row;
         eval_fraction: the part of the training rows that is held out for evaluation where there is no table for it.
-    The file to predict may be without the label column. An empty text is a text.
+        bad_rows: "skip" leaves out rows without text or label, "stop" refuses them; normalize_labels: lower-case
+        labels and join their spaces.
+    The file to predict may be without the label column, and all of its rows are predicted.
     """
     columns = [name.strip() for name in options.text_columns.split(",") if name.strip()]
     goal_class = goals.get(options.label_type)
     goal_class.check_columns(columns, options)
     splits: dict[str, Callable[[], list[Example]]] = {
-        split: functools.partial(_examples, options, split, columns) for split in FLAGS
+        split: functools.cache(functools.partial(_examples, options, split, columns)) for split in FLAGS
     }
     labels = _labels(options, goal_class, splits["train"])  # of all rows: a label may be in a held-out one only
     if options.do_eval and _find(options, "train") and not _find(options, "dev"):
@@ -55,7 +60,56 @@ def _examples(options: Any, split: str, columns: Sequence[str]) -> list[Example]
     label = options.label_column
     if split == "test" and label not in tables.column_names(path):
         label = None
-    return examples.read(path, texts=columns, label=label, id_column=options.id_column or None)
+    malformed: list[int] | None = [] if options.bad_rows == "skip" and split != "test" else None
+    rows = examples.read(
+        path, texts=columns, label=label, id_column=options.id_column or None, malformed=malformed, none_is_empty=True
+    )
+    if split != "test":
+        rows = _without_bad_rows(path, rows, malformed, goals.get(options.label_type))
+    if options.normalize_labels:
+        rows = [dataclasses.replace(row, label=_normalized(row.label)) for row in rows]
+    return rows
+
+
+def _without_bad_rows(
+    path: str, rows: list[Example], malformed: list[int] | None, goal_class: type[Goal]
+) -> list[Example]:
+    """The rows with text and label; says which are left out, or raises UserError if none may be (malformed: None)."""
+    reasons = [f"line {number} of {path} has too many or too few fields" for number in malformed or ()]
+    kept = []
+    is_labelled = any(row.label not in goal_class.missing for row in rows)  # a table without labels can be predicted
+    for row in rows:
+        if is_labelled and row.label in goal_class.missing:
+            reasons.append(f"{row.location} has no label")
+        elif not any(text.strip() for text in row.texts):
+            reasons.append(f"{row.location} has no text")
+        else:
+            kept.append(row)
+    if reasons:
+        named = "; ".join(reasons[:MOST_NAMED]) + ("; ..." if len(reasons) > MOST_NAMED else "")
+        if malformed is None:
+            raise UserError(f"{len(reasons)} rows are bad: {named}. Mend them, or give --bad_rows=skip.")
+        log.warning("%d rows of %s are left out (--bad_rows=stop refuses them): %s.", len(reasons), path, named)
+    if not kept:
+        raise UserError(f"No row of {path} has a text{' and a label' * is_labelled}.")
+    return kept
+
+
+def _normalized(label: Any) -> Any:
+    return " ".join(label.split()).lower() if isinstance(label, str) else label
+
+
+def _warn_of_variants(labels: Iterable[str]) -> None:
+    """Names labels that differ in case or spaces only."""
+    variants = collections.defaultdict(list)
+    for label in labels:
+        variants[_normalized(label)].append(label)
+    for same in variants.values():
+        if len(same) > 1:
+            log.warning(
+                "The labels %s differ in case or spaces only: --normalize_labels joins them.",
+                ", ".join(map(repr, same)),
+            )
 
 
 def _held_out(path: str, read: Callable[[], list[Example]], fraction: float) -> dict[str, Callable]:
@@ -102,7 +156,9 @@ def _labels(options: Any, goal_class: type[Goal], training: Callable[[], list[Ex
     labels = options.labels  # a list, from a trained model, or the flag
     if isinstance(labels, str):
         labels = [label.strip() for label in labels.split(",") if label.strip()]
-    labels = labels or _sorted(goal_class.names_in(training(), options))
+    if not labels:
+        labels = _sorted(goal_class.names_in(training(), options))
+        _warn_of_variants(labels)
     if len(labels) < 2:
         raise UserError(
             f"{_path(options, 'train')} has {f'only the label {labels[0]!r}' if labels else 'no label'} in its column "

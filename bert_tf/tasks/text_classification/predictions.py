@@ -3,6 +3,8 @@
 n examples, C classes, M masks of a text, K tokens for a mask or answers to a question, E entities of a text.
 """
 
+import csv
+import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,8 +22,11 @@ if TYPE_CHECKING:
 
     Predictions = Mapping[str, np.ndarray]
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a formula of a spreadsheet begins with
+
 # outputs that a table holds in columns of their own
 TEXTS = ("text", "text_a", "text_b", "question", "context")
+OWN = ("id", "label", "value", "answer", "start", "end", "score", "null_score", "scores")
 NOT_COLUMNS = (*TEXTS, "choices", "probabilities", "answers", "entities", "n_best")
 
 
@@ -84,6 +89,16 @@ def export_row(
         inputs: as `loaded_model.Export` has them.
     """
     row = {"id": example.id, **_texts_by_input(example, inputs)}
+    row = {**_other_columns(example), **_predicted_row(row, outputs, labels)}
+    return {"id": row.pop("id"), **row}
+
+
+def _other_columns(example: Example) -> dict[str, Any]:
+    """The other columns of the example's row; one that a prediction has too is called "label (file)"."""
+    return {f"{name} (file)" if name in NOT_COLUMNS + OWN else name: value for name, value in example.other.items()}
+
+
+def _predicted_row(row: dict[str, Any], outputs: Mapping[str, Any], labels: Sequence[str]) -> dict[str, Any]:
     if "answer" in outputs:
         return row | _question_row(outputs)
     if "probabilities" in outputs:
@@ -162,8 +177,9 @@ def write(folder: str, name: str, rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def write_rows(path: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Writes rows as they come to a .jsonl or, by its name, a .tsv file, whole or not at all."""
-    write_lines(path, tab_separated(rows) if path.lower().endswith(".tsv") else json_lines(rows))
+    """Writes rows as they come to a .jsonl or, by its name, a .tsv or .csv file, whole or not at all."""
+    formats = {".tsv": tab_separated, ".csv": comma_separated}
+    write_lines(path, formats.get(os.path.splitext(path)[1].lower(), json_lines)(rows))
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -178,6 +194,31 @@ def tab_separated(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         if not number:
             yield _line(columns)
         yield _line(columns.values())
+
+
+def comma_separated(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yields the same as CSV; a text that a spreadsheet would take for a formula begins with an apostrophe."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    for number, row in enumerate(rows):
+        columns = _columns(row)
+        if not number:
+            writer.writerow(columns)
+        writer.writerow([_without_formula(value) for value in columns.values()])
+        yield buffer.getvalue()
+        buffer.seek(0)
+        buffer.truncate()
+
+
+def _without_formula(value: Any) -> Any:
+    """The value, with an apostrophe before a text that begins as a formula; numbers stay."""
+    if not isinstance(value, str) or not value.startswith(FORMULA):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def write_submission(folder: str, name: str, rows: Iterable[Mapping[str, Any]]) -> None:

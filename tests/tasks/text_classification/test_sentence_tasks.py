@@ -31,7 +31,7 @@ FILES = {
     "own/test.jsonl": '{"title": "x", "body": "y"}\n',
     "tags/train.jsonl": '{"t": "x", "l": ["b", "a"]}\n{"t": "y", "l": []}\n',
     "ten/train.csv": "t,l\nx,10\ny,9\nz,x\nz,②\n",
-    "excel/train.csv": "\ufeffNr ;the text; l ;;\r\n7;\"x; \"\"y\"\"\r\nz\"; a ;;\r\n8;;b;;\r\n9;w;a;;\r\n",
+    "excel/train.csv": "\ufeffNr ;the text; l ;;\r\n7;\"x; \"\"y\"\"\r\nz\"; a ;;\r\n8;;b;;\r\n9;w;b;;\r\n",
     "excel/dev.csv": "the text;l;Nr;more\r\nx, y;b;12;\r\n",
     "alike/train.csv": "t,l\nx,a\ny,a\n",
     "empty/train.csv": "t,l\nx,\ny,\n",
@@ -53,6 +53,7 @@ def task_of(name, data_dir, **flags):
     options |= {"criterion": "", "do_eval": False, "eval_fraction": 0.1}
     options |= {"long_texts": "cut", "doc_stride": 2, "max_windows": 2, "window_pooling": "mean"}
     options |= {"label_column": "l", "label_type": "classes", "label_separator": ",", "label_threshold": ""}
+    options |= {"bad_rows": "skip", "normalize_labels": False}
     return catalog.get(name)(types.SimpleNamespace(**{**options, **flags}), lambda texts: TOKENIZER)
 
 
@@ -188,10 +189,38 @@ def test_choice_table_has_a_text_and_its_continuations(tmp_path):
 def test_spreadsheet_export_is_read(folder):
     task = task_of("table", folder / "excel", text_columns="the text", id_column="Nr")
     train = task.split("train")
-    assert train.texts.tolist() == [['x; "y"\r\nz'], [""], ["w"]]
-    assert [(example.id, example.label.strip()) for example in train.examples] == [("7", "a"), ("8", "b"), ("9", "a")]
-    assert (task.goal.labels, train.labels.tolist()) == (("a", "b"), [0, 1, 0])
+    assert train.texts.tolist() == [['x; "y"\r\nz'], ["w"]]
+    assert [(example.id, example.label.strip()) for example in train.examples] == [("7", "a"), ("9", "b")]
+    assert (task.goal.labels, train.labels.tolist()) == (("a", "b"), [0, 1])
     assert [example.id for example in task.split("dev").examples] == ["12"]
+
+
+MESSY = "t,l\nx,a\n ,a\ny,\nz,b,c\nw, B\n,\n"
+
+
+def test_bad_rows_are_left_out_and_named(tmp_path, caplog):
+    (tmp_path / "train.csv").write_text(MESSY)
+    split = task_of("table", tmp_path, text_columns="t").split("train")
+    assert [(example.texts, example.label) for example in split.examples] == [(("x",), "a"), (("w",), " B")]
+    (message,) = caplog.messages
+    assert message.startswith("4 rows of ") and "line 5 of" in message and "line 4 of" in message
+    for reason in ("has too many or too few fields", "has no label", "has no text"):
+        assert reason in message
+    with pytest.raises(UserError, match=r"Line 5 of .* has 3 fields"):
+        task_of("table", tmp_path, text_columns="t", bad_rows="stop").split("train")
+    (tmp_path / "train.csv").write_text(MESSY.replace("z,b,c\n", ""))
+    with pytest.raises(UserError, match="3 rows are bad: line 3 of .* has no text; line 4 of .* has no label; line 6"):
+        task_of("table", tmp_path, text_columns="t", bad_rows="stop").split("train")
+
+
+def test_label_variants_are_named_and_joined_by_a_flag(tmp_path, caplog):
+    (tmp_path / "train.csv").write_text("t,l\nx,good\ny,Good\nz, good \nw,bad\n")
+    assert task_of("table", tmp_path, text_columns="t").goal.labels == ("Good", "bad", "good")
+    assert "'Good', 'good' differ in case or spaces only: --normalize_labels joins them" in caplog.text
+    caplog.clear()
+    task = task_of("table", tmp_path, text_columns="t", normalize_labels=True)
+    assert task.goal.labels == ("bad", "good") and task.split("train").labels.tolist() == [1, 1, 1, 0]
+    assert not caplog.messages
 
 
 @pytest.mark.parametrize(

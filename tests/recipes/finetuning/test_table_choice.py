@@ -1,0 +1,60 @@
+"""Which columns a table is fine-tuned on if no flag says so."""
+
+import pytest
+
+from bert_tf.errors import UserError
+from bert_tf.recipes.finetuning import table_choice
+
+HEADER = "Nr,Review Text,Sentiment,Title\n"
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(header=HEADER):
+        path = tmp_path / "reviews.csv"
+        rows = (
+            f"{n},A long review of film number {n} with many words.,{'good' if n % 3 else 'bad'},Film {n}"
+            for n in range(30)
+        )
+        path.write_text(header + "\n".join(rows) + "\n")
+        return str(path)
+
+    return write
+
+
+def test_columns_folder_and_checkpoint_are_chosen_and_printed(table, capsys):
+    path = table()
+    assert table_choice.defaults(path, {}) == {
+        "task_name": "table",
+        "text_columns": "Review Text",
+        "label_column": "Sentiment",
+        "output_dir": "runs/reviews",
+        "init_checkpoint": table_choice.START,
+    }
+    line = f"{path}: texts from the column 'Review Text', labels from 'Sentiment'; the run is runs/reviews, from MiniLM"
+    assert capsys.readouterr().out.startswith(line)
+
+
+def test_given_flags_win(table, capsys):
+    given = {"text_columns": "Title", "label_column": "Nr", "output_dir": "here", "init_checkpoint": ""}
+    assert table_choice.defaults(table(), given) == {"task_name": "table", **given}
+    assert capsys.readouterr().out.endswith("the run is here, from scratch.\n")
+
+
+def test_columns_named_text_and_label_are_taken(table):
+    chosen = table_choice.defaults(table("label,Review Text,Sentiment,text\n"), {})
+    assert (chosen["text_columns"], chosen["label_column"]) == ("text", "label")
+
+
+def test_unclear_columns_are_listed(tmp_path):
+    path = tmp_path / "unclear.csv"
+    path.write_text("a,b,c\n" + "x,y,one long text\n" * 5 + "z,w,another long text\n" * 5)
+    with pytest.raises(
+        UserError, match=r"holds the labels\? a and b and c may hold them; its columns: a, b, c. Give --label"
+    ):
+        table_choice.defaults(str(path), {})
+    path.write_text("a,b\n" + "".join(f"text {n},other {n}\n" for n in range(20)))
+    with pytest.raises(UserError, match="holds the labels\\? none looks like it"):
+        table_choice.defaults(str(path), {})
+    with pytest.raises(UserError, match="holds the texts\\? a and b may hold them"):
+        table_choice.defaults(str(path), {"label_column": "c"})
