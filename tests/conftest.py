@@ -9,8 +9,6 @@ import sys
 
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")  # the expected numbers are those of a CPU
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-# XLA optimizes for longer than the tiny models of the tests run.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
 from bert_tf.runtime.tensorflow_startup import start_tensorflow  # noqa: E402
 
