@@ -69,9 +69,15 @@ class DeviceFlags:
 
     precision: str = flag(
         "auto",
-        "Compute precision; auto: bfloat16 where the hardware supports it.",
-        ("auto", "float32", "bfloat16", "float16"),
+        "Compute precision; auto: bfloat16 where the hardware supports it; tf32: float32 with TF32 products on GPUs.",
+        ("auto", "float32", "tf32", "bfloat16", "float16"),
     )
+    deterministic: bool = flag(
+        False, "Use only operations whose result is the same bit for bit in every run; slower, on CPUs always so."
+    )
+    device: str = flag("auto", "Device to train on; auto: GPUs if there are any.", ("auto", "cpu", "gpu"))
+    gpu_memory_growth: bool = flag(True, "Take memory of GPUs as it is needed; false: nearly all of it at the start.")
+    gpu_memory_limit: int = flag(0, "MiB of each part of a GPU, with num_logical_devices.")
     jit_compile: str = flag(
         "auto", "Compile forward and backward pass with XLA; auto: on GPUs.", ("auto", "true", "false")
     )
@@ -91,7 +97,7 @@ class DeviceFlags:
     distribution_strategy: str = flag(
         "auto", "tf.distribute strategy.", ("auto", "one_device", "mirrored", "multi_worker", "tpu")
     )
-    num_logical_devices: int = flag(1, "Split the CPU into N logical devices, to test data parallelism.")
+    num_logical_devices: int = flag(1, "Split the CPU, or each GPU, into N logical devices, to test data parallelism.")
     tpu_name: str = flag("", "Name or address of the TPU.")
 
 
@@ -99,5 +105,5 @@ class DeviceFlags:
 # packed into other rows.
 DEVICE_FLAGS = frozenset(
     "distribution_strategy num_logical_devices tpu_name jit_compile gradient_checkpointing packed_rows "
-    "use_one_hot_embeddings".split()
+    "use_one_hot_embeddings deterministic device gpu_memory_growth gpu_memory_limit".split()
 )

@@ -287,9 +287,7 @@ def create_strategy(options: Flags, config: BertConfig) -> "tf.distribute.Strate
 
     if options.export_attention:
         attention_signature.check(config)
-    return distribute.create_strategy(
-        options.distribution_strategy, num_logical_devices=options.num_logical_devices, tpu_name=options.tpu_name
-    )
+    return distribute.strategy_of(options)
 
 
 def create_task(
@@ -319,7 +317,7 @@ def create_model(
 
     keras.utils.set_random_seed(options.random_seed)
     with strategy.scope():
-        model = task.create_model(start.config, dtype=precision.policy(options.precision))
+        model = task.create_model(start.config, dtype=precision.configure(options.precision))
         if start.weights:
             print(weights.assign(model, start.weights))
     return model

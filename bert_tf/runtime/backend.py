@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
+from bert_tf.errors import UserError
+
 BFLOAT16_CPU_FLAGS = {"amx_bf16", "avx512_bf16"}  # in /proc/cpuinfo, of processors that multiply bfloat16
 
 _for_any_device = contextvars.ContextVar("for any device", default=False)
@@ -47,9 +49,37 @@ def device_names() -> list[str]:
     return [f"{kind}:{number}" for number in range(len(tf.config.list_logical_devices(kind)))]
 
 
-def split_devices(count: int) -> None:
-    """Splits the CPU, or each GPU, into `count` logical devices; without effect once the runtime has started."""
-    parts = [tf.config.LogicalDeviceConfiguration()] * count
+def select_device(device: str) -> None:
+    """Hides GPUs for "cpu"; raises UserError for "gpu" where there is none. Before TensorFlow's runtime starts."""
+    if device == "cpu":
+        with contextlib.suppress(RuntimeError):
+            tf.config.set_visible_devices([], "GPU")
+    elif device == "gpu" and not gpu_count():
+        is_built = "is" if tf.test.is_built_with_cuda() else "is not"
+        raise UserError(
+            f"device=gpu was given, but TensorFlow, which {is_built} built with CUDA, sees no GPU: see whether "
+            "nvidia-smi lists it, and install its libraries with `pip install tensorflow[and-cuda]`."
+        )
+
+
+def grow_gpu_memory() -> None:
+    """Lets TensorFlow take memory of GPUs as it is needed, not all at once; before its runtime starts."""
+    with contextlib.suppress(RuntimeError):
+        for gpu in tf.config.list_physical_devices("GPU"):
+            tf.config.experimental.set_memory_growth(gpu, True)
+
+
+def allow_tf32(allowed: bool) -> None:
+    """Whether GPUs multiply float32 in TF32, TensorFlow's default."""
+    tf.config.experimental.enable_tensor_float_32_execution(allowed)
+
+
+def split_devices(count: int, memory_limit: int = 0) -> None:
+    """Splits the CPU, or each GPU, into `count` logical devices; without effect once the runtime has started.
+
+    memory_limit: MiB of each part of a GPU, which TensorFlow must be told.
+    """
+    parts = [tf.config.LogicalDeviceConfiguration(memory_limit if gpu_count() else None)] * count
     with contextlib.suppress(RuntimeError):
         for device in tf.config.list_physical_devices("GPU" if gpu_count() else "CPU"):
             tf.config.set_logical_device_configuration(device, parts)

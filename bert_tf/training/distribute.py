@@ -16,11 +16,29 @@ from bert_tf.runtime.tf_config import expect_workers, number_of_workers
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
 
-def create_strategy(kind: str = "auto", *, num_logical_devices: int = 1, tpu_name: str = "") -> tf.distribute.Strategy:
+def strategy_of(options: Any) -> tf.distribute.Strategy:
+    """Creates the strategy that the flags of a recipe name, on the devices they name."""
+    backend.select_device(options.device)
+    if options.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    if options.gpu_memory_growth and options.num_logical_devices == 1:
+        backend.grow_gpu_memory()
+    return create_strategy(
+        options.distribution_strategy,
+        num_logical_devices=options.num_logical_devices,
+        gpu_memory_limit=options.gpu_memory_limit,
+        tpu_name=options.tpu_name,
+    )
+
+
+def create_strategy(
+    kind: str = "auto", *, num_logical_devices: int = 1, gpu_memory_limit: int = 0, tpu_name: str = ""
+) -> tf.distribute.Strategy:
     """Creates a strategy; call it before anything else uses TensorFlow's devices.
 
     kind: one of STRATEGIES. auto: multi_worker if TF_CONFIG names several, else every GPU there is, else one device.
     num_logical_devices: split the CPU (or each GPU) into that many devices, to test data parallelism on one machine.
+    gpu_memory_limit: MiB of each part of a GPU.
     """
     if kind not in STRATEGIES:
         raise UserError(f"There is no distribution strategy {kind!r}. Known: {', '.join(STRATEGIES)}.")
@@ -32,14 +50,19 @@ def create_strategy(kind: str = "auto", *, num_logical_devices: int = 1, tpu_nam
         return _tpu(tpu_name)
     if kind == "multi_worker":
         return _multi_worker()
-    devices = _devices(num_logical_devices)
-    return tf.distribute.OneDeviceStrategy(devices[0]) if kind == "one_device" else _mirrored(*devices)
+    devices = _devices(num_logical_devices, gpu_memory_limit)
+    shares_gpu = backend.gpu_count() > 0 and num_logical_devices > 1
+    return tf.distribute.OneDeviceStrategy(devices[0]) if kind == "one_device" else _mirrored(shares_gpu, *devices)
 
 
 @functools.cache
-def _mirrored(*devices: str) -> tf.distribute.Strategy:
-    """One strategy per set of devices and process: the collectives of two would have equal keys and collide."""
-    return tf.distribute.MirroredStrategy(devices)
+def _mirrored(shares_gpu: bool, *devices: str) -> tf.distribute.Strategy:
+    """One strategy per set of devices and process: the collectives of two would have equal keys and collide.
+
+    shares_gpu: several of the devices are parts of one GPU, among which NCCL cannot sum.
+    """
+    operations = tf.distribute.ReductionToOneDevice() if shares_gpu else None
+    return tf.distribute.MirroredStrategy(devices, cross_device_ops=operations)
 
 
 def _best_kind(num_logical_devices: int) -> str:
@@ -48,9 +71,14 @@ def _best_kind(num_logical_devices: int) -> str:
     return "mirrored" if num_logical_devices > 1 or backend.gpu_count() > 1 else "one_device"
 
 
-def _devices(num_logical_devices: int) -> list[str]:
+def _devices(num_logical_devices: int, gpu_memory_limit: int) -> list[str]:
     if num_logical_devices > 1:
-        backend.split_devices(num_logical_devices)
+        if backend.gpu_count() and gpu_memory_limit < 1:
+            raise UserError(
+                f"num_logical_devices={num_logical_devices} cuts a GPU into parts: give their size in MiB as "
+                "gpu_memory_limit, so that all fit."
+            )
+        backend.split_devices(num_logical_devices, gpu_memory_limit)
     names = backend.device_names()
     if len(names) < num_logical_devices:
         raise UserError(

@@ -1,9 +1,12 @@
-"""From a flag to a Keras dtype policy."""
+"""From a flag to a Keras dtype policy, and to TensorFlow's setting for products of float32."""
+
+import logging
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import backend
 
-POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+log = logging.getLogger("bert_tf")
+POLICIES = {"float32": "float32", "tf32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 
 def policy(precision: str = "auto", *, is_trained: bool = True) -> str:
@@ -16,4 +19,23 @@ def policy(precision: str = "auto", *, is_trained: bool = True) -> str:
         precision = "bfloat16" if backend.has_bfloat16() else "float32"
     if precision not in POLICIES:
         raise UserError(f"There is no precision {precision!r}. Known: auto, {', '.join(POLICIES)}.")
-    return POLICIES[precision] if is_trained else precision
+    return POLICIES[precision] if is_trained else precision.replace("tf32", "float32")
+
+
+def configure(precision: str) -> str:
+    """Sets up the process for training in a precision and returns the name of its dtype policy.
+
+    On GPUs, products of float32 are computed in float32, and in TF32 (10 bits of precision) for "tf32" only. Logs what
+    "auto" means there.
+
+    Raises:
+        UserError: the precision is unknown, or the GPU has no instructions for bfloat16.
+    """
+    chosen = policy(precision)
+    if backend.gpu_count():
+        backend.allow_tf32(precision == "tf32")
+        if precision == "auto":
+            log.info("precision=auto is %s here.", chosen.removeprefix("mixed_"))
+        if precision == "bfloat16" and not backend.has_bfloat16():
+            raise UserError("precision=bfloat16 needs a GPU of compute capability 8.0: give float16, float32 or auto.")
+    return chosen

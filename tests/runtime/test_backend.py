@@ -6,6 +6,7 @@ import io
 import pytest
 import tensorflow as tf
 
+from bert_tf.errors import UserError
 from bert_tf.runtime import backend
 
 
@@ -78,3 +79,23 @@ def test_auto_compiles_on_gpus_only(machine):
 
 def test_onednn_is_detected_once():
     assert backend.has_onednn() in (True, False)
+
+
+def test_missing_gpu_is_one_sentence(machine):
+    machine()
+    backend.select_device("auto")
+    with pytest.raises(
+        UserError, match="device=gpu was given, but TensorFlow, which .* sees no GPU: see whether nvidia-smi"
+    ):
+        backend.select_device("gpu")
+
+
+def test_gpus_are_split_with_a_memory_limit_and_their_memory_grows(machine, monkeypatch):
+    machine(gpus=["GPU:0"])
+    calls = []
+    monkeypatch.setattr(tf.config, "set_logical_device_configuration", lambda *each: calls.append(each))
+    monkeypatch.setattr(tf.config.experimental, "set_memory_growth", lambda *each: calls.append(each))
+    backend.split_devices(2, 1024)
+    backend.grow_gpu_memory()
+    (split, parts), growth = calls
+    assert (split, [part.memory_limit for part in parts], growth) == ("GPU:0", [1024, 1024], ("GPU:0", True))

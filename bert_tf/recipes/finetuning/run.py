@@ -89,9 +89,7 @@ def create_strategy(options: FineTuningFlags) -> "tf.distribute.Strategy":
     """The devices to train on."""
     from bert_tf.training import distribute
 
-    return distribute.create_strategy(
-        options.distribution_strategy, num_logical_devices=options.num_logical_devices, tpu_name=options.tpu_name
-    )
+    return distribute.strategy_of(options)
 
 
 def run_sweep(options: FineTuningFlags, runs: dict[str, FineTuningFlags], folder: RunFolder, setup: Setup) -> None:
@@ -121,7 +119,7 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
 
     keras.utils.set_random_seed(options.random_seed)
     with strategy.scope():
-        model = task.create_model(start.config, dtype=precision.policy(options.precision))
+        model = task.create_model(start.config, dtype=precision.configure(options.precision))
     preparation.assign_weights(model, start, options)
     about = {"config": start.config.to_dict(), "training": dataclasses.asdict(config), "criterion": task.criterion}
     folder.update(**about, parameters=model.count_params())
