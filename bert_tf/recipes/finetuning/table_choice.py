@@ -13,17 +13,17 @@ MOST_LABELS, MOST_LABELS_PER_ROW = 50, 0.3  # different values in a column of la
 START = "MiniLM-L12-H384-uncased"  # quick on a CPU, and nearly as good as BERT-base
 
 
-def defaults(path: str, given: Mapping[str, str]) -> dict[str, str]:
+def defaults(path: str, options: Mapping[str, str]) -> dict[str, str]:
     """Default flags for a table, and a line that says what was chosen, which is printed.
 
-    given: flags with values that the user chose: text_columns, label_column, output_dir, init_checkpoint.
+    options: flags with values that the user chose: text_columns, label_column, output_dir, init_checkpoint.
 
     Raises:
         UserError: the table cannot be read, or it is not clear which columns hold texts and labels.
     """
-    rows = [row for _, row in itertools.islice(tables.read(path), ROWS)]
-    label = given.get("label_column") or label_column(path, rows)
-    text = given.get("text_columns") or text_column(path, rows, label)
+    rows = [row for _, row in itertools.islice(tables.read(path, malformed=[]), ROWS)]  # bad rows are reported later
+    label = options.get("label_column") or label_column(path, rows)
+    text = options.get("text_columns") or text_column(path, rows, label)
     chosen = {
         "task_name": "table",
         "label_column": label,
@@ -31,7 +31,7 @@ def defaults(path: str, given: Mapping[str, str]) -> dict[str, str]:
         "output_dir": os.path.join("runs", os.path.splitext(os.path.basename(path))[0]),
         "init_checkpoint": START,
     }
-    chosen |= given
+    chosen |= options
     print(
         f"{path}: texts from the column {chosen['text_columns']!r}, labels from {chosen['label_column']!r}; the run is "
         f"{chosen['output_dir']}, from {chosen['init_checkpoint'] or 'scratch'}.",
@@ -70,8 +70,8 @@ def _is_label(values: Sequence[str]) -> bool:
 
 def _only(path: str, names: Sequence[str], rows: Sequence[Mapping[str, Any]], kind: str, flag: str) -> str:
     if len(names) != 1:
-        found = f"{' and '.join(names)} may hold them" if names else "none looks like it"
+        reason = f"{' and '.join(names)} may hold them" if names else "none looks like it"
         raise UserError(
-            f"Which column of {path} holds the {kind}? {found}; its columns: {', '.join(rows[0])}. Give --{flag}=NAME."
+            f"Which column of {path} holds the {kind}? {reason}; its columns: {', '.join(rows[0])}. Give --{flag}=NAME."
         )
     return names[0]

@@ -203,7 +203,7 @@ def comma_separated(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     for number, row in enumerate(rows):
         columns = _columns(row)
         if not number:
-            writer.writerow(columns)
+            writer.writerow(map(_without_formula, columns))
         writer.writerow([_without_formula(value) for value in columns.values()])
         yield buffer.getvalue()
         buffer.seek(0)

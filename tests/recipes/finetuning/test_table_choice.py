@@ -35,15 +35,22 @@ def test_columns_folder_and_checkpoint_are_chosen_and_printed(table, capsys):
     assert capsys.readouterr().out.startswith(line)
 
 
-def test_given_flags_win(table, capsys):
-    given = {"text_columns": "Title", "label_column": "Nr", "output_dir": "here", "init_checkpoint": ""}
-    assert table_choice.defaults(table(), given) == {"task_name": "table", **given}
+def test_flags_win(table, capsys):
+    options = {"text_columns": "Title", "label_column": "Nr", "output_dir": "here", "init_checkpoint": ""}
+    assert table_choice.defaults(table(), options) == {"task_name": "table", **options}
     assert capsys.readouterr().out.endswith("the run is here, from scratch.\n")
 
 
 def test_columns_named_text_and_label_are_taken(table):
     chosen = table_choice.defaults(table("label,Review Text,Sentiment,text\n"), {})
     assert (chosen["text_columns"], chosen["label_column"]) == ("text", "label")
+
+
+def test_malformed_rows_are_passed_over(table):
+    path = table()
+    with open(path, "a") as file:
+        file.write("one,field,too,many,here\n")
+    assert table_choice.defaults(path, {})["label_column"] == "Sentiment"
 
 
 def test_unclear_columns_are_listed(tmp_path):

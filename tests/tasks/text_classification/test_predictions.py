@@ -46,13 +46,16 @@ def test_choice_with_zero_probability_has_finite_loss():
 
 
 def test_other_columns_are_kept_and_csv_is_safe_for_spreadsheets(tmp_path):
-    example = Example("7", ("a, b",), None, "line 2", {"stars": "5", "label": "old", "note": "=1+1", "change": "-3"})
+    example = Example(
+        "7", ("a, b",), None, "line 2", {"stars": "5", "label": "old", "note": "=1+1", "change": "-3", "=x": ""}
+    )
     outputs = {"label": b"good", "probabilities": np.array([0.25, 0.75])}
     row = predictions.export_row(example, outputs, labels=("bad", "good"), inputs={"text": None})
-    assert list(row) == ["id", "stars", "label (file)", "note", "change", "text", "label", "probabilities"]
+    assert list(row) == ["id", "stars", "label (file)", "note", "change", "=x", "text", "label", "probabilities"]
     predictions.write_rows(str(tmp_path / "a.csv"), [row, row])
     with open(tmp_path / "a.csv", encoding="utf-8", newline="") as file:
         first, second = csv.DictReader(file)
     assert first == second and first["text"] == "a, b" and first["label"] == "good"
+    assert "'=x" in first
     assert (first["label (file)"], first["note"], first["change"]) == ("old", "'=1+1", "-3")
     assert (first["probability bad"], first["probability good"]) == ("0.250000", "0.750000")
