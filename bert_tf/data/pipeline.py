@@ -55,7 +55,7 @@ def batch_indices(count: int, size: int, *, seed: int | None = None) -> tf.data.
     offsets = tf.range(size, dtype=tf.int64)
     if seed is None:
         starts = tf.data.Dataset.range(0, count, size)
-        return starts.map(lambda start: tf.minimum(start + offsets, count))
+        return starts.map(no_autograph(lambda start: tf.minimum(start + offsets, count)))
 
     def shuffled_indices(start: tf.Tensor) -> tf.Tensor:
         epochs, indices = (start + offsets) // count, (start + offsets) % count
@@ -76,7 +76,11 @@ def indexed_batches(
     dataset = batch_indices(count, size, seed=seed)
     dataset = dataset.map(no_autograph(make_batch), num_parallel_calls=2, deterministic=True)
     static = {name: [size, *spec.shape[1:]] for name, spec in dataset.element_spec.items()}
-    return dataset.map(lambda batch: {name: tf.ensure_shape(x, static[name]) for name, x in batch.items()}).prefetch(2)
+
+    def with_static_shapes(batch: dict[str, Any]) -> dict[str, Any]:
+        return {name: tf.ensure_shape(x, static[name]) for name, x in batch.items()}
+
+    return dataset.map(no_autograph(with_static_shapes)).prefetch(2)
 
 
 def with_seeds(dataset: tf.data.Dataset, *, seed: int) -> tf.data.Dataset:
@@ -111,7 +115,10 @@ def batch_dataset(dataset: tf.data.Dataset, size: int, *, pad_rows: bool = False
         filler = tf.fill(tf.concat([[missing], tf.shape(tensor)[1:]], 0), _zero(tensor.dtype))
         return tf.ensure_shape(tf.concat([tensor, filler], 0), [size, *tensor.shape[1:]])
 
-    return dataset.batch(size).map(lambda *batch: tf.nest.map_structure(pad, batch if len(batch) > 1 else batch[0]))
+    def pad_batch(*batch: Any) -> Any:
+        return tf.nest.map_structure(pad, batch if len(batch) > 1 else batch[0])
+
+    return dataset.batch(size).map(no_autograph(pad_batch))
 
 
 def _zero(dtype: tf.DType) -> tf.Tensor:

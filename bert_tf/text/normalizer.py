@@ -17,7 +17,14 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from bert_tf.text.characters import is_cjk, is_deleted, is_punctuation, is_space, lowercase_and_strip_accents
+from bert_tf.text.characters import (
+    CJK_RANGES,
+    is_cjk,
+    is_deleted,
+    is_punctuation,
+    is_space,
+    lowercase_and_strip_accents,
+)
 from bert_tf.text.double_array import build_double_array
 
 # "letter": joins its neighbours; "space": separates them; "alone": is a word by itself.
@@ -67,16 +74,18 @@ def _normalizer_table(lower_case: bool) -> tuple[dict[bytes, bytes], frozenset[s
 
 def _candidates(kernel_classes: Mapping[str, KernelClass], lower_case: bool) -> Iterator[str]:
     """The one character in ten that may have to be changed: the others stay and are split as in the original."""
-    characters = list(kernel_classes)
-    normalized = characters
-    if lower_case:
-        normalized = [unicodedata.normalize("NFD", lowered) for lowered in map(str.lower, characters)]
     regular = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mc", "Me", "Nd", "Nl", "No", "Sm", "Sc", "Sk", "So", "Co", "Cn"}
     regular |= set() if lower_case else {"Mn"}
-    for character, new, category in zip(characters, normalized, map(unicodedata.category, characters), strict=True):
-        expected = "alone" if is_cjk(character) else "letter"
-        is_regular = category in regular and character not in IRREGULAR
-        if new != character or not is_regular or kernel_classes[character] != expected:
+    ideographs = {chr(code) for first, last in CJK_RANGES for code in range(first, last + 1)}
+    for character, kernel_class in kernel_classes.items():
+        expected = "alone" if character in ideographs else "letter"
+        is_regular = unicodedata.category(character) in regular and character not in IRREGULAR
+        if (
+            kernel_class != expected
+            or not is_regular
+            or lower_case
+            and unicodedata.normalize("NFD", character.lower()) != character
+        ):
             yield character
 
 

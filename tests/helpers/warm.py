@@ -8,7 +8,9 @@ runs as if it were started by itself: another working directory, environment, st
 """
 
 import atexit
+import gc
 import json
+import multiprocessing
 import os
 import runpy
 import subprocess
@@ -64,15 +66,32 @@ def _begin(job):
         runpy.run_path(sys.argv[0], run_name="__main__")
 
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
+def _load_and_precompute():
+    """Imports what scripts import and computes the tables of every tokenizer, without starting TensorFlow's threads."""
     from bert_tf.runtime.tensorflow_startup import start_tensorflow
 
     start_tensorflow()
     import keras  # noqa: F401
+    import tensorboard.summary.writer.event_file_writer  # noqa: F401
     import tensorflow_text  # noqa: F401
 
     from bert_tf.recipes.finetuning import run  # noqa: F401
+    from bert_tf.tasks import catalog
+    from bert_tf.text import normalizer
     from bert_tf.training import loop  # noqa: F401
 
+    catalog.known()
+    with multiprocessing.get_context("fork").Pool(1) as pool:  # these need TensorFlow
+        classes = pool.apply(normalizer._kernel_classes)
+    normalizer._kernel_classes = lambda: classes
+    for lower_case in (True, False):
+        normalizer.build_normalizer_model(lower_case)
+    normalizer.final_sigma_pattern()
+    gc.freeze()  # the garbage collector does not look through all this again and again
+    gc.set_threshold(200_000, 50, 1000)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    _load_and_precompute()
     _begin(_jobs())

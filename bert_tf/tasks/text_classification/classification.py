@@ -186,15 +186,13 @@ class TextClassification(FineTuningTask):
 
         def predict_examples(examples: tf.Tensor) -> dict[str, tf.Tensor]:
             features = {name: tf.io.FixedLenFeature(shape, tf.string) for name, shape in shapes.items()}
-            parsed = tf.io.parse_example(examples, features)
-            return predict(*(parsed[name] for name in shapes))
+            return serving_default(**tf.io.parse_example(examples, features))  # the same graph, traced once
 
         specs = [tf.TensorSpec([None, *shape], tf.string, name) for name, shape in shapes.items()]
+        serving_default = tf.function(_with_parameters(predict, shapes), input_signature=specs, autograph=False)
         examples = [tf.TensorSpec([None], tf.string, "examples")]
-        return {
-            "serving_default": tf.function(_with_parameters(predict, shapes), input_signature=specs, autograph=False),
-            "tf_example": tf.function(predict_examples, input_signature=examples, autograph=False),
-        }
+        tf_example = tf.function(predict_examples, input_signature=examples, autograph=False)
+        return {"serving_default": serving_default, "tf_example": tf_example}
 
     def serving_examples(self, split: str) -> dict[str, dict[str, list]]:
         """The first texts of a split."""
