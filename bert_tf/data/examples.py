@@ -36,7 +36,7 @@ def read(
     label: str | None = None,
     id_column: str | None = None,
     columns: Sequence[str] | None = None,
-    malformed: list[int] | None = None,
+    malformed: list[str] | None = None,
     none_is_empty: bool = False,
 ) -> list[Example]:
     """Reads the examples of a table, in its order.
@@ -47,17 +47,16 @@ def read(
         label: the column with the label; None: labels are not read.
         id_column: the column with the id; without it, the id is the number of the row, from 0.
         columns: the names of the columns of a file without a header, as for `tables.read`.
-        malformed: collects the lines of malformed rows, as for `tables.read`.
+        malformed: collects the places of malformed rows, as for `tables.read`.
         none_is_empty: whether a missing text, as JSON may have it, is "".
 
     Raises:
         UserError: a column is missing, a text is not a string, or `tables.read` raises it.
     """
     examples: list[Example] = []
-    for line, row in tables.read(path, columns, malformed=malformed):
+    for location, row in tables.read(path, columns, malformed=malformed):
         if not examples:
             tables.check_columns(path, row, [*texts, *filter(None, [label, id_column])])
-        location = f"line {line} of {path}"
         example_id = str(len(examples)) if id_column is None else tables.row_id(row, id_column, location)
         values: tuple[Any, ...] = tuple(row.get(name) for name in texts)
         if none_is_empty:

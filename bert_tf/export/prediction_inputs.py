@@ -23,7 +23,7 @@ Inputs = Mapping[str, int | None]
 
 def expect_readable(path: str) -> None:
     """Raises UserError for a file that is missing, empty or of no known extension, before a model is loaded."""
-    if path == STANDARD_INPUT:
+    if path == STANDARD_INPUT or files.is_folder(path) and tables.is_table(path):
         return
     if _extension(path) not in EXTENSIONS:
         raise UserError(f"{path} cannot be read; expected a name that ends in {', '.join(EXTENSIONS)}, or - for lines.")
@@ -36,7 +36,7 @@ def expect_readable(path: str) -> None:
 def count(path: str) -> int | None:
     """The approximate number of texts in a file, from its line ends; None where these do not tell."""
     extension = _extension(path)
-    if path == STANDARD_INPUT or extension in (".csv", SQUAD):  # a text there may have many lines
+    if path == STANDARD_INPUT or extension not in (".txt", ".tsv", ".jsonl"):  # a text there may have many lines
         return None
     with files.open_binary(path) as file:
         lines = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
@@ -64,7 +64,7 @@ def read(
     Raises:
         UserError: a column is missing, the file is empty, or a line is not UTF-8.
     """
-    if path != STANDARD_INPUT and _extension(path) in tables.EXTENSIONS:
+    if path != STANDARD_INPUT and tables.is_table(path):
         return _read_rows(path, inputs, columns, id_column, label)
     if columns or id_column:
         name = "standard input" if path == STANDARD_INPUT else path
@@ -90,7 +90,7 @@ def _read_rows(
     expected = sum(count or 1 for count in inputs.values())
     if columns and len(columns) != expected:
         raise UserError(f"text_columns names {len(columns)} columns; expected {expected}, for {', '.join(inputs)}.")
-    for number, (line, row) in enumerate(tables.read(path)):
+    for number, (location, row) in enumerate(tables.read(path)):
         if not number:
             columns = columns or _columns_of(path, inputs, row)
             tables.check_columns(path, row, [*columns, *filter(None, [id_column, label])])
@@ -98,7 +98,6 @@ def _read_rows(
         for name in columns:
             value = row.get(name)
             texts += value if isinstance(value, list) else [value]
-        location = f"line {line} of {path}"
         if len(texts) != expected or not all(isinstance(text, str) for text in texts):
             raise UserError(f"In {location} there is {texts!r}; expected {expected} texts in {', '.join(columns)}.")
         example_id = str(number) if id_column is None else tables.row_id(row, id_column, location)

@@ -106,11 +106,11 @@ class Flags(FineTuningFlags):
     def computed_defaults(cls) -> dict[str, Any]:
         """The settings of the demonstration if no flag names data; those for a table if it alone is given."""
         if flags.is_given("train_file") and not flags.is_given("task_name"):
-            start = any(map(flags.is_given, ("bert_config_file", "model_size", "vocab_file", "vocab_size", "encoder")))
-            names = ("text_columns", "label_column", "output_dir", "init_checkpoint")
+            names = table_choice.CHOSEN
             values = {name: flags.value(name) for name in names if flags.is_given(name)}
+            is_new = any(map(flags.is_given, ("bert_config_file", "model_size", "vocab_file", "vocab_size", "encoder")))
             return table_choice.defaults(
-                flags.value("train_file"), {"init_checkpoint": "", **values} if start else values
+                flags.value("train_file"), {"init_checkpoint": "", **values} if is_new else values
             )
         if any(map(flags.is_given, ("task_name", "data_dir", "train_file", "predict_file"))):
             return {}

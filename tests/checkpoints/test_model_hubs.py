@@ -178,5 +178,5 @@ def test_failed_download_is_one_sentence(monkeypatch):
         raise ConnectionError("no network\nand a long story")
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", offline)
-    with pytest.raises(UserError, match=r"^hf://me/bert could not be fetched \(no network\): expected [^\n]*$"):
+    with pytest.raises(UserError, match=r"^hf://me/bert could not be fetched \(no network\)\. Check the name, [^\n]*$"):
         formats.read("hf://me/bert")

@@ -49,7 +49,8 @@ MISTAKES = {
     "header only": ("single", ["--file=header.tsv"], "header.tsv holds no rows"),
     "latin": ("single", ["--file=latin.txt"], "latin.txt is not UTF-8: byte 3 of line 2 is 0xe9"),
     "latin table": ("single", ["--file=latin.tsv"], "latin.tsv is not UTF-8: byte 1 of line 3 is 0xe9"),
-    "kind": ("single", ["--file=a.xlsx"], "a.xlsx cannot be read; expected a name that ends in .txt, .tsv, .csv"),
+    "kind": ("single", ["--file=a.ods"], "a.ods cannot be read; expected a name that ends in .txt, .tsv, .csv"),
+    "kind inside": ("single", ["--file=a.xlsx"], "a.xlsx is no Excel workbook that can be read"),
     "output kind": ("single", ["--text=a", "--output=a.xlsx"], "expected a name that ends in .jsonl or .tsv or .csv"),
     "output place": ("single", ["--text=a", "--output=none/a.tsv"], "none/a.tsv cannot be written"),
     "output is file": ("single", ["--file=a.tsv", "--output=a.tsv"], "output and file are both a.tsv"),
@@ -62,7 +63,8 @@ def place(exports, tmp_path, monkeypatch):
     """A folder with files to give, and links to the exports."""
     monkeypatch.chdir(tmp_path)
     for name, content in {
-        "a.txt": b"a\n", "a.tsv": b"text_a\nx\n", "a.jsonl": b'{"text_a": "x"}\n{"text_a": 3}\n', "a.xlsx": b"x",
+        "a.txt": b"a\n", "a.tsv": b"text_a\nx\n", "a.jsonl": b'{"text_a": "x"}\n{"text_a": 3}\n', "a.ods": b"x",
+        "a.xlsx": b"x",
         "empty.txt": b"", "header.tsv": b"text_a\n", "latin.txt": b"a\ncaf\xe9".replace(b"caf", b"ca"),
         "latin.tsv": b"text_a\nx\n\xe9\n", "a.json": b'{"data": []}',
     }.items():  # fmt: skip

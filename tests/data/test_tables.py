@@ -1,5 +1,9 @@
 """Tables: all rows of valid files, one sentence with the line for invalid ones."""
 
+import datetime
+
+import openpyxl
+import pyarrow.parquet
 import pytest
 
 from bert_tf.data import examples, tables
@@ -32,6 +36,8 @@ def write_table(tmp_path):
         ("empty_field.tsv", "x\ty\n\t\n", [(2, {"x": "", "y": ""})]),
         ("a.csv", 'x,y\n"a, ""b""\nc",2\nd,3\n', [(3, {"x": 'a, "b"\nc', "y": "2"}), (4, {"x": "d", "y": "3"})]),
         ("semicolons.csv", 'x;y\n"a;b";"c,d"\n1,5;2\n', [(2, {"x": "a;b", "y": "c,d"}), (3, {"x": "1,5", "y": "2"})]),
+        ("tabs.csv", "x\ty\na,b\tc\n", [(2, {"x": "a,b", "y": "c"})]),
+        ("excel.csv", "x\ty\r\nä\u2028ö\t2\r\n".encode("utf-16"), [(2, {"x": "ä\u2028ö", "y": "2"})]),
         ("commas.csv", "x;y,z\na;b,c\n", [(2, {"x;y": "a;b", "z": "c"})]),
         ("space.csv", " my text ,y \n a ,b\n", [(2, {"my text": " a ", "y": "b"})]),
         ("unnamed.csv", ",x,,\n0,a,,\n1,b,,,,\n", [(2, {"": "", "x": "a"}), (3, {"": "", "x": "b"})]),
@@ -40,21 +46,22 @@ def write_table(tmp_path):
     ],
 )
 def test_rows_have_line_numbers_and_exact_values(write_table, name, content, expected):
-    assert list(tables.read(write_table(name, content))) == expected
+    path = write_table(name, content)
+    assert list(tables.read(path)) == [(f"line {number} of {path}", row) for number, row in expected]
 
 
 def test_headerless_file_uses_given_columns(write_table):
     path = write_table("a.tsv", "gj04\t1\n\tx\n")
     assert list(tables.read(path, ("source", "label"))) == [
-        (1, {"source": "gj04", "label": "1"}),
-        (2, {"source": "", "label": "x"}),
+        (f"line 1 of {path}", {"source": "gj04", "label": "1"}),
+        (f"line 2 of {path}", {"source": "", "label": "x"}),
     ]
 
 
 def test_malformed_rows_are_skipped_only_on_request(write_table):
     path, malformed = write_table("a.tsv", "x\ty\n1\n2\t3\n4\t5\t6\n"), []
-    assert list(tables.read(path, malformed=malformed)) == [(3, {"x": "2", "y": "3"})]
-    assert malformed == [2, 4]
+    assert list(tables.read(path, malformed=malformed)) == [(f"line 3 of {path}", {"x": "2", "y": "3"})]
+    assert malformed == [f"line 2 of {path}", f"line 4 of {path}"]
 
 
 @pytest.mark.parametrize(
@@ -72,10 +79,10 @@ def test_malformed_rows_are_skipped_only_on_request(write_table):
         ("a.csv", "x,y\n1,2,3\n", "Line 2 of .* has 3 fields; expected 2"),
         ("a.csv", "x,y,x,y,z\n", "a.csv has several columns 'x', 'y'; give each a name of its own"),
         ("a.tsv", "x\tx \n", "a.tsv has several columns 'x'"),
-        ("a.csv", "x,y\n1,2\n".encode("utf-16"), "a.csv is UTF-16, as Excel's Unicode text; save it as UTF-8"),
+        ("a.csv", "x,y\n1,2\n".encode("utf-16")[:-1], "a.csv is not UTF-16, as its first bytes say: truncated data"),
         ("a.jsonl", '{"x": 1}\n{"x": \n', "Line 2 of .* is not JSON"),
         ("a.jsonl", "[1]\n", "Line 1 of .* is a JSON list; expected an object"),
-        ("a.xlsx", "x", "expected a name that ends in .tsv, .csv, .jsonl"),
+        ("a.txt", "x", "expected a name that ends in .tsv, .csv, .jsonl, .xlsx, .parquet, or a folder"),
     ],
 )
 def test_error_names_its_line(write_table, name, content, message):
@@ -114,3 +121,56 @@ def test_missing_column_error_lists_existing_columns(write_table):
 def test_json_value_that_is_not_a_string_is_refused(write_table):
     with pytest.raises(UserError, match="In line 2 of .* a text is"):
         examples.read(write_table("a.jsonl", '{"t": "a"}\n{"t": 3}\n'), texts=("t",))
+
+
+def test_first_sheet_of_excel_workbook_is_read_as_text(tmp_path):
+    book = openpyxl.Workbook()
+    rows = [
+        [],
+        ["Review", "Stars", None, None],
+        ["A film.", 3, None],
+        [None],
+        ["A day.", 4.5, datetime.date(2026, 1, 2)],
+    ]
+    for row in rows:
+        book.worksheets[0].append(row)
+    book.create_sheet("other").append(["x"])
+    path = str(tmp_path / "reviews.xlsx")
+    book.save(path)
+    malformed = []
+    assert list(tables.read(path, malformed=malformed)) == [(f"row 3 of {path}", {"Review": "A film.", "Stars": "3"})]
+    assert malformed == [f"row 5 of {path}"]
+    with pytest.raises(UserError, match=r"^Row 5 of .*reviews.xlsx has 3 fields; expected 2 \(Review, Stars\)"):
+        list(tables.read(path))
+
+
+def test_parquet_keeps_numbers_and_lists(tmp_path):
+    path = str(tmp_path / "reviews.parquet")
+    rows = [{"text": "A film.", "label": 1, "tags": ["a"]}, {"text": None, "label": 0, "tags": []}]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    assert list(tables.read(path)) == [(f"row {number} of {path}", row) for number, row in enumerate(rows, 1)]
+
+
+@pytest.mark.parametrize("name, kind", [("a.xlsx", "Excel workbook"), ("a.parquet", "Parquet file")])
+def test_other_contents_under_these_names_are_refused(write_table, name, kind):
+    with pytest.raises(UserError, match=f"a[.][a-z]+ is no {kind} that can be read"):
+        list(tables.read(write_table(name, "text,label\n")))
+
+
+def test_folder_with_a_folder_for_each_class_is_a_table(tmp_path):
+    folder = tmp_path / "train"
+    texts = {"pos/2.txt": "Good.\n", "pos/10.txt": "\ufeffFine.", "neg/1.txt": "Bad.", "neg/x.md": "?"}
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "empty").mkdir()
+    expected = [("neg/1.txt", "Bad.", "neg"), ("pos/10.txt", "Fine.", "pos"), ("pos/2.txt", "Good.", "pos")]
+    paths = [f"{folder}/{file}" for file, _, _ in expected]
+    assert list(tables.read(str(folder))) == [
+        (path, {"text": text, "label": label, "file": path})
+        for path, (_, text, label) in zip(paths, expected, strict=True)
+    ]
+    assert tables.find_table(str(tmp_path), "train") == str(folder) and not tables.is_table(str(tmp_path))
+    (folder / "neg/1.txt").write_bytes(b"\xe4")
+    with pytest.raises(UserError, match="neg/1.txt is not UTF-8: byte 1 is 0xe4"):
+        list(tables.read(str(folder)))

@@ -36,7 +36,7 @@ def trained(tmp_path_factory):
 
 def test_run_writes_results_and_a_readable_checkpoint(trained):
     _, run, stdout = trained
-    assert "Training on 12 examples, 6 steps, adamw_corrected" in stdout and "of 3" in stdout
+    assert "Training on 12 examples, 2 epochs, 6 steps, adamw_corrected" in stdout and "of 3" in stdout
     assert "adamw_corrected (Adam with bias correction, as there are fewer than 10,000 examples)" in stdout
     assert "Step 3, held out: loss " in stdout, "the end of an epoch"
     about = json.loads((run / "run.json").read_text())

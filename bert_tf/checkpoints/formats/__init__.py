@@ -150,5 +150,6 @@ def _download(path: str, patterns: list[str]) -> str:
     except Exception as error:  # of the network, the hub or the cache
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(
-            f"{path} could not be fetched ({reason}): expected hf://owner/name and a network or a filled cache."
+            f"{path} could not be fetched ({reason}). Check the name, hf://owner/name, and the network; without one, "
+            "download the checkpoint elsewhere and give its folder."
         ) from None

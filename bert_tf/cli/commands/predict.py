@@ -5,14 +5,13 @@
   bert-tf predict runs/squad --text "Ann sings in Ulm." --question "Where does Ann sing?"
   bert-tf predict runs/table --file reviews.csv --text_columns review --output answers.jsonl
 
-EXPORT is the folder of an export or of a run with one. FILE is .txt (one text per line); .tsv, .csv or .jsonl with the
-columns of the table that the model was trained on, or the inputs of the export (text, text_a, text_b, choices, context,
-question); .json with questions in SQuAD format; or - for standard input, one text per line. Files are streamed and may
-be of any length, except .json. The other columns of a table are kept.
+EXPORT is the folder of an export or of a run with one. FILE is .txt (one text per line); a table (.tsv, .csv, .jsonl,
+.xlsx or .parquet) with the columns of the one that the model was trained on, or the inputs of the export (text, text_a,
+text_b, choices, context, question); .json with questions in SQuAD format; or - for standard input, one text per line.
+Files are streamed and may be of any length, except .json. The other columns of a table are kept.
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -39,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("export", metavar="EXPORT", help="folder of an export, or of a run with one")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--text", help="a single text")
-    source.add_argument("--file", help="texts: .txt, .tsv, .csv, .jsonl, .json, or - for standard input")
+    source.add_argument("--file", help="texts: .txt, a table, .json, or - for standard input")
     parser.add_argument("--text_b", help="second text, for pairs")
     parser.add_argument("--question", help="question about the text")
     parser.add_argument("--choice", action="append", metavar="TEXT", help="a choice; repeat for each")
@@ -128,7 +127,7 @@ def _from_file(arguments: argparse.Namespace, export: loaded_model.Export) -> It
 
 def _columns_of_training(path: str, export: loaded_model.Export) -> list[str]:
     """The text columns of the table that the model was trained on, if the file has them."""
-    if path == prediction_inputs.STANDARD_INPUT or os.path.splitext(path)[1].lower() not in tables.EXTENSIONS:
+    if path == prediction_inputs.STANDARD_INPUT or not tables.is_table(path):
         return []
     names = (loaded_model.about(export.folder).get("reads") or {}).get("text_columns") or ""
     columns = [name.strip() for name in names.split(",") if name.strip()]

@@ -149,8 +149,8 @@ def announce(options: FineTuningFlags, config: Any) -> None:
         f" (Adam with bias correction, as there are fewer than {preparation.FEW_EXAMPLES:,} examples)" if few else ""
     )
     print(
-        f"Training on {config.num_train_examples:,} examples, {config.num_train_steps:,} steps, "
-        f"{config.optimizer}{reason}",
+        f"Training on {config.num_train_examples:,} examples, {options.num_train_epochs:g} epochs, "
+        f"{config.num_train_steps:,} steps, {config.optimizer}{reason}",
         flush=True,
     )
 

@@ -63,7 +63,7 @@ def about(folder: str) -> dict[str, Any]:
 
 def check_file(path: str, kind: str) -> None:
     """Raises UserError, before TensorFlow is loaded, for a file that does not exist or is of another kind."""
-    if kind not in (QUESTIONS, TAGS) and os.path.splitext(path)[1].lower() not in tables.EXTENSIONS:
+    if kind not in (QUESTIONS, TAGS) and not tables.is_table(path):
         raise UserError(f"{path} is no table with labels; expected a name that ends in {', '.join(tables.EXTENSIONS)}.")
     if not files.is_file(path):
         contents = {QUESTIONS: "questions in SQuAD's layout", TAGS: "words and tags in columns"}.get(kind, "a table")

@@ -2,42 +2,62 @@
 
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bert_tf.data import tables
 from bert_tf.errors import UserError
 
+CHOSEN = ("text_columns", "label_column", "label_type", "output_dir", "init_checkpoint", "max_seq_length")  # flags
 ROWS = 1000  # read to tell texts from labels
 MOST_LABELS, MOST_LABELS_PER_ROW = 50, 0.3  # different values in a column of labels
 START = "MiniLM-L12-H384-uncased"  # quick on a CPU, and nearly as good as BERT-base
+NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
+LENGTHS = (128, 256, 512)
+FITTING = 0.95  # of the texts, in the length that is chosen
+CHARACTERS_PER_TOKEN = 4  # of English; less elsewhere, where a longer row is chosen too late
 
 
-def defaults(path: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Default flags for a table, and a line that says what was chosen, which is printed.
+def defaults(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Default flags for a table, and lines that say what was chosen, which are printed.
 
-    options: flags with values that the user chose: text_columns, label_column, output_dir, init_checkpoint.
+    path: the table, or a folder that holds it as train. options: {name: value} of those of CHOSEN that the
+    user gave.
 
     Raises:
         UserError: the table cannot be read, or it is not clear which columns hold texts and labels.
     """
-    rows = [row for _, row in itertools.islice(tables.read(path, malformed=[]), ROWS)]  # bad rows are reported later
-    label = options.get("label_column") or label_column(path, rows)
-    text = options.get("text_columns") or text_column(path, rows, label)
+    table = path if tables.is_table(path) else tables.find_table(path, "train") or path
+    rows = [row for _, row in itertools.islice(tables.read(table, malformed=[]), ROWS)]  # bad rows are reported later
+    label = options.get("label_column") or label_column(table, rows)
+    text = options.get("text_columns") or text_column(table, rows, label)
     chosen = {
         "task_name": "table",
         "label_column": label,
         "text_columns": text,
-        "output_dir": os.path.join("runs", os.path.splitext(os.path.basename(path))[0]),
+        "output_dir": os.path.join("runs", os.path.splitext(os.path.basename(path.rstrip("/")))[0]),
         "init_checkpoint": START,
+        "label_type": "regression" if _are_numbers(_values(rows, label)) else "classes",
+        "max_seq_length": length(rows, text.split(",")),
     }
     chosen |= options
+    kind = "numbers" if chosen["label_type"] == "regression" else "labels"
     print(
-        f"{path}: texts from the column {chosen['text_columns']!r}, labels from {chosen['label_column']!r}; the run is "
-        f"{chosen['output_dir']}, from {chosen['init_checkpoint'] or 'scratch'}.",
+        f"{table}: texts from the column {chosen['text_columns']!r}, {kind} from {chosen['label_column']!r}; the run "
+        f"is {chosen['output_dir']}, from {chosen['init_checkpoint'] or 'scratch'}, with rows of "
+        f"{chosen['max_seq_length']} tokens.",
         flush=True,
     )
     return chosen
+
+
+def length(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> int:
+    """The shortest of LENGTHS that nearly all texts fit in, by their characters."""
+    names = [name.strip() for name in columns]
+    tokens = sorted(sum(len(str(row.get(name) or "")) for name in names) / CHARACTERS_PER_TOKEN for row in rows)
+    most = tokens[int(FITTING * (len(tokens) - 1))]
+    return next((length for length in LENGTHS if length >= most), LENGTHS[-1])
 
 
 def label_column(path: str, rows: Sequence[Mapping[str, Any]]) -> str:
@@ -66,6 +86,11 @@ def _is_label(values: Sequence[str]) -> bool:
     different = set(values)
     few = min(MOST_LABELS, max(2, MOST_LABELS_PER_ROW * len(values)))
     return 2 <= len(different) <= few and max(map(len, different)) <= 40
+
+
+def _are_numbers(values: Sequence[str]) -> bool:
+    """Whether the values are numbers, too many to be names of classes."""
+    return len(set(values)) > MOST_LABELS and all(NUMBER.fullmatch(value.strip()) for value in values)
 
 
 def _only(path: str, names: Sequence[str], rows: Sequence[Mapping[str, Any]], kind: str, flag: str) -> str:

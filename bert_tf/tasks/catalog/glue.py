@@ -184,7 +184,7 @@ def read(data_dir: str, layout: Layout, split: str) -> list[Example]:
 def read_file(path: str, layout: Layout, split: str) -> list[Example]:
     """The examples of a file in the layout of a split; files of test splits have no labels."""
     is_test = split in layout.submissions
-    malformed: list[int] | None = [] if layout.tolerant and not is_test else None
+    malformed: list[str] | None = [] if layout.tolerant and not is_test else None
     rows = examples.read(
         path,
         texts=layout.texts,
@@ -194,7 +194,7 @@ def read_file(path: str, layout: Layout, split: str) -> list[Example]:
         malformed=malformed,
     )
     if malformed:
-        log.warning("Skipped %d rows of %s with too few or too many fields, lines %s.", len(malformed), path, malformed)
+        log.warning("Skipped %d rows with too few or too many fields: %s.", len(malformed), ", ".join(malformed))
     return rows
 
 

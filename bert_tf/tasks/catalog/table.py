@@ -1,4 +1,4 @@
-"""The user's own table: CSV, TSV or JSONL files with columns of text and one of labels."""
+"""The user's own table: files with columns of text and one of labels, or a folder of texts for each class."""
 
 import collections
 import dataclasses
@@ -11,6 +11,7 @@ from typing import Any
 from bert_tf.data import examples, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.runtime import files
 from bert_tf.tasks.catalog import TokenizerFor
 from bert_tf.tasks.text_classification import goals
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
@@ -24,7 +25,7 @@ log = logging.getLogger("bert_tf")
 def task(options: Any, tokenizer_for: TokenizerFor) -> TextClassification:
     """Predicts `label_column` from `text_columns`; see bert_tf.tasks.catalog for the arguments.
 
-    options: data_dir with train, dev and test as .csv, .tsv or .jsonl, or train_file, eval_file and predict_file;
+    options: data_dir with train, dev and test as tables, or train_file, eval_file and predict_file;
         label_type: a goal of `text_classification.goals`; "classes", "multi_label" (several, with label_separator)
         and "regression" take one text or two; for "choice" the first column is a text, the others are what may follow
         it, and the label is the number of the right one, from 0;
@@ -60,7 +61,7 @@ def _examples(options: Any, split: str, columns: Sequence[str]) -> list[Example]
     label = options.label_column
     if split == "test" and label not in tables.column_names(path):
         label = None
-    malformed: list[int] | None = [] if options.bad_rows == "skip" and split != "test" else None
+    malformed: list[str] | None = [] if options.bad_rows == "skip" and split != "test" else None
     rows = examples.read(
         path, texts=columns, label=label, id_column=options.id_column or None, malformed=malformed, none_is_empty=True
     )
@@ -72,10 +73,10 @@ def _examples(options: Any, split: str, columns: Sequence[str]) -> list[Example]
 
 
 def _without_bad_rows(
-    path: str, rows: list[Example], malformed: list[int] | None, goal_class: type[Goal]
+    path: str, rows: list[Example], malformed: list[str] | None, goal_class: type[Goal]
 ) -> list[Example]:
     """The rows with text and label; says which are left out, or raises UserError if none may be (malformed: None)."""
-    reasons = [f"line {number} of {path} has too many or too few fields" for number in malformed or ()]
+    reasons = [f"{place} has too many or too few fields" for place in malformed or ()]
     kept = []
     is_labelled = any(row.label not in goal_class.missing for row in rows)  # a table without labels can be predicted
     for row in rows:
@@ -136,15 +137,20 @@ def _held_out(path: str, read: Callable[[], list[Example]], fraction: float) -> 
 
 
 def _find(options: Any, split: str) -> str | None:
-    return getattr(options, FLAGS[split]) or (tables.find_table(options.data_dir, split) if options.data_dir else None)
+    """The table of a split: that of its flag, or the one in data_dir, or in train_file if that is such a folder."""
+    path, folder = getattr(options, FLAGS[split]), options.data_dir
+    if options.train_file and files.is_folder(options.train_file) and not tables.is_table(options.train_file):
+        folder = options.train_file
+        path = "" if split == "train" else path
+    return path or (tables.find_table(folder, split) if folder else None)
 
 
 def _path(options: Any, split: str) -> str:
     path = _find(options, split)
     if path is None:
         raise UserError(
-            f"There is no {split}.csv, {split}.tsv or {split}.jsonl in data_dir={options.data_dir!r}: give the table "
-            f"as {FLAGS[split]}{', or do_eval=false' if split == 'dev' else ''}."
+            f"There is no table {split} ({', '.join(tables.EXTENSIONS)}) in data_dir={options.data_dir!r}: give it as "
+            f"{FLAGS[split]}{', or do_eval=false' if split == 'dev' else ''}."
         )
     return path
 

@@ -31,7 +31,7 @@ def options(**changes):
         "do_eval": True,
         "init_checkpoint": "there",
     }
-    values |= {"max_seq_length": 128, "do_predict": False}
+    values |= {"max_seq_length": 128, "do_predict": False, "num_train_epochs": 3.0}
     computed = {"num_train_steps", "num_warmup_steps", "max_eval_steps", "num_train_examples", "evaluates"}
     rest = {field.name: field.default for field in dataclasses.fields(TrainConfig) if field.name not in computed}
     return types.SimpleNamespace(**{**rest, **values, **changes})
@@ -84,9 +84,9 @@ def test_few_examples_use_bias_correction_and_say_so(capsys):
     run.announce(options(), few)
     run.announce(options(), many)
     assert capsys.readouterr().out.splitlines() == [
-        "Training on 9,999 examples, 10 steps, adamw_corrected "
+        "Training on 9,999 examples, 3 epochs, 10 steps, adamw_corrected "
         "(Adam with bias correction, as there are fewer than 10,000 examples)",
-        "Training on 10,000 examples, 10 steps, adamw",
+        "Training on 10,000 examples, 3 epochs, 10 steps, adamw",
     ]
 
 

@@ -30,6 +30,8 @@ def test_columns_folder_and_checkpoint_are_chosen_and_printed(table, capsys):
         "label_column": "Sentiment",
         "output_dir": "runs/reviews",
         "init_checkpoint": table_choice.START,
+        "label_type": "classes",
+        "max_seq_length": 128,
     }
     line = f"{path}: texts from the column 'Review Text', labels from 'Sentiment'; the run is runs/reviews, from MiniLM"
     assert capsys.readouterr().out.startswith(line)
@@ -37,8 +39,18 @@ def test_columns_folder_and_checkpoint_are_chosen_and_printed(table, capsys):
 
 def test_flags_win(table, capsys):
     options = {"text_columns": "Title", "label_column": "Nr", "output_dir": "here", "init_checkpoint": ""}
+    options |= {"label_type": "multi_label", "max_seq_length": 32}
     assert table_choice.defaults(table(), options) == {"task_name": "table", **options}
-    assert capsys.readouterr().out.endswith("the run is here, from scratch.\n")
+    assert capsys.readouterr().out.endswith("the run is here, from scratch, with rows of 32 tokens.\n")
+
+
+def test_long_texts_and_numbers_are_recognized(tmp_path, capsys):
+    (tmp_path / "flats").mkdir()
+    rows = "".join(f"{'big ' * 220}flat {n},{300 + n}.50\n" for n in range(60))
+    (tmp_path / "flats" / "train.csv").write_text("advertisement,price\n" + rows)
+    chosen = table_choice.defaults(f"{tmp_path}/flats/", {"label_column": "price"})
+    assert (chosen["label_type"], chosen["max_seq_length"]) == ("regression", 256)
+    assert chosen["output_dir"] == "runs/flats" and "numbers from 'price'" in capsys.readouterr().out
 
 
 def test_columns_named_text_and_label_are_taken(table):
