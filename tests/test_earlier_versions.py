@@ -112,7 +112,7 @@ def test_pretraining_run_resumes(folder, tmp_path):
     for name in ("text.txt", "config.json"):
         shutil.copy(folder / name, tmp_path)
     shutil.copytree(folder / "runs" / "pretraining", tmp_path / "runs" / "pretraining")
-    done = warm.run("run_pretraining.py", *PRETRAINING, cwd=tmp_path)
+    done = warm.run("run_pretraining.py", *PRETRAINING, cwd=tmp_path, optimizes_graphs=True)
     assert done.returncode == 0, done.stderr
     lines = read_lines(tmp_path / "runs" / "pretraining" / "metrics.jsonl")
     expected = read_lines(folder / "expected" / "metrics.jsonl")

@@ -1,5 +1,7 @@
 """A small model in training, and what its steps give."""
 
+import dataclasses
+
 import tensorflow as tf
 import tiny
 
@@ -8,9 +10,10 @@ from bert_tf.training import distribute
 from bert_tf.training.train_step import TrainStep
 
 CONFIG = TrainConfig(train_batch_size=4, learning_rate=0.05, num_train_steps=100, num_warmup_steps=0)
+ONE_LAYER = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1)  # traced and compiled in less time
 
 
-def learner(config=CONFIG, replicas=1, model_config=tiny.CONFIG, task=None, **options):
+def learner(config=CONFIG, replicas=1, model_config=ONE_LAYER, task=None, **options):
     strategy = distribute.create_strategy("auto", num_logical_devices=replicas)
     with strategy.scope():
         model = tiny.pretrainer(model_config, **options)[0]
