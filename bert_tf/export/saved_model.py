@@ -144,13 +144,16 @@ def _difference(expected: np.ndarray, actual: np.ndarray, tolerance: float) -> f
     """Largest difference relative to the largest expected value, or absolute where all values are smaller than 1.
 
     Values of the last hidden layer are about 1, so rounding errors of the outputs do not shrink below that scale.
-    Strings depend on the order of values, which a small difference can swap; with a tolerance above that of float32,
-    so do integers and shapes.
+    Integers and strings depend on the order of values, which a small difference can swap: strings are not compared,
+    and up to half of the integers may differ. With a tolerance above that of float32, integers and shapes are not
+    compared either.
     """
     is_rough = tolerance > TOLERANCES["float32"]
     if expected.dtype.kind not in ("f" if is_rough else "fiu"):
         return 0.0
     if expected.shape != actual.shape:
         return 0.0 if is_rough else np.inf
+    if expected.dtype.kind != "f":
+        return 0.0 if 2 * np.count_nonzero(expected != actual) <= expected.size else np.inf
     expected = expected.astype(np.float64)
     return float(np.max(np.abs(expected - actual), initial=0.0) / np.max(np.abs(expected), initial=1.0))

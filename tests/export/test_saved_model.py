@@ -183,11 +183,12 @@ def spoiled_by(name, factor):
         ([1000.0, 1.0], [1001.0, 1.0], 0.001, 0.001),  # numbers of any size may be learned
         ([0.25, 0.0], [0.375, 0.0], 0.125, 0.125),
         ([], [], 0.0, 0.0),
-        ([4, 10], [5, 10], 0.1, 0.0),  # places
+        ([4, 10], [10, 10], 0.0, 0.0),  # places of answers; some score as much as others
+        ([4, 10], [5, 11], np.inf, 0.0),
         ([1.0], [1.0, 1.0], np.inf, 0.0),  # entities
     ],
 )
-def test_outputs_are_compared_relative_to_their_size(expected, actual, difference, rough):
+def test_values_are_compared_relative_to_their_size_and_integers_may_be_swapped(expected, actual, difference, rough):
     assert exporting._difference(np.array(expected), np.array(actual), 1e-4) == difference
     assert exporting._difference(np.array(expected), np.array(actual), 0.1) == rough
 
