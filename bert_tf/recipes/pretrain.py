@@ -266,14 +266,15 @@ def run_model(
     task = create_task(options, start.config, masking, manifest, tokenizer)
     model = create_model(task, options, start, strategy)
     record_model(model, task, options, folder)
+    evaluator = Evaluator(task, model, train_config, strategy)
     if options.do_train:
         with folder.phase("train"):
-            train(task, model, train_config, strategy, folder)
+            train(task, model, train_config, strategy, folder, evaluator)
     elif folder.last_step():
         checkpointing.load_weights(weights.variables(model), folder.checkpoints)
     if options.do_eval:
         with folder.phase("evaluate"):
-            results = Evaluator(task, model, train_config, strategy)()
+            results = evaluator()
             report_results(results, task, train_config, manifest, folder)
     if options.do_export and folder.writes:
         with folder.phase("export"):

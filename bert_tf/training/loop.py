@@ -41,16 +41,18 @@ def train(
     config: TrainConfig,
     strategy: tf.distribute.Strategy,
     folder: RunFolder,
+    evaluator: "Evaluator | None" = None,
 ) -> int:
     """Trains the model up to `config.num_train_steps`, resuming from the newest complete checkpoint of the run folder.
 
     The same command gives bitwise the same weights however often it was killed and started again. Saves every
     `save_checkpoints_steps` and evaluates when `EarlyStopping.is_due`; may stop early with `early_stop_patience`; with
-    `keep_best` the model and the last checkpoint end with the weights of the best evaluation.
+    `keep_best` the model and the last checkpoint end with the weights of the best evaluation. An `evaluator` that the
+    caller goes on to use is traced once for both.
     Returns the step of the final weights. Raises TrainingError (Diverged if the loss is not finite), and Interrupted
     after SIGTERM or Ctrl-C, with everything saved.
     """
-    loop = TrainingLoop(task, model, config, strategy, folder)
+    loop = TrainingLoop(task, model, config, strategy, folder, evaluator or Evaluator(task, model, config, strategy))
     try:
         with _stop_signals() as signals, progress("training", config.num_train_steps) as report:
             step = loop.run(signals, report)
@@ -79,6 +81,7 @@ class TrainingLoop:
         config: TrainConfig,
         strategy: tf.distribute.Strategy,
         folder: RunFolder,
+        evaluator: "Evaluator",
     ) -> None:
         self.task, self.config, self.folder = task, config, folder
         self.batches = iterate(task.train_batches(config.train_batch_size, config.random_seed))
@@ -89,7 +92,7 @@ class TrainingLoop:
         self.state = TrainState(
             folder.checkpoints, parts, writes=is_chief(strategy), max_to_keep=config.keep_checkpoint_max
         )
-        self.log, self.evaluate = MetricsLog(task, folder), Evaluator(task, model, config, strategy)
+        self.log, self.evaluate = MetricsLog(task, folder), evaluator
 
     def run(self, signals: Sequence[int], report: Callable[..., None]) -> int:
         """Trains to the last step and returns it; `signals` receives the signals to stop for."""

@@ -30,6 +30,8 @@ from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute
 from bert_tf.training.train_step import TrainStep
 
+pytestmark = pytest.mark.optimized_graphs
+
 PAIRS = {"text_a": ["the fox", "", "a " * 30], "text_b": ["ran.", "sat", "the dog"]}
 EXAMPLES = {"serving_default": {"text": TEXTS}, "next_sentence": PAIRS}
 

@@ -7,7 +7,13 @@ are left to TensorFlow's soft placement.
 
 import os
 
-from tensorflow.core.protobuf import config_pb2, device_properties_pb2, meta_graph_pb2, saved_model_pb2
+from tensorflow.core.protobuf import (
+    config_pb2,
+    device_properties_pb2,
+    meta_graph_pb2,
+    rewriter_config_pb2,
+    saved_model_pb2,
+)
 from tensorflow.python.framework import kernels
 from tensorflow.python.grappler import cluster, tf_optimizer
 
@@ -33,6 +39,7 @@ def optimized(graph, outputs, device):
     config = config_pb2.ConfigProto()
     config.graph_options.rewrite_options.min_graph_nodes = -1  # small graphs too
     config.graph_options.rewrite_options.fail_on_optimizer_errors = True
+    config.graph_options.rewrite_options.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.ONE
     return tf_optimizer.OptimizeGraph(config, meta_graph, cluster=cluster.Cluster(devices=devices))
 
 

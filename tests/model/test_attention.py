@@ -10,6 +10,8 @@ import tiny
 
 from bert_tf.model import attention, functional_bert
 
+pytestmark = pytest.mark.optimized_graphs
+
 LENGTHS = np.array([4, 2, 6], np.int32)
 
 

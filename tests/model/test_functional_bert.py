@@ -12,6 +12,8 @@ import tiny
 from bert_tf.model import functional_bert, heads, weights, xla_rowwise
 from bert_tf.model.sequence_packing import CPU_COSTS, PackingSpec, fits
 
+pytestmark = pytest.mark.optimized_graphs
+
 CAUSAL = dataclasses.replace(tiny.CONFIG, is_causal=True)
 DYNAMIC, STATIC = PackingSpec.dynamic(CPU_COSTS), PackingSpec.static(3)
 LENGTHS = np.array([5, 12, 6, 7])

@@ -16,6 +16,8 @@ import tensorflow as tf
 from bert_tf.model import fused_ops, xla_rowwise
 from bert_tf.runtime import backend
 
+pytestmark = pytest.mark.optimized_graphs
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DRAWS = np.random.default_rng(0)
 WIDTHS = (24, 400)

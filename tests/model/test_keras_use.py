@@ -120,7 +120,7 @@ def test_all_positions_are_predicted_without_masked_positions():
 def fitted(strategy, policy="float32", **options):
     with strategy.scope():
         keras.utils.set_random_seed(5)
-        model = heads.Classifier(config(**DROPPING), 2, dtype=policy)
+        model = heads.Classifier(config(num_hidden_layers=1, **DROPPING), 2, dtype=policy)
         loss = {"logits": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}
         model.compile(keras.optimizers.Adam(1e-2), loss=loss, metrics={"logits": "accuracy"}, **options)
     labels = rows(8)["token_ids"][:, 1] % 2

@@ -12,6 +12,8 @@ from bert_tf.training import distribute
 from bert_tf.training.loop import Evaluator
 from bert_tf.training.train_step import TrainStep
 
+pytestmark = pytest.mark.optimized_graphs
+
 CONFIG = TrainConfig(train_batch_size=4, eval_batch_size=4, max_eval_steps=1, num_train_steps=9, jit_compile="false")
 
 

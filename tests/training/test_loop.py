@@ -188,7 +188,7 @@ def test_failing_loop_is_closed(monkeypatch):
 
     monkeypatch.setattr(loop, "TrainingLoop", Full)
     with pytest.raises(loop.TrainingError, match="The disk is full"):
-        loop.train(None, None, TrainConfig(), None, None)
+        loop.train(None, None, TrainConfig(), None, None, evaluator=object())
     assert closed == [True]
 
 

@@ -11,6 +11,8 @@ from training_steps import CONFIG, learner, passes
 from bert_tf.model import heads, weights
 from bert_tf.model.sequence_packing import PackingSpec, fits
 
+pytestmark = pytest.mark.optimized_graphs
+
 LENGTHS = [3, 9, 0, 4, 2, 5, 3, 1]  # in rows of twelve: 9 3, 5 4 3, 2 1
 HEADS = {
     "causal": lambda: heads.Classifier(dataclasses.replace(tiny.CONFIG, is_causal=True), 3),

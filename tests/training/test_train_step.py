@@ -30,6 +30,7 @@ def compile_everything(monkeypatch):
     monkeypatch.setattr(xla_rowwise, "LEAST_MATRIX", 1)
 
 
+@pytest.mark.optimized_graphs
 @pytest.mark.parametrize("compiles", [False, True])
 def test_three_steps_match_reference_losses_norms_and_weights(compiles, monkeypatch):
     if compiles:
@@ -80,12 +81,13 @@ def test_twenty_steps_on_replicas_and_micro_batches_match_one_device(monkeypatch
 
 
 def test_models_of_different_sizes_train_in_turn_on_the_same_replicas():
-    norms = [float(run(learner(CONFIG, 2, config), 1)[0]["gradient_norm"]) for config in (tiny.CONFIG, ONE_LAYER)]
+    configs = (ONE_LAYER, dataclasses.replace(ONE_LAYER, num_hidden_layers=0))
+    norms = [float(run(learner(CONFIG, 2, config), 1)[0]["gradient_norm"]) for config in configs]
     assert np.isfinite(norms).all() and norms[0] != norms[1]
 
 
 def test_dropout_differs_between_replicas_micro_batches_and_steps():
-    config = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.5)
+    config = dataclasses.replace(ONE_LAYER, hidden_dropout_prob=0.5)
     row = {name: np.repeat(value[:1], 4, 0) for name, value in tiny.batch().items()}  # four equal rows
     losses = {}
     for name, replicas, parts in (("one", 1, 1), ("replicas", 2, 1), ("parts", 1, 2)):
@@ -130,7 +132,7 @@ def test_compiled_step_matches_plain_step():
 
 
 def test_gradient_checkpointing_matches_plain_gradients():
-    config = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2)
+    config = dataclasses.replace(ONE_LAYER, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2)
     plain = passes(learner(dataclasses.replace(CONFIG, jit_compile="true"), 1, config))
     wanted = dataclasses.replace(CONFIG, jit_compile="true", gradient_checkpointing=True)
     again, compiled = (passes(learner(wanted, 1, config), jit_compile=jit) for jit in (None, True))
@@ -142,7 +144,7 @@ def test_gradient_checkpointing_matches_plain_gradients():
     assert softmaxes[1] == 2 * softmaxes[0] == 2 * config.num_hidden_layers
     expected = plain(batch)
     for actual in (again(batch), compiled(batch)):
-        assert len(actual) == len(expected) > 20
+        assert len(actual) == len(expected) > 15
         for ours, theirs in zip(actual, expected, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-5)
 

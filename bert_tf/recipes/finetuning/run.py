@@ -124,11 +124,11 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     about = {"config": start.config.to_dict(), "training": dataclasses.asdict(config), "criterion": task.criterion}
     folder.update(**about, parameters=model.count_params())
 
+    evaluator = Evaluator(task, model, config, strategy)
     if options.do_train:
         announce(options, config)
         with folder.phase("train"):
-            steps = train(task, model, config, strategy, folder)
-    evaluator = Evaluator(task, model, config, strategy)
+            steps = train(task, model, config, strategy, folder, evaluator)
     if options.do_eval:
         with folder.phase("evaluate"):
             task = evaluate(task, evaluator, steps, folder)

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import warm
 from script_runs import ROOT, TINY
 
 from bert_tf.checkpoints import formats
@@ -147,8 +148,12 @@ def test_run_folder_is_unlocked_after_success_or_failure(tmp_path, monkeypatch):
         RunFolder(options.output_dir).open(name="trial", flags={}, decisive={})
 
 
+def arguments(flags):
+    return [f"--{name}={value}" for name, value in flags.items()]
+
+
 def start(**flags):
-    command = [sys.executable, str(ROOT / "run_classifier.py"), *(f"--{name}={value}" for name, value in flags.items())]
+    command = [sys.executable, str(ROOT / "run_classifier.py"), *arguments(flags)]
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CONFIG": ""}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
@@ -167,10 +172,9 @@ def test_killed_sweep_resumes_and_keeps_the_best_run(tmp_path):
     assert seen == "Run 2 of 2: seed=12346\n"
     first = tmp_path / "run" / "seed=12345" / "run.json"
     finished = json.loads(first.read_text())["finished"]
-    again = start(**flags)
-    output, stderr = again.communicate(timeout=300)
-    assert again.returncode == 0, stderr
-    assert "Run 1 of 2: seed=12345 is finished\n" in output
+    again = warm.run("run_classifier.py", *arguments(flags))
+    assert again.returncode == 0, again.stderr
+    assert "Run 1 of 2: seed=12345 is finished\n" in again.stdout
     assert json.loads(first.read_text())["finished"] == finished
     summary = json.loads((tmp_path / "run" / "sweep.json").read_text())
     best = summary["runs"][summary["best_run"]]["results"]
