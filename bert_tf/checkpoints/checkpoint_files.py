@@ -4,7 +4,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from bert_tf.checkpoints.checkpoint import Checkpoint
 
 LABELS = "labels.json"
+KINDS = {bool: "true or false", int: "a whole number", str: "a text", list: "a list", dict: "an object"}
+MOST_SHOWN = 60  # characters of a wrong value in an error
 
 
 @contextlib.contextmanager
@@ -51,6 +53,31 @@ def read_settings(path: StrPath) -> dict[str, Any]:
     return settings
 
 
+Kind = TypeVar("Kind")
+
+
+def setting(path: StrPath, name: str, kind: type[Kind], *, inside: str = "") -> Kind | None:
+    """The value of a name in a JSON file of a checkpoint; None where the file or the name is missing, or it is null.
+
+    inside: the name of an object in the file that holds the name.
+    Raises UserError for a value of another kind.
+    """
+    values: Any = read_settings(path)
+    if inside:
+        values = values.get(inside) or {}
+        name = f"{inside}.{name}"
+    value = values.get(name.rpartition(".")[2]) if isinstance(values, dict) else values
+    if value is not None and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)):
+        raise UserError(f"{path}: {name} is {shortened(value)}; expected {KINDS[kind]}.")
+    return value
+
+
+def shortened(value: Any) -> str:
+    """A value for an error, not too long."""
+    text = repr(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+
+
 def read_safetensors(path: StrPath) -> dict[str, np.ndarray]:
     """{name: array} of a safetensors file; UserError where it is damaged or another file."""
     from safetensors import SafetensorError, numpy
@@ -58,6 +85,10 @@ def read_safetensors(path: StrPath) -> dict[str, np.ndarray]:
     try:
         with files.local_copy(path) as local:
             return numpy.load_file(local)
+    except (AttributeError, KeyError, TypeError) as error:  # as the library reports a type that NumPy lacks
+        raise UserError(
+            f"{path} holds numbers of a type that cannot be read ({error}): save it in float32, float16 or bfloat16."
+        ) from None
     except (SafetensorError, OSError) as error:
         raise UserError(
             f"{path} cannot be read as safetensors ({error}): it may be cut short; fetch it again."
@@ -95,7 +126,7 @@ def read_tokenizer_files(folder: str) -> tuple[list[str] | None, bool | None]:
     """The vocabulary in vocab.txt and `do_lower_case` of tokenizer_config.json; None for what is not there."""
     path = os.path.join(folder, "vocab.txt")
     tokens = vocabulary.read(path) if files.exists(path) else None
-    return tokens, read_settings(os.path.join(folder, "tokenizer_config.json")).get("do_lower_case")
+    return tokens, setting(os.path.join(folder, "tokenizer_config.json"), "do_lower_case", bool)
 
 
 def write_tokenizer_files(folder: str, checkpoint: "Checkpoint", **settings: Any) -> None:
@@ -108,8 +139,11 @@ def write_tokenizer_files(folder: str, checkpoint: "Checkpoint", **settings: Any
 
 def read_head_file(folder: str, name: str = LABELS) -> tuple[list[str] | None, str | None]:
     """The labels and the kind of the head; None for what is not there."""
-    values = read_settings(os.path.join(folder, name))
-    return values.get("labels") or None, values.get("kind")
+    path = os.path.join(folder, name)
+    labels = setting(path, "labels", list)
+    if not all(isinstance(label, str) for label in labels or ()):
+        raise UserError(f"{path}: labels is {shortened(labels)}; expected a list of texts.")
+    return labels or None, setting(path, "kind", str)
 
 
 def write_head_file(folder: str, checkpoint: "Checkpoint") -> None:

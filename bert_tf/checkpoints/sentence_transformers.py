@@ -28,7 +28,7 @@ def read(folder: str) -> SentenceVectors | None:
         return None
     content = require_json(path, "a list of modules; fetch it again, or remove it", kind=list)
     try:
-        modules = [(module["type"].split(".")[-1], module["path"]) for module in content]
+        modules = [(module["type"].split(".")[-1], os.fspath(module["path"])) for module in content]
         if not modules:
             raise ValueError("it is empty")
     except (ValueError, TypeError, KeyError, AttributeError) as error:

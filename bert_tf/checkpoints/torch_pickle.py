@@ -3,13 +3,20 @@
 Since PyTorch 1.6 the file is a zip: `*/data.pkl` describes a dictionary of tensors, `*/data/KEY` holds the bytes of a
 storage. Before, it was a sequence of pickles (a magic number, two of versions, the dictionary, the keys of the
 storages), followed by each storage: its length as int64 and its bytes.
+
+A file is refused before it takes memory out of proportion to its size: torch compresses nothing, numbers the objects of
+a pickle one by one, and its tensors are parts of their storages.
 """
 
 import collections
 import dataclasses
+import io
+import math
+import os
 import pickle
+import pickletools
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any
 
 import numpy as np
@@ -18,6 +25,8 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import files
 
 OLD_MAGIC = 0x1950A86A20F9469CFC6C
+MEMOIZING = ("PUT", "BINPUT", "LONG_BINPUT")  # opcodes that number an object
+MOST_SHARED = 4  # numbers in tensors for each one in a storage: tied weights share theirs
 
 STORAGES = {
     "DoubleStorage": "<f8",
@@ -44,7 +53,9 @@ def read(path: str) -> dict[str, np.ndarray]:
             state, storages = _read_zip(local) if zipfile.is_zipfile(local) else _read_old(local)
         if not isinstance(state, dict):
             raise UserError(f"{path} holds a {type(state).__name__}; expected a dictionary of tensors (a state dict).")
-        return {name: value.array(storages) for name, value in state.items() if isinstance(value, _Tensor)}
+        tensors = {name: value for name, value in state.items() if isinstance(value, _Tensor)}
+        _expect_in_proportion(tensors.values(), storages)
+        return {name: value.array(storages) for name, value in tensors.items()}
     except UserError:
         raise
     except Exception as error:  # a damaged pickle raises any type
@@ -56,10 +67,13 @@ def read(path: str) -> dict[str, np.ndarray]:
 
 def _read_zip(path: str) -> tuple[Any, dict[str, np.ndarray]]:
     with zipfile.ZipFile(path) as archive:
+        if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
+            raise ValueError("it holds compressed data, which torch.save never writes")
+        if sum(entry.file_size for entry in archive.infolist()) > os.path.getsize(path):
+            raise ValueError("its parts are larger than the file")
         (description,) = [name for name in archive.namelist() if name.endswith("/data.pkl")]
-        with archive.open(description) as file:
-            unpickler = _TensorUnpickler(file, path)
-            state = unpickler.load()
+        unpickler = _unpickler(io.BytesIO(archive.read(description)), path)
+        state = unpickler.load()
         folder = description.removesuffix("data.pkl")
         return state, {
             key: _values(archive.read(f"{folder}data/{key}"), dtype) for key, dtype in unpickler.dtypes.items()
@@ -68,23 +82,46 @@ def _read_zip(path: str) -> tuple[Any, dict[str, np.ndarray]]:
 
 def _read_old(path: str) -> tuple[Any, dict[str, np.ndarray]]:
     with open(path, "rb") as file:
-        if _TensorUnpickler(file, path).load() != OLD_MAGIC:
+        if _unpickler(file, path).load() != OLD_MAGIC:
             raise ValueError("the file does not begin like one of torch.save")
-        _TensorUnpickler(file, path).load()  # version of the protocol
-        _TensorUnpickler(file, path).load()  # sizes of integers
-        unpickler = _TensorUnpickler(file, path)
+        _unpickler(file, path).load()  # version of the protocol
+        _unpickler(file, path).load()  # sizes of integers
+        unpickler = _unpickler(file, path)
         state = unpickler.load()
-        keys = _TensorUnpickler(file, path).load()
+        keys = _unpickler(file, path).load()
+        length = os.path.getsize(path)
         storages: dict[str, np.ndarray] = {}
         for key in keys:
             size = int(np.frombuffer(file.read(8), "<i8")[0])
             dtype = unpickler.dtypes[key]
             width = 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
-            data = file.read(size * width)
-            if len(data) != size * width:
-                raise EOFError(f"storage {key} has {len(data)} of {size * width} bytes")
-            storages[key] = _values(data, dtype)
+            rest = length - file.tell()
+            if not 0 <= size * width <= rest:
+                raise EOFError(f"storage {key} has {rest} of {size * width} bytes")
+            storages[key] = _values(file.read(size * width), dtype)
         return state, storages
+
+
+def _unpickler(file: IO[bytes], path: str) -> "_TensorUnpickler":
+    """An unpickler of the next pickle in a file, whose memo, as large as the largest number in it, is bounded."""
+    start = file.tell()
+    for count, (opcode, argument, _) in enumerate(pickletools.genops(file)):
+        if opcode.name in MEMOIZING and argument is not None and int(argument) > count:
+            raise ValueError(f"it numbers an object {argument} among {count}")
+    file.seek(start)
+    return _TensorUnpickler(file, path)
+
+
+def _expect_in_proportion(tensors: Iterable["_Tensor"], storages: Mapping[str, np.ndarray]) -> None:
+    """Raises ValueError if tensors are larger than their storages, or together much larger than all of them."""
+    total = 0
+    for tensor in tensors:
+        size = math.prod(tensor.shape)
+        if size > storages[tensor.key].size:
+            raise ValueError(f"a tensor of {size} numbers reaches beyond its storage of {storages[tensor.key].size}")
+        total += size
+    if total > MOST_SHARED * sum(storage.size for storage in storages.values()) + 2**20:
+        raise ValueError("too many tensors share a storage")
 
 
 def _values(data: bytes, dtype: str) -> np.ndarray:

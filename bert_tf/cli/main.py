@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import bert_tf
 from bert_tf.cli import recipe_flags
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, describe_os_error
 from bert_tf.runtime import open_set, tensorflow_startup
 
 COMMANDS = "bert_tf.cli.commands"
@@ -44,11 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _fail("out of memory: use a machine with more memory.", 1)
     except OSError as error:
-        if error.strerror is None:
-            raise
-        if error.filename is None:  # a full disk, for instance
-            return _fail(f"the output could not be written ({error.strerror}): free some space and try again.", 1)
-        return _fail(f"cannot open {error.filename} ({error.strerror}): check the path and its permissions.", 2)
+        return _fail(*describe_os_error(error))
     return 0
 
 

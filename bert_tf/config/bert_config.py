@@ -21,6 +21,7 @@ SIZES = {
     "base": (12, 768),
     "large": (24, 1024),
 }
+MAX_SIZE, MAX_LAYERS = 2**31 - 1, 10_000  # what TensorFlow counts in int32; far above any published model
 ACTIVATIONS = ("gelu_erf", "gelu_tanh", "relu")
 BETWEEN = ("lstm/", "mix/")  # prefixes of weights between encoder and head, see tasks.embeddings.bilstm_tagger
 
@@ -51,8 +52,9 @@ class BertConfig:
     def __post_init__(self) -> None:
         sizes = "vocab_size hidden_size num_attention_heads intermediate_size max_position_embeddings type_vocab_size"
         for name in sizes.split():
-            self._expect(name, int, lambda size: size > 0, "a whole number above 0")
-        self._expect("num_hidden_layers", int, lambda count: count >= 0, "a whole number, 0 or more")
+            self._expect(name, int, lambda size: 0 < size <= MAX_SIZE, f"a whole number from 1 to {MAX_SIZE:,}")
+        most = f"a whole number from 0 to {MAX_LAYERS:,}"
+        self._expect("num_hidden_layers", int, lambda count: 0 <= count <= MAX_LAYERS, most)
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             self._expect(name, int | float, lambda share: 0 <= share < 1, "a number from 0 up to but not 1")
         self._expect("initializer_range", int | float, lambda width: 0 <= width < math.inf, "a number, 0 or more")

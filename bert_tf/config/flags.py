@@ -12,7 +12,6 @@ import contextlib
 import contextvars
 import dataclasses
 import difflib
-import errno
 import logging
 import os
 import re
@@ -25,7 +24,7 @@ from typing import Any, NoReturn, TypeVar
 
 from absl import flags as absl_flags
 
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, describe_os_error
 from bert_tf.runtime import open_set, process, tensorflow_startup
 
 DEFINERS: dict[Any, Callable[..., Any]] = {
@@ -36,7 +35,6 @@ DEFINERS: dict[Any, Callable[..., Any]] = {
     str: absl_flags.DEFINE_string,
 }
 HELP = frozenset(("-h", "-?", "-help", "--help", "-helpshort", "--helpshort"))
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 HELP_WIDTH, HELP_INDENT = 100, " " * 6
 TYPES: dict[Any, str] = {bool: "True or False", int: "a whole number", float: "a number", str: "a string"}
@@ -333,13 +331,11 @@ def _call(main: Callable[[], None]) -> None:
         _fail("interrupted; run the same command again to continue.", 130)
     except MemoryError:
         _fail("memory ran out: use gradient_checkpointing, lower train_batch_size or raise num_accumulation_steps.", 1)
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's flush at exit would fail
+        sys.exit(128 + signal.SIGPIPE)
     except OSError as error:
-        path = error.filename or "a file"
-        if error.errno in DISK_FULL:
-            _fail(f"no space left on the disk ({path}): free some and run the same command again.", 1)
-        if not isinstance(error, PermissionError | FileNotFoundError | NotADirectoryError | IsADirectoryError):
-            raise
-        _fail(f"{path} cannot be used ({error.strerror}): give a path that can be read and written.", 2)
+        _fail(*describe_os_error(error))
 
 
 def _parse(arguments: list[str]) -> list[str]:

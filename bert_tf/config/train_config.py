@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 from bert_tf.errors import UserError
+from bert_tf.runtime.process import MAX_SEED
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,8 @@ class TrainConfig:
         for name in (*not_negative.split(), "early_stop_patience"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise UserError(f"{name} is {getattr(self, name)}; expected 0 or more.")
+        if not 0 <= self.random_seed <= MAX_SEED:
+            raise UserError(f"random_seed is {self.random_seed}; expected a whole number from 0 to {MAX_SEED:,}.")
         if not 0 < self.layerwise_learning_rate_decay <= 1:
             raise UserError(
                 f"layerwise_learning_rate_decay is {self.layerwise_learning_rate_decay}; expected more than 0, up to 1."

@@ -10,7 +10,6 @@ import codecs
 import csv
 import io
 import itertools
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import IO, Any
 
 from bert_tf.data import table_files
 from bert_tf.errors import UserError
-from bert_tf.runtime import files
+from bert_tf.runtime import files, json_files
 
 Rows = Iterator[tuple[str, dict[str, Any]]]
 
@@ -220,7 +219,7 @@ def _read_jsonl(path: str, columns: Sequence[str] | None, malformed: list[str] |
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = json_files.parse(line)
         except ValueError as error:
             raise UserError(f"Line {number} of {path} is not JSON ({error}); expected one object per line.") from None
         if not isinstance(row, dict):

@@ -51,7 +51,7 @@ def class_details(details: Any) -> list[Drawn]:
             "classes": shown,
             "left_out": len(classes) - len(shown),
             "matrix": confusion_matrix(labels, counts) if len(labels) <= MAX_MATRIX_CLASSES else None,
-            "confusions": most_confused(labels, counts) if len(labels) > MAX_MATRIX_CLASSES else [],
+            "confusions": _confusions(classes, labels, counts, tables.get("most_confused")),
             "hardest": [_example(row) for row in tables.get("hardest") or [] if isinstance(row, dict)][:MAX_EXAMPLES],
         }
         if split["classes"] or split["hardest"]:
@@ -106,6 +106,20 @@ def confusion_matrix(labels: Sequence[str], counts: Sequence[Sequence[float]]) -
         total = sum(row) or 1
         rows.append((label, [(count, 100 * count / total, number == column) for column, count in enumerate(row)]))
     return {"labels": labels, "upright": sum(max(len(label), 4) for label in labels) > 24, "rows": rows}
+
+
+def _confusions(
+    classes: Sequence[Drawn], labels: Sequence[str], counts: Sequence[Sequence[float]], listed: Any
+) -> list[tuple[str, str, float, float]]:
+    """`most_confused`, or the same from the list that a run of very many classes has in place of the matrix."""
+    if len(labels) <= MAX_MATRIX_CLASSES:
+        return []
+    if counts or not isinstance(listed, list):
+        return most_confused(labels, counts)
+    totals = {str(row.get("label")): row.get("count") or 1 for row in classes}
+    rows = [row for row in listed if isinstance(row, dict) and is_number(row.get("count"))][:MAX_CONFUSIONS]
+    names = [(str(row.get("label")), str(row.get("predicted")), row["count"]) for row in rows]
+    return [(label, predicted, count, 100 * count / totals.get(label, 1)) for label, predicted, count in names]
 
 
 def most_confused(

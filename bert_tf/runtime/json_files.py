@@ -1,4 +1,4 @@
-"""Reading JSON files, UTF-8 with or without a byte order mark; `atomic_files.write_json` writes them."""
+"""Reading JSON, also files in UTF-8 with or without a byte order mark; `atomic_files.write_json` writes them."""
 
 import json
 from typing import Any
@@ -38,6 +38,14 @@ def require_json(path: files.StrPath, expected: str, *, kind: type = dict) -> An
     return content
 
 
+def parse(text: str) -> Any:
+    """Returns the value of a JSON text; ValueError if it is none, or is nested too deeply for Python's parser."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
 def _load(path: files.StrPath) -> Any:
     with files.open_text(path, encoding="utf-8-sig") as file:
-        return json.load(file)
+        return parse(file.read())

@@ -46,6 +46,17 @@ def check(config: Any, options: Any, *, processes: int = 1, rows_per_example: in
     logging.getLogger("bert_tf").warning("%s", f"{sentence}and {free / 2**30:,.1f} GiB are free: if it fails, {advice}")
 
 
+def expect_room_for_weights(config: Any) -> None:
+    """Raises UserError for a configuration whose weights alone, in float32, need more memory than the machine has."""
+    required, (total, _) = 4 * num_weights(config), machine_memory()
+    if required > total:
+        raise UserError(
+            f"A model of this configuration has {num_weights(config):,} weights, which need {required / 2**30:,.1f} "
+            f"GiB of memory, and this machine has {total / 2**30:,.1f} GiB: use the configuration that belongs to the "
+            "checkpoint, or a smaller model."
+        )
+
+
 def minimum_bytes(config: Any, options: Any, *, processes: int = 1, rows_per_example: int = 1) -> float:
     """Returns the bytes that a step needs in one process: a lower bound, as a false warning is worse than none."""
     rows = options.train_batch_size * rows_per_example / options.num_accumulation_steps / processes

@@ -7,6 +7,8 @@ import sys
 
 from bert_tf.errors import UserError
 
+MAX_SEED = 2_000_000_000  # TensorFlow takes 32 bits, and some seeds are derived from a run's by addition
+
 # glibc's numbers for mallopt, and their values in bytes.
 MALLOC_OPTIONS = {-1: 2**31 - 1, -3: 2**30}  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
 FROZEN = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"  # read by TensorFlow when it is imported or runs its first operations

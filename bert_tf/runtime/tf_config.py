@@ -1,10 +1,10 @@
 """The content of TF_CONFIG: the number of processes that train together, and which one this is. No TensorFlow."""
 
-import json
 import os
 from typing import Any
 
 from bert_tf.errors import UserError
+from bert_tf.runtime import json_files
 
 EXAMPLE = '{"cluster": {"worker": ["host1:port", "host2:port"]}, "task": {"type": "worker", "index": 0}}'
 
@@ -35,7 +35,7 @@ def _tf_config() -> dict[str, Any]:
     text = os.environ.get("TF_CONFIG") or "{}"
     lists: list[Any]
     try:
-        config = {"cluster": {}, "task": {}, **json.loads(text)}
+        config = {"cluster": {}, "task": {}, **json_files.parse(text)}
         lists = [config["cluster"].get(kind, []) for kind in ("chief", "worker")]
         int(config["task"].get("index", 0))
     except (ValueError, TypeError, AttributeError):  # not JSON, or of another structure

@@ -165,7 +165,8 @@ class FineTuningTask(Task):
     def details(self, predictions: Predictions, split: str) -> dict[str, Any]:
         """What eval_details.json holds of a split, as far as it applies.
 
-        {"per_class", "confusion", "hardest"}, see `training.metrics` and `reports.scoreboard`, or {"questions"}.
+        {"per_class", "confusion" or "most_confused", "hardest"}, see `training.metrics` and `reports.scoreboard`, or
+        {"questions"}.
         """
 
     def summary(self, details: Mapping[str, Any]) -> list[str]:

@@ -10,14 +10,13 @@ import dataclasses
 import gzip
 import hashlib
 import io
-import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import IO, TextIO, cast
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import files
+from bert_tf.runtime import files, json_files
 from bert_tf.text.sentence_splitting import MAX_CHUNK, Chunk, detect_language, detect_layout, iterate_sentences
 
 MAX_DOCUMENT = 1_000_000  # characters; keeps memory bounded whatever the files hold
@@ -139,7 +138,7 @@ def _inspect(path: str, *, text_layout: str, language: str, text_field: str) -> 
     if _is_json(path):
         first_line = sample.split("\n", 1)[0]
         try:
-            sample = str(json.loads(first_line).get(text_field, ""))
+            sample = str(json_files.parse(first_line).get(text_field, ""))
         except (ValueError, AttributeError):
             sample = first_line  # truncated or malformed: reading the file will tell which
     language = detect_language(sample) if language == "auto" else language
@@ -232,7 +231,7 @@ def _json_sentences(source: Source) -> Iterator[str | None]:
 def _json_text(line: str, number: int, source: Source) -> str:
     """The text of one line of a .jsonl file; raises UserError with the line number."""
     try:
-        record = json.loads(line)
+        record = json_files.parse(line)
     except ValueError as error:
         raise UserError(f"{source.path} line {number} is not JSON ({error}); give one JSON object per line.") from None
     text = record.get(source.text_field) if isinstance(record, dict) else None

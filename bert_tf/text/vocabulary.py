@@ -2,7 +2,6 @@
 
 import bisect
 import itertools
-import json
 import logging
 import os
 import re
@@ -11,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import atomic_files, files
+from bert_tf.runtime import atomic_files, files, json_files
 from bert_tf.text.characters import MAX_WORD_CHARACTERS, basic_tokenize, is_accent
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -83,7 +82,7 @@ def _vocabulary_text(path: files.StrPath) -> str:
 
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text)
+        json_files.parse(text)
     except ValueError:
         return False
     return True

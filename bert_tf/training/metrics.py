@@ -13,6 +13,7 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import open_set
 
 Score = Callable[[Any, Any], float]
+MAX_MATRIX, MAX_CONFUSED = 500, 1000  # classes of a confusion matrix; pairs of classes in its place
 
 
 def accuracy(labels: ArrayLike, predictions: ArrayLike) -> float:
@@ -136,8 +137,18 @@ def per_class(labels: ArrayLike, predictions: ArrayLike, names: Sequence[str]) -
     ]
 
 
-def confusion(labels: ArrayLike, predictions: ArrayLike, size: int) -> list[list[int]]:
-    """Returns the confusion matrix [C][C]: rows are labels, columns predictions."""
-    counts = np.zeros((size, size), np.int64)
-    np.add.at(counts, (np.asarray(labels), np.asarray(predictions)), 1)
-    return counts.tolist()
+def confusions(labels: ArrayLike, predictions: ArrayLike, names: Sequence[str]) -> dict[str, Any]:
+    """Returns {"confusion": the matrix [C][C], rows are labels, columns predictions}.
+
+    Above MAX_MATRIX classes it is {"most_confused": [{"label", "predicted", "count"}]}, the most frequent first, at
+    most MAX_CONFUSED: memory and file are then bounded by the number of examples.
+    """
+    pairs = np.stack([np.asarray(labels), np.asarray(predictions)], 1)  # [n, 2]
+    if len(names) <= MAX_MATRIX:
+        counts = np.zeros((len(names), len(names)), np.int64)
+        np.add.at(counts, tuple(pairs.T), 1)
+        return {"confusion": counts.tolist()}
+    wrong, number = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0, return_counts=True)
+    most = np.argsort(-number, kind="stable")[:MAX_CONFUSED]
+    rows = zip(wrong[most].tolist(), number[most].tolist(), strict=True)
+    return {"most_confused": [{"label": names[a], "predicted": names[b], "count": count} for (a, b), count in rows]}

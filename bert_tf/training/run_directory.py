@@ -13,7 +13,7 @@ from typing import Any
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, files, folder_lock
-from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime.json_files import parse, read_json
 from bert_tf.training import checkpoint_paths
 
 FORBIDDEN_IN_PATHS = set("[]*?\\") - {os.sep}  # TensorFlow takes the path of a checkpoint for a glob pattern
@@ -204,7 +204,7 @@ class RunFolder:
         with files.open_text(path, errors="replace") as file:
             for line in file:
                 try:
-                    if json.loads(line)["step"] <= step:
+                    if parse(line)["step"] <= step:
                         lines.append(line.rstrip("\n") + "\n")  # the last line may lack its end
                 except (ValueError, KeyError, TypeError):
                     continue

@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import shutil
+import struct
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ import tensorflow as tf
 import tiny
 from checkpoint_cases import CONFIG, FORMATS, PIECES, assert_covers_every_weight, assert_equal, checkpoint, cut_short
 
-from bert_tf.checkpoints import formats
+from bert_tf.checkpoints import checkpoint_files, formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.formats import google_tf, keras_hub, native
 from bert_tf.errors import UserError
@@ -215,6 +216,81 @@ def test_truncated_file_gives_one_clear_error(written, name, file, reason, tmp_p
     with pytest.raises(UserError, match=reason) as error:
         formats.read(str(tmp_path / "model"))
     assert str(tmp_path) in str(error.value) and "\n" not in str(error.value)
+
+
+WRONG_VALUES = {
+    "config.json": [
+        ({"architectures": 5}, "architectures is 5; expected a list"),
+        ({"architectures": {"a": 1}}, "architectures is {'a': 1}; expected a list"),
+        ({"architectures": [["x"]]}, r"architectures holds \['x'\]; expected names of classes"),
+        ({"id2label": 5}, "id2label is 5; expected an object"),
+        ({"num_labels": "x"}, "num_labels is 'x'; expected a whole number"),
+        ({"num_labels": 10**9}, "num_labels is 1000000000; expected a whole number from 1 to 1,000,000"),
+        ({"problem_type": [1]}, r"problem_type is \[1\]; expected a text"),
+        ({"hidden_size": 10**12}, "hidden_size is 1000000000000"),
+        ({"hidden_size": 2**28}, "needs? .* GiB of memory, and this machine has"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000"),
+        ({"architectures": "a" * 10**6}, "architectures is 'a{59}...; expected a list"),
+    ],
+    "tokenizer_config.json": [({"do_lower_case": "maybe"}, "do_lower_case is 'maybe'; expected true or false")],
+    "tokenizer.json": [
+        ({"model": 3}, "model is 3; expected|model.type is 3; expected a text"),
+        ({"model": {"type": "WordPiece"}}, "has no vocabulary"),
+        ({"model": {"type": "WordPiece", "vocab": {"[PAD]": 0, "a": "1"}}}, "are not 0 to 1, each once"),
+        ({"model": {"type": "WordPiece", "vocab": [1]}}, r"model.vocab is \[1\]; expected an object"),
+        ({"normalizer": {"type": "BertNormalizer", "lowercase": 1}}, "normalizer.lowercase is 1; expected true or"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    "file, changes, reason", [(file, *case) for file, cases in WRONG_VALUES.items() for case in cases]
+)
+def test_wrong_value_in_a_huggingface_folder_is_one_sentence(classifier, file, changes, reason, tmp_path):
+    shutil.copytree(classifier, tmp_path / "model")
+    path = tmp_path / "model" / file
+    if file == "tokenizer.json":
+        os.remove(tmp_path / "model" / "vocab.txt")
+        os.remove(tmp_path / "model" / "tokenizer_config.json")
+    values = json.loads(path.read_text())
+    if changes.get("num_labels"):
+        del values["id2label"]
+    path.write_text(json.dumps({**values, **changes}))
+    with pytest.raises(UserError, match=reason) as error:
+        formats.read(tmp_path / "model")
+    assert "\n" not in str(error.value) and len(str(error.value)) < 500
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    """A Hugging Face folder of a classifier."""
+    folder = tmp_path_factory.mktemp("classifier") / "model"
+    head = {"classifier/kernel": np.zeros((CONFIG.hidden_size, 2)), "classifier/bias": np.zeros(2)}
+    formats.write(Checkpoint(config=CONFIG, weights=head, vocabulary=PIECES, lower_case=True), folder, "huggingface")
+    return folder
+
+
+def test_type_of_numbers_that_cannot_be_read_is_one_sentence(tmp_path):
+    header = b'{"a": {"dtype": "F8_E4M3", "shape": [2], "data_offsets": [0, 2]}}'
+    (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(2))
+    with pytest.raises(UserError, match="a.safetensors holds numbers of a type .*float8_e4m3fn.*float32"):
+        checkpoint_files.read_safetensors(tmp_path / "a.safetensors")
+
+
+@pytest.mark.parametrize(
+    "arrays, reason",
+    [
+        ({}, "holds no weights of a BERT, only 0 others"),
+        ({"unknown": np.zeros(2, np.float32)}, "holds no weights of a BERT, only 1 others"),
+        ({"encoder/pooler/bias": np.float32([1, np.nan])}, "1 weights in .* hold NaN or infinity, the first is enc"),
+        ({"classifier/bias": np.float32([1, np.inf])}, "1 weights in .* hold NaN or infinity, the first is classi"),
+    ],
+)
+def test_checkpoint_without_usable_weights_is_refused(arrays, reason, tmp_path):
+    CONFIG.write(tmp_path / "bert_config.json")
+    checkpoint_files.write_safetensors(tmp_path / "model.safetensors", arrays, framework="bert_tf")
+    with pytest.raises(UserError, match=reason):
+        formats.read(tmp_path)
 
 
 def test_tf1_checkpoint_without_data_or_config_is_refused(written, tmp_path):

@@ -65,7 +65,9 @@ def test_unsupported_modules_are_named(kinds, pooling, named, tmp_path):
     assert loaded.pooling == named and not loaded.is_known
 
 
-@pytest.mark.parametrize("text", ["{", "{}", "[]", "[1]", '[{"type": 1}]', "null"])
+@pytest.mark.parametrize(
+    "text", ["{", "{}", "[]", "[1]", '[{"type": 1}]', "null", "[" * 100_000, '[{"type": "a.Pooling", "path": 5}]']
+)
 def test_damaged_modules_json_is_reported(text, tmp_path):
     (tmp_path / "modules.json").write_text(text)
     with pytest.raises(UserError, match=r"modules.json .* list of modules.* fetch it again, or remove it"):

@@ -2,6 +2,9 @@
 
 import os
 import pickle
+import struct
+import tracemalloc
+import zipfile
 
 import numpy as np
 import pytest
@@ -152,3 +155,47 @@ def test_pickle_that_is_not_a_dictionary_is_refused(path):
     torch_files.write_zip(path, description, {"0": bytes(4)})
     with pytest.raises(UserError, match="expected a dictionary of tensors"):
         read(path)
+
+
+def assert_refused_without_memory(path, reason):
+    """As a UserError, and with a few MB of memory at most."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(UserError, match=reason):
+            read(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**23
+    finally:
+        tracemalloc.stop()
+
+
+def test_tensor_larger_than_its_storage_is_refused(path):
+    repeated = torch_files.tensor("FloatStorage", "0", 0, [3000, 3000], [0, 0])
+    torch_files.write_zip(path, torch_files.state_dict({"a": repeated}), {"0": bytes(16)})
+    assert_refused_without_memory(path, "a tensor of 9000000 numbers reaches beyond its storage of 4")
+
+
+def test_many_tensors_of_one_storage_are_refused(path):
+    named = {str(number): torch_files.tensor("ByteStorage", "0", 0, [2**20], [1]) for number in range(9)}
+    torch_files.write_zip(path, torch_files.state_dict(named), {"0": bytes(2**20)})
+    assert_refused_without_memory(path, "too many tensors share a storage")
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["zip", "old"])
+def test_large_number_of_an_object_is_refused(path, old):
+    attack = torch_files.PROTOCOL + b"}r\xff\xff\xff\x00" + torch_files.STOP  # LONG_BINPUT, a memo of 256 MB
+    write(path, attack, bytes(4), 4, old=old)
+    assert_refused_without_memory(path, "numbers an object 16777215 among 2")
+
+
+def test_compressed_storage_is_refused(path):
+    torch_files.write_zip(path, torch_files.state_dict({}), {})
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data/0", bytes(2**24))
+    assert_refused_without_memory(path, "compressed data, which torch.save never writes")
+
+
+def test_storage_that_claims_more_than_the_file_is_refused(path):
+    named = {"a": torch_files.tensor("FloatStorage", "0", 0, [4], [1])}
+    write(path, torch_files.state_dict(named), bytes(16), 4, old=True)
+    path.write_bytes(path.read_bytes()[:-24] + struct.pack("<q", 2**40) + bytes(16))
+    assert_refused_without_memory(path, "storage 0 has 16 of")

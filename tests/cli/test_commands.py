@@ -167,7 +167,7 @@ def take_target(source):
         (None, ["--formt=native"], "unrecognized arguments: --formt=native"),
         (None, ["--vocab_file=none.txt"], "none.txt does not exist"),
         (None, ["--quantize=int8"], "--quantize applies to engines: give --format=litert or onnx or openvino"),
-        (None, ["--format=onnx", "--calibration_file=none.txt"], "cannot open none.txt"),
+        (None, ["--format=onnx", "--calibration_file=none.txt"], "none.txt cannot be used"),
         (spoil_vocabulary, [], "has 29 tokens, but its model expects 30"),
         (spoil_vocabulary_size, [], "a vocabulary of 30 tokens and the model one of 31"),
         (spoil_shape, [], r"has the shape \(16, 24\) in the checkpoint and \(16, 32\) in the model"),

@@ -107,8 +107,8 @@ def test_error_late_in_a_file_keeps_the_old_predictions(exports, tmp_path, capsy
 @pytest.mark.parametrize(
     "error, code, expected",
     [
-        (OSError(28, "No space left on device"), 1, "the output could not be written (No space left on device)"),
-        (PermissionError(13, "Permission denied", "b.tsv"), 2, "cannot open b.tsv (Permission denied)"),
+        (OSError(28, "No space left on device"), 1, "no space left on the disk (a file): free some"),
+        (PermissionError(13, "Permission denied", "b.tsv"), 2, "b.tsv cannot be used (Permission denied)"),
     ],
 )
 def test_failing_disk_is_one_line(exports, tmp_path, monkeypatch, capsys, error, code, expected):

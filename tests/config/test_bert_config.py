@@ -49,6 +49,8 @@ def test_sizes_match_the_original(size, layers, hidden, heads, wide):
         ({"initializer_range": float("nan")}, "initializer_range is nan"),
         ({"num_hidden_layers": True}, "num_hidden_layers is True .*; expected a whole number"),
         ({"is_causal": 1}, "is_causal is 1 .*; expected true or false"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000 .*; expected a whole number from 0 to 10,000"),
+        ({"hidden_size": 10**12}, "hidden_size is 1000000000000 .*; expected a whole number from 1 to 2,147,483,647"),
         ({"hidden_act": "swish"}, "hidden_act is 'swish'"),
         ({"hidden_act": ["gelu"]}, r"hidden_act is \['gelu'\]"),
         ({"hidden_size": 9, "num_attention_heads": 3, "encoder": "lstm"}, "hidden_size is 9 .*; expected an even"),
@@ -60,7 +62,10 @@ def test_invalid_values_are_refused_by_name(values, sentence):
         BertConfig.from_dict({"vocab_size": 5, **values})
 
 
-@pytest.mark.parametrize("content, sentence", [("{", "is not valid JSON"), ("[1]", "holds a JSON list: expected")])
+@pytest.mark.parametrize(
+    "content, sentence",
+    [("{", "is not valid JSON"), ("[" * 100_000, "is nested too deeply"), ("[1]", "holds a JSON list: expected")],
+)
 def test_invalid_config_file_is_refused(tmp_path, content, sentence):
     path = tmp_path / "bert_config.json"
     path.write_text(content)
@@ -73,6 +78,12 @@ def test_missing_or_incomplete_config_file_is_refused(tmp_path):
         BertConfig.from_json_file(tmp_path / "none.json")
     with pytest.raises(UserError, match="has no vocab_size"):
         BertConfig.from_dict({})
+
+
+@pytest.mark.parametrize("seed", [-5, 2**32])
+def test_seed_out_of_range_is_refused(seed):
+    with pytest.raises(UserError, match=f"random_seed is {seed}; expected a whole number from 0 to 2,000,000,000"):
+        TrainConfig(random_seed=seed)
 
 
 def test_accumulation_steps_must_divide_the_batch_size():

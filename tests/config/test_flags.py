@@ -1,6 +1,7 @@
 """Flags from a dataclass, and the frame of a script: each case is a process, as absl's flags are global."""
 
 import dataclasses
+import errno
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bert_tf.config import flags
 from bert_tf.config.flags import changed, flag, upgrade, with_earlier_defaults
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,6 +108,27 @@ def test_old_flag_names_and_values_are_accepted(script):
     options, _, *explicit_flags = json.loads(output)
     assert (options["width"], options["colour"], options["do_paint"]) == (4, "blue", False)
     assert explicit_flags == [True, False]
+
+
+@pytest.mark.parametrize(
+    "number, path, code, expected",
+    [
+        (errno.ENOSPC, "a", 1, "no space left on the disk (a)"),
+        (errno.EFBIG, None, 1, "a file would be larger than this process may write"),
+        (errno.EROFS, "b", 2, "b cannot be used (Read-only file system)"),
+        (errno.ENOENT, "c", 2, "c cannot be used (No such file or directory)"),
+        (errno.EIO, "d", 1, "d could not be read or written (Input/output error)"),
+        (None, None, 1, "a file could not be read or written (of a library)"),
+    ],
+)
+def test_every_error_of_the_system_is_one_line(capsys, number, path, code, expected):
+    def main():
+        raise OSError("of a library") if number is None else OSError(number, os.strerror(number), path)
+
+    with pytest.raises(SystemExit) as ended:
+        flags._call(main)
+    stderr = capsys.readouterr().err
+    assert ended.value.code == code and expected in stderr and stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("tool", ["roller", "my_lab.sponge"])

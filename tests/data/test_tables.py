@@ -81,6 +81,7 @@ def test_malformed_rows_are_skipped_only_on_request(write_table):
         ("a.tsv", "x\tx \n", "a.tsv has several columns 'x'"),
         ("a.csv", "x,y\n1,2\n".encode("utf-16")[:-1], "a.csv is not UTF-16, as its first bytes say: truncated data"),
         ("a.jsonl", '{"x": 1}\n{"x": \n', "Line 2 of .* is not JSON"),
+        ("deep.jsonl", '{"x": 1}\n' + "[" * 100_000, "Line 2 of .* is not JSON .it is nested too deeply."),
         ("a.jsonl", "[1]\n", "Line 1 of .* is a JSON list; expected an object"),
         ("a.txt", "x", "expected a name that ends in .tsv, .csv, .jsonl, .xlsx, .parquet, or a folder"),
     ],

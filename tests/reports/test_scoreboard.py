@@ -50,6 +50,9 @@ def test_many_classes_show_the_most_confused_pairs():
     assert split["matrix"] is None
     assert [pair[:3] for pair in split["confusions"]] == [("class 9", "class 0", 6), ("class 3", "class 5", 2)]
     assert split["confusions"][1][3] == 20.0
+    listed = [{"label": "class 9", "predicted": "class 0", "count": 6}, 7]
+    (of_list,) = scoreboard.class_details({"dev": {"per_class": rows, "most_confused": listed}})
+    assert of_list["confusions"] == [("class 9", "class 0", 6, 75.0)]
     (split,) = scoreboard.class_details(
         {"dev": {"per_class": rows[:10], "confusion": [row[:10] for row in confusion[:10]]}}
     )

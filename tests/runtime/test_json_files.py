@@ -5,7 +5,8 @@ import pytest
 from bert_tf.errors import UserError
 from bert_tf.runtime.json_files import read_json, require_json
 
-UNREADABLE = {"missing.json": None, "cut.json": b'{"a": ', "latin.json": b'{"a": "\xe4"}'}
+DEEP = b"[" * 100_000 + b"]" * 100_000
+UNREADABLE = {"missing.json": None, "cut.json": b'{"a": ', "latin.json": b'{"a": "\xe4"}', "deep.json": DEEP}
 
 
 @pytest.mark.parametrize("content", [b'{"a": "\xc3\xa4"}', b'\xef\xbb\xbf{"a": "\xc3\xa4"}'])

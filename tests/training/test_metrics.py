@@ -1,6 +1,7 @@
 """Scores against numbers worked out by hand."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -68,7 +69,23 @@ def test_class_table_and_confusion_matrix_add_up():
         {"label": "c", "precision": 0.0, "recall": 0.0, "f1": 0.0, "count": 1},
         {"label": "d", "precision": 0.0, "recall": 0.0, "f1": 0.0, "count": 0},
     ]
-    assert metrics.confusion(labels, predictions, 3) == [[1, 1, 0], [0, 1, 0], [0, 1, 0]]
+    assert metrics.confusions(labels, predictions, "abc") == {"confusion": [[1, 1, 0], [0, 1, 0], [0, 1, 0]]}
+
+
+def test_confusions_of_ten_thousand_classes_are_bounded():
+    names = [str(number) for number in range(10_000)]
+    labels = np.arange(10_000)
+    predictions = np.where(labels < 3, 5, labels)
+    predictions[9000:] = labels[9000:] - 1
+    tracemalloc.start()
+    found = metrics.confusions(np.append(labels, 2), np.append(predictions, 5), names)["most_confused"]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found[:2] == [
+        {"label": "2", "predicted": "5", "count": 2},
+        {"label": "0", "predicted": "5", "count": 1},
+    ]
+    assert len(found) == metrics.MAX_CONFUSED and peak < 2**24
 
 
 def test_scores_are_found_by_name():

@@ -9,11 +9,13 @@ import re
 import sys
 from types import ModuleType
 
+import numpy as np
+
 from bert_tf.checkpoints import published
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.bert_config import BETWEEN
 from bert_tf.errors import UserError
-from bert_tf.runtime import atomic_files, files, open_set
+from bert_tf.runtime import atomic_files, files, memory_estimate, open_set
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 
 HUB = "hf://"
@@ -59,7 +61,25 @@ def read(path: str | os.PathLike[str], format_name: str | None = None) -> Checkp
     module = _format_of(path, format_name)
     if module is None:
         raise UserError(f"No checkpoint format recognizes {path}. Known: {', '.join(names())}.")
-    checkpoint: Checkpoint = module.read(path)
+    return _checked(module.read(path), path)
+
+
+def _checked(checkpoint: Checkpoint, path: str) -> Checkpoint:
+    """The checkpoint; UserError if it has no weights or some that are not finite, or describes too large a model."""
+    from bert_tf.model.weights import HEADS, PRE_TRAINED
+
+    memory_estimate.expect_room_for_weights(checkpoint.config)
+    names = [name for name in checkpoint.weights if name.startswith((*PRE_TRAINED, *HEADS))]
+    if not names:
+        raise UserError(
+            f"{path} holds no weights of a BERT, only {len(checkpoint.weights)} others: give a checkpoint with weights."
+        )
+    damaged = [name for name in names if not np.isfinite(checkpoint.weights[name]).all()]
+    if damaged:
+        raise UserError(
+            f"{len(damaged)} weights in {path} hold NaN or infinity, the first is {damaged[0]}: the training that "
+            "wrote them failed; give an earlier checkpoint of it."
+        )
     return checkpoint
 
 
@@ -138,8 +158,7 @@ def _read_from_hub(path: str, format_name: str | None) -> Checkpoint:
         module = _format_of(folder, format_name)
     if module is None:
         raise UserError(f"No checkpoint format recognizes the files of {path}. Known: {', '.join(names())}.")
-    checkpoint: Checkpoint = module.read(folder)
-    return checkpoint
+    return _checked(module.read(folder), path)
 
 
 def _download(path: str, patterns: list[str]) -> str:

@@ -13,6 +13,8 @@ from bert_tf.checkpoints.checkpoint_files import (
     read_safetensors,
     read_settings,
     read_tokenizer_files,
+    setting,
+    shortened,
     write_safetensors,
     write_tokenizer_files,
 )
@@ -80,6 +82,7 @@ KINDS = {
     "BertForQuestionAnswering": "span",
     "BertForTokenClassification": "tags",
 }
+MOST_LABELS = 1_000_000  # that config.json may number without naming them
 LABELLED = ("class", "several", "tags")  # kinds of heads whose outputs have names
 PROBLEMS = {"class": "single_label_classification", "several": "multi_label_classification", "number": "regression"}
 
@@ -114,23 +117,30 @@ def labels(path: str) -> list[str] | None:
     """The labels in config.json, in the order of the outputs; LABEL_0, LABEL_1, ... where it has none."""
     if _kind(path) not in LABELLED:
         return None
-    values = read_settings(os.path.join(path, "config.json"))
-    names = values.get("id2label") or {str(i): f"LABEL_{i}" for i in range(values.get("num_labels") or 2)}
-    if not isinstance(names, dict) or set(names) != {str(i) for i in range(len(names))}:
+    file = os.path.join(path, "config.json")
+    names = setting(file, "id2label", dict)
+    if not names:
+        count = setting(file, "num_labels", int) or 2
+        if not 0 < count <= MOST_LABELS:
+            raise UserError(f"{file}: num_labels is {count}; expected a whole number from 1 to {MOST_LABELS:,}.")
+        return [f"LABEL_{i}" for i in range(count)]
+    if set(names) != {str(i) for i in range(len(names))}:
         raise UserError(f"{path} has an id2label without the numbers 0, 1, 2, ...: mend its config.json.")
     return [str(names[str(i)]) for i in range(len(names))]
 
 
 def _kind(path: str) -> str | None:
     """The kind of the head of a fine-tuned model; None where there is none."""
-    values = read_settings(os.path.join(path, "config.json"))
-    architecture = (values.get("architectures") or [""])[0]
+    file = os.path.join(path, "config.json")
+    architecture = (setting(file, "architectures", list) or [""])[0]
+    if not isinstance(architecture, str):
+        raise UserError(f"{file}: architectures holds {shortened(architecture)}; expected names of classes.")
     if architecture in KINDS:
         return KINDS[architecture]
     if architecture != ARCHITECTURES["classifier",]:
         return None
-    is_number = len(values.get("id2label") or (0, 1)) == 1
-    kind = {problem: kind for kind, problem in PROBLEMS.items()}.get(values.get("problem_type", ""))
+    is_number = len(setting(file, "id2label", dict) or (0, 1)) == 1
+    kind = {problem: kind for kind, problem in PROBLEMS.items()}.get(setting(file, "problem_type", str) or "")
     return kind or ("number" if is_number else "class")
 
 
@@ -216,16 +226,24 @@ def _tokenizer_of(path: str) -> tuple[list[str] | None, bool | None]:
     file = os.path.join(path, "tokenizer.json")
     if not files.is_file(file) or None not in (vocabulary, lower_case):
         return vocabulary, lower_case
-    values = read_settings(file)
-    model, normalizer = values.get("model") or {}, values.get("normalizer") or {}
-    if vocabulary is None and model.get("type") == "WordPiece":
-        vocabulary = sorted(model["vocab"], key=model["vocab"].get)
-        check_special_tokens(vocabulary, file)
-        if sorted(model["vocab"].values()) != list(range(len(vocabulary))):
-            raise UserError(f"The ids in {file} are not 0 to {len(vocabulary) - 1}, each once: give its vocab.txt.")
-    if lower_case is None and normalizer.get("type") == "BertNormalizer":
-        lower_case = normalizer.get("lowercase")
+    if vocabulary is None and setting(file, "type", str, inside="model") == "WordPiece":
+        vocabulary = _vocabulary_in(file)
+    if lower_case is None and setting(file, "type", str, inside="normalizer") == "BertNormalizer":
+        lower_case = setting(file, "lowercase", bool, inside="normalizer")
     return vocabulary, lower_case
+
+
+def _vocabulary_in(file: str) -> list[str]:
+    """The tokens of a `tokenizer.json` in the order of their ids; UserError unless these are 0, 1, 2, ..."""
+    ids = setting(file, "vocab", dict, inside="model")
+    if not ids:
+        raise UserError(f"{file} has no vocabulary: fetch it again, or give its vocab.txt.")
+    tokens = {number: token for token, number in ids.items() if type(number) is int}
+    if tokens.keys() != set(range(len(ids))):
+        raise UserError(f"The ids in {file} are not 0 to {len(ids) - 1}, each once: give its vocab.txt.")
+    vocabulary = [tokens[number] for number in range(len(ids))]
+    check_special_tokens(vocabulary, file)
+    return vocabulary
 
 
 def _weight_file(path: str) -> str | None:

@@ -23,6 +23,7 @@ from bert_tf.checkpoints.checkpoint_files import (
     read_safetensors,
     read_settings,
     read_tokenizer_files,
+    setting,
     write_head_file,
     write_safetensors,
     write_tokenizer_files,
@@ -220,7 +221,7 @@ def _tokenizer_of(path: str) -> tuple[list[str] | None, bool | None]:
     if not files.is_file(settings):
         return read_tokenizer_files(path)
     tokens = vocabulary.read(os.path.join(path, "assets", "tokenizer", "vocabulary.txt"))
-    return tokens, read_settings(settings).get("config", {}).get("lowercase")
+    return tokens, setting(settings, "lowercase", bool, inside="config")
 
 
 def _expect_writable(checkpoint: Checkpoint, table: Iterable[str]) -> None:

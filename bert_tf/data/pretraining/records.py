@@ -29,6 +29,7 @@ from bert_tf.data.pretraining.workers import write_missing_shards
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, files, folder_lock
 from bert_tf.runtime.json_files import require_json
+from bert_tf.runtime.process import MAX_SEED
 from bert_tf.text import corpus, vocabulary
 from bert_tf.text.demo_corpus import installed_python
 
@@ -36,7 +37,6 @@ __all__ = ["RecordOptions", "describe", "open_records", "prepare"]
 
 MANIFEST, OPTIONS, WORK, COUNTS = "manifest.json", "options.json", "work", "token_counts.npy"
 UNFINISHED = "unfinished records; delete the folder and prepare them again"
-MAX_SEED = 2_000_000_000  # TensorFlow takes 32 bits, and some seeds are derived from this one by addition
 MAX_SAMPLED_SENTENCES = 4_000_000  # hashes of 8 bytes for counting duplicates; of a larger corpus a sample
 
 Sources = dict[str, list[corpus.Source]]  # by split

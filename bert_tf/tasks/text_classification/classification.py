@@ -165,7 +165,7 @@ class TextClassification(FineTuningTask):
     def write_predictions(self, folder: str, split: str, predictions: Mapping[str, np.ndarray]) -> list[str]:
         """Writes predictions.tsv and .jsonl, with the name of the split where there are several, and submissions."""
         name = "predictions" if split == "test" else f"predictions_{split.removeprefix('test_')}"
-        rows = files.prediction_rows(self.goal, self.split(split), predictions)
+        rows = files.PredictionRows(self.goal, self.split(split), predictions)
         if split in self.submissions:
             files.write_submission(os.path.join(folder, "submission"), self.submissions[split], rows)
         return [f"{len(rows):,} predictions are in {files.write(folder, name, rows)}."]

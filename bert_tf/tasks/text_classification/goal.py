@@ -140,7 +140,7 @@ class Goal(abc.ABC):
         """The prediction for one example, for files of predictions."""
 
     def details(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
-        """{"per_class", "confusion"} as far as it applies; see `training.metrics`."""
+        """{"per_class", "confusion" or "most_confused"} as far as it applies; see `training.metrics`."""
         return {}
 
     # The export

@@ -30,24 +30,32 @@ OWN = ("id", "label", "value", "answer", "start", "end", "score", "null_score", 
 NOT_COLUMNS = (*TEXTS, "choices", "probabilities", "answers", "entities", "n_best")
 
 
-def prediction_rows(
-    goal: "Goal", split: "Split", predictions: "Predictions", numbers: Sequence[int] | None = None
-) -> list[dict[str, Any]]:
+class PredictionRows:
     """Rows of examples: id, texts, the label's name, probabilities by label (or the value), "truth" if it is known.
 
-    predictions: the task's {name: array [n, ...]} for the whole split. numbers: of the examples, by default all.
+    A row is made when it is read: all rows of thousands of classes do not fit into memory.
     """
-    names = goal.names(goal.predicted(predictions))
-    labels = goal.names(split.labels) if split.is_known else [None] * len(names)
-    rows = []
-    for number in range(len(names)) if numbers is None else numbers:
-        example = split.examples[number]
-        row = {"id": example.id, **texts_by_name(example.texts), "label": names[number]}
-        row |= goal.row(predictions, number)
-        if labels[number] is not None:
-            row["truth"] = labels[number]
-        rows.append(row)
-    return rows
+
+    def __init__(
+        self, goal: "Goal", split: "Split", predictions: "Predictions", numbers: Sequence[int] | None = None
+    ) -> None:
+        """predictions: the task's {name: array [n, ...]} for the split. numbers: of the examples, by default all."""
+        self._goal, self._split, self._predictions = goal, split, predictions
+        self._names = goal.names(goal.predicted(predictions))
+        self._labels = goal.names(split.labels) if split.is_known else [None] * len(self._names)
+        self._numbers = range(len(self._names)) if numbers is None else numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for number in self._numbers:
+            example = self._split.examples[number]
+            row = {"id": example.id, **texts_by_name(example.texts), "label": self._names[number]}
+            row |= self._goal.row(self._predictions, number)
+            if self._labels[number] is not None:
+                row["truth"] = self._labels[number]
+            yield row
 
 
 def hardest(goal: "Goal", split: "Split", predictions: "Predictions", most: int = 12) -> list[dict[str, Any]]:
@@ -58,7 +66,7 @@ def hardest(goal: "Goal", split: "Split", predictions: "Predictions", most: int 
     """
     losses = goal.losses(predictions, split.labels[: len(predictions["row_numbers"])])
     order = (-losses).argsort(kind="stable")[:most].tolist()
-    rows = prediction_rows(goal, split, predictions, order)
+    rows = PredictionRows(goal, split, predictions, order)
     return [{**row, "loss": float(losses[number])} for number, row in zip(order, rows, strict=True)]
 
 
@@ -78,7 +86,7 @@ def by_label(labels: Sequence[str], probabilities: Iterable[float]) -> dict[str,
 def export_row(
     example: Example, outputs: Mapping[str, Any], *, labels: Sequence[str], inputs: Mapping[str, int | None]
 ) -> dict[str, Any]:
-    """The row of an example from the outputs of an export, as `prediction_rows` makes it from the live model's.
+    """The row of an example from the outputs of an export, as `PredictionRows` makes it from the live model's.
 
     Args:
         example: its texts are in the order of `inputs`.
@@ -162,10 +170,11 @@ def _plain(value: Any) -> Any:
     return _as_text(value) if isinstance(value, bytes) else value
 
 
-def write(folder: str, name: str, rows: Sequence[Mapping[str, Any]]) -> str:
+def write(folder: str, name: str, rows: Iterable[Mapping[str, Any]]) -> str:
     """Writes `name`.jsonl (everything), `name`.tsv (the same as a table) and, as the original does, test_results.tsv.
 
-    In .tsv tabs and ends of lines inside a text become spaces. Returns the path of the .tsv file.
+    In .tsv tabs and ends of lines inside a text become spaces. `rows` are read several times. Returns the path of the
+    .tsv file.
     """
     write_rows(os.path.join(folder, f"{name}.jsonl"), rows)
     path = os.path.join(folder, f"{name}.tsv")

@@ -263,8 +263,8 @@ def test_predictions_have_id_text_label_and_probabilities(folder, tmp_path):
         "probabilities": np.array([[0.25, 0.75], [0.9, 0.1]]),
         "row_numbers": np.array([1, 2]),
     }
-    rows = predictions.prediction_rows(task.goal, task.split("train"), answers)
-    assert rows[0] == {
+    rows = predictions.PredictionRows(task.goal, task.split("train"), answers)
+    assert next(iter(rows)) == {
         **{"id": "0", "text_a": 'The fox "ran.', "label": "1", "truth": "1"},
         "probabilities": {"0": 0.25, "1": 0.75},
     }

@@ -24,6 +24,7 @@ class Classes(Goal):
     def __init__(self, labels: Sequence[str]) -> None:
         self.labels = tuple(labels)
         self.size = len(self.labels)
+        self._numbers: dict[str | None, int] = {label: number for number, label in enumerate(self.labels)}
         if len(self.labels) < 2 or len(set(self.labels)) < len(self.labels):
             raise UserError(f"The labels are {', '.join(self.labels) or 'none'}; expected two or more different ones.")
 
@@ -48,12 +49,12 @@ class Classes(Goal):
 
     def _number(self, example: Example) -> int:
         label = as_text(example.label)
-        if label not in self.labels:
+        if label not in self._numbers:
             raise UserError(
                 f"In {example.location} the label is {label!r}; expected one of {shortened(self.labels)}, "
                 "which are the labels of the training data."
             )
-        return self.labels.index(label)
+        return self._numbers[label]
 
     def unknown(self, count: int) -> np.ndarray:
         """Zeros of the shape of `encode`."""
@@ -105,7 +106,7 @@ class Classes(Goal):
     def details(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
         """Scores of each class, and which was taken for which."""
         rows = metrics.per_class(labels, predicted, self.labels)
-        return {"per_class": rows, "confusion": metrics.confusion(labels, predicted, len(self.labels))}
+        return {"per_class": rows, **metrics.confusions(labels, predicted, self.labels)}
 
     def label_names(self, predictions: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The name of the best class."""
