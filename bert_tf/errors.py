@@ -46,6 +46,17 @@ class UserError(ValueError):
     exit_code = 2
 
 
+class MachineError(UserError):
+    """The machine failed, such as a full disk; what was complete is kept."""
+
+    exit_code = 1
+
+
+def of_os_error(error: OSError, sentence: str) -> UserError:
+    """Returns the error with a sentence on what could not be written: a MachineError unless the path is wrong."""
+    return (UserError if error.errno in WRONG_PATH else MachineError)(sentence)
+
+
 class TrainingError(UserError):
     """Training cannot continue (the loss is not a number, memory ran out). What was saved before it is kept."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, of_os_error
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
 from bert_tf.runtime.json_files import require_json
@@ -33,9 +33,10 @@ def new_folder(folder: StrPath) -> Iterator[str]:
         with atomic_folder(folder) as partial:
             yield partial
     except OSError as error:
-        raise UserError(
+        raise of_os_error(
+            error,
             f"{folder} could not be written ({_reason(error)}); nothing was left there. "
-            "Make room or choose a folder that can be written to."
+            "Make room or choose a folder that can be written to.",
         ) from None
 
 

@@ -15,7 +15,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from bert_tf.errors import UserError, reason_of
 
@@ -116,10 +116,16 @@ def walk(folder: StrPath) -> list[str]:
     """Returns the sorted paths of all files below a folder."""
     folder = os.fspath(folder)
     if not is_remote(folder):
-        return sorted(os.path.join(parent, name) for parent, _, files in os.walk(folder) for name in files)
+        folders = os.walk(folder, onerror=_raise)
+        return sorted(os.path.join(parent, name) for parent, _, files in folders for name in files)
     with _errors_of(folder):
         paths = [(parent, name) for parent, _, files in _gfile().walk(folder) for name in files]
     return sorted(f"{parent.rstrip('/')}/{name}" for parent, name in paths)
+
+
+def _raise(error: OSError) -> NoReturn:
+    """For a folder without permission, which would count as empty."""
+    raise error
 
 
 def glob(pattern: str) -> list[str]:

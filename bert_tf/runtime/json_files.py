@@ -1,10 +1,13 @@
 """Reading JSON, also files in UTF-8 with or without a byte order mark; `atomic_files.write_json` writes them."""
 
 import json
+import re
 from typing import Any
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
+
+ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_json(path: files.StrPath) -> Any:
@@ -38,12 +41,21 @@ def require_json(path: files.StrPath, expected: str, *, kind: type = dict) -> An
     return content
 
 
-def parse(text: str) -> Any:
-    """Returns the value of a JSON text; ValueError if it is none, or is nested too deeply for Python's parser."""
+def parse(text: str, *, lone_surrogates: bool = False) -> Any:
+    r"""Returns the value of a JSON text.
+
+    Raises ValueError if it is none, is nested too deeply for Python's parser, or, unless `lone_surrogates`, holds half
+    a surrogate pair ("\ud800"), which no file in UTF-8 can.
+    """
     try:
-        return json.loads(text)
+        value = json.loads(text)
+        if not lone_surrogates and ESCAPED_SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    except UnicodeEncodeError as error:
+        raise ValueError(f"a text in it holds half a surrogate pair, {error.object[error.start]!r}") from None
+    return value
 
 
 def _load(path: files.StrPath) -> Any:

@@ -138,7 +138,7 @@ def _inspect(path: str, *, text_layout: str, language: str, text_field: str) -> 
     if _is_json(path):
         first_line = sample.split("\n", 1)[0]
         try:
-            sample = str(json_files.parse(first_line).get(text_field, ""))
+            sample = str(json_files.parse(first_line, lone_surrogates=True).get(text_field, ""))
         except (ValueError, AttributeError):
             sample = first_line  # truncated or malformed: reading the file will tell which
     language = detect_language(sample) if language == "auto" else language
@@ -231,7 +231,7 @@ def _json_sentences(source: Source) -> Iterator[str | None]:
 def _json_text(line: str, number: int, source: Source) -> str:
     """The text of one line of a .jsonl file; raises UserError with the line number."""
     try:
-        record = json_files.parse(line)
+        record = json_files.parse(line, lone_surrogates=True)
     except ValueError as error:
         raise UserError(f"{source.path} line {number} is not JSON ({error}); give one JSON object per line.") from None
     text = record.get(source.text_field) if isinstance(record, dict) else None

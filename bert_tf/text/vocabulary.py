@@ -21,11 +21,13 @@ log = logging.getLogger(__name__)
 
 
 def check_special_tokens(vocabulary: Collection[str], name: str) -> None:
-    """Raises UserError unless the five special tokens are present; `name` says whose vocabulary it is."""
+    """Raises UserError unless the five special tokens are present, and others; `name` says whose vocabulary it is."""
     known = set(vocabulary)
     missing = [token for token in SPECIAL_TOKENS if token not in known]
     if missing:
         raise UserError(f"{name} has no {', '.join(missing)}; give the vocab.txt of a BERT checkpoint.")
+    if known == set(SPECIAL_TOKENS):
+        raise UserError(f"{name} has only special tokens, with which no text can be written; give a whole vocab.txt.")
 
 
 def read(path: str | os.PathLike[str], expected_size: int | None = None) -> list[str]:

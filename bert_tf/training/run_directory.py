@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, of_os_error
 from bert_tf.runtime import atomic_files, files, folder_lock
 from bert_tf.runtime.json_files import parse, read_json
 from bert_tf.training import checkpoint_paths
@@ -52,6 +52,7 @@ class RunFolder:
         self.run: dict[str, Any] = {}
         self.events: Any = None  # the writer of TensorBoard events
         self._lock: folder_lock.FolderLock | folder_lock.RemoteLock | None = None
+        self._last_step, self._last_lines = -1, set[str]()  # the lines of metrics.jsonl of the last step
 
     def file(self, *parts: str) -> str:
         """Returns the path of something in the folder."""
@@ -101,6 +102,8 @@ class RunFolder:
         self.update()
 
     def _check_path(self) -> None:
+        if not self.path:
+            raise UserError("output_dir is empty: give the folder of the run.")
         character = next((character for character in str(self.path) if character in FORBIDDEN_IN_PATHS), None)
         if character:
             raise UserError(
@@ -124,9 +127,8 @@ class RunFolder:
         try:
             files.expect_writable(self.path)
         except OSError as error:
-            raise UserError(
-                f"The folder {self.path} cannot be written to ({error.strerror}): choose another output_dir."
-            ) from None
+            sentence = f"The folder {self.path} cannot be written to ({error.strerror}): choose another output_dir."
+            raise of_os_error(error, sentence) from None
 
     def _acquire_lock(self) -> None:
         """Locks the folder until `close` or the end of this process, on file systems that support it."""
@@ -176,13 +178,21 @@ class RunFolder:
             atomic_files.write_json(self.file(name), value)
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Adds a line to metrics.jsonl and to the TensorBoard events, and calls the callbacks of `calling`."""
+        """Adds a line to metrics.jsonl and to the TensorBoard events, and calls the callbacks of `calling`.
+
+        A line that the file has for this step already is not repeated.
+        """
         if not self.writes:
             return
         for callback in _callbacks.get():
             callback(step, values)
-        line = json.dumps({"step": step, **{name: _json_number(value) for name, value in values.items()}})
-        files.append(self.file("metrics.jsonl"), f"{line}\n")
+        line = json.dumps({"step": step, **{name: _json_number(value) for name, value in values.items()}}) + "\n"
+        if step != self._last_step:
+            self._last_step, self._last_lines = step, set()
+        if line in self._last_lines:  # an evaluation of the last step, repeated by a resumed run
+            return
+        self._last_lines.add(line)
+        files.append(self.file("metrics.jsonl"), line)
         self._log_events(step, values)
 
     def _log_events(self, step: int, values: Mapping[str, float]) -> None:
@@ -200,15 +210,19 @@ class RunFolder:
         path = self.file("metrics.jsonl")
         if not self.writes or not files.exists(path):
             return
-        lines = []
+        lines: list[str] = []
+        last_lines: set[str] = set()
         with files.open_text(path, errors="replace") as file:
             for line in file:
                 try:
-                    if parse(line)["step"] <= step:
+                    of_step = parse(line)["step"]
+                    if of_step <= step:
                         lines.append(line.rstrip("\n") + "\n")  # the last line may lack its end
+                        last_lines |= {lines[-1]} if of_step == step else set()
                 except (ValueError, KeyError, TypeError):
                     continue
         atomic_files.write_lines(path, lines)
+        self._last_step, self._last_lines = step, last_lines
 
 
 def _json_number(value: float) -> float | None:

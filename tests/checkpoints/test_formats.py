@@ -19,7 +19,7 @@ from checkpoint_cases import CONFIG, FORMATS, PIECES, assert_covers_every_weight
 from bert_tf.checkpoints import checkpoint_files, formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.formats import google_tf, keras_hub, native
-from bert_tf.errors import UserError
+from bert_tf.errors import MachineError, UserError
 from bert_tf.model import heads, weights
 from bert_tf.training.checkpointing import TrainState
 
@@ -314,6 +314,6 @@ def test_existing_or_failing_target_is_left_unchanged(tmp_path, monkeypatch):
     for module in (google_tf, native, formats.load("huggingface"), keras_hub):
         monkeypatch.setattr(module, "write_tokenizer_files", full, raising=True)
         silent = dataclasses.replace(checkpoint(), lower_case=None)
-        with pytest.raises(UserError, match="could not be written .No space left on device."):
+        with pytest.raises(MachineError, match="could not be written .No space left on device."):
             module.write(silent, str(tmp_path / "new"))
     assert os.listdir(tmp_path) == ["taken"] and os.listdir(tmp_path / "taken") == ["notes.txt"]

@@ -3,10 +3,16 @@
 import pytest
 
 from bert_tf.errors import UserError
-from bert_tf.runtime.json_files import read_json, require_json
+from bert_tf.runtime.json_files import parse, read_json, require_json
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
-UNREADABLE = {"missing.json": None, "cut.json": b'{"a": ', "latin.json": b'{"a": "\xe4"}', "deep.json": DEEP}
+UNREADABLE = {
+    "missing.json": None,
+    "cut.json": b'{"a": ',
+    "latin.json": b'{"a": "\xe4"}',
+    "deep.json": DEEP,
+    "half.json": rb'["\ud83d\ude00", "\ud800"]',
+}
 
 
 @pytest.mark.parametrize("content", [b'{"a": "\xc3\xa4"}', b'\xef\xbb\xbf{"a": "\xc3\xa4"}'])
@@ -25,6 +31,11 @@ def test_unreadable_file_is_none_or_an_error(tmp_path, name, content):
     reason = "is not valid JSON" if content else r"cannot be read \(No such file or directory\)"
     with pytest.raises(UserError, match=rf"{name} {reason}.*: expected an object, fetch it again\.$"):
         require_json(path, "an object, fetch it again")
+
+
+def test_surrogates_are_accepted_in_pairs_or_where_the_caller_drops_them():
+    assert parse(r'"\ud83d\ude00 \\ud800"') == "\U0001f600 \\ud800"
+    assert parse(r'"\ud800"', lone_surrogates=True) == "\ud800"
 
 
 def test_json_of_another_type_is_an_error(tmp_path):

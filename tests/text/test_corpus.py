@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import random
 
 import pytest
@@ -34,6 +35,17 @@ def documents(tmp_path, text, name="a.txt", **options):
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     (source,) = find_sources(path, **options)
     return list(read_documents(source))
+
+
+def test_folder_without_permission_is_not_taken_for_an_empty_one(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("A sentence.")
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(PermissionError):
+        corpus.find_sources(tmp_path)
 
 
 @pytest.mark.parametrize(

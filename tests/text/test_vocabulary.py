@@ -56,6 +56,8 @@ def test_read_warns_about_repeated_tokens(tmp_path, caplog):
         (b"\x00\x01\x02", "binary file"),
         (b"\n\x0e\n\x05<unk>\x15\x00\x00\x00\x00\x18\x02", "SentencePiece model"),
         (json.dumps({"model": {"vocab": {"[PAD]": 0}}}).encode(), "JSON file"),
+        (b"{" + b'"a":{' * 100_000, r"no \[PAD\]"),
+        (b"[MASK]\n[PAD]\n[UNK]\n[CLS]\n[SEP]\n", "has only special tokens, with which no text can be written"),
         (b"[PAD]\n[UNK]\nthe\n", r"no \[CLS\], \[SEP\], \[MASK\]"),
     ],
 )
@@ -88,10 +90,10 @@ def test_read_returns_what_write_wrote(tmp_path):
 
 
 def test_write_keeps_the_old_file_if_a_token_is_invalid(tmp_path):
-    vocabulary.write(tmp_path / "vocab.txt", SPECIAL)
+    vocabulary.write(tmp_path / "vocab.txt", [*SPECIAL, "a"])
     with pytest.raises(UserError, match="line break"):
         vocabulary.write(tmp_path / "vocab.txt", ["a\nb"])
-    assert vocabulary.read(tmp_path / "vocab.txt") == SPECIAL
+    assert vocabulary.read(tmp_path / "vocab.txt") == [*SPECIAL, "a"]
 
 
 def test_write_leaves_no_file_when_it_fails(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """The folder of a run: written whole, going on with the same flags only, without lines of steps that are done again."""
 
 import dataclasses
+import errno
 import functools
 import json
 import os
@@ -11,7 +12,7 @@ from bert_tf.config.flag_groups import DeviceFlags
 from bert_tf.config.flags import flag
 from bert_tf.config.flags import upgrade as upgrade_flags
 from bert_tf.errors import UserError
-from bert_tf.runtime import folder_lock
+from bert_tf.runtime import files, folder_lock
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training.run_directory import RunFolder
 
@@ -170,6 +171,36 @@ def test_unterminated_last_line_does_not_swallow_the_next(tmp_path):
     folder.forget_metrics_after(1)
     folder.log(2, {"loss": 1})
     assert lines(tmp_path) == [{"step": 1}, {"step": 2, "loss": 1.0}]
+
+
+def test_evaluation_that_a_resumed_run_repeats_is_logged_once(tmp_path):
+    folder = opened(tmp_path)
+    for _ in range(3):  # killed after the last step, twice
+        folder.forget_metrics_after(2)
+        folder.log(2, {"loss": 3})
+        folder.log(2, {"eval_loss": 2})
+        folder.close()
+        folder = opened(tmp_path)
+    folder.log(2, {"eval_loss": 1})
+    assert lines(tmp_path) == [{"step": 2, "loss": 3.0}, {"step": 2, "eval_loss": 2.0}, {"step": 2, "eval_loss": 1.0}]
+
+
+@pytest.mark.parametrize("number, code", [(errno.ENOSPC, 1), (errno.EIO, 1), (errno.EROFS, 2), (errno.EACCES, 2)])
+def test_folder_that_cannot_be_written_to_has_the_exit_code_of_its_cause(tmp_path, monkeypatch, number, code):
+    def refuse(folder):
+        raise OSError(number, os.strerror(number), folder)
+
+    monkeypatch.setattr(files, "expect_writable", refuse)
+    with pytest.raises(UserError, match=f"cannot be written to .{os.strerror(number)}.: choose another") as error:
+        opened(tmp_path / "run")
+    assert error.value.exit_code == code
+
+
+def test_empty_output_dir_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="output_dir is empty: give the folder of the run"):
+        opened("")
+    assert os.listdir(tmp_path) == []
 
 
 def test_missing_metrics_file_is_fine(tmp_path):

@@ -26,7 +26,7 @@ from bert_tf.data.pretraining.buckets import BucketWriter, assign_to_buckets, bu
 from bert_tf.data.pretraining.shards import ShardJob
 from bert_tf.data.pretraining.statistics import describe, find_problems, summarize
 from bert_tf.data.pretraining.workers import write_missing_shards
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, of_os_error
 from bert_tf.runtime import atomic_files, files, folder_lock
 from bert_tf.runtime.json_files import require_json
 from bert_tf.runtime.process import MAX_SEED
@@ -144,7 +144,8 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"The folder {folder} cannot be made ({error.strerror}): choose another.") from None
+        sentence = f"The folder {folder} cannot be made ({error.strerror}): choose another."
+        raise of_os_error(error, sentence) from None
 
 
 def open_records(folder: str | os.PathLike[str]) -> dict[str, Any]:

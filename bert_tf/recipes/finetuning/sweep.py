@@ -55,7 +55,7 @@ def plan(options: Any) -> dict[str, Any]:
 def _grid(options: Any, name: str, kind: type) -> list[int | float]:
     text = getattr(options, f"{name}_grid")
     try:
-        values = [kind(value) for value in text.split(",") if value.strip()]
+        values = [kind(value) for value in text.split(",")] if text else []
     except ValueError:
         example = "16,32" if kind is int else "5e-5,4e-5,3e-5,2e-5"
         raise UserError(f"{name}_grid is {text!r}; expected numbers with commas, such as {example}.") from None

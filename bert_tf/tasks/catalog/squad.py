@@ -26,7 +26,7 @@ def task(options: Any, tokenizer_for: TokenizerFor, *, has_null: bool) -> Questi
         has_null: whether "no answer" is an answer (SQuAD 2.0).
     """
     files = {"train": ("train_file", options.train_file), "dev": ("predict_file", options.predict_file)}
-    splits = {split: functools.partial(_read, *arguments) for split, arguments in files.items()}
+    splits = {split: functools.partial(read, *arguments) for split, arguments in files.items()}
     return _task("squad/v2.0" if has_null else "squad/v1.1", splits, options, tokenizer_for, has_null=has_null)
 
 
@@ -60,10 +60,26 @@ def _texts(questions: Sequence[Question]) -> Iterator[str]:
     yield from (question.question for question in questions)
 
 
-def _read(flag: str, path: str) -> list[Question]:
+def read(flag: str, path: str) -> list[Question]:
+    """The questions of the file of a flag; UserError without one, or where train_file has nothing to learn from."""
     if not path:
         raise UserError(f"Give a file in SQuAD's layout as {flag}.")
-    return questions.read(path)
+    found = questions.read(path)
+    if flag == "train_file":
+        _expect_answers(path, found)
+    return found
+
+
+def _expect_answers(path: str, found: Sequence[Question]) -> None:
+    """Raises UserError if there is nothing to learn from any question."""
+    for question in found:
+        if question.is_answerable is False or any(questions.answer_span(question, each) for each in question.answers):
+            return
+    first = next((question for question in found if question.answers), None)
+    if first is None:
+        raise UserError(f"The questions of {path} have no answers; expected some to train on.")
+    text = first.answers[0][0][:60]
+    raise UserError(f"No answer in {path} is in its context; the first is {text!r}, of the question {first.id!r}.")
 
 
 def _from_manual(split: str) -> list[Question]:

@@ -165,6 +165,8 @@ def _labels(options: Any, goal_class: type[Goal], training: Callable[[], list[Ex
     if not labels:
         labels = _sorted(goal_class.names_in(training(), options))
         _warn_of_variants(labels)
+    elif isinstance(options.labels, str) and len(labels) < 2:
+        raise UserError(f"labels is {options.labels!r}; expected two or more names with commas, or leave it out.")
     if len(labels) < 2:
         raise UserError(
             f"{_path(options, 'train')} has {f'only the label {labels[0]!r}' if labels else 'no label'} in its column "

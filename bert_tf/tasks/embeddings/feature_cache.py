@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.errors import UserError
+from bert_tf.errors import of_os_error
 from bert_tf.model import weights
 from bert_tf.model.heads import BertModel
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
@@ -61,7 +61,8 @@ def expect_folder(path: str) -> None:
     try:
         files.expect_writable(path)
     except OSError as error:
-        raise UserError(f"feature_cache {path} cannot hold files ({error.strerror}): choose another folder.") from None
+        sentence = f"feature_cache {path} cannot hold files ({error.strerror}): choose another folder."
+        raise of_os_error(error, sentence) from None
 
 
 def _load(path: str) -> np.ndarray | None:

@@ -101,7 +101,10 @@ def _question(path: str, entry: Any, context: str, title: str, location: str) ->
             raise UserError(f"{path}: {inner}.answer_start is {start!r}; expected a number of characters.")
         answers.append((text, start))
     is_known = "answers" in entry
-    is_answerable = (bool(answers) and not entry.get("is_impossible", False)) if is_known else None
+    is_impossible = entry.get("is_impossible", False)
+    if not isinstance(is_impossible, bool):
+        raise UserError(f"{path}: {location}.is_impossible is {is_impossible!r}; expected true or false.")
+    is_answerable = (bool(answers) and not is_impossible) if is_known else None
     identifier = entry.get("id")
     if not isinstance(identifier, str | int) or identifier == "":
         raise UserError(f"{path}: {location}.id is {identifier!r}; expected the question's id.")

@@ -60,7 +60,7 @@ class Goal(abc.ABC):
     @classmethod
     def names_in(cls, examples: Sequence[Example], options: Any) -> set[str | None]:
         """The names of the labels of a table, where `has_names`."""
-        return {as_text(example.label) for example in examples}
+        return {single_label(example) for example in examples}
 
     @classmethod
     @abc.abstractmethod
@@ -184,6 +184,16 @@ def as_text(label: Any) -> str | None:
     if isinstance(label, float) and label.is_integer():
         label = int(label)
     return label if label is None else str(label).strip()
+
+
+def single_label(example: Example) -> str | None:
+    """The label of an example as text; UserError if it is a list or an object, as JSON may have it."""
+    if isinstance(example.label, list | dict):
+        raise UserError(
+            f"In {example.location} the label is {example.label!r}; expected one text or number. Several labels of an "
+            "example need label_type=multi_label."
+        )
+    return as_text(example.label)
 
 
 def shortened(labels: Sequence[str]) -> str:

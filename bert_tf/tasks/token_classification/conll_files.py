@@ -1,10 +1,13 @@
 """Files in CoNLL columns: a word and its tag per line, a blank line after each sentence. Free of TensorFlow.
 
 -DOCSTART- lines separate documents. Columns are separated by tabs if the first line of a word has one, else by spaces.
+A line that begins with # in front of a sentence is a comment, as in CoNLL-U, unless it has the columns of a word. A
+line of U+FEFF alone, as in WNUT17, is blank.
 """
 
 import dataclasses
 import itertools
+import string
 from collections.abc import Sequence
 
 from bert_tf.data import tables
@@ -13,7 +16,7 @@ from bert_tf.runtime import atomic_files
 from bert_tf.tasks.token_classification import tag_schemes
 from bert_tf.text.characters import is_cjk
 
-DOCUMENT = "-DOCSTART-"
+DOCUMENT, COMMENT = "-DOCSTART-", "#"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,16 +79,23 @@ class ConllFile:
                 document += sum(line.startswith(DOCUMENT) for _, line in lines)
                 continue
             if self._expected is None:
-                self.separator = "\t" if "\t" in lines[0][1] else " "
-                self._expected = lines[0][0], len(_fields(lines[0][1], self.separator))
+                number, line = next((row for row in lines if not row[1].startswith(COMMENT)), lines[0])
+                self.separator = "\t" if "\t" in line else " "
+                self._expected = number, len(_fields(line, self.separator))
                 self._check_columns(*self._expected)
-            self.sentences.append(self._sentence(lines, document, *self._expected))
+            if lines := list(itertools.dropwhile(self._is_comment, lines)):
+                self.sentences.append(self._sentence(lines, document, *self._expected))
         if not self.sentences:
             raise UserError(f"{path} holds no words; expected a word and its tag a line.")
         self.scheme: str | None = None
         self.exceptions: list[tag_schemes.Position] = []
         if self.sentences[0].tags:
             self.scheme, self.exceptions = self._detect_scheme(layout.scheme)
+
+    def _is_comment(self, row: tuple[int, str]) -> bool:
+        """Whether a line in front of a sentence is no word."""
+        columns = self._expected[1] if self._expected else 0
+        return row[1].startswith(COMMENT) and len(_fields(row[1], self.separator)) != columns
 
     def _check_columns(self, number: int, count: int) -> None:
         layout = self._layout
@@ -181,7 +191,7 @@ class ConllFile:
 
 
 def _is_word(line: str) -> bool:
-    return bool(line.strip()) and not line.startswith(DOCUMENT)
+    return bool(line.strip(string.whitespace + "\ufeff")) and not line.startswith(DOCUMENT)
 
 
 def _fields(line: str, separator: str) -> list[str]:

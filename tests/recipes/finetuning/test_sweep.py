@@ -61,6 +61,7 @@ def test_repeated_value_is_tried_once():
     "changes, expected",
     [
         ({"num_seeds": 0}, "num_seeds is 0; expected 1 or more"),
+        ({"learning_rate_grid": ","}, "learning_rate_grid is ','; expected numbers with commas"),
         ({"learning_rate_grid": "5e-5;3e-5"}, "learning_rate_grid is '5e-5;3e-5'; expected numbers with commas"),
         ({"train_batch_size_grid": "16,3.5"}, "such as 16,32"),
     ],

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from bert_tf.errors import UserError
+from bert_tf.tasks.catalog import squad as squad_task
 from bert_tf.tasks.question_answering import original_alignment, questions
 from bert_tf.tasks.question_answering.questions import Question, answer_span
 
@@ -52,8 +53,28 @@ WRONG = {
     "question a number": (squad(3), r"qas\[0\] is 3; expected a question as an object"),
     "no start": (squad({**ENTRY, "answers": [{"text": "x"}]}), r"answers\[0\].answer_start is None"),
     "answers no list": (squad({**ENTRY, "answers": {}}), "has no list 'answers'"),
+    "impossible as a text": (squad({**ENTRY, "is_impossible": "false"}), "is_impossible is 'false'; expected true or"),
+    "half a surrogate pair": (squad({**ENTRY, "question": "\ud800"}), r"half a surrogate pair, '\\ud800'"),
+    "nested too deeply": ("[" * 100_000, "nested too deeply"),
     "paragraph no object": ({"data": [{"paragraphs": ["x"]}]}, r"paragraphs\[0\].context is None"),
 }
+
+
+@pytest.mark.parametrize(
+    "answers, reason",
+    [
+        ({}, "have no answers; expected some to train on"),
+        (
+            {"answers": [{"text": "Vikings", "answer_start": 0}]},
+            "the first is 'Vikings', of the question '1'",
+        ),
+    ],
+)
+def test_file_without_an_answer_to_learn_is_refused(answers, reason, tmp_path):
+    path = written(tmp_path, squad({"id": "1", "question": "Who?", **answers}))
+    assert len(squad_task.read("predict_file", path)) == 1
+    with pytest.raises(UserError, match=reason):
+        squad_task.read("train_file", path)
 
 
 @pytest.mark.parametrize("kind", WRONG)

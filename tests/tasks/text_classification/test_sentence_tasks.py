@@ -4,9 +4,11 @@ import types
 
 import pytest
 
+from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.tasks import catalog
 from bert_tf.tasks.text_classification import predictions
+from bert_tf.tasks.text_classification.goals.regression import Regression
 from bert_tf.text.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer("[PAD] [UNK] [CLS] [SEP] [MASK] the fox ran".split())
@@ -155,7 +157,7 @@ def test_impossible_held_out_fraction_is_refused(tmp_path, fraction, message):
 def test_invalid_unicode_in_a_table_is_reported_with_its_line(tmp_path):
     rows = ['{"t": "x", "l": "a"}', '{"t": "\\ud83d", "l": "b"}']
     (tmp_path / "train.jsonl").write_text("\n".join(rows) + "\n")
-    with pytest.raises(UserError, match="In line 2 of .* a text is not Unicode"):
+    with pytest.raises(UserError, match="Line 2 of .*a text in it holds half a surrogate pair"):
         task_of("table", tmp_path, text_columns="t", do_eval=True).split("train")
 
 
@@ -221,6 +223,23 @@ def test_label_variants_are_named_and_joined_by_a_flag(tmp_path, caplog):
     task = task_of("table", tmp_path, text_columns="t", normalize_labels=True)
     assert task.goal.labels == ("bad", "good") and task.split("train").labels.tolist() == [1, 1, 1, 0]
     assert not caplog.messages
+
+
+def test_label_that_is_a_list_is_refused_for_classes(tmp_path):
+    (tmp_path / "train.jsonl").write_text('{"t": "x", "l": "a"}\n{"t": "y", "l": ["b"]}\n')
+    with pytest.raises(UserError, match=r"In line 2 of .* the label is \['b'\]; expected one text or number"):
+        task_of("table", tmp_path, text_columns="t")
+
+
+def test_flag_with_a_single_label_is_refused_by_its_name(folder):
+    with pytest.raises(UserError, match="labels is 'a'; expected two or more names with commas, or leave it out"):
+        task_of("table", folder / "alike", text_columns="t", labels="a")
+
+
+@pytest.mark.parametrize("label", ["1_000", "1e39", "-1e39", "nan", "one"])
+def test_label_that_is_no_float32_is_refused(label):
+    with pytest.raises(UserError, match=f"In line 2 the label is '{label}'; expected a number, at most 3.4e.38"):
+        Regression().encode([Example("0", ("a",), label, "line 2")])
 
 
 @pytest.mark.parametrize(

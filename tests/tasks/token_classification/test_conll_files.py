@@ -66,9 +66,21 @@ def test_words_are_joined_by_spaces_except_ideographs():
     )
 
 
+def test_comments_and_byte_order_marks_between_sentences_are_no_words(tmp_path):
+    path = tmp_path / "some.txt"
+    content = "# id = 1\n# text = a\n# O\na O\n\ufeff\n# a comment\n#b B-X\n\n# the end\n"
+    path.write_text(content, encoding="utf-8")
+    file = ConllFile(str(path), ColumnLayout())
+    assert [(sentence.words, sentence.line) for sentence in file.sentences] == [(("#", "a"), 3), (("#b",), 7)]
+    file.write(str(path), [["O", "O"], ["B-X"]])
+    expected = content.replace("# O\na O\n", "# O O\na O O\n").replace("#b B-X", "#b B-X B-X")
+    assert path.read_text(encoding="utf-8") == expected
+
+
 @pytest.mark.parametrize(
     "content, layout, message",
     [
+        ("a O\n# no word\n", {}, "Line 2 of .* has 3 columns"),
         ("", {}, r"some.txt holds no words; expected a word and its tag a line"),
         ("\n-DOCSTART- O\n\n", {}, "holds no words"),
         ("a O\nb\n", {}, r"Line 2 of .*some.txt has 1 columns \('b'\); expected 2, as in line 1"),

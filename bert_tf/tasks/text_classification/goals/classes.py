@@ -9,7 +9,7 @@ import tensorflow as tf
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.model import heads
-from bert_tf.tasks.text_classification.goal import Goal, as_text, shortened
+from bert_tf.tasks.text_classification.goal import Goal, shortened, single_label
 from bert_tf.training import metrics
 
 
@@ -48,7 +48,7 @@ class Classes(Goal):
         return np.array([self._number(example) for example in examples], np.int32)
 
     def _number(self, example: Example) -> int:
-        label = as_text(example.label)
+        label = single_label(example)
         if label not in self._numbers:
             raise UserError(
                 f"In {example.location} the label is {label!r}; expected one of {shortened(self.labels)}, "

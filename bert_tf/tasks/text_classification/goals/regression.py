@@ -12,6 +12,8 @@ from bert_tf.errors import UserError
 from bert_tf.model import heads
 from bert_tf.tasks.text_classification.goal import Goal
 
+LARGEST = float(np.finfo(np.float32).max)
+
 
 class Regression(Goal):
     """A number, learned by squared error, without bounds; such as GLUE's STS-B, from 0 to 5."""
@@ -74,11 +76,13 @@ class Regression(Goal):
 
 def _number(example: Example) -> float:
     try:
-        number = float(example.label)
-    except (TypeError, ValueError):
+        number = math.nan if "_" in str(example.label) else float(example.label)  # to Python 1_000 is a number
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
-    if not math.isfinite(number):
-        raise UserError(f"In {example.location} the label is {example.label!r}; expected a number.")
+    if not abs(number) <= LARGEST:
+        raise UserError(
+            f"In {example.location} the label is {example.label!r}; expected a number, at most {LARGEST:.2g}."
+        )
     return number
 
 
