@@ -15,6 +15,7 @@ from bert_tf.recipes.finetuning import run, table_choice
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.tasks.embeddings.vector_choice import FEATURES
 from bert_tf.tasks.token_classification import tag_schemes
+from bert_tf.text.truncation import LONGEST_FIRST, TRUNCATIONS
 
 # Defaults without flags that name data: which part of Python's manual a passage comes from.
 DEMONSTRATION = {
@@ -90,6 +91,9 @@ class Flags(FineTuningFlags):
     )
     long_texts: str = flag(
         "cut", "Texts longer than a row: truncate, or read whole in overlapping windows.", ("cut", "windows")
+    )
+    truncation: str = flag(
+        LONGEST_FIRST, "Pairs longer than a row: which text loses tokens at its end.", tuple(TRUNCATIONS)
     )
     max_windows: int = flag(8, "Maximum number of windows per text; the rest is not read.")
     window_pooling: str = flag("mean", "How to combine the pooled vectors of a text's windows.", ("mean", "max"))

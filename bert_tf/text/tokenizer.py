@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UserError
 from bert_tf.text import vocabulary as vocabularies
+from bert_tf.text.truncation import LONGEST_FIRST, TRUNCATIONS
 from bert_tf.text.wordpiece import ExactWordpiece
 
 
@@ -99,31 +100,34 @@ class Tokenizer:
         return " ".join(self.vocabulary[i] for i in row if i != self.pad_id).replace(" ##", "")
 
 
-def pack(tokenizer: Tokenizer, segments: Sequence[Any], max_seq_length: int) -> dict[str, tf.Tensor]:
-    """Joins one or two segments into fixed-length model inputs, truncating the longer first.
+def pack(
+    tokenizer: Tokenizer, segments: Sequence[Any], max_seq_length: int, *, truncation: str = LONGEST_FIRST
+) -> dict[str, tf.Tensor]:
+    """Joins segments into fixed-length model inputs: [CLS] first [SEP] second [SEP] ...
 
     pack(tokenizer, [["the fox"], ["ran"]], 8)  ->  [CLS] the fox [SEP] ran [SEP] [PAD] [PAD]
 
-    Truncation is `_truncate_seq_pair` of google-research/bert `run_classifier.py`: tokens are removed from the end of
-    the longer segment, of the second when both are equally long.
-
     Args:
         tokenizer: splits the segments that are texts.
-        segments: a list of one or two, each string [B], a list of str, or ragged ids [B, (tokens)].
+        segments: each string [B], a list of str, or ragged ids [B, (tokens)]. BERT has two kinds of segments; more need
+            a model with as large a type_vocab_size.
         max_seq_length: L, [CLS] and [SEP] included.
+        truncation: the segment that loses tokens at its end. "longest_first", as `_truncate_seq_pair` of
+            google-research/bert `run_classifier.py`: the longest, the last of several equally long ones. "only_first",
+            "only_second": that segment; where the others fill the row alone, they are truncated, the longest first.
 
     Returns:
-        "token_ids" and "segment_ids" int32 [B, L] (0 up to the first [SEP], 1 up to the second, then 0) and "lengths"
-        int32 [B], the number of positions in use.
+        "token_ids" and "segment_ids" int32 [B, L] (0 up to the first [SEP], 1 up to the second, ..., then 0) and
+        "lengths" int32 [B], the number of positions in use.
     """
     room = max_seq_length - 1 - len(segments)
-    if len(segments) not in (1, 2) or room < 1:
+    if not segments or room < 1:
         raise UserError(
             f"pack was given {len(segments)} segments and max_seq_length={max_seq_length}; give one segment and at "
-            "least 3, or two segments and at least 4."
+            "least 3, two segments and at least 4, and so on."
         )
     segments = [s if isinstance(s, tf.RaggedTensor) and s.dtype != tf.string else tokenizer(s) for s in segments]
-    sizes = truncated_lengths([tf.cast(segment.row_lengths(), tf.int32) for segment in segments], room)
+    sizes = _sizes([tf.cast(segment.row_lengths(), tf.int32) for segment in segments], room, truncation)
     positions = tf.range(max_seq_length)[None, :]  # [1, L]
     batch = tf.shape(sizes[0])[0]
     token_ids = tf.where(tf.equal(positions, 0), tokenizer.cls_id, tf.fill([batch, max_seq_length], tokenizer.pad_id))
@@ -141,15 +145,49 @@ def pack(tokenizer: Tokenizer, segments: Sequence[Any], max_seq_length: int) -> 
     return {"token_ids": token_ids, "segment_ids": segment_ids, "lengths": lengths}
 
 
+def _sizes(lengths: Sequence[tf.Tensor], room: int, truncation: str) -> list[tf.Tensor]:
+    """The lengths of segments, int32 [B] each, after a truncation of `pack`."""
+    if truncation not in TRUNCATIONS:
+        raise UserError(f"truncation={truncation} was given; expected one of {', '.join(TRUNCATIONS)}.")
+    chosen = TRUNCATIONS[truncation]
+    if chosen is None or len(lengths) == 1:
+        return truncated_lengths(lengths, room)
+    others = truncated_lengths([each for number, each in enumerate(lengths) if number != chosen], room)
+    size = tf.minimum(lengths[chosen], room - tf.add_n(others))
+    return [*others[:chosen], size, *others[chosen:]]
+
+
 def truncated_lengths(lengths: Sequence[tf.Tensor], room: int | tf.Tensor) -> list[tf.Tensor]:
-    """The lengths of one or two segments, int32 [B] each, after truncating the longer first, the second on a tie."""
+    """The lengths of segments, int32 [B] each, after truncating the longest first, the last one on a tie."""
     if len(lengths) == 1:
         return [tf.minimum(lengths[0], room)]
+    if len(lengths) > 2:
+        return _truncated_lengths_of_many(lengths, room)
     first, second = lengths
     return [
         tf.minimum(first, tf.maximum(room - second, (room + 1) // 2)),
         tf.minimum(second, tf.maximum(room - first, room // 2)),
     ]
+
+
+def _truncated_lengths_of_many(lengths: Sequence[tf.Tensor], room: int | tf.Tensor) -> list[tf.Tensor]:
+    """`truncated_lengths` of S segments: all are cut to one length, and what is then left goes to the first of them."""
+    ordered = tf.sort(tf.stack(lengths, 1), axis=1)  # [B, S]
+    sums = tf.cumsum(ordered, axis=1, exclusive=True)  # tokens of the shorter segments
+    sharing = tf.range(len(lengths), 0, -1)[None, :]  # segments of at least this length
+    share = (room - sums) // sharing  # what each of them gets, if the shorter ones are kept whole
+    is_cut = share < ordered
+    first_cut = tf.argmax(is_cut, axis=1, output_type=tf.int32)[:, None]
+    cap, left = (
+        tf.where(tf.reduce_any(is_cut, 1), tf.gather(values, first_cut, batch_dims=1)[:, 0], tf.int32.max)
+        for values in (share, (room - sums) % sharing)
+    )
+    sizes, rank = [], tf.zeros_like(cap)
+    for length in lengths:
+        is_longer = length > cap
+        sizes.append(tf.where(is_longer, cap + tf.cast(rank < left, tf.int32), length))
+        rank += tf.cast(is_longer, tf.int32)
+    return sizes
 
 
 def _as_batch(texts: Any) -> tf.Tensor:

@@ -105,6 +105,7 @@ def test_task_has_chapters_as_classes_and_no_test_split():
         class_weights="none",
         criterion="",
         long_texts="cut",
+        truncation="longest_first",
         doc_stride=0,
         max_windows=1,
         window_pooling="mean",

@@ -1,5 +1,7 @@
 """pack against literal results, eagerly and inside Dataset.map."""
 
+import itertools
+
 import pytest
 import tensorflow as tf
 from tokenizer_cases import VOCABULARY, both_ways, tokens_of
@@ -65,6 +67,40 @@ def test_pack_truncates_like_removing_one_token_at_a_time(uncased):
             while first + second > room:
                 first, second = (first - 1, second) if first > second else (first, second - 1)
             assert row.tolist() == [0] * (first + 2) + [1] * (second + 1) + [0] * (room - first - second)
+
+
+def test_pack_of_three_truncates_like_removing_one_token_at_a_time(uncased):
+    lengths = list(itertools.product(range(6), repeat=3))
+    segments = [tf.ragged.constant([[9] * sizes[i] for sizes in lengths], tf.int32) for i in range(3)]
+    for room in (1, 2, 5, 7):
+        packed = pack(uncased, segments, room + 4)
+        for row, sizes in zip(packed["segment_ids"].numpy(), lengths, strict=True):
+            left = list(sizes)
+            while sum(left) > room:
+                left[max(range(3), key=lambda i: (left[i], i))] -= 1
+            used = [0] * (left[0] + 2) + [1] * (left[1] + 1) + [2] * (left[2] + 1)
+            assert row.tolist() == used + [0] * (room - sum(left))
+
+
+@pytest.mark.parametrize(
+    "truncation, segments, size, expected",
+    [
+        ("only_first", ["the quick fox", "over dog"], 7, "[CLS] the quick [SEP] over dog [SEP]"),
+        ("only_second", ["the quick fox", "over dog"], 7, "[CLS] the quick fox [SEP] over [SEP]"),
+        ("only_second", ["fox", "over"], 7, "[CLS] fox [SEP] over [SEP] [PAD] [PAD]"),
+        ("only_first", ["fox", "over lazy dog"], 5, "[CLS] [SEP] over lazy [SEP]"),  # the second fills the row alone
+        ("only_second", ["the quick", "over lazy", "fox dog"], 9, "[CLS] the quick [SEP] over [SEP] fox dog [SEP]"),
+        ("only_first", ["the quick fox"], 4, "[CLS] the quick [SEP]"),
+    ],
+)
+def test_pack_truncates_the_chosen_segment(uncased, truncation, segments, size, expected):
+    packed = pack(uncased, [[segment] for segment in segments], size, truncation=truncation)
+    assert tokens_of(uncased, packed["token_ids"]) == [expected]
+
+
+def test_pack_refuses_an_unknown_truncation(uncased):
+    with pytest.raises(UserError, match="truncation=last was given; expected one of longest_first, only_first"):
+        pack(uncased, [["fox"]], 5, truncation="last")
 
 
 def test_pack_has_a_static_shape_in_a_dataset(uncased):

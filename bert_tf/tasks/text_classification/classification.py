@@ -25,6 +25,7 @@ from bert_tf.tasks.text_classification.goal import Goal
 from bert_tf.tasks.text_classification.splits import Split
 from bert_tf.tasks.text_classification.text_windows import Windows
 from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.text.truncation import LONGEST_FIRST
 from bert_tf.training import metrics
 
 MOST_COMPARED = 8  # texts that an export is compared with the live model on
@@ -47,6 +48,7 @@ class TextClassification(FineTuningTask):
         criterion: the score that decides which model is the best; by default the first.
         class_weights: "balanced" lets every class count alike in the training loss, "none" every example.
         windows: how texts longer than max_seq_length are read; None: they are truncated.
+        truncation: which text of a pair is truncated, see `tokenizer.pack`.
         eval_splits: see `tasks.task.Task`.
         test_splits: the splits to predict.
         submissions: {split: name of the file that a leaderboard takes}.
@@ -65,13 +67,16 @@ class TextClassification(FineTuningTask):
         criterion: str = "",
         class_weights: str = "none",
         windows: Windows | None = None,
+        truncation: str = LONGEST_FIRST,
         eval_splits: Mapping[str, str] | None = None,
         test_splits: tuple[str, ...] = ("test",),
         submissions: Mapping[str, str] | None = None,
     ) -> None:
         if windows and not goal.reads_windows:
             raise UserError("long_texts=windows needs texts or pairs; leave it out for choices, which are truncated.")
-        self.name, self.goal, self.tokenizer = name, goal, tokenizer
+        if truncation != LONGEST_FIRST and (windows or texts == 1):
+            raise UserError(f"truncation={truncation} is for pairs that are truncated; leave it out.")
+        self.name, self.goal, self.tokenizer, self.truncation = name, goal, tokenizer, truncation
         self.max_seq_length, self.texts, self.windows = max_seq_length, texts, windows
         self.score_functions = _criterion_first(scores or goal.scores, criterion, goal)
         self.eval_splits = {"": "dev"} if eval_splits is None else eval_splits
@@ -116,7 +121,10 @@ class TextClassification(FineTuningTask):
         return batches(self.split(split), batch_size, self._inputs)
 
     def _inputs(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self.goal.inputs(self.tokenizer, texts, self.max_seq_length, self.windows)
+        return self._pack(self.tokenizer, texts)
+
+    def _pack(self, tokenizer: Tokenizer, texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self.goal.inputs(tokenizer, texts, self.max_seq_length, self.windows, self.truncation)
 
     # Training and evaluation
 
@@ -180,7 +188,7 @@ class TextClassification(FineTuningTask):
 
         def predict(*texts: tf.Tensor) -> dict[str, tf.Tensor]:  # string [B] or [B, C] each
             columns = [text if len(text.shape) == 2 else text[:, None] for text in texts]
-            inputs = self.goal.inputs(tokenizer, tf.concat(columns, 1), self.max_seq_length, self.windows)
+            inputs = self._pack(tokenizer, tf.concat(columns, 1))
             predictions = self.goal.predictions(model(inputs, packing=PackingSpec.dynamic()))
             return {**predictions, **self.goal.label_names(predictions)}
 
@@ -249,7 +257,7 @@ def settings(options: Any) -> dict[str, Any]:
             pooling=options.window_pooling,
         )
         windows.check(options.max_seq_length)
-    same = {name: getattr(options, name) for name in ("max_seq_length", "class_weights", "criterion")}
+    same = {name: getattr(options, name) for name in ("max_seq_length", "class_weights", "criterion", "truncation")}
     return {**same, "windows": windows}
 
 

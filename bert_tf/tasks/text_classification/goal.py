@@ -14,6 +14,7 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.tasks.text_classification.text_windows import Windows, pack_windows
 from bert_tf.text.tokenizer import Tokenizer, pack
+from bert_tf.text.truncation import LONGEST_FIRST
 
 INPUTS = ("text_a", "text_b")  # inputs of the export, named as in the original's InputExample
 MOST_NAMED = 12  # labels that an error names
@@ -105,12 +106,17 @@ class Goal(abc.ABC):
         """The Keras model; options: dtype, window_pooling."""
 
     def inputs(
-        self, tokenizer: Tokenizer, texts: tf.Tensor, max_seq_length: int, windows: Windows | None = None
+        self,
+        tokenizer: Tokenizer,
+        texts: tf.Tensor,
+        max_seq_length: int,
+        windows: Windows | None = None,
+        truncation: str = LONGEST_FIRST,
     ) -> dict[str, tf.Tensor]:
         """String [B, F] -> inputs of the model, as `tokenizer.pack` or, with windows, `pack_windows` makes them."""
         segments = tf.unstack(texts, axis=1)
         if windows is None:
-            return pack(tokenizer, segments, max_seq_length)
+            return pack(tokenizer, segments, max_seq_length, truncation=truncation)
         return pack_windows(tokenizer, segments, max_seq_length, windows)
 
     @abc.abstractmethod

@@ -53,7 +53,13 @@ def task_of(name, data_dir, **flags):
     options = dict.fromkeys("text_columns labels train_file eval_file predict_file id_column tfds_dir".split(), "")
     options |= {"data_dir": str(data_dir), "max_seq_length": 8, "class_weights": "none", "use_tfds": False}
     options |= {"criterion": "", "do_eval": False, "eval_fraction": 0.1}
-    options |= {"long_texts": "cut", "doc_stride": 2, "max_windows": 2, "window_pooling": "mean"}
+    options |= {
+        "long_texts": "cut",
+        "truncation": "longest_first",
+        "doc_stride": 2,
+        "max_windows": 2,
+        "window_pooling": "mean",
+    }
     options |= {"label_column": "l", "label_type": "classes", "label_separator": ",", "label_threshold": ""}
     options |= {"bad_rows": "skip", "normalize_labels": False}
     return catalog.get(name)(types.SimpleNamespace(**{**options, **flags}), lambda texts: TOKENIZER)
@@ -229,6 +235,15 @@ def test_label_that_is_a_list_is_refused_for_classes(tmp_path):
     (tmp_path / "train.jsonl").write_text('{"t": "x", "l": "a"}\n{"t": "y", "l": ["b"]}\n')
     with pytest.raises(UserError, match=r"In line 2 of .* the label is \['b'\]; expected one text or number"):
         task_of("table", tmp_path, text_columns="t")
+
+
+def test_truncation_of_pairs_reaches_training_and_export(tmp_path):
+    (tmp_path / "train.csv").write_text("t,u,l\nthe fox the fox ran,the fox ran the fox,a\nx,y,b\n")
+    task = task_of("table", tmp_path, text_columns="t,u", truncation="only_second", max_seq_length=9)
+    batch = next(iter(task.eval_batches(1, "train")))
+    assert batch["segment_ids"].numpy()[0].tolist().count(1) == 2  # a token and [SEP]
+    with pytest.raises(UserError, match="truncation=only_first is for pairs that are truncated"):
+        task_of("table", tmp_path, text_columns="t", truncation="only_first")
 
 
 def test_flag_with_a_single_label_is_refused_by_its_name(folder):

@@ -175,14 +175,21 @@ def test_long_text_message_counts_them():
     ],
 )
 def test_invalid_windows_are_refused(given, message):
-    flags = {"max_seq_length": 128, "class_weights": "none", "criterion": "", "long_texts": "windows", "doc_stride": 64}
+    flags = {
+        "max_seq_length": 128,
+        "class_weights": "none",
+        "criterion": "",
+        "truncation": "longest_first",
+        "long_texts": "windows",
+        "doc_stride": 64,
+    }
     options = types.SimpleNamespace(**{**flags, "max_windows": 8, "window_pooling": "mean", **given})
     with pytest.raises(UserError, match=message):
         settings(options)
 
 
 def test_windows_overlap_by_half_by_default():
-    same = {"max_seq_length": 128, "class_weights": "none", "criterion": ""}
+    same = {"max_seq_length": 128, "class_weights": "none", "criterion": "", "truncation": "longest_first"}
     flags = {**same, "doc_stride": 0, "max_windows": 8, "window_pooling": "max"}
     windows = settings(types.SimpleNamespace(long_texts="windows", **flags))
     assert windows == {**same, "windows": Windows(stride=64, most=8, pooling="max")}

@@ -11,6 +11,7 @@ from bert_tf.model import heads
 from bert_tf.tasks.text_classification.goals.classes import Classes
 from bert_tf.tasks.text_classification.text_windows import Windows
 from bert_tf.text.tokenizer import Tokenizer, pack
+from bert_tf.text.truncation import LONGEST_FIRST
 
 
 class MultipleChoice(Classes):
@@ -61,12 +62,17 @@ class MultipleChoice(Classes):
         return heads.MultipleChoice(config, **options)
 
     def inputs(
-        self, tokenizer: Tokenizer, texts: tf.Tensor, max_seq_length: int, windows: Windows | None = None
+        self,
+        tokenizer: Tokenizer,
+        texts: tf.Tensor,
+        max_seq_length: int,
+        windows: Windows | None = None,
+        truncation: str = LONGEST_FIRST,
     ) -> dict[str, tf.Tensor]:
         """String [B, 1 + C] -> rows [B, C, T], "lengths" [B, C]."""
         count = len(self.labels)
         first = tf.reshape(tf.repeat(texts[:, :1], count, axis=1), [-1])  # [B * C]
-        packed = pack(tokenizer, [first, tf.reshape(texts[:, 1:], [-1])], max_seq_length)
+        packed = pack(tokenizer, [first, tf.reshape(texts[:, 1:], [-1])], max_seq_length, truncation=truncation)
         return {name: tf.reshape(x, [-1, count, *x.shape[1:]]) for name, x in packed.items()}
 
     def details(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
