@@ -26,8 +26,8 @@ def read(
     data_dir: str,
     texts: Sequence[str],
     label: str | None,
-    names: Sequence[str] = (),
-    id_feature: str = "idx",
+    named: bool = False,
+    id_feature: str | None = "idx",
 ) -> list[Example]:
     """Reads the examples of a split of a dataset, in the order in which they are stored.
 
@@ -37,8 +37,8 @@ def read(
         data_dir: the folder of prepared datasets; "" is the package's own. A dataset that is missing is downloaded.
         texts: the features with the texts.
         label: the feature with the label; None: labels are not read. A label of -1 is no label.
-        names: not empty: labels are given by the dataset's class names; empty: they are numbers.
-        id_feature: the feature that becomes the id.
+        named: whether labels of classes are given by their names; otherwise they are numbers.
+        id_feature: the feature that becomes the id; None: the number of the example, from 0.
 
     Raises:
         UserError: the package, the dataset or the network is not available, or the split does not exist.
@@ -46,22 +46,50 @@ def read(
     builder = _open_builder(name, data_dir)
     if split not in builder.info.splits:
         raise UserError(f"{builder.data_dir} has no split {split!r}; its splits: {', '.join(builder.info.splits)}.")
-    missing = {*texts, id_feature, *filter(None, [label])} - set(builder.info.features)
+    missing = {*texts, *filter(None, [label, id_feature])} - set(builder.info.features)
     if missing:
         raise UserError(
             f"{builder.data_dir} has no {', '.join(sorted(missing))}; there are {', '.join(builder.info.features)}."
         )
-    class_names = builder.info.features[label].names if label and names else ()
+    class_names = _class_names(builder.info.features[label]) if label and named else ()
     examples = []
-    for row in _rows(builder, split):
-        location = f"example {row[id_feature]} of {split} in {builder.data_dir}"
-        row_label = _label(row[label].item(), class_names) if label else None
-        strings = tuple(row[text].decode() for text in texts)
-        examples.append(Example(str(row[id_feature]), strings, row_label, location))
+    for number, row in enumerate(_rows(builder, split)):
+        example_id = str(_plain(row[id_feature]) if id_feature else number)
+        location = f"example {example_id} of {split} in {builder.data_dir}"
+        strings = tuple(_plain(row[text]) for text in texts)
+        if not all(isinstance(text, str) for text in strings):
+            raise UserError(f"In {location} a text is {strings!r}; expected strings in {', '.join(texts)}.")
+        row_label = _label(_plain(row[label]), class_names) if label else None
+        examples.append(Example(example_id, strings, row_label, location))
     return examples
 
 
-def _label(value: int | float, class_names: Sequence[str]) -> str | int | float | None:
+def split_names(name: str, data_dir: str) -> list[str]:
+    """The names of the splits of a dataset; see `read` for arguments and errors."""
+    return list(_open_builder(name, data_dir).info.splits)
+
+
+def feature_names(name: str, data_dir: str) -> list[str]:
+    """The names of the features of a dataset; see `read` for arguments and errors."""
+    return list(_open_builder(name, data_dir).info.features)
+
+
+def _class_names(feature: Any) -> Sequence[str]:
+    """The names of a ClassLabel, or of a sequence of them; () for other features."""
+    return getattr(getattr(feature, "feature", feature), "names", None) or ()
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy value as Python's; bytes as text."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _label(value: Any, class_names: Sequence[str]) -> Any:
+    if isinstance(value, list):
+        return [_label(each, class_names) for each in value]
     if value == -1:
         return None
     return class_names[int(value)] if class_names else value
@@ -84,13 +112,19 @@ def _open_builder(name: str, data_dir: str) -> Any:
         import tensorflow_datasets as tfds
     except ImportError as error:
         raise UserError(
-            f'use_tfds needs the package tensorflow-datasets ({error}): pip install "bert-tf[tfds]", or leave the flag '
-            "out and give the files as data_dir."
+            f'This needs the package tensorflow-datasets ({error}): pip install "bert-tf[tfds]", or leave out '
+            "tfds_name and use_tfds and give the files."
         ) from None
     data_dir = os.path.expanduser(data_dir) or tfds.core.constants.DATA_DIR
     folder = _find_prepared(name, data_dir)
     if folder is None:
-        builder = tfds.builder(name, data_dir=data_dir)
+        try:
+            builder = tfds.builder(name, data_dir=data_dir)
+        except Exception as error:  # of many types: an unknown dataset or configuration, a broken one
+            raise UserError(
+                f"{data_dir} does not hold {name}, and tensorflow-datasets cannot make it ({reason_of(error)}): give "
+                "the name of a dataset as dataset/configuration, or the folder that holds it as tfds_dir."
+            ) from None
         _download(builder, name, data_dir)
         folder = str(builder.data_dir)
     return tfds.builder_from_directory(folder)  # the version on disk, whichever the package would prepare now
@@ -105,14 +139,17 @@ def _find_prepared(name: str, data_dir: str) -> str | None:
 
 
 def _download(builder: Any, name: str, data_dir: str) -> None:
-    """Downloads a dataset and prepares it; UserError at once if the server cannot be reached."""
-    url = next(config.data_url for config in (builder.builder_config, *builder.BUILDER_CONFIGS) if config.data_url)
+    """Downloads a dataset and prepares it; UserError, at once where its server is known and cannot be reached."""
+    configs = (builder.builder_config, *builder.BUILDER_CONFIGS)
+    url = next((url for config in configs if (url := getattr(config, "data_url", None))), "")
+    server = f" from {urllib.parse.urlsplit(url).netloc}" if url else ""
     message = (
-        f"{data_dir} does not hold {name}, and it cannot be downloaded from {urllib.parse.urlsplit(url).netloc} "
+        f"{data_dir} does not hold {name}, and it cannot be downloaded{server} "
         "({reason}): connect to the internet, or give as tfds_dir a folder that tensorflow-datasets has prepared."
     )
     try:
-        urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=TIMEOUT).close()
+        if url:
+            urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=TIMEOUT).close()
     except urllib.error.HTTPError:
         pass  # the server answers, even if it refuses HEAD
     except OSError as error:

@@ -42,6 +42,9 @@ class Flags(FineTuningFlags):
     task_name: str = flag("", "Task: MRPC or another GLUE task, swag, table, ner/conll2003, or my_package.module/name.")
     data_dir: str = flag("", "Folder with the task's files.")
     use_tfds: bool = flag(False, "Load GLUE from tensorflow-datasets instead of data_dir; downloads missing data.")
+    tfds_name: str = flag(
+        "", "Dataset of tensorflow-datasets as a table, such as ag_news_subset; its features are the columns."
+    )
     tfds_dir: str = flag("", "Folder of tensorflow-datasets. Default: ~/tensorflow_datasets.")
     output_dir: str = changed(RunFlags, "output_dir", "runs/classifier")
     eval_file: str = flag("", "Labeled evaluation data: a table or a tagged file. Default: dev.* in data_dir.")
@@ -116,6 +119,8 @@ class Flags(FineTuningFlags):
             return table_choice.defaults(
                 flags.value("train_file"), {"init_checkpoint": "", **values} if is_new else values
             )
+        if flags.is_given("tfds_name") and not flags.is_given("task_name"):
+            return {"task_name": "table"}
         if any(map(flags.is_given, ("task_name", "data_dir", "train_file", "predict_file"))):
             return {}
         question = "Which part of it is a passage from?"

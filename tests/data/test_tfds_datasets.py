@@ -1,13 +1,14 @@
 """GLUE from tensorflow-datasets: datasets written by the package are read in order; errors are one sentence."""
 
 import sys
+import types
 import urllib.error
 
 import pytest
 
 from bert_tf.data import tfds_datasets
 from bert_tf.errors import UserError
-from bert_tf.tasks.catalog import glue
+from bert_tf.tasks.catalog import glue, table
 
 LABELS = {"mnli": ["entailment", "neutral", "contradiction"], "cola": ["unacceptable", "acceptable"], "stsb": None}
 ROWS = {
@@ -78,6 +79,49 @@ def test_every_glue_task_has_its_tfds_name_and_features():
         else:
             assert sorted(classes) == sorted(layout.labels)
         assert set(layout.parts) == set(layout.files)
+
+
+def table_of(folder, name, **flags):
+    """The task of a table whose rows are a dataset."""
+    options = dict.fromkeys("labels data_dir train_file id_column criterion label_threshold".split(), "")
+    options |= {"tfds_name": name, "tfds_dir": str(folder), "label_column": "label", "label_type": "classes"}
+    options |= {"bad_rows": "skip", "normalize_labels": False, "do_eval": True, "eval_fraction": 0.5}
+    options |= {"max_seq_length": 8, "class_weights": "none", "long_texts": "cut", "truncation": "longest_first"}
+    return table.task(types.SimpleNamespace(**{**options, **flags}), lambda texts: None)
+
+
+def test_any_dataset_is_a_table_by_its_features(prepared):
+    task = table_of(prepared, "glue/mnli", text_columns="premise,hypothesis")
+    assert task.goal.labels == ("contradiction", "entailment", "neutral")
+    read = {split: task.split(split).examples for split in ("train", "dev")}  # there is no split "validation"
+    assert sorted(example.texts for rows in read.values() for example in rows) == [
+        ("a", "x"),
+        ("b", "\u2028y"),
+        ("c", "z"),
+    ]
+    with pytest.raises(UserError, match="glue/mnli has no split test: leave out what needs it"):
+        task.split("test")
+
+
+def test_test_split_of_a_dataset_is_predicted_and_ids_are_a_feature(prepared):
+    test = table_of(prepared, "glue/cola", text_columns="sentence", id_column="idx").split("test")
+    assert not test.is_known and sorted((row.id, row.texts) for row in test.examples) == [
+        ("0", ('a "',)),
+        ("1", ("b",)),
+    ]
+    validation = table_of(prepared, "glue/stsb", text_columns="sentence1,sentence2", label_type="regression").split(
+        "dev"
+    )
+    assert sorted(validation.labels.tolist()) == [0.0, 2.5]
+
+
+def test_unknown_dataset_or_feature_is_one_sentence(prepared):
+    with pytest.raises(UserError, match="does not hold glue/colla, and tensorflow-datasets cannot make it"):
+        table_of(prepared, "glue/colla", text_columns="sentence")
+    with pytest.raises(UserError, match="has no text; there are .*sentence"):
+        table_of(prepared, "glue/cola", text_columns="text")
+    with pytest.raises(UserError, match=r"a text is \(\d,\); expected strings in idx"):
+        table_of(prepared, "glue/cola", text_columns="idx")
 
 
 def test_undownloadable_dataset_is_reported_at_once(prepared, monkeypatch):

@@ -209,7 +209,7 @@ def read_tfds(tfds_dir: str, layout: Layout, split: str) -> list[Example]:
         data_dir=tfds_dir,
         texts=layout.features,
         label=None if split in layout.submissions else "label",
-        names=() if has_numbers or not layout.labels else layout.labels,
+        named=bool(layout.labels) and not has_numbers,
     )
     return sorted(rows, key=lambda example: int(example.id))
 

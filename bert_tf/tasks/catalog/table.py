@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from bert_tf.data import examples, tables
+from bert_tf.data import examples, tables, tfds_datasets
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
@@ -17,6 +17,7 @@ from bert_tf.tasks.text_classification import goals
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
 from bert_tf.tasks.text_classification.goal import Goal
 
+TFDS_SPLITS = {"train": ("train",), "dev": ("validation", "valid", "dev"), "test": ("test",)}
 FLAGS = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
 MOST_NAMED = 5  # bad rows that are listed
 log = logging.getLogger("bert_tf")
@@ -25,7 +26,8 @@ log = logging.getLogger("bert_tf")
 def task(options: Any, tokenizer_for: TokenizerFor) -> TextClassification:
     """Predicts `label_column` from `text_columns`; see bert_tf.tasks.catalog for the arguments.
 
-    options: data_dir with train, dev and test as tables, or train_file, eval_file and predict_file;
+    options: data_dir with train, dev and test as tables, or train_file, eval_file and predict_file; or tfds_name and
+        tfds_dir, a dataset of tensorflow-datasets, whose features are the columns;
         label_type: a goal of `text_classification.goals`; "classes", "multi_label" (several, with label_separator)
         and "regression" take one text or two; for "choice" the first column is a text, the others are what may follow
         it, and the label is the number of the right one, from 0;
@@ -59,12 +61,22 @@ def task(options: Any, tokenizer_for: TokenizerFor) -> TextClassification:
 def _examples(options: Any, split: str, columns: Sequence[str]) -> list[Example]:
     path = _path(options, split)
     label = options.label_column
-    if split == "test" and label not in tables.column_names(path):
+    if split == "test" and label not in _column_names(options, path):
         label = None
     malformed: list[str] | None = [] if options.bad_rows == "skip" and split != "test" else None
-    rows = examples.read(
-        path, texts=columns, label=label, id_column=options.id_column or None, malformed=malformed, none_is_empty=True
-    )
+    same = {"texts": columns, "label": label}
+    if options.tfds_name:
+        rows = tfds_datasets.read(
+            options.tfds_name,
+            path.rpartition("/")[2],
+            data_dir=options.tfds_dir,
+            named=True,
+            id_feature=options.id_column or None,
+            **same,
+        )
+    else:
+        same |= {"id_column": options.id_column or None, "malformed": malformed}
+        rows = examples.read(path, none_is_empty=True, **same)
     if split != "test":
         rows = _without_bad_rows(path, rows, malformed, goals.get(options.label_type))
     if options.normalize_labels:
@@ -136,8 +148,20 @@ def _held_out(path: str, read: Callable[[], list[Example]], fraction: float) -> 
     return {"train": lambda: divided()["train"], "dev": lambda: divided()["dev"]}
 
 
+def _column_names(options: Any, path: str) -> list[str]:
+    if options.tfds_name:
+        return tfds_datasets.feature_names(options.tfds_name, options.tfds_dir)
+    return tables.column_names(path)
+
+
 def _find(options: Any, split: str) -> str | None:
-    """The table of a split: that of its flag, or the one in data_dir, or in train_file if that is such a folder."""
+    """The table of a split: that of its flag, or the one in data_dir, or in train_file if that is such a folder.
+
+    With tfds_name it is DATASET/SPLIT.
+    """
+    if options.tfds_name:
+        known = tfds_datasets.split_names(options.tfds_name, options.tfds_dir)
+        return next((f"{options.tfds_name}/{name}" for name in TFDS_SPLITS[split] if name in known), None)
     path, folder = getattr(options, FLAGS[split]), options.data_dir
     if options.train_file and files.is_folder(options.train_file) and not tables.is_table(options.train_file):
         folder = options.train_file
@@ -147,6 +171,8 @@ def _find(options: Any, split: str) -> str | None:
 
 def _path(options: Any, split: str) -> str:
     path = _find(options, split)
+    if path is None and options.tfds_name:
+        raise UserError(f"{options.tfds_name} has no split {' or '.join(TFDS_SPLITS[split])}: leave out what needs it.")
     if path is None:
         raise UserError(
             f"There is no table {split} ({', '.join(tables.EXTENSIONS)}) in data_dir={options.data_dir!r}: give it as "

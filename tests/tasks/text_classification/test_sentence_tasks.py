@@ -50,7 +50,9 @@ def folder(tmp_path_factory):
 
 
 def task_of(name, data_dir, **flags):
-    options = dict.fromkeys("text_columns labels train_file eval_file predict_file id_column tfds_dir".split(), "")
+    options = dict.fromkeys(
+        "text_columns labels train_file eval_file predict_file id_column tfds_name tfds_dir".split(), ""
+    )
     options |= {"data_dir": str(data_dir), "max_seq_length": 8, "class_weights": "none", "use_tfds": False}
     options |= {"criterion": "", "do_eval": False, "eval_fraction": 0.1}
     options |= {
