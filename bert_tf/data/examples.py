@@ -29,6 +29,13 @@ class Example:
             raise UserError(f"In {self.location} a text is not Unicode: it holds half a surrogate pair.") from None
 
 
+def joined_words(text: Any) -> Any:
+    """A text that a table holds as a list of words, joined by spaces, which tokenizes to the same; others unchanged."""
+    if isinstance(text, list) and all(isinstance(word, str) for word in text):
+        return " ".join(text)
+    return text
+
+
 def read(
     path: str,
     *,
@@ -43,7 +50,7 @@ def read(
 
     Args:
         path: the table.
-        texts: the columns with the texts.
+        texts: the columns with the texts; JSONL and Parquet may have them as lists of words.
         label: the column with the label; None: labels are not read.
         id_column: the column with the id; without it, the id is the number of the row, from 0.
         columns: the names of the columns of a file without a header, as for `tables.read`.
@@ -58,7 +65,7 @@ def read(
         if not examples:
             tables.check_columns(path, row, [*texts, *filter(None, [label, id_column])])
         example_id = str(len(examples)) if id_column is None else tables.row_id(row, id_column, location)
-        values: tuple[Any, ...] = tuple(row.get(name) for name in texts)
+        values: tuple[Any, ...] = tuple(joined_words(row.get(name)) for name in texts)
         if none_is_empty:
             values = tuple("" if text is None else text for text in values)
         if not all(isinstance(text, str) for text in values):

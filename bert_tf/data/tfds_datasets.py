@@ -12,7 +12,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bert_tf.data.examples import Example
+from bert_tf.data.examples import Example, joined_words
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import files
 
@@ -56,7 +56,7 @@ def read(
     for number, row in enumerate(_rows(builder, split)):
         example_id = str(_plain(row[id_feature]) if id_feature else number)
         location = f"example {example_id} of {split} in {builder.data_dir}"
-        strings = tuple(_plain(row[text]) for text in texts)
+        strings = tuple(joined_words(_plain(row[text])) for text in texts)
         if not all(isinstance(text, str) for text in strings):
             raise UserError(f"In {location} a text is {strings!r}; expected strings in {', '.join(texts)}.")
         row_label = _label(_plain(row[label]), class_names) if label else None

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from bert_tf.data import tables
-from bert_tf.data.examples import Example
+from bert_tf.data.examples import Example, joined_words
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.tasks.question_answering import questions
@@ -96,7 +96,7 @@ def _read_rows(
             tables.check_columns(path, row, [*columns, *filter(None, [id_column, label])])
         texts: list[Any] = []
         for name in columns:
-            value = row.get(name)
+            value = joined_words(row.get(name)) if len(columns) == expected else row.get(name)  # else of choices
             texts += value if isinstance(value, list) else [value]
         if len(texts) != expected or not all(isinstance(text, str) for text in texts):
             raise UserError(f"In {location} there is {texts!r}; expected {expected} texts in {', '.join(columns)}.")

@@ -39,7 +39,9 @@ class Flags(FineTuningFlags):
         "train_batch_size max_seq_length".split()
     )
 
-    task_name: str = flag("", "Task: MRPC or another GLUE task, swag, table, ner/conll2003, or my_package.module/name.")
+    task_name: str = flag(
+        "", "Task: MRPC or another GLUE task, swag, xnli/de, table, ner/conll2003, or my_package.module/name."
+    )
     data_dir: str = flag("", "Folder with the task's files.")
     use_tfds: bool = flag(False, "Load GLUE from tensorflow-datasets instead of data_dir; downloads missing data.")
     tfds_name: str = flag(

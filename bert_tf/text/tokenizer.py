@@ -59,9 +59,27 @@ class Tokenizer:
         """Reads `vocab.txt` (one token per line, line number = id). Raises UserError where `vocabulary.read` does."""
         return cls(vocabularies.read(vocab_file), lower_case)
 
-    def __call__(self, texts: tf.Tensor | Sequence[str]) -> tf.RaggedTensor:
-        """String [B] or a list of str -> ids: ragged int32 [B, (tokens)]. Bytes that are not UTF-8 are dropped."""
+    def __call__(
+        self, texts: tf.Tensor | Sequence[str] | Sequence[Sequence[str]], *, is_split_into_words: bool = False
+    ) -> tf.RaggedTensor:
+        """Splits texts into ids. Bytes that are not UTF-8 are dropped.
+
+        Args:
+            texts: string [B] or a list of str; already split into words a ragged string [B, (words)] or lists of str.
+            is_split_into_words: whether they are. `tokenize_words` says which tokens belong to which word.
+
+        Returns:
+            Ragged int32 [B, (tokens)].
+        """
+        if is_split_into_words:
+            return self.tokenize_words(texts).merge_dims(1, 2)
         return self._wordpiece.tokenize(_as_batch(texts))
+
+    def tokenize_words(self, words: tf.RaggedTensor | Sequence[Sequence[str]]) -> tf.RaggedTensor:
+        """Ragged string [B, (words)] or lists of str -> ids of each word: ragged int32 [B, (words), (tokens)]."""
+        if not isinstance(words, tf.RaggedTensor):
+            words = tf.ragged.constant(words, tf.string, ragged_rank=1)
+        return words.with_values(self._wordpiece.tokenize(words.values))
 
     def with_offsets(
         self, texts: tf.Tensor | Sequence[str], unit: str = "character"

@@ -97,6 +97,7 @@ def test_text_file_gives_one_output_line_per_line(exports, capsys, tmp_path):
         ("a.tsv", 'text_b\ttext_a\tlabel\n12\t"x\tno\n\t\tyes\n', []),
         ("a.csv", 'text_a,text_b\n"""x",12\n,""\n', []),
         ("a.jsonl", '{"one": "\\"x", "two": "12"}\n{"one": "", "two": ""}\n', ["--text_columns", "one, two"]),
+        ("words.jsonl", '{"text_a": ["\\"x"], "text_b": "12"}\n{"text_a": [], "text_b": ""}\n', []),
         ("a.JSONL", '{"text_a": "\\"x", "text_b": "12"}\n{"text_a": "", "text_b": ""}\n', []),
     ],
 )

@@ -175,3 +175,10 @@ def test_folder_with_a_folder_for_each_class_is_a_table(tmp_path):
     (folder / "neg/1.txt").write_bytes(b"\xe4")
     with pytest.raises(UserError, match="neg/1.txt is not UTF-8: byte 1 is 0xe4"):
         list(tables.read(str(folder)))
+
+
+def test_text_that_is_a_list_of_words_is_joined(write_table):
+    path = write_table("a.jsonl", '{"t": ["EU", "rejects", "."]}\n{"t": "one text"}\n{"t": []}\n')
+    assert [example.texts for example in examples.read(path, texts=["t"])] == [("EU rejects .",), ("one text",), ("",)]
+    with pytest.raises(UserError, match=r"In line 1 of .* a text is \(\['EU', 1\],\); expected strings in t"):
+        examples.read(write_table("b.jsonl", '{"t": ["EU", 1]}\n'), texts=["t"])

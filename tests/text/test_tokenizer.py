@@ -120,6 +120,16 @@ def test_time_for_rare_characters_is_linear(uncased):
     assert time.perf_counter() - started < 5  # 0.2 s; copying the text for each token took minutes
 
 
+def test_words_already_split_give_the_tokens_of_the_text(uncased):
+    rows = [["The", "quick-fox", "", "ran."], [], ["n't", "A b"]]
+    ids = uncased(rows, is_split_into_words=True)
+    assert ids.to_list() == uncased([" ".join(row) for row in rows]).to_list() and ids.dtype == tf.int32
+    words = uncased.tokenize_words(rows)
+    assert words.row_lengths().numpy().tolist() == [4, 0, 2]
+    assert words.to_list()[0][2] == [] and words.to_list()[0][0] == uncased(["The"]).to_list()[0]
+    assert uncased([], is_split_into_words=True).nrows() == 0
+
+
 def test_ids_to_tokens_keeps_the_shape(uncased):
     assert uncased.ids_to_tokens(uncased(["foxes", ""])).to_list() == [[b"fox", b"##es"], []]
     assert uncased.ids_to_tokens(tf.constant([[2, 3]])).numpy().tolist() == [[b"[CLS]", b"[SEP]"]]

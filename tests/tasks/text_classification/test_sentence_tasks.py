@@ -12,6 +12,7 @@ from bert_tf.tasks.text_classification.goals.regression import Regression
 from bert_tf.text.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer("[PAD] [UNK] [CLS] [SEP] [MASK] the fox ran".split())
+XNLI = "language\tgold_label\tsentence1\tsentence2\tpairID\n"
 FILES = {
     "CoLA/train.tsv": 'gj04\t1\t\tThe fox "ran.\ngj04\t0\t*\tRan fox the.\n',
     "CoLA/dev.tsv": "gj04\t0\t*\tThe the.\n",
@@ -35,6 +36,11 @@ FILES = {
     "ten/train.csv": "t,l\nx,10\ny,9\nz,x\nz,②\n",
     "excel/train.csv": "\ufeffNr ;the text; l ;;\r\n7;\"x; \"\"y\"\"\r\nz\"; a ;;\r\n8;;b;;\r\n9;w;b;;\r\n",
     "excel/dev.csv": "the text;l;Nr;more\r\nx, y;b;12;\r\n",
+    "xnli/xnli.dev.tsv": f"{XNLI}de\tneutral\ta\tb\t7\nen\tentailment\tthe\tfox\t7\nde\tcontradiction\tc\td\t8\n",
+    "xnli/multinli/multinli.train.de.tsv": 'premise\thypo\tlabel\n"x\ty\tcontradictory\nz\tw\tneutral\n',
+    "xnli/multinli/multinli.train.en.tsv": "premise\thypo\tlabel\nthe\tfox\tentailment\n",
+    "pawsx/de/translated_train.tsv": "id\tsentence1\tsentence2\tlabel\n3\ta \"b\tc\t1\n4\td\te\t0\n",
+    "pawsx/de/dev_2k.tsv": "id\tsentence1\tsentence2\tlabel\n1\tx\ty\t0\n",
     "alike/train.csv": "t,l\nx,a\ny,a\n",
     "empty/train.csv": "t,l\nx,\ny,\n",
 }  # fmt: skip
@@ -44,7 +50,7 @@ FILES = {
 def folder(tmp_path_factory):
     top = tmp_path_factory.mktemp("data")
     for name, content in FILES.items():
-        (top / name).parent.mkdir(exist_ok=True)
+        (top / name).parent.mkdir(exist_ok=True, parents=True)
         (top / name).write_text(content, encoding="utf-8", newline="")
     return top
 
@@ -231,6 +237,31 @@ def test_label_variants_are_named_and_joined_by_a_flag(tmp_path, caplog):
     task = task_of("table", tmp_path, text_columns="t", normalize_labels=True)
     assert task.goal.labels == ("bad", "good") and task.split("train").labels.tolist() == [1, 1, 1, 0]
     assert not caplog.messages
+
+
+@pytest.mark.parametrize(
+    "name, split, expected",
+    [
+        ("xnli/de", "train", [("0", ('"x', "y"), "contradiction"), ("1", ("z", "w"), "neutral")]),
+        ("xnli/de", "dev", [("7", ("a", "b"), "neutral"), ("8", ("c", "d"), "contradiction")]),
+        ("xnli/zero_shot", "train", [("0", ("the", "fox"), "entailment")]),
+        ("xnli/zero_shot", "dev_de", [("7", ("a", "b"), "neutral"), ("8", ("c", "d"), "contradiction")]),
+        ("pawsx/de", "train", [("3", ('a "b', "c"), "1"), ("4", ("d", "e"), "0")]),
+        ("pawsx/zero_shot", "dev_de", [("1", ("x", "y"), "0")]),
+    ],
+)
+def test_language_of_a_multilingual_task_is_read(folder, name, split, expected):
+    task = task_of(name, folder / name.partition("/")[0])
+    assert [(example.id, example.texts, example.label) for example in task.split(split).examples] == expected
+
+
+def test_zero_shot_is_evaluated_in_every_language_and_selected_in_english(folder):
+    task = task_of("xnli/zero_shot", folder / "xnli")
+    assert (len(task.eval_splits), len(task.test_splits), task.criterion) == (15, 15, "en_accuracy")
+    assert task_of("xnli/de", folder / "xnli").eval_splits == {"": "dev"}
+    with pytest.raises(UserError, match="no xnli.test.tsv in data_dir=.*; give the folder with the published files"):
+        task.split("test_de")
+    assert catalog.full_name("PAWS-X/de") == "pawsx/de"
 
 
 def test_label_that_is_a_list_is_refused_for_classes(tmp_path):
