@@ -7,8 +7,11 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import warm
+
+from bert_tf.checkpoints import formats
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TINY = {
@@ -105,6 +108,32 @@ def test_every_step_is_logged_once(whole_run):
         assert all(isinstance(value, int | float) for value in line.values())
     held_out = [line["step"] for line in lines_of(run) if "eval_loss" in line]
     assert held_out[0] == 2
+
+
+def test_second_phase_with_longer_rows_starts_from_the_weights_and_vocabulary_of_the_first(whole_run, tmp_path):
+    """Learning rate 0: the step changes nothing, so every weight must still be that of the first phase."""
+    texts, first, _ = whole_run
+    longer = {"max_seq_length": 512, "max_predictions_per_seq": 77, "num_train_steps": 1, "num_warmup_steps": 0}
+    cheap = {"learning_rate": 0, "train_batch_size": 2, "do_eval": False, "do_export": False}
+    second = tmp_path / "long"
+    code, output, errors = script(
+        second,
+        input_file=texts / "good.txt",
+        init_checkpoint=first,
+        model_size=None,
+        vocab_size=None,
+        **longer,
+        **cheap,
+    )
+    assert code == 0, errors
+    before, after = (formats.read(path) for path in (first, second))
+    assert f"{len(before.weights)} weights loaded, 0 newly initialized, 0 unused, 0 mismatched" in output
+    assert after.config == before.config and after.vocabulary == before.vocabulary
+    assert after.weights.keys() == before.weights.keys()
+    for name, array in before.weights.items():
+        np.testing.assert_array_equal(after.weights[name], array, err_msg=name)
+    lengths = json.loads((second / "run.json").read_text())["text_statistics"]["train"]
+    assert lengths["longest"] > 32
 
 
 def test_finished_run_does_nothing(whole_run):

@@ -1,14 +1,18 @@
 """GLUE, SWAG and own tables: from files in their layouts to numbered examples, and what is wrong with files."""
 
+import tracemalloc
 import types
 
+import numpy as np
 import pytest
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.tasks import catalog
 from bert_tf.tasks.text_classification import predictions
+from bert_tf.tasks.text_classification.goals.classes import Classes
 from bert_tf.tasks.text_classification.goals.regression import Regression
+from bert_tf.tasks.text_classification.splits import Split
 from bert_tf.text.tokenizer import Tokenizer
 
 TOKENIZER = Tokenizer("[PAD] [UNK] [CLS] [SEP] [MASK] the fox ran".split())
@@ -321,9 +325,20 @@ def test_invalid_table_is_one_sentence(folder, options, message):
         task_of("table", folder / "own", **options).split("train")
 
 
-def test_predictions_have_id_text_label_and_probabilities(folder, tmp_path):
-    import numpy as np
+def test_rows_of_many_classes_are_not_in_memory_together(tmp_path):
+    goal = Classes([str(number) for number in range(1000)])
+    split = Split([Example(str(number), ("a",)) for number in range(20)], goal)
+    answers = dict.fromkeys(("logits", "probabilities"), np.zeros((20, 1000), np.float32))
+    rows = predictions.PredictionRows(goal, split, answers)
+    tracemalloc.start()
+    predictions.write(str(tmp_path), "predictions", rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len((tmp_path / "predictions.jsonl").read_text().splitlines()) == len(rows) == 20
+    assert peak < 2**20, peak  # all rows: above 2 MB
 
+
+def test_predictions_have_id_text_label_and_probabilities(folder, tmp_path):
     task = task_of("glue/cola", folder)
     answers = {
         "logits": np.array([[0.0, 1], [1, 0]]),
