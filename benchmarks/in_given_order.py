@@ -33,7 +33,7 @@ def give(batches):
 
     original = pipeline.batch_indices
 
-    def batch_indices(count, size, *, seed=None):
+    def batch_indices(count, size, *, seed=None, lengths=None):
         if seed is None:
             return original(count, size)
         assert all(len(batch) == size and max(batch) < count for batch in batches)

@@ -8,6 +8,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from bert_tf.data.mlm_masking import random_bits
@@ -15,6 +16,8 @@ from bert_tf.data.mlm_masking import random_bits
 INTERLEAVED_FILES = 8  # read alternately while training, so that neighbours come from different shards
 SHUFFLE_ROUNDS = 16  # the default of 4 leaves positions that depend on the order of the file (correlation 0.18)
 SEEDS = 7  # a stream of random bits of its own, see bert_tf.data.mlm_masking
+MEGA_BATCH, LEAST_MEGA_BATCHES = 50, 4  # most batches sorted by length together, and least such in an epoch
+GROUPS = 1  # part of the seed of their order
 
 
 def read_records(files: Sequence[str], *, seed: int | None = None, forever: bool = False) -> tf.data.Dataset:
@@ -45,35 +48,74 @@ def shuffle(dataset: tf.data.Dataset, *, seed: int, buffer: int = 10_000) -> tf.
     return dataset.shuffle(buffer, seed=seed, reshuffle_each_iteration=True)
 
 
-def batch_indices(count: int, size: int, *, seed: int | None = None) -> tf.data.Dataset:
+def batch_indices(
+    count: int, size: int, *, seed: int | None = None, lengths: np.ndarray | None = None
+) -> tf.data.Dataset:
     """The indices of the examples in each batch: dataset of int64 [size].
 
     count: the number of examples. seed: a number gives an endless dataset, every example once per epoch, each epoch in
     a new order; a batch may hold the end of one epoch and the beginning of the next. No buffer: the whole state is one
     number. None gives one pass in order, filled up with `count` where the last batch has no more examples.
+    lengths: of the examples, int [count]; with a seed, batches are of examples of like length (`_grouped`).
     """
     offsets = tf.range(size, dtype=tf.int64)
     if seed is None:
         starts = tf.data.Dataset.range(0, count, size)
         return starts.map(no_autograph(lambda start: tf.minimum(start + offsets, count)))
+    starts = tf.data.Dataset.range(0, tf.int64.max - size, size)
+    if lengths is not None:
+        return starts.map(no_autograph(_grouped(lengths, size, seed)))
+    return starts.map(no_autograph(lambda start: _shuffled(start + offsets, count, seed)))
 
-    def shuffled_indices(start: tf.Tensor) -> tf.Tensor:
-        epochs, indices = (start + offsets) // count, (start + offsets) % count
-        run_seeds = tf.fill([size], tf.constant(seed, tf.int64))
-        seeds = tf.stack([epochs, run_seeds, run_seeds], -1)  # [size, 3]
-        # The raw op, as tf.random.experimental.index_shuffle takes no seed for each index.
-        return tf.raw_ops.RandomIndexShuffle(
-            index=indices, seed=seeds, max_index=[count - 1] * size, rounds=SHUFFLE_ROUNDS
+
+def _shuffled(positions: tf.Tensor, count: int, seed: int) -> tf.Tensor:  # int64 [n] -> int64 [n]
+    """The examples at these positions of an endless stream of epochs, each in an order of its own."""
+    epochs, indices = positions // count, positions % count
+    run_seeds = tf.zeros_like(positions) + tf.constant(seed, tf.int64)
+    seeds = tf.stack([epochs, run_seeds, run_seeds], -1)  # [n, 3]
+    # The raw op, as tf.random.experimental.index_shuffle takes no seed for each index.
+    return tf.raw_ops.RandomIndexShuffle(
+        index=indices, seed=seeds, max_index=tf.zeros_like(positions) + (count - 1), rounds=SHUFFLE_ROUNDS
+    )
+
+
+def _grouped(lengths: np.ndarray, size: int, seed: int) -> Callable[[tf.Tensor], tf.Tensor]:
+    """A function from the start of a batch in the stream of `_shuffled` to its examples, all of like length.
+
+    The batches that begin in an epoch are divided into mega-batches. The examples of each are sorted by length and cut
+    into batches, which come in random order: `group_by_length` of Hugging Face transformers, where the longest come
+    first. What a mega-batch holds depends on nothing before it, so that the state of the dataset stays one number.
+    """
+    count, table = len(lengths), tf.constant(lengths, tf.int64)
+    most = max(1, min(count // (size * LEAST_MEGA_BATCHES), MEGA_BATCH))
+
+    def indices(start: tf.Tensor) -> tf.Tensor:
+        epoch, number = start // count, start // size
+        first, last = (-(-each * count // size) for each in (epoch, epoch + 1))  # batches that begin in the epoch
+        batches = last - first
+        groups = -(-batches // most)  # mega-batches of the epoch
+        group = ((number - first + 1) * groups - 1) // batches
+        begin, end = (first + batches * each // groups for each in (group, group + 1))
+        examples = _shuffled(tf.range(begin * size, end * size), count, seed)
+        examples = tf.gather(examples, tf.argsort(tf.gather(table, examples), stable=True))
+        row = tf.raw_ops.RandomIndexShuffle(
+            index=number - begin, seed=[begin, seed, GROUPS], max_index=end - begin - 1, rounds=SHUFFLE_ROUNDS
         )
+        return tf.ensure_shape(tf.reshape(examples, [-1, size])[row], [size])
 
-    return tf.data.Dataset.range(0, tf.int64.max - size, size).map(no_autograph(shuffled_indices))
+    return indices
 
 
 def indexed_batches(
-    count: int, size: int, make_batch: Callable[[tf.Tensor], dict[str, Any]], *, seed: int | None = None
+    count: int,
+    size: int,
+    make_batch: Callable[[tf.Tensor], dict[str, Any]],
+    *,
+    seed: int | None = None,
+    lengths: np.ndarray | None = None,
 ) -> tf.data.Dataset:
     """`make_batch(indices)` for each batch of `batch_indices`: {name: tensor [size, ...]}, `size` static."""
-    dataset = batch_indices(count, size, seed=seed)
+    dataset = batch_indices(count, size, seed=seed, lengths=lengths)
     dataset = dataset.map(no_autograph(make_batch), num_parallel_calls=2, deterministic=True)
     static = {name: [size, *spec.shape[1:]] for name, spec in dataset.element_spec.items()}
 

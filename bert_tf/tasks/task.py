@@ -120,6 +120,7 @@ class FineTuningTask(Task):
         rows_per_example: rows of the encoder that an example takes.
         file_flags: flags that say how its files are read; the export records them for `bert-tf evaluate`.
         tokenizer: what its texts are cut into tokens with.
+        groups_by_length: whether a batch of training is of rows of like length; set by the recipe before training.
         calibration_file: file of the run folder with what `calibrated` found; "" for a task without thresholds.
         rescores: whether an evaluation reports the scores with these thresholds, not those before.
     """
@@ -130,6 +131,7 @@ class FineTuningTask(Task):
     eval_splits: Mapping[str, str] = {"": "dev"}
     test_splits: tuple[str, ...] = ()
     rows_per_example: int = 1
+    groups_by_length: bool = False
     file_flags: tuple[str, ...] = ()
     calibration_file: str = ""
     rescores: bool = True

@@ -65,6 +65,26 @@ def test_shuffled_position_does_not_depend_on_file_position(seed):
         assert max(abs(file_order), abs(neighbours)) < 4 / np.sqrt(count)  # four standard deviations
 
 
+@pytest.mark.parametrize("count, size", [(1003, 8), (50, 16), (10, 4), (3, 4), (1, 1)])
+def test_grouped_batches_hold_the_examples_of_an_epoch_as_random_ones_do(count, size):
+    lengths = np.random.default_rng(1).integers(3, 400, count)
+    steps = -(-3 * count // size)  # three epochs
+    grouped, random = (
+        np.stack([batch.numpy() for batch in batch_indices(count, size, seed=2, lengths=given).take(steps)])
+        for given in (lengths, None)
+    )
+    np.testing.assert_array_equal(np.sort(grouped.ravel()), np.sort(random.ravel()))
+    again = batch_indices(count, size, seed=2, lengths=lengths).skip(steps - 1)
+    np.testing.assert_array_equal(next(iter(again)), grouped[-1])  # depends on nothing before it
+    if count > 1000:
+        spread, usual = (np.ptp(lengths[batches], 1).mean() for batches in (grouped, random))
+        assert spread < 0.1 * usual
+        first = lengths[grouped[: count // size]].mean(1)
+        assert abs(np.corrcoef(first, np.arange(len(first)))[0, 1]) < 4 / np.sqrt(len(first)), "long and short in turn"
+        other = next(iter(batch_indices(count, size, seed=3, lengths=lengths)))
+        assert other.numpy().tolist() != grouped[0].tolist()
+
+
 @pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
 def test_pairs_are_parsed_into_padded_rows_with_segments(run):
     serialized = tf.constant(

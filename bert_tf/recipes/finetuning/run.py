@@ -73,6 +73,7 @@ def prepare(options: FineTuningFlags, runs: dict[str, FineTuningFlags], folder: 
 
         attention_signature.check(start.config)
     task = preparation.create_task(options, start, folder)
+    task.groups_by_length = options.group_by_length
     preparation.check_evaluation(preparation.with_selection(options, task), task, several=len(runs) > 1)
     splits = preparation.requested_splits(options, task)
     for split in splits:

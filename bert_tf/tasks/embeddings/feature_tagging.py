@@ -117,7 +117,7 @@ class FeatureTagTask(TagTask):
         sizes = tf.constant(split.word_counts, tf.int32)
         starts, longest = tf.cumsum(sizes, exclusive=True), int(split.word_counts.max())
         word_labels = tf.constant(np.where(split.rows >= 0, split.word_labels, UNKNOWN), tf.int32)
-        count = split.count
+        count, lengths = split.count, split.word_counts if self.groups_by_length else None
 
         def make_batch(numbers: tf.Tensor) -> dict[str, tf.Tensor]:
             is_row = numbers < count
@@ -133,7 +133,7 @@ class FeatureTagTask(TagTask):
             }
             return {name: tf.ensure_shape(x, [batch_size, *x.shape[1:]]) for name, x in batch.items()}
 
-        dataset = pipeline.batch_indices(count, batch_size, seed=seed)
+        dataset = pipeline.batch_indices(count, batch_size, seed=seed, lengths=lengths)
         return dataset.map(pipeline.no_autograph(make_batch), num_parallel_calls=2, deterministic=True).prefetch(1)
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:

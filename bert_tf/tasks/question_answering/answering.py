@@ -106,7 +106,8 @@ class QuestionTask(FineTuningTask):
     def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
         """Endless batches of windows whose answers are known."""
         split = self.split("train").trainable()
-        return batches(split, batch_size, tokenizer=self.tokenizer, windows=self.windows, seed=seed)
+        sizes = question_splits.window_sizes(split, self.windows)[split.rows] if self.groups_by_length else None
+        return batches(split, batch_size, tokenizer=self.tokenizer, windows=self.windows, seed=seed, lengths=sizes)
 
     def eval_batches(self, batch_size: int, split: str) -> tf.data.Dataset:
         """One pass over all windows."""
@@ -327,13 +328,14 @@ def batches(
     tokenizer: Tokenizer,
     windows: QuestionWindows,
     seed: int | None = None,
+    lengths: np.ndarray | None = None,
 ) -> tf.data.Dataset:
     """Batches of windows.
 
     Inputs of the model, "start_positions", "end_positions" [B] of the answer (0: [CLS]), "row_weights" and
     "row_numbers" [B]. With a seed endless, in a new order every epoch; without one a pass in order, whose last batch is
     padded with rows of number and weight 0, with all of `QuestionWindows.rows`. All shapes are static. The state of an
-    iterator is one number.
+    iterator is one number. lengths: of the rows of the split, to batch those of like length.
     """
     count = len(split.rows)
     rows = tf.constant(np.append(split.rows, 0))
@@ -358,7 +360,7 @@ def batches(
             "row_numbers": tf.cast(tf.where(is_row, indices + 1, 0), tf.int32),
         }
 
-    return pipeline.indexed_batches(count, batch_size, make_batch, seed=seed)
+    return pipeline.indexed_batches(count, batch_size, make_batch, seed=seed, lengths=lengths)
 
 
 def _without_padding(logits: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:

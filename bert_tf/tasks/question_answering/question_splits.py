@@ -112,7 +112,7 @@ def describe(name: str, split: QuestionSplit, windows: QuestionWindows) -> list[
 
 def statistics(split: QuestionSplit, windows: QuestionWindows) -> dict[str, Any]:
     """{name: number} on a split for the report: its size, and the lengths of its windows."""
-    return {**_numbers(split), **text_lengths.statistics(_window_sizes(split, windows), windows.max_seq_length)}
+    return {**_numbers(split), **text_lengths.statistics(window_sizes(split, windows), windows.max_seq_length)}
 
 
 def _numbers(split: QuestionSplit) -> dict[str, int]:
@@ -125,7 +125,7 @@ def _numbers(split: QuestionSplit) -> dict[str, int]:
     }
 
 
-def _window_sizes(split: QuestionSplit, windows: QuestionWindows) -> np.ndarray:
+def window_sizes(split: QuestionSplit, windows: QuestionWindows) -> np.ndarray:
     """Tokens of each window with [CLS] and both [SEP], int [W]."""
     questions, contexts = (split.tokens[name].row_lengths().numpy() for name in ("questions", "contexts"))
     questions, contexts = questions[split.owners], contexts[split.context_numbers][split.owners]  # [W]

@@ -114,7 +114,9 @@ class TextClassification(FineTuningTask):
 
     def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
         """See `batches`."""
-        return batches(self.split("train"), batch_size, self._inputs, seed=seed)
+        split = self.split("train")
+        lengths = split.token_counts(self.goal, self.tokenizer).sum(1) if self.groups_by_length else None
+        return batches(split, batch_size, self._inputs, seed=seed, lengths=lengths)
 
     def eval_batches(self, batch_size: int, split: str = "dev") -> tf.data.Dataset:
         """See `batches`."""
@@ -275,12 +277,18 @@ def _criterion_first(scores: Sequence[Score], criterion: str, goal: Goal) -> dic
 
 
 def batches(
-    split: Split, batch_size: int, inputs: Callable[[tf.Tensor], dict[str, tf.Tensor]], *, seed: int | None = None
+    split: Split,
+    batch_size: int,
+    inputs: Callable[[tf.Tensor], dict[str, tf.Tensor]],
+    *,
+    seed: int | None = None,
+    lengths: np.ndarray | None = None,
 ) -> tf.data.Dataset:
     """Batches of a Split: inputs(texts [B, F]), "labels" [B, ...], "row_weights" and "row_numbers" [B].
 
     With a seed endless, in a new order every epoch; without one a pass in order, the last batch padded with rows of
     number and weight 0. Every tensor has a static first dimension. The state of an iterator is one number.
+    lengths: of the examples, int [n], to batch those of like length.
     """
     count = len(split.texts)
     # an empty row after the last one pads the last batch
@@ -297,7 +305,7 @@ def batches(
             "row_numbers": tf.cast(numbers, tf.int32),
         }
 
-    return pipeline.indexed_batches(count, batch_size, batch_of, seed=seed)
+    return pipeline.indexed_batches(count, batch_size, batch_of, seed=seed, lengths=lengths)
 
 
 def _with_parameters(function: Callable, names: Iterable[str]) -> Callable:

@@ -82,8 +82,25 @@ def test_batches_have_static_shapes(kind):
         assert all(each.shape.is_fully_defined() and each.shape[0] == 4 for each in spec.values())
 
 
-def test_training_resumes_from_a_saved_iterator(tmp_path):
+@pytest.mark.parametrize("kind", GOALS)
+def test_grouped_batches_are_of_like_length(kind):
+    goal, kinds = GOALS[kind]
+    rows = [Example(str(i), ("the fox" + " red" * (i % 5), *kinds[0][0][1:]), kinds[0][1]) for i in range(80)]
+    texts = min(2, len(rows[0].texts))
+    task = TextClassification("tiny", {"train": lambda: rows}, goal, TOKENIZER, max_seq_length=12, texts=texts)
+    spreads = []
+    for task.groups_by_length in (False, True):
+        batches = list(task.train_batches(4, 5).take(20))
+        assert sorted(row for batch in batches for row in rows_of(batch)) == list(range(1, 81))
+        lengths = [batch["lengths"].numpy().reshape(4, -1).max(1) for batch in batches]
+        spreads.append(np.ptp(lengths, 1).sum())
+    assert 0 < spreads[1] < 0.5 * spreads[0]
+
+
+@pytest.mark.parametrize("groups_by_length", [False, True])
+def test_training_resumes_from_a_saved_iterator(tmp_path, groups_by_length):
     task = task_of("one")
+    task.groups_by_length = groups_by_length
     iterator = iter(task.train_batches(4, 7))
     for _ in range(4):
         next(iterator)

@@ -98,8 +98,10 @@ def test_every_token_is_covered_by_its_best_row(seed):
         assert best[token] == max(room, key=room.get) and room[best[token]] >= 0
 
 
-def test_training_epoch_has_every_row_once_and_resumes(path, tmp_path):
+@pytest.mark.parametrize("groups_by_length", [False, True])
+def test_training_epoch_has_every_row_once_and_resumes(path, tmp_path, groups_by_length):
     task = task_of(path)
+    task.groups_by_length = groups_by_length
     iterator = iter(task.train_batches(4, 1))
     rows = np.concatenate([next(iterator)["row_numbers"].numpy() for _ in range(2)])
     assert sorted(rows[:7]) == list(range(1, 8)) and rows[:7].tolist() != list(range(1, 8))
