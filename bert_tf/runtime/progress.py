@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Protocol
 
 SECONDS_BETWEEN_LINES = 10  # where output goes to a file
+LONG = 60  # seconds left from which the first line comes as soon as they can be estimated,
+MEASURED = 4  # from this many units after the first
 
 
 class Report(Protocol):
@@ -64,18 +66,25 @@ class _Lines:
         if self.since is None and self.first is not None and done > self.first:
             self.since = time.monotonic(), done
         self.first = done if self.first is None else self.first
+        left = self._seconds_left(done)
         is_end = self.has_printed and done == self.total
-        if time.monotonic() - self.last < SECONDS_BETWEEN_LINES and not is_end:
+        is_first_estimate = not self.has_printed and left > LONG and self._measured(done) >= MEASURED
+        if time.monotonic() - self.last < SECONDS_BETWEEN_LINES and not is_end and not is_first_estimate:
             return
         self.last, self.has_printed = time.monotonic(), True
-        parts = (f"{self.name} {done}/{self.total or '?'} {text}".rstrip(), self._time_left(done))
+        parts = (f"{self.name} {done}/{self.total or '?'} {text}".rstrip(), f"{duration(left)} left" if left else "")
         print("  ".join(filter(None, parts)), file=sys.stderr, flush=True)
 
-    def _time_left(self, done: int) -> str:
-        if not self.total or self.since is None or not self.since[1] < done < self.total:
-            return ""
-        start, first = self.since
-        return f"{duration((time.monotonic() - start) / (done - first) * (self.total - done))} left"
+    def _measured(self, done: int) -> int:
+        """Units since the second report."""
+        return done - self.since[1] if self.since else 0
+
+    def _seconds_left(self, done: int) -> float:
+        """0 where it is not known."""
+        measured = self._measured(done)
+        if not self.total or self.since is None or measured < 1:
+            return 0.0
+        return (time.monotonic() - self.since[0]) / measured * (self.total - done)
 
 
 def duration(seconds: float) -> str:

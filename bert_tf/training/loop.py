@@ -34,6 +34,8 @@ from bert_tf.training.run_directory import RunFolder
 from bert_tf.training.train_step import TrainStep, averages, sum_metrics
 from bert_tf.training.trainable_task import Batch, TrainableTask
 
+EARLY_STEPS = 5  # after which the time that training takes is estimated for the first time
+
 
 def train(
     task: TrainableTask,
@@ -92,12 +94,14 @@ class TrainingLoop:
         self.state = TrainState(
             folder.checkpoints, parts, writes=is_chief(strategy), max_to_keep=config.keep_checkpoint_max
         )
+        self.early = EARLY_STEPS
         self.log, self.evaluate = MetricsLog(task, folder), evaluator
 
     def run(self, signals: Sequence[int], report: Callable[..., None]) -> int:
         """Trains to the last step and returns it; `signals` receives the signals to stop for."""
         step = self.state.restore()
         self.folder.forget_metrics_after(step)
+        self.early = step + EARLY_STEPS
         if step and self.folder.writes and not self._is_last(step):
             print(f"Continuing after step {step:,} of {self.config.num_train_steps:,}.", flush=True)
         report(step)
@@ -129,6 +133,9 @@ class TrainingLoop:
         saves = is_stopping or step % self.config.save_checkpoints_steps == 0
         if evaluates or saves or step == steps or step % max(1, min(100, steps // 100)) == 0:
             report(step, self.log.write(step))
+        elif step <= self.early:
+            self.log.wait()
+            report(step)
         if evaluates:
             self._evaluate(step)
         if saves or self._is_last(step):
@@ -278,6 +285,10 @@ class MetricsLog:
     def add(self, step: int, result: Mapping[str, Any]) -> None:
         """Adds the result of a step, without waiting for it."""
         self.pending.append((step, result))
+
+    def wait(self) -> None:
+        """Waits for the last step that was added."""
+        self.pending[-1][1]["gradient_norm"].numpy()
 
     def write(self, step: int) -> str:
         """Logs the metrics of the steps since the last call; returns them in short. Raises Diverged."""

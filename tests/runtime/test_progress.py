@@ -22,6 +22,18 @@ def test_log_lines_show_remaining_time(monkeypatch, capsys):
     ]
 
 
+@pytest.mark.parametrize("pace, lines", [(0.1, ["work 5/1000  2 min left"]), (0.01, [])])
+def test_long_work_says_early_how_long_it_takes(monkeypatch, capsys, pace, lines):
+    clock = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: False)
+    with progress.progress("work", 1000) as report:
+        for done in range(9):
+            clock[0] = 3.0 + pace * done if done else 0.0  # the first takes longest
+            report(done)
+    assert capsys.readouterr().err.splitlines() == lines
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0.2, "1 s"), (59.4, "59 s"), (60, "1 min"), (3540, "59 min"), (7800, "2 h 10 min"), (536400, "6 d 5 h")],

@@ -119,6 +119,18 @@ def test_divergence_ends_training_but_float16_overflow_does_not(tmp_path):
     assert len(lines) == 1
 
 
+def test_first_steps_are_reported_before_anything_is_logged():
+    training = loop.TrainingLoop.__new__(loop.TrainingLoop)
+    training.config = TrainConfig(num_train_steps=10_000)
+    training.early_stopping = types.SimpleNamespace(is_due=lambda step: False, should_stop=False)
+    training.log, training.early = loop.MetricsLog(None, None), 2 + loop.EARLY_STEPS  # continues after step 2
+    reported = []
+    for step in range(3, 20):
+        training.log.add(step, result())
+        training._after(step, lambda step, text="": reported.append((step, text)), is_stopping=False)
+    assert reported == [(step, "") for step in range(3, 8)] and len(training.log.pending) == 17
+
+
 @pytest.fixture
 def eager():
     """Without graphs, as a run of few steps is mostly the time to make them."""
