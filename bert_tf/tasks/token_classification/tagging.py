@@ -118,9 +118,8 @@ class TagTask(FineTuningTask):
                 "row_numbers": tf.cast(tf.where(is_row, numbers + 1, 0), tf.int32),
             }
 
-        return pipeline.indexed_batches(
-            count, batch_size, make_batch, seed=seed, lengths=split.sizes if self.groups_by_length else None
-        )
+        lengths = split.sizes if self.groups_by_length else None
+        return pipeline.indexed_batches(count, batch_size, make_batch, seed=seed, lengths=lengths)
 
     # Training and scores
 
