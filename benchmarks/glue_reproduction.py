@@ -18,6 +18,7 @@ printing a table, --table prints it for the results so far.
 import functools
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import reproduction
@@ -35,9 +36,23 @@ def main():
     parser.add_argument("--own_draws", action="store_true", help="each side draws its own head and order")
     options = parser.parse_args()
     options.tasks, options.seeds = options.tasks.split(","), options.seeds.split(",")
+    if options.train_rows:
+        options.data_dir = with_fewer_rows(options)
     if not options.table:
         measure(options)
     print_table(options)
+
+
+def with_fewer_rows(options):
+    """A copy of the data of the tasks with the first rows of train.tsv only."""
+    folder = options.work_dir / "glue"
+    for task in options.tasks:
+        if not (folder / task).exists():
+            shutil.copytree(options.data_dir / task, folder / task)
+            lines = (folder / task / "train.tsv").read_bytes().split(b"\n")
+            kept = lines[: options.train_rows + (task != "CoLA")]  # which has no header
+            (folder / task / "train.tsv").write_bytes(b"\n".join(kept) + b"\n")
+    return folder
 
 
 def measure(options):
@@ -85,7 +100,7 @@ def ours(options, checkpoint, task, seed, output):
         "save_checkpoints_steps": 100_000,
         "eval_steps": 100_000,  # at the end only, as the peer
     }
-    reproduction.run_ours(script, flags)
+    reproduction.run_ours(options, script, flags)
     scores = json.loads((folder / "eval_results.json").read_text())
     output.write_text(json.dumps({"scores": scores, "seconds": reproduction.seconds_of_training(folder)}))
 
@@ -111,7 +126,7 @@ def flags_of_peer(options, checkpoint, data_task, task, seed):
         write_rows(data_task.split(split), data / f"{split}.jsonl")
     size = len(data_task.goal.labels) or 1  # outputs of the head: classes, or one for a regression
     flags = {"checkpoint": checkpoint, "data": data, "size": size, "epochs": EPOCHS[task], "seed": seed}
-    return flags | {"precision": options.precision}
+    return flags | {"precision": options.precision, **reproduction.recipe_of(options)}
 
 
 def task_of(options, checkpoint, task):

@@ -16,6 +16,7 @@ prints the median seconds per step. --precision=bfloat16 applies to both sides.
 import functools
 import json
 import pathlib
+import shutil
 
 import reproduction
 from reproduction import SIDES
@@ -29,6 +30,8 @@ def main():
     reproduction.add_step_flags(parser, epochs=3.0)
     options = parser.parse_args()
     options.checkpoint = options.work_dir / "checkpoint"
+    if options.train_rows:
+        options.data_dir = with_fewer_sentences(options)
     if options.only_time:
         reproduction.time_our_steps(*task_of(options), options)
         return
@@ -43,6 +46,21 @@ def main():
         runs = {"bert_tf": functools.partial(ours, options), "transformers": run_peer}
         reproduction.measure_seeds(options, {side: scoring(options, run) for side, run in runs.items()})
     print_table(options)
+
+
+def with_fewer_sentences(options):
+    """A copy of the data with the first sentences of eng.train only."""
+    folder, left = options.work_dir / "conll2003", options.train_rows
+    if not folder.exists():
+        shutil.copytree(options.data_dir, folder)
+        kept = []
+        for block in (folder / "eng.train").read_text(encoding="utf-8").split("\n\n"):
+            left -= not block.startswith("-DOCSTART-")
+            if left < 0:
+                break
+            kept.append(block)
+        (folder / "eng.train").write_text("\n\n".join(kept) + "\n", encoding="utf-8")
+    return folder
 
 
 def scoring(options, run):
@@ -105,7 +123,7 @@ def ours(options, seed, output):
     }
     for name in ("testb", "testa"):
         file = {"predict_file": options.data_dir / f"eng.{name}", "do_train": name == "testb"}
-        reproduction.run_ours(reproduction.in_order_of(start, "run_classifier.py"), {**flags, **file})
+        reproduction.run_ours(options, reproduction.in_order_of(start, "run_classifier.py"), {**flags, **file})
         tags[name] = read_column(folder / "predictions.txt")
     return {"tags": tags, "seconds": reproduction.seconds_of_training(folder)}
 
@@ -120,7 +138,7 @@ def read_column(path):
 def flags_of_peer(options, seed):
     data = options.work_dir / "data"
     flags = {"checkpoint": options.checkpoint, "data": data, "epochs": options.epochs, "seed": seed}
-    return flags | {"precision": options.precision}
+    return flags | {"precision": options.precision, **reproduction.recipe_of(options)}
 
 
 def peer(options, python, seed, output, *, max_steps=0):

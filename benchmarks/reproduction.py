@@ -30,6 +30,10 @@ def parser_of(description):
     parser.add_argument("--peer_python", help="a Python that has transformers")
     parser.add_argument("--sides", default=",".join(SIDES), help="sides to run, comma-separated")
     parser.add_argument("--table", action="store_true", help="only print the table")
+    parser.add_argument("--train_rows", type=int, default=0, help="use the first N rows only, on both sides")
+    parser.add_argument("--train_batch_size", type=int, default=BATCH, help="of both sides")
+    parser.add_argument("--learning_rate", type=float, default=RATE, help="of both sides")
+    parser.add_argument("--our_flags", default="", help="more flags for our side, such as --group_by_length")
     sys.path.insert(0, str(HERE.parent))
     return parser
 
@@ -72,14 +76,17 @@ def without_pooler(source, target):
     return target
 
 
-def run_ours(script, flags):
+def recipe_of(options):
+    """What both sides train with."""
+    return {"train_batch_size": options.train_batch_size, "learning_rate": options.learning_rate}
+
+
+def run_ours(options, script, flags):
     """Runs one of our scripts, [path, arguments], with the peers' recipe."""
-    recipe = {"train_batch_size": BATCH, "eval_batch_size": BATCH, "learning_rate": RATE}
-    recipe |= {"continuous_schedule": True, "optimizer": "adamw_corrected"}
+    recipe = {**recipe_of(options), "eval_batch_size": BATCH, "optimizer": "adamw_corrected"}
     settings = {**recipe, "do_export": False, **flags}
-    subprocess.run(
-        [sys.executable, HERE.parent / script[0], *script[1:], *(f"--{n}={v}" for n, v in settings.items())], check=True
-    )
+    arguments = [*(f"--{n}={v}" for n, v in settings.items()), *options.our_flags.split()]
+    subprocess.run([sys.executable, HERE.parent / script[0], *script[1:], *arguments], check=True)
 
 
 def seconds_of_training(folder):

@@ -4,11 +4,11 @@ r"""Fine-tunes one checkpoint on questions here and with Hugging Face transforme
         --init_checkpoint=FOLDER --work_dir=FOLDER
 
 Training files are concatenated, and of the evaluation files the questions that have an answer; SQuAD 1.1's scores are
-computed by the same code for both sides. One epoch, batch 32, learning rate 5e-5, a tenth of warm-up and linear decay,
-Adam with bias correction, weight decay 0.01, clipping at 1, rows of 384 tokens, a new head. Ours is run_squad.py. The
-peer follows the library's own question answering example: every row padded to 384, windows that overlap by 128 tokens,
-answers by the offsets of its tokenizer. It runs in a virtual environment of its own, created in work_dir; or use
---peer_python.
+computed by the same code for both sides. One epoch (--epochs), batch 32, learning rate 5e-5, a tenth of warm-up and
+linear decay, Adam with bias correction, weight decay 0.01, clipping at 1, rows of 384 tokens, a new head. Ours is
+run_squad.py. The peer follows the library's own question answering example: every row padded to 384, windows that
+overlap by 128 tokens, answers by the offsets of its tokenizer. It runs in a virtual environment of its own, created in
+work_dir; or use --peer_python.
 
 Runs of both sides alternate. Results are stored in work_dir, so the same command resumes; it ends by printing a table,
 --table prints it for the results so far. --max_steps=N trains only N steps on each side, alternating, three times, and
@@ -67,6 +67,11 @@ def join_files(options):
                     answerable = [qa for qa in paragraph["qas"] if qa["answers"] and not qa.get("is_impossible")]
                     paragraph["qas"] = [{**qa, "id": f"{path.stem}/{qa['id']}"} for qa in answerable]
                 joined.append(article)
+        if name == "train" and options.train_rows:
+            left = options.train_rows
+            for paragraph in (paragraph for article in joined for paragraph in article["paragraphs"]):
+                paragraph["qas"] = paragraph["qas"][: max(0, left)]
+                left -= len(paragraph["qas"])
         (options.work_dir / f"{name}.json").write_text(json.dumps({"data": joined}), encoding="utf-8")
 
 
@@ -98,14 +103,14 @@ def ours(options, seed, output):
         "do_eval": False,
         "do_predict": True,
     }
-    reproduction.run_ours(["run_squad.py"], flags)
+    reproduction.run_ours(options, ["run_squad.py"], flags)
     answers = json.loads((folder / "predictions.json").read_text(encoding="utf-8"))
     return answers, reproduction.seconds_of_training(folder)
 
 
 def peer(options, python, seed, output, *, max_steps=0):
     flags = {"checkpoint": options.init_checkpoint, "data": options.work_dir, "epochs": options.epochs}
-    flags |= {"seed": seed, "max_steps": max_steps, "precision": options.precision}
+    flags |= {"seed": seed, "max_steps": max_steps, "precision": options.precision, **reproduction.recipe_of(options)}
     result = reproduction.run_peer(python, "transformers_squad.py", flags, output.with_suffix(".answers.json"))
     return result["answers"], result["seconds"]
 

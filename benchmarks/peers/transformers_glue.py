@@ -33,27 +33,32 @@ def inputs_of(tokenizer, rows):
     return tokenizer(*map(list, texts), truncation=True, max_length=MAX_LENGTH, padding=True, return_tensors="pt")
 
 
-def optimizer_of(model):
+def add_recipe_flags(parser):
+    parser.add_argument("--train_batch_size", type=int, default=BATCH)
+    parser.add_argument("--learning_rate", type=float, default=RATE)
+
+
+def optimizer_of(model, rate=RATE):
     """AdamW as in the original's groups: no decay of LayerNorm and biases."""
     groups = {True: [], False: []}
     for name, parameter in model.named_parameters():
         groups["bias" in name or "LayerNorm" in name].append(parameter)
     return torch.optim.AdamW(
         [{"params": groups[False], "weight_decay": 0.01}, {"params": groups[True], "weight_decay": 0.0}],
-        lr=RATE,
+        lr=rate,
         eps=1e-6,
     )
 
 
-def order_of(count, epochs, seed):
+def order_of(count, epochs, seed, size=BATCH):
     """The numbers of the rows of each batch; one may hold the end of an epoch and the beginning of the next."""
     order, queue = torch.Generator().manual_seed(seed), []
     batches = []
-    for _ in range(max(1, int(count / BATCH * epochs))):
-        while len(queue) < BATCH:
+    for _ in range(max(1, int(count / size * epochs))):
+        while len(queue) < size:
             queue += torch.randperm(count, generator=order).tolist()
-        batches.append(queue[:BATCH])
-        queue = queue[BATCH:]
+        batches.append(queue[:size])
+        queue = queue[size:]
     return batches
 
 
@@ -62,9 +67,8 @@ def computing_in(precision):
     return torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16")
 
 
-def train(model, tokenizer, rows, *, epochs, size, seed, precision):
-    batches = order_of(len(rows), epochs, seed)
-    optimizer = optimizer_of(model)
+def train(model, tokenizer, rows, *, batches, rate, size, precision):
+    optimizer = optimizer_of(model, rate)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, int(len(batches) * WARM_UP), len(batches))
     model.train()
     for step, numbers in enumerate(batches):
@@ -100,6 +104,7 @@ def main():
     parser.add_argument("--epochs", type=float, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--precision", required=True)
+    add_recipe_flags(parser)
     arguments = parser.parse_args()
     transformers.set_seed(arguments.seed)
     torch.set_num_threads(len(os.sched_getaffinity(0)))
@@ -107,21 +112,15 @@ def main():
         arguments.checkpoint, num_labels=arguments.size
     )
     rows = read(arguments.data / "train.jsonl")
+    batches = order_of(len(rows), arguments.epochs, arguments.seed, arguments.train_batch_size)
     if arguments.start:
         model.save_pretrained(arguments.start)
-        (arguments.start / "order.json").write_text(json.dumps(order_of(len(rows), arguments.epochs, arguments.seed)))
+        (arguments.start / "order.json").write_text(json.dumps(batches))
         return
     tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.checkpoint)
     start = time.monotonic()
-    train(
-        model,
-        tokenizer,
-        rows,
-        epochs=arguments.epochs,
-        size=arguments.size,
-        seed=arguments.seed,
-        precision=arguments.precision,
-    )
+    recipe = {"rate": arguments.learning_rate, "size": arguments.size, "precision": arguments.precision}
+    train(model, tokenizer, rows, batches=batches, **recipe)
     seconds = time.monotonic() - start
     logits = predict(model, tokenizer, read(arguments.data / "dev.jsonl"), arguments.precision)
     arguments.output.write_text(json.dumps({"logits": logits, "seconds": seconds}))

@@ -18,7 +18,7 @@ import time
 
 import torch
 import transformers
-from transformers_glue import BATCH, WARM_UP, computing_in, optimizer_of, order_of, read
+from transformers_glue import BATCH, WARM_UP, add_recipe_flags, computing_in, optimizer_of, order_of, read
 
 MAX_LENGTH, IGNORED = 512, -100
 SETS = {"testa": "dev", "testb": "test"}
@@ -51,10 +51,9 @@ def labels_of(rows, inputs, firsts):
     return labels
 
 
-def train(model, tokenizer, rows, *, epochs, seed, max_steps, precision):
+def train(model, tokenizer, rows, *, batches, rate, max_steps, precision):
     """Trains and returns the seconds of every step."""
-    batches, seconds = order_of(len(rows), epochs, seed), []
-    optimizer = optimizer_of(model)
+    optimizer, seconds = optimizer_of(model, rate), []
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, int(len(batches) * WARM_UP), len(batches))
     model.train()
     for step, numbers in enumerate(batches[: max_steps or None]):
@@ -97,6 +96,7 @@ def main():
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--max_steps", type=int, default=0)
     parser.add_argument("--precision", required=True)
+    add_recipe_flags(parser)
     arguments = parser.parse_args()
     transformers.set_seed(arguments.seed)
     torch.set_num_threads(len(os.sched_getaffinity(0)))
@@ -104,12 +104,13 @@ def main():
     tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.checkpoint)
     model = transformers.AutoModelForTokenClassification.from_pretrained(arguments.checkpoint, num_labels=len(names))
     rows = read(arguments.data / "train.jsonl")
+    batches = order_of(len(rows), arguments.epochs, arguments.seed, arguments.train_batch_size)
     if arguments.start:
         model.save_pretrained(arguments.start)
-        (arguments.start / "order.json").write_text(json.dumps(order_of(len(rows), arguments.epochs, arguments.seed)))
+        (arguments.start / "order.json").write_text(json.dumps(batches))
         return
-    lengths = {"epochs": arguments.epochs, "max_steps": arguments.max_steps}
-    seconds = train(model, tokenizer, rows, seed=arguments.seed, precision=arguments.precision, **lengths)
+    recipe = {"rate": arguments.learning_rate, "max_steps": arguments.max_steps, "precision": arguments.precision}
+    seconds = train(model, tokenizer, rows, batches=batches, **recipe)
     results = {"tags": {}, "seconds": seconds}
     if not arguments.max_steps:
         results["seconds"] = sum(seconds)

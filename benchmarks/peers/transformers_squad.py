@@ -18,9 +18,9 @@ import time
 import numpy as np
 import torch
 import transformers
-from transformers_glue import computing_in, optimizer_of
+from transformers_glue import BATCH, WARM_UP, add_recipe_flags, computing_in, optimizer_of
 
-MAX_LENGTH, SHARED, BATCH, WARM_UP = 384, 128, 32, 0.1
+MAX_LENGTH, SHARED = 384, 128
 N_BEST, MAX_ANSWER_LENGTH = 20, 30
 
 
@@ -76,9 +76,9 @@ def targets_of(rows, owners, offsets):
     return torch.tensor(targets)
 
 
-def train(model, inputs, targets, *, steps, seed, max_steps, saved, precision):
+def train(model, inputs, targets, *, steps, batch_size, rate, seed, max_steps, saved, precision):
     """Trains and returns the seconds of every step; goes on from the file `saved` if there is one."""
-    optimizer = optimizer_of(model)
+    optimizer = optimizer_of(model, rate)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, int(steps * WARM_UP), steps)
     order, queue, seconds = torch.Generator().manual_seed(seed), [], []
     parts = {"model": model, "optimizer": optimizer, "schedule": schedule}
@@ -92,9 +92,9 @@ def train(model, inputs, targets, *, steps, seed, max_steps, saved, precision):
     model.train()
     for step in range(len(seconds), max_steps or steps):
         start = time.perf_counter()
-        while len(queue) < BATCH:
+        while len(queue) < batch_size:
             queue += torch.randperm(len(targets), generator=order).tolist()
-        batch, queue = queue[:BATCH], queue[BATCH:]
+        batch, queue = queue[:batch_size], queue[batch_size:]
         goals = {"start_positions": targets[batch, 0], "end_positions": targets[batch, 1]}
         with computing_in(precision):
             loss = model(**{name: x[batch] for name, x in inputs.items()}, **goals).loss
@@ -154,6 +154,7 @@ def main():
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--max_steps", type=int, default=0)
     parser.add_argument("--precision", required=True)
+    add_recipe_flags(parser)
     arguments = parser.parse_args()
     transformers.set_seed(arguments.seed)
     torch.set_num_threads(len(os.sched_getaffinity(0)))
@@ -161,11 +162,12 @@ def main():
     model = transformers.AutoModelForQuestionAnswering.from_pretrained(arguments.checkpoint)
     rows = read(arguments.data / "train.json")
     if arguments.max_steps:
-        rows = rows[: 4 * BATCH * arguments.max_steps]
+        rows = rows[: 4 * arguments.train_batch_size * arguments.max_steps]
     inputs, owners, offsets = features_of(tokenizer, rows)
-    steps = max(1, int(len(owners) / BATCH * arguments.epochs))
+    steps = max(1, int(len(owners) / arguments.train_batch_size * arguments.epochs))
     targets = targets_of(rows, owners, offsets)
-    recipe = {"steps": steps, "max_steps": arguments.max_steps, "precision": arguments.precision}
+    recipe = {"batch_size": arguments.train_batch_size, "rate": arguments.learning_rate, "steps": steps}
+    recipe |= {"max_steps": arguments.max_steps, "precision": arguments.precision}
     seconds = train(model, inputs, targets, seed=arguments.seed, saved=arguments.output.with_suffix(".pt"), **recipe)
     answers = {}
     if not arguments.max_steps:
