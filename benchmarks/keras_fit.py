@@ -26,6 +26,14 @@ def read(path):
     return [[row[f"#{number} String"] for row in rows] for number in (1, 2)], [int(row["Quality"]) for row in rows]
 
 
+def without_padding(inputs, labels):
+    """The batch with rows as long as the longest text."""
+    import tensorflow as tf
+
+    longest = tf.reduce_max(inputs["lengths"])
+    return {name: x[:, :longest] if len(x.shape) == 2 else x for name, x in inputs.items()}, labels
+
+
 def by_fit(arguments, seed):
     """Trains with Keras alone: its optimizer, its loop, its dropout seeds."""
     import keras
@@ -48,7 +56,7 @@ def by_fit(arguments, seed):
         texts, labels = read(arguments.data_dir / "MRPC" / f"{split}.tsv")
         inputs = pack(loaded.tokenizer, texts, LENGTH)
         datasets[split] = tf.data.Dataset.from_tensor_slices((inputs, {"logits": labels})), labels
-    steps = len(datasets["train"][1]) * arguments.epochs // BATCH
+    steps = int(len(datasets["train"][1]) / BATCH * arguments.epochs)
     warmup = int(steps * WARMUP)
     decay = keras.optimizers.schedules.PolynomialDecay(RATE, steps - warmup, 0.0)
     optimizer = keras.optimizers.AdamW(RATE, weight_decay=DECAY, epsilon=1e-6, global_clipnorm=1.0)
@@ -61,10 +69,10 @@ def by_fit(arguments, seed):
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer, {"logits": loss}, jit_compile=False)
     train, dev = datasets["train"][0], datasets["dev"][0]
-    train = train.shuffle(4000, seed=seed).repeat().batch(BATCH)
+    train = train.shuffle(4000, seed=seed).repeat().batch(BATCH).map(without_padding)
     model.fit(train, steps_per_epoch=steps, epochs=1, verbose=2, callbacks=[set_rate])
     expected = np.array(datasets["dev"][1])
-    predicted = model.predict(dev.batch(64), verbose=0)["logits"].argmax(-1)
+    predicted = model.predict(dev.batch(64).map(without_padding), verbose=0)["logits"].argmax(-1)
     return {"accuracy": float(np.mean(predicted == expected)), "f1": sklearn.metrics.f1_score(expected, predicted)}
 
 
@@ -82,7 +90,7 @@ def by_loop(arguments, seed):
         "max_seq_length": LENGTH,
         "warmup_proportion": WARMUP,
         "optimizer": "adamw_corrected",
-        "continuous_schedule": True,
+        "keep_best": False,  # fit ends with the last weights too
         "precision": "float32",
         "random_seed": seed,
         "do_export": False,
@@ -97,7 +105,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("init_checkpoint", "data_dir", "work_dir"):
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--epochs", type=float, default=3.0)
     parser.add_argument("--seeds", default="1,2,3", help="comma-separated")
     arguments = parser.parse_args()
     sys.path.insert(0, str(ROOT))

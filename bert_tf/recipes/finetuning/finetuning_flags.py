@@ -42,7 +42,7 @@ class FineTuningFlags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
         "auto: adamw_corrected below 10,000 training examples, else adamw.",
     )
     group_by_length: bool = flag(
-        False, "Make batches of texts of like length: less padding, and faster where texts are padded, as on GPUs."
+        False, "Make each batch of training of texts of like length, so that there is less padding."
     )
     layerwise_learning_rate_decay: float = flag(
         1.0, "Learning rate of a layer relative to the layer above, such as 0.9; the head uses the full rate."
