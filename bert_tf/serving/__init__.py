@@ -1,5 +1,7 @@
 """An HTTP server for exports that speaks TensorFlow Serving's REST interface; see docs/serving.md.
 
-values: JSON to tensors and back; served: a loaded export; batcher: requests of many clients in one batch; app: routes,
-limits, metrics; connection: how long a client may take; page: what a browser is shown.
+values: JSON to tensors and back; served: a loaded export; batcher: requests of many clients in one batch;
+large_requests: the order of those that need several; body: receiving a request; app: routes, limits, metrics;
+access: hosts, token, log; connection: how long a client may take and how large its header may be;
+page: what a browser is shown.
 """

@@ -4,33 +4,32 @@ import asyncio
 import contextlib
 import functools
 import importlib.resources
-import json
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from typing import Any
 
 import prometheus_client
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from bert_tf.errors import reason_of
-from bert_tf.serving import values
+from bert_tf.serving import access, values
 from bert_tf.serving.batcher import Batcher, Busy
+from bert_tf.serving.body import TOO_DEEP, closed, read_json, wait_for_disconnect
 from bert_tf.serving.served import VERSION, Arrays, Served, Signature
 
 PAGE = {"page.css": "text/css", **dict.fromkeys(("page.js", "attention.js", "elements.js"), "text/javascript")}
 MAX_LARGE_INSTANCES = 8  # per request to a signature with large outputs, such as attention: megabytes each
 MAX_INLINE_VALUES = 20_000  # larger responses are serialized in a thread, not in the event loop
-TOO_DEEP = "The request is nested too deeply."
-CLIENT_CLOSED_REQUEST = 499  # nginx's code, for the metrics only
+MAX_MESSAGE = 1000  # characters of an error
 BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)  # seconds
 SECURITY = {
     "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
 }
 
@@ -47,11 +46,27 @@ class Server:
         receive_seconds: float = 30.0,
         most_waiting: int = 256,
         most_instances: int = 1024,
+        allowed_hosts: Collection[str] = (access.ANY,),
+        token: str = "",
+        log_format: str = "",
     ) -> None:
-        """Refuses larger bodies and more instances; gives up predictions after `seconds`, bodies `receive_seconds`."""
+        """Loads nothing, and starts nothing.
+
+        Args:
+            models: the models.
+            most_bytes: larger bodies are refused.
+            seconds: after which predictions are given up.
+            receive_seconds: after which bodies are given up.
+            most_waiting: further requests for a model are refused.
+            most_instances: requests with more are refused.
+            allowed_hosts: other names in the Host header are refused; "*" for any.
+            token: that requests must have, see `access.Gate`; "" for none.
+            log_format: of the lines on standard output for each request, "text" or "json"; "" for none.
+        """
         self.models = {model.name: model for model in models}
         self.most_bytes, self.seconds, self.most_instances = most_bytes, seconds, most_instances
         self.receive_seconds = receive_seconds
+        self.allowed_hosts, self.token, self.log_format = allowed_hosts, token, log_format
         self.registry = prometheus_client.CollectorRegistry()
         self._requests = self._counter("requests", "Requests by response code.", "model", "code")
         self._batches = self._counter("batches", "Computed batches.", "model")
@@ -75,7 +90,7 @@ class Server:
 
         return Batcher(most_waiting=most_waiting, on_batch=count)
 
-    def app(self) -> Starlette:
+    def app(self) -> ASGIApp:
         """The application, for uvicorn or another ASGI server."""
         versions = "/v1/models/{name}/versions/{version}"
         routes = [Route(f"/{name}", functools.partial(self.page, name=name)) for name in ("", *PAGE)]
@@ -93,7 +108,9 @@ class Server:
                 Route(path, self.status),
             ]
         handlers: dict[Any, Any] = {HTTPException: _client_error, Exception: _server_error}
-        return Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)
+        app: ASGIApp = Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)
+        app = access.Gate(app, self.allowed_hosts, self.token, [f"/{name}" for name in ("", *PAGE)])
+        return access.Log(app, self.log_format) if self.log_format else app
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -108,7 +125,7 @@ class Server:
         if request.url.path.endswith(":predict") and request.method != "POST":
             raise HTTPException(405, "predict requires POST.", {"allow": "POST"})
         if name not in self.models or version != VERSION:
-            requested = f"{name} version {version}" if name in self.models else name
+            requested = f"{name} version {values.cite(version)}" if name in self.models else values.cite(name)
             raise HTTPException(
                 404, f"Servable not found: {requested}. Known: {', '.join(self.models)}, version {VERSION}."
             )
@@ -176,10 +193,12 @@ class Server:
         return response
 
     async def _predict(self, request: Request, model: Served) -> Response:
-        body = _json(await self._body_in_time(request))
+        body = await read_json(request, self.most_bytes, self.receive_seconds)
         name = body.get("signature_name", "serving_default") if isinstance(body, dict) else "serving_default"
-        if not isinstance(name, str) or name not in model.signatures:
-            known = ", ".join(model.signatures)
+        if not isinstance(name, str):
+            raise HTTPException(400, "The signature_name is not a string.")
+        if name not in model.signatures:
+            known, name = ", ".join(model.signatures), values.cite(name)
             raise HTTPException(400, f"Serving signature name {name!r} not found in signature def. Known: {known}.")
         signature = model.signatures[name]
         count, most = values.count(body), MAX_LARGE_INSTANCES if signature.has_large_outputs else self.most_instances
@@ -191,20 +210,7 @@ class Server:
             raise HTTPException(400, str(error)) from None
         except RecursionError:
             raise HTTPException(400, TOO_DEEP) from None
-        return await self._respond(self.batchers[model.name], signature, arrays, by_row)
-
-    async def _respond(self, batcher: Batcher, signature: Signature, arrays: Arrays, by_row: bool) -> JSONResponse:
-        """The response with the outputs of the model."""
-        try:
-            outputs = await asyncio.wait_for(batcher.answer(signature, arrays), self.seconds)
-        except Busy as error:
-            raise HTTPException(503, f"{error}: try again later.", {"retry-after": "1"}) from None
-        except TimeoutError:
-            raise HTTPException(504, f"The model took longer than {self.seconds:g} seconds.") from None
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            raise HTTPException(400, f"The model cannot compute this: {reason_of(error)}.") from None
+        outputs = await self._outputs(request, self.batchers[model.name], signature, arrays)
         rows = len(next(iter(arrays.values())))
         for name, array in outputs.items():
             if by_row and array.shape[:1] != (rows,):
@@ -213,44 +219,32 @@ class Server:
             return JSONResponse(values.to_json(outputs, by_row))
         return await asyncio.to_thread(lambda: JSONResponse(values.to_json(outputs, by_row)))
 
-    async def _body_in_time(self, request: Request) -> bytes:
+    async def _outputs(self, request: Request, batcher: Batcher, signature: Signature, arrays: Arrays) -> Arrays:
+        """The outputs of the model; gives up after some time, or if the client closes the connection."""
+        answer = asyncio.ensure_future(batcher.answer(signature, arrays, self.seconds))
+        gone = asyncio.ensure_future(wait_for_disconnect(request))
         try:
-            return await asyncio.wait_for(self._body(request), self.receive_seconds)
-        except TimeoutError:
-            message = f"The request was not complete within {self.receive_seconds:g} seconds."
-            raise HTTPException(408, message, {"connection": "close"}) from None
-
-    async def _body(self, request: Request) -> bytes:
-        """The body; raises 413 as soon as it is known to be too large."""
-        too_large = HTTPException(413, f"The request is larger than {self.most_bytes:,} bytes: send it in parts.")
-        length = request.headers.get("content-length", "")
-        if length.isdigit() and int(length) > self.most_bytes:
-            raise too_large
-        parts, size = [], 0
-        try:
-            async for part in request.stream():
-                size += len(part)
-                if size > self.most_bytes:
-                    raise too_large
-                parts.append(part)
-        except ClientDisconnect:
-            raise HTTPException(CLIENT_CLOSED_REQUEST, "The client closed the connection.") from None
-        return b"".join(parts)
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except UnicodeDecodeError as error:
-        raise HTTPException(400, f"The request is not UTF-8 (byte {error.start + 1}).") from None
-    except ValueError as error:
-        raise HTTPException(400, f"The request is not valid JSON: {error}.") from None
-    except RecursionError:
-        raise HTTPException(400, TOO_DEEP) from None
+            await asyncio.wait((answer, gone), timeout=self.seconds, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                return answer.result()
+            if gone.done():
+                raise closed()
+            raise HTTPException(504, f"The model took longer than {self.seconds:g} seconds.")
+        except Busy as error:
+            raise HTTPException(503, f"{error}: try again later.", {"retry-after": "1"}) from None
+        except (asyncio.CancelledError, HTTPException):
+            raise
+        except Exception as error:
+            raise HTTPException(400, f"The model cannot compute this: {reason_of(error)}.") from None
+        finally:
+            answer.cancel()
+            gone.cancel()
 
 
 async def _client_error(_: Request, error: HTTPException) -> JSONResponse:
-    message = error.detail.encode(errors="backslashreplace").decode()  # it may quote half a surrogate pair
+    message = (
+        error.detail[:MAX_MESSAGE].encode(errors="backslashreplace").decode()
+    )  # it may quote half a surrogate pair
     return JSONResponse({"error": message}, error.status_code, headers=error.headers)
 
 

@@ -9,12 +9,14 @@ import collections
 import concurrent.futures
 import dataclasses
 import math
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from bert_tf.export import loaded_model
+from bert_tf.serving.large_requests import ROW_WORK, LargeRequests, Late
 from bert_tf.serving.served import Arrays, Signature
 
 MOST_ROWS = 64  # per batch
@@ -32,11 +34,12 @@ class _Waiting:
 
     signature: Signature
     arrays: Arrays
-    answer: asyncio.Future
+    answer: asyncio.Future = dataclasses.field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def __post_init__(self) -> None:
         self.rows = len(next(iter(self.arrays.values())))
         self.bytes = int(sum(_sizes(self.arrays)))
+        self.work = self.bytes + ROW_WORK * self.rows
 
     @property
     def kind(self) -> tuple[Any, ...]:
@@ -51,7 +54,8 @@ class Batcher:
     most_waiting: further requests raise Busy. at_once: batches computed concurrently, 0 for
     `loaded_model.parallel_batches`. on_batch: called with the numbers of requests and rows of each batch.
 
-    Large requests are split; each part is queued after the previous one is done, behind the other requests.
+    Large requests are split; each part is queued after the previous one is done, behind the other requests. As many as
+    there are batches at once are computed at a time, see `LargeRequests`.
     """
 
     def __init__(
@@ -67,32 +71,52 @@ class Batcher:
         self.at_once = at_once or loaded_model.parallel_batches()
         self.on_batch = on_batch
         self._waiting: collections.deque[_Waiting] = collections.deque()
+        self._large = LargeRequests(self.at_once)
         self._work = asyncio.Event()
         self._computing: set[asyncio.Task] = set()  # tasks of batches
         self._threads = concurrent.futures.ThreadPoolExecutor(self.at_once, "model")
         self._shared = False  # whether the last batch was of several requests
         self._loop: asyncio.Task | None = None
 
-    async def answer(self, signature: Signature, arrays: Arrays) -> Arrays:
-        """The outputs of a signature for a request, {name: array [B, ...]}; raises the model's exception, or Busy."""
+    async def answer(self, signature: Signature, arrays: Arrays, seconds: float = math.inf) -> Arrays:
+        """The outputs of a signature for a request, {name: array [B, ...]}; raises the model's exception, or Busy.
+
+        seconds: Busy if it is too large to be computed within them, as far as is known.
+        """
         if self.waiting >= self.most_waiting:
             raise Busy(f"{self.waiting} requests are waiting")
         if self._loop is None:
             self._loop = asyncio.create_task(self._run())
         parts = _parts(arrays, self.most_rows, self.most_bytes) if signature.has_rows else [arrays]
+        if len(parts) == 1:
+            return await self._queue(_Waiting(signature, arrays))
+        try:
+            return await self._answer_in_parts([_Waiting(signature, part) for part in parts], seconds)
+        except Late:
+            raise Busy(f"Earlier requests would delay this one by more than {seconds:g} seconds") from None
+
+    async def _answer_in_parts(self, parts: Sequence[_Waiting], seconds: float) -> Arrays:
         answers = []
-        for part in parts:
-            waiting = _Waiting(signature, part, asyncio.get_running_loop().create_future())
-            self._waiting.append(waiting)
-            self._work.set()
-            answers.append(await waiting.answer)
-            if len(parts) > 1:
-                _expect_rows(answers[-1], waiting.rows)
-        return _join(answers) if len(parts) > 1 else answers[0]
+        async with self._large.turn(sum(part.work for part in parts), seconds) as turn:
+            for part in parts:
+                begin = time.monotonic()
+                answers.append(await self._queue(part))
+                _expect_rows(answers[-1], part.rows)
+                self._large.advance(turn, part.work, time.monotonic() - begin)
+        return _join(answers)
+
+    def _queue(self, waiting: _Waiting) -> asyncio.Future:
+        self._waiting.append(waiting)
+        self._work.set()
+        return waiting.answer
 
     @property
     def waiting(self) -> int:
         """The number of queued requests that have not been given up."""
+        return self._queued + self._large.waiting
+
+    @property
+    def _queued(self) -> int:
         return sum(not each.answer.done() for each in self._waiting)
 
     async def close(self) -> None:
@@ -130,7 +154,7 @@ class Batcher:
         batch: list[_Waiting] = []
         left: collections.deque[_Waiting] = collections.deque()
         rows = size = 0
-        share = math.ceil(self.waiting / (self.at_once - len(self._computing)))
+        share = math.ceil(self._queued / (self.at_once - len(self._computing)))
         while self._waiting:
             each = self._waiting.popleft()
             if each.answer.done():  # given up

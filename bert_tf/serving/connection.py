@@ -1,21 +1,36 @@
-"""The uvicorn settings of the server, with a time limit on receiving the header of a request."""
+"""The uvicorn settings of the server, with limits on the time and the size of the header of a request."""
 
 import asyncio
+from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bert_tf.serving.app import Server
 
+MAX_HEADER_BYTES = 65_536  # of the request line and all headers; also of trailers and of what frames chunks
+NO_SNIFF = ("x-content-type-options", "nosniff")
+TOO_LARGE = b'{"error":"The header of the request is larger than %d bytes."}' % MAX_HEADER_BYTES
+REFUSAL = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n%s: %s\r\n"
+    b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s"
+) % (*(text.encode() for text in NO_SNIFF), len(TOO_LARGE), TOO_LARGE)
 
-class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """Closes a connection that has not sent a complete request header within `timeout_keep_alive` seconds.
 
-    uvicorn applies that limit only after a response. A client that connects and sends nothing, or sends its header or
-    the rest of a refused request byte by byte, would otherwise keep its connection forever.
+class Connection(HttpToolsProtocol):
+    """A connection that limits headers, which uvicorn with httptools does not.
+
+    It is closed when a complete request header has not arrived within `timeout_keep_alive` seconds. uvicorn applies
+    that limit only after a response. A client that connects and sends nothing, or sends its header or the rest of a
+    refused request byte by byte, would otherwise keep its connection forever.
+
+    A request header above MAX_HEADER_BYTES is answered 431. Complete headers are counted, and so is what the parser
+    has received without passing it on: the beginning of one endless header.
     """
 
     _limit: asyncio.TimerHandle | None = None  # closes the connection
+    _header_bytes = 0  # of this request
+    _unparsed_bytes = 0  # received since the last part of a body or the last end of a request
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Starts the limit."""
@@ -24,8 +39,11 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def data_received(self, data: bytes) -> None:
         """Stops the limit once the header is complete, and starts it for the next one."""
+        self._unparsed_bytes += len(data)
         super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:  # the server is responding
+        if self._unparsed_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():
+            self._refuse_header()
+        if self._is_responding:
             self._end()
         elif self._limit is None:
             self._begin()
@@ -37,10 +55,56 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def shutdown(self) -> None:
         """Closes the connection when the server stops: complete requests are answered, incomplete ones dropped."""
-        if self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete:
+        if self._is_responding and self.cycle.more_body:
             self.transport.close()
         else:
             super().shutdown()
+
+    def on_message_begin(self) -> None:
+        """Called by the parser at the beginning of a request."""
+        self._header_bytes = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """Called by the parser for parts of the URL."""
+        self._count_header(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Called by the parser for each header, and for each trailer after a body in chunks."""
+        self._count_header(len(name) + len(value))
+        super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """Called by the parser for parts of the body."""
+        self._unparsed_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Called by the parser at the end of a request."""
+        self._unparsed_bytes = 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Called where the parser fails, which it does after an exception in `on_header` too."""
+        if self._header_bytes > MAX_HEADER_BYTES:
+            self._refuse_header()
+        else:
+            super().send_400_response(msg)
+
+    @property
+    def _is_responding(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _count_header(self, size: int) -> None:
+        self._header_bytes += size
+        if self._header_bytes > MAX_HEADER_BYTES:
+            raise ValueError("the header is too large")  # stops the parser
+
+    def _refuse_header(self) -> None:
+        if not self._is_responding:  # else it would be taken for the response to an earlier request
+            self.transport.write(REFUSAL)
+        self.transport.close()
 
     def _begin(self) -> None:
         self._limit = self.loop.call_later(self.timeout_keep_alive, self.transport.close)
@@ -51,13 +115,21 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             self._limit = None
 
 
-def settings(server: Server) -> uvicorn.Config:
-    """The uvicorn.Config of a Server; its `receive_seconds` limit the time to receive a header, and silence."""
+def settings(server: Server, **tls: Any) -> uvicorn.Config:
+    """The uvicorn.Config of a Server; its `receive_seconds` limit the time to receive a header, and silence.
+
+    tls: `ssl_certfile` and `ssl_keyfile` of uvicorn.
+    """
     return uvicorn.Config(
         server.app(),
         http=Connection,
         ws="none",
         log_level="error",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        headers=[NO_SNIFF],
         timeout_graceful_shutdown=max(1, int(server.seconds)),
         timeout_keep_alive=server.receive_seconds,  # type: ignore[arg-type]  # asyncio takes fractions
+        **tls,
     )

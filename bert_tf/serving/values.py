@@ -6,12 +6,14 @@ B instances per request. Follows the "RESTful API" page of TensorFlow Serving: `
 
 import base64
 import binascii
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 BYTES = "_bytes"  # end of the name of an output
+MAX_CITED, MAX_NAMES = 60, 8  # characters of a name of the client, and names, in messages
 
 Arrays = dict[str, np.ndarray]
 Specs = Mapping[str, tuple[Any, tuple[int | None, ...] | None]]  # {name: ("string" or NumPy dtype, shape)}
@@ -57,8 +59,7 @@ def _columns_of_rows(rows: Any, specs: Specs) -> dict[str, list]:
         if len(specs) == 1 and not _is_named(row):
             row = {next(iter(specs)): row}
         if not isinstance(row, dict) or set(row) != set(specs):
-            names = ", ".join(row) if isinstance(row, dict) else _kind(row)
-            raise BadRequest(f"Instance {number} has {names or 'nothing'}; expected {', '.join(specs)}.")
+            raise BadRequest(f"Instance {number} has {_names(row)}; expected {', '.join(specs)}.")
         for name, value in row.items():
             columns[name].append(value)
     return columns
@@ -68,8 +69,7 @@ def _columns(inputs: Any, specs: Specs) -> dict[str, list]:
     if len(specs) == 1 and not _is_named(inputs):
         inputs = {next(iter(specs)): inputs}
     if not isinstance(inputs, dict) or set(inputs) != set(specs):
-        names = ", ".join(inputs) if isinstance(inputs, dict) else _kind(inputs)
-        raise BadRequest(f"inputs has {names or 'nothing'}; expected {', '.join(specs)}.")
+        raise BadRequest(f"inputs has {_names(inputs)}; expected {', '.join(specs)}.")
     for name, values in inputs.items():
         if not isinstance(values, list) or not values:
             raise BadRequest(f"{name} is {_kind(values)}; expected a list of one value or more.")
@@ -86,11 +86,10 @@ def _array(name: str, values: list, dtype: Any, shape: tuple[int | None, ...]) -
         array = np.array(values, object if dtype == "string" else None)
     except ValueError:
         array = np.array(0)
-    ragged = dtype == "string" and any(isinstance(value, list) for value in array.flat)
     if (
-        ragged
-        or array.ndim != len(shape)
+        array.ndim != len(shape)  # first, as arrays of more than 32 dimensions have no `flat`
         or any(known not in (None, size) for known, size in zip(shape, array.shape, strict=True))
+        or (dtype == "string" and any(isinstance(value, list) for value in array.flat))
     ):
         expected = "[" + ", ".join("?" if size is None else str(size) for size in shape) + "]"
         raise BadRequest(f"{name} has the shape {list(array.shape)}, or rows of different length; expected {expected}.")
@@ -148,6 +147,19 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, bytes):
         return {"b64": base64.b64encode(value).decode()} if name.endswith(BYTES) else value.decode("utf-8", "replace")
     return value if value == value and abs(value) != float("inf") else None  # JSON has no NaN or infinity
+
+
+def _names(value: Any) -> str:
+    """The names in an object, for a message; what it is if it is no object."""
+    if not isinstance(value, dict):
+        return _kind(value)
+    names = [cite(name) for name in itertools.islice(value, MAX_NAMES)]
+    return ", ".join(names) + (f" and {len(value) - MAX_NAMES:,} more" if len(value) > MAX_NAMES else "") or "nothing"
+
+
+def cite(text: str) -> str:
+    """A text of the client, for a message, which must not become as long as the request."""
+    return text if len(text) <= MAX_CITED else text[:MAX_CITED] + "..."
 
 
 def _kind(value: Any) -> str:

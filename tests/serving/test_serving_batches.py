@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 
 from bert_tf.serving.app import Server
 from bert_tf.serving.batcher import Batcher, Busy
+from bert_tf.serving.large_requests import LargeRequests, Late
 from bert_tf.serving.served import Signature
 
 one_at_once = functools.partial(Batcher, at_once=1)
@@ -126,6 +127,57 @@ def test_large_request_yields_to_others_between_its_parts():
     assert waiting == 2
     assert batches == [[b"a", b"b"], [b"x", b"y"], [b"z"], [b"c", b"d"], [b"e", b"f"], [b"g", b"h"]]
     assert answers == [[bytes([97 + i]) for i in range(8)], [b"x", b"y"], [b"z"]]
+
+
+def test_large_requests_are_computed_in_order():
+    async def scenario():
+        slow, batcher = Slow(), one_at_once(most_rows=1)
+        slow.go.set()
+        texts = ["aaa", "bbb", "ccc", "ddd"]
+        tasks = [asyncio.create_task(batcher.answer(slow, rows(*text))) for text in texts]
+        await asyncio.sleep(0)
+        waiting = batcher.waiting
+        tasks[1].cancel()
+        await asyncio.wait(tasks)
+        left = batcher.waiting
+        await batcher.close()
+        return waiting, left, b"".join(row for batch in slow.batches for row in batch)
+
+    assert asyncio.run(scenario()) == (4, 0, b"aaacccddd")
+
+
+def test_large_request_that_would_be_late_is_refused_early():
+    async def scenario():
+        large = LargeRequests(1)
+
+        async def compute(work, seconds, part_seconds):
+            async with large.turn(work, seconds) as turn:
+                for _ in range(work):
+                    await asyncio.sleep(0)
+                    large.advance(turn, 1, part_seconds)
+
+        computations = [compute(2, 10, 1.0), compute(9, 10, 1.0), compute(5, 10, 1.0), compute(2, 10, 1.0)]
+        together = await asyncio.gather(*computations, return_exceptions=True)
+        return together, await compute(50, 10, 1.0), large.waiting
+
+    together, alone, waiting = asyncio.run(scenario())
+    assert [type(result) for result in together] == [type(None), Late, type(None), type(None)]
+    assert alone is None and waiting == 0, "without others it is tried: its texts may be shorter"
+
+
+def test_late_request_is_told_that_the_server_is_busy():
+    async def scenario():
+        slow, batcher = Slow(), one_at_once(most_rows=1)
+        slow.go.set()
+        batcher._large._seconds = 1.0
+        first = asyncio.create_task(batcher.answer(slow, rows("a", "b"), seconds=10))
+        await asyncio.sleep(0)
+        with pytest.raises(Busy, match="delay this one by more than 10 seconds"):
+            await batcher.answer(slow, rows("c", "d"), seconds=10)
+        await first
+        await batcher.close()
+
+    asyncio.run(scenario())
 
 
 class Ragged(Slow):

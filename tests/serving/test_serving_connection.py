@@ -1,7 +1,9 @@
 """Clients that are slow or silent, over real sockets: they lose their connection, a patient one keeps it."""
 
 import contextlib
+import itertools
 import socket
+import struct
 import threading
 import time
 import types
@@ -18,7 +20,7 @@ HEADER = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: here\r\nContent-Length: %
 
 
 @contextlib.contextmanager
-def serving(receive_seconds):
+def serving(receive_seconds, **limits):
     """The address of a server without TensorFlow, which takes twice the limit to say what it is told."""
 
     class Slow:
@@ -30,7 +32,7 @@ def serving(receive_seconds):
 
     model = types.SimpleNamespace(name="m", signatures={"serving_default": Slow()})
     listener = serve.listen("127.0.0.1", 0)
-    server = uvicorn.Server(connection.settings(Server([model], receive_seconds=receive_seconds)))
+    server = uvicorn.Server(connection.settings(Server([model], receive_seconds=receive_seconds, **limits)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     yield listener.getsockname()
@@ -89,6 +91,66 @@ def test_slow_request_is_disconnected(address, parts, answer):
     assert LIMIT * 0.9 < seconds < 4
     if answer == b"HTTP/1.1 408":
         assert b'{"error":"The request was not complete within 0.4 seconds."}' in received
+
+
+@pytest.fixture(scope="module")
+def patient():
+    with serving(30, most_waiting=4) as where:
+        yield where
+
+
+CHUNKED = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begin", "more", "answer"),
+    [
+        (b"GET / HTTP/1.1\r\n", b"X: a\r\n", b"HTTP/1.1 431"),
+        (b"GET / HTTP/1.1\r\nX: ", b"a", b"HTTP/1.1 431"),
+        (b"GET /", b"a", b"HTTP/1.1 431"),
+        (b"", b"\r\n", b"HTTP/1.1 431"),
+        (b"GET / HTTP/1.1\r\nX: " + b"a" * 80_000 + b"\r\n\r\n", b"", b"HTTP/1.1 431"),
+        (CHUNKED + b"1\r\n{\r\n0\r\n", b"X: a\r\n", b""),
+        (CHUNKED + b"1;", b"a", b""),
+    ],
+    ids=["headers", "header", "path", "empty lines", "in one piece", "trailers", "chunk extension"],
+)
+def test_endless_header_is_cut_off(patient, begin, more, answer):
+    pieces = itertools.chain([begin], itertools.repeat(more * 2000) if more else ())
+    received, _ = talk(patient, pieces, pause=0.001)
+    assert received.startswith(answer) and bool(received) == bool(answer)
+
+
+def test_long_body_in_small_chunks_is_no_header(patient):
+    body = b'{"instances": ["' + b" " * 40_000 + b'"]}'
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
+    with socket.create_connection(patient, timeout=10) as client:
+        client.sendall(CHUNKED + chunks)
+        assert client.recv(4096).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", b"\0\r\n\r\n", b"GET /" + b"a" * 70_000, b"GET /no HTTP/1.1\r\n\r\n"],
+    ids=["200", "400", "431", "404"],
+)
+def test_every_response_forbids_sniffing_and_names_no_software(patient, request_bytes):
+    with socket.create_connection(patient, timeout=10) as client:
+        client.sendall(request_bytes)
+        head = client.recv(4096).lower()
+    assert head.count(b"\r\nx-content-type-options: nosniff\r\n") == 1 and b"\r\nserver:" not in head
+
+
+def test_clients_that_reset_leave_the_queue(patient):
+    body = b'{"instances": ["yes"]}'
+    for _ in range(12):
+        with socket.create_connection(patient) as rude:
+            rude.sendall(HEADER % len(body) + body)
+            rude.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing resets
+            time.sleep(0.02)
+    with socket.create_connection(patient, timeout=10) as client:
+        client.sendall(HEADER % len(body) + body)
+        assert answer_of(client).startswith(b"HTTP/1.1 200")
 
 
 def test_slow_answer_keeps_the_connection_alive(address):

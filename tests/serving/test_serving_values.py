@@ -31,6 +31,10 @@ def test_rows_and_columns_become_tensors(body, specs, expected, by_row):
     assert list(arrays) == list(specs)
 
 
+def nested(value, depth):
+    return nested([value], depth - 1) if depth else value
+
+
 @pytest.mark.parametrize(
     ("body", "specs", "words"),
     [
@@ -55,6 +59,11 @@ def test_rows_and_columns_become_tensors(body, specs, expected, by_row):
         ({"instances": [[1.5]]}, IDS, "not int32"),
         ({"instances": [["x"]]}, IDS, "not int32"),
         ({"instances": [[1], [2**31]]}, IDS, "ids has values that are too large or too small for int32"),
+        ({"instances": nested("x", 40)}, ONE, r"shape \[1, .*expected \[\?\]"),
+        ({"instances": nested(1, 40)}, IDS, r"shape \[1, .*expected \[\?, \?\]"),
+        ({"instances": nested("x", 90)}, ONE, r"rows of different length; expected \[\?\]"),
+        ({"instances": [{"k" * 100_000: "x"}]}, ONE, "^Instance 0 has k{60}...; expected text.$"),
+        ({"inputs": dict.fromkeys(map(str, range(999)))}, TWO, "^inputs has 0, 1, .*, 7 and 991 more; expected a, b.$"),
     ],
 )
 def test_invalid_request_is_one_sentence(body, specs, words):

@@ -5,18 +5,23 @@
   curl -d '{"instances": ["A gripping film."]}' localhost:8501/v1/models/sst2:predict
 
 EXPORT is the folder of an export or of a run with one, or NAME=FOLDER. Concurrent requests are batched together. On
-Ctrl-C or SIGTERM the server answers the requests it has received and stops. See docs/serving.md.
+Ctrl-C or SIGTERM the server answers the requests it has received and stops. If --token_file or the environment variable
+BERT_TF_TOKEN gives a token, requests need it. See docs/serving.md.
 """
 
 import argparse
+import ipaddress
 import math
 import os
 import socket
+import ssl
 from collections.abc import Iterable
 
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, reason_of
 from bert_tf.export import loaded_model
 from bert_tf.runtime import files, process
+
+TOKEN = "BERT_TF_TOKEN"  # environment variable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +35,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds until a request is abandoned (60)")
     parser.add_argument("--receive_timeout", type=float, default=30.0, help="seconds to receive a request (30)")
     parser.add_argument("--max_waiting", type=int, default=256, help="queued requests; more are answered 503 (256)")
+    parser.add_argument(
+        "--allowed_hosts",
+        help="comma-separated names that the Host header may hold, * for any (names of this machine with a loopback "
+        "--host, else *)",
+    )
+    parser.add_argument("--token_file", help="file whose first line is the token that requests must have")
+    parser.add_argument("--ssl_certfile", help="PEM file of a certificate chain; serves HTTPS")
+    parser.add_argument("--ssl_keyfile", help="PEM file of its private key (in --ssl_certfile)")
+    parser.add_argument("--access_log", action="store_true", help="print a line per request")
+    parser.add_argument("--log_format", choices=("text", "json"), default="text", help="format of that line (text)")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -44,10 +59,12 @@ def run(arguments: argparse.Namespace) -> None:
     try:
         import uvicorn
 
-        from bert_tf.serving import connection
+        from bert_tf.serving import access, connection
         from bert_tf.serving.app import Server
     except ImportError as error:
         raise UserError(f'{error.name} is missing: pip install "bert-tf[serve]".') from None
+    tls = check_tls(arguments.ssl_certfile, arguments.ssl_keyfile)
+    token = access.read_token(arguments.token_file, os.environ.get(TOKEN))
     listener = listen(arguments.host, arguments.port)
     from bert_tf.serving.served import Served
 
@@ -58,15 +75,42 @@ def run(arguments: argparse.Namespace) -> None:
         receive_seconds=arguments.receive_timeout,
         most_waiting=arguments.max_waiting,
         most_instances=arguments.max_instances,
+        allowed_hosts=allowed_hosts(arguments.allowed_hosts, listener.getsockname()[0]),
+        token=token,
+        log_format=arguments.log_format if arguments.access_log else "",
     )
-    address = "{}:{}".format(*listener.getsockname()[:2])
+    host, port = listener.getsockname()[:2]
+    address = "http{}://{}:{}".format("s" if tls else "", f"[{host}]" if ":" in host else host, port)
     for model in server.models.values():
-        print(f"{model.name} ({model.kind}): http://{address}/v1/models/{model.name}:predict", flush=True)
-    print(f"Try it at http://{address}/; press Ctrl-C to stop.", flush=True)
+        print(f"{model.name} ({model.kind}): {address}/v1/models/{model.name}:predict", flush=True)
+    print(f"Try it at {address}/; press Ctrl-C to stop.", flush=True)
     try:
-        uvicorn.Server(connection.settings(server)).run(sockets=[listener])
+        uvicorn.Server(connection.settings(server, **tls)).run(sockets=[listener])
     except KeyboardInterrupt:  # raised again by uvicorn after it has stopped
         print("Stopped.", flush=True)
+
+
+def allowed_hosts(given: str | None, address: str) -> list[str]:
+    """The names in --allowed_hosts; by default those of this machine if the server listens on a loopback address."""
+    if given is not None:
+        return [name.strip() for name in given.split(",")]
+    return ["localhost", "127.0.0.1", "::1", address] if ipaddress.ip_address(address).is_loopback else ["*"]
+
+
+def check_tls(certificate: str | None, key: str | None) -> dict[str, str]:
+    """The arguments for uvicorn; raises UserError for files without a certificate and its key."""
+    if certificate is None:
+        if key is not None:
+            raise UserError("--ssl_keyfile needs --ssl_certfile, the certificate of the key.")
+        return {}
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key, password="")
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise UserError(
+            f"{certificate} and {key or 'no --ssl_keyfile'} are no certificate and its private key without a password "
+            f"({reason_of(error)})."
+        ) from None
+    return {"ssl_certfile": certificate, **({"ssl_keyfile": key} if key else {})}
 
 
 def name_exports(exports: Iterable[str], name: str | None) -> dict[str, str]:

@@ -1,0 +1,122 @@
+"""Who may use the server, and a log of who did: ASGI applications around that of `app`."""
+
+import datetime
+import hmac
+import json
+import re
+import sys
+import time
+from collections.abc import Collection
+from typing import Any, TextIO
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bert_tf.errors import UserError
+from bert_tf.runtime import files
+
+ANY = "*"
+PUBLIC = {"/healthz", "/readyz"}  # for probes, which know neither the token nor a name of the server
+HOST = re.compile(rb"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d+)?")
+MAX_LOGGED = 200  # characters of a path
+
+
+class Gate:
+    """Refuses requests for other hosts (400) and requests without the token (401).
+
+    A page on the internet can make a browser resolve the page's own name to 127.0.0.1, and so reach a server that
+    listens on the local machine only: the Host header then holds the name of the page.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str], token: str, open_paths: Collection[str]) -> None:
+        """hosts: names in the Host header, "*" for any. token: "" for none. open_paths: those that need no token."""
+        self.app, self.token = app, token
+        self.hosts = {host.lower().strip("[]") for host in hosts}
+        self.open_paths = PUBLIC | set(open_paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Passes the request on or answers it."""
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        await (refusal or self.app)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> JSONResponse | None:
+        headers, path = dict(scope["headers"]), scope["path"]
+        if path not in PUBLIC and ANY not in self.hosts and host_name(headers.get(b"host", b"")) not in self.hosts:
+            return JSONResponse({"error": "The Host header is not one of --allowed_hosts."}, 400)
+        given = headers.get(b"authorization", b"")
+        expected = f"Bearer {self.token}".encode()
+        if not self.token or path in self.open_paths or hmac.compare_digest(given, expected):
+            return None
+        error = {"error": "The request needs the header authorization: Bearer TOKEN, with the token of this server."}
+        return JSONResponse(error, 401, {"www-authenticate": "Bearer"})
+
+
+def host_name(header: bytes) -> str:
+    """The name or address in a Host header, without port and brackets; "" for an invalid one."""
+    parts = HOST.fullmatch(header)
+    return (parts[1] or parts[2]).decode().lower() if parts else ""
+
+
+def read_token(path: str | None, variable: str | None) -> str:
+    """The token from the first line of a file, or the value of an environment variable; "" without either.
+
+    Raises UserError for a file without a token, and for characters that a header cannot hold.
+    """
+    if path is None and variable is None:
+        return ""
+    try:
+        if path is None:
+            token = str(variable).strip()
+        else:
+            with files.open_text(path) as file:
+                token = file.readline().strip()
+    except OSError as error:
+        raise UserError(f"The token file {path} cannot be read ({error.strerror}).") from None
+    except UnicodeDecodeError:
+        token = ""
+    if not token or not all("!" <= character <= "~" for character in token):
+        source = path or "BERT_TF_TOKEN"
+        raise UserError(f"{source} holds no token; expected printable ASCII characters without spaces.")
+    return token
+
+
+class Log:
+    """Writes a line per request, in the Common Log Format with the seconds at the end, or as JSON."""
+
+    def __init__(self, app: ASGIApp, form: str, stream: TextIO | None = None) -> None:
+        """form: "text" or "json"."""
+        self.app, self.form, self.stream = app, form, stream
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Logs the response that the application sends; 499 where there is none, as the client left."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        entry: dict[str, Any] = {"status": 499, "bytes": 0}
+        start = time.monotonic()
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                entry["status"] = message["status"]
+            entry["bytes"] += len(message.get("body", b""))
+            await send(message)
+
+        try:
+            await self.app(scope, receive, counted)
+        finally:
+            self._write(scope, entry, time.monotonic() - start)
+
+    def _write(self, scope: Scope, entry: dict[str, Any], seconds: float) -> None:
+        now = datetime.datetime.now(datetime.UTC)
+        client = (scope.get("client") or ("-",))[0]
+        path = scope.get("raw_path", b"").decode("ascii", "backslashreplace")[:MAX_LOGGED]  # still percent-encoded
+        request = {"client": client, "method": scope["method"], "path": path}
+        if self.form == "json":
+            line = json.dumps(
+                {"time": now.isoformat("T", "milliseconds"), **request, **entry, "seconds": round(seconds, 4)}
+            )
+        else:
+            when = now.strftime("%d/%b/%Y:%H:%M:%S %z")
+            first = "{method} {path} HTTP/{http_version}".format(**scope | {"path": path.replace('"', "%22")})
+            line = f'{client} - - [{when}] "{first}" {entry["status"]} {entry["bytes"]} {seconds:.4f}'
+        print(line, file=self.stream or sys.stdout, flush=True)

@@ -1,0 +1,60 @@
+"""The body of a request: received in time, not too large, JSON."""
+
+import asyncio
+import json
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+
+TOO_DEEP = "The request is nested too deeply."
+CLIENT_CLOSED_REQUEST = 499  # nginx's code, for metrics and the log only
+
+
+async def read_json(request: Request, most_bytes: int, seconds: float) -> Any:
+    """The body; raises HTTPException 408 after so many seconds, 413 as soon as it is known to be too large, or 400."""
+    try:
+        body = await asyncio.wait_for(_read(request, most_bytes), seconds)
+    except TimeoutError:
+        message = f"The request was not complete within {seconds:g} seconds."
+        raise HTTPException(408, message, {"connection": "close"}) from None
+    return _json(body)
+
+
+async def wait_for_disconnect(request: Request) -> None:
+    """Returns once the client has closed the connection; for a request whose body was read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def closed() -> HTTPException:
+    """What to raise where the client has closed the connection."""
+    return HTTPException(CLIENT_CLOSED_REQUEST, "The client closed the connection.")
+
+
+async def _read(request: Request, most_bytes: int) -> bytes:
+    too_large = HTTPException(413, f"The request is larger than {most_bytes:,} bytes: send it in parts.")
+    length = request.headers.get("content-length", "")
+    if length.isdigit() and int(length) > most_bytes:
+        raise too_large
+    parts, size = [], 0
+    try:
+        async for part in request.stream():
+            size += len(part)
+            if size > most_bytes:
+                raise too_large
+            parts.append(part)
+    except ClientDisconnect:
+        raise closed() from None
+    return b"".join(parts)
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except UnicodeDecodeError as error:
+        raise HTTPException(400, f"The request is not UTF-8 (byte {error.start + 1}).") from None
+    except ValueError as error:
+        raise HTTPException(400, f"The request is not valid JSON: {error}.") from None
+    except RecursionError:
+        raise HTTPException(400, TOO_DEEP) from None

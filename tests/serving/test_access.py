@@ -1,0 +1,126 @@
+"""Who may use the server (Host header, token, TLS), and its log."""
+
+import datetime
+import json
+import re
+import shutil
+import subprocess
+import types
+
+import pytest
+from starlette.testclient import TestClient
+
+from bert_tf.cli.commands import serve
+from bert_tf.errors import UserError
+from bert_tf.serving import access, connection
+from bert_tf.serving.app import Server
+
+TOKEN = "s3cret"
+
+
+class Echo:
+    """A signature that answers what it is given."""
+
+    inputs = outputs = {"x": ("string", (None,))}
+    has_rows, has_large_outputs = True, False
+
+    def __call__(self, arrays):
+        return arrays
+
+
+def client(**options):
+    server = Server([types.SimpleNamespace(name="m", signatures={"serving_default": Echo()})], **options)
+    return TestClient(server.app(), base_url="http://localhost:8501")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "host", "code"),
+    [
+        (["localhost", "127.0.0.1", "::1"], "localhost:8501", 405),
+        (["localhost", "127.0.0.1", "::1"], "LOCALHOST", 405),
+        (["localhost", "127.0.0.1", "::1"], "[::1]:8501", 405),
+        (["[::1]"], "[::1]", 405),
+        (["localhost"], "evil.example:8501", 400),
+        (["localhost"], "localhost.evil.example", 400),
+        (["localhost"], "evil.example@localhost:x", 400),
+        (["localhost"], "[", 400),
+        (["localhost"], "", 400),
+        (["*"], "evil.example", 405),
+    ],
+)
+def test_host_header_is_checked(hosts, host, code):
+    with client(allowed_hosts=hosts) as each:
+        assert each.get("/v1/models/m:predict", headers={"host": host}).status_code == code
+        assert each.get("/healthz", headers={"host": host}).status_code == 200, "probes use addresses"
+
+
+@pytest.mark.parametrize(
+    ("given", "address", "expected"),
+    [
+        (None, "127.0.0.1", ["localhost", "127.0.0.1", "::1", "127.0.0.1"]),
+        (None, "::1", ["localhost", "127.0.0.1", "::1", "::1"]),
+        (None, "0.0.0.0", ["*"]),
+        ("a.example, b", "127.0.0.1", ["a.example", "b"]),
+    ],
+)
+def test_only_a_local_server_has_hosts_by_default(given, address, expected):
+    assert serve.allowed_hosts(given, address) == expected
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/models/m", "/metrics", "/openapi.json", "/no/such/path"])
+@pytest.mark.parametrize("header", [None, "", TOKEN, "Bearer x", f"Bearer {TOKEN}x", f"Basic {TOKEN}"])
+def test_requests_need_the_token(path, header):
+    with client(token=TOKEN) as each:
+        response = each.get(path, headers={} if header is None else {"authorization": header})
+    assert response.status_code == 401 and response.headers["www-authenticate"] == "Bearer"
+    assert TOKEN not in response.text
+
+
+def test_token_is_taken_and_not_needed_for_health_and_the_page():
+    with client(token=TOKEN) as each:
+        body = {"instances": ["a"]}
+        response = each.post("/v1/models/m:predict", json=body, headers={"authorization": f"Bearer {TOKEN}"})
+        assert response.json() == {"predictions": ["a"]}
+        assert each.post("/v1/models/m:predict", json=body).status_code == 401
+        assert [each.get(path).status_code for path in ("/healthz", "/readyz", "/", "/page.js")] == [200] * 4
+
+
+def test_token_comes_from_a_file_or_the_environment(tmp_path):
+    (tmp_path / "token").write_text(f"{TOKEN}\nsecond line\n")
+    (tmp_path / "empty").write_text("\n")
+    assert access.read_token(str(tmp_path / "token"), "other") == TOKEN
+    assert access.read_token(None, TOKEN) == TOKEN and access.read_token(None, None) == ""
+    for path, variable in ((str(tmp_path / "empty"), TOKEN), (str(tmp_path / "no"), None), (None, ""), (None, "ä b")):
+        with pytest.raises(UserError, match=r"holds no token|cannot be read"):
+            access.read_token(path, variable)
+
+
+def test_log_has_a_line_per_request(capsys):
+    for form in ("text", "json"):
+        with client(log_format=form, token=TOKEN) as each:
+            each.get("/healthz")
+            each.post("/v1/models/m:predict%0A%22", json={}, headers={"user-agent": "x\ty"})
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    pattern = r'testclient - - \[\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d \+0000\] "GET /healthz HTTP/1.1" 200 18 \d+\.\d{4}'
+    assert re.fullmatch(pattern, lines[0]) and '"POST /v1/models/m:predict%0A%22 HTTP/1.1" 401 ' in lines[1]
+    first, second = map(json.loads, lines[2:])
+    assert set(first) == {"time", "client", "method", "path", "status", "bytes", "seconds"}
+    assert (first["method"], first["path"], first["status"], first["bytes"]) == ("GET", "/healthz", 200, 18)
+    assert second["status"] == 401 and datetime.datetime.fromisoformat(second["time"]).tzinfo
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="makes a certificate with openssl")
+def test_certificate_is_loaded_before_the_model(tmp_path):
+    certificate, key, other = (str(tmp_path / name) for name in ("cert.pem", "key.pem", "other.pem"))
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost -days 1".split()
+    for cert, private in ((certificate, key), (other, other + ".key")):
+        subprocess.run([*command, "-out", cert, "-keyout", private], check=True, capture_output=True)
+    tls = serve.check_tls(certificate, key)
+    config = connection.settings(Server([]), **tls)
+    config.load()
+    assert config.is_ssl and config.ssl is not None
+    assert serve.check_tls(None, None) == {}
+    for wrong in ((certificate, None), (certificate, other + ".key"), ("no", "no"), (None, key)):
+        with pytest.raises(UserError, match="are no certificate and its private key|needs --ssl_certfile"):
+            serve.check_tls(*wrong)
