@@ -17,7 +17,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from bert_tf.errors import reason_of
-from bert_tf.serving import access, values
+from bert_tf.serving import access, openapi, values
 from bert_tf.serving.batcher import Batcher, Busy
 from bert_tf.serving.body import TOO_DEEP, closed, read_json, wait_for_disconnect
 from bert_tf.serving.served import VERSION, Arrays, Served, Signature
@@ -96,6 +96,7 @@ class Server:
         routes = [Route(f"/{name}", functools.partial(self.page, name=name)) for name in ("", *PAGE)]
         routes += [
             Route("/v1/models", self.list_models),
+            Route("/openapi.json", self.openapi),
             Route("/healthz", self.live),
             Route("/readyz", self.ready),
             Route("/metrics", self.metrics),
@@ -138,7 +139,7 @@ class Server:
         return Response(file.read_text(encoding="utf-8"), media_type=kind, headers=SECURITY)
 
     async def list_models(self, _: Request) -> JSONResponse:
-        """Every model with its kind and labels, for the page."""
+        """Every model with its kind, labels and results, for the page."""
         return JSONResponse(
             {
                 "models": [
@@ -148,11 +149,16 @@ class Server:
                         "labels": m.labels,
                         "task": m.task,
                         "signatures": list(m.signatures),
+                        **m.results,
                     }
                     for m in self.models.values()
                 ]
             }
         )
+
+    async def openapi(self, _: Request) -> JSONResponse:
+        """The description of this server."""
+        return JSONResponse(openapi.describe(self.models.values(), has_token=bool(self.token)))
 
     async def live(self, _: Request) -> JSONResponse:
         """Liveness."""

@@ -15,6 +15,7 @@ import numpy as np
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.runtime import files, memory_estimate
+from bert_tf.serving import run_results
 
 VERSION = "1"  # TensorFlow Serving has numbered versions; an export has one
 MEMORY_FACTOR = 1.3  # memory of a loaded model relative to the size of its weights
@@ -88,7 +89,7 @@ def _text_width(texts: np.ndarray, axis: int) -> int:
 
 
 class Served:
-    """A loaded export. `kind` says how the page presents it."""
+    """A loaded export. `kind` says how the page presents it; `results` are those of its run."""
 
     def __init__(self, name: str, path: str) -> None:
         """Loads it; raises UserError if it is not an export or does not fit into free memory."""
@@ -106,20 +107,26 @@ class Served:
         about = loaded_model.about(self.folder)
         self._signature_defs = _signature_defs(self.folder)
         self.labels, self.task = list(about.get("labels") or ()), str(about.get("task") or "")
+        inputs = {
+            name: shape[1] if shape and len(shape) > 1 else None for name, (_, shape) in self._default.inputs.items()
+        }
+        self.results = run_results.read(self.folder, inputs)
 
     def _warm_up(self) -> None:
         """Computes something, so that the first client does not wait for TensorFlow's one-time work."""
-        default = self.signatures["serving_default"]
-        shapes = {name: [size or 1 for size in shape] for name, (_, shape) in default.inputs.items() if shape}
+        shapes = {name: [size or 1 for size in shape] for name, (_, shape) in self._default.inputs.items() if shape}
         with contextlib.suppress(Exception):  # it is only to warm up
-            default({name: np.full(shape, b"a", object) for name, shape in shapes.items()})
+            self._default({name: np.full(shape, b"a", object) for name, shape in shapes.items()})
+
+    @property
+    def _default(self) -> Signature:
+        return self.signatures["serving_default"]
 
     @property
     def kind(self) -> str:
         """The kind of model: fill_mask, classify, compare, choose, question, entities, vectors, number, or other."""
-        default = self.signatures["serving_default"]
         for kind, inputs, outputs in KINDS:
-            if set(default.inputs) == inputs and outputs <= set(default.outputs):
+            if set(self._default.inputs) == inputs and outputs <= set(self._default.outputs):
                 return kind
         return "other"
 

@@ -49,6 +49,8 @@ def test_run_writes_results_and_a_readable_checkpoint(trained):
     assert set(signatures) == {"serving_default", "tf_example", "attention"}
     tokens = signatures["attention"](text=tf.constant(["the cat ||| dog"]))["tokens"].numpy()[0].tolist()
     assert tokens[0] == b"[CLS]" and tokens[-1] == b"[SEP]" and tokens.count(b"[SEP]") == 2
+    examples = json.loads((run / "examples.json").read_text())["export"]
+    assert examples[0] == {"inputs": {"text_a": "the cat sat on mat number 0"}} and len(examples) == 3
     assert {"vocab.txt", "bert_config.json", "report.html", "eval_details.json"} <= {
         path.name for path in run.iterdir()
     }

@@ -5,13 +5,11 @@ import time
 import urllib.parse
 
 import pytest
-import quick_exports
 import uvicorn
 from browser import COMMAND, CONTROL, Browser
 
 from bert_tf.cli.commands import serve
 from bert_tf.serving.app import Server
-from bert_tf.serving.served import Served
 
 pytestmark = pytest.mark.skipif(not COMMAND, reason="the page is tried in Chromium, which is missing")
 ANSWER = r"document.querySelector('#answer').innerText.replace(/\n+/g, '\n')"
@@ -19,12 +17,9 @@ ANSWERED = f"document.querySelector('#answer .small') && {ANSWER}"
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
+def address(served):
     """Where a server of all kinds of exports listens."""
-    folder = tmp_path_factory.mktemp("exports")
-    exports = quick_exports.make(folder) | quick_exports.for_the_page(folder)
-    del exports["other"]
-    server = Server([Served(name, str(path)) for name, path in exports.items()])
+    server = Server([model for name, model in served.items() if name != "other"])
     listening = serve.listen("127.0.0.1", 0)
     running = uvicorn.Server(uvicorn.Config(server.app(), log_level="warning"))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-import quick_exports
 import tensorflow as tf
 from google.protobuf import json_format
 from starlette.testclient import TestClient
@@ -23,19 +22,13 @@ from bert_tf.cli.commands import serve
 from bert_tf.cli.main import main
 from bert_tf.runtime import memory_estimate
 from bert_tf.serving.app import Server
-from bert_tf.serving.served import Served
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def exports(tmp_path_factory):
-    return quick_exports.make(tmp_path_factory.mktemp("exports"))
-
-
-@pytest.fixture(scope="module")
-def models(exports):
-    return [Served(name, str(exports[name])) for name in ("single", "pair", "choice", "number", "mask", "other")]
+def models(served):
+    return [served[name] for name in ("single", "pair", "choice", "number", "mask", "other")]
 
 
 @pytest.fixture

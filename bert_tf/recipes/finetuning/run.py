@@ -230,10 +230,13 @@ def predict(options: FineTuningFlags, task: FineTuningTask, evaluator: "Evaluato
 
 
 def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, folder: RunFolder) -> None:
-    """Exports the model, compares the export with it, and prints predictions of the export for a few examples."""
+    """Exports the model, compares the export with it, and prints predictions of the export for a few examples.
+
+    The examples are written too: the page of the server shows them.
+    """
     from bert_tf.export.loaded_model import Export
     from bert_tf.export.saved_model import export
-    from bert_tf.tasks.text_classification.predictions import export_row
+    from bert_tf.tasks.text_classification.predictions import export_row, texts_by_input
 
     path, splits = folder.file("export"), [*task.eval_splits.values(), *task.test_splits]
     split = (preparation.requested_splits(options, task) or splits)[-1]
@@ -253,3 +256,5 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
         values = {name: array[number] for name, array in outputs.items()}
         row = export_row(example, values, labels=exported.labels, inputs=exported.inputs)
         print(f"  {task.demo_line(example, row)}", flush=True)
+    inputs = [{"inputs": texts_by_input(example, exported.inputs)} for example in examples]
+    folder.write_json("examples.json", {"export": inputs})

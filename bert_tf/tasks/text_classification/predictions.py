@@ -96,7 +96,7 @@ def export_row(
         labels: the names of the classes, () where the export does not name them.
         inputs: as `loaded_model.Export` has them.
     """
-    row = {"id": example.id, **_texts_by_input(example, inputs)}
+    row = {"id": example.id, **texts_by_input(example, inputs)}
     row = {**_other_columns(example), **_predicted_row(row, outputs, labels)}
     return {"id": row.pop("id"), **row}
 
@@ -124,7 +124,7 @@ def _predicted_row(row: dict[str, Any], outputs: Mapping[str, Any], labels: Sequ
     return row | {name: _plain(value) for name, value in outputs.items()}
 
 
-def _texts_by_input(example: Example, inputs: Mapping[str, int | None]) -> dict[str, Any]:
+def texts_by_input(example: Example, inputs: Mapping[str, int | None]) -> dict[str, Any]:
     """{input of the export: text, or list of texts}."""
     texts = iter(example.texts)
     return {name: [next(texts) for _ in range(count)] if count else next(texts) for name, count in inputs.items()}

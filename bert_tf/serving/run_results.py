@@ -1,0 +1,69 @@
+"""What the run of an export says of it: score, date, and examples of its development set."""
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, TypedDict
+
+from bert_tf.runtime import files
+from bert_tf.runtime.json_files import read_json
+
+MAX_CHARACTERS = 20_000  # of an example
+PRETRAINING = "masked_lm_accuracy"  # the score to show of pre-training, which has no criterion
+
+
+class RunResults(TypedDict):
+    """`score` is {"name": str, "value": float}, `date` YYYY-MM-DD; an example is {input: text or list of texts}."""
+
+    score: dict[str, Any] | None
+    date: str | None
+    examples: list[dict[str, Any]]
+
+
+def read(export: str, inputs: Mapping[str, int | None]) -> RunResults:
+    """The results of the run that the folder `export` of an export lies in.
+
+    Everything is missing where the export lies elsewhere, and what earlier versions did not write is missing.
+
+    Args:
+        export: the folder of the export.
+        inputs: {name: None, or the number of texts that an example has} of its signature.
+    """
+    run, sweep, scores, examples = (
+        _dictionary(os.path.join(os.path.dirname(files.absolute(export)), name))
+        for name in ("run.json", "sweep.json", "eval_results.json", "examples.json")
+    )
+    if not run:
+        return {"score": None, "date": None, "examples": []}
+    name = run.get("criterion") or sweep.get("criterion") or PRETRAINING
+    value = scores.get(name)
+    return {
+        "score": {"name": name, "value": value} if isinstance(value, int | float) else None,
+        "date": str(run.get("finished") or "")[:10] or None,
+        "examples": [example for example in _examples(examples) if _fits(example, inputs)],
+    }
+
+
+def _dictionary(path: str) -> dict[str, Any]:
+    content = read_json(path)
+    return content if isinstance(content, dict) else {}
+
+
+def _examples(content: Mapping[str, Any]) -> Iterator[Any]:
+    """The inputs of the export on which a run showed its outputs."""
+    for example in content.get("export") or content.get("fill_mask") or ():
+        if isinstance(example, dict):
+            yield example.get("inputs", {"text": example.get("text")})
+
+
+def _fits(example: Any, inputs: Mapping[str, int | None]) -> bool:
+    if not isinstance(example, dict) or set(example) != set(inputs) or len(str(example)) > MAX_CHARACTERS:
+        return False
+    for name, count in inputs.items():
+        texts = example[name] if count else [example[name]]
+        if (
+            not isinstance(texts, list)
+            or len(texts) != (count or 1)
+            or not all(isinstance(text, str) for text in texts)
+        ):
+            return False
+    return True
