@@ -22,7 +22,10 @@ from bert_tf.serving.batcher import Batcher, Busy
 from bert_tf.serving.body import TOO_DEEP, closed, read_json, wait_for_disconnect
 from bert_tf.serving.served import VERSION, Arrays, Served, Signature
 
-PAGE = {"page.css": "text/css", **dict.fromkeys(("page.js", "attention.js", "elements.js"), "text/javascript")}
+PAGE = {
+    "page.css": "text/css",
+    **dict.fromkeys(("page.js", "attention.js", "elements.js", "requests.js"), "text/javascript"),
+}
 MAX_LARGE_INSTANCES = 8  # per request to a signature with large outputs, such as attention: megabytes each
 MAX_INLINE_VALUES = 20_000  # larger responses are serialized in a thread, not in the event loop
 MAX_MESSAGE = 1000  # characters of an error

@@ -1,14 +1,20 @@
 """The page of the server in a headless Chromium: every tab, by address and by keyboard, on a phone, and attention."""
 
+import contextlib
+import copy
+import json
+import shlex
 import threading
 import time
 import urllib.parse
 
+import httpx
 import pytest
 import uvicorn
 from browser import COMMAND, CONTROL, Browser
 
 from bert_tf.cli.commands import serve
+from bert_tf.serving import connection
 from bert_tf.serving.app import Server
 
 pytestmark = pytest.mark.skipif(not COMMAND, reason="the page is tried in Chromium, which is missing")
@@ -16,12 +22,11 @@ ANSWER = r"document.querySelector('#answer').innerText.replace(/\n+/g, '\n')"
 ANSWERED = f"document.querySelector('#answer .small') && {ANSWER}"
 
 
-@pytest.fixture(scope="module")
-def address(served):
-    """Where a server of all kinds of exports listens."""
-    server = Server([model for name, model in served.items() if name != "other"])
+@contextlib.contextmanager
+def serving(server):
+    """Where a server listens."""
     listening = serve.listen("127.0.0.1", 0)
-    running = uvicorn.Server(uvicorn.Config(server.app(), log_level="warning"))
+    running = uvicorn.Server(connection.settings(server))
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     while not running.started:
@@ -29,6 +34,13 @@ def address(served):
     yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
     running.should_exit = True
     thread.join(30)
+
+
+@pytest.fixture(scope="module")
+def address(served):
+    """Where a server of all kinds of exports listens."""
+    with serving(Server([model for name, model in served.items() if name != "other"])) as where:
+        yield where
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +91,8 @@ def test_address_holds_the_input_and_page_fits_a_phone(browser, address, model, 
     assert browser.value("document.querySelectorAll('[role=tab]').length") == 8
     has_panel = browser.value("document.querySelector('#attention summary') !== null")
     assert has_panel is (model == "number"), "who has attention has a panel for it"
+    widths = "new Set([...document.querySelectorAll('.bar')].map(bar => bar.offsetWidth)).size"
+    assert browser.value(widths) <= 1, "bars have one scale"
     if model in ("question", "entities"):
         assert browser.value("document.querySelector('.text mark').firstChild.data") in ("<b>é</b>🦊", "🦊s")
 
@@ -144,3 +158,28 @@ def test_late_response_to_an_earlier_request_is_ignored(browser, address):
     browser.value("window.late().then(() => setTimeout(() => { window.done = true; }, 100)), 0")
     browser.wait("window.done")
     assert browser.value(ANSWER).startswith("short")
+
+
+def test_token_examples_and_command_for_a_shell(browser, served):
+    model = copy.copy(served["choice"])
+    examples = [{"text_a": f"it's {word}", "choices": ["ab", "abc" * n]} for n, word in enumerate(("one", "two"))]
+    model.results = {"score": {"name": "macro_f1", "value": 0.5}, "date": "2026-11-24", "examples": examples}
+    with serving(Server([model], token="s3cret", allowed_hosts=["127.0.0.1"])) as address:
+        browser.go(address)
+        for token, expected in (("wrong", "#about .error"), ("s3cret", "#text_a")):
+            browser.wait("document.getElementById('token') !== null")
+            browser.value(f"document.getElementById('token').value = '{token}'")
+            browser.value("document.querySelector('#about form').requestSubmit()")
+            browser.wait(f"document.querySelector('{expected}') !== null")
+        assert browser.value("document.querySelector('.about').innerText") == "choice · macro F1 0.5000 · 24 Nov 2026"
+        assert browser.value("document.getElementById('text_a').value") == "it's one"
+        browser.value("document.querySelectorAll('.examples button')[1].click()")
+        assert browser.wait(ANSWERED).startswith("Most likely\nabc")
+        browser.value("document.querySelector('#form > .second').click()")
+        command = browser.wait("document.querySelector('#command pre')?.innerText")
+        assert browser.value("document.querySelector('#foot a') === null"), "a link cannot carry the token"
+        words = shlex.split(command)
+        assert words[:4] == ["curl", "-H", "authorization: Bearer $BERT_TF_TOKEN", "--data-binary"]
+        response = httpx.post(words[5], content=words[4], headers={"authorization": "Bearer s3cret"})
+        assert json.loads(words[4]) == {"instances": examples[1:]} and "predictions" in response.json()
+        browser.value("sessionStorage.clear()")

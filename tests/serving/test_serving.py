@@ -166,7 +166,7 @@ def test_health_metrics_list_and_page(client):
         "mask": "fill_mask",
         "other": "other",
     }
-    for path in ("/", "/page.css", "/page.js", "/attention.js", "/elements.js"):
+    for path in ("/", "/page.css", "/page.js", "/attention.js", "/elements.js", "/requests.js"):
         page = client.get(path)
         assert page.status_code == 200 and "default-src 'none'" in page.headers["content-security-policy"]
         assert "http://" not in page.text and "https://" not in page.text, "nothing comes from elsewhere"

@@ -9,15 +9,15 @@ export const make = (tag, attributes = {}, ...children) => {
 
 export const percent = value => (100 * value).toFixed(value < 0.0995 ? 1 : 0) + "%";
 
-const LONG = 24; // characters of a label that stands above its bar
+const LONG = 24; // characters of a label that stands above its bar, and then all do: bars of one list have one scale
 
 // [[label, share], ...] as a bar each, the first one in bold; `format` writes the share.
 export function bars(pairs, format = percent) {
-  const box = make("div");
+  const box = make("div"), isLong = pairs.some(([label]) => label.length > LONG);
   pairs.forEach(([label, value], place) => {
     const fill = make("i");
     fill.style.width = Math.max(0, Math.min(100, 100 * value)) + "%";
-    const kinds = ["row", place ? "" : "best", label.length > LONG ? "long" : ""];
+    const kinds = ["row", place ? "" : "best", isLong ? "long" : ""];
     box.append(make("div", { class: kinds.join(" ") }, make("span", { class: "name" }, label),
       make("span", { class: "bar", "aria-hidden": "true" }, fill), make("span", { class: "number" }, format(value))));
   });

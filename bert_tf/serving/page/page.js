@@ -1,6 +1,7 @@
 // The page: a tab for each model, a form for what it takes, and what it answers, in words and pictures.
 import * as attention from "./attention.js";
 import { bars, make, percent } from "./elements.js";
+import { asCurl, hasToken, predict, request, setToken } from "./requests.js";
 
 const $ = id => document.getElementById(id);
 
@@ -23,7 +24,7 @@ const KINDS = {
     fields: [["text_a", "Beginning", 2, ""], ["choices", "Choices", 4, ""]],
     show: showLabel, looks: (given, answer) => pair(given.text_a, given.choices[best(answer.probabilities)]) },
   question: { title: "Answer a question", hint: "",
-    fields: [["question", "Question", 1, ""], ["context", "Text", 8, ""]],
+    fields: [["question", "Question", 2, ""], ["context", "Text", 8, ""]],
     show: showAnswer, looks: given => pair(given.question, given.context) },
   entities: { title: "Find entities", hint: "", fields: [["text", "Text", 5, ""]],
     show: showEntities, looks: given => given.text },
@@ -32,17 +33,18 @@ const KINDS = {
     show: showSimilar, looks: given => linesOf(given.text)[0] },
 };
 const best = values => values.indexOf(Math.max(...values));
-const MOST = 10; // labels that are listed
+const MOST = 10, MOST_LABELS = 20; // labels that are listed with an answer, and below
 let models = [], current = null;
 let asked = 0; // counts what was asked: only the last is answered
 
 async function start() {
-  try {
-    models = (await (await fetch("v1/models")).json()).models;
-  } catch (error) {
-    $("answer").append(make("p", { class: "error" }, "The server is not responding."));
+  const { status, json } = await request("v1/models");
+  if (status !== 200) {
+    if (status === 401) askForToken();
+    else $("answer").replaceChildren(make("p", { class: "error" }, json.error));
     return;
   }
+  models = json.models;
   for (const model of models) {
     const title = (KINDS[model.kind] || { title: "Other" }).title;
     const isOnly = models.filter(each => each.kind === model.kind).length === 1;
@@ -60,6 +62,22 @@ async function start() {
   }
   fromAddress();
   addEventListener("hashchange", fromAddress);
+}
+
+function askForToken() {
+  const field = make("input", { type: "password", id: "token", required: "", autocomplete: "off" });
+  const form = make("form", {}, make("label", { for: "token" }, "Token of this server"), field,
+    make("button", { class: "go" }, "Continue"));
+  form.addEventListener("submit", event => {
+    event.preventDefault();
+    setToken(field.value.trim());
+    $("about").replaceChildren();
+    start();
+  });
+  const isWrong = hasToken();
+  $("about").replaceChildren(form);
+  if (isWrong) form.append(make("p", { class: "error" }, "This token is wrong."));
+  field.focus();
 }
 
 function fromAddress() {
@@ -82,13 +100,14 @@ function open(model, given) {
   }
   $("panel").setAttribute("aria-labelledby", "tab-" + model.name);
   $("form").replaceChildren();
-  $("answer").replaceChildren();
-  $("attention").replaceChildren();
+  for (const place of ["command", "answer", "attention"]) $(place).replaceChildren();
   attention.fromAddress("");
-  $("foot").textContent = "POST /v1/models/" + model.name + ":predict, as in TensorFlow Serving"
-    + (model.labels.length ? ". Labels: " + model.labels.join(", ") : "") + ".";
+  document.title = model.name;
+  $("about").replaceChildren(aboutModel(model));
+  showFoot(model);
   if (!kind) {
-    $("form").append(make("p", { class: "hint" }, "This page has no form for the inputs of this model: see its metadata."));
+    const metadata = make("a", { href: `v1/models/${encodeURIComponent(model.name)}/metadata` }, "its metadata");
+    $("form").append(make("p", { class: "hint" }, "This page has no form for the inputs of this model: see ", metadata, "."));
     return;
   }
   if (kind.hint) $("form").append(make("p", { class: "hint" }, kind.hint));
@@ -97,12 +116,67 @@ function open(model, given) {
     field.id = field.name = name;
     field.required = true;
     field.value = given[name] || example;
+    field.addEventListener("input", () => $("command").replaceChildren());
     field.addEventListener("keydown", event => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) $("form").requestSubmit();
     });
     $("form").append(make("label", { for: name }, label), field);
   }
-  $("form").append(make("button", { class: "go", title: "Ctrl+Enter" }, "Answer"));
+  const copy = make("button", { type: "button", class: "second" }, "Copy as curl");
+  copy.addEventListener("click", () => copyCommand(copy));
+  $("form").append(make("button", { class: "go", title: "Ctrl+Enter" }, "Answer"), copy);
+  addExamples(model, kind, kind.fields.some(([name]) => given[name]));
+}
+
+// Its name, and the score and date of its run.
+function aboutModel(model) {
+  const words = [make("strong", {}, model.name)];
+  if (model.score) {
+    const { name, value } = model.score;
+    words.push(`${name.replaceAll("_", " ").replace("f1", "F1")} ${Math.abs(value) <= 1 ? value.toFixed(4) : value.toFixed(2)}`);
+  }
+  if (model.date) words.push(new Date(model.date + "T00:00").toLocaleDateString("en-GB", { dateStyle: "medium" }));
+  return make("p", { class: "about" }, ...words.flatMap((word, place) => (place ? [" · ", word] : [word])));
+}
+
+function showFoot(model) {
+  const labels = model.labels.slice(0, MOST_LABELS).join(", ") + (model.labels.length > MOST_LABELS ? ", ..." : "");
+  $("foot").replaceChildren("POST /v1/models/" + model.name + ":predict, as in TensorFlow Serving. "
+    + (labels ? "Labels: " + labels + ". " : ""));
+  if (!hasToken()) $("foot").append(make("a", { href: "openapi.json" }, "OpenAPI description"), ".");
+}
+
+// Buttons that fill in examples of the development set; the first is there from the beginning.
+function addExamples(model, kind, isFilled) {
+  if (!model.examples.length) return;
+  const fill = example => {
+    for (const [name] of kind.fields) {
+      $(name).value = Array.isArray(example[name]) ? example[name].join("\n") : example[name];
+      $(name).dispatchEvent(new Event("input"));
+    }
+  };
+  const buttons = model.examples.map((example, place) => {
+    const button = make("button", { type: "button", class: "second", title: Object.values(example).flat().join("\n") },
+      String(place + 1));
+    button.setAttribute("aria-label", "Example " + (place + 1));
+    button.addEventListener("click", () => { fill(example); toAddress(); ask(); });
+    return button;
+  });
+  $("form").prepend(make("p", { class: "examples" }, "Examples of the development set ", ...buttons));
+  if (!isFilled) fill(model.examples[0]);
+}
+
+async function copyCommand(button) {
+  const text = asCurl(current, { instances: instancesOf(KINDS[current.kind], inputs()) });
+  const shown = make("pre", { tabindex: "0", "aria-label": "Command" }, text);
+  $("command").replaceChildren(shown);
+  try {
+    await navigator.clipboard.writeText(text); // browsers refuse it on pages of other machines without TLS
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy as curl"; }, 2000);
+  } catch (error) {
+    getSelection().selectAllChildren(shown);
+  }
 }
 
 $("form").addEventListener("submit", event => {
@@ -119,23 +193,18 @@ function toAddress(look) {
   history.replaceState(null, "", "#" + words);
 }
 
-async function predict(model, body) {
-  try {
-    const response = await fetch("v1/models/" + encodeURIComponent(model.name) + ":predict",
-      { method: "POST", body: JSON.stringify(body) });
-    return await response.json();
-  } catch (error) {
-    return { error: "The server is not responding." };
-  }
-}
-
 const linesOf = text => text.split("\n").map(line => line.trim()).filter(Boolean);
 
+// What the form holds, as the inputs of the model.
+const inputs = () => Object.fromEntries(KINDS[current.kind].fields.map(([name]) =>
+  [name, name === "choices" ? linesOf($(name).value) : $(name).value]));
+
+const instancesOf = (kind, given) => kind.lines ? linesOf(given.text).map(text => ({ text })) : [given];
+
 async function ask() {
-  const kind = KINDS[current.kind], model = current, given = {}, number = ++asked;
-  for (const [name] of kind.fields) given[name] = name === "choices" ? linesOf($(name).value) : $(name).value;
-  const instances = kind.lines ? linesOf(given.text).map(text => ({ text })) : [given];
-  const button = $("form").querySelector("button");
+  const kind = KINDS[current.kind], model = current, given = inputs(), number = ++asked;
+  const instances = instancesOf(kind, given);
+  const button = $("form").querySelector("button.go");
   button.disabled = true;
   const before = performance.now();
   const found = await predict(model, { instances });
