@@ -12,7 +12,24 @@ from typing import Any, TypeGuard
 MAX_POINTS = 400  # about one per pixel of a phone
 MAX_POINTS_OF_RUNS = 100  # per run where several share a chart, so that noise does not hide a curve
 HELD_OUT = "eval_"  # prefix of metrics that were measured on held-out data
+NOT_NOISY = ("learning_rate",)  # curves that are drawn as they are
+SMOOTHED, WINDOW = 40, 25  # of curves of 40 points and more, each is averaged with 1/25 of them on either side
 REFERENCE = "unigram_"  # prefix of what a model without context reaches
+
+# Titles of the vertical axis by the end of the metric's name.
+AXES = {
+    "loss": "loss",
+    "entropy": "loss",
+    "accuracy": "accuracy",
+    "learning_rate": "learning rate",
+    "gradient_norm": "L2 norm",
+    "tokens_per_second": "tokens/s",
+    "exact_match": "percent",
+    "f1": "F1",
+    "precision": "precision",
+    "recall": "recall",
+    "": "value",
+}
 
 Metrics = Iterable[Mapping[str, Any]]  # lines of metrics.jsonl
 Point = tuple[float, float]
@@ -22,8 +39,9 @@ Tick = tuple[str, float]  # text, position
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Curve:
-    """A line of a chart: `path` and `dots` are SVG paths on a square of 1000 by 1000; `last` is its last value.
+    """A line of a chart: `path`, `smooth` and `dots` are SVG paths on a square of 1000 by 1000.
 
+    last: the last value. smooth: the moving average of a long curve, else "".
     style: the CSS class that gives it its colour.
     """
 
@@ -32,6 +50,7 @@ class Curve:
     points: list[list[float]]
     last: float
     path: str
+    smooth: str
     dots: str
 
 
@@ -47,6 +66,12 @@ class Chart:
     y_ticks: list[Tick]
     reference: Tick | None
     left_out: int
+
+    @property
+    def axis_title(self) -> str:
+        """What the vertical axis shows: "loss" for masked_lm_loss."""
+        name = self.name.removesuffix("_held_out")
+        return next(title for end, title in AXES.items() if name.endswith(end))
 
     @property
     def data(self) -> dict[str, Any]:
@@ -156,7 +181,9 @@ def _chart(
                 style=styles[label],
                 points=[list(point) for point in points],
                 last=curves[label][-1][1],
-                **_paths(points, x_range, y_range),
+                path=_path(points, x_range, y_range),
+                smooth="" if name in NOT_NOISY else _path(moving_average(points), x_range, y_range),
+                dots=_dots(points, x_range, y_range),
             )
             for label, points in drawn.items()
         ],
@@ -169,11 +196,18 @@ def _chart(
     )
 
 
-def _paths(points: Iterable[Point], x_range: Range, y_range: Range) -> dict[str, str]:
-    pairs = [(10 * _percentage(step, x_range), 1000 - 10 * _percentage(value, y_range)) for step, value in points]
-    coordinates = [f"{x:.1f} {y:.1f}" for x, y in pairs]
-    path = f"M{'L'.join(coordinates)}" if len(coordinates) > 1 else ""
-    return {"path": path, "dots": "".join(f"M{pair}h0" for pair in coordinates) if len(coordinates) <= 30 else ""}
+def _positions(points: Iterable[Point], x_range: Range, y_range: Range) -> list[str]:
+    return [
+        f"{10 * _percentage(step, x_range):.1f} {1000 - 10 * _percentage(value, y_range):.1f}" for step, value in points
+    ]
+
+
+def _path(points: Sequence[Point], x_range: Range, y_range: Range) -> str:
+    return f"M{'L'.join(_positions(points, x_range, y_range))}" if len(points) > 1 else ""
+
+
+def _dots(points: Sequence[Point], x_range: Range, y_range: Range) -> str:
+    return "".join(f"M{position}h0" for position in _positions(points, x_range, y_range)) if len(points) <= 30 else ""
 
 
 def _percentage(value: float, span: Range) -> float:
@@ -187,6 +221,21 @@ def downsample(points: Sequence[Point], max_points: int = MAX_POINTS) -> Sequenc
         return points
     groups = [points[first : first + size] for first in range(0, len(points), size)]
     return [(sum(s for s, _ in group) / len(group), sum(v for _, v in group) / len(group)) for group in groups]
+
+
+def moving_average(points: Sequence[Point]) -> Sequence[Point]:
+    """Each value of a long curve averaged with its neighbors, as many on either side; [] for a short one.
+
+    At the ends there are fewer neighbors, so that the average begins and ends with the curve.
+    """
+    if len(points) < SMOOTHED:
+        return []
+    averages = []
+    for number, (step, _) in enumerate(points):
+        reach = min(len(points) // WINDOW, number, len(points) - 1 - number)
+        values = [value for _, value in points[number - reach : number + reach + 1]]
+        averages.append((step, sum(values) / len(values)))
+    return averages
 
 
 def ticks(low: float, high: float) -> list[float]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from bert_tf.checkpoints import published
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.reports import report
+from bert_tf.reports import report, wording
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import read_json
 
@@ -77,7 +77,7 @@ def of_run(folder: str) -> str:
     name = os.path.basename(files.absolute(folder))
     start = str(flags.get("init_checkpoint") or "")
     config, kind = report.dictionary(run.get("config")), kind_of(folder)
-    scores = [(report.words(metric), report.value_text(value)) for metric, value in values["scores"].items()]
+    scores = [(wording.words(metric), wording.value_text(value)) for metric, value in values["scores"].items()]
     limits = _limits(config, flags.get("max_seq_length"), values["manifest"].get("warnings") or ())
     if run.get("collapsed"):
         limits.insert(0, f"Its training has collapsed: on the development set {run['collapsed']}.")
@@ -93,13 +93,13 @@ def of_run(folder: str) -> str:
         commands="\n".join(command for command, _ in commands_of(folder, name)),
         program=f'import bert_tf\n\nmodel = bert_tf.load("{name}")',
         data=_data(flags, splits, report.dictionary(values["manifest"].get("statistics"))),
-        command=report.command(run.get("command")).replace(" \\\n    ", " "),
-        recipe=[(flag, report.exact_text(flags[flag])) for flag in RECIPE if flags.get(flag) not in UNSET],
+        command=wording.command(run.get("command")).replace(" \\\n    ", " "),
+        recipe=[(flag, wording.exact_text(flags[flag])) for flag in RECIPE if flags.get(flag) not in UNSET],
         versions=", ".join(
             f"{package} {version}" for package, version in report.dictionary(run.get("versions")).items()
         ),
         machine=_machine(report.dictionary(run.get("machine"))),
-        time=report.duration(time) if time else "",
+        time=wording.duration(time) if time else "",
         scores=scores,
         split="the development set" if kind else "text that was held out of training",
         limits=limits,
@@ -237,7 +237,7 @@ def _data(flags: Mapping[str, Any], splits: Mapping[str, Any], statistics: Mappi
         if isinstance(values, dict):
             counts = ((name, value) for name, value in values.items() if name in COUNTED)
             text = ", ".join(f"{value:,} {name}" for name, value in counts if isinstance(value, int))
-            lines += [f"{report.words(split)}: {text}."] * bool(text)
+            lines += [f"{wording.words(split)}: {text}."] * bool(text)
     return "\n\n".join(lines)
 
 

@@ -6,7 +6,6 @@ A run is a dictionary: run.json as "run", the lines of metrics.jsonl as "metrics
 import importlib.resources
 import json
 import os
-import shlex
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -14,12 +13,12 @@ from typing import Any
 import jinja2
 
 from bert_tf.errors import UserError
-from bert_tf.reports import curves, published, scoreboard
+from bert_tf.reports import curves, published, scoreboard, text_statistics
+from bert_tf.reports.wording import command, duration, exact_text, percent_text, value_text, words
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import read_json
 
 TEMPLATE = "report.html.jinja"
-ACRONYMS = {"lm": "LM", "id": "ID", "nsp": "NSP", "mlm": "MLM", "f1": "F1"}
 
 
 def read(folder: str) -> dict[str, Any]:
@@ -60,15 +59,16 @@ def write_report(folder: str, path: str | None = None) -> str:
         run={name: run.get(name) for name in ("name", "config", "flags", "versions", "machine")},
         summary=summary(run, content["metrics"]),
         scores=scores,
+        verdict=text_statistics.verdict(content["scores"], classes),
         sizes=_sizes(run) if any(known for *_, known in scores) else "",
         charts=curves.charts(content["metrics"], content["scores"]),
         examples=_examples(content["examples"]),
         sweep=content["sweep"],
         splits=classes,
         questions=questions,
-        statistics=_statistics(dictionary(content["manifest"].get("statistics"))),
-        text_statistics=_statistics(_without_lengths(statistics)),
-        text_lengths=_histograms(statistics),
+        statistics=text_statistics.table(dictionary(content["manifest"].get("statistics"))),
+        text_statistics=text_statistics.table(statistics),
+        text_lengths=text_statistics.histograms(statistics),
         warnings=content["manifest"].get("warnings") or [],
         phases=_phases(dictionary(run.get("phases"))),
         command=command(run.get("command")),
@@ -94,6 +94,7 @@ def _template(name: str) -> jinja2.Template:
     environment.filters |= {
         "words": words,
         "value": value_text,
+        "percent": percent_text,
         "exact": exact_text,
         "duration": duration,
         "command": command,
@@ -152,34 +153,6 @@ def _sizes(run: Mapping[str, Any]) -> str:
     return f"Millions of parameters: {sizes}, this model {own}. Published scores: Devlin et al. 2018."
 
 
-def _without_lengths(statistics: Mapping[str, Any]) -> dict[str, Any]:
-    """The statistics of splits without their histograms."""
-    kept = {}
-    for split, values in statistics.items():
-        is_split = isinstance(values, dict)
-        kept[split] = {name: value for name, value in values.items() if name != "lengths"} if is_split else values
-    return kept
-
-
-def _histograms(statistics: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """[(split, [(count, height of the bar in percent, title)], tokens per bar, start of the last bar, unit)]."""
-    histograms = []
-    for split, values in statistics.items():
-        lengths = dictionary(dictionary(values).get("lengths"))
-        counts, width = lengths.get("counts"), lengths.get("width")
-        if not curves.is_number(width) or not (isinstance(counts, list) and counts):
-            continue
-        if not all(map(curves.is_number, counts)):
-            continue
-        bars = [
-            (count, 100 * count / (max(counts) or 1), f"{bar * width + 1} to {(bar + 1) * width} tokens: {count:,}")
-            for bar, count in enumerate(counts)
-        ]
-        unit = "row" if "rows_in_the_sample" in values else "text"  # pre-training packs text into rows
-        histograms.append((split, bars, width, (len(counts) - 1) * width + 1, unit))
-    return histograms
-
-
 def _time(text: Any) -> datetime | None:
     try:
         return datetime.fromisoformat(text.replace("Z", "+00:00"))
@@ -194,15 +167,6 @@ def _phases(phases: Mapping[str, Any]) -> list[tuple[str, float, float]]:
     return [(name, seconds, 100 * seconds / longest) for name, seconds in phases.items()]
 
 
-def _statistics(statistics: Mapping[str, Any]) -> dict[str, Any]:
-    """{"alone": single values, "splits": names, "rows": {name: one value per split}}."""
-    splits = {name: values for name, values in statistics.items() if isinstance(values, dict)}
-    names = dict.fromkeys(name for values in splits.values() for name in values)
-    rows = {name: [values.get(name) for values in splits.values()] for name in names}
-    alone = {name: value for name, value in statistics.items() if name not in splits}
-    return {"alone": alone, "splits": list(splits), "rows": rows}
-
-
 def _examples(examples: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """Examples with their predictions ready to draw; `is_correct`: the true token was predicted."""
     drawn: dict[str, list[dict[str, Any]]] = {"fill_mask": [], "held_out": []}
@@ -214,59 +178,17 @@ def _examples(examples: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
                     _prediction(token, true) for token in example.get("answers") or [] if isinstance(token, dict)
                 ]
                 is_correct = bool(predictions) and predictions[0]["is_correct"]
-                rows.append(example | {"predictions": predictions, "is_correct": is_correct})
+                texts = {side: _without_special_tokens(example.get(side)) for side in ("before", "after")}
+                rows.append(example | texts | {"predictions": predictions, "is_correct": is_correct})
     return drawn
+
+
+def _without_special_tokens(text: Any) -> str:
+    """A passage of a row with a bar between its two texts."""
+    return str(text or "").replace("[CLS]", "").removesuffix("[SEP]").replace("[SEP]", "|").strip()
 
 
 def _prediction(token: Mapping[str, Any], true: Any) -> dict[str, Any]:
     score = token.get("score")
     score = min(max(float(score), 0.0), 1.0) if curves.is_number(score) else None
     return {"token": token.get("piece", ""), "score": score, "is_correct": token.get("piece") == true}
-
-
-def command(arguments: Any) -> str:
-    """The recorded command line, quoted for a shell, one flag per line."""
-    if not isinstance(arguments, list) or not arguments:
-        return ""
-    words = [shlex.quote(str(argument)) for argument in arguments]
-    if words[0].endswith(".py"):
-        words = [f"python {words[0]}", *words[1:]]
-    elif len(words) > 1 and words[0] == "bert-tf":
-        words = [" ".join(words[:2]), *words[2:]]
-    return " \\\n    ".join(words)
-
-
-def words(name: object) -> str:
-    """A name as words: masked_lm_loss -> Masked LM loss."""
-    text = " ".join(ACRONYMS.get(word, word) for word in str(name).split("_"))
-    return text[:1].upper() + text[1:]
-
-
-def value_text(value: Any) -> str:
-    """Formats a value from a JSON file for reading."""
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int | float):
-        return curves.number_text(value) if curves.is_number(value) else "not a number"
-    if isinstance(value, list):
-        return ", ".join(value_text(item) for item in value)
-    if isinstance(value, dict):
-        return ", ".join(f"{name}: {value_text(item)}" for name, item in value.items())
-    return str(value)
-
-
-def exact_text(value: Any) -> str:
-    """Formats a setting with all its digits."""
-    return "–" if value in (None, "") else str(value)
-
-
-def duration(seconds: float) -> str:
-    """Formats seconds: 0.4 s, 3 min 20 s, 2 h 5 min."""
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60:,} h {minutes % 60} min"

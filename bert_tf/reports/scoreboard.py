@@ -3,6 +3,7 @@
 Everything comes from JSON files of a run folder; what is missing or malformed there is left out.
 """
 
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from bert_tf.reports.curves import is_number
 # Keys of a combination in sweep.json that are not settings.
 COUNTS = ("runs", "collapsed", "failed", "scores", "scores_without_collapsed")
 MAX_MATRIX_CLASSES = 10  # fits a phone
+AUXILIARY = ("loss", "window_accuracy")  # scores that are shown last
 MASKED_LM_LOSS, MAX_EXPONENT = "masked_lm_loss", 100.0
 MAX_CONFUSIONS, MAX_CLASSES, MAX_EXAMPLES = 15, 40, 12
 
@@ -33,11 +35,16 @@ def final_scores(
     if not (known or has_details):
         return rows
     losses = {name for name, value in scores.items() if name == "loss" or value == scores.get("loss")}
-    return sorted((row for row in rows if row[0] == "loss" or row[0] not in losses), key=lambda row: row[0] == "loss")
+    rows = [row for row in rows if row[0] == "loss" or row[0] not in losses]
+    return sorted(rows, key=lambda row: row[0] in AUXILIARY)
 
 
 def class_details(details: Any) -> list[Drawn]:
-    """[{"name", "classes", "left_out", "matrix", "confusions", "hardest"}] for the splits of eval_details.json."""
+    """For the splits of eval_details.json what the page shows.
+
+    [{"name", "labels", "counts", "classes", "left_out", "matrix", "confusions", "hardest"}]; counts: the confusion
+    matrix, or [].
+    """
     drawn = []
     for name, tables in _dictionaries(details):
         classes = [row for row in tables.get("per_class") or [] if isinstance(row, dict)]
@@ -48,6 +55,8 @@ def class_details(details: Any) -> list[Drawn]:
             shown = sorted(classes, key=lambda row: row.get("f1") or 0)[:MAX_CLASSES]
         split = {
             "name": name,
+            "labels": labels,
+            "counts": counts,
             "classes": shown,
             "left_out": len(classes) - len(shown),
             "matrix": confusion_matrix(labels, counts) if len(labels) <= MAX_MATRIX_CLASSES else None,
@@ -147,9 +156,44 @@ def _example(row: Mapping[str, Any]) -> Drawn:
         "texts": [row[name] for name in ("text", "text_a", "text_b") if row.get(name)],
         "choices": [str(choice) for choice in row.get("choices") or []],
         "labels": [(kind, label, value if is_number(value) else None) for kind, label, value in labels],
+        "marked": _marked(row),
         "is_correct": predicted == true,
         "id": str(row.get("id", "")),
     }
+
+
+def _marked(row: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str, int, bool]]]]:
+    """[(kind, parts)] of a text with its true and its predicted entities; [] if there are none.
+
+    A part is (passage, label of the entity or "", hue of the label, whether both have the entity).
+    """
+    text, sides = row.get("text"), [row.get("true_entities"), row.get("entities")]
+    if not isinstance(text, str) or not all(map(_are_entities, sides)):
+        return []
+    spans = [[(entity["start"], entity["end"], str(entity.get("label"))) for entity in side or []] for side in sides]
+    both = set(spans[0]) & set(spans[1])
+    marked = []
+    for kind, own in zip(("true", "predicted"), spans, strict=True):
+        parts, last = [], 0
+        for start, end, label in sorted(own):
+            parts.append((text[last:start], "", 0, True))
+            parts.append((text[start:end], label, hue(label), (start, end, label) in both))
+            last = end
+        marked.append((kind, [*parts, (text[last:], "", 0, True)]))
+    return marked
+
+
+def _are_entities(values: Any) -> bool:
+    """Whether these are entities as taggers write them."""
+    return isinstance(values, list) and all(
+        isinstance(each, dict) and isinstance(each.get("start"), int) and isinstance(each.get("end"), int)
+        for each in values
+    )
+
+
+def hue(label: str) -> int:
+    """The hue of a label, in degrees, as on the page of `bert-tf serve`."""
+    return functools.reduce(lambda total, letter: (total * 31 + ord(letter)) % 360, label, 7)
 
 
 def sweep_table(values: Any) -> Drawn | None:

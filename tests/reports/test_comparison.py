@@ -50,7 +50,7 @@ def test_page_has_one_chart_per_metric_and_marks_the_best(tmp_path, capsys):
         "Loss held out a/run 7.5 ",
         "learning_rate 0.00012345 0.5",
         "Train a/run 3 min 0 s b/run 1 min 30 s",
-        "keras 3.14 3.15 Equal: 1 versions, 1 properties of the machine.",
+        "keras 3.14 3.15 The same: 1 versions, 1 properties of the machine.",
     ):
         assert expected in text
     assert page.count('class="best"') == 2 and '<td class="best">0.5</td>' in page, "of loss the least, of accuracy"

@@ -8,7 +8,8 @@ from report_pages import METRICS, RUN, as_read, page_of
 
 from bert_tf.errors import UserError
 from bert_tf.reports import curves
-from bert_tf.reports.report import command, duration, summary, value_text, words, write_report
+from bert_tf.reports.report import summary, write_report
+from bert_tf.reports.wording import command, duration, value_text, words
 
 
 def test_duration_is_sum_of_phases_or_start_to_finish():
@@ -28,8 +29,8 @@ def test_report_has_all_sections(tmp_path):
         " · finished 2026-11-21 09:03 Final scores on held-out data 7.5 Loss",
         "Loss training 7.25 held out 7.5",
         "Learning rate training 5e-05",
-        "The [MASK] sat. cat 31.0 %",
-        "One &lt;document&gt;. Seed 5 Train Eval Documents 351 8 Tokens 3,211,090 – Layouts files: 2 –",
+        "The [MASK] sat. cat 31.0%",
+        "One &lt;document&gt;. Seed 5 Train Eval Documents 351 8 Tokens 3,211,090 – Files by layout files: 2 –",
         "Prepare 12 s Train 3 min 0 s",
         "python run_pretraining.py \\ &#39;--input_file=my books/*.txt&#39; \\ --num_train_steps=20",
         "learning_rate 0.00012345",
@@ -103,8 +104,8 @@ def test_correct_and_wrong_predictions_are_marked(tmp_path):
     ]
     text = as_read(page_of(tmp_path, examples={"held_out": held_out}))
     assert "1 of 2 correct" in text
-    assert "to be or not to be not ✓ 70.0 % correct" in text
-    assert "Call me Ishmael . back 30.0 % wrong" in text
+    assert "to be or not to be not ✓ 70.0% correct" in text
+    assert "Call me Ishmael . back 30.0% wrong" in text
 
 
 def test_training_and_held_out_share_a_chart_with_the_unigram_line():
@@ -125,15 +126,29 @@ def test_text_lengths_are_a_histogram(tmp_path):
     statistics = {"train": {"examples": 55, "padding_when_packed": 0.05, "lengths": lengths}}
     page = page_of(tmp_path, run=RUN | {"text_statistics": statistics})
     text = as_read(page)
-    assert "Text lengths Train Examples 55 Padding when packed 0.05 Train tokens per text, 8 per bar" in text
-    assert '<i style="height: 25.0%" title="1 to 8 tokens: 10"></i>' in page and "1 17 and more" in text
+    assert "several texts share a row 5.0% Train tokens per text, 8 per bar; the tallest bar is 72.7%" in text
+    assert '<i style="height: 25.0%" title="1 to 8 tokens: 10 (18.2%)"></i>' in page and "1 17 and more" in text
 
 
 def test_pretraining_shows_row_lengths(tmp_path):
     lengths = {"width": 1, "counts": [0, 9]}
     statistics = {"train": {"rows_in_the_sample": 9, "predictions_per_row": 4.8, "lengths": lengths}}
     text = as_read(page_of(tmp_path, run=RUN | {"text_statistics": statistics}))
-    assert "Row lengths Train Rows in the sample 9 Predictions per row 4.8 Train tokens per row, 1 per" in text
+    assert "Row lengths Train Rows in the sample 9 Masked tokens per row 4.8 Train tokens per row, 1 per" in text
+
+
+def test_long_curves_have_a_moving_average(tmp_path):
+    points = [(float(step), float(step % 2)) for step in range(50)]
+    average = curves.moving_average(points)
+    assert len(average) == 50 and curves.moving_average(points[:39]) == []
+    assert (average[0], average[25], average[-1]) == ((0.0, 0.0), (25.0, 0.6), (49.0, 1.0)), (
+        "2 neighbors on either side"
+    )
+    metrics = [{"step": step, "masked_lm_loss": value, "learning_rate": value / 2} for step, value in points]
+    page = page_of(tmp_path, metrics=metrics)
+    assert page.count('<path class="training faint"') == 1, "the learning rate is drawn once"
+    assert [chart.axis_title for chart in curves.charts(metrics)] == ["loss", "learning rate"]
+    assert as_read(page).count(" step ") == 2
 
 
 def test_single_metric_line_is_a_dot():

@@ -31,14 +31,34 @@ def test_classes_confusions_and_hardest_examples_are_shown(tmp_path):
     for expected in (  # scores once each, the loss last
         "data 0.625 Accuracy published, test set: BERT-base 0.664 BERT-large 0.701 0.7 Loss",
         "Millions of parameters: BERT-base 110, BERT-large 340, this model 1.48. Published scores: Devlin et al. 2018.",
-        "&lt;no&gt; 75.0 % 60.0 % 66.7 % 5 yes 50.0 % 66.7 % 57.1 % 3",
-        "true ↓ &nbsp;predicted → &lt;no&gt; yes &lt;no&gt; 3 60 % 2 40 % yes 1 33 % 2 67 %",
-        "First. Second. true: &lt;no&gt; 5.0 % predicted: yes 95.0 %",
-        "Right. correct: yes 55.0 %",
+        "&lt;no&gt; 75.0% 60.0% 66.7% 5 yes 50.0% 66.7% 57.1% 3",
+        "true ↓ &nbsp;predicted → &lt;no&gt; yes &lt;no&gt; 3 60% 2 40% yes 1 33% 2 67%",
+        "First. Second. true: &lt;no&gt; 5.0% predicted: yes 95.0%",
+        "5 of 8 examples (62.5%) are correct. Always predicting the most frequent class, &lt;no&gt;, would be correct",
+        "Right. correct: yes 55.0%",
     ):
         assert expected in text
     assert '<td class="cell" style="--hue: var(--right); --share: 60.0">3' in page
-    assert '<td class="cell off" style="--hue: var(--wrong); --share: 40.0">2' in page
+    assert '<td class="cell" style="--hue: var(--wrong); --share: 40.0">2' in page
+
+
+def test_entities_are_marked_in_the_text(tmp_path):
+    true = [{"start": 0, "end": 3, "label": "PER"}, {"start": 13, "end": 16, "label": "LOC"}]
+    row = {
+        "text": "Ann sings in <Ulm",
+        "true_entities": true,
+        "entities": true[:1],
+        "label": "nothing",
+        "truth": "Ulm LOC",
+    }
+    page = page_of(tmp_path, eval_details={"dev": {"hardest": [row]}})
+    assert "true Ann PER sings in &lt;Ul LOC m predicted Ann PER sings in &lt;Ulm" in as_read(page)
+    assert page.count('<mark class="off"') == 1 and page.count("<mark style=") == 2
+    assert scoreboard.hue("LOC") == 49  # as hue() of page.js
+
+    for entities in (3, [3], [{"start": "0"}]):
+        (split,) = scoreboard.class_details({"dev": {"hardest": [{**row, "entities": entities}]}})
+        assert split["hardest"][0]["marked"] == []
 
 
 def test_many_classes_show_the_most_confused_pairs():
@@ -124,8 +144,10 @@ def test_unexpected_files_do_not_stop_a_report(tmp_path, files):
 
 
 def test_text_lengths_are_shown_if_present(tmp_path):
-    run = RUN | {"text_statistics": {"train": {"texts": 2490, "cut": 12}, "dev": {"texts": 277}}}
-    assert "Text lengths Train Dev Texts 2,490 277 Cut 12 –" in as_read(page_of(tmp_path, run=run))
+    run = RUN | {"text_statistics": {"train": {"texts": 2490, "longer_than_128": 12}, "dev": {"texts": 277}}}
+    assert "Text lengths Train Dev Texts 2,490 277 Longer than 128 tokens 12 (0.5%) –" in as_read(
+        page_of(tmp_path, run=run)
+    )
 
 
 def test_duplicate_metric_is_drawn_once():

@@ -8,6 +8,7 @@ import re
 import zlib
 from collections.abc import Mapping
 
+from bert_tf.tasks.question_answering import squad_scores
 from bert_tf.tasks.question_answering.questions import Question
 from bert_tf.text import demo_corpus
 
@@ -31,7 +32,8 @@ def questions(topics: Mapping[str, str] | None = None) -> dict[str, list[Questio
 
     The context is a sentence with its neighbors. For training, the question is asked for each name of a sentence, and
     again with one neighbor only, which moves the same words to other positions; for evaluation, for each name of a
-    passage once, where it first occurs. topics: as `demo_corpus.passages` takes them.
+    passage once, where it first occurs, unless SQuAD's score sees no word in it ("_", "a"). topics: as
+    `demo_corpus.passages` takes them.
     """
     splits: dict[str, list[Question]] = {"train": [], "dev": []}
     for topic, text in demo_corpus.passages(topics):
@@ -40,7 +42,8 @@ def questions(topics: Mapping[str, str] | None = None) -> dict[str, list[Questio
         sentences, names = list(SENTENCE.finditer(text)), set()
         for number, sentence in enumerate(sentences):
             for name in NAME.finditer(text, *sentence.span()):
-                if len(sentence.group().split()) > MOST_WORDS or (is_held_out and name.group() in names):
+                is_scored = name.group() not in names and squad_scores.normalize(name.group(1))
+                if len(sentence.group().split()) > MOST_WORDS or (is_held_out and not is_scored):
                     continue
                 names.add(name.group())
                 first, last = sentences[max(0, number - 1)].start(), sentences[number : number + 2][-1].end()

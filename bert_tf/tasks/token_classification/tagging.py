@@ -162,7 +162,8 @@ class TagTask(FineTuningTask):
     def details(self, predictions: Predictions, split: str) -> dict[str, Any]:
         """{"per_class": scores of each type, "hardest": the sentences with most missed and spurious entities}.
 
-        In a sentence "truth" names what was missed, and "label" what is spurious.
+        In a sentence "truth" names what was missed, and "label" what is spurious; "true_entities" and "entities" are
+        all true and predicted ones, as in `sentence_predictions`.
         """
         rows = []
         for row in self.sentence_predictions(predictions, split):
@@ -171,7 +172,10 @@ class TagTask(FineTuningTask):
                 "label": format_entities(spurious) or "nothing",
                 "truth": format_entities(missed) or "nothing else",
             }
-            rows.append({"id": row["id"], "text": row["text"], **names, "wrong": len(missed) + len(spurious)})
+            entities = {"true_entities": row["truth"], "entities": row["entities"]}
+            rows.append(
+                {"id": row["id"], "text": row["text"], **names, **entities, "wrong": len(missed) + len(spurious)}
+            )
         rows = sorted((row for row in rows if row["wrong"]), key=lambda row: -row["wrong"])
         return {"per_class": entity_scores.per_type(**self._tags(predictions, split)), "hardest": rows[:HARDEST]}
 

@@ -81,10 +81,10 @@ def test_answers_are_marked_in_the_page_and_escaped(tmp_path):
     page = page_of(tmp_path, eval_details=details, eval_results={"f1": 50.0})
     text = as_read(page)
     for expected in (
-        "4 answers: 2 correct, 1 partially correct, 1 wrong.",
+        "4 answers: 2 correct (50.0%), 1 partially correct (25.0%), 1 wrong (25.0%).",
         "correct answer predicted answer true answer",
-        "when? In 1066 William won. Then 😀 he &lt;reigned&gt; for years. ✗ In 1066 William 25 % true: 1066",
-        "✓ no answer 100 %",
+        "when? In 1066 William won. Then 😀 he &lt;reigned&gt; for years. ✗ In 1066 William 25% true: 1066",
+        "✓ no answer 100%",
     ):
         assert expected in text
     assert '<mark class="answer">In </mark><mark class="both">1066</mark><mark class="answer"> William</mark>' in page
@@ -115,6 +115,13 @@ def test_unexpected_details_are_tolerated(content, tmp_path):
 )
 def test_question_word_follows_the_kind_of_name(name, after, expected):
     assert demo_questions.question_word(name, after) == expected
+
+
+def test_demo_scores_no_answer_without_a_word_of_its_own():
+    sentence = 'The underscore "_", the letter "a" and the longer "name{0}" are names in loop {0}.'
+    passages = {f"topic{number}": sentence.format(number) for number in range(40)}
+    train, dev = ({q.answers[0][0][:4] for q in split} for split in demo_questions.questions(passages).values())
+    assert (train, dev) == ({"_", "a", "name"}, {"name"}), "exact match is right for '_' and '__*__'"
 
 
 def test_demo_questions_have_answers_and_disjoint_splits():

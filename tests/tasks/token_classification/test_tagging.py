@@ -167,7 +167,9 @@ def test_hardest_sentences_name_missed_and_spurious_entities(path):
     labels[split.rows[-1], split.positions[-1]] = 0  # the second word of 科技 is O
     predictions = {"labels": labels, "probabilities": np.ones_like(labels), "row_numbers": np.arange(split.count)}
     (row,) = task.details(predictions, "dev")["hardest"]
+    entities = [[e["text"] for e in row.pop(name)] for name in ("true_entities", "entities")]
     assert row == {"id": "4", "text": "科技", "label": "科 LOC", "truth": "科技 LOC", "wrong": 2}
+    assert entities == [["科技"], ["科"]]
 
 
 def test_invalid_input_is_refused_in_one_sentence(path, tmp_path):

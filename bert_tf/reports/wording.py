@@ -1,0 +1,64 @@
+"""Names, numbers, times and commands as people read them, on pages and in model cards."""
+
+import shlex
+from typing import Any
+
+from bert_tf.reports.curves import is_number, number_text
+
+ACRONYMS = {"lm": "LM", "id": "ID", "nsp": "NSP", "mlm": "MLM", "f1": "F1"}
+
+
+def command(arguments: Any) -> str:
+    """The recorded command line, quoted for a shell, one flag per line."""
+    if not isinstance(arguments, list) or not arguments:
+        return ""
+    words = [shlex.quote(str(argument)) for argument in arguments]
+    if words[0].endswith(".py"):
+        words = [f"python {words[0]}", *words[1:]]
+    elif len(words) > 1 and words[0] == "bert-tf":
+        words = [" ".join(words[:2]), *words[2:]]
+    return " \\\n    ".join(words)
+
+
+def words(name: object) -> str:
+    """A name as words: masked_lm_loss -> Masked LM loss."""
+    text = " ".join(ACRONYMS.get(word, word) for word in str(name).split("_"))
+    return text[:1].upper() + text[1:]
+
+
+def value_text(value: Any) -> str:
+    """Formats a value from a JSON file for reading."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return number_text(value) if is_number(value) else "not a number"
+    if isinstance(value, list):
+        return ", ".join(value_text(item) for item in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {value_text(item)}" for name, item in value.items())
+    return str(value)
+
+
+def exact_text(value: Any) -> str:
+    """Formats a setting with all its digits."""
+    return "–" if value in (None, "") else str(value)
+
+
+def duration(seconds: float) -> str:
+    """Formats seconds: 0.4 s, 3 min 20 s, 2 h 5 min."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60:,} h {minutes % 60} min"
+
+
+def percent_text(value: Any) -> str:
+    """Formats a share in percent: 0.643 -> 64.3%, 0.0004 -> 0.04%."""
+    if not is_number(value):
+        return "–"
+    percentage = 100 * value
+    return f"{percentage:.1f}%" if percentage == 0 or abs(percentage) >= 0.1 else f"{percentage:.1g}%"
