@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from bert_tf.checkpoints import published
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.reports import report, wording
+from bert_tf.export import engines
+from bert_tf.reports import report, scoreboard, text_statistics, wording
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import read_json
 
@@ -21,22 +22,23 @@ LIBRARY = "bert_tf"
 
 
 class Use(NamedTuple):
-    """What a model with some head is for: the hub's name of its task, and a phrase."""
+    """What a model with some head is for: the hub's name of its task, a phrase, and how the Python API calls it."""
 
     pipeline_tag: str
     phrase: str
+    call: str
 
 
-MASK_FILLING = Use("fill-mask", "fills masked tokens")
-EMBEDDING = Use("feature-extraction", "returns embeddings of tokens and texts")
+MASK_FILLING = Use("fill-mask", "fills masked tokens", 'fill_mask("The [MASK] is open.")')
+EMBEDDING = Use("feature-extraction", "returns embeddings of tokens and texts", 'embed(["A text."])')
 # By the kind of the head, as in labels.json.
 USES = {
-    "class": Use("text-classification", "sorts texts into classes"),
-    "several": Use("text-classification", "gives each text any number of labels"),
-    "number": Use("text-classification", "gives each text a number"),
-    "choice": Use("multiple-choice", "chooses among several texts"),
-    "tags": Use("token-classification", "finds entities in texts"),
-    "span": Use("question-answering", "answers questions from a text"),
+    "class": Use("text-classification", "sorts texts into classes", 'predict("A text.").label'),
+    "several": Use("text-classification", "gives each text any number of labels", 'predict("A text.").label'),
+    "number": Use("text-classification", "gives each text a number", 'predict("A text.").value'),
+    "choice": Use("multiple-choice", "chooses among several texts", 'predict(("A text.", "One.", "Two.")).label'),
+    "tags": Use("token-classification", "finds entities in texts", 'entities("Ann sings in Ulm.")'),
+    "span": Use("question-answering", "answers questions from a text", 'answer("Who sings?", "Ann sings.").text'),
 }
 # Options of `bert-tf predict` for the inputs of an export.
 EXAMPLES = {
@@ -56,6 +58,19 @@ RECIPE = (
 UNSET = (None, "", -1)
 DATA_FLAGS = ("input_file", "data_dir", "train_file", "eval_file", "predict_file")
 COUNTED = ("documents", "sentences", "tokens", "examples", "questions", "contexts")  # of a split
+PROGRAM = 'import bert_tf\n\nmodel = bert_tf.load("{name}")\nprint(model.{call})'
+PIPELINE = """from transformers import pipeline
+
+model = pipeline("{use.pipeline_tag}", model="{name}")"""
+ENCODER = """from transformers import AutoModel, AutoTokenizer
+
+model = AutoModel.from_pretrained("{name}")
+tokenizer = AutoTokenizer.from_pretrained("{name}")"""
+ENGINE = """from bert_tf.export import engines
+
+model = engines.load("{name}")  # a function of token ids, described by about.json"""
+PAIR = '("A text.")', '(("A text.", "Another text."))'  # what a task of two texts is called with
+NOT_TESTED = "nothing was tested for bias or for other kinds of text."
 UNKNOWN_LICENSE = (
     "This model started from {start}, whose license is not known to this program: look it up before you publish the "
     "model, which inherits its terms."
@@ -74,24 +89,24 @@ def of_run(folder: str) -> str:
     """Returns the card of a run, as Markdown, from the files in its folder."""
     values = report.read(folder)
     run, flags = values["run"], report.dictionary(values["run"].get("flags"))
+    inputs = report.dictionary(report.dictionary(read_json(os.path.join(folder, "export", "about.json"))).get("inputs"))
     name = os.path.basename(files.absolute(folder))
+    task = str(run.get("name") or name)
     start = str(flags.get("init_checkpoint") or "")
     config, kind = report.dictionary(run.get("config")), kind_of(folder)
-    scores = [(wording.words(metric), wording.value_text(value)) for metric, value in values["scores"].items()]
-    limits = _limits(config, flags.get("max_seq_length"), values["manifest"].get("warnings") or ())
-    if run.get("collapsed"):
-        limits.insert(0, f"Its training has collapsed: on the development set {run['collapsed']}.")
+    classes = scoreboard.class_details(values["details"])
+    scores = scoreboard.final_scores(values["scores"], task, kind is not None)
     splits = dict(report.dictionary(run.get("text_statistics")))
     time = sum(seconds for seconds in report.dictionary(run.get("phases")).values() if isinstance(seconds, int | float))
     use = USES.get(kind or "", MASK_FILLING)
     return _render(
         name,
         use,
-        summary=_summary(use, config, run.get("parameters"), start),
+        summary=_summary(use, config, run.get("parameters"), start) + _labels(task_of(folder).get("labels")),
         start=start,
-        results=_results(use, str(run.get("name") or name), values["scores"]),
+        results=_results(use, task, values["scores"]),
         commands="\n".join(command for command, _ in commands_of(folder, name)),
-        program=f'import bert_tf\n\nmodel = bert_tf.load("{name}")',
+        program=PROGRAM.format(name=name, call=use.call.replace(*PAIR) if "text_b" in inputs else use.call),
         data=_data(flags, splits, report.dictionary(values["manifest"].get("statistics"))),
         command=wording.command(run.get("command")).replace(" \\\n    ", " "),
         recipe=[(flag, wording.exact_text(flags[flag])) for flag in RECIPE if flags.get(flag) not in UNSET],
@@ -100,9 +115,10 @@ def of_run(folder: str) -> str:
         ),
         machine=_machine(report.dictionary(run.get("machine"))),
         time=wording.duration(time) if time else "",
-        scores=scores,
+        scores=[(wording.words(metric), wording.value_text(value)) for metric, value, _ in scores],
+        verdict=text_statistics.verdict(values["scores"], classes),
         split="the development set" if kind else "text that was held out of training",
-        limits=limits,
+        limits=_limits_of_run(run, values["manifest"].get("warnings") or []),
     )
 
 
@@ -114,22 +130,20 @@ def write_of_conversion(checkpoint: Checkpoint, source: str, folder: str, format
     name = os.path.basename(files.absolute(folder))
     values = config.to_dict()
     size = sum(int(array.size) for array in checkpoint.weights.values())
-    labels = f" Labels: {', '.join(checkpoint.labels)}." if checkpoint.labels else ""
-    program = f'import bert_tf\n\nmodel = bert_tf.load("{name}")'
-    if format_name == "huggingface":
-        program = (
-            f'from transformers import AutoModel, AutoTokenizer\n\nmodel = AutoModel.from_pretrained("{name}")\n'
-            f'tokenizer = AutoTokenizer.from_pretrained("{name}")'
-        )
+    program, is_engine = PROGRAM, engines.is_engine(format_name)
+    if is_engine:
+        program = ENGINE
+    elif format_name == "huggingface":
+        program = ENCODER if use in (EMBEDDING, USES["choice"]) else PIPELINE
     text = _render(
         name,
         use,
-        summary=_summary(use, values, size, source, verb="converted from") + labels,
+        summary=_summary(use, values, size, source, verb="converted from") + _labels(checkpoint.labels),
         start=source,
         results=[],
-        commands=f"bert-tf extract {shlex.quote(name)} --file=texts.txt --output=vectors.npz",
-        program=program,
-        limits=_limits(values, None, ()),
+        commands="" if is_engine else f"bert-tf extract {shlex.quote(name)} --file=texts.txt --output=vectors.npz",
+        program=program.format(name=name, use=use, call=use.call),
+        limits=[*_limits(values, None), f"What it was scored on is said where it comes from; {NOT_TESTED}"],
     )
     atomic_files.write_lines(os.path.join(folder, CARD), [text])
 
@@ -174,8 +188,12 @@ def commands_of(folder: str, name: str) -> list[tuple[str, str]]:
 
 def kind_of(folder: str) -> str | None:
     """The kind of the head of a run, as in labels.json; None if it has only those of pre-training."""
-    values = read_json(os.path.join(folder, "task.json"))
-    return report.dictionary(values).get("kind")
+    return task_of(folder).get("kind")
+
+
+def task_of(folder: str) -> dict[str, Any]:
+    """The kind and the labels of a run, {} if it has only the heads of pre-training."""
+    return report.dictionary(read_json(os.path.join(folder, "task.json")))
 
 
 def license_of(start: str) -> str | None:
@@ -195,7 +213,7 @@ def license_of(start: str) -> str | None:
 
 def _license_text(start: str, license_name: str | None) -> str:
     if not start:
-        return "The model was trained from scratch: whoever trained it decides."
+        return "The model was trained from scratch; its license is for whoever trained it to choose."
     if license_name is None:
         return UNKNOWN_LICENSE.format(start=start)
     return f"It started from {start}, whose license is {license_name}."
@@ -218,6 +236,11 @@ def _summary(use: Use, config: Mapping[str, Any], size: Any, start: str, verb: s
     return f"A BERT{shape},{origin}. It {use.phrase}."
 
 
+def _labels(labels: Any) -> str:
+    """A sentence that lists labels; "" if there are none."""
+    return f" Labels: {', '.join(map(str, labels))}." if isinstance(labels, Sequence) and labels else ""
+
+
 def _results(use: Use, task: str, scores: Mapping[str, Any]) -> list[Any]:
     """The scores in the metadata that hubs show."""
     from huggingface_hub import EvalResult
@@ -232,11 +255,11 @@ def _results(use: Use, task: str, scores: Mapping[str, Any]) -> list[Any]:
 def _data(flags: Mapping[str, Any], splits: Mapping[str, Any], statistics: Mapping[str, Any]) -> str:
     """What the model was trained on: files, and numbers of examples or tokens."""
     named = [f"`--{flag}={flags[flag]}`" for flag in DATA_FLAGS if flags.get(flag)]
-    lines = ["Files: " + ", ".join(named) + "." if named else "The demonstration on what Python says of itself."]
+    lines = [f"Files: {', '.join(named)}." if named else "The demonstration: the documentation that comes with Python."]
     for split, values in (statistics or splits).items():
         if isinstance(values, dict):
-            counts = ((name, value) for name, value in values.items() if name in COUNTED)
-            text = ", ".join(f"{value:,} {name}" for name, value in counts if isinstance(value, int))
+            counts = [(name, value) for name, value in values.items() if name in COUNTED and isinstance(value, int)]
+            text = ", ".join(f"{value:,} {name if value != 1 else name[:-1]}" for name, value in counts)
             lines += [f"{wording.words(split)}: {text}."] * bool(text)
     return "\n\n".join(lines)
 
@@ -245,12 +268,20 @@ def _machine(machine: Mapping[str, Any]) -> str:
     return f"{machine['cores']} cores ({machine.get('processor', 'unknown')})" if machine.get("cores") else ""
 
 
-def _limits(config: Mapping[str, Any], max_seq_length: Any, warnings: Iterable[str]) -> list[str]:
+def _limits_of_run(run: Mapping[str, Any], warnings: Iterable[str]) -> list[str]:
+    config, flags = report.dictionary(run.get("config")), report.dictionary(run.get("flags"))
+    limits = [f"Its training has collapsed: on the development set {run.get('collapsed')}."] * bool(
+        run.get("collapsed")
+    )
+    limits += _limits(config, flags.get("max_seq_length"))
+    return [*limits, f"It was scored on the data named here only; {NOT_TESTED}", *warnings]
+
+
+def _limits(config: Mapping[str, Any], max_seq_length: Any) -> list[str]:
     """Sentences on what the model cannot do."""
     positions = config.get("max_position_embeddings")
     length = max_seq_length or positions
     limits = [f"It reads {length} tokens at a time; longer texts are cut or read in windows."] if length else []
     if config.get("vocab_size"):
         limits.append(f"Its vocabulary has {config['vocab_size']:,} tokens; other words are split into parts.")
-    limits.append("It was scored on the data named here only; nothing was tested for bias or for other kinds of text.")
-    return [*limits, *map(str, warnings)]
+    return limits

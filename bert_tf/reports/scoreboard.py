@@ -14,7 +14,7 @@ from bert_tf.reports.curves import is_number
 # Keys of a combination in sweep.json that are not settings.
 COUNTS = ("runs", "collapsed", "failed", "scores", "scores_without_collapsed")
 MAX_MATRIX_CLASSES = 10  # fits a phone
-AUXILIARY = ("loss", "window_accuracy")  # scores that are shown last
+AUXILIARY = ("window_accuracy", "loss")  # scores that are shown last
 MASKED_LM_LOSS, MAX_EXPONENT = "masked_lm_loss", 100.0
 MAX_CONFUSIONS, MAX_CLASSES, MAX_EXAMPLES = 15, 40, 12
 
@@ -36,7 +36,7 @@ def final_scores(
         return rows
     losses = {name for name, value in scores.items() if name == "loss" or value == scores.get("loss")}
     rows = [row for row in rows if row[0] == "loss" or row[0] not in losses]
-    return sorted(rows, key=lambda row: row[0] in AUXILIARY)
+    return sorted(rows, key=lambda row: AUXILIARY.index(row[0]) + 1 if row[0] in AUXILIARY else 0)
 
 
 def class_details(details: Any) -> list[Drawn]:

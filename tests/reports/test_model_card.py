@@ -3,8 +3,10 @@
 import json
 
 import pytest
+import tiny
 from huggingface_hub import metadata_load
 
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.reports import model_card
 
 RUN = {
@@ -30,6 +32,8 @@ def run(tmp_path):
         (tmp_path / "export").mkdir(exist_ok=True)
         (tmp_path / "export" / "about.json").write_text(json.dumps({"inputs": {"text_a": None, "text_b": None}}))
         (tmp_path / "eval_results.json").write_text(json.dumps({"accuracy": 0.75, "macro_f1": 0.5}))
+        details = {"per_class": [{"label": "a"}, {"label": "b"}], "confusion": [[3, 1], [1, 3]]}
+        (tmp_path / "eval_details.json").write_text(json.dumps({"dev": details}))
         return tmp_path
 
     return write
@@ -40,17 +44,20 @@ def test_card_states_data_recipe_scores_and_limits(run):
     model_card.write_of_run(str(folder), [str(folder / "missing")])
     text = (folder / "README.md").read_text()
     for line in (
-        "A BERT with 2 layers of width 128 and 672,138 parameters, trained from scratch. It sorts texts into classes.",
+        "A BERT with 2 layers of width 128 and 672,138 parameters, trained from scratch. It sorts texts into classes",
         f'bert-tf predict {folder.name} --text="A text." --text_b="Another text."',
         "Files: `--data_dir=my data`.",
         "Train: 512 examples.",
+        'print(model.predict(("A text.", "Another text.")).label)',
+        "It sorts texts into classes. Labels: a, b.",
         "`python run_classifier.py --task_name=table '--data_dir=my data'`",
         "| learning_rate | 5e-05 |",
         "| dropout_prob | 0.0 |",
         "Trained with python 3.11.7, tensorflow 2.21.0 on 2 cores (x86_64), in 1 min 5 s.",
         "| Accuracy | 0.75 |",
+        "6 of 8 examples (75.0%) are correct. Always predicting the most frequent class, a, would be correct for",
         "- Its vocabulary has 1,500 tokens; other words are split into parts.",
-        "The model was trained from scratch: whoever trained it decides.",
+        "The model was trained from scratch; its license is for whoever trained it to choose.",
     ):
         assert line in text, line
     assert "missing" not in [path.name for path in folder.iterdir()]
@@ -93,3 +100,24 @@ def test_license_comes_from_the_card_of_the_start(run, tmp_path_factory):
 )
 def test_license_of_published_checkpoints(start, license_name):
     assert model_card.license_of(start) == license_name
+
+
+@pytest.mark.parametrize(
+    ("format_name", "kind", "program"),
+    [
+        ("huggingface", "class", 'model = pipeline("text-classification", model="converted")'),
+        ("huggingface", None, 'model = AutoModel.from_pretrained("converted")'),
+        ("native", "class", 'print(model.predict("A text.").label)'),
+        ("native", None, 'print(model.embed(["A text."]))'),
+        ("onnx", "class", 'model = engines.load("converted")'),
+    ],
+)
+def test_card_of_a_conversion_loads_it_as_its_format_does(tmp_path, format_name, kind, program):
+    labels = ["a", "b"] if kind else None
+    checkpoint = Checkpoint(config=tiny.CONFIG, weights={}, labels=labels, kind=kind)
+    folder = tmp_path / "converted"
+    folder.mkdir()
+    model_card.write_of_conversion(checkpoint, "runs/mine", str(folder), format_name)
+    text = (folder / "README.md").read_text()
+    assert program in text and "converted from runs/mine" in text and ("Labels: a, b." in text) == bool(kind)
+    assert ("bert-tf extract converted" in text) == (format_name != "onnx")
