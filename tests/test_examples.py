@@ -1,0 +1,54 @@
+"""The notebooks of examples/: executed, free of paths of a machine, and their code runs with a tiny checkpoint."""
+
+import dataclasses
+import json
+import re
+import shutil
+from pathlib import Path
+
+import checkpoint_cases
+import pytest
+import tiny
+import warm
+
+from bert_tf.checkpoints import formats
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.model import heads
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
+EAGER = "import tensorflow as tf\n\ntf.config.run_functions_eagerly(True)\n"  # a few steps take less than their traces
+SHORTER = [
+    (r'checkpoint = ".*"', 'checkpoint = "tiny"'),
+    (r"num_train_epochs=\d+", "num_train_epochs=0.2, do_export=False"),
+    (r"batch_size=16, epochs=epochs", "batch_size=96, epochs=1"),
+]
+
+
+def code_cells(path):
+    return [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_were_executed_from_the_top_and_name_no_machine(path):
+    cells = code_cells(path)
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    assert all(output["output_type"] == "stream" for cell in cells for output in cell["outputs"]), "nothing was raised"
+    assert any(cell["outputs"] for cell in cells)
+    assert not re.search(r"(?<![\w:./])/(?!v1/)\w+/|[A-Z]:\\\\|site-packages", path.read_text(encoding="utf-8"))
+    assert f"[{path.name}]({path.name})" in (EXAMPLES / "README.md").read_text(encoding="utf-8")
+
+
+def test_code_of_the_notebooks_runs(tmp_path):
+    config = dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES), max_position_embeddings=32)
+    arrays = tiny.random_weights(heads.BertModel(config))
+    values = {"vocabulary": checkpoint_cases.PIECES, "lower_case": True}
+    formats.write(Checkpoint(config=config, weights=arrays, **values), tmp_path / "tiny", "native")
+    shutil.copy(EXAMPLES / "tickets.csv", tmp_path)
+    program = "\n".join("".join(cell["source"]) for path in NOTEBOOKS for cell in code_cells(path))
+    for pattern, replacement in SHORTER:
+        assert re.search(pattern, program), pattern
+        program = re.sub(r"\b" + pattern, replacement, program)
+    result = warm.run("-c", EAGER + program, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "I was charged twice: " in result.stdout and (tmp_path / "runs/tickets/report.html").exists()
