@@ -12,6 +12,8 @@ import asyncio
 import json
 import random
 import re
+import socket
+import struct
 import subprocess
 import sys
 import time
@@ -21,7 +23,7 @@ import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 WARM_UP = 2.0  # seconds at the start of a level that do not count
-PATIENCE = 30.0  # seconds that a client waits for an answer
+PATIENCE = 90.0  # seconds that a client waits for an answer
 
 
 def main():
@@ -32,6 +34,7 @@ def main():
     parser.add_argument("--clients", default="1,8,64")
     parser.add_argument("--seconds", type=float, default=15.0, help="duration of a level")
     parser.add_argument("--minutes", type=float, default=0.0, help="duration of the last level with bad clients")
+    parser.add_argument("--rude", type=int, default=1, help="number of bad clients of each kind")
     parser.add_argument("--output", help="output file")
     options = parser.parse_args()
     command = [sys.executable, "-m", "bert_tf", "serve", f"model={options.export}", "--port=0"]
@@ -63,7 +66,7 @@ async def measured(options, port, process):
     most = counts[-1]
     rows += ["", f"{most} clients together: {rates[most] / rates[counts[0]]:.2f} times what {counts[0]} got."]
     if options.minutes:
-        rows += ["", *await beside_rude_ones(port, texts, most, 60 * options.minutes, process)]
+        rows += ["", *await beside_rude_ones(port, texts, most, options, process)]
     return "\n".join(rows)
 
 
@@ -105,7 +108,9 @@ class Client:
 
     async def request(self, method, path, body=b""):
         """(code, body) of the answer."""
-        await self.send(f"{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
+        await self.send(
+            f"{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+        )
         return await asyncio.wait_for(self.answer(), PATIENCE)
 
     async def send(self, content):
@@ -188,46 +193,45 @@ async def stopped(tasks):
 
 
 def post(body, length=None):
-    head = f"POST /v1/models/model:predict HTTP/1.1\r\nhost: x\r\ncontent-length: {length or len(body)}\r\n\r\n"
+    head = f"POST /v1/models/model:predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length or len(body)}\r\n\r\n"
     return head.encode() + body
 
 
-# What clients must not send, and whether they go away without waiting for what they get.
+ENDLESS, SLOW, LEAVES, RESETS, WAITS = "endless", "slow", "leaves", "resets", "waits"
+CHUNKED = b"POST /v1/models/model:predict HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
+GET = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
+MANY_WORDS = b'{"instances": ["' + b"word " * 200 + b'"]}'
+# What clients must not send, and what they do then: send more of the same (the last item) without an end, or slowly; go
+# away after a moment, or reset the connection; wait for the answer.
 RUDE = {
-    "garbage instead of HTTP": (b"\0\1\2\xff garbage\r\n\r\n", False),
-    "garbage instead of JSON": (post(b"{]"), False),
-    "a body of 100 MB": (post(b"[" * (1 << 20), 100_000_000), False),
-    "a body without an end": (
-        b"POST /v1/models/model:predict HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
-        + b"100000\r\n" + b"x" * (1 << 20) + b"\r\n",
-        False,
-    ),
-    "broken UTF-8": (post(b'{"instances": ["\xff\xfe"]}'), False),
-    "wrong types": (post(b'{"instances": [1, null, {"x": []}]}'), False),
-    "a list in a list in a list ...": (post(b'{"instances": ' + b"[" * 100_000), False),
-    "too many instances": (post(b'{"instances": [' + b'"x",' * 100_000 + b'"x"]}'), False),
-    "a model that is not there": (post(b"{}").replace(b"model:", b"nothing:"), False),
-    "goes away in the middle of the body": (post(b'{"inst', 1000), True),
-    "goes away before the answer": (post(b'{"instances": ["' + b"word " * 200 + b'"]}'), True),
-    "says nothing": (b"", True),
-}  # fmt: skip
+    "garbage instead of HTTP": (b"\0\1\2\xff garbage\r\n\r\n", WAITS),
+    "headers without an end": (GET, ENDLESS, b"x-header: value\r\n" * 60_000),
+    "a header without an end": (GET + b"x: ", ENDLESS, b"x" * (1 << 20)),
+    "a slow header": (GET + b"x: ", SLOW, b"x"),
+    "garbage instead of JSON": (post(b"{]"), WAITS),
+    "a body of 100 MB": (post(b"[" * (1 << 20), 100_000_000), WAITS),
+    "a body without an end": (CHUNKED, ENDLESS, b"100000\r\n" + b"x" * (1 << 20) + b"\r\n"),
+    "a slow body": (post(b"{", 1000), SLOW, b" "),
+    "broken UTF-8": (post(b'{"instances": ["\xff\xfe"]}'), WAITS),
+    "wrong types": (post(b'{"instances": [1, null, {"x": []}]}'), WAITS),
+    "lists 50 deep": (post(b'{"instances": ' + b"[" * 50 + b"]" * 50 + b"}"), WAITS),
+    "lists 100,000 deep": (post(b'{"instances": ' + b"[" * 100_000), WAITS),
+    "a thousand instances": (post(b'{"instances": [' + b'"some words of a text",' * 999 + b'"x"]}'), WAITS),
+    "too many instances": (post(b'{"instances": [' + b'"x",' * 100_000 + b'"x"]}'), WAITS),
+    "a model that is not there": (post(b"{}").replace(b"model:", b"nothing:"), WAITS),
+    "goes away in the middle of the body": (post(b'{"inst', 1000), LEAVES),
+    "goes away before the answer": (post(MANY_WORDS), LEAVES),
+    "resets before the answer": (post(MANY_WORDS), RESETS),
+    "says nothing": (b"", LEAVES),
+}
 
 
 async def be_rude(port, kind, seen):
     """Does it over and over; counts by kind what came of it: a code, "dropped" or "left"."""
-    content, leaves = RUDE[kind]
     while True:
         client = Client(port)
         try:
-            await client.send(content)
-            if leaves:
-                await asyncio.sleep(0.05)
-                outcome = "left"
-            else:
-                if kind == "a body without an end":
-                    for _ in range(8):
-                        await client.send(b"100000\r\n" + b"x" * (1 << 20) + b"\r\n")
-                outcome = str((await asyncio.wait_for(client.answer(), PATIENCE))[0])
+            outcome = await behave_badly(client, *RUDE[kind])
         except (OSError, EOFError):
             outcome = "dropped"
         except TimeoutError:
@@ -237,22 +241,41 @@ async def be_rude(port, kind, seen):
         await asyncio.sleep(0.2)
 
 
-async def beside_rude_ones(port, texts, count, seconds, process):
+async def behave_badly(client, content, manner, more=b""):
+    """One request; returns the code of the answer, or "left"."""
+    await client.send(content)
+    if manner in (LEAVES, RESETS):
+        await asyncio.sleep(0.05)
+        if manner == RESETS:
+            connection = client.streams[1].get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        return "left"
+    answer = asyncio.create_task(client.answer())
+    try:
+        while manner in (ENDLESS, SLOW) and not answer.done():
+            await client.send(more)
+            await asyncio.sleep(1 if manner == SLOW else 0)
+        return str((await asyncio.wait_for(answer, PATIENCE))[0])
+    finally:
+        answer.cancel()
+
+
+async def beside_rude_ones(port, texts, count, options, process):
     """What the others see meanwhile, what the rude ones get, and the server's memory, as lines of Markdown."""
-    seen, sizes = {kind: {} for kind in RUDE}, []
+    seen, sizes, seconds = {kind: {} for kind in RUDE}, [], 60 * options.minutes
 
     async def weigh():
         while True:
             sizes.append((time.monotonic(), process.memory_info().rss / 2**20))
             await asyncio.sleep(1)
 
-    rude = [asyncio.create_task(be_rude(port, kind, seen)) for kind in RUDE]
+    rude = [asyncio.create_task(be_rude(port, kind, seen)) for kind in RUDE for _ in range(options.rude)]
     scales = asyncio.create_task(weigh())
     level = await run_level(port, texts, count, seconds)
     await stopped([*rude, scales])
     late = sizes[len(sizes) // 2 :]  # by then it has met every length
     minutes = max(late[-1][0] - late[0][0], 1) / 60
-    rows = [f"{count} clients for {seconds / 60:g} minutes, together with one of each of these:", ""]
+    rows = [f"{count} clients for {seconds / 60:g} minutes, together with {options.rude} of each of these:", ""]
     rows += ["| rude client | times, by what it got |", "|---|---|"]
     for kind, outcomes in seen.items():
         rows.append(f"| {kind} | {', '.join(f'{outcome}: {times}' for outcome, times in sorted(outcomes.items()))} |")

@@ -54,8 +54,8 @@ class Batcher:
     most_waiting: further requests raise Busy. at_once: batches computed concurrently, 0 for
     `loaded_model.parallel_batches`. on_batch: called with the numbers of requests and rows of each batch.
 
-    Large requests are split; each part is queued after the previous one is done, behind the other requests. As many as
-    there are batches at once are computed at a time, see `LargeRequests`.
+    Large requests are split and computed one at a time, see `LargeRequests`; each part is queued after the previous one
+    is done, behind the small requests.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Batcher:
         self.at_once = at_once or loaded_model.parallel_batches()
         self.on_batch = on_batch
         self._waiting: collections.deque[_Waiting] = collections.deque()
-        self._large = LargeRequests(self.at_once)
+        self._large = LargeRequests()
         self._work = asyncio.Event()
         self._computing: set[asyncio.Task] = set()  # tasks of batches
         self._threads = concurrent.futures.ThreadPoolExecutor(self.at_once, "model")

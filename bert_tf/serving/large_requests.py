@@ -1,4 +1,4 @@
-"""The order of requests that are larger than a batch: few at a time, the others wait for their turn."""
+"""The order of requests that are larger than a batch: one at a time, the others wait for their turn."""
 
 import asyncio
 import contextlib
@@ -21,20 +21,18 @@ class Turn:
     work: float
     deadline: float
     begun: asyncio.Future
-    is_computed: bool = False
 
 
 class LargeRequests:
-    """Computes `at_once` large requests at a time, in the order of arrival.
+    """Computes one large request at a time, in the order of arrival.
 
-    If all were computed in turns, part by part, all would be finished at the end, and none in time. A request that
+    If they were computed in turns, part by part, all would be finished at the end, and none in time. A request that
     would not be finished before its deadline, by the time that earlier parts took, is refused while it waits.
     """
 
-    def __init__(self, at_once: int) -> None:
-        self.at_once = at_once
-        self._turns: list[Turn] = []
-        self._seconds = 0.0  # per unit of work, while `at_once` requests are computed; 0 for unknown
+    def __init__(self) -> None:
+        self._turns: list[Turn] = []  # the first is computed
+        self._seconds = 0.0  # per unit of work; 0 for unknown
 
     @property
     def waiting(self) -> int:
@@ -62,18 +60,12 @@ class LargeRequests:
         self._update()
 
     def _update(self) -> None:
-        """Begins the next requests and refuses those that would be late."""
-        now, ahead, begun = time.monotonic(), 0.0, sum(turn.is_computed for turn in self._turns)
+        """Begins the first request, and refuses those that would be late."""
+        if self._turns and not self._turns[0].begun.done():  # in any case: the average may be wrong
+            self._turns[0].begun.set_result(None)
+        now, work = time.monotonic(), 0.0
         for turn in self._turns:
-            if not turn.is_computed:
-                if turn.begun.done():  # refused or given up
-                    continue
-                seconds = (ahead / self.at_once + turn.work) * self._seconds
-                if begun and now + seconds > turn.deadline:  # without others it is tried: the average may be wrong
-                    turn.begun.set_exception(Late())
-                    continue
-                if begun < self.at_once:
-                    turn.is_computed = True
-                    turn.begun.set_result(None)
-                    begun += 1
-            ahead += turn.work
+            if not turn.begun.done() and now + (work + turn.work) * self._seconds > turn.deadline:
+                turn.begun.set_exception(Late())
+            elif not turn.begun.done() or turn is self._turns[0]:  # neither refused nor given up
+                work += turn.work

@@ -148,7 +148,7 @@ def test_large_requests_are_computed_in_order():
 
 def test_large_request_that_would_be_late_is_refused_early():
     async def scenario():
-        large = LargeRequests(1)
+        large = LargeRequests()
 
         async def compute(work, seconds, part_seconds):
             async with large.turn(work, seconds) as turn:
