@@ -159,7 +159,7 @@ def test_only_backend_queries_devices():
 
 def test_json_is_read_in_one_place():
     """The others parse what this package wrote, and the server has a limit of its own."""
-    own = "data/pretraining/buckets training/early_stopping export/engines/__init__ reports/report serving/app".split()
+    own = "data/pretraining/buckets training/early_stopping export/engines/__init__ serving/body".split()
     files = {path for path in SOURCES if re.search(r"json\.loads?\(", path.read_text(encoding="utf-8"))}
     assert files == {PACKAGE / f"{name}.py" for name in ("runtime/json_files", *own)}
 

@@ -4,7 +4,6 @@ A run is a dictionary: run.json as "run", the lines of metrics.jsonl as "metrics
 """
 
 import importlib.resources
-import json
 import os
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -16,7 +15,7 @@ from bert_tf.errors import UserError
 from bert_tf.reports import curves, published, scoreboard, text_statistics
 from bert_tf.reports.wording import command, duration, exact_text, percent_text, value_text, words
 from bert_tf.runtime import atomic_files, files
-from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime.json_files import parse, read_json
 
 TEMPLATE = "report.html.jinja"
 
@@ -109,7 +108,7 @@ def _read_lines(path: str) -> list[dict[str, Any]]:
         with files.open_text(path, errors="replace") as file:
             for text in file:
                 try:
-                    line = json.loads(text)
+                    line = parse(text)
                 except ValueError:
                     continue
                 if isinstance(line, dict):

@@ -117,6 +117,7 @@ class Log:
             )
         else:
             when = now.strftime("%d/%b/%Y:%H:%M:%S %z")
-            first = "{method} {path} HTTP/{http_version}".format(**scope | {"path": path.replace('"', "%22")})
+            target = path.replace('"', "%22")
+            first = f"{scope['method']} {target} HTTP/{scope['http_version']}"
             line = f'{client} - - [{when}] "{first}" {entry["status"]} {entry["bytes"]} {seconds:.4f}'
         print(line, file=self.stream or sys.stdout, flush=True)

@@ -12,9 +12,9 @@ MAX_HEADER_BYTES = 65_536  # of the request line and all headers; also of traile
 NO_SNIFF = ("x-content-type-options", "nosniff")
 TOO_LARGE = b'{"error":"The header of the request is larger than %d bytes."}' % MAX_HEADER_BYTES
 REFUSAL = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\n%s: %s\r\n"
-    b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%s"
-) % (*(text.encode() for text in NO_SNIFF), len(TOO_LARGE), TOO_LARGE)
+    f"HTTP/1.1 431 Request Header Fields Too Large\r\n{': '.join(NO_SNIFF)}\r\n"
+    f"content-type: application/json\r\ncontent-length: {len(TOO_LARGE)}\r\nconnection: close\r\n\r\n"
+).encode() + TOO_LARGE
 
 
 class Connection(HttpToolsProtocol):

@@ -33,7 +33,7 @@ def describe(models: Iterable[Served], *, has_token: bool) -> dict[str, Any]:
         paths[f"{path}:predict"] = {"post": _predict(model)}
     error = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
     components: Schema = {"schemas": {"Error": error}}
-    security = {}
+    security: Schema = {}
     if has_token:
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         security = {"security": [{"token": []}]}
