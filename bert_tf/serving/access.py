@@ -117,7 +117,7 @@ class Log:
             )
         else:
             when = now.strftime("%d/%b/%Y:%H:%M:%S %z")
-            target = path.replace('"', "%22")
-            first = f"{scope['method']} {target} HTTP/{scope['http_version']}"
+            quoted = path.replace('"', "%22")
+            first = f"{scope['method']} {quoted} HTTP/{scope['http_version']}"
             line = f'{client} - - [{when}] "{first}" {entry["status"]} {entry["bytes"]} {seconds:.4f}'
         print(line, file=self.stream or sys.stdout, flush=True)

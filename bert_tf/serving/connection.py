@@ -10,11 +10,11 @@ from bert_tf.serving.app import Server
 
 MAX_HEADER_BYTES = 65_536  # of the request line and all headers; also of trailers and of what frames chunks
 NO_SNIFF = ("x-content-type-options", "nosniff")
-TOO_LARGE = b'{"error":"The header of the request is larger than %d bytes."}' % MAX_HEADER_BYTES
+TOO_LARGE = f'{{"error":"The header of the request is larger than {MAX_HEADER_BYTES:,} bytes."}}'
 REFUSAL = (
-    f"HTTP/1.1 431 Request Header Fields Too Large\r\n{': '.join(NO_SNIFF)}\r\n"
-    f"content-type: application/json\r\ncontent-length: {len(TOO_LARGE)}\r\nconnection: close\r\n\r\n"
-).encode() + TOO_LARGE
+    f"HTTP/1.1 431 Request Header Fields Too Large\r\n{NO_SNIFF[0]}: {NO_SNIFF[1]}\r\n"
+    f"content-type: application/json\r\ncontent-length: {len(TOO_LARGE)}\r\nconnection: close\r\n\r\n{TOO_LARGE}"
+).encode()
 
 
 class Connection(HttpToolsProtocol):
