@@ -235,7 +235,7 @@ ERRORS = {
     "wrong type": ({"num_train_steps": "many"}, "--num_train_steps=many was given; expected a whole number."),
     "wrong choice": ({"optimizer": "sgd"}, "expected one of adamw, adamw_corrected, lamb, or a module of your own"),
     "not a number": ({"learning_rate": "nan"}, "learning_rate is nan"),
-    "seed of 64 bits": ({"random_seed": 2**40}, "random_seed=1099511627776 was given"),
+    "seed of 64 bits": ({"random_seed": 2**40}, "random_seed is 1099511627776; expected a whole number from 0"),
     "negative weight": ({"next_sentence_weight": -1}, "next_sentence_weight is -1.0"),
     "no processes": ({"num_workers": -1}, "num_workers is -1"),
     "no devices": ({"num_logical_devices": 0}, "num_logical_devices is 0"),
