@@ -1,10 +1,12 @@
 """Compares the losses of fine-tuning steps here and with Hugging Face transformers, on the same batches.
 
     python benchmarks/glue_steps.py --data_dir=GLUE --init_checkpoint=FOLDER --work_dir=FOLDER [--task=SST-2]
+    python benchmarks/glue_steps.py --questions=train.json --init_checkpoint=FOLDER --work_dir=FOLDER
 
 Both start from the same weights, batch 32, with the recipe and schedule of glue_reproduction.py, without dropout. Ours
 are the steps of run_classifier.py, with several texts per row; the peer's rows are padded. Prints the largest
-differences of losses and of gradient norms, relative to the peer's.
+differences of losses and of gradient norms, relative to the peer's. With questions the peer's loss leaves out padding,
+as ours does.
 """
 
 import dataclasses
@@ -16,29 +18,50 @@ import numpy as np
 import reproduction
 
 SEED = 1
-INPUTS = ("token_ids", "segment_ids", "lengths", "labels")
+INPUTS = ("token_ids", "segment_ids", "lengths", "labels", "start_positions", "end_positions")  # which there are
 SHOWN = 10  # lines of the table
 
 
 def main():
     parser = reproduction.parser_of(__doc__)
-    parser.add_argument("--data_dir", type=pathlib.Path, required=True)
+    parser.add_argument("--data_dir", type=pathlib.Path)
+    parser.add_argument("--questions", type=pathlib.Path, help="a file in SQuAD format instead of --data_dir")
     parser.add_argument("--task", default="MRPC", choices=tuple(glue_reproduction.EPOCHS))
     parser.add_argument("--steps", type=int, default=40)
     parser.set_defaults(precision="float32")
     options = parser.parse_args()
     checkpoint = reproduction.without_pooler(options.init_checkpoint, options.work_dir / "checkpoint")
-    task = glue_reproduction.task_of(options, checkpoint, options.task)
-    start = glue_reproduction.initialized_by_peer(options, checkpoint, options.task, SEED)
-    stream = iter(task.train_batches(reproduction.BATCH, SEED))
+    if options.questions:
+        task, start = with_new_head(options, checkpoint)
+    else:
+        task = glue_reproduction.task_of(options, checkpoint, options.task)
+        start = glue_reproduction.initialized_by_peer(options, checkpoint, options.task, SEED)
+    stream = iter(task.train_batches(options.train_batch_size, SEED))
     batches = [next(stream) for _ in range(options.steps)]
     warm_up = options.steps // 10
-    mine = ours(task, start, batches, warm_up)
+    mine = ours(options, task, start, batches, warm_up)
     theirs = peer(options, start, batches, warm_up)
     show(mine, theirs)
 
 
-def ours(task, start, batches, warm_up):
+def with_new_head(options, checkpoint):
+    """The task of questions, and a Hugging Face folder with the weights of the checkpoint and a random head."""
+    import squad_reproduction
+
+    options.work_dir.joinpath("train.json").write_bytes(options.questions.read_bytes())
+    options.init_checkpoint = checkpoint
+    task, read = squad_reproduction.task_of(options)
+    from bert_tf.checkpoints import formats
+
+    kernel = np.random.default_rng(SEED).normal(0, 0.02, [read.config.hidden_size, 2]).astype(np.float32)
+    weights = {**read.weights, "span/kernel": kernel, "span/bias": np.zeros(2, np.float32)}
+    folder = options.work_dir / "start-questions"
+    if not folder.exists():
+        formats.write(dataclasses.replace(read, weights=weights, kind="span"), str(folder), "huggingface")
+    return task, folder
+
+
+def ours(options, task, start, batches, warm_up):
     """[{"loss", "gradient_norm"}] of our steps."""
     from bert_tf.checkpoints import formats
     from bert_tf.config import train_config
@@ -50,8 +73,8 @@ def ours(task, start, batches, warm_up):
     read, strategy = formats.read(str(start)), distribute.create_strategy("one_device")
     still = dataclasses.replace(read.config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     recipe = train_config.TrainConfig(
-        train_batch_size=reproduction.BATCH,
-        learning_rate=reproduction.RATE,
+        train_batch_size=options.train_batch_size,
+        learning_rate=options.learning_rate,
         num_train_steps=len(batches),
         num_warmup_steps=warm_up,
         optimizer="adamw_corrected",
@@ -61,10 +84,10 @@ def ours(task, start, batches, warm_up):
         model = task.create_model(still)
         learner = TrainStep(task, model, recipe, strategy)
     weights.expect_same_shapes(weights.assign(model, read.weights))
-    steps = []
+    steps, (loss,) = [], task.objectives
     for batch in batches:
         result = learner.step(batch)
-        summed, weight = result["metrics"]["cross_entropy"].numpy()
+        summed, weight = result["metrics"][loss].numpy()
         steps.append({"loss": float(summed / weight), "gradient_norm": float(result["gradient_norm"])})
     return steps
 
@@ -72,8 +95,10 @@ def ours(task, start, batches, warm_up):
 def peer(options, start, batches, warm_up):
     """The same of the peer's."""
     path = options.work_dir / "steps.npz"
-    np.savez(path, **{name: np.stack([batch[name].numpy() for batch in batches]) for name in INPUTS})
-    flags = {"start": start, "batches": path, "warm_up": warm_up}
+    np.savez(
+        path, **{name: np.stack([batch[name].numpy() for batch in batches]) for name in INPUTS if name in batches[0]}
+    )
+    flags = {"start": start, "batches": path, "warm_up": warm_up, "learning_rate": options.learning_rate}
     return reproduction.run_peer(
         reproduction.peer_python(options), "transformers_steps.py", flags, options.work_dir / "steps.json"
     )
