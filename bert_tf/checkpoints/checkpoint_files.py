@@ -63,11 +63,14 @@ def setting(path: StrPath, name: str, kind: type[Kind], *, inside: str = "") -> 
     inside: the name of an object in the file that holds the name.
     Raises UserError for a value of another kind.
     """
-    values: Any = read_settings(path)
+    values: dict[str, Any] = read_settings(path)
     if inside:
-        values = values.get(inside) or {}
-        name = f"{inside}.{name}"
-    value = values.get(name.rpartition(".")[2]) if isinstance(values, dict) else values
+        values = _expect_kind(path, inside, values.get(inside), dict) or {}
+    return _expect_kind(path, f"{inside}.{name}" if inside else name, values.get(name), kind)
+
+
+def _expect_kind(path: StrPath, name: str, value: Any, kind: type[Kind]) -> Kind | None:
+    """The value; UserError unless it is None or of the kind. True and False are no numbers."""
     if value is not None and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)):
         raise UserError(f"{path}: {name} is {shortened(value)}; expected {KINDS[kind]}.")
     return value

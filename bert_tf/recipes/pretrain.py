@@ -374,5 +374,5 @@ def export_and_demo(
     for sentence, tokens, scores in zip(sentences, outputs["pieces"].numpy(), outputs["scores"].numpy(), strict=True):
         best = [{"piece": t.decode(), "score": float(s)} for t, s in zip(tokens[0][:5], scores[0][:5], strict=True)]
         filled.append({"text": sentence, "answers": best})
-        print(f"  {sentence}  ->  " + ", ".join(f"{answer['piece']} {answer['score']:.0%}" for answer in best[:3]))
+        print(f"  {sentence}  ->  " + "; ".join(f"{answer['piece']} {answer['score']:.0%}" for answer in best[:3]))
     folder.write_json("examples.json", {"fill_mask": filled, "held_out": held_out})

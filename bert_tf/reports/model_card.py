@@ -143,7 +143,7 @@ def write_of_conversion(checkpoint: Checkpoint, source: str, folder: str, format
         results=[],
         commands="" if is_engine else f"bert-tf extract {shlex.quote(name)} --file=texts.txt --output=vectors.npz",
         program=program.format(name=name, use=use, call=use.call),
-        limits=[*_limits(values, None), f"What it was scored on is said where it comes from; {NOT_TESTED}"],
+        limits=[*_limits(values, None), f"For evaluation results, see the card of the original model; {NOT_TESTED}"],
     )
     atomic_files.write_lines(os.path.join(folder, CARD), [text])
 

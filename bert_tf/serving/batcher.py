@@ -55,7 +55,7 @@ class Batcher:
     `loaded_model.parallel_batches`. on_batch: called with the numbers of requests and rows of each batch.
 
     Large requests are split and computed one at a time, see `LargeRequests`; each part is queued after the previous one
-    is done, behind the small requests.
+    is done, after the small requests that are waiting.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ CLIENT_CLOSED_REQUEST = 499  # nginx's code, for metrics and the log only
 
 
 async def read_json(request: Request, most_bytes: int, seconds: float) -> Any:
-    """The body; raises HTTPException 408 after so many seconds, 413 as soon as it is known to be too large, or 400."""
+    """Returns the body; raises HTTPException 408 after `seconds`, 413 for more than `most_bytes`, or 400."""
     try:
         body = await asyncio.wait_for(_read(request, most_bytes), seconds)
     except TimeoutError:

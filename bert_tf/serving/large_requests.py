@@ -41,7 +41,7 @@ class LargeRequests:
 
     @contextlib.asynccontextmanager
     async def turn(self, work: float, seconds: float) -> AsyncIterator[Turn]:
-        """Waits until the request is to be computed; raises Late if it cannot be within so many seconds."""
+        """Waits for the turn of a request; raises Late if it cannot be finished within `seconds`."""
         turn = Turn(work, time.monotonic() + seconds, asyncio.get_running_loop().create_future())
         self._turns.append(turn)
         try:
@@ -53,7 +53,7 @@ class LargeRequests:
             self._update()
 
     def advance(self, turn: Turn, work: float, seconds: float) -> None:
-        """Notes that a part of a request was computed, within so many seconds."""
+        """Records that a part of a request took `seconds`."""
         turn.work -= work
         rate = seconds / work
         self._seconds = rate if not self._seconds else (1 - WEIGHT) * self._seconds + WEIGHT * rate

@@ -64,18 +64,18 @@ def read(flag: str, path: str) -> list[Question]:
     """The questions of the file of a flag; UserError without one, or where train_file has nothing to learn from."""
     if not path:
         raise UserError(f"Give a file in SQuAD's layout as {flag}.")
-    found = questions.read(path)
+    examples = questions.read(path)
     if flag == "train_file":
-        _expect_answers(path, found)
-    return found
+        _expect_answers(path, examples)
+    return examples
 
 
-def _expect_answers(path: str, found: Sequence[Question]) -> None:
+def _expect_answers(path: str, examples: Sequence[Question]) -> None:
     """Raises UserError if there is nothing to learn from any question."""
-    for question in found:
+    for question in examples:
         if question.is_answerable is False or any(questions.answer_span(question, each) for each in question.answers):
             return
-    first = next((question for question in found if question.answers), None)
+    first = next((question for question in examples if question.answers), None)
     if first is None:
         raise UserError(f"The questions of {path} have no answers; expected some to train on.")
     text = first.answers[0][0][:60]
