@@ -1,38 +1,40 @@
-"""Settings every test shares: quiet logs, the CPU as two logical devices, the same random numbers in every run.
-
-Both must be settled before TensorFlow starts, so they stand here and not in a fixture.
-"""
+"""Settings every test shares: quiet logs, the CPU as two logical devices, the same random numbers in every run."""
 
 import gc
 import os
 import sys
 
+import pytest
+
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")  # the expected numbers are those of a CPU
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-
-from bert_tf.runtime.tensorflow_startup import start_tensorflow  # noqa: E402
-
-start_tensorflow()
-
-import keras  # noqa: E402
-import pytest  # noqa: E402
-import tensorflow as tf  # noqa: E402
 
 # Files whose tests start processes or train, the longest first: begun last they would keep one process waiting.
 SLOW = "readme loop finetune_squad pretrain train_step sweep answering finetune ner stores classification".split()
 SLOW += "earlier_versions extract early_stopping saved_model tokenizer feature_tagging tag_serving".split()
 
-gc.freeze()  # modules and graphs are not searched for garbage again and again
-gc.set_threshold(200_000, 50, 1000)
 
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
-)
+def pytest_configure(config):
+    """Starts TensorFlow, but not in a process that only hands tests to others."""
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        return
+    from bert_tf.runtime.tensorflow_startup import start_tensorflow
+
+    start_tensorflow()
+    import keras  # noqa: F401
+    import tensorflow as tf
+
+    gc.freeze()  # modules and graphs are not searched for garbage again and again
+    gc.set_threshold(200_000, 50, 1000)
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 
 
 @pytest.fixture(autouse=True)
 def same_random_numbers():
     """Seeds Python, NumPy and TensorFlow before each test, so that no test depends on the ones before it."""
+    import keras
+
     keras.utils.set_random_seed(20181011)
 
 
@@ -50,6 +52,8 @@ def pytest_runtest_setup(item):
 
     Those of what it makes of our graphs are marked: `pytestmark = pytest.mark.optimized_graphs`.
     """
+    import tensorflow as tf
+
     wanted = item.get_closest_marker("optimized_graphs") is not None
     if tf.config.optimizer.get_experimental_options()["disable_meta_optimizer"] is wanted:
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not wanted})

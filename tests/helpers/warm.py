@@ -5,6 +5,7 @@ runs as if it were started by itself: another working directory, environment, st
 
     done = warm.run("run_classifier.py", "--task_name=MRPC")    # done.returncode, done.stdout, done.stderr
     done = warm.run("-m", "bert_tf", "predict", ...)
+    process = warm.start("run_classifier.py", ...)    # for a process.stdout to read from, and signals to send
 """
 
 import atexit
@@ -23,7 +24,13 @@ _source = None
 
 
 def run(*command, cwd=ROOT, env=None, optimizes_graphs=False):
-    """Runs a script of the project (a path below its top), a program ("-c") or a module ("-m"); as subprocess.run.
+    """Runs a script of the project (a path below its top), a program ("-c") or a module ("-m"); as subprocess.run."""
+    process = start(*command, cwd=cwd, env=env, optimizes_graphs=optimizes_graphs)
+    return subprocess.CompletedProcess(command, *process.finish())
+
+
+def start(*command, cwd=ROOT, env=None, optimizes_graphs=False):
+    """Starts what `run` runs; returns a Process.
 
     TensorFlow's graph optimizer takes a fifth of a short run and changes no result by more than rounding: it is off
     unless asked for.
@@ -33,23 +40,47 @@ def run(*command, cwd=ROOT, env=None, optimizes_graphs=False):
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         _source = subprocess.Popen([sys.executable, __file__], env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"}, **pipes)
         atexit.register(_source.stdin.close)
-    with tempfile.TemporaryDirectory() as folder:
-        job = {"command": list(map(str, command)), "cwd": str(cwd), "env": env or {}, "folder": folder}
-        job["optimizes_graphs"] = optimizes_graphs
-        print(json.dumps(job), file=_source.stdin, flush=True)
-        code = int(_source.stdout.readline())
-        texts = [Path(folder, name).read_text(encoding="utf-8") for name in ("stdout", "stderr")]
-    return subprocess.CompletedProcess(command, code, *texts)
+    folder = tempfile.TemporaryDirectory()
+    os.mkfifo(os.path.join(folder.name, "stdout"))
+    job = {"command": list(map(str, command)), "cwd": str(cwd), "env": env or {}, "folder": folder.name}
+    return Process(_ask({**job, "optimizes_graphs": optimizes_graphs}), folder)
+
+
+def _ask(job):
+    """The number with which the first process answers."""
+    print(json.dumps(job), file=_source.stdin, flush=True)
+    return int(_source.stdout.readline())
+
+
+class Process:
+    """A started process: its number, its standard output as a text file, and its end."""
+
+    def __init__(self, pid, folder):
+        self.pid, self.folder = pid, folder
+        self.stdout = open(os.path.join(folder.name, "stdout"), encoding="utf-8")  # noqa: SIM115 - finish() closes it
+
+    def send_signal(self, number):
+        os.kill(self.pid, number)
+
+    def finish(self):
+        """Waits for the end; returns the exit code and the texts of standard output and error."""
+        with self.folder, self.stdout:
+            output = self.stdout.read()
+            code = _ask({"wait_for": self.pid})
+            return code, output, Path(self.folder.name, "stderr").read_text(encoding="utf-8")
 
 
 def _jobs():
-    """Forks for each job that comes in; returns it, in the new process only."""
+    """Forks for each job that comes in and answers with the number of the new process; there it returns the job."""
     for line in sys.stdin:
         job = json.loads(line)
+        if "wait_for" in job:
+            print(os.waitstatus_to_exitcode(os.waitpid(job["wait_for"], 0)[1]), flush=True)
+            continue
         child = os.fork()
         if not child:
             return job
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        print(child, flush=True)
     sys.exit()
 
 

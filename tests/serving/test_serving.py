@@ -2,17 +2,15 @@
 
 import asyncio
 import json
-import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx
 import pytest
 import tensorflow as tf
+import warm
 from google.protobuf import json_format
 from starlette.testclient import TestClient
 from tensorflow.core.protobuf import saved_model_pb2
@@ -196,9 +194,7 @@ def test_concurrent_clients_get_the_same_answers(models):
 
 
 def test_server_runs_until_stopped_and_survives_vanishing_clients(exports):
-    command = [sys.executable, "-m", "bert_tf", "serve", str(exports["single"]), f"two={exports['pair']}"]
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    process = subprocess.Popen([*command, "--port=0"], stdout=subprocess.PIPE, env=environment, cwd=ROOT, text=True)
+    process = warm.start("-m", "bert_tf", "serve", exports["single"], f"two={exports['pair']}", "--port=0")
     try:
         stdout_lines = [process.stdout.readline() for _ in range(3)]
         port = int(
@@ -213,7 +209,7 @@ def test_server_runs_until_stopped_and_survives_vanishing_clients(exports):
         assert good.json()["predictions"][0]["label"] == "long"
     finally:
         process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0 and process.stdout.read() == "Stopped.\n"
+    assert process.finish()[:2] == (0, "Stopped.\n")
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,7 @@
 import contextlib
 import dataclasses
 import json
-import os
-import subprocess
-import sys
 import types
-from pathlib import Path
 
 import pytest
 import tensorflow as tf
@@ -18,23 +14,11 @@ from bert_tf.config.train_config import TrainConfig
 from bert_tf.training import distribute, loop
 from bert_tf.training.run_directory import RunFolder
 
-ROOT = Path(__file__).resolve().parents[2]
-HERE = ROOT / "tests" / "helpers"
-
-
-def start(folder, *arguments, environment=None):
-    paths = os.pathsep.join([str(HERE), str(ROOT)])
-    return subprocess.Popen(
-        [sys.executable, str(HERE / "training_process.py"), str(folder), *arguments],
-        env={**os.environ, "PYTHONPATH": paths, **(environment or {})},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+PROCESS = "tests/helpers/training_process.py"
 
 
 def run(folder, *arguments):
-    done = warm.run("tests/helpers/training_process.py", folder, *arguments)
+    done = warm.run(PROCESS, folder, *arguments)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -45,33 +29,29 @@ def weights_of(output):
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
-    """{replicas: weights} of runs that nobody disturbed."""
-    outputs = {}
-    for replicas in (1, 2):
-        code, output, errors = run(tmp_path_factory.mktemp("whole"), f"--replicas={replicas}")
-        assert code == 0, errors
-        outputs[replicas] = weights_of(output)
-        assert outputs[replicas].startswith("hash")
-    return outputs
+    """The weights of a run on two replicas that nobody disturbed."""
+    code, output, errors = run(tmp_path_factory.mktemp("whole"), "--replicas=2")
+    assert code == 0 and weights_of(output).startswith("hash"), errors
+    return weights_of(output)
 
 
 def test_killed_run_resumes_bitwise(uninterrupted, tmp_path):
     code, _, _ = run(tmp_path, "--replicas=2", "--kill-at=9")
     assert code == -9
-    assert weights_of(run(tmp_path, "--replicas=2")[1]) == uninterrupted[2]
+    assert weights_of(run(tmp_path, "--replicas=2")[1]) == uninterrupted
     steps = [json.loads(line)["step"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     training = sorted(set(steps))
     assert training == list(range(1, 13)), "every step is logged, and those done again only once"
 
 
 def test_sigterm_saves_and_the_same_command_resumes(uninterrupted, tmp_path):
-    code, output, errors = run(tmp_path, "--stop-at=5")
+    code, output, errors = run(tmp_path, "--replicas=2", "--stop-at=5")
     assert code == 0 and "Stopped after step 5, which is saved" in output, errors
     assert (tmp_path / "checkpoints" / "ckpt-5.index").exists()
-    assert weights_of(run(tmp_path)[1]) == uninterrupted[1]
+    assert weights_of(run(tmp_path, "--replicas=2")[1]) == uninterrupted
 
 
-def test_two_workers_equal_two_replicas_and_stop_together(uninterrupted, tmp_path):
+def test_two_workers_equal_one_replica_and_stop_together(tmp_path):
     import socket
 
     sockets = [socket.socket() for _ in range(2)]
@@ -81,22 +61,23 @@ def test_two_workers_equal_two_replicas_and_stop_together(uninterrupted, tmp_pat
     for one in sockets:
         one.close()
     workers = [
-        start(
+        warm.start(
+            PROCESS,
             tmp_path,
             "--strategy=multi_worker",
             "--dropout=0",
             *["--stop-at=11"] * index,  # of 12 steps: the second worker is told to stop, and both do after the last
-            environment={
+            env={
                 "TF_CONFIG": json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})
             },
         )
         for index in range(2)
     ]
-    outputs = [worker.communicate(timeout=300) for worker in workers]
-    assert [worker.returncode for worker in workers] == [0, 0], outputs
-    assert weights_of(outputs[0][0]) == weights_of(outputs[1][0]), "both workers end with the same weights"
+    codes, outputs, errors = zip(*[worker.finish() for worker in workers], strict=True)
+    assert codes == (0, 0), errors
+    assert weights_of(outputs[0]) == weights_of(outputs[1]), "both workers end with the same weights"
     _, alone, _ = run(tmp_path / "alone", "--dropout=0")
-    assert float(outputs[0][0].split()[-1]) == pytest.approx(float(alone.split()[-1]), rel=1e-6)
+    assert float(outputs[0].split()[-1]) == pytest.approx(float(alone.split()[-1]), rel=1e-6)
     assert (tmp_path / "checkpoints" / "ckpt-12.index").exists()
 
 

@@ -2,15 +2,12 @@
 
 import dataclasses
 import json
-import os
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import warm
-from script_runs import ROOT, TINY
+from script_runs import TINY
 
 from bert_tf.checkpoints import formats
 from bert_tf.errors import UserError
@@ -153,23 +150,16 @@ def arguments(flags):
     return [f"--{name}={value}" for name, value in flags.items()]
 
 
-def start(**flags):
-    command = [sys.executable, str(ROOT / "run_classifier.py"), *arguments(flags)]
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CONFIG": ""}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
-
-
 def test_killed_sweep_resumes_and_keeps_the_best_run(tmp_path):
     rows = [f"the {'cat' if i % 2 else 'dog'} sat on mat number {i},{i % 2}\n" for i in range(12)]
     (tmp_path / "train.csv").write_text("text,kind\n" + "".join(rows))
     (tmp_path / "dev.csv").write_text("text,kind\n" + "".join(rows[:5]))
     flags = {**TINY, "num_train_epochs": 1, "do_export": False, "num_seeds": 2, "data_dir": tmp_path}
     flags |= {"output_dir": tmp_path / "run"}
-    killed = start(**flags)
+    killed = warm.start("run_classifier.py", *arguments(flags))
     seen = next(line for line in killed.stdout if line.startswith("Run 2 of 2"))
     killed.send_signal(signal.SIGKILL)
-    killed.communicate()
+    assert killed.finish()[0] == -signal.SIGKILL
     assert seen == "Run 2 of 2: seed=12346\n"
     first = tmp_path / "run" / "seed=12345" / "run.json"
     finished = json.loads(first.read_text())["finished"]
