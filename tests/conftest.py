@@ -48,15 +48,17 @@ def own_modules_end_with_their_test():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """Tests run without TensorFlow's graph optimizer: it takes a tenth of the time and changes rounding only.
+    """Sets whether graphs are optimized and built at all, by the marks of the test.
 
-    Those of what it makes of our graphs are marked: `pytestmark = pytest.mark.optimized_graphs`.
+    Tests run without TensorFlow's graph optimizer: it takes a tenth of the time and changes rounding only. Those of
+    what it makes of our graphs are marked `optimized_graphs`, those to which graphs are nothing `eager`.
     """
     import tensorflow as tf
 
     wanted = item.get_closest_marker("optimized_graphs") is not None
     if tf.config.optimizer.get_experimental_options()["disable_meta_optimizer"] is wanted:
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not wanted})
+    tf.config.run_functions_eagerly(item.get_closest_marker("eager") is not None)
 
 
 def pytest_sessionfinish():

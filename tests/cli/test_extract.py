@@ -149,6 +149,7 @@ def test_tables_have_pairs_and_ids_and_print_lines_without_output(folder, capsys
     np.testing.assert_allclose(values, states_of(2)[:, -1], atol=2e-5)
 
 
+@pytest.mark.eager
 def test_progress_is_logged_for_long_work_without_a_terminal(folder, monkeypatch, capsys):
     run(folder, "--unit=sentence")
     assert capsys.readouterr().err == ""
@@ -160,6 +161,7 @@ def test_progress_is_logged_for_long_work_without_a_terminal(folder, monkeypatch
     assert stderr[-1].startswith("extracting 5/5 ")
 
 
+@pytest.mark.eager
 def test_memory_is_bounded_and_rows_are_encoded_in_blocks(folder, monkeypatch):
     expected = run(folder, "--unit=sentence")["vectors"]
     monkeypatch.setattr(extraction, "POSITIONS_AT_ONCE", 24)

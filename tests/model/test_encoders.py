@@ -79,6 +79,7 @@ def test_padding_has_no_effect(encoder):
 
 @pytest.mark.parametrize("encoder", OTHERS)
 @pytest.mark.parametrize("head", [lambda config: heads.Classifier(config, 3), heads.SpanFinder, heads.Pretrainer])
+@pytest.mark.eager
 def test_every_head_trains_on_every_encoder(encoder, head):
     model = model_of(encoder, head)
     inputs = {**inputs_of([ROW, CHANGED], [6, 6]), "masked_lm_positions": tf.constant([[1, 3], [2, 4]])}

@@ -65,7 +65,9 @@ def fast(model, inputs, packing):
     variables = weights.variables(model)
     specs = {name: x.shape if packing is STATIC else [None, *x.shape[1:]] for name, x in inputs.items()}
 
-    @tf.function(input_signature=[{name: tf.TensorSpec(specs[name], x.dtype) for name, x in inputs.items()}])
+    @tf.function(
+        input_signature=[{name: tf.TensorSpec(specs[name], x.dtype) for name, x in inputs.items()}], autograph=False
+    )
     def run(inputs):
         with tf.GradientTape() as tape:
             loss = loss_of(model(inputs, seed=tf.constant([1, 2]), packing=packing), inputs["lengths"])
@@ -87,10 +89,14 @@ def test_plain_path_matches_reference():
 
 
 @pytest.mark.parametrize(
-    ("compiles", "dtype"), [(False, "float32"), (True, "float32"), (True, "mixed_bfloat16")], ids=str
+    ("compiles", "dtype", "case"),
+    [
+        *((compiles, "float32", case) for compiles in (False, True) for case in CASES),
+        *((True, "mixed_bfloat16", case) for case in ("padded", "packed dynamically", "packed into fixed rows")),
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize("case", CASES)
-def test_every_fast_path_matches_the_plain_path(case, compiles, dtype, monkeypatch):
+def test_every_fast_path_matches_the_plain_path(compiles, dtype, case, monkeypatch):
     monkeypatch.setattr(xla_rowwise, "LEAST_WIDTH", 1 if compiles else math.inf)
     head, config, options = CASES[case]
     model = heads.Pretrainer(config, dtype=dtype) if head == "masks" else heads.TokenClassifier(config, 3, dtype=dtype)

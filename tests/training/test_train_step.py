@@ -80,12 +80,14 @@ def test_twenty_steps_on_replicas_and_micro_batches_match_one_device(monkeypatch
         assert difference_of(name, values_of(many)[name], value).max() < 1e-5, name
 
 
+@pytest.mark.eager
 def test_models_of_different_sizes_train_in_turn_on_the_same_replicas():
     configs = (ONE_LAYER, dataclasses.replace(ONE_LAYER, num_hidden_layers=0))
     norms = [float(run(learner(CONFIG, 2, config), 1)[0]["gradient_norm"]) for config in configs]
     assert np.isfinite(norms).all() and norms[0] != norms[1]
 
 
+@pytest.mark.eager
 def test_dropout_differs_between_replicas_micro_batches_and_steps():
     config = dataclasses.replace(ONE_LAYER, hidden_dropout_prob=0.5)
     row = {name: np.repeat(value[:1], 4, 0) for name, value in tiny.batch().items()}  # four equal rows
@@ -101,6 +103,7 @@ def test_dropout_differs_between_replicas_micro_batches_and_steps():
         assert losses[name][0] != pytest.approx(2 * half, rel=1e-4), f"{name} with equal masks would be twice one half"
 
 
+@pytest.mark.eager
 def test_next_sentence_weights_stay_unchanged_without_it():
     ours = learner(task=tiny.task(next_sentence_weight=0.0))
     before = values_of(ours)
@@ -155,6 +158,7 @@ def test_encoder_without_layers_has_nothing_to_recompute():
         learner(dataclasses.replace(CONFIG, gradient_checkpointing=True), 1, static)
 
 
+@pytest.mark.eager
 def test_mixed_precision_keeps_float32_weights_and_learns_alike():
     gentle = dataclasses.replace(CONFIG, learning_rate=1e-3)
     exact, mixed = learner(gentle), learner(gentle, dtype="mixed_bfloat16")
@@ -165,6 +169,7 @@ def test_mixed_precision_keeps_float32_weights_and_learns_alike():
     assert {value.dtype.name for value in values_of(mixed).values()} == {"float32"}
 
 
+@pytest.mark.eager
 def test_float16_loss_scale_is_neutral_and_halves_on_overflow():
     exact, mixed = learner(), learner(dtype="mixed_float16")
     expected, actual = run(exact, 1)[0], run(mixed, 1)[0]

@@ -88,6 +88,7 @@ def test_batch_has_reference_vectors_of_first_tokens_and_zero_padding(make):
     assert not first["vectors"].numpy()[0, 2].any()
 
 
+@pytest.mark.eager
 def test_vectors_are_cached_until_weights_or_data_change(make, monkeypatch, tmp_path):
     written, write = [], feature_cache._write_vectors
 
@@ -119,6 +120,7 @@ def test_vectors_are_cached_until_weights_or_data_change(make, monkeypatch, tmp_
     assert not [name for name in os.listdir(tmp_path / "features") if "partial" in name]
 
 
+@pytest.mark.eager
 def test_truncated_cache_is_recomputed(make, tmp_path):
     def vectors():
         task = make("last")
