@@ -17,7 +17,6 @@ from bert_tf.model import heads
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
-EAGER = "import tensorflow as tf\n\ntf.config.run_functions_eagerly(True)\n"  # a few steps take less than their traces
 SHORTER = [
     (r'checkpoint = ".*"', 'checkpoint = "tiny"'),
     (r"num_train_epochs=\d+", "num_train_epochs=0.2, do_export=False"),
@@ -49,6 +48,6 @@ def test_code_of_the_notebooks_runs(tmp_path):
     for pattern, replacement in SHORTER:
         assert re.search(pattern, program), pattern
         program = re.sub(r"\b" + pattern, replacement, program)
-    result = warm.run("-c", EAGER + program, cwd=tmp_path)
+    result = warm.run("-c", program, cwd=tmp_path, eager=True)
     assert result.returncode == 0, result.stderr
     assert "I was charged twice: " in result.stdout and (tmp_path / "runs/tickets/report.html").exists()

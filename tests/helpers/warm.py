@@ -23,17 +23,18 @@ ROOT = Path(__file__).resolve().parents[2]
 _source = None
 
 
-def run(*command, cwd=ROOT, env=None, optimizes_graphs=False):
+def run(*command, cwd=ROOT, env=None, **options):
     """Runs a script of the project (a path below its top), a program ("-c") or a module ("-m"); as subprocess.run."""
-    process = start(*command, cwd=cwd, env=env, optimizes_graphs=optimizes_graphs)
+    process = start(*command, cwd=cwd, env=env, **options)
     return subprocess.CompletedProcess(command, *process.finish())
 
 
-def start(*command, cwd=ROOT, env=None, optimizes_graphs=False):
+def start(*command, cwd=ROOT, env=None, eager=False, optimizes_graphs=False, without_package=False):
     """Starts what `run` runs; returns a Process.
 
-    TensorFlow's graph optimizer takes a fifth of a short run and changes no result by more than rounding: it is off
-    unless asked for.
+    eager: without graphs, which take longer to build than a few steps of a small model. TensorFlow's graph optimizer
+    takes a fifth of a short run and changes no result by more than rounding: it is off unless asked for.
+    without_package: as where bert_tf is not installed.
     """
     global _source
     if _source is None or _source.poll() is not None:
@@ -43,7 +44,8 @@ def start(*command, cwd=ROOT, env=None, optimizes_graphs=False):
     folder = tempfile.TemporaryDirectory()
     os.mkfifo(os.path.join(folder.name, "stdout"))
     job = {"command": list(map(str, command)), "cwd": str(cwd), "env": env or {}, "folder": folder.name}
-    return Process(_ask({**job, "optimizes_graphs": optimizes_graphs}), folder)
+    job |= {"eager": eager, "optimizes_graphs": optimizes_graphs, "without_package": without_package}
+    return Process(_ask(job), folder)
 
 
 def _ask(job):
@@ -91,10 +93,15 @@ def _begin(job):
         os.dup2(os.open(path, os.O_RDONLY if name == "stdin" else os.O_WRONLY | os.O_CREAT), number)
     os.chdir(job["cwd"])
     os.environ.update(job["env"])
-    if not job["optimizes_graphs"]:
-        import tensorflow as tf
+    import tensorflow as tf
 
+    tf.config.run_functions_eagerly(job["eager"])
+    if not job["optimizes_graphs"]:
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    if job["without_package"]:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "bert_tf"]:
+            del sys.modules[name]
+        sys.modules["bert_tf"] = None  # importing it fails
     kind, *rest = job["command"]
     sys.argv = rest if kind in ("-m", "-c") else [str(ROOT / kind), *rest]
     if kind == "-m":
@@ -112,8 +119,10 @@ def _load_and_precompute():
 
     start_tensorflow()
     import keras  # noqa: F401
+    import sentencex  # noqa: F401
     import tensorboard.summary.writer.event_file_writer  # noqa: F401
     import tensorflow_text  # noqa: F401
+    from huggingface_hub import metadata_load  # noqa: F401
 
     from bert_tf.recipes.finetuning import run  # noqa: F401
     from bert_tf.tasks import catalog

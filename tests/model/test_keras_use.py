@@ -1,14 +1,13 @@
 """Models used as Keras users use them: `fit`, `training=True`, inputs of other libraries, `.keras` files."""
 
 import dataclasses
-import subprocess
-import sys
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
+import warm
 
 from bert_tf.model import heads
 from bert_tf.model.inputs import complete
@@ -152,5 +151,4 @@ def test_keras_file_loads_after_importing_the_models(tmp_path):
     program = (
         "import keras, sys; import bert_tf.model.heads; print(type(keras.models.load_model(sys.argv[1])).__name__)"
     )
-    command = [sys.executable, "-c", program, str(tmp_path / "model.keras")]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "Classifier\n"
+    assert warm.run("-c", program, tmp_path / "model.keras").stdout == "Classifier\n"

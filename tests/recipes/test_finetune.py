@@ -14,9 +14,9 @@ from bert_tf.export import loaded_model
 CELLS = [["cat"], ["dog"], ["cat", "dog"], [], ["fox", "cat"]]
 
 
-def script(**flags):
+def script(*, eager=True, **flags):
     """Runs the script; returns its exit code, standard output and the lines of standard error."""
-    done = warm.run("run_classifier.py", *(f"--{name}={value}" for name, value in flags.items()))
+    done = warm.run("run_classifier.py", *(f"--{name}={value}" for name, value in flags.items()), eager=eager)
     return done.returncode, done.stdout, done.stderr.splitlines()
 
 
@@ -29,7 +29,9 @@ def trained(tmp_path_factory):
     (folder / "train.csv").write_text("text,kind\n" + "".join(rows))
     (folder / "dev.csv").write_text("text,kind\n" + "".join(rows[:5]))
     (folder / "new.tsv").write_text('text\nthe "cat sat\n')
-    code, stdout, stderr = script(**TINY, data_dir=folder, output_dir=folder / "run", export_attention=True)
+    code, stdout, stderr = script(
+        eager=False, **TINY, data_dir=folder, output_dir=folder / "run", export_attention=True
+    )
     assert code == 0, stderr
     return folder, folder / "run", stdout
 

@@ -18,9 +18,9 @@ TINY = {
 ANIMALS = ("cat", "dog", "fox", "cow")
 
 
-def script(**flags):
+def script(*, eager=True, **flags):
     """Runs the script; returns its exit code, standard output and the lines of standard error."""
-    done = warm.run("run_squad.py", *(f"--{name}={value}" for name, value in flags.items()))
+    done = warm.run("run_squad.py", *(f"--{name}={value}" for name, value in flags.items()), eager=eager)
     return done.returncode, done.stdout, done.stderr.splitlines()
 
 
@@ -49,7 +49,7 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("squad")
     file = write_questions(folder / "questions.json")
     flags = {**TINY, "train_file": file, "predict_file": file, "output_dir": folder / "run", "num_seeds": 2}
-    code, stdout, stderr = script(**flags, random_seed=1, do_predict=True, keep_best=True, do_export=False)
+    code, stdout, stderr = script(eager=False, **flags, random_seed=1, do_predict=True, keep_best=True, do_export=False)
     assert code == 0, stderr
     return file, [folder / "run" / f"seed={seed}" for seed in (1, 2)], stdout
 

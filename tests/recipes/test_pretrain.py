@@ -32,11 +32,11 @@ MEASURES = {"loss", "masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss"
 NO_GPU = {"CUDA_VISIBLE_DEVICES": "-1", "TF_CONFIG": ""}
 
 
-def script(output_dir, **flags):
+def script(output_dir, *, eager=True, **flags):
     """Runs the script; returns its exit code, standard output and the lines of standard error."""
     flags = {**TINY, "output_dir": output_dir, **flags}
     arguments = [f"--{name}={value}" for name, value in flags.items() if value is not None]
-    result = warm.run("run_pretraining.py", *arguments)
+    result = warm.run("run_pretraining.py", *arguments, eager=eager)
     return result.returncode, result.stdout, result.stderr.splitlines()
 
 
@@ -62,7 +62,7 @@ def whole_run(tmp_path_factory):
     """The folder of texts, the run folder and the output of the script: one run for all tests of this file."""
     folder = tmp_path_factory.mktemp("whole")
     texts = write_texts(folder)
-    code, output, errors = script(folder / "run", input_file=texts / "good.txt")
+    code, output, errors = script(folder / "run", eager=False, input_file=texts / "good.txt")
     assert code == 0, errors
     return texts, folder / "run", output
 

@@ -64,7 +64,7 @@ print(*files.names("ram://b/out"), *files.names("ram://b"))
 
 
 def test_train_convert_and_predict_with_all_paths_in_a_store(tmp_path):
-    done = warm.run("-c", PROGRAM, cwd=tmp_path)
+    done = warm.run("-c", PROGRAM, cwd=tmp_path, eager=True)
     assert done.returncode == 0, done.stderr
     names = done.stdout.splitlines()[-1].split()
     assert names[:3] == ["compared.html", "p.jsonl", "vectors.npz"] and {"run", "pretrained", "native"} <= set(names)

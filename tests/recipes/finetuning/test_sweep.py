@@ -156,14 +156,14 @@ def test_killed_sweep_resumes_and_keeps_the_best_run(tmp_path):
     (tmp_path / "dev.csv").write_text("text,kind\n" + "".join(rows[:5]))
     flags = {**TINY, "num_train_epochs": 1, "do_export": False, "num_seeds": 2, "data_dir": tmp_path}
     flags |= {"output_dir": tmp_path / "run"}
-    killed = warm.start("run_classifier.py", *arguments(flags))
+    killed = warm.start("run_classifier.py", *arguments(flags), eager=True)
     seen = next(line for line in killed.stdout if line.startswith("Run 2 of 2"))
     killed.send_signal(signal.SIGKILL)
     assert killed.finish()[0] == -signal.SIGKILL
     assert seen == "Run 2 of 2: seed=12346\n"
     first = tmp_path / "run" / "seed=12345" / "run.json"
     finished = json.loads(first.read_text())["finished"]
-    again = warm.run("run_classifier.py", *arguments(flags))
+    again = warm.run("run_classifier.py", *arguments(flags), eager=True)
     assert again.returncode == 0, again.stderr
     assert "Run 1 of 2: seed=12345 is finished\n" in again.stdout
     assert json.loads(first.read_text())["finished"] == finished

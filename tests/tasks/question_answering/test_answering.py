@@ -148,7 +148,7 @@ def test_two_replicas_answer_like_one(strategies):
         assert one.null_odds == pytest.approx(two.null_odds, abs=1e-4)
 
 
-@pytest.mark.parametrize("has_null", [False, True])
+@pytest.mark.parametrize("has_null", [pytest.param(False, marks=pytest.mark.eager), True])
 def test_export_answers_strings_like_evaluation(has_null, tmp_path):
     task = task_of(has_null=has_null, threshold=0.3)
     model, strategy = model_of(task), distribute.create_strategy("one_device")
@@ -177,6 +177,7 @@ def test_export_answers_strings_like_evaluation(has_null, tmp_path):
         np.testing.assert_allclose(np.array(actual["score"], float), served["score"], atol=1e-5)
 
 
+@pytest.mark.eager
 def test_long_context_is_answered_in_windows(monkeypatch):
     task = task_of()
     model = model_of(task)

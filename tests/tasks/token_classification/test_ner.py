@@ -21,9 +21,9 @@ NAMES = ("Ann B-PER", "Paris B-LOC", "Bob B-PER", "Rome B-LOC")
 SENTENCES = [f"{name}\nsaw O\n{NAMES[i // 4]}\n. O\n" for i, name in enumerate(NAMES * 4)]
 
 
-def script(**flags):
+def script(*, eager=True, **flags):
     """Runs run_classifier.py; returns its standard output."""
-    done = warm.run("run_classifier.py", *(f"--{name}={value}" for name, value in flags.items()))
+    done = warm.run("run_classifier.py", *(f"--{name}={value}" for name, value in flags.items()), eager=eager)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 
@@ -36,7 +36,7 @@ def trained(tmp_path_factory):
     (folder / "dev.txt").write_text("\n".join(SENTENCES[:6]).replace("B-", "S-"))
     (folder / "test.txt").write_text("\n".join(SENTENCES[6:9]).replace("B-", "I-"))
     flags = {"eval_steps": 6, "keep_best": True, "do_predict": True}
-    return folder, folder / "run", script(**TINY, **flags, data_dir=folder, output_dir=folder / "run")
+    return folder, folder / "run", script(eager=False, **TINY, **flags, data_dir=folder, output_dir=folder / "run")
 
 
 def test_run_evaluates_during_training_and_keeps_the_best(trained):
