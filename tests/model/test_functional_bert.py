@@ -91,7 +91,8 @@ def test_plain_path_matches_reference():
 @pytest.mark.parametrize(
     ("compiles", "dtype", "case"),
     [
-        *((compiles, "float32", case) for compiles in (False, True) for case in CASES),
+        *((False, "float32", case) for case in CASES),
+        *((True, "float32", case) for case in CASES if "causal" not in case and "all positions" not in case),
         *((True, "mixed_bfloat16", case) for case in ("padded", "packed dynamically", "packed into fixed rows")),
     ],
     ids=str,
