@@ -96,7 +96,7 @@ def num_weights(config: Any) -> int:
 
 def num_embeddings(config: Any) -> int:
     """Returns the number of weights of the embeddings."""
-    return (config.vocab_size + config.max_position_embeddings + config.type_vocab_size) * config.hidden_size
+    return (config.vocab_size + config.max_position_embeddings + config.type_vocab_size) * config.embedding_width
 
 
 def machine_memory() -> tuple[int, int]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from bert_tf.checkpoints import published
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.resize_positions import with_position_table
 from bert_tf.config.bert_config import BETWEEN
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, files, memory_estimate, open_set
@@ -125,10 +126,17 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike[str], format_name: s
     module = load(format_name)
     if not hasattr(module, "write"):
         raise UserError(f"{format_name} is read only; formats to write: {', '.join(writable_names())}.")
-    encoder = checkpoint.config.encoder
-    if not checkpoint.config.encoder_traits.is_bert and not getattr(module, "HOLDS_ANY_ENCODER", False):
-        raise UserError(f"{format_name} has no encoder {encoder!r}, which this model has: choose the format native.")
-    written = checkpoint if getattr(module, "HOLDS_ANY_WEIGHT", False) else _without_layers_between(checkpoint)
+    written = checkpoint
+    if not getattr(module, "HOLDS_ANY_ENCODER", False):
+        encoder, known = checkpoint.config.encoder, getattr(module, "ENCODERS", ("bert",))
+        if encoder not in known:
+            raise UserError(
+                f"{format_name} has no encoder {encoder!r}, which this model has, but {', '.join(known)}: choose the "
+                "format native."
+            )
+        written = with_position_table(checkpoint)
+    if not getattr(module, "HOLDS_ANY_WEIGHT", False):
+        written = _without_layers_between(written)
     left_out = module.write(written, folder)
     return sorted({*left_out, *(checkpoint.weights.keys() - written.weights.keys())})
 
