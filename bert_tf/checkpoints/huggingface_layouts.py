@@ -33,6 +33,8 @@ class Layout:
         names: {canonical name: theirs} without the prefix. Several of theirs are concatenated to ours; "{i}" stands for
             every layer.
         outside: how names begin that have no prefix in a model with a head.
+        of_texts: names that differ in a classifier of texts, unlike in other models; with all of these in a file, it is
+            one.
         renamed: {field of BertConfig: theirs}.
         constants: further entries of config.json, which a config.json that is read must not contradict.
         left_out: fields of BertConfig that it has no entry for.
@@ -43,6 +45,7 @@ class Layout:
     prefix: str
     names: Names
     outside: tuple[str, ...]
+    of_texts: Names = dataclasses.field(default_factory=dict)
     renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
     constants: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     left_out: tuple[str, ...] = ()
@@ -167,6 +170,25 @@ LAYOUTS = {
         },
         constants={"sinusoidal_pos_embds": False},
         left_out=("embedding_size", "type_vocab_size", "layer_norm_eps"),
+    ),
+    "roberta": Layout(
+        model_type="roberta",
+        classes="Roberta",
+        prefix="roberta.",
+        names={
+            **TABLES,
+            **_module("encoder/embeddings/norm", "embeddings.LayerNorm"),
+            **_layers("encoder.layer.{i}", **BERT_LAYER),
+            **_module("encoder/pooler", "pooler.dense"),
+            **_module("masked_lm/transform", "lm_head.dense"),
+            **_module("masked_lm/norm", "lm_head.layer_norm"),
+            "masked_lm/output_bias": "lm_head.bias",
+            **TASK_HEADS,
+        },
+        of_texts={**_module("encoder/pooler", "classifier.dense"), **_module("classifier", "classifier.out_proj")},
+        outside=("lm_head.", "classifier.", "qa_outputs."),
+        constants={"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2},
+        left_out=("embedding_size",),
     ),
     "pre_ln_bert": Layout(
         model_type="megatron-bert",

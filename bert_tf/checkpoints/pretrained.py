@@ -7,6 +7,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors
 from bert_tf.config.bert_config import BETWEEN, BertConfig
 from bert_tf.model import heads, weights
+from bert_tf.text import tokenizer_kinds
 from bert_tf.text.tokenizer import Tokenizer
 
 # Kind of a head -> class of its model, where `classifier` has one output, or one for each label.
@@ -57,7 +58,7 @@ def load(path: str | os.PathLike[str], format_name: str | None = None) -> Loaded
     report = weights.assign(model, checkpoint.weights)
     tokenizer = None
     if checkpoint.vocabulary is not None:
-        tokenizer = Tokenizer(checkpoint.vocabulary, checkpoint.lower_case is not False)
+        tokenizer = tokenizer_kinds.create(checkpoint.vocabulary, checkpoint.lower_case is not False)
     return Loaded(
         model=model,
         tokenizer=tokenizer,

@@ -47,7 +47,8 @@ def with_position_table(checkpoint: Checkpoint) -> Checkpoint:
         return checkpoint
     from bert_tf.model.layers import sinusoids
 
-    table = sinusoids(config.max_position_embeddings, config.embedding_width)
+    first = np.zeros([config.encoder_traits.position_offset, config.embedding_width], np.float32)
+    table = np.concatenate([first, sinusoids(config.max_position_embeddings, config.embedding_width)])
     return dataclasses.replace(
         checkpoint,
         config=dataclasses.replace(config, position_embedding_type="absolute"),

@@ -34,6 +34,7 @@ class EncoderTraits:
             "" for nothing: it is pre-trained on rows of one segment.
         may_be_sinusoidal: its positions can be fixed sines and cosines instead of learned vectors.
         has_narrow_embeddings: its embeddings can be narrower than its layers (embedding_size).
+        tokenizer: the kind of tokenizer that a new vocabulary for it is of, see `text.vocabulary`.
         padding_id: the id of the padding token.
         position_offset: rows of the table of positions before that of the first position.
     """
@@ -49,6 +50,7 @@ class EncoderTraits:
     sentence_pairs: str = "next"
     may_be_sinusoidal: bool = False
     has_narrow_embeddings: bool = False
+    tokenizer: str = "wordpiece"
     padding_id: int = 0
     position_offset: int = 0
 

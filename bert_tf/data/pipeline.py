@@ -167,12 +167,13 @@ def _zero(dtype: tf.DType) -> tf.Tensor:
     return tf.constant("" if dtype == tf.string else 0, dtype) if dtype != tf.bool else tf.constant(False)
 
 
-def parse_pretraining_records(records: tf.Tensor, max_seq_length: int) -> dict[str, tf.Tensor]:
+def parse_pretraining_records(records: tf.Tensor, max_seq_length: int, pad_id: int = 0) -> dict[str, tf.Tensor]:
     """Parses records of `data.pretraining.records` into model inputs.
 
     Args:
         records: serialized, string [B]; an empty string is a row of zeros.
         max_seq_length: T; longer records are truncated.
+        pad_id: the token for padding.
 
     Returns:
         token_ids and segment_ids int32 [B, T] (segment 0 up to the first [SEP], 1 after it, 0 on padding), lengths
@@ -190,7 +191,7 @@ def parse_pretraining_records(records: tf.Tensor, max_seq_length: int) -> dict[s
         },
     )
     ragged = tf.cast(features["token_ids"], tf.int32)
-    token_ids = ragged.to_tensor(shape=[records.shape[0], max_seq_length])  # [B, T]
+    token_ids = ragged.to_tensor(pad_id, shape=[records.shape[0], max_seq_length])  # [B, T]
     lengths = tf.minimum(tf.cast(ragged.row_lengths(), tf.int32), max_seq_length)  # [B]
     positions = tf.range(max_seq_length)[None, :]
     is_second = (positions >= tf.cast(features["second_start"], tf.int32)[:, None]) & (positions < lengths[:, None])

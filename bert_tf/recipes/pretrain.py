@@ -278,12 +278,12 @@ def run_model(
     """Creates task and model, trains, evaluates and exports."""
     start_if_silenced()
     from bert_tf.model import weights
-    from bert_tf.text.tokenizer import Tokenizer
+    from bert_tf.text import tokenizer_kinds
     from bert_tf.training import checkpointing
     from bert_tf.training.loop import Evaluator, train
 
     strategy = create_strategy(options, start.config)
-    tokenizer = Tokenizer.from_file(folder.file("vocab.txt"), start.lower_case)
+    tokenizer = tokenizer_kinds.from_file(folder.file("vocab.txt"), start.lower_case)
     task = create_task(options, start.config, masking, manifest, tokenizer)
     model = create_model(task, options, start, strategy)
     record_model(model, task, options, folder)

@@ -119,7 +119,9 @@ def prepare(start: Initialization, options: Any, folder: RunFolder) -> tuple[Ber
         vocabulary.write(vocab_file, start.vocabulary)
     elif not files.exists(vocab_file):
         print(f"Learning a vocabulary of {start.config.vocab_size:,} tokens", flush=True)
-        vocabulary.write(vocab_file, learn_vocabulary(options, start.config.vocab_size, lower_case=start.lower_case))
+        kind = start.config.encoder_traits.tokenizer
+        tokens = learn_vocabulary(options, start.config.vocab_size, lower_case=start.lower_case, kind=kind)
+        vocabulary.write(vocab_file, tokens)
     config = dataclasses.replace(start.config, vocab_size=len(vocabulary.read(vocab_file)))
     config.write(folder.file("bert_config.json"))
     folder.write_json("tokenizer_config.json", {"do_lower_case": start.lower_case})
@@ -161,10 +163,10 @@ def record_options(options: Any, vocab_file: str, lower_case: bool = True) -> re
     )
 
 
-def learn_vocabulary(options: Any, size: int, *, lower_case: bool) -> list[str]:
+def learn_vocabulary(options: Any, size: int, *, lower_case: bool, kind: str = vocabulary.WORDPIECE) -> list[str]:
     """Learns a vocabulary from `input_file`, or from its first 100 million characters if there are more."""
     texts = itertools.chain.from_iterable(_documents(options))
-    return vocabulary.learn(_take_characters(texts, MAX_VOCABULARY_TEXT), size, lower_case=lower_case)
+    return vocabulary.learn(_take_characters(texts, MAX_VOCABULARY_TEXT), size, lower_case=lower_case, kind=kind)
 
 
 def _documents(options: Any) -> Iterator[list[str]]:

@@ -52,6 +52,14 @@ DISTILBERT = {
 MODELS = {
     "distilbert": ("DistilBert", "ForMaskedLM", DISTILBERT),
     "pre_ln_bert": ("MegatronBert", "ForPreTraining", SHAPE | DROPOUT),
+    "roberta": (
+        "Roberta",
+        "ForMaskedLM",
+        SHAPE
+        | DROPOUT
+        | {"max_position_embeddings": 14, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
+        | {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2},
+    ),
 }
 TASKS = ("ForSequenceClassification", "ForMultipleChoice", "ForTokenClassification", "ForQuestionAnswering")
 
@@ -71,13 +79,13 @@ def parameters(model):
 
 
 def inputs_of(model, encoder):
-    ids = torch.tensor(IDS)
     mask = (torch.arange(8)[None] < torch.tensor(LENGTHS)[:, None]).long()
+    ids = torch.where(mask > 0, torch.tensor(IDS), model.config.pad_token_id)
     values = {"input_ids": ids, "attention_mask": mask}
     return values if encoder in WITHOUT_SEGMENTS else values | {"token_type_ids": torch.tensor(SEGMENTS)}
 
 
-WITHOUT_SEGMENTS = ("distilbert",)
+WITHOUT_SEGMENTS = ("distilbert", "roberta")
 
 
 def outputs_of(model, inputs, ending):

@@ -153,5 +153,5 @@ def test_sinusoidal_positions_are_a_table_for_other_formats(tmp_path):
 def test_unknown_architecture_names_those_that_are_known(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "xlnet"}')
     save_file({"a": np.zeros(2, np.float32)}, tmp_path / "model.safetensors")
-    with pytest.raises(UserError, match="a model of type 'xlnet'; expected one of bert, distilbert, megatron-bert"):
+    with pytest.raises(UserError, match="a model of type 'xlnet'; expected one of bert, distilbert, .*megatron-bert"):
         formats.read(tmp_path)

@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.checkpoints import sentence_transformers, torch_pickle
+from bert_tf.checkpoints import huggingface_tokenizers, sentence_transformers, torch_pickle
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
     read_safetensors,
     read_settings,
-    read_tokenizer_files,
     setting,
     shortened,
     write_safetensors,
-    write_tokenizer_files,
 )
 from bert_tf.checkpoints.huggingface_layouts import BY_TYPE, CLASSES, KINDS, LAYOUTS, Layout
 from bert_tf.config.bert_config import BertConfig
@@ -24,7 +22,6 @@ from bert_tf.errors import UserError
 from bert_tf.model.weights import expand, from_canonical_names, to_canonical_names
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
-from bert_tf.text.vocabulary import check_special_tokens
 
 NAMES = LAYOUTS["bert"].names  # of BERT; those of its relatives are in `checkpoints.huggingface_layouts`
 ENCODERS = tuple(LAYOUTS)
@@ -50,10 +47,11 @@ def read(path: str) -> Checkpoint:
     layout = LAYOUTS[config.encoder]
     arrays = {_without_prefix(name, layout): array for name, array in _read_arrays(path).items()}
     arrays = {name: array for name, array in arrays.items() if not REDUNDANT.fullmatch(name)}
-    table = expand(layout.names, config.num_hidden_layers)
+    is_of_texts = bool(layout.of_texts) and arrays.keys() >= set(layout.of_texts.values())
+    table = expand({**layout.names, **(layout.of_texts if is_of_texts else {})}, config.num_hidden_layers)
     weights, used = to_canonical_names(table, arrays, _is_transposed)
     weights.update((name, array) for name, array in arrays.items() if name not in used)
-    vocabulary, lower_case = _tokenizer_of(path)
+    vocabulary, lower_case = huggingface_tokenizers.read(path)
     kind = _kind(path) if "classifier/bias" in weights or "span/bias" in weights else None
     return Checkpoint(
         config=config,
@@ -109,7 +107,9 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     """
     config, layout = checkpoint.config, LAYOUTS[checkpoint.config.encoder]
     weights = {name: array for name, array in checkpoint.weights.items() if _means_the_same(name, checkpoint)}
-    arrays, used = from_canonical_names(expand(layout.names, config.num_hidden_layers), weights, _is_transposed)
+    is_of_texts = "classifier/bias" in weights and checkpoint.kind not in ("tags", "choice")
+    names = {**layout.names, **(layout.of_texts if is_of_texts else {})}
+    arrays, used = from_canonical_names(expand(names, config.num_hidden_layers), weights, _is_transposed)
     heads = tuple(sorted({name.split("/")[0] for name in used} - {"encoder"}))
     prefix = layout.prefix if heads else ""
     arrays = {name if name.startswith(layout.outside) else prefix + name: array for name, array in arrays.items()}
@@ -125,21 +125,9 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
         write_json(os.path.join(partial, "config.json"), values)
         write_safetensors(os.path.join(partial, "model.safetensors"), arrays, framework="pt")
         length = config.max_position_embeddings
-        write_tokenizer_files(partial, checkpoint, tokenizer_class="BertTokenizer", model_max_length=length)
-        _write_tokenizer_json(os.path.join(partial, "tokenizer.json"), checkpoint)
+        huggingface_tokenizers.write(partial, checkpoint, model_max_length=length)
         sentence_transformers.write(partial, checkpoint)
     return sorted(checkpoint.weights.keys() - used)
-
-
-def _write_tokenizer_json(path: str, checkpoint: Checkpoint) -> None:
-    """Writes the tokenizer as `tokenizers` reads it, if the vocabulary is known and has no token twice."""
-    tokens = checkpoint.vocabulary or []
-    ids = {token: number for number, token in enumerate(tokens)}
-    if not tokens or len(ids) < len(tokens) or checkpoint.lower_case is None:
-        return
-    from tokenizers import BertWordPieceTokenizer
-
-    BertWordPieceTokenizer(ids, lowercase=checkpoint.lower_case).save(path)
 
 
 def _architecture(heads: tuple[str, ...], config: BertConfig, layout: Layout) -> str:
@@ -169,32 +157,6 @@ def _head_values(checkpoint: Checkpoint, layout: Layout, size: int) -> dict[str,
         return values | {"architectures": [f"{layout.classes}ForTokenClassification"]}
     kind = checkpoint.kind or ("number" if size == 1 else "class")
     return values | {"problem_type": PROBLEMS[kind]}
-
-
-def _tokenizer_of(path: str) -> tuple[list[str] | None, bool | None]:
-    """As `read_tokenizer_files`, and from `tokenizer.json`, the only file of newer versions of transformers."""
-    vocabulary, lower_case = read_tokenizer_files(path)
-    file = os.path.join(path, "tokenizer.json")
-    if not files.is_file(file) or None not in (vocabulary, lower_case):
-        return vocabulary, lower_case
-    if vocabulary is None and setting(file, "type", str, inside="model") == "WordPiece":
-        vocabulary = _vocabulary_in(file)
-    if lower_case is None and setting(file, "type", str, inside="normalizer") == "BertNormalizer":
-        lower_case = setting(file, "lowercase", bool, inside="normalizer")
-    return vocabulary, lower_case
-
-
-def _vocabulary_in(file: str) -> list[str]:
-    """The tokens of a `tokenizer.json` in the order of their ids; UserError unless these are 0, 1, 2, ..."""
-    ids = setting(file, "vocab", dict, inside="model")
-    if not ids:
-        raise UserError(f"{file} has no vocabulary: fetch it again, or give its vocab.txt.")
-    tokens = {number: token for token, number in ids.items() if type(number) is int}
-    if tokens.keys() != set(range(len(ids))):
-        raise UserError(f"The ids in {file} are not 0 to {len(ids) - 1}, each once: give its vocab.txt.")
-    vocabulary = [tokens[number] for number in range(len(ids))]
-    check_special_tokens(vocabulary, file)
-    return vocabulary
 
 
 def _weight_file(path: str) -> str | None:

@@ -63,15 +63,16 @@ def _create_tokenizer(
     options: FineTuningFlags, start: Initialization, folder: RunFolder, texts: Callable[[], Iterable[str]]
 ) -> Any:
     """With the vocabulary of the checkpoint, of the run folder, or else one learned from the texts."""
-    from bert_tf.text.tokenizer import Tokenizer
+    from bert_tf.text import tokenizer_kinds
 
     tokens = start.vocabulary
     if tokens is None and folder.last_step():
         tokens = vocabulary.read(folder.file("vocab.txt"))
     if tokens is None:
         print(f"Learning a vocabulary of {options.vocab_size:,} tokens", flush=True)
-        tokens = vocabulary.learn(texts(), options.vocab_size, lower_case=start.lower_case)
-    return Tokenizer(tokens, start.lower_case)
+        kind = start.config.encoder_traits.tokenizer
+        tokens = vocabulary.learn(texts(), options.vocab_size, lower_case=start.lower_case, kind=kind)
+    return tokenizer_kinds.create(tokens, start.lower_case)
 
 
 def requested_splits(options: FineTuningFlags, task: FineTuningTask) -> list[str]:
