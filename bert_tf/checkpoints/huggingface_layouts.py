@@ -37,6 +37,7 @@ class Layout:
             one.
         renamed: {field of BertConfig: theirs}.
         constants: further entries of config.json, which a config.json that is read must not contradict.
+        written: further entries that it may.
         left_out: fields of BertConfig that it has no entry for.
     """
 
@@ -48,6 +49,7 @@ class Layout:
     of_texts: Names = dataclasses.field(default_factory=dict)
     renamed: Mapping[str, str] = dataclasses.field(default_factory=dict)
     constants: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     left_out: tuple[str, ...] = ()
 
     def config_values(self, config: BertConfig) -> dict[str, Any]:
@@ -56,7 +58,10 @@ class Layout:
         values["hidden_act"] = ACTIVATIONS.get(config.hidden_act, config.hidden_act)
         values["max_position_embeddings"] += config.encoder_traits.position_offset
         values["embedding_size"] = config.embedding_width
-        return {self.renamed.get(name, name): value for name, value in values.items()} | dict(self.constants)
+        return {self.renamed.get(name, name): value for name, value in values.items()} | {
+            **self.constants,
+            **self.written,
+        }
 
     def config(self, encoder: str, values: Mapping[str, Any]) -> BertConfig:
         """The configuration in a config.json; "gelu" means the exact error function."""
@@ -115,6 +120,7 @@ BERT_HEADS = {
     **_module("next_sentence", "cls.seq_relationship"),
 }
 TASK_HEADS = {**_module("classifier", "classifier"), **_module("span", "qa_outputs")}
+NARROW = ("embedding_size", "num_hidden_groups")
 OUTSIDE = ("cls.", "classifier.", "qa_outputs.")
 
 # {encoder: Layout}
@@ -132,7 +138,7 @@ LAYOUTS = {
             **TASK_HEADS,
         },
         outside=OUTSIDE,
-        left_out=("embedding_size",),
+        left_out=NARROW,
     ),
     "distilbert": Layout(
         model_type="distilbert",
@@ -169,7 +175,7 @@ LAYOUTS = {
             "attention_probs_dropout_prob": "attention_dropout",
         },
         constants={"sinusoidal_pos_embds": False},
-        left_out=("embedding_size", "type_vocab_size", "layer_norm_eps"),
+        left_out=(*NARROW, "type_vocab_size", "layer_norm_eps"),
     ),
     "roberta": Layout(
         model_type="roberta",
@@ -187,8 +193,37 @@ LAYOUTS = {
         },
         of_texts={**_module("encoder/pooler", "classifier.dense"), **_module("classifier", "classifier.out_proj")},
         outside=("lm_head.", "classifier.", "qa_outputs."),
-        constants={"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2},
-        left_out=("embedding_size",),
+        constants={"pad_token_id": 1},
+        written={"bos_token_id": 0, "eos_token_id": 2},
+        left_out=NARROW,
+    ),
+    "albert": Layout(
+        model_type="albert",
+        classes="Albert",
+        prefix="albert.",
+        names={
+            **TABLES,
+            **_module("encoder/embeddings/norm", "embeddings.LayerNorm"),
+            **_module("encoder/embeddings/projection", "encoder.embedding_hidden_mapping_in"),
+            **_layers(
+                "encoder.albert_layer_groups.{i}.albert_layers.0",
+                **{part: f"attention.{part}" for part in ("query", "key", "value")},
+                project_out="attention.dense",
+                attention_norm="attention.LayerNorm",
+                expand="ffn",
+                contract="ffn_output",
+                feed_forward_norm="full_layer_layer_norm",
+            ),
+            **_module("encoder/pooler", "pooler"),
+            **_module("masked_lm/transform", "predictions.dense"),
+            **_module("masked_lm/norm", "predictions.LayerNorm"),
+            "masked_lm/output_bias": "predictions.bias",
+            **_module("next_sentence", "sop_classifier.classifier"),
+            **TASK_HEADS,
+        },
+        outside=("predictions.", "sop_classifier.", "classifier.", "qa_outputs."),
+        constants={"inner_group_num": 1},
+        written={"bos_token_id": 2, "eos_token_id": 3},
     ),
     "pre_ln_bert": Layout(
         model_type="megatron-bert",
@@ -205,7 +240,7 @@ LAYOUTS = {
             **TASK_HEADS,
         },
         outside=OUTSIDE,
-        left_out=("embedding_size",),
+        left_out=NARROW,
     ),
 }
 BY_TYPE = {layout.model_type: encoder for encoder, layout in LAYOUTS.items()}

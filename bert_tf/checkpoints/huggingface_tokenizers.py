@@ -9,13 +9,29 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_bytes, write_json
 from bert_tf.text import byte_level
-from bert_tf.text.vocabulary import BYTE_BPE, RULES, SPECIAL_TOKENS_OF, SubwordVocabulary, check_special_tokens
+from bert_tf.text.vocabulary import (
+    BYTE_BPE,
+    RULES,
+    SENTENCEPIECE,
+    SPECIAL_TOKENS_OF,
+    SubwordVocabulary,
+    check_special_tokens,
+)
 
 
 def read(path: str) -> tuple[list[str] | None, bool | None]:
     """As `read_tokenizer_files`, and from `tokenizer.json`, the only file of newer versions of transformers."""
     if (tokens := _byte_bpe(path)) is not None:
         return tokens, False
+    model = os.path.join(path, RULES[SENTENCEPIECE])
+    if files.is_file(model):
+        from bert_tf.text import sentencepiece
+
+        with files.open_binary(model) as file:
+            tokens = sentencepiece.tokens_of(file.read(), model)
+        check_special_tokens(tokens, model)
+        lower_case = setting(os.path.join(path, "tokenizer_config.json"), "do_lower_case", bool)
+        return tokens, True if lower_case is None else lower_case
     vocabulary, lower_case = read_tokenizer_files(path)
     file = os.path.join(path, "tokenizer.json")
     if not files.is_file(file) or None not in (vocabulary, lower_case):
@@ -67,8 +83,14 @@ def _byte_bpe(path: str) -> SubwordVocabulary | None:
 
 def write(folder: str, checkpoint: Checkpoint, **settings: Any) -> None:
     """Writes the tokenizer as `transformers` and `tokenizers` read it, as far as the checkpoint knows it."""
-    if isinstance(checkpoint.vocabulary, SubwordVocabulary):
-        _write_byte_bpe(folder, checkpoint.vocabulary, settings)
+    tokens = checkpoint.vocabulary
+    if isinstance(tokens, SubwordVocabulary):
+        if tokens.kind == BYTE_BPE:
+            _write_byte_bpe(folder, tokens, settings)
+        else:
+            write_bytes(os.path.join(folder, RULES[tokens.kind]), tokens.rules)
+            settings |= {"tokenizer_class": "AlbertTokenizer", "do_lower_case": checkpoint.lower_case is not False}
+            write_json(os.path.join(folder, "tokenizer_config.json"), settings)
         return
     write_tokenizer_files(folder, checkpoint, tokenizer_class="BertTokenizer", **settings)
     _write_tokenizer_json(os.path.join(folder, "tokenizer.json"), checkpoint)

@@ -51,6 +51,7 @@ class BertConfig:
     encoder: str = "bert"  # a module in bert_tf.model.encoders, or elsewhere: "my_lab.my_encoder"
     position_embedding_type: str = "absolute"
     embedding_size: int | None = None  # width of the embeddings; None: hidden_size
+    num_hidden_groups: int = 1  # layers with weights of their own, of encoders that share them
 
     def __post_init__(self) -> None:
         sizes = "vocab_size hidden_size num_attention_heads intermediate_size max_position_embeddings type_vocab_size"
@@ -70,6 +71,10 @@ class BertConfig:
             raise UserError(
                 f"The encoder {self.encoder} has no sinusoidal positions: choose position_embedding_type=absolute."
             )
+        most_groups = max(self.num_hidden_layers, 1)
+        self._expect(
+            "num_hidden_groups", int, lambda n: 0 < n <= most_groups, f"a whole number from 1 to {most_groups}"
+        )
         if self.embedding_size is not None:
             self._expect("embedding_size", int, lambda size: 0 < size <= MAX_SIZE, "a whole number above 0, or null")
             if self.embedding_size != self.hidden_size and not self.encoder_traits.has_narrow_embeddings:
@@ -104,6 +109,11 @@ class BertConfig:
     def embedding_width(self) -> int:
         """Width of the embeddings of tokens, positions and segments."""
         return self.embedding_size or self.hidden_size
+
+    @property
+    def layers_with_weights(self) -> int:
+        """The number of layers with weights of their own."""
+        return self.num_hidden_groups if self.encoder_traits.shares_layers else self.num_hidden_layers
 
     @property
     def layers_with_states(self) -> int:

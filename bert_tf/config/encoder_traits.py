@@ -31,8 +31,9 @@ class EncoderTraits:
         extra_layers: how many more layers have.
         initialized_from: encoders, besides itself, whose checkpoints it can start from.
         sentence_pairs: what it predicts of two segments in pre-training: "next", whether the second follows the first;
-            "" for nothing: it is pre-trained on rows of one segment.
+            "order", whether they are in order; "" for nothing: it is pre-trained on rows of one segment.
         may_be_sinusoidal: its positions can be fixed sines and cosines instead of learned vectors.
+        shares_layers: several of its layers have the same weights (num_hidden_groups).
         has_narrow_embeddings: its embeddings can be narrower than its layers (embedding_size).
         tokenizer: the kind of tokenizer that a new vocabulary for it is of, see `text.vocabulary`.
         padding_id: the id of the padding token.
@@ -49,6 +50,7 @@ class EncoderTraits:
     initialized_from: tuple[str, ...] = ()
     sentence_pairs: str = "next"
     may_be_sinusoidal: bool = False
+    shares_layers: bool = False
     has_narrow_embeddings: bool = False
     tokenizer: str = "wordpiece"
     padding_id: int = 0

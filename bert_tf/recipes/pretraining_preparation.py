@@ -128,7 +128,12 @@ def prepare(start: Initialization, options: Any, folder: RunFolder) -> tuple[Ber
     with progress("records") as report:
         manifest = records.prepare(
             records_folder(options, folder),
-            record_options(options, vocab_file, lower_case=start.lower_case),
+            record_options(
+                options,
+                vocab_file,
+                lower_case=start.lower_case,
+                pairs=start.config.encoder_traits.sentence_pairs or "next",
+            ),
             input_file=options.input_file,
             eval_file=options.eval_file,
             num_workers=options.num_workers or _number_of_workers(options),
@@ -151,12 +156,15 @@ def _number_of_workers(options: Any) -> int:
     return (os.cpu_count() or 1) if backend.gpu_count() else IN_THIS_PROCESS
 
 
-def record_options(options: Any, vocab_file: str, lower_case: bool = True) -> records.RecordOptions:
+def record_options(
+    options: Any, vocab_file: str, lower_case: bool = True, pairs: str = "next"
+) -> records.RecordOptions:
     """The flags that determine the bytes of the records; UserError for a value out of range."""
     same = "max_seq_length short_seq_prob dupe_factor random_seed text_layout text_field language".split()
     return records.RecordOptions(
         vocab_file=vocab_file,
         lower_case=lower_case,
+        pairs=pairs,
         nsp=bool(options.next_sentence_weight) or options.keep_pairs,
         compress=options.compress_records,
         **{name: getattr(options, name) for name in same},

@@ -35,6 +35,7 @@ class Tokenizer:
     Subclasses split texts in other ways: see `text.tokenizer_kinds`.
 
     separators: [SEP] tokens between two segments of a row.
+    holds_model: whether its kernel holds a model, see `data.pipeline.indexed_batches`.
 
     Args:
         vocabulary: the tokens, list index = id.
@@ -45,6 +46,7 @@ class Tokenizer:
     """
 
     separators = 1
+    holds_model = False
 
     def __init__(self, vocabulary: Sequence[str], lower_case: bool = True) -> None:
         vocabularies.check_special_tokens(vocabulary, "The vocabulary")

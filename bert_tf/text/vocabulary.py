@@ -1,6 +1,7 @@
 """Reads, learns, extends and writes a WordPiece vocabulary: a list of tokens, list index = id. Free of TensorFlow."""
 
 import bisect
+import io
 import itertools
 import logging
 import os
@@ -15,9 +16,16 @@ from bert_tf.text import byte_level
 from bert_tf.text.characters import MAX_WORD_CHARACTERS, basic_tokenize, is_accent
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-WORDPIECE, BYTE_BPE = "wordpiece", "byte_bpe"
-SPECIAL_TOKENS_OF = {WORDPIECE: SPECIAL_TOKENS, BYTE_BPE: ("<pad>", "<unk>", "<s>", "</s>", "<mask>")}
-RULES = {BYTE_BPE: "merges.txt"}  # kind of tokenizer -> the file next to vocab.txt with its rules
+WORDPIECE, BYTE_BPE, SENTENCEPIECE = "wordpiece", "byte_bpe", "sentencepiece"
+SPECIAL_TOKENS_OF = {
+    WORDPIECE: SPECIAL_TOKENS,
+    BYTE_BPE: ("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
+    SENTENCEPIECE: ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
+}
+RULES = {
+    BYTE_BPE: "merges.txt",
+    SENTENCEPIECE: "spiece.model",
+}  # kind of tokenizer -> the file next to vocab.txt with its rules
 MIN_ALPHABET, COVERAGE = 1000, 0.9995  # characters kept: this many, or the commonest that make up this share
 WORDS_PER_CHUNK = 10_000  # passed to the trainer at a time: enough to keep its threads busy, little memory
 
@@ -206,6 +214,8 @@ def learn(
     """
     if kind == BYTE_BPE:
         return _learn_byte_bpe(texts, size, min_frequency)
+    if kind == SENTENCEPIECE:
+        return _learn_sentencepiece(texts, size, lower_case)
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(basic_tokenize(text, lower_case=lower_case))
@@ -253,6 +263,47 @@ def _learn_byte_bpe(texts: Iterable[str], size: int, min_frequency: int) -> Subw
     if len(tokens) < size:
         log.warning("The texts gave %d tokens, fewer than the requested %d.", len(tokens), size)
     return SubwordVocabulary(tokens, BYTE_BPE, byte_level.format_merges(state["merges"]).encode())
+
+
+def _learn_sentencepiece(texts: Iterable[str], size: int, lower_case: bool) -> SubwordVocabulary:
+    """A unigram model of the package `sentencepiece`, with the special tokens of ALBERT."""
+    try:
+        import sentencepiece
+    except ImportError:
+        raise UserError(
+            "A SentencePiece vocabulary needs the package sentencepiece: pip install 'bert-tf[sentencepiece]'."
+        ) from None
+    model, (pad, unknown, *controls) = io.BytesIO(), SPECIAL_TOKENS_OF[SENTENCEPIECE]
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=(normalize(text) if lower_case else text for text in texts),
+            model_writer=model,
+            vocab_size=size,
+            pad_id=0,
+            pad_piece=pad,
+            unk_id=1,
+            unk_piece=unknown,
+            bos_id=-1,
+            eos_id=-1,
+            control_symbols=controls,
+            hard_vocab_limit=False,
+            minloglevel=2,
+            num_threads=1,  # with more the order of sums differs from run to run
+        )
+    except (RuntimeError, OSError) as error:
+        reason = (str(error).strip().splitlines() or ["unknown"])[-1]
+        raise UserError(
+            f"No SentencePiece vocabulary of {size} tokens can be learned from the texts ({reason})."
+        ) from None
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    tokens = [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
+    return SubwordVocabulary(tokens, SENTENCEPIECE, model.getvalue())
+
+
+def normalize(text: str) -> str:
+    """The normalization of uncased models of ALBERT before SentencePiece's own: quotes, NFKD, accents, lower case."""
+    decomposed = unicodedata.normalize("NFKD", text.replace("``", '"').replace("''", '"'))
+    return "".join(character.lower() for character in decomposed if not is_accent(character))
 
 
 def _alphabet(counts: Counter[str], limit: int | None, size: int, lower_case: bool) -> set[str]:

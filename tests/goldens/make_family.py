@@ -51,6 +51,13 @@ DISTILBERT = {
 # {encoder: (how classes begin, class that is pre-trained, configuration)}
 MODELS = {
     "distilbert": ("DistilBert", "ForMaskedLM", DISTILBERT),
+    "albert": (
+        "Albert",
+        "ForPreTraining",
+        SHAPE
+        | DROPOUT
+        | {"embedding_size": 8, "num_hidden_groups": 2, "num_hidden_layers": 4, "hidden_act": "gelu_new"},
+    ),
     "pre_ln_bert": ("MegatronBert", "ForPreTraining", SHAPE | DROPOUT),
     "roberta": (
         "Roberta",

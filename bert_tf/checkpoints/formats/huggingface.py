@@ -48,7 +48,7 @@ def read(path: str) -> Checkpoint:
     arrays = {_without_prefix(name, layout): array for name, array in _read_arrays(path).items()}
     arrays = {name: array for name, array in arrays.items() if not REDUNDANT.fullmatch(name)}
     is_of_texts = bool(layout.of_texts) and arrays.keys() >= set(layout.of_texts.values())
-    table = expand({**layout.names, **(layout.of_texts if is_of_texts else {})}, config.num_hidden_layers)
+    table = expand({**layout.names, **(layout.of_texts if is_of_texts else {})}, config.layers_with_weights)
     weights, used = to_canonical_names(table, arrays, _is_transposed)
     weights.update((name, array) for name, array in arrays.items() if name not in used)
     vocabulary, lower_case = huggingface_tokenizers.read(path)
@@ -109,7 +109,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     weights = {name: array for name, array in checkpoint.weights.items() if _means_the_same(name, checkpoint)}
     is_of_texts = "classifier/bias" in weights and checkpoint.kind not in ("tags", "choice")
     names = {**layout.names, **(layout.of_texts if is_of_texts else {})}
-    arrays, used = from_canonical_names(expand(names, config.num_hidden_layers), weights, _is_transposed)
+    arrays, used = from_canonical_names(expand(names, config.layers_with_weights), weights, _is_transposed)
     heads = tuple(sorted({name.split("/")[0] for name in used} - {"encoder"}))
     prefix = layout.prefix if heads else ""
     arrays = {name if name.startswith(layout.outside) else prefix + name: array for name, array in arrays.items()}

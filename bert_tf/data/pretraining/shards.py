@@ -45,6 +45,7 @@ class ShardJob:
     passes: int
     random_seed: int
     nsp: bool
+    pairs: str  # of segments, see `pairs.KINDS`
     hash_bits: int  # one in 2 ** hash_bits sentences is sampled for counting duplicates
 
 
@@ -84,7 +85,7 @@ def write_shard(job: ShardJob) -> dict[str, int]:
 def make_instances(documents: pairs.FlatDocuments, job: ShardJob) -> np.ndarray:
     """All passes over the documents of a bucket, shuffled: int64 [I, 5], see `bert_tf.data.pretraining.pairs`."""
     one_pass = functools.partial(
-        pairs.next_sentence_pairs if job.nsp else pairs.single_segments,
+        pairs.KINDS[job.pairs if job.nsp else ""],
         documents,
         max_seq_length=job.max_seq_length - (_separators(job) - 1 if job.nsp else 0),
         short_seq_prob=job.short_seq_prob,

@@ -54,15 +54,10 @@ class BertEncoder(EncoderLayer):
         self.embeddings = Embeddings(self.config, dtype=self.dtype_policy, **self.embedding_options)
         self.layers = [
             self.layer_class(self.config, number, dtype=self.dtype_policy)
-            for number in range(self.number_of_different_layers)
+            for number in range(self.config.layers_with_weights)
         ]
         self.pooler = self.new_dense(self.config.hidden_size, self.config.hidden_size, self.pooler_activation)
         self.built = True
-
-    @property
-    def number_of_different_layers(self) -> int:
-        """The number of layers with weights of their own."""
-        return self.config.num_hidden_layers
 
     def layer_at(self, number: int, layout: BatchLayout) -> tuple[TransformerLayer, BatchLayout]:
         """The layer that is applied as that number, and the layout for it."""

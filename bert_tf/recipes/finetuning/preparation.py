@@ -108,7 +108,7 @@ def check_evaluation(options: FineTuningFlags, task: FineTuningTask, *, several:
 
 def check_memory(options: FineTuningFlags, start: Initialization, task: FineTuningTask) -> None:
     """Raises UserError if layers or memory do not suffice for a step of training."""
-    expect_layers(options.num_frozen_layers, start.config.num_hidden_layers)
+    expect_layers(options.num_frozen_layers, start.config.layers_with_weights)
     if options.do_train:
         processes = max(1, number_of_workers())
         memory_estimate.check(start.config, options, processes=processes, rows_per_example=task.rows_per_example)
