@@ -24,7 +24,8 @@ class EncoderTraits:
             `checkpoints.huggingface_layouts`.
         has_attention: it returns attention probabilities.
         pretraining: what it predicts in pre-training: "masked" tokens, or if causal the next one; "both_ways", the next
-            and the previous token, at positions that count twice (see encoders.lstm); "" for no pre-training.
+            and the previous token, at positions that count twice (see encoders.lstm); "replaced_tokens", which tokens a
+            generator replaced; "" for no pre-training.
         may_be_causal: it can be restricted to preceding tokens.
         needs_even_hidden_size: hidden_size is split between two directions.
         has_layers: num_hidden_layers layers have hidden states, besides the embeddings.

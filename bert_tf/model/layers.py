@@ -246,7 +246,8 @@ class Embeddings(ConfiguredLayer):
     Args:
         has_segments: whether it adds a vector for the segment. Where there is one kind of segment, all have its vector.
         is_normalized: whether it normalises.
-        is_projected: whether a dense layer makes the embeddings [N, E] as wide as the hidden states [N, D].
+        is_projected: whether a dense layer makes the embeddings [N, E] as wide as the hidden states [N, D]; None: only
+            where they are not.
     """
 
     one_hot = False
@@ -257,7 +258,7 @@ class Embeddings(ConfiguredLayer):
         *,
         has_segments: bool = True,
         is_normalized: bool = True,
-        is_projected: bool = False,
+        is_projected: bool | None = None,
         **options: Any,
     ):
         super().__init__(config, **options)
@@ -270,7 +271,7 @@ class Embeddings(ConfiguredLayer):
         if is_normalized:
             self.norm = self.new_norm(self.config.embedding_width)
         self.dropout = self.new_dropout(self.config.hidden_dropout_prob, "embeddings")
-        if is_projected:
+        if is_projected or (is_projected is None and self.config.embedding_width != self.config.hidden_size):
             self.projection = self.new_dense(self.config.embedding_width, self.config.hidden_size)
         self.built = True
 
@@ -278,6 +279,13 @@ class Embeddings(ConfiguredLayer):
         self, token_ids: tf.Tensor, segment_ids: tf.Tensor, positions: tf.Tensor | None, *, layout: BatchLayout
     ) -> tf.Tensor:
         """Embeds ids, each [B, T], as [N, D]; positions None: 0, 1, ... in every row."""
+        x = self.narrow(token_ids, segment_ids, positions, layout=layout)
+        return self.projection(x, needs_gradient=layout.training) if hasattr(self, "projection") else x
+
+    def narrow(
+        self, token_ids: tf.Tensor, segment_ids: tf.Tensor, positions: tf.Tensor | None, *, layout: BatchLayout
+    ) -> tf.Tensor:
+        """As `call`, before the projection: [N, E]."""
         look_up = one_hot_lookup if self.one_hot else tf.gather
         x = look_up(self.token_table.value, tf.reshape(token_ids, [-1]))  # [N, E]
         x = self._add_segments(x, segment_ids)
@@ -288,8 +296,7 @@ class Embeddings(ConfiguredLayer):
         else:
             x += tf.gather(table, tf.reshape(positions, [-1]))
         x = self.norm(x) if hasattr(self, "norm") else x
-        x = self.dropout(x, seed=layout.seed)
-        return self.projection(x, needs_gradient=layout.training) if hasattr(self, "projection") else x
+        return self.dropout(x, seed=layout.seed)
 
     def _add_segments(self, x: tf.Tensor, segment_ids: tf.Tensor) -> tf.Tensor:
         if not hasattr(self, "segment_table"):
@@ -304,6 +311,29 @@ class Embeddings(ConfiguredLayer):
             table = sinusoids(self.config.max_position_embeddings, self.config.embedding_width)
             return tf.constant(table, self.compute_dtype)
         return self.position_table.value[self.config.encoder_traits.position_offset :]
+
+
+class SharedEmbeddings(ConfiguredLayer):
+    """The Embeddings of another encoder, made as wide as the hidden states of this one."""
+
+    def __init__(self, config: BertConfig | dict, embeddings: Embeddings, **options: Any):
+        super().__init__(config, **options)
+        self._embeddings = embeddings  # with an underscore: its weights are those of the other encoder
+        if self.config.embedding_width != self.config.hidden_size:
+            self.projection = self.new_dense(self.config.embedding_width, self.config.hidden_size)
+        self.built = True
+
+    @property
+    def token_table(self) -> keras.Variable:
+        """The word embeddings [V, E]."""
+        return self._embeddings.token_table
+
+    def call(
+        self, token_ids: tf.Tensor, segment_ids: tf.Tensor, positions: tf.Tensor | None, *, layout: BatchLayout
+    ) -> tf.Tensor:
+        """As Embeddings."""
+        x = self._embeddings.narrow(token_ids, segment_ids, positions, layout=layout)
+        return self.projection(x, needs_gradient=layout.training) if hasattr(self, "projection") else x
 
 
 class SelfAttention(ConfiguredLayer):

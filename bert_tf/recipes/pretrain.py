@@ -317,9 +317,9 @@ def create_task(
 ) -> "Task":
     """Masked LM, and next-sentence prediction if it has weight, on the records."""
     from bert_tf.tasks import catalog
-    from bert_tf.tasks.pretraining.mask_filling import lm_kind
+    from bert_tf.tasks.pretraining.mask_filling import lm_kind, task_name
 
-    return catalog.get("pretraining/mlm_nsp")(
+    return catalog.get(task_name(config))(
         manifest,
         tokenizer,
         masking,

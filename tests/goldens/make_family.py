@@ -1,4 +1,4 @@
-"""Writes family.npz and family.json: what `transformers` computes for BERT's relatives, in small configurations.
+"""Writes family.npz: what `transformers` computes for BERT's relatives, in small configurations.
 
     python tests/goldens/make_family.py [ENCODER ...]
 
@@ -57,6 +57,11 @@ MODELS = {
         SHAPE
         | DROPOUT
         | {"embedding_size": 8, "num_hidden_groups": 2, "num_hidden_layers": 4, "hidden_act": "gelu_new"},
+    ),
+    "electra": (
+        "Electra",
+        "ForMaskedLM",
+        SHAPE | DROPOUT | {"embedding_size": 8},
     ),
     "pre_ln_bert": ("MegatronBert", "ForPreTraining", SHAPE | DROPOUT),
     "roberta": (
@@ -131,16 +136,16 @@ def training(model, inputs):
 
 
 def main():
-    path, texts = FOLDER / "family.npz", FOLDER / "family.json"
+    path = FOLDER / "family.npz"
     arrays = dict(np.load(path)) if path.exists() else {}
-    about = json.loads(texts.read_text()) if texts.exists() else {}
+    about = json.loads(str(arrays.pop("about", "{}")))
     for encoder in sys.argv[1:] or MODELS:
         begin, pretrained, settings = MODELS[encoder]
         arrays = {name: array for name, array in arrays.items() if not name.startswith(f"{encoder}/")}
         config_class = getattr(transformers, f"{begin}Config")
         config = config_class(**settings, attn_implementation="eager")
         about[encoder] = {"config": settings | {"model_type": config.model_type}, "classes": {}}
-        for ending in ("Model", pretrained, *TASKS):
+        for ending in ("Model", pretrained, *TASKS, *(["ForPreTraining"] if encoder == "electra" else [])):
             model = create(begin + ending, config)
             entry = {"weights": {name: list(p.shape) for name, p in parameters(model).items()}}
             inputs = inputs_of(model, encoder)
@@ -151,9 +156,8 @@ def main():
             about[encoder]["classes"][begin + ending] = entry
     inputs = {"ids": IDS, "segments": SEGMENTS, "lengths": LENGTHS, "labels": LABELS, "pair_labels": PAIR_LABELS}
     about["inputs"] = inputs | {"rate": RATE}
-    np.savez_compressed(path, **arrays)
     about["versions"] = {"torch": torch.__version__, "transformers": transformers.__version__}
-    texts.write_text(json.dumps(about, sort_keys=True) + "\n")
+    np.savez_compressed(path, about=json.dumps(about, sort_keys=True), **arrays)
 
 
 if __name__ == "__main__":

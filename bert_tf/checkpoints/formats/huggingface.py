@@ -28,7 +28,7 @@ ENCODERS = tuple(LAYOUTS)
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 # Copies of tied weights, and a constant.
 REDUNDANT = re.compile(
-    r"(cls\.|lm_head\.|)(predictions\.)?decoder\.(weight|bias)|vocab_projector\.weight|embeddings\.position_ids"
+    r"(cls\.|lm_head\.|)(predictions\.)?decoder\.(weight|bias)|(vocab_projector|generator_lm_head)\.weight|embeddings\.position_ids"
 )
 IS_NO_MATRIX = re.compile(r"LayerNorm|layer_norm|\bln\.|[a-z]_embeddings")
 MOST_LABELS = 1_000_000  # that config.json may number without naming them
@@ -137,7 +137,12 @@ def _architecture(heads: tuple[str, ...], config: BertConfig, layout: Layout) ->
 
 
 def _means_the_same(name: str, checkpoint: Checkpoint) -> bool:
-    """Whether transformers uses a weight as we do: its causal models pool the first token, ours the last one."""
+    """Whether transformers uses a weight as we do: its causal models pool the first token, ours the last one.
+
+    The generator of an ELECTRA is a checkpoint of its own there.
+    """
+    if name.startswith("masked_lm/") and any(each.startswith("generator/") for each in checkpoint.weights):
+        return False
     of_texts = ("encoder/pooler/", "next_sentence/", *(["classifier/"] if checkpoint.kind != "tags" else []))
     return not (checkpoint.config.is_causal and name.startswith(of_texts))
 

@@ -14,6 +14,7 @@ from bert_tf.model.encoder_layer import EncoderLayer
 from bert_tf.model.layers import (
     BatchLayout,
     Embeddings,
+    SharedEmbeddings,
     TransformerLayer,
     gather_tokens,
     pooled_positions,
@@ -40,8 +41,13 @@ class BertEncoder(EncoderLayer):
     layer_class: of its layers.
     embedding_options: of its Embeddings.
     pooler_activation: of the dense layer on the token that represents a text.
+
     gradient_checkpointing: in training a layer keeps only its input for the backward pass, and computes the rest again
         there (Chen et al. 2016, arXiv:1604.06174): the same gradients, a third more work, a fraction of the memory.
+
+    Args:
+        config: its shape.
+        embeddings: those of another encoder to share; None: its own.
     """
 
     gradient_checkpointing = False
@@ -49,9 +55,11 @@ class BertEncoder(EncoderLayer):
     embedding_options: Mapping[str, bool] = {}
     pooler_activation = "tanh"
 
-    def __init__(self, config: BertConfig | dict, **options: Any):
+    def __init__(
+        self, config: BertConfig | dict, embeddings: Embeddings | SharedEmbeddings | None = None, **options: Any
+    ):
         super().__init__(config, **options)
-        self.embeddings = Embeddings(self.config, dtype=self.dtype_policy, **self.embedding_options)
+        self.embeddings = embeddings or Embeddings(self.config, dtype=self.dtype_policy, **self.embedding_options)
         self.layers = [
             self.layer_class(self.config, number, dtype=self.dtype_policy)
             for number in range(self.config.layers_with_weights)

@@ -27,6 +27,12 @@ def lm_kind(config: BertConfig) -> str:
     return "left_to_right" if config.is_causal else "masked"
 
 
+def task_name(config: BertConfig) -> str:
+    """The task in `tasks.catalog` that pre-trains a model of that configuration."""
+    finds_replaced = config.encoder_traits.pretraining == "replaced_tokens"
+    return f"pretraining/{'replaced_tokens' if finds_replaced else 'mlm_nsp'}"
+
+
 def output_positions(config: BertConfig, positions: tf.Tensor) -> tf.Tensor:
     """The outputs of a model that predict the tokens at these positions; of language models the left-to-right ones."""
     kind = lm_kind(config)
