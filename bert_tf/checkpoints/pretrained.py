@@ -6,7 +6,8 @@ import os
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors
 from bert_tf.config.bert_config import BETWEEN, BertConfig
-from bert_tf.model import heads, weights
+from bert_tf.model import heads, replaced_tokens, weights
+from bert_tf.text import tokenizer_kinds
 from bert_tf.text.tokenizer import Tokenizer
 
 # Kind of a head -> class of its model, where `classifier` has one output, or one for each label.
@@ -40,9 +41,9 @@ class Loaded:
 def load(path: str | os.PathLike[str], format_name: str | None = None) -> Loaded:
     """Reads any checkpoint that `bert-tf convert` takes, the folder of a run or an export, into a Keras model.
 
-    The class of the model follows from the head: Classifier, Regressor, MultipleChoice, SpanFinder, TokenClassifier, or
-    Pretrainer for a head of masked LM. Without a head, and for a tagger on frozen vectors, it is a BertModel, which has
-    an encoder and returns its outputs. Unknown casing means lower case.
+    The class of the model follows from the head: Classifier, Regressor, MultipleChoice, SpanFinder, TokenClassifier,
+    Pretrainer for a head of masked LM, or Discriminator for that of an ELECTRA. Without a head, and for a tagger on
+    frozen vectors, it is a BertModel, which has an encoder and returns its outputs. Unknown casing means lower case.
 
     Args:
         path: a folder, a prefix of files, "hf://owner/name" or the name of a KerasHub preset.
@@ -57,7 +58,7 @@ def load(path: str | os.PathLike[str], format_name: str | None = None) -> Loaded
     report = weights.assign(model, checkpoint.weights)
     tokenizer = None
     if checkpoint.vocabulary is not None:
-        tokenizer = Tokenizer(checkpoint.vocabulary, checkpoint.lower_case is not False)
+        tokenizer = tokenizer_kinds.create(checkpoint.vocabulary, checkpoint.lower_case is not False)
     return Loaded(
         model=model,
         tokenizer=tokenizer,
@@ -73,6 +74,9 @@ def model_of(checkpoint: Checkpoint) -> heads.BertModel:
     """Creates a model with the head of a checkpoint, newly initialized."""
     config, names = checkpoint.config, checkpoint.weights
     parts = {name.split("/")[0] for name in names}
+    if "replaced_token" in parts:
+        kind = replaced_tokens.ReplacedTokenModel if "generator" in parts else replaced_tokens.Discriminator
+        return kind(config)
     if parts & {"masked_lm", "next_sentence"}:
         return heads.Pretrainer(config)
     if "span" in parts:

@@ -27,9 +27,30 @@ def with_positions(checkpoint: Checkpoint, count: int) -> Checkpoint:
         raise UserError(f"max_position_embeddings is {count}; expected {FEWEST} or more.")
     if not any(name.endswith(TABLE) for name in checkpoint.weights):
         raise UserError("The checkpoint has no table of positions that could get another length.")
-    weights = {
-        name: np.resize(array, (count, array.shape[-1])) if name.endswith(TABLE) else array  # [P, D] -> [N, D]
-        for name, array in checkpoint.weights.items()
-    }
+    first = checkpoint.config.encoder_traits.position_offset
+
+    def resized(table: np.ndarray) -> np.ndarray:  # [first + P, D] -> [first + N, D]
+        return np.concatenate([table[:first], np.resize(table[first:], (count, table.shape[-1]))])
+
+    weights = {name: resized(array) if name.endswith(TABLE) else array for name, array in checkpoint.weights.items()}
     config = dataclasses.replace(checkpoint.config, max_position_embeddings=count)
     return dataclasses.replace(checkpoint, config=config, weights=weights)
+
+
+def with_position_table(checkpoint: Checkpoint) -> Checkpoint:
+    """The checkpoint with its sinusoidal positions as a table of learned ones, which is the same function.
+
+    Other formats and engines have learned positions only. A checkpoint with learned ones is returned as it is.
+    """
+    config = checkpoint.config
+    if config.position_embedding_type == "absolute":
+        return checkpoint
+    from bert_tf.model.layers import sinusoids
+
+    first = np.zeros([config.encoder_traits.position_offset, config.embedding_width], np.float32)
+    table = np.concatenate([first, sinusoids(config.max_position_embeddings, config.embedding_width)])
+    return dataclasses.replace(
+        checkpoint,
+        config=dataclasses.replace(config, position_embedding_type="absolute"),
+        weights={**checkpoint.weights, f"encoder/embeddings/{TABLE}": table},
+    )

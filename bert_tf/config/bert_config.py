@@ -23,6 +23,7 @@ SIZES = {
 }
 MAX_SIZE, MAX_LAYERS = 2**31 - 1, 10_000  # what TensorFlow counts in int32; far above any published model
 ACTIVATIONS = ("gelu_erf", "gelu_tanh", "relu")
+POSITIONS = ("absolute", "sinusoidal")  # learned vectors; fixed sines and cosines (Vaswani et al. 2017, section 3.5)
 BETWEEN = ("lstm/", "mix/")  # prefixes of weights between encoder and head, see tasks.embeddings.bilstm_tagger
 
 
@@ -48,6 +49,9 @@ class BertConfig:
     layer_norm_eps: float = 1e-12
     is_causal: bool = False  # causal attention, as in GPT; the last token then represents the text
     encoder: str = "bert"  # a module in bert_tf.model.encoders, or elsewhere: "my_lab.my_encoder"
+    position_embedding_type: str = "absolute"
+    embedding_size: int | None = None  # width of the embeddings; None: hidden_size
+    num_hidden_groups: int = 1  # layers with weights of their own, of encoders that share them
 
     def __post_init__(self) -> None:
         sizes = "vocab_size hidden_size num_attention_heads intermediate_size max_position_embeddings type_vocab_size"
@@ -62,6 +66,22 @@ class BertConfig:
         self._expect("is_causal", bool, lambda _: True, "true or false")
         self._expect("hidden_act", str, ACTIVATIONS.__contains__, f"one of {', '.join(ACTIVATIONS)}")
         self._expect("encoder", str, bool, "the name of a module in bert_tf/model/encoders or elsewhere")
+        self._expect("position_embedding_type", str, POSITIONS.__contains__, f"one of {', '.join(POSITIONS)}")
+        if self.position_embedding_type != "absolute" and not self.encoder_traits.may_be_sinusoidal:
+            raise UserError(
+                f"The encoder {self.encoder} has no sinusoidal positions: choose position_embedding_type=absolute."
+            )
+        most_groups = max(self.num_hidden_layers, 1)
+        self._expect(
+            "num_hidden_groups", int, lambda n: 0 < n <= most_groups, f"a whole number from 1 to {most_groups}"
+        )
+        if self.embedding_size is not None:
+            self._expect("embedding_size", int, lambda size: 0 < size <= MAX_SIZE, "a whole number above 0, or null")
+            if self.embedding_size != self.hidden_size and not self.encoder_traits.has_narrow_embeddings:
+                raise UserError(
+                    f"embedding_size is {self.embedding_size}, but the embeddings of the encoder {self.encoder} are as "
+                    f"wide as its layers ({self.hidden_size}): leave it out."
+                )
         if self.encoder_traits.needs_even_hidden_size:
             self._expect("hidden_size", int, lambda width: not width % 2, "an even number, for LSTMs")
         if self.is_causal and not self.encoder_traits.may_be_causal:
@@ -84,6 +104,16 @@ class BertConfig:
     def head_size(self) -> int:
         """Width of one attention head."""
         return self.hidden_size // self.num_attention_heads
+
+    @property
+    def embedding_width(self) -> int:
+        """Width of the embeddings of tokens, positions and segments."""
+        return self.embedding_size or self.hidden_size
+
+    @property
+    def layers_with_weights(self) -> int:
+        """The number of layers with weights of their own."""
+        return self.num_hidden_groups if self.encoder_traits.shares_layers else self.num_hidden_layers
 
     @property
     def layers_with_states(self) -> int:

@@ -20,15 +20,25 @@ class EncoderTraits:
     """The properties of an encoder that other modules depend on; a module's TRAITS has those that differ.
 
     Attributes:
-        is_bert: its weights are exactly BERT's, so other checkpoint formats and engines can hold it.
+        is_bert: its weights are exactly BERT's, so every checkpoint format and engine can hold it; see also
+            `checkpoints.huggingface_layouts`.
         has_attention: it returns attention probabilities.
         pretraining: what it predicts in pre-training: "masked" tokens, or if causal the next one; "both_ways", the next
-            and the previous token, at positions that count twice (see encoders.lstm); "" for no pre-training.
+            and the previous token, at positions that count twice (see encoders.lstm); "replaced_tokens", which tokens a
+            generator replaced; "" for no pre-training.
         may_be_causal: it can be restricted to preceding tokens.
         needs_even_hidden_size: hidden_size is split between two directions.
         has_layers: num_hidden_layers layers have hidden states, besides the embeddings.
         extra_layers: how many more layers have.
         initialized_from: encoders, besides itself, whose checkpoints it can start from.
+        sentence_pairs: what it predicts of two segments in pre-training: "next", whether the second follows the first;
+            "order", whether they are in order; "" for nothing: it is pre-trained on rows of one segment.
+        may_be_sinusoidal: its positions can be fixed sines and cosines instead of learned vectors.
+        shares_layers: several of its layers have the same weights (num_hidden_groups).
+        has_narrow_embeddings: its embeddings can be narrower than its layers (embedding_size).
+        tokenizer: the kind of tokenizer that a new vocabulary for it is of, see `text.vocabulary`.
+        padding_id: the id of the padding token.
+        position_offset: rows of the table of positions before that of the first position.
     """
 
     is_bert: bool = False
@@ -39,6 +49,13 @@ class EncoderTraits:
     has_layers: bool = True
     extra_layers: int = 0
     initialized_from: tuple[str, ...] = ()
+    sentence_pairs: str = "next"
+    may_be_sinusoidal: bool = False
+    shares_layers: bool = False
+    has_narrow_embeddings: bool = False
+    tokenizer: str = "wordpiece"
+    padding_id: int = 0
+    position_offset: int = 0
 
 
 @functools.cache

@@ -113,8 +113,13 @@ def indexed_batches(
     *,
     seed: int | None = None,
     lengths: np.ndarray | None = None,
+    holds_model: bool = False,
 ) -> tf.data.Dataset:
-    """`make_batch(indices)` for each batch of `batch_indices`: {name: tensor [size, ...]}, `size` static."""
+    """`make_batch(indices)` for each batch of `batch_indices`: {name: tensor [size, ...]}, `size` static.
+
+    holds_model: `make_batch` runs a kernel that holds a model, which never changes. To TensorFlow it is state, and
+        it would refuse to save an iterator with it.
+    """
     dataset = batch_indices(count, size, seed=seed, lengths=lengths)
     dataset = dataset.map(no_autograph(make_batch), num_parallel_calls=2, deterministic=True)
     static = {name: [size, *spec.shape[1:]] for name, spec in dataset.element_spec.items()}
@@ -122,7 +127,12 @@ def indexed_batches(
     def with_static_shapes(batch: dict[str, Any]) -> dict[str, Any]:
         return {name: tf.ensure_shape(x, static[name]) for name, x in batch.items()}
 
-    return dataset.map(no_autograph(with_static_shapes)).prefetch(2)
+    dataset = dataset.map(no_autograph(with_static_shapes)).prefetch(2)
+    if not holds_model:
+        return dataset
+    options = tf.data.Options()
+    options.experimental_external_state_policy = tf.data.experimental.ExternalStatePolicy.IGNORE
+    return dataset.with_options(options)
 
 
 def with_seeds(dataset: tf.data.Dataset, *, seed: int) -> tf.data.Dataset:
@@ -167,12 +177,13 @@ def _zero(dtype: tf.DType) -> tf.Tensor:
     return tf.constant("" if dtype == tf.string else 0, dtype) if dtype != tf.bool else tf.constant(False)
 
 
-def parse_pretraining_records(records: tf.Tensor, max_seq_length: int) -> dict[str, tf.Tensor]:
+def parse_pretraining_records(records: tf.Tensor, max_seq_length: int, pad_id: int = 0) -> dict[str, tf.Tensor]:
     """Parses records of `data.pretraining.records` into model inputs.
 
     Args:
         records: serialized, string [B]; an empty string is a row of zeros.
         max_seq_length: T; longer records are truncated.
+        pad_id: the token for padding.
 
     Returns:
         token_ids and segment_ids int32 [B, T] (segment 0 up to the first [SEP], 1 after it, 0 on padding), lengths
@@ -190,7 +201,7 @@ def parse_pretraining_records(records: tf.Tensor, max_seq_length: int) -> dict[s
         },
     )
     ragged = tf.cast(features["token_ids"], tf.int32)
-    token_ids = ragged.to_tensor(shape=[records.shape[0], max_seq_length])  # [B, T]
+    token_ids = ragged.to_tensor(pad_id, shape=[records.shape[0], max_seq_length])  # [B, T]
     lengths = tf.minimum(tf.cast(ragged.row_lengths(), tf.int32), max_seq_length)  # [B]
     positions = tf.range(max_seq_length)[None, :]
     is_second = (positions >= tf.cast(features["second_start"], tf.int32)[:, None]) & (positions < lengths[:, None])

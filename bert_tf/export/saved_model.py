@@ -20,6 +20,7 @@ from bert_tf.runtime import backend, files
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
 from bert_tf.tasks.task import Servable
 from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.text.vocabulary import RULES, SubwordVocabulary
 
 EXTRA = "assets.extra"  # TensorFlow's loaders ignore the files in this folder
 # Largest difference between outputs, relative to the largest value of an output.
@@ -121,6 +122,9 @@ def _write_checkpoint_files(folder: str, config: BertConfig, tokenizer: Tokenize
     config.write(os.path.join(folder, "bert_config.json"))
     with open(os.path.join(folder, "vocab.txt"), "wb") as file:
         file.write("".join(f"{token}\n" for token in tokenizer.vocabulary).encode())
+    if isinstance(tokenizer.vocabulary, SubwordVocabulary):
+        with open(os.path.join(folder, RULES[tokenizer.vocabulary.kind]), "wb") as file:
+            file.write(tokenizer.vocabulary.rules)
     lower_case = getattr(tokenizer, "lower_case", True)
     write_json(os.path.join(folder, "tokenizer_config.json"), {"do_lower_case": lower_case})
     labels = {"labels": list(about.get("labels") or ()), "kind": about.get("kind")}

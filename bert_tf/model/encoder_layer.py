@@ -66,7 +66,8 @@ class EncoderLayer(ConfiguredLayer):
             "hidden_states" and "attention_probabilities".
         """
         seed = self.seed_of(seed, training)
-        return self.encode(complete(inputs), seed, positions, return_hidden_states, return_attention, packing)
+        inputs = complete(inputs, self.config.encoder_traits.padding_id)
+        return self.encode(inputs, seed, positions, return_hidden_states, return_attention, packing)
 
     def encode(
         self,

@@ -27,15 +27,15 @@ class MaskedLmHead(ConfiguredLayer):
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
-        width = self.config.hidden_size
-        self.transform = self.new_dense(width, width, self.config.hidden_act)
-        self.norm = self.new_norm()
+        width = self.config.embedding_width
+        self.transform = self.new_dense(self.config.hidden_size, width, self.config.hidden_act)
+        self.norm = self.new_norm(width)
         self.output_bias = self.add_weight(name="output_bias", shape=(self.config.vocab_size,), initializer="zeros")
         self.built = True
 
     def call(self, tokens: tf.Tensor, token_table: tf.Tensor) -> tf.Tensor:
-        """Logits float32 [B, P, V] of tokens [B, P, D], with the word embeddings [V, D] as output matrix."""
-        x = self.norm(self.transform(tf.reshape(tokens, [-1, self.config.hidden_size])))  # [B * P, D]
+        """Logits float32 [B, P, V] of tokens [B, P, D], with the word embeddings [V, E] as output matrix."""
+        x = self.norm(self.transform(tf.reshape(tokens, [-1, self.config.hidden_size])))  # [B * P, E]
         logits = tf.matmul(x, token_table, transpose_b=True)  # [B * P, V]
         logits = tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias.value, tf.float32))
         return tf.reshape(logits, [-1, size_of(tokens, 1), self.config.vocab_size])
@@ -92,7 +92,7 @@ class BertModel(keras.Model):
 
     def complete(self, inputs: Any) -> Inputs:
         """Adds the inputs that the caller may leave out; see `inputs.complete`."""
-        return complete(inputs)
+        return complete(inputs, self.config.encoder_traits.padding_id)
 
     def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, Any]:
         """Returns "tokens" [B, T, D] and "pooled" [B, D] of the encoder."""
@@ -109,12 +109,16 @@ class BertModel(keras.Model):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Pretrainer(BertModel):
-    """BERT with its two pre-training heads: masked LM (tied to the word embeddings) and next sentence prediction."""
+    """BERT with its two pre-training heads: masked LM (tied to the word embeddings) and next sentence prediction.
+
+    Encoders that are not pre-trained on pairs (`sentence_pairs` of their traits) have the first only.
+    """
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
         self.masked_lm = MaskedLmHead(self.config, dtype=self.dtype_policy)
-        self.next_sentence = LogitsHead(self.config, 2, dtype=self.dtype_policy)
+        if self.config.encoder_traits.sentence_pairs:
+            self.next_sentence = LogitsHead(self.config, 2, dtype=self.dtype_policy)
         self.built = True
 
     def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
@@ -124,10 +128,10 @@ class Pretrainer(BertModel):
         """
         encoded = self.encoder(inputs, seed=seed, positions=inputs.get("masked_lm_positions"), packing=packing)
         tokens = encoded["tokens_at"] if "masked_lm_positions" in inputs else encoded["tokens"]
-        return {
-            "masked_lm_logits": self.masked_lm(tokens, self.encoder.token_table),
-            "next_sentence_logits": self.next_sentence(encoded["pooled"]),
-        }
+        outputs = {"masked_lm_logits": self.masked_lm(tokens, self.encoder.token_table)}
+        if self.config.encoder_traits.sentence_pairs:
+            outputs["next_sentence_logits"] = self.next_sentence(encoded["pooled"])
+        return outputs
 
 
 class PooledModel(BertModel):

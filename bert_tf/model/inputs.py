@@ -13,10 +13,9 @@ from bert_tf.model.layers import size_of
 ALIASES = {"input_ids": "token_ids", "token_type_ids": "segment_ids"}  # the names of Hugging Face
 MASKS = ("attention_mask", "padding_mask")  # of Hugging Face and of KerasHub: 1 for tokens, 0 for padding after them
 IDS = ("token_ids", "segment_ids", "lengths", "text_numbers", "positions", "masked_lm_positions")
-PADDING_ID = 0  # [PAD] in every published vocabulary
 
 
-def complete(inputs: Any) -> dict[str, tf.Tensor]:
+def complete(inputs: Any, padding_id: int = 0) -> dict[str, tf.Tensor]:
     """Returns the inputs with `token_ids`, `segment_ids` and `lengths` (or `text_numbers`), each int32.
 
     Args:
@@ -24,6 +23,7 @@ def complete(inputs: Any) -> dict[str, tf.Tensor]:
             missing, and `lengths` [...]: where they are missing, the sum of `attention_mask` or `padding_mask`, else
             the place of the last token that is not [PAD]. `input_ids` and `token_type_ids` are taken for `token_ids`
             and `segment_ids`. Other entries are kept.
+        padding_id: the id of the padding token, 0 in every published vocabulary of BERT.
 
     Raises:
         ValueError: there are no token ids.
@@ -42,11 +42,13 @@ def complete(inputs: Any) -> dict[str, tf.Tensor]:
         inputs["segment_ids"] = tf.zeros_like(inputs["token_ids"])
     if "lengths" not in inputs and "text_numbers" not in inputs:
         token_ids = inputs["token_ids"]
-        inputs["lengths"] = _lengths(token_ids) if mask is None else tf.reduce_sum(tf.cast(mask, tf.int32), -1)
+        inputs["lengths"] = (
+            _lengths(token_ids, padding_id) if mask is None else tf.reduce_sum(tf.cast(mask, tf.int32), -1)
+        )
     return inputs
 
 
-def _lengths(token_ids: tf.Tensor) -> tf.Tensor:  # [..., T] -> [...]
+def _lengths(token_ids: tf.Tensor, padding_id: int) -> tf.Tensor:  # [..., T] -> [...]
     """The number of tokens up to the last one that is not padding."""
     places = tf.range(1, size_of(token_ids, -1) + 1)
-    return tf.reduce_max(tf.where(token_ids == PADDING_ID, 0, places), -1)
+    return tf.reduce_max(tf.where(token_ids == padding_id, 0, places), -1)

@@ -117,9 +117,9 @@ class ConfiguredLayer(keras.layers.Layer):
         """A Dense child of this layer's configuration and precision."""
         return Dense(self.config, size_in, size_out, activation=activation, dtype=self.dtype_policy)
 
-    def new_norm(self) -> "LayerNorm":
-        """A LayerNorm child."""
-        return LayerNorm(self.config, dtype=self.dtype_policy)
+    def new_norm(self, width: int | None = None) -> "LayerNorm":
+        """A LayerNorm child. width: of its input; None: the hidden size."""
+        return LayerNorm(self.config, width, dtype=self.dtype_policy)
 
     def new_dropout(self, rate: float, stream: str) -> "Dropout":
         """A Dropout child with its own stream of random numbers."""
@@ -127,7 +127,7 @@ class ConfiguredLayer(keras.layers.Layer):
 
     def new_table(self, name: str, rows: int) -> keras.Variable:
         """An embedding table, initialised like every kernel from a normal distribution truncated at two deviations."""
-        return self.add_weight(name=name, shape=(rows, self.config.hidden_size), initializer=self.initializer())
+        return self.add_weight(name=name, shape=(rows, self.config.embedding_width), initializer=self.initializer())
 
     def initializer(self) -> keras.initializers.Initializer:
         """The original's: a normal distribution truncated at two standard deviations."""
@@ -178,9 +178,9 @@ def activate(x: tf.Tensor, kind: str | None, training: bool = False) -> tf.Tenso
 class LayerNorm(ConfiguredLayer):
     """Layer normalisation of each token (Ba et al. 2016), in float32 whatever the precision of the rest."""
 
-    def __init__(self, config: BertConfig | dict, **options: Any):
+    def __init__(self, config: BertConfig | dict, width: int | None = None, **options: Any):
         super().__init__(config, **options)
-        wide = {"shape": (self.config.hidden_size,), "dtype": "float32", "autocast": False}
+        wide = {"shape": (width or self.config.hidden_size,), "dtype": "float32", "autocast": False}
         self.gamma = self.add_weight(name="gamma", initializer="ones", **wide)
         self.beta = self.add_weight(name="beta", initializer="zeros", **wide)
         self.built = True
@@ -231,37 +231,109 @@ def one_hot_lookup(table: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:  # [V, D]
     return tf.matmul(tf.one_hot(indices, table.shape[0], dtype=table.dtype), table)
 
 
+def sinusoids(count: int, width: int) -> np.ndarray:
+    """Fixed positions float32 [count, width]: sines in even columns, cosines in odd ones (Vaswani et al. 2017, 3.5)."""
+    angles = np.arange(count)[:, None] / np.power(10000, np.arange(width) // 2 * 2 / width)
+    return np.where(np.arange(width) % 2, np.cos(angles), np.sin(angles)).astype(np.float32)
+
+
 class Embeddings(ConfiguredLayer):
     """Word + position + segment, normalised, then dropout (in this order: `embedding_postprocessor`).
 
     one_hot: look up tokens by a matrix product, which TPUs compute faster than a gather and its gradient; the same
         values.
+
+    Args:
+        has_segments: whether it adds a vector for the segment. Where there is one kind of segment, all have its vector.
+        is_normalized: whether it normalises.
+        is_projected: whether a dense layer makes the embeddings [N, E] as wide as the hidden states [N, D]; None: only
+            where they are not.
     """
 
     one_hot = False
 
-    def __init__(self, config: BertConfig | dict, **options: Any):
+    def __init__(
+        self,
+        config: BertConfig | dict,
+        *,
+        has_segments: bool = True,
+        is_normalized: bool = True,
+        is_projected: bool | None = None,
+        **options: Any,
+    ):
         super().__init__(config, **options)
         self.token_table = self.new_table("token_table", self.config.vocab_size)
-        self.position_table = self.new_table("position_table", self.config.max_position_embeddings)
-        self.segment_table = self.new_table("segment_table", self.config.type_vocab_size)
-        self.norm = self.new_norm()
+        if self.config.position_embedding_type == "absolute":
+            rows = self.config.encoder_traits.position_offset + self.config.max_position_embeddings
+            self.position_table = self.new_table("position_table", rows)
+        if has_segments:
+            self.segment_table = self.new_table("segment_table", self.config.type_vocab_size)
+        if is_normalized:
+            self.norm = self.new_norm(self.config.embedding_width)
         self.dropout = self.new_dropout(self.config.hidden_dropout_prob, "embeddings")
+        if is_projected or (is_projected is None and self.config.embedding_width != self.config.hidden_size):
+            self.projection = self.new_dense(self.config.embedding_width, self.config.hidden_size)
         self.built = True
 
     def call(
         self, token_ids: tf.Tensor, segment_ids: tf.Tensor, positions: tf.Tensor | None, *, layout: BatchLayout
     ) -> tf.Tensor:
         """Embeds ids, each [B, T], as [N, D]; positions None: 0, 1, ... in every row."""
+        x = self.narrow(token_ids, segment_ids, positions, layout=layout)
+        return self.projection(x, needs_gradient=layout.training) if hasattr(self, "projection") else x
+
+    def narrow(
+        self, token_ids: tf.Tensor, segment_ids: tf.Tensor, positions: tf.Tensor | None, *, layout: BatchLayout
+    ) -> tf.Tensor:
+        """As `call`, before the projection: [N, E]."""
         look_up = one_hot_lookup if self.one_hot else tf.gather
-        x = look_up(self.token_table.value, tf.reshape(token_ids, [-1]))  # [N, D]
-        x += one_hot_lookup(self.segment_table.value, tf.reshape(segment_ids, [-1]))  # always: the table is tiny
+        x = look_up(self.token_table.value, tf.reshape(token_ids, [-1]))  # [N, E]
+        x = self._add_segments(x, segment_ids)
+        table = self._positions()  # [P, E]
         if positions is None:
-            x = layout.as_rows(x) + self.position_table.value[: layout.width]  # [B, T, D]
-            x = tf.reshape(x, [-1, self.config.hidden_size])
+            x = layout.as_rows(x) + table[: layout.width]  # [B, T, E]
+            x = tf.reshape(x, [-1, self.config.embedding_width])
         else:
-            x += tf.gather(self.position_table.value, tf.reshape(positions, [-1]))
-        return self.dropout(self.norm(x), seed=layout.seed)
+            x += tf.gather(table, tf.reshape(positions, [-1]))
+        x = self.norm(x) if hasattr(self, "norm") else x
+        return self.dropout(x, seed=layout.seed)
+
+    def _add_segments(self, x: tf.Tensor, segment_ids: tf.Tensor) -> tf.Tensor:
+        if not hasattr(self, "segment_table"):
+            return x
+        table = self.segment_table.value
+        if self.config.type_vocab_size == 1:
+            return x + table
+        return x + one_hot_lookup(table, tf.reshape(segment_ids, [-1]))  # always: the table is tiny
+
+    def _positions(self) -> tf.Tensor:
+        if self.config.position_embedding_type == "sinusoidal":
+            table = sinusoids(self.config.max_position_embeddings, self.config.embedding_width)
+            return tf.constant(table, self.compute_dtype)
+        return self.position_table.value[self.config.encoder_traits.position_offset :]
+
+
+class SharedEmbeddings(ConfiguredLayer):
+    """The Embeddings of another encoder, made as wide as the hidden states of this one."""
+
+    def __init__(self, config: BertConfig | dict, embeddings: Embeddings, **options: Any):
+        super().__init__(config, **options)
+        self._embeddings = embeddings  # with an underscore: its weights are those of the other encoder
+        if self.config.embedding_width != self.config.hidden_size:
+            self.projection = self.new_dense(self.config.embedding_width, self.config.hidden_size)
+        self.built = True
+
+    @property
+    def token_table(self) -> keras.Variable:
+        """The word embeddings [V, E]."""
+        return self._embeddings.token_table
+
+    def call(
+        self, token_ids: tf.Tensor, segment_ids: tf.Tensor, positions: tf.Tensor | None, *, layout: BatchLayout
+    ) -> tf.Tensor:
+        """As Embeddings."""
+        x = self._embeddings.narrow(token_ids, segment_ids, positions, layout=layout)
+        return self.projection(x, needs_gradient=layout.training) if hasattr(self, "projection") else x
 
 
 class SelfAttention(ConfiguredLayer):
@@ -340,3 +412,19 @@ class TransformerLayer(ConfiguredLayer):
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments as plain data."""
         return {**super().get_config(), "number": self.number}
+
+
+class PreNormLayer(TransformerLayer):
+    """A TransformerLayer whose LayerNorms come before attention and feed-forward (pre-LN; Xiong et al. 2020).
+
+    The sum of the residuals is not normalised: the encoder needs a LayerNorm after its last layer.
+    """
+
+    def call(
+        self, x: tf.Tensor, *, layout: BatchLayout, positions: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """As TransformerLayer."""
+        context, probabilities = self.attention(self.attention_norm(x), layout=layout, positions=positions)
+        x = self.attention_dropout(context, seed=layout.seed, residual=gather_tokens(x, positions))
+        narrow = self.feed_forward(self.feed_forward_norm(x), layout=layout)
+        return self.feed_forward_dropout(narrow, seed=layout.seed, residual=x), probabilities

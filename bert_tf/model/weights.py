@@ -15,7 +15,8 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BETWEEN
 from bert_tf.errors import UserError
 
-PRE_TRAINED = ("encoder/", "masked_lm/", "next_sentence/")  # a mismatched shape here is another model, not another task
+# A mismatched shape of these is another model, not another task.
+PRE_TRAINED = ("encoder/", "masked_lm/", "next_sentence/", "replaced_token/", "generator/")
 HEADS = ("classifier/", "span/", *BETWEEN)  # prefixes of task heads
 Weights = dict[str, np.ndarray]  # {canonical name: array}
 

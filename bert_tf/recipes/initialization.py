@@ -80,6 +80,7 @@ def resolve(options: Any, *, lower_case_given: bool) -> Initialization:
     if checkpoint and tokens is None:
         raise UserError(f"{options.init_checkpoint} has no vocab.txt next to it: give its vocabulary as vocab_file.")
     if tokens:
+        _check_padding(config, tokens)
         config = dataclasses.replace(config, vocab_size=len(tokens))
     if options.max_seq_length > config.max_position_embeddings:
         solution = "`bert-tf convert` it with more" if checkpoint else "give a bert_config_file with more"
@@ -90,10 +91,20 @@ def resolve(options: Any, *, lower_case_given: bool) -> Initialization:
     return Initialization(
         config=config,
         vocabulary=tokens,
-        lower_case=_resolve_casing(options, checkpoint, lower_case_given),
+        lower_case=_resolve_casing(options, checkpoint, lower_case_given, config),
         weights=checkpoint.weights if checkpoint else None,
         labels=checkpoint.labels if checkpoint else None,
     )
+
+
+def _check_padding(config: BertConfig, tokens: list[str]) -> None:
+    """Raises UserError for a vocabulary whose padding token is not where the encoder expects it."""
+    name, expected = vocabulary.special_tokens(tokens)[0], config.encoder_traits.padding_id
+    if tokens[expected] != name:
+        raise UserError(
+            f"The encoder {config.encoder} needs a vocabulary with the padding token as number {expected}, but {name} "
+            f"is number {tokens.index(name)}: give the vocabulary that belongs to it."
+        )
 
 
 def _read_checkpoint(path: str) -> Checkpoint | None:
@@ -129,7 +140,9 @@ def _base_config(options: Any, checkpoint: Checkpoint | None) -> BertConfig:
     return BertConfig.of_size(options.model_size, vocab_size=options.vocab_size, **dropout)
 
 
-def _resolve_casing(options: Any, checkpoint: Checkpoint | None, lower_case_given: bool) -> bool:
+def _resolve_casing(options: Any, checkpoint: Checkpoint | None, lower_case_given: bool, config: BertConfig) -> bool:
+    if config.encoder_traits.tokenizer == vocabulary.BYTE_BPE:
+        return False
     if checkpoint is None or checkpoint.lower_case is None:
         return options.do_lower_case
     if lower_case_given and checkpoint.lower_case != options.do_lower_case:

@@ -88,7 +88,8 @@ class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     encoder: str = changed(
         ModelFlags,
         "encoder",
-        help="bert, or lstm: two language models as in ELMo; default: as in init_checkpoint, else bert.",
+        help="bert or a relative of it, or lstm: two language models as in ELMo; default: as in init_checkpoint, else "
+        "bert.",
     )
     vocab_file: str = changed(
         ModelFlags,
@@ -168,6 +169,7 @@ def main() -> None:
     options = pretraining_preparation.with_computed_defaults(options)
     train_config, masking = flags.part(TrainConfig, options), flags.part(MaskingConfig, options)
     start = pretraining_preparation.resolve(options, lower_case_given=flags.is_given("do_lower_case"))
+    options = without_pairs(options, start.config)
     with contextlib.closing(RunFolder(options.output_dir, writes=worker_number() == 0)) as folder:
         run(options, start, train_config, masking, folder)
 
@@ -202,11 +204,30 @@ def run(
 
 def read_flags() -> Flags:
     """The flags, with defaults for a demonstration if there is no input_file."""
-    options = flags.read(Flags, instead={} if flags.is_given("input_file") else DEMO_SETTINGS)
+    return _with_passes(flags.read(Flags, instead={} if flags.is_given("input_file") else DEMO_SETTINGS))
+
+
+def without_pairs(options: Flags, config: BertConfig) -> Flags:
+    """The flags without next sentence prediction, if the encoder is not pre-trained on pairs.
+
+    Raises UserError if a flag asks for it.
+    """
+    if config.encoder_traits.sentence_pairs:
+        return options
+    if options.next_sentence_weight and flags.is_given("next_sentence_weight"):
+        raise UserError(
+            f"next_sentence_weight is {options.next_sentence_weight}, but the encoder {config.encoder} is pre-trained "
+            "by masked LM alone: leave it out."
+        )
+    return _with_passes(dataclasses.replace(options, next_sentence_weight=0.0))
+
+
+def _with_passes(options: Flags) -> Flags:
+    """The flags with one pass over the text where all passes would have the same texts."""
     has_pairs = options.next_sentence_weight or options.keep_pairs
-    if not (has_pairs or options.static_masking or flags.is_given("dupe_factor")):
-        options = dataclasses.replace(options, dupe_factor=1)  # all passes would have the same texts
-    return options
+    if has_pairs or options.static_masking or flags.is_given("dupe_factor"):
+        return options
+    return dataclasses.replace(options, dupe_factor=1)
 
 
 def open_run(folder: RunFolder, options: Flags) -> None:
@@ -257,12 +278,12 @@ def run_model(
     """Creates task and model, trains, evaluates and exports."""
     start_if_silenced()
     from bert_tf.model import weights
-    from bert_tf.text.tokenizer import Tokenizer
+    from bert_tf.text import tokenizer_kinds
     from bert_tf.training import checkpointing
     from bert_tf.training.loop import Evaluator, train
 
     strategy = create_strategy(options, start.config)
-    tokenizer = Tokenizer.from_file(folder.file("vocab.txt"), start.lower_case)
+    tokenizer = tokenizer_kinds.from_file(folder.file("vocab.txt"), start.lower_case)
     task = create_task(options, start.config, masking, manifest, tokenizer)
     model = create_model(task, options, start, strategy)
     record_model(model, task, options, folder)
@@ -296,9 +317,9 @@ def create_task(
 ) -> "Task":
     """Masked LM, and next-sentence prediction if it has weight, on the records."""
     from bert_tf.tasks import catalog
-    from bert_tf.tasks.pretraining.mask_filling import lm_kind
+    from bert_tf.tasks.pretraining.mask_filling import lm_kind, task_name
 
-    return catalog.get("pretraining/mlm_nsp")(
+    return catalog.get(task_name(config))(
         manifest,
         tokenizer,
         masking,

@@ -119,14 +119,21 @@ def prepare(start: Initialization, options: Any, folder: RunFolder) -> tuple[Ber
         vocabulary.write(vocab_file, start.vocabulary)
     elif not files.exists(vocab_file):
         print(f"Learning a vocabulary of {start.config.vocab_size:,} tokens", flush=True)
-        vocabulary.write(vocab_file, learn_vocabulary(options, start.config.vocab_size, lower_case=start.lower_case))
+        kind = start.config.encoder_traits.tokenizer
+        tokens = learn_vocabulary(options, start.config.vocab_size, lower_case=start.lower_case, kind=kind)
+        vocabulary.write(vocab_file, tokens)
     config = dataclasses.replace(start.config, vocab_size=len(vocabulary.read(vocab_file)))
     config.write(folder.file("bert_config.json"))
     folder.write_json("tokenizer_config.json", {"do_lower_case": start.lower_case})
     with progress("records") as report:
         manifest = records.prepare(
             records_folder(options, folder),
-            record_options(options, vocab_file, lower_case=start.lower_case),
+            record_options(
+                options,
+                vocab_file,
+                lower_case=start.lower_case,
+                pairs=start.config.encoder_traits.sentence_pairs or "next",
+            ),
             input_file=options.input_file,
             eval_file=options.eval_file,
             num_workers=options.num_workers or _number_of_workers(options),
@@ -149,22 +156,25 @@ def _number_of_workers(options: Any) -> int:
     return (os.cpu_count() or 1) if backend.gpu_count() else IN_THIS_PROCESS
 
 
-def record_options(options: Any, vocab_file: str, lower_case: bool = True) -> records.RecordOptions:
+def record_options(
+    options: Any, vocab_file: str, lower_case: bool = True, pairs: str = "next"
+) -> records.RecordOptions:
     """The flags that determine the bytes of the records; UserError for a value out of range."""
     same = "max_seq_length short_seq_prob dupe_factor random_seed text_layout text_field language".split()
     return records.RecordOptions(
         vocab_file=vocab_file,
         lower_case=lower_case,
+        pairs=pairs,
         nsp=bool(options.next_sentence_weight) or options.keep_pairs,
         compress=options.compress_records,
         **{name: getattr(options, name) for name in same},
     )
 
 
-def learn_vocabulary(options: Any, size: int, *, lower_case: bool) -> list[str]:
+def learn_vocabulary(options: Any, size: int, *, lower_case: bool, kind: str = vocabulary.WORDPIECE) -> list[str]:
     """Learns a vocabulary from `input_file`, or from its first 100 million characters if there are more."""
     texts = itertools.chain.from_iterable(_documents(options))
-    return vocabulary.learn(_take_characters(texts, MAX_VOCABULARY_TEXT), size, lower_case=lower_case)
+    return vocabulary.learn(_take_characters(texts, MAX_VOCABULARY_TEXT), size, lower_case=lower_case, kind=kind)
 
 
 def _documents(options: Any) -> Iterator[list[str]]:

@@ -138,6 +138,12 @@ def write_lines(path: StrPath, lines: Iterable[str], *, shared: bool = False) ->
         file.writelines(lines)
 
 
+def write_bytes(path: StrPath, content: bytes, *, shared: bool = False) -> None:
+    """Writes bytes."""
+    with atomic_write(path, shared=shared) as partial, open(partial, "wb") as file:
+        file.write(content)
+
+
 def write_json(path: StrPath, value: Any, *, indent: int = 2, shared: bool = False) -> None:
     """Writes a value as indented JSON."""
     write_lines(path, [json.dumps(value, indent=indent, ensure_ascii=False), "\n"], shared=shared)

@@ -91,12 +91,12 @@ def num_weights(config: Any) -> int:
     """Returns the number of weights of the encoder, which are nearly all of a model."""
     width = config.hidden_size
     layer = 4 * width * width + 2 * width * config.intermediate_size
-    return num_embeddings(config) + config.num_hidden_layers * layer
+    return num_embeddings(config) + config.layers_with_weights * layer
 
 
 def num_embeddings(config: Any) -> int:
     """Returns the number of weights of the embeddings."""
-    return (config.vocab_size + config.max_position_embeddings + config.type_vocab_size) * config.hidden_size
+    return (config.vocab_size + config.max_position_embeddings + config.type_vocab_size) * config.embedding_width
 
 
 def machine_memory() -> tuple[int, int]:

@@ -32,6 +32,11 @@ class Tokenizer:
     Stock TensorFlow and tensorflow-text ops only: works eagerly, in `Dataset.map` and inside a SavedModel. Holds no
     variable, table or asset. Special names in a text are text: "[MASK]" gives "[", "mask", "]", as in the original.
 
+    Subclasses split texts in other ways: see `text.tokenizer_kinds`.
+
+    separators: [SEP] tokens between two segments of a row.
+    holds_model: whether its kernel holds a model, see `data.pipeline.indexed_batches`.
+
     Args:
         vocabulary: the tokens, list index = id.
         lower_case: lower-case and drop accents ("uncased" models).
@@ -40,17 +45,21 @@ class Tokenizer:
         UserError: one of the five special tokens is missing, or a token cannot be treated exactly.
     """
 
+    separators = 1
+    holds_model = False
+
     def __init__(self, vocabulary: Sequence[str], lower_case: bool = True) -> None:
         vocabularies.check_special_tokens(vocabulary, "The vocabulary")
-        self.vocabulary = list(vocabulary)
+        self.vocabulary = vocabulary if isinstance(vocabulary, list) else list(vocabulary)
         self.lower_case = bool(lower_case)
         self.size = len(self.vocabulary)
         ids = {token: i for i, token in enumerate(self.vocabulary)}  # a repeated token has its last id, as originally
         self.pad_id, self.unknown_id, self.cls_id, self.sep_id, self.mask_id = (
-            ids[token] for token in vocabularies.SPECIAL_TOKENS
+            ids[token] for token in vocabularies.special_tokens(vocabulary)
         )
-        self.is_continuation = np.array([token.startswith("##") for token in self.vocabulary])  # bool [V]
-        self._wordpiece = ExactWordpiece(self.vocabulary, lower_case=self.lower_case)
+        self.mask_token = self.vocabulary[self.mask_id]
+        self.is_continuation = self._continuations()  # bool [V]
+        self._splitter = self._new_splitter()
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured once, even when built inside a trace
             self._tokens = tf.constant(self.vocabulary)  # string [V]
 
@@ -73,13 +82,18 @@ class Tokenizer:
         """
         if is_split_into_words:
             return self.tokenize_words(texts).merge_dims(1, 2)
-        return self._wordpiece.tokenize(_as_batch(texts))
+        ids: tf.RaggedTensor = self._splitter.tokenize(_as_batch(texts))
+        return ids
+
+    def inside_text(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Ids of words or sentences that stand inside of a text: string [B] -> ragged int32 [B, (tokens)]."""
+        return self(texts)
 
     def tokenize_words(self, words: tf.RaggedTensor | Sequence[Sequence[str]]) -> tf.RaggedTensor:
         """Ragged string [B, (words)] or lists of str -> ids of each word: ragged int32 [B, (words), (tokens)]."""
         if not isinstance(words, tf.RaggedTensor):
             words = tf.ragged.constant(words, tf.string, ragged_rank=1)
-        return words.with_values(self._wordpiece.tokenize(words.values))
+        return words.with_values(self.inside_text(words.values))
 
     def with_offsets(
         self, texts: tf.Tensor | Sequence[str], unit: str = "character"
@@ -98,7 +112,10 @@ class Tokenizer:
         """
         if unit not in ("character", "byte"):
             raise UserError(f'unit={unit!r} was given for offsets; use "character" or "byte".')
-        return self._wordpiece.tokenize_with_offsets(_as_batch(texts), in_characters=unit == "character")
+        offsets: tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor] = self._splitter.tokenize_with_offsets(
+            _as_batch(texts), in_characters=unit == "character"
+        )
+        return offsets
 
     def ids_to_tokens(self, ids: Any) -> Any:
         """ids: integers of any shape, ragged too -> the tokens, string of the same shape."""
@@ -113,6 +130,29 @@ class Tokenizer:
         if rows and not isinstance(rows[0], list):
             return self._join(rows)
         return [self._join(row) for row in rows]
+
+    def special_count(self, segments: int) -> int:
+        """The number of special tokens in a row of that many segments."""
+        return 2 + (segments - 1) * self.separators
+
+    def continues_word(self, ids: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
+        """Whether a token is of the same word as the one before it, where marks are words too: bool [P].
+
+        ids, starts, ends: of the tokens of texts in a row [P], as `with_offsets` returns them.
+        """
+        return tf.gather(tf.constant(self.is_continuation), ids)
+
+    def surface(self, token: str) -> str:
+        """The part of a text that a token stands for, without marks of words and spaces."""
+        return token.removeprefix("##")
+
+    def _new_splitter(self) -> Any:
+        """What cuts texts, with the methods `tokenize` and `tokenize_with_offsets` of ExactWordpiece."""
+        return ExactWordpiece(self.vocabulary, lower_case=self.lower_case)
+
+    def _continuations(self) -> np.ndarray:
+        """Which tokens continue a word."""
+        return np.array([token.startswith("##") for token in self.vocabulary])
 
     def _join(self, row: Sequence[int]) -> str:
         return " ".join(self.vocabulary[i] for i in row if i != self.pad_id).replace(" ##", "")
@@ -138,7 +178,7 @@ def pack(
         "token_ids" and "segment_ids" int32 [B, L] (0 up to the first [SEP], 1 up to the second, ..., then 0) and
         "lengths" int32 [B], the number of positions in use.
     """
-    room = max_seq_length - 1 - len(segments)
+    room = max_seq_length - tokenizer.special_count(len(segments))
     if not segments or room < 1:
         raise UserError(
             f"pack was given {len(segments)} segments and max_seq_length={max_seq_length}; give one segment and at "
@@ -154,12 +194,13 @@ def pack(
     for number, (segment, size) in enumerate(zip(segments, sizes, strict=True)):
         offset = positions - lengths[:, None]  # [B, L], inside this segment
         inside = (offset >= 0) & (offset < size[:, None])
-        closing = tf.equal(offset, size[:, None])
+        closings = tokenizer.separators if number < len(segments) - 1 else 1
+        closing = (offset >= size[:, None]) & (offset < size[:, None] + closings)
         values = tf.concat([tf.cast(segment.values, tf.int32), [tokenizer.pad_id]], 0)  # never empty
         source = tf.where(inside, tf.cast(segment.row_starts(), tf.int32)[:, None] + offset, 0)
         token_ids = tf.where(inside, tf.gather(values, source), tf.where(closing, tokenizer.sep_id, token_ids))
         segment_ids = tf.where(inside | closing, number, segment_ids)
-        lengths += size + 1
+        lengths += size + closings
     return {"token_ids": token_ids, "segment_ids": segment_ids, "lengths": lengths}
 
 

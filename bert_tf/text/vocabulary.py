@@ -1,6 +1,7 @@
 """Reads, learns, extends and writes a WordPiece vocabulary: a list of tokens, list index = id. Free of TensorFlow."""
 
 import bisect
+import io
 import itertools
 import logging
 import os
@@ -11,22 +12,54 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, files, json_files
+from bert_tf.text import byte_level
 from bert_tf.text.characters import MAX_WORD_CHARACTERS, basic_tokenize, is_accent
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+WORDPIECE, BYTE_BPE, SENTENCEPIECE = "wordpiece", "byte_bpe", "sentencepiece"
+SPECIAL_TOKENS_OF = {
+    WORDPIECE: SPECIAL_TOKENS,
+    BYTE_BPE: ("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
+    SENTENCEPIECE: ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
+}
+RULES = {
+    BYTE_BPE: "merges.txt",
+    SENTENCEPIECE: "spiece.model",
+}  # kind of tokenizer -> the file next to vocab.txt with its rules
 MIN_ALPHABET, COVERAGE = 1000, 0.9995  # characters kept: this many, or the commonest that make up this share
 WORDS_PER_CHUNK = 10_000  # passed to the trainer at a time: enough to keep its threads busy, little memory
 
 log = logging.getLogger(__name__)
 
 
+class SubwordVocabulary(list[str]):
+    """Tokens, list index = id, of a tokenizer other than WordPiece.
+
+    kind: a key of RULES. rules: by what a text is split into tokens, the content of the file that RULES names.
+    """
+
+    def __init__(self, tokens: Iterable[str], kind: str, rules: bytes) -> None:
+        super().__init__(tokens)
+        self.kind, self.rules = kind, rules
+
+
+def kind_of(vocabulary: Collection[str]) -> str:
+    """The kind of tokenizer that a vocabulary is for."""
+    return vocabulary.kind if isinstance(vocabulary, SubwordVocabulary) else WORDPIECE
+
+
+def special_tokens(vocabulary: Collection[str]) -> tuple[str, ...]:
+    """The names of the tokens for padding, unknown words, the start of a row, the end of a segment, and masks."""
+    return SPECIAL_TOKENS_OF[kind_of(vocabulary)]
+
+
 def check_special_tokens(vocabulary: Collection[str], name: str) -> None:
     """Raises UserError unless the five special tokens are present, and others; `name` says whose vocabulary it is."""
-    known = set(vocabulary)
-    missing = [token for token in SPECIAL_TOKENS if token not in known]
+    known, expected = set(vocabulary), special_tokens(vocabulary)
+    missing = [token for token in expected if token not in known]
     if missing:
         raise UserError(f"{name} has no {', '.join(missing)}; give the vocab.txt of a BERT checkpoint.")
-    if known == set(SPECIAL_TOKENS):
+    if known == set(expected):
         raise UserError(f"{name} has only special tokens, with which no text can be written; give a whole vocab.txt.")
 
 
@@ -45,6 +78,7 @@ def read(path: str | os.PathLike[str], expected_size: int | None = None) -> list
     """
     text = _vocabulary_text(path)
     vocabulary = [line.strip() for line in text.rstrip().split("\n")]  # not splitlines: U+2028 may be a token
+    vocabulary = _with_rules(vocabulary, os.path.dirname(os.fspath(path)))
     check_special_tokens(vocabulary, str(path))
     if expected_size is not None and len(vocabulary) != expected_size:
         raise UserError(
@@ -82,6 +116,15 @@ def _vocabulary_text(path: files.StrPath) -> str:
     return text
 
 
+def _with_rules(tokens: list[str], folder: str) -> list[str]:
+    """The tokens as a SubwordVocabulary, if there are rules in the folder."""
+    for kind, name in RULES.items():
+        if files.is_file(os.path.join(folder, name)):
+            with files.open_binary(os.path.join(folder, name)) as file:
+                return SubwordVocabulary(tokens, kind, file.read())
+    return tokens
+
+
 def _is_json(text: str) -> bool:
     try:
         json_files.parse(text)
@@ -95,6 +138,9 @@ def write(path: str | os.PathLike[str], vocabulary: Sequence[str]) -> None:
     invalid = next((token for token in vocabulary if token != token.strip() or "\n" in token), None)
     if invalid is not None:
         raise UserError(f"The token {invalid!r} has white space around it or a line break in it; no file can hold it.")
+    if isinstance(vocabulary, SubwordVocabulary):
+        rules = os.path.join(os.path.dirname(os.fspath(path)), RULES[vocabulary.kind])
+        atomic_files.write_bytes(rules, vocabulary.rules, shared=True)
     atomic_files.write_lines(path, (f"{token}\n" for token in vocabulary), shared=True)
 
 
@@ -144,8 +190,9 @@ def learn(
     lower_case: bool = True,
     min_frequency: int = 2,
     limit_alphabet: int | None = None,
+    kind: str = WORDPIECE,
 ) -> list[str]:
-    """Learns a WordPiece vocabulary of at most `size` tokens.
+    """Learns a vocabulary of at most `size` tokens, of WordPiece unless `kind` says otherwise.
 
     The five special tokens come first ([PAD] is id 0), then the alphabet, then the result of pair merging: the trainer
     of Hugging Face `tokenizers`, on words split as the tokenizer splits them. Deterministic: the same texts in any
@@ -160,10 +207,15 @@ def learn(
         limit_alphabet: how many of the most frequent characters are kept; a word with another one is ignored, as it
             will be [UNK]. None: 1,000, or for writing systems with many characters as many as make up 99.95% of the
             texts (SentencePiece's `character_coverage`), but not more than take up half of `size`.
+        kind: of tokenizer. Byte-level BPE does not lower-case, and its alphabet is that of bytes.
 
     Raises:
         UserError: the texts hold no word, or `size` has no room for the alphabet.
     """
+    if kind == BYTE_BPE:
+        return _learn_byte_bpe(texts, size, min_frequency)
+    if kind == SENTENCEPIECE:
+        return _learn_sentencepiece(texts, size, lower_case)
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(basic_tokenize(text, lower_case=lower_case))
@@ -183,6 +235,75 @@ def learn(
     if len(vocabulary) < size:
         log.warning("The texts gave %d tokens, fewer than the requested %d.", len(vocabulary), size)
     return vocabulary
+
+
+def _learn_byte_bpe(texts: Iterable[str], size: int, min_frequency: int) -> SubwordVocabulary:
+    """The special tokens in the order of RoBERTa's, the 256 bytes, and what the trainer of `tokenizers` merges."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    special = [SPECIAL_TOKENS_OF[BYTE_BPE][number] for number in (2, 0, 3, 1, 4)]
+    if size <= len(special) + 256:
+        raise UserError(
+            f"size={size} was given, but special tokens and bytes alone are {len(special) + 256}; give more."
+        )
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=min_frequency,
+        special_tokens=special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.train_from_iterator(texts, trainer)
+    state = json_files.parse(tokenizer.to_str())["model"]
+    tokens = sorted(state["vocab"], key=state["vocab"].__getitem__)
+    if not state["merges"]:
+        raise UserError("No word was found in the texts to learn a vocabulary from; give text files that hold text.")
+    if len(tokens) < size:
+        log.warning("The texts gave %d tokens, fewer than the requested %d.", len(tokens), size)
+    return SubwordVocabulary(tokens, BYTE_BPE, byte_level.format_merges(state["merges"]).encode())
+
+
+def _learn_sentencepiece(texts: Iterable[str], size: int, lower_case: bool) -> SubwordVocabulary:
+    """A unigram model of the package `sentencepiece`, with the special tokens of ALBERT."""
+    try:
+        import sentencepiece
+    except ImportError:
+        raise UserError(
+            "A SentencePiece vocabulary needs the package sentencepiece: pip install 'bert-tf[sentencepiece]'."
+        ) from None
+    model, (pad, unknown, *controls) = io.BytesIO(), SPECIAL_TOKENS_OF[SENTENCEPIECE]
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=(normalize(text) if lower_case else text for text in texts),
+            model_writer=model,
+            vocab_size=size,
+            pad_id=0,
+            pad_piece=pad,
+            unk_id=1,
+            unk_piece=unknown,
+            bos_id=-1,
+            eos_id=-1,
+            control_symbols=controls,
+            hard_vocab_limit=False,
+            minloglevel=2,
+            num_threads=1,  # with more the order of sums differs from run to run
+        )
+    except (RuntimeError, OSError) as error:
+        reason = (str(error).strip().splitlines() or ["unknown"])[-1]
+        raise UserError(
+            f"No SentencePiece vocabulary of {size} tokens can be learned from the texts ({reason})."
+        ) from None
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    tokens = [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
+    return SubwordVocabulary(tokens, SENTENCEPIECE, model.getvalue())
+
+
+def normalize(text: str) -> str:
+    """The normalization of uncased models of ALBERT before SentencePiece's own: quotes, NFKD, accents, lower case."""
+    decomposed = unicodedata.normalize("NFKD", text.replace("``", '"').replace("''", '"'))
+    return "".join(character.lower() for character in decomposed if not is_accent(character))
 
 
 def _alphabet(counts: Counter[str], limit: int | None, size: int, lower_case: bool) -> set[str]:

@@ -29,7 +29,7 @@ HARD_STRINGS = (  # one for each rule that the table, the patterns or the retry 
 )
 
 
-def _as_single_node(function: Callable) -> Any:
+def as_single_node(function: Callable) -> Any:
     """Makes a function one node of each graph, traced once: a tf.data iterator sets up every node anew."""
     return tf.function(function, autograph=False, reduce_retracing=True, experimental_attributes={"_noinline": True})
 
@@ -46,7 +46,7 @@ class ExactWordpiece:
             self._model = tf.constant(narrow)  # uint8 [W]
             self._wordpiece = tf_text.FastWordpieceTokenizer(model_buffer=self._model, token_out_type=tf.int32)
             self._widening = positions[:, None], values
-            self._retry_node = _as_single_node(self._retry_long_words)
+            self._retry_node = as_single_node(self._retry_long_words)
             self._sigma = final_sigma_pattern() if lower_case else None
             self._check_against_reference(vocabulary, lower_case)
 
@@ -68,7 +68,7 @@ class ExactWordpiece:
         inside = tf.equal(ends, last)  # [N], the token ends inside the normalization of its last character
         ends = _when_any(inside, _ends_of_characters, (texts, row, last, inside, ends), ends)
         if in_characters:
-            starts, ends = _in_characters(texts, row, starts, ends)
+            starts, ends = character_offsets(texts, row, starts, ends)
         return ids, ids.with_values(starts), ids.with_values(ends)
 
     def _lowered_sigma(self, texts: tf.Tensor) -> tf.Tensor:
@@ -190,33 +190,33 @@ def _with_final_sigma(texts: tf.Tensor, pattern: str) -> tf.Tensor:
     return _when_any(has_sigma, _replace_sigma, (texts, has_sigma, pattern), texts)
 
 
-@_as_single_node
+@as_single_node
 def _replace_sigma(texts: tf.Tensor, has_sigma: tf.Tensor, pattern: str) -> tf.Tensor:
     finals = tf.strings.regex_replace(tf.boolean_mask(texts, has_sigma), pattern, r"\1ς\2")
     return tf.tensor_scatter_nd_update(texts, tf.where(has_sigma), finals)
 
 
-@_as_single_node
+@as_single_node
 def _ends_of_characters(
     texts: tf.Tensor, row: tf.Tensor, last: tf.Tensor, inside: tf.Tensor, ends: tf.Tensor
 ) -> tf.Tensor:
     """For the tokens `inside`: the end of the character that starts at `last`, by its first byte. int64 [N]."""
-    text_bytes, base = _flat_bytes(texts)
+    text_bytes, base = flat_bytes(texts)
     lead_positions = tf.gather(base, tf.boolean_mask(row, inside)) + tf.boolean_mask(last, inside)
     lead = tf.gather(text_bytes, lead_positions)
     size = 1 + sum(tf.cast(lead >= first, tf.int64) for first in (0xC0, 0xE0, 0xF0))
     return tf.tensor_scatter_nd_add(ends, tf.where(inside), size)
 
 
-def _in_characters(texts: tf.Tensor, row: tf.Tensor, *offsets: tf.Tensor) -> list[tf.Tensor]:
+def character_offsets(texts: tf.Tensor, row: tf.Tensor, *offsets: tf.Tensor) -> list[tf.Tensor]:
     """Offsets in bytes -> offsets in characters, int64 [N] each: how many bytes before it start a character."""
     is_multibyte = tf.strings.length(texts, "UTF8_CHAR") < tf.strings.length(texts)  # [B]
     return _when_any(is_multibyte, _count_characters, (texts, row, *offsets), list(offsets))
 
 
-@_as_single_node
+@as_single_node
 def _count_characters(texts: tf.Tensor, row: tf.Tensor, *offsets: tf.Tensor) -> list[tf.Tensor]:
-    text_bytes, base = _flat_bytes(texts)
+    text_bytes, base = flat_bytes(texts)
     is_first = (text_bytes < 0x80) | (text_bytes > 0xBF)  # the others are continuation bytes
     before = tf.cumsum(tf.cast(is_first, tf.int32), exclusive=True)
     zero = tf.gather(tf.gather(before, base), row)  # [N]
@@ -226,14 +226,14 @@ def _count_characters(texts: tf.Tensor, row: tf.Tensor, *offsets: tf.Tensor) -> 
 
 def _substrings(texts: tf.Tensor, row: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
     """Parts of texts, string [N], in time that does not grow with tokens x text (as gather and substr would)."""
-    text_bytes, base = _flat_bytes(texts)
+    text_bytes, base = flat_bytes(texts)
     base = tf.gather(base, row)
     positions = tf.ragged.range(base + starts, base + ends)  # [N, (bytes)]
     letters = tf.gather(EVERY_BYTE, tf.cast(tf.gather(text_bytes, positions.values), tf.int32))
     return tf.strings.unsorted_segment_join(letters, positions.value_rowids(), positions.nrows())
 
 
-def _flat_bytes(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def flat_bytes(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """String [B] -> all their bytes and one more, uint8 [bytes + 1], and where each text starts, int64 [B]."""
     sizes = tf.cast(tf.strings.length(texts), tf.int64)
     closed = tf.strings.reduce_join(texts) + "."  # an offset may be the end of the last text

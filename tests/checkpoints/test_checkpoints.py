@@ -222,7 +222,7 @@ def test_missing_shard_is_reported(tmp_path, arrays):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"model_type": "roberta"}, "a model of type 'roberta'; expected 'bert'"),
+        ({"model_type": "xlnet"}, "a model of type 'xlnet'; expected one of bert, "),
         ({"position_embedding_type": "relative_key"}, "has 'relative_key' positions; expected 'absolute'"),
         ({"hidden_size": 15}, "hidden_size 15 cannot be split among"),
         ({"hidden_act": "swish"}, "hidden_act is 'swish'"),

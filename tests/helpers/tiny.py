@@ -7,6 +7,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import MaskingConfig
 from bert_tf.model import heads, weights
 from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
+from bert_tf.text.tokenizer import Tokenizer
 
 CONFIG = BertConfig(
     vocab_size=30,
@@ -90,6 +91,7 @@ class Words:
     """A tokenizer of whole words between spaces, for tests that trace it often and ask nothing of it."""
 
     pad_id, unknown_id, cls_id, sep_id, mask_id = range(5)
+    separators, holds_model, mask_token, special_count = 1, False, "[MASK]", Tokenizer.special_count
 
     def __init__(self, words):
         self.vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]

@@ -13,6 +13,7 @@ import numpy as np
 
 from bert_tf.checkpoints import published
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.resize_positions import with_position_table
 from bert_tf.config.bert_config import BETWEEN
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, files, memory_estimate, open_set
@@ -22,7 +23,8 @@ HUB = "hf://"
 PRESET = re.compile(r"[a-z0-9.]+(_[a-z0-9.]+)+")  # such as bert_base_en_uncased
 READ_ONLY = ("saved_model",)  # exports are written by `bert_tf.export.saved_model`, as they need a task
 # Files of a model hub that a format may read; those of torch only if there are no others with the same weights.
-HUB_FILES = ["*.json", "vocab.txt", "model*.safetensors", "*.weights.h5", "assets/tokenizer/*", "bert_model.ckpt.*"]
+HUB_FILES = ["*.json", "vocab.txt", "merges.txt", "spiece.model", "model*.safetensors", "*.weights.h5"]
+HUB_FILES += ["assets/tokenizer/*", "bert_model.ckpt.*"]
 HUB_FILES_OF_TORCH = ["pytorch_model.bin"]
 
 
@@ -125,10 +127,17 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike[str], format_name: s
     module = load(format_name)
     if not hasattr(module, "write"):
         raise UserError(f"{format_name} is read only; formats to write: {', '.join(writable_names())}.")
-    encoder = checkpoint.config.encoder
-    if not checkpoint.config.encoder_traits.is_bert and not getattr(module, "HOLDS_ANY_ENCODER", False):
-        raise UserError(f"{format_name} has no encoder {encoder!r}, which this model has: choose the format native.")
-    written = checkpoint if getattr(module, "HOLDS_ANY_WEIGHT", False) else _without_layers_between(checkpoint)
+    written = checkpoint
+    if not getattr(module, "HOLDS_ANY_ENCODER", False):
+        encoder, known = checkpoint.config.encoder, getattr(module, "ENCODERS", ("bert",))
+        if encoder not in known:
+            raise UserError(
+                f"{format_name} has no encoder {encoder!r}, which this model has, but {', '.join(known)}: choose the "
+                "format native."
+            )
+        written = with_position_table(checkpoint)
+    if not getattr(module, "HOLDS_ANY_WEIGHT", False):
+        written = _without_layers_between(written)
     left_out = module.write(written, folder)
     return sorted({*left_out, *(checkpoint.weights.keys() - written.weights.keys())})
 

@@ -6,82 +6,31 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.checkpoints import sentence_transformers, torch_pickle
+from bert_tf.checkpoints import huggingface_tokenizers, sentence_transformers, torch_pickle
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
     read_safetensors,
     read_settings,
-    read_tokenizer_files,
     setting,
     shortened,
     write_safetensors,
-    write_tokenizer_files,
 )
+from bert_tf.checkpoints.huggingface_layouts import BY_TYPE, CLASSES, KINDS, LAYOUTS, Layout
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model.weights import expand, from_canonical_names, to_canonical_names
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
-from bert_tf.text.vocabulary import check_special_tokens
 
-LAYER = "encoder.layer.{i}."
-# Canonical names -> theirs, without the prefix "bert." of the encoder in models with a head.
-NAMES = {
-    "encoder/embeddings/token_table": "embeddings.word_embeddings.weight",
-    "encoder/embeddings/position_table": "embeddings.position_embeddings.weight",
-    "encoder/embeddings/segment_table": "embeddings.token_type_embeddings.weight",
-    "encoder/embeddings/norm/gamma": "embeddings.LayerNorm.weight",
-    "encoder/embeddings/norm/beta": "embeddings.LayerNorm.bias",
-    "encoder/layers/{i}/attention/query_key_value/kernel": tuple(
-        LAYER + f"attention.self.{part}.weight" for part in ("query", "key", "value")
-    ),
-    "encoder/layers/{i}/attention/query_key_value/bias": tuple(
-        LAYER + f"attention.self.{part}.bias" for part in ("query", "key", "value")
-    ),
-    "encoder/layers/{i}/attention/project_out/kernel": LAYER + "attention.output.dense.weight",
-    "encoder/layers/{i}/attention/project_out/bias": LAYER + "attention.output.dense.bias",
-    "encoder/layers/{i}/attention_norm/gamma": LAYER + "attention.output.LayerNorm.weight",
-    "encoder/layers/{i}/attention_norm/beta": LAYER + "attention.output.LayerNorm.bias",
-    "encoder/layers/{i}/feed_forward/expand/kernel": LAYER + "intermediate.dense.weight",
-    "encoder/layers/{i}/feed_forward/expand/bias": LAYER + "intermediate.dense.bias",
-    "encoder/layers/{i}/feed_forward/contract/kernel": LAYER + "output.dense.weight",
-    "encoder/layers/{i}/feed_forward/contract/bias": LAYER + "output.dense.bias",
-    "encoder/layers/{i}/feed_forward_norm/gamma": LAYER + "output.LayerNorm.weight",
-    "encoder/layers/{i}/feed_forward_norm/beta": LAYER + "output.LayerNorm.bias",
-    "encoder/pooler/kernel": "pooler.dense.weight",
-    "encoder/pooler/bias": "pooler.dense.bias",
-    "masked_lm/transform/kernel": "cls.predictions.transform.dense.weight",
-    "masked_lm/transform/bias": "cls.predictions.transform.dense.bias",
-    "masked_lm/norm/gamma": "cls.predictions.transform.LayerNorm.weight",
-    "masked_lm/norm/beta": "cls.predictions.transform.LayerNorm.bias",
-    "masked_lm/output_bias": "cls.predictions.bias",
-    "next_sentence/kernel": "cls.seq_relationship.weight",
-    "next_sentence/bias": "cls.seq_relationship.bias",
-    "classifier/kernel": "classifier.weight",
-    "classifier/bias": "classifier.bias",
-    "span/kernel": "qa_outputs.weight",
-    "span/bias": "qa_outputs.bias",
-}
+NAMES = LAYOUTS["bert"].names  # of BERT; those of its relatives are in `checkpoints.huggingface_layouts`
+ENCODERS = tuple(LAYOUTS)
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 # Copies of tied weights, and a constant.
-REDUNDANT = re.compile(r"cls\.predictions\.decoder\.(weight|bias)|embeddings\.position_ids")
-ACTIVATIONS = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}  # their "gelu" uses the exact error function
-# Our heads -> the class of transformers that has them; the names of the encoder alone have no prefix.
-ARCHITECTURES = {
-    ("masked_lm", "next_sentence"): "BertForPreTraining",
-    ("masked_lm",): "BertForMaskedLM",
-    ("next_sentence",): "BertForNextSentencePrediction",
-    ("classifier",): "BertForSequenceClassification",
-    ("span",): "BertForQuestionAnswering",
-    (): "BertModel",
-}
-# Classes -> kinds of heads that the names of the weights do not tell.
-KINDS = {
-    "BertForMultipleChoice": "choice",
-    "BertForQuestionAnswering": "span",
-    "BertForTokenClassification": "tags",
-}
+REDUNDANT = re.compile(
+    r"(cls\.|lm_head\.|)(predictions\.)?decoder\.(weight|bias)|(vocab_projector|generator_lm_head)\.weight|embeddings\.position_ids"
+)
+IS_NO_MATRIX = re.compile(r"LayerNorm|layer_norm|\bln\.|[a-z]_embeddings")
 MOST_LABELS = 1_000_000  # that config.json may number without naming them
 LABELLED = ("class", "several", "tags")  # kinds of heads whose outputs have names
 PROBLEMS = {"class": "single_label_classification", "several": "multi_label_classification", "number": "regression"}
@@ -95,12 +44,14 @@ def recognizes(path: str) -> bool:
 def read(path: str) -> Checkpoint:
     """Reads the folder; "gelu" means the exact error function."""
     config = _read_config(os.path.join(path, "config.json"))
-    arrays = {_without_prefix(name): array for name, array in _read_arrays(path).items()}
+    layout = LAYOUTS[config.encoder]
+    arrays = {_without_prefix(name, layout): array for name, array in _read_arrays(path).items()}
     arrays = {name: array for name, array in arrays.items() if not REDUNDANT.fullmatch(name)}
-    table = expand(NAMES, config.num_hidden_layers)
+    is_of_texts = bool(layout.of_texts) and arrays.keys() >= set(layout.of_texts.values())
+    table = expand({**layout.names, **(layout.of_texts if is_of_texts else {})}, config.layers_with_weights)
     weights, used = to_canonical_names(table, arrays, _is_transposed)
     weights.update((name, array) for name, array in arrays.items() if name not in used)
-    vocabulary, lower_case = _tokenizer_of(path)
+    vocabulary, lower_case = huggingface_tokenizers.read(path)
     kind = _kind(path) if "classifier/bias" in weights or "span/bias" in weights else None
     return Checkpoint(
         config=config,
@@ -135,9 +86,11 @@ def _kind(path: str) -> str | None:
     architecture = (setting(file, "architectures", list) or [""])[0]
     if not isinstance(architecture, str):
         raise UserError(f"{file}: architectures holds {shortened(architecture)}; expected names of classes.")
-    if architecture in KINDS:
-        return KINDS[architecture]
-    if architecture != ARCHITECTURES["classifier",]:
+    layout = LAYOUTS[BY_TYPE[setting(file, "model_type", str) or "bert"]]
+    task = architecture.removeprefix(layout.classes)
+    if task in KINDS:
+        return KINDS[task]
+    if task != CLASSES["classifier",]:
         return None
     is_number = len(setting(file, "id2label", dict) or (0, 1)) == 1
     kind = {problem: kind for kind, problem in PROBLEMS.items()}.get(setting(file, "problem_type", str) or "")
@@ -152,61 +105,52 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     Returns:
         The names of weights that the format cannot hold.
     """
-    config = checkpoint.config
+    config, layout = checkpoint.config, LAYOUTS[checkpoint.config.encoder]
     weights = {name: array for name, array in checkpoint.weights.items() if _means_the_same(name, checkpoint)}
-    arrays, used = from_canonical_names(expand(NAMES, config.num_hidden_layers), weights, _is_transposed)
+    is_of_texts = "classifier/bias" in weights and checkpoint.kind not in ("tags", "choice")
+    names = {**layout.names, **(layout.of_texts if is_of_texts else {})}
+    arrays, used = from_canonical_names(expand(names, config.layers_with_weights), weights, _is_transposed)
     heads = tuple(sorted({name.split("/")[0] for name in used} - {"encoder"}))
-    prefix = "bert." if heads else ""
-    arrays = {
-        name if name.startswith(("cls.", "classifier.", "qa_outputs.")) else prefix + name: array
-        for name, array in arrays.items()
-    }
+    prefix = layout.prefix if heads else ""
+    arrays = {name if name.startswith(layout.outside) else prefix + name: array for name, array in arrays.items()}
     values = {
-        "architectures": [_architecture(heads, config)],
-        "model_type": "bert",
-        **config.to_dict(),
+        "architectures": [_architecture(heads, config, layout)],
+        "model_type": layout.model_type,
+        **layout.config_values(config),
         "is_decoder": config.is_causal,
     }
-    values["hidden_act"] = ACTIVATIONS.get(config.hidden_act, config.hidden_act)
     if heads == ("classifier",):
-        values |= _head_values(checkpoint, len(arrays["classifier.bias"]))
+        values |= _head_values(checkpoint, layout, len(weights["classifier/bias"]))
     with new_folder(folder) as partial:
         write_json(os.path.join(partial, "config.json"), values)
         write_safetensors(os.path.join(partial, "model.safetensors"), arrays, framework="pt")
         length = config.max_position_embeddings
-        write_tokenizer_files(partial, checkpoint, tokenizer_class="BertTokenizer", model_max_length=length)
-        _write_tokenizer_json(os.path.join(partial, "tokenizer.json"), checkpoint)
+        huggingface_tokenizers.write(partial, checkpoint, model_max_length=length)
         sentence_transformers.write(partial, checkpoint)
     return sorted(checkpoint.weights.keys() - used)
 
 
-def _write_tokenizer_json(path: str, checkpoint: Checkpoint) -> None:
-    """Writes the tokenizer as `tokenizers` reads it, if the vocabulary is known and has no token twice."""
-    tokens = checkpoint.vocabulary or []
-    ids = {token: number for number, token in enumerate(tokens)}
-    if not tokens or len(ids) < len(tokens) or checkpoint.lower_case is None:
-        return
-    from tokenizers import BertWordPieceTokenizer
-
-    BertWordPieceTokenizer(ids, lowercase=checkpoint.lower_case).save(path)
-
-
-def _architecture(heads: tuple[str, ...], config: BertConfig) -> str:
+def _architecture(heads: tuple[str, ...], config: BertConfig, layout: Layout) -> str:
     """The class of transformers that has these heads."""
     is_language_model = config.is_causal and heads == ("masked_lm",)
-    return "BertLMHeadModel" if is_language_model else ARCHITECTURES.get(heads, "BertForPreTraining")
+    return layout.classes + ("LMHeadModel" if is_language_model else CLASSES.get(heads, "ForPreTraining"))
 
 
 def _means_the_same(name: str, checkpoint: Checkpoint) -> bool:
-    """Whether transformers uses a weight as we do: its causal models pool the first token, ours the last one."""
+    """Whether transformers uses a weight as we do: its causal models pool the first token, ours the last one.
+
+    The generator of an ELECTRA is a checkpoint of its own there.
+    """
+    if name.startswith("masked_lm/") and any(each.startswith("generator/") for each in checkpoint.weights):
+        return False
     of_texts = ("encoder/pooler/", "next_sentence/", *(["classifier/"] if checkpoint.kind != "tags" else []))
     return not (checkpoint.config.is_causal and name.startswith(of_texts))
 
 
-def _head_values(checkpoint: Checkpoint, size: int) -> dict[str, Any]:
+def _head_values(checkpoint: Checkpoint, layout: Layout, size: int) -> dict[str, Any]:
     """The entries of config.json for a head with `size` outputs."""
     if checkpoint.kind == "choice":
-        return {"architectures": ["BertForMultipleChoice"]}
+        return {"architectures": [f"{layout.classes}ForMultipleChoice"]}
     names = list(checkpoint.labels or ())
     if len(names) != size:  # transformers makes the head as large as this list
         names = [f"LABEL_{i}" for i in range(size)]
@@ -215,35 +159,9 @@ def _head_values(checkpoint: Checkpoint, size: int) -> dict[str, Any]:
         "label2id": {name: i for i, name in enumerate(names)},
     }
     if checkpoint.kind == "tags":
-        return values | {"architectures": ["BertForTokenClassification"]}
+        return values | {"architectures": [f"{layout.classes}ForTokenClassification"]}
     kind = checkpoint.kind or ("number" if size == 1 else "class")
     return values | {"problem_type": PROBLEMS[kind]}
-
-
-def _tokenizer_of(path: str) -> tuple[list[str] | None, bool | None]:
-    """As `read_tokenizer_files`, and from `tokenizer.json`, the only file of newer versions of transformers."""
-    vocabulary, lower_case = read_tokenizer_files(path)
-    file = os.path.join(path, "tokenizer.json")
-    if not files.is_file(file) or None not in (vocabulary, lower_case):
-        return vocabulary, lower_case
-    if vocabulary is None and setting(file, "type", str, inside="model") == "WordPiece":
-        vocabulary = _vocabulary_in(file)
-    if lower_case is None and setting(file, "type", str, inside="normalizer") == "BertNormalizer":
-        lower_case = setting(file, "lowercase", bool, inside="normalizer")
-    return vocabulary, lower_case
-
-
-def _vocabulary_in(file: str) -> list[str]:
-    """The tokens of a `tokenizer.json` in the order of their ids; UserError unless these are 0, 1, 2, ..."""
-    ids = setting(file, "vocab", dict, inside="model")
-    if not ids:
-        raise UserError(f"{file} has no vocabulary: fetch it again, or give its vocab.txt.")
-    tokens = {number: token for token, number in ids.items() if type(number) is int}
-    if tokens.keys() != set(range(len(ids))):
-        raise UserError(f"The ids in {file} are not 0 to {len(ids) - 1}, each once: give its vocab.txt.")
-    vocabulary = [tokens[number] for number in range(len(ids))]
-    check_special_tokens(vocabulary, file)
-    return vocabulary
 
 
 def _weight_file(path: str) -> str | None:
@@ -252,11 +170,17 @@ def _weight_file(path: str) -> str | None:
 
 def _read_config(path: str) -> BertConfig:
     values = read_settings(path)
-    if values.get("model_type", "bert") != "bert":
-        raise UserError(f"{path} describes a model of type {values['model_type']!r}; expected 'bert'.")
+    encoder = BY_TYPE.get(str(values.get("model_type", "bert")))
+    if encoder is None:
+        raise UserError(
+            f"{path} describes a model of type {values['model_type']!r}; expected one of {', '.join(BY_TYPE)}."
+        )
     if values.get("position_embedding_type", "absolute") != "absolute":
         raise UserError(f"{path} has {values['position_embedding_type']!r} positions; expected 'absolute'.")
-    return BertConfig.from_dict({**values, "is_causal": values.get("is_decoder", False)}, gelu="gelu_erf")
+    for name, expected in LAYOUTS[encoder].constants.items():
+        if values.get(name, expected) != expected:
+            raise UserError(f"{path}: {name} is {shortened(values[name])}; expected {expected!r}.")
+    return LAYOUTS[encoder].config(encoder, {**values, "is_causal": values.get("is_decoder", False)})
 
 
 def _read_arrays(path: str) -> dict[str, np.ndarray]:
@@ -282,12 +206,12 @@ def _weight_map(path: str) -> dict[str, str]:
     return files
 
 
-def _without_prefix(name: str) -> str:
+def _without_prefix(name: str, layout: Layout) -> str:
     """The name in newer files; old ones have gamma and beta for weight and bias."""
-    name = name.removeprefix("bert.")
+    name = name.removeprefix(layout.prefix)
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
 
 
 def _is_transposed(name: str) -> bool:
     """Linear layers are stored [out, in], embeddings as ours."""
-    return name.endswith(".weight") and "LayerNorm" not in name and "embeddings" not in name
+    return name.endswith(".weight") and not IS_NO_MATRIX.search(name)

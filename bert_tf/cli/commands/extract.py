@@ -242,7 +242,7 @@ def _model_and_tokenizer(
 ) -> "tuple[Any, Tokenizer]":
     """The encoder with the weights of the checkpoint, and its Tokenizer; raises UserError if something is missing."""
     from bert_tf.tasks.embeddings import extraction
-    from bert_tf.text.tokenizer import Tokenizer
+    from bert_tf.text import tokenizer_kinds
     from bert_tf.training import precision
 
     if checkpoint.vocabulary is None:
@@ -252,7 +252,7 @@ def _model_and_tokenizer(
     dtype = precision.policy(arguments.precision, is_trained=False)
     needs_pooler = choice.pooling == "pooled" and (choice.unit == "sentence" or arguments.export is not None)
     model = extraction.load_encoder(checkpoint, arguments.source, dtype=dtype, needs_pooler=needs_pooler)
-    return model, Tokenizer(checkpoint.vocabulary, checkpoint.lower_case)
+    return model, tokenizer_kinds.create(checkpoint.vocabulary, checkpoint.lower_case)
 
 
 def export(arguments: argparse.Namespace, checkpoint: Checkpoint, choice: VectorChoice) -> None:

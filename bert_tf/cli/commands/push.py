@@ -59,8 +59,8 @@ def _converted(run: str, folder: str) -> str:
     from bert_tf.checkpoints import formats
 
     checkpoint = formats.read(run)
-    is_bert = checkpoint.config.encoder_traits.is_bert
-    formats.write(checkpoint, folder, "huggingface" if is_bert else "native")
+    has_layout = checkpoint.config.encoder in formats.load("huggingface").ENCODERS
+    formats.write(checkpoint, folder, "huggingface" if has_layout else "native")
     model_card.write_of_run(run, [folder])
     return folder
 

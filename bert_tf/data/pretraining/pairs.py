@@ -88,6 +88,34 @@ def next_sentence_pairs(
     return _truncate(np.array(rows, np.int64).reshape(-1, 5), budget, random)
 
 
+def sentence_order_pairs(
+    documents: FlatDocuments, random: BufferedRandom, *, max_seq_length: int, short_seq_prob: float
+) -> np.ndarray:
+    """One pass over all documents -> instances as of `next_sentence_pairs`, label 1: the segments are swapped.
+
+    The segments are consecutive, and in half of the instances the second stands first (Lan et al. 2019, section 3.1).
+    A chunk of a single sentence is cut in its middle.
+    """
+    sentence_starts, document_starts = documents.sentence_starts.tolist(), documents.document_starts.tolist()
+    budget = max_seq_length - 3
+    rows = []
+    for document in range(len(document_starts) - 1):
+        start, end = document_starts[document], document_starts[document + 1]
+        while start < end:
+            target = _target_length(random, budget, short_seq_prob)
+            stop = _chunk_end(sentence_starts, start, end, target)
+            first, last = sentence_starts[start], sentence_starts[stop]
+            middle = (first + last) // 2
+            if stop - start > 1:
+                middle = sentence_starts[start + 1 + random.below(stop - start - 1)]
+            start = stop
+            if first < middle:
+                parts = (first, middle), (middle, last)
+                is_swapped = random.uniform() < 0.5
+                rows.append((*parts[is_swapped], *parts[not is_swapped], int(is_swapped)))
+    return _truncate(np.array(rows, np.int64).reshape(-1, 5), budget, random)
+
+
 def single_segments(
     documents: FlatDocuments, random: BufferedRandom, *, max_seq_length: int, short_seq_prob: float
 ) -> np.ndarray:
@@ -151,3 +179,6 @@ def _truncate(rows: np.ndarray, budget: int, random: BufferedRandom) -> np.ndarr
         rows[:, start] += random.fair_binomial(length - new_length)
         rows[:, start + 1] = rows[:, start] + new_length
     return rows
+
+
+KINDS = {"next": next_sentence_pairs, "order": sentence_order_pairs, "": single_segments}  # what a pair is labelled for

@@ -54,6 +54,7 @@ class RecordOptions:
     dupe_factor: int = 10  # passes over the training documents, each with different pairs
     random_seed: int = 12345
     nsp: bool = True  # False: one segment per record, for training without next-sentence prediction
+    pairs: str = "next"  # what the labels of two segments say: "next", whether the second follows; "order"
     eval_fraction: float = 0.05  # of the documents, if no eval_file is given; 0: no evaluation records
     compress: bool = False  # .tfrecord.gz shards: 0.4 to 0.6 of the size, written at 0.6 of the speed
     text_layout: str = "auto"
@@ -180,6 +181,8 @@ def _request(
             kind = {"text_layout": options.text_layout, "language": options.language, "text_field": options.text_field}
             sources[split] = corpus.find_sources(patterns, **kind)
     request = dataclasses.asdict(options)
+    if options.pairs == "next":
+        del request["pairs"]  # as in records of earlier versions
     tokens = vocabulary.read(options.vocab_file)
     vocabulary.check_special_tokens(tokens, str(options.vocab_file))
     request["vocab_file"] = f"{os.path.basename(options.vocab_file)} {_digest(tokens)}"
@@ -283,7 +286,7 @@ def _jobs(folder: Path, options: RecordOptions, ready: Mapping[str, Any]) -> Job
     """Stage 2 as jobs for workers."""
     extension = "tfrecord.gz" if options.compress else "tfrecord"
     hash_bits = max(0, (ready["sentences"] // MAX_SAMPLED_SENTENCES).bit_length())
-    same = {name: getattr(options, name) for name in ("lower_case", "max_seq_length", "short_seq_prob", "nsp")}
+    same = {name: getattr(options, name) for name in ("lower_case", "max_seq_length", "short_seq_prob", "nsp", "pairs")}
     jobs: Jobs = {}
     for split, count in ready["buckets"].items():
         jobs[split] = [
@@ -320,7 +323,9 @@ def _finish(folder: Path, request: dict[str, Any], jobs: Jobs, ready: Mapping[st
     with atomic_files.atomic_write(folder / COUNTS, shared=True) as partial, open(partial, "wb") as file:
         np.save(file, counts)
     warnings = find_problems(
-        statistics, nsp=request["nsp"], evaluates_on_training_text=ready["evaluates_on_training_text"]
+        statistics,
+        nsp=request["nsp"] and "pairs" not in request,
+        evaluates_on_training_text=ready["evaluates_on_training_text"],
     )
     manifest = {"wanted": request, "shards": shards, "statistics": statistics, "warnings": warnings}
     atomic_files.write_json(folder / MANIFEST, manifest, shared=True)

@@ -45,6 +45,7 @@ class ShardJob:
     passes: int
     random_seed: int
     nsp: bool
+    pairs: str  # of segments, see `pairs.KINDS`
     hash_bits: int  # one in 2 ** hash_bits sentences is sampled for counting duplicates
 
 
@@ -84,13 +85,17 @@ def write_shard(job: ShardJob) -> dict[str, int]:
 def make_instances(documents: pairs.FlatDocuments, job: ShardJob) -> np.ndarray:
     """All passes over the documents of a bucket, shuffled: int64 [I, 5], see `bert_tf.data.pretraining.pairs`."""
     one_pass = functools.partial(
-        pairs.next_sentence_pairs if job.nsp else pairs.single_segments,
+        pairs.KINDS[job.pairs if job.nsp else ""],
         documents,
-        max_seq_length=job.max_seq_length,
+        max_seq_length=job.max_seq_length - (_separators(job) - 1 if job.nsp else 0),
         short_seq_prob=job.short_seq_prob,
     )
     rows = np.concatenate([one_pass(pairs.BufferedRandom(_generator(job, number))) for number in range(job.passes)])
     return rows[_generator(job, job.passes).permutation(len(rows))]
+
+
+def _separators(job: ShardJob) -> int:
+    return _tokenizer(job.vocab_file, job.lower_case)[0].separators
 
 
 def _generator(job: ShardJob, number: int) -> np.random.Generator:
@@ -102,10 +107,11 @@ def _tokenizer(vocab_file: str, lower_case: bool) -> tuple["Tokenizer", Callable
     """The tokenizer (2 s to build) and its traced function, cached for the next job of this process."""
     import tensorflow as tf
 
-    from bert_tf.text.tokenizer import Tokenizer
+    from bert_tf.text import tokenizer_kinds
 
-    tokenizer = Tokenizer.from_file(vocab_file, lower_case)
-    return tokenizer, tf.function(tokenizer, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    tokenizer = tokenizer_kinds.from_file(vocab_file, lower_case)
+    strings = [tf.TensorSpec([None], tf.string)]
+    return tokenizer, tf.function(tokenizer.inside_text, input_signature=strings, autograph=False)
 
 
 def tokenize_bucket(job: ShardJob) -> tuple[pairs.FlatDocuments, dict[str, int], np.ndarray, np.ndarray]:
@@ -187,7 +193,7 @@ def write_records(documents: pairs.FlatDocuments, rows: np.ndarray, job: ShardJo
     with atomic_files.atomic_write(job.shard, shared=True, folder=os.path.dirname(job.statistics)) as partial:
         with tf.io.TFRecordWriter(partial, options="GZIP" if job.shard.endswith(".gz") else None) as writer:
             for index, (start, end, second, second_end, random_next) in enumerate(rows.tolist()):
-                token_ids = cls + ids[start:end].tolist() + sep
+                token_ids = cls + ids[start:end].tolist() + (sep * tokenizer.separators if job.nsp else sep)
                 second_start = len(token_ids)
                 if job.nsp:
                     token_ids += ids[second:second_end].tolist() + sep

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from bert_tf.checkpoints import checkpoint_files
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.resize_positions import with_position_table
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import files, open_set
 from bert_tf.runtime.atomic_files import StrPath, write_json
@@ -139,6 +140,7 @@ def write(
     from bert_tf.export import engine_parity
     from bert_tf.model import functional_bert
 
+    checkpoint = with_position_table(checkpoint)
     live = functional_bert.CheckpointModel(checkpoint)
     with checkpoint_files.new_folder(folder) as partial:
         tokenizer = _write_text_files(partial, checkpoint)

@@ -14,6 +14,7 @@ from bert_tf.model.encoder_layer import EncoderLayer
 from bert_tf.model.layers import (
     BatchLayout,
     Embeddings,
+    SharedEmbeddings,
     TransformerLayer,
     gather_tokens,
     pooled_positions,
@@ -22,28 +23,57 @@ from bert_tf.model.layers import (
 )
 from bert_tf.model.sequence_packing import PackingSpec, RowAssignment
 
-TRAITS = {"is_bert": True, "has_attention": True, "pretraining": "masked", "initialized_from": ("bilstm_on_top",)}
+TRAITS = {
+    "is_bert": True,
+    "has_attention": True,
+    "pretraining": "masked",
+    "initialized_from": ("bilstm_on_top",),
+    "may_be_sinusoidal": True,
+}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertEncoder(EncoderLayer):
     """BERT without a head (Devlin et al. 2018, section 3; google-research/bert `modeling.py: BertModel`).
 
+    Relatives of BERT are subclasses, which say what differs in these:
+
+    layer_class: of its layers.
+    embedding_options: of its Embeddings.
+    pooler_activation: of the dense layer on the token that represents a text.
+
     gradient_checkpointing: in training a layer keeps only its input for the backward pass, and computes the rest again
         there (Chen et al. 2016, arXiv:1604.06174): the same gradients, a third more work, a fraction of the memory.
+
+    Args:
+        config: its shape.
+        embeddings: those of another encoder to share; None: its own.
     """
 
     gradient_checkpointing = False
+    layer_class: type[TransformerLayer] = TransformerLayer
+    embedding_options: Mapping[str, bool] = {}
+    pooler_activation = "tanh"
 
-    def __init__(self, config: BertConfig | dict, **options: Any):
+    def __init__(
+        self, config: BertConfig | dict, embeddings: Embeddings | SharedEmbeddings | None = None, **options: Any
+    ):
         super().__init__(config, **options)
-        self.embeddings = Embeddings(self.config, dtype=self.dtype_policy)
+        self.embeddings = embeddings or Embeddings(self.config, dtype=self.dtype_policy, **self.embedding_options)
         self.layers = [
-            TransformerLayer(self.config, number, dtype=self.dtype_policy)
-            for number in range(self.config.num_hidden_layers)
+            self.layer_class(self.config, number, dtype=self.dtype_policy)
+            for number in range(self.config.layers_with_weights)
         ]
-        self.pooler = self.new_dense(self.config.hidden_size, self.config.hidden_size, "tanh")
+        self.pooler = self.new_dense(self.config.hidden_size, self.config.hidden_size, self.pooler_activation)
         self.built = True
+
+    def layer_at(self, number: int, layout: BatchLayout) -> tuple[TransformerLayer, BatchLayout]:
+        """The layer that is applied as that number, and the layout for it."""
+        return self.layers[number], layout
+
+    def after_layers(self, x: tf.Tensor) -> tf.Tensor:
+        """What is applied to the output [N, D] of the last layer."""
+        return x
 
     @property
     def token_table(self) -> tf.Tensor:
@@ -97,14 +127,17 @@ class BertEncoder(EncoderLayer):
     ) -> tuple[list[tf.Tensor], list[tf.Tensor | None]]:
         """The input of the first layer, the output of each, and their attention probabilities."""
         hidden_states, attention = [x], []
-        for layer in self.layers:
-            options = {"layout": layout, "positions": positions if layer is self.layers[-1] else None}
+        for number in range(self.config.num_hidden_layers):
+            layer, layer_layout = self.layer_at(number, layout)
+            is_last = number == self.config.num_hidden_layers - 1
+            options = {"layout": layer_layout, "positions": positions if is_last else None}
             if self.gradient_checkpointing and layout.training:
                 x, probabilities = _checkpointed(layer, x, **options), None
             else:
                 x, probabilities = layer(x, **options)
             hidden_states.append(x)
             attention.append(probabilities)
+        hidden_states[-1] = self.after_layers(x)
         return hidden_states, attention
 
     def _flat_positions(

@@ -136,11 +136,11 @@ def _options(run: Mapping[str, Any]) -> Any:
 def _pretraining_task(options: Any, start: Initialization) -> tuple[Task, Any]:
     from bert_tf.config.train_config import MaskingConfig
     from bert_tf.tasks import catalog
-    from bert_tf.tasks.pretraining.mask_filling import lm_kind
-    from bert_tf.text.tokenizer import Tokenizer
+    from bert_tf.tasks.pretraining.mask_filling import lm_kind, task_name
+    from bert_tf.text import tokenizer_kinds
 
-    tokenizer = Tokenizer(start.vocabulary or [], start.lower_case)
-    task = catalog.get("pretraining/mlm_nsp")(
+    tokenizer = tokenizer_kinds.create(start.vocabulary or [], start.lower_case)
+    task = catalog.get(task_name(start.config))(
         {"wanted": {"max_seq_length": options.max_seq_length}},  # the records themselves are not needed
         tokenizer,
         flags.part(MaskingConfig, options),

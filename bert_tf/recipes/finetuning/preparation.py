@@ -63,15 +63,16 @@ def _create_tokenizer(
     options: FineTuningFlags, start: Initialization, folder: RunFolder, texts: Callable[[], Iterable[str]]
 ) -> Any:
     """With the vocabulary of the checkpoint, of the run folder, or else one learned from the texts."""
-    from bert_tf.text.tokenizer import Tokenizer
+    from bert_tf.text import tokenizer_kinds
 
     tokens = start.vocabulary
     if tokens is None and folder.last_step():
         tokens = vocabulary.read(folder.file("vocab.txt"))
     if tokens is None:
         print(f"Learning a vocabulary of {options.vocab_size:,} tokens", flush=True)
-        tokens = vocabulary.learn(texts(), options.vocab_size, lower_case=start.lower_case)
-    return Tokenizer(tokens, start.lower_case)
+        kind = start.config.encoder_traits.tokenizer
+        tokens = vocabulary.learn(texts(), options.vocab_size, lower_case=start.lower_case, kind=kind)
+    return tokenizer_kinds.create(tokens, start.lower_case)
 
 
 def requested_splits(options: FineTuningFlags, task: FineTuningTask) -> list[str]:
@@ -107,7 +108,7 @@ def check_evaluation(options: FineTuningFlags, task: FineTuningTask, *, several:
 
 def check_memory(options: FineTuningFlags, start: Initialization, task: FineTuningTask) -> None:
     """Raises UserError if layers or memory do not suffice for a step of training."""
-    expect_layers(options.num_frozen_layers, start.config.num_hidden_layers)
+    expect_layers(options.num_frozen_layers, start.config.layers_with_weights)
     if options.do_train:
         processes = max(1, number_of_workers())
         memory_estimate.check(start.config, options, processes=processes, rows_per_example=task.rows_per_example)

@@ -43,11 +43,13 @@ def _task(name: str, splits: Splits, options: Any, tokenizer_for: TokenizerFor, 
         has_null=has_null,
         threshold=options.null_score_diff_threshold or 0.0,
     )
+    tokenizer = tokenizer_for(lambda: _texts(splits["train"]()))
+    lengths = options.max_seq_length, options.doc_stride, options.max_query_length
     return QuestionTask(
         name,
         splits,
-        tokenizer_for(lambda: _texts(splits["train"]())),
-        windows=QuestionWindows(options.max_seq_length, options.doc_stride, options.max_query_length),
+        tokenizer,
+        windows=QuestionWindows(*lengths, tokenizer.separators),
         search=search,
         is_threshold_fixed=options.null_score_diff_threshold is not None,
         parity=options.parity,

@@ -178,7 +178,7 @@ class Extractor:
     def _begins_word(self, tokens: Tokens) -> tf.Tensor:
         """Whether a token is the first of a word, bool [M]; after a gap, where only spaces separate words."""
         ids, starts, ends = (tokens[name].values for name in ("ids", "starts", "ends"))
-        begins = ~tf.gather(tf.constant(self.tokenizer.is_continuation), ids)
+        begins = ~self.tokenizer.continues_word(ids, starts, ends)
         return begins & (starts > tf.roll(ends, 1, 0)) if self.choice.words == "spaces" else begins
 
     def _split_texts(

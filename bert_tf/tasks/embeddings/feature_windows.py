@@ -53,9 +53,10 @@ def rows_and_tokens(
     first_rows = tf.cumsum(counts, exclusive=True)
     owners, numbers = sliding.enumerate_windows(counts)  # [W]
     in_rows = [segment.in_windows(owners, numbers) for segment in segments]
-    row_is_pair, cls_id, sep_ids = tf.gather(is_pair, owners), tokenizer.cls_id, [tokenizer.sep_id] * 2
-    token_ids = _framed(_gathered(segments, in_rows, "ids"), row_is_pair, cls_id, sep_ids)
-    segment_ids = _framed(_segment_numbers(in_rows), row_is_pair, 0, [0, 1])
+    row_is_pair, more = tf.gather(is_pair, owners), tokenizer.separators - 1
+    cls_id, sep_ids = tokenizer.cls_id, [tokenizer.sep_id] * 2
+    token_ids = _framed(_gathered(segments, in_rows, "ids"), row_is_pair, cls_id, sep_ids, [tokenizer.sep_id] * more)
+    segment_ids = _framed(_segment_numbers(in_rows), row_is_pair, 0, [0, 1], [0] * more)
     rows = {
         "token_ids": token_ids.to_tensor(tokenizer.pad_id),
         "segment_ids": segment_ids.to_tensor(0),
@@ -64,11 +65,11 @@ def rows_and_tokens(
     whole = [segment.whole() for segment in segments]
     ids, starts, ends = (_gathered(segments, whole, name) for name in ("ids", "starts", "ends"))
     return rows, {
-        "ids": _framed(ids, is_pair, cls_id, sep_ids),
-        "starts": _framed(starts, is_pair, NO_OFFSET, [NO_OFFSET] * 2),
-        "ends": _framed(ends, is_pair, NO_OFFSET, [NO_OFFSET] * 2),
-        "segments": _framed(_segment_numbers(whole), is_pair, 0, [0, 1]),
-        "sources": _sources(segments, whole, first_rows, is_pair, tf.shape(rows["token_ids"])[1]),
+        "ids": _framed(ids, is_pair, cls_id, sep_ids, [tokenizer.sep_id] * more),
+        "starts": _framed(starts, is_pair, NO_OFFSET, [NO_OFFSET] * 2, [NO_OFFSET] * more),
+        "ends": _framed(ends, is_pair, NO_OFFSET, [NO_OFFSET] * 2, [NO_OFFSET] * more),
+        "segments": _framed(_segment_numbers(whole), is_pair, 0, [0, 1], [0] * more),
+        "sources": _sources(segments, whole, first_rows, is_pair, tf.shape(rows["token_ids"])[1], more),
     }
 
 
@@ -107,7 +108,8 @@ def _segments(
     count = tf.size(is_pair)
     tokens = [[x[:count] for x in both], [x[count:] for x in both]]
     lengths = [tf.cast(ids.row_lengths(), tf.int32) for ids, _, _ in tokens]
-    windows = sliding.segment_windows(lengths, max_seq_length - 2 - tf.cast(is_pair, tf.int32), stride)
+    room = max_seq_length - tf.where(is_pair, tokenizer.special_count(2), tokenizer.special_count(1))
+    windows = sliding.segment_windows(lengths, room, stride)
     return [
         _Segment(ids, tf.cast(starts, tf.int32), tf.cast(ends, tf.int32), segment_windows)
         for (ids, starts, ends), segment_windows in zip(tokens, windows, strict=True)
@@ -115,16 +117,22 @@ def _segments(
 
 
 def _framed(
-    parts: list[tf.RaggedTensor], is_pair: tf.Tensor, opening: int | tf.Tensor, closings: list
+    parts: list[tf.RaggedTensor], is_pair: tf.Tensor, opening: int | tf.Tensor, closings: list, between: list
 ) -> tf.RaggedTensor:
-    """Two ragged parts -> opening, first part, closing, and for pairs second part, closing: ragged [B, (tokens)]."""
+    """Two ragged parts -> opening, first part, closing, and for pairs second part, closing: ragged [B, (tokens)].
+
+    between: what else pairs have between the closing of the first part and the second.
+    """
     one = tf.ones_like(is_pair, tf.int32)
+
+    def of_pairs(value: int | tf.Tensor) -> tf.RaggedTensor:
+        values = tf.boolean_mask(one * value, is_pair)
+        return tf.RaggedTensor.from_row_lengths(values, tf.cast(is_pair, tf.int32), validate=False)
+
     frame = [one * opening, one * closings[0]]
-    last = tf.RaggedTensor.from_row_lengths(
-        tf.boolean_mask(one * closings[1], is_pair), tf.cast(is_pair, tf.int32), validate=False
-    )
+    *more, last = (of_pairs(value).with_row_splits_dtype(tf.int32) for value in (*between, closings[1]))
     first, second = (part.with_row_splits_dtype(tf.int32) for part in parts)
-    return tf.concat([frame[0][:, None], first, frame[1][:, None], second, last.with_row_splits_dtype(tf.int32)], 1)
+    return tf.concat([frame[0][:, None], first, frame[1][:, None], *more, second, last], 1)
 
 
 def _gathered(segments: list[_Segment], indices: list[tf.RaggedTensor], name: str) -> list[tf.RaggedTensor]:
@@ -144,8 +152,9 @@ def _sources(
     first_rows: tf.Tensor,
     is_pair: tf.Tensor,
     row_width: tf.Tensor,
+    more: int,
 ) -> tf.RaggedTensor:
-    """The position of every token, counted through all rows: ragged [B, (tokens)]."""
+    """The position of every token, counted through all rows: ragged [B, (tokens)]. more: closings between parts."""
     parts, closings, offset = [], [], tf.ones_like(first_rows)  # after [CLS]
     for segment, indices in zip(segments, whole, strict=True):
         numbers, inside = segment.best(indices)
@@ -153,5 +162,6 @@ def _sources(
         rows = tf.gather(first_rows, owners) + numbers
         parts.append(indices.with_values(rows * row_width + tf.gather(offset, owners) + inside))
         closings.append((first_rows + segment.windows.counts - 1) * row_width + offset + segment.windows.sizes)
-        offset += segment.windows.sizes + 1
-    return _framed(parts, is_pair, first_rows * row_width, closings)
+        offset += segment.windows.sizes + 1 + more
+    between = [closings[0] + 1 + number for number in range(more)]
+    return _framed(parts, is_pair, first_rows * row_width, closings, between)

@@ -13,6 +13,7 @@ import tensorflow as tf
 from bert_tf.tasks.pretraining.mask_filling import MASK, predicted_positions
 from bert_tf.tasks.task import Task
 from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.text.vocabulary import SPECIAL_TOKENS, special_tokens
 
 SHOWN = 40  # tokens on either side of a mask that are shown
 BEST = 5  # predictions that are shown for a mask
@@ -54,7 +55,7 @@ def held_out_examples(task: Task, model: keras.Model, tokenizer: Tokenizer, coun
         position = positions[middle]
         first, end = max(0, position - SHOWN), min(position + 1 + SHOWN, rows["lengths"][row])
         parts = [token_ids[first:position], token_ids[position + 1 : end]]
-        before, after = list(tokenizer.detokenize(parts))
+        before, after = (_with_names_of_bert(text, tokenizer) for text in tokenizer.detokenize(parts))
         tokens = tokenizer.ids_to_tokens(ids[row, middle]).numpy()
         answers = zip(tokens, scores[row, middle].numpy(), strict=True)
         examples.append(
@@ -66,6 +67,13 @@ def held_out_examples(task: Task, model: keras.Model, tokenizer: Tokenizer, coun
             }
         )
     return examples
+
+
+def _with_names_of_bert(text: str, tokenizer: Tokenizer) -> str:
+    """The text with [CLS], [SEP] and so on for the special tokens of another vocabulary."""
+    for theirs, ours in zip(special_tokens(tokenizer.vocabulary), SPECIAL_TOKENS, strict=True):
+        text = text if theirs == ours else text.replace(theirs, f" {ours} ").strip()
+    return text
 
 
 def masked_sentences(examples: Iterable[Mapping[str, Any]], count: int = 3) -> list[str]:

@@ -27,6 +27,12 @@ def lm_kind(config: BertConfig) -> str:
     return "left_to_right" if config.is_causal else "masked"
 
 
+def task_name(config: BertConfig) -> str:
+    """The task in `tasks.catalog` that pre-trains a model of that configuration."""
+    finds_replaced = config.encoder_traits.pretraining == "replaced_tokens"
+    return f"pretraining/{'replaced_tokens' if finds_replaced else 'mlm_nsp'}"
+
+
 def output_positions(config: BertConfig, positions: tf.Tensor) -> tf.Tensor:
     """The outputs of a model that predict the tokens at these positions; of language models the left-to-right ones."""
     kind = lm_kind(config)
@@ -95,8 +101,10 @@ def fill_mask(model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
 def ids_with_masks(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.RaggedTensor:
     """Tokens of texts, string [B] -> ragged int32 [B, (tokens)], with the id of [MASK] for "[MASK]" in a text.
 
-    The tokenizer itself would split that string.
+    The tokenizer itself would split that string. The name of the mask in another vocabulary ("<mask>") is taken too.
     """
+    if tokenizer.mask_token != MASK:  # a space before a mask belongs to it, as that before a word belongs to the word
+        texts = tf.strings.regex_replace(texts, rf" ?(\[MASK\]|{tokenizer.mask_token})", MASK)
     parts = tf.strings.split(texts, MASK)  # ragged [B, (parts)]
     ids = tokenizer(parts.values)  # ragged [all parts, (tokens)]
     masks = tf.fill([ids.nrows(), 1], tf.constant(tokenizer.mask_id, tf.int32))

@@ -74,7 +74,7 @@ class PretrainingTask(Task):
         max_seq_length = self.records["wanted"]["max_seq_length"]
 
         def make_batch(records: tf.Tensor, seeds: tf.Tensor) -> dict[str, tf.Tensor]:
-            pairs = pipeline.parse_pretraining_records(records, max_seq_length)
+            pairs = pipeline.parse_pretraining_records(records, max_seq_length, self.tokenizer.pad_id)
             static_seeds = pipeline.record_seeds(pairs.pop("record_ids"), seed=seed)
             return {**pairs, **self._targets(pairs, static_seeds if is_static else seeds)}
 

@@ -130,4 +130,4 @@ def window_sizes(split: QuestionSplit, windows: QuestionWindows) -> np.ndarray:
     questions, contexts = (split.tokens[name].row_lengths().numpy() for name in ("questions", "contexts"))
     questions, contexts = questions[split.owners], contexts[split.context_numbers][split.owners]  # [W]
     rest = contexts - split.numbers * windows.stride(questions).numpy()
-    return np.minimum(rest + questions + 3, windows.max_seq_length)
+    return np.minimum(rest + questions + 2 + windows.separators, windows.max_seq_length)

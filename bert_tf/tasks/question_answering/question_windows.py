@@ -17,22 +17,24 @@ from bert_tf.text.tokenizer import Tokenizer, pack
 class QuestionWindows:
     """How contexts are cut: windows of as many tokens as fit next to the question, `doc_stride` tokens apart.
 
-    Questions are truncated to `max_query_length` tokens. Raises UserError for lengths that leave no room for a context.
+    Questions are truncated to `max_query_length` tokens. `separators` is that of the tokenizer. Raises UserError for
+    lengths that leave no room for a context.
     """
 
     max_seq_length: int = 384
     doc_stride: int = 128
     max_query_length: int = 64
+    separators: int = 1
 
     def __post_init__(self) -> None:
         if self.doc_stride < 1 or self.max_query_length < 0:
             raise UserError(
                 f"doc_stride is {self.doc_stride} and max_query_length {self.max_query_length}; expected 1 or more."
             )
-        if self.max_seq_length < self.max_query_length + 4:
+        if self.max_seq_length < self.max_query_length + 3 + self.separators:
             raise UserError(
                 f"max_seq_length {self.max_seq_length} leaves no room for the text next to a question of "
-                f"max_query_length {self.max_query_length}; give max_query_length + 4 or more."
+                f"max_query_length {self.max_query_length}; give max_query_length + {3 + self.separators} or more."
             )
 
     def tokenize(self, tokenizer: Tokenizer, questions: tf.Tensor, contexts: tf.Tensor) -> dict[str, tf.RaggedTensor]:
@@ -58,7 +60,12 @@ class QuestionWindows:
         return tf.minimum(self.doc_stride, self._room(question_sizes))
 
     def _room(self, question_sizes: tf.Tensor) -> tf.Tensor:
-        return self.max_seq_length - 3 - question_sizes
+        return self.max_seq_length - 2 - self.separators - question_sizes
+
+    @property
+    def _before(self) -> int:
+        """Special tokens before the window of a row."""
+        return 1 + self.separators
 
     def rows(
         self,
@@ -95,7 +102,9 @@ class QuestionWindows:
             sliding.gather_ranges(tokens["contexts"].values, begin, size),
         ]
         rows = pack(tokenizer, segments, self.max_seq_length)
-        position = tf.range(self.max_seq_length)[None, :] - (question_sizes + 2)[:, None]  # [B, T], in the window
+        position = (
+            tf.range(self.max_seq_length)[None, :] - (question_sizes + self._before)[:, None]
+        )  # [B, T], in the window
         inside = (position >= 0) & (position < size[:, None])
         source = tf.where(inside, begin[:, None] + position, 0)
         for name in ("starts", "ends"):
@@ -116,7 +125,7 @@ class QuestionWindows:
         count = self.counts(rows["question_sizes"], rows["context_sizes"])[:, None]
         sizes = tf.clip_by_value(rows["context_sizes"][:, None] - starts, 0, room)
         sizes = tf.where((numbers >= 0) & (numbers < count), sizes, 0)  # [B, S]
-        position = positions - rows["question_sizes"][:, None] - 2  # [B, n], in this window
+        position = positions - rows["question_sizes"][:, None] - self._before  # [B, n], in this window
         in_context = position + rows["numbers"][:, None] * stride
         best = sliding.max_context(in_context, starts[:, None, :], sizes[:, None, :])
         return tf.equal(best, reach) & (position >= 0) & (position < sizes[:, reach : reach + 1])
@@ -135,7 +144,7 @@ class QuestionWindows:
         holds only a part of the answer counts as one without (google-research/bert `run_squad.py`).
         """
         window = rows["numbers"] * self.stride(rows["question_sizes"])
-        size = rows["lengths"] - rows["question_sizes"] - 3
+        size = rows["lengths"] - rows["question_sizes"] - self._before - 1
         is_inside = (first <= last) & (first >= window) & (last < window + size)
-        offset = rows["question_sizes"] + 2 - window
+        offset = rows["question_sizes"] + self._before - window
         return tf.where(is_inside, first + offset, 0), tf.where(is_inside, last + offset, 0)

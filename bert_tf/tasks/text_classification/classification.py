@@ -116,7 +116,8 @@ class TextClassification(FineTuningTask):
         """See `batches`."""
         split = self.split("train")
         lengths = split.token_counts(self.goal, self.tokenizer).sum(1) if self.groups_by_length else None
-        return batches(split, batch_size, self._inputs, seed=seed, lengths=lengths)
+        options = {"lengths": lengths, "holds_model": self.tokenizer.holds_model}
+        return batches(split, batch_size, self._inputs, seed=seed, **options)
 
     def eval_batches(self, batch_size: int, split: str = "dev") -> tf.data.Dataset:
         """See `batches`."""
@@ -283,12 +284,13 @@ def batches(
     *,
     seed: int | None = None,
     lengths: np.ndarray | None = None,
+    holds_model: bool = False,
 ) -> tf.data.Dataset:
     """Batches of a Split: inputs(texts [B, F]), "labels" [B, ...], "row_weights" and "row_numbers" [B].
 
     With a seed endless, in a new order every epoch; without one a pass in order, the last batch padded with rows of
     number and weight 0. Every tensor has a static first dimension. The state of an iterator is one number.
-    lengths: of the examples, int [n], to batch those of like length.
+    lengths: of the examples, int [n], to batch those of like length. holds_model: see `data.pipeline.indexed_batches`.
     """
     count = len(split.texts)
     # an empty row after the last one pads the last batch
@@ -305,7 +307,8 @@ def batches(
             "row_numbers": tf.cast(numbers, tf.int32),
         }
 
-    return pipeline.indexed_batches(count, batch_size, batch_of, seed=seed, lengths=lengths)
+    options = {"seed": seed, "lengths": lengths, "holds_model": holds_model}
+    return pipeline.indexed_batches(count, batch_size, batch_of, **options)
 
 
 def _with_parameters(function: Callable, names: Iterable[str]) -> Callable:

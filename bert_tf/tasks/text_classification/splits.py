@@ -44,6 +44,7 @@ class Split:
         """Number of tokens of each segment of an example's longest row, int32 [n, segments]."""
         if self._token_counts is None:
             self._token_counts = goal.token_counts(text_windows.token_counts(tokenizer, self.texts))
+            self._token_counts[:, 1:] += tokenizer.separators - 1  # more than one [SEP] before a segment
         return self._token_counts
 
 

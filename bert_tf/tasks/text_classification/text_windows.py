@@ -52,7 +52,8 @@ def pack_windows(tokenizer: Tokenizer, segments: list, max_seq_length: int, wind
     """
     most = windows.most
     ids = [tokenizer(segment) for segment in segments]
-    plan = _plan([tf.cast(segment.row_lengths(), tf.int32) for segment in ids], max_seq_length, windows.stride)
+    room = max_seq_length - tokenizer.special_count(len(segments))
+    plan = sliding.segment_windows([tf.cast(each.row_lengths(), tf.int32) for each in ids], room, windows.stride)
     counts = tf.minimum(_most_windows(plan), most)
     texts = tf.repeat(tf.range(tf.shape(counts)[0]), most)  # [B * W], the text of a row
     numbers = tf.range(tf.shape(texts)[0]) % most  # [B * W], the window of a row
@@ -64,10 +65,6 @@ def pack_windows(tokenizer: Tokenizer, segments: list, max_seq_length: int, wind
     packed["lengths"] = tf.where(numbers < tf.gather(counts, texts), packed["lengths"], 0)
     packed = {name: tf.reshape(x, [-1, most, *x.shape[1:]]) for name, x in packed.items()}
     return {**packed, "window_counts": counts}
-
-
-def _plan(lengths: list[tf.Tensor], max_seq_length: int, stride: int) -> list[SegmentWindows]:
-    return sliding.segment_windows(lengths, max_seq_length - 1 - len(lengths), stride)
 
 
 def _most_windows(plan: list[SegmentWindows]) -> tf.Tensor:
@@ -94,7 +91,8 @@ def describe(counts: np.ndarray, max_seq_length: int, windows: Windows | None = 
     long = f"{_share(is_long)} longer than {max_seq_length} tokens (the longest: {lengths.max():,})"
     if windows is None:
         return f"{long}, truncated"
-    plan = _plan(list(tf.unstack(tf.constant(counts), axis=1)), max_seq_length, windows.stride)
+    room = max_seq_length - 1 - counts.shape[1]
+    plan = sliding.segment_windows(list(tf.unstack(tf.constant(counts), axis=1)), room, windows.stride)
     needed = _most_windows(plan).numpy()
     fewest, most = needed[is_long].min(), min(needed.max(), windows.most)
     sentence = f"{long}, read in {fewest} to {most} windows" if fewest < most else f"{long}, read in {most} windows"

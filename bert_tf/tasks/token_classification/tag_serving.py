@@ -158,13 +158,12 @@ def _split_words(
 
     ids: ragged [B, (tokens)]; starts, ends [P]: offsets of tokens in their text.
     """
-    of_letters = [token.removeprefix("##").isalnum() and not is_cjk(token[-1]) for token in tokenizer.vocabulary]
+    surfaces = [tokenizer.surface(token) for token in tokenizer.vocabulary]
+    of_letters = [surface.isalnum() and not is_cjk(surface[-1]) for surface in surfaces]
     of_letters[tokenizer.unknown_id] = True  # mostly a word that the vocabulary lacks
-    is_mark = [token in WITHIN_WORDS for token in tokenizer.vocabulary]
-    is_mark, of_letters, continues = (
-        tf.gather(tf.constant(np.array(table)), ids.values)
-        for table in (is_mark, of_letters, tokenizer.is_continuation)
-    )
+    is_mark = [surface != "" and surface in WITHIN_WORDS for surface in surfaces]
+    is_mark, of_letters = (tf.gather(tf.constant(np.array(table)), ids.values) for table in (is_mark, of_letters))
+    continues = tokenizer.continues_word(ids.values, starts, ends)
     texts = ids.value_rowids()
     touches = tf.equal(texts, _shifted(texts, -1)) & tf.equal(starts, _shifted(ends, -1))  # the token before
     before_letters = tf.concat([(touches & of_letters)[1:], [False]], 0)[: tf.size(is_mark)]

@@ -77,5 +77,5 @@ class TagWindows:
 
 def tokenize_words(tokenizer: Tokenizer, words: tf.Tensor | list[str]) -> tuple[tf.Tensor, tf.Tensor]:
     """String [N] -> ids int32 [P] of each word by itself, and the number of tokens of each word, int32 [N]."""
-    ids = tokenizer(words)
+    ids = tokenizer.inside_text(tf.convert_to_tensor(words, tf.string))
     return ids.values, tf.cast(ids.row_lengths(), tf.int32)

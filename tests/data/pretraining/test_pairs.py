@@ -6,7 +6,13 @@ import numpy as np
 import oracle_pretraining_data as oracle
 import pytest
 
-from bert_tf.data.pretraining.pairs import BufferedRandom, FlatDocuments, next_sentence_pairs, single_segments
+from bert_tf.data.pretraining.pairs import (
+    BufferedRandom,
+    FlatDocuments,
+    next_sentence_pairs,
+    sentence_order_pairs,
+    single_segments,
+)
 
 
 class RepeatableRandom:
@@ -135,3 +141,19 @@ def test_buffered_random_numbers_are_uniform():
     random = seeded(7)
     counts = np.bincount([random.below(7) for _ in range(70_000)], minlength=7)
     assert len(counts) == 7 and abs(counts - 10_000).max() < 600
+
+
+def test_pairs_in_order_are_halves_of_a_chunk_and_half_of_them_are_swapped():
+    documents = flat(random_documents(30, words=(2, 9)))
+    rows = segments(documents, sentence_order_pairs(documents, seeded(1), max_seq_length=4000, short_seq_prob=0.0))
+    assert len(rows) == 30 and 8 < sum(is_swapped for _, _, is_swapped in rows) < 22
+    for first, second, is_swapped in rows:
+        first, second = (second, first) if is_swapped else (first, second)
+        assert second == list(range(first[-1] + 1, first[-1] + 1 + len(second))) and first and second
+    short = segments(documents, sentence_order_pairs(documents, seeded(1), max_seq_length=13, short_seq_prob=0.5))
+    assert all(first and second and len(first) + len(second) <= 10 for first, second, _ in short)
+    one = flat([[[1, 2, 3, 4]]])
+    assert {
+        len(a) + len(b)
+        for a, b, _ in segments(one, sentence_order_pairs(one, seeded(1), max_seq_length=9, short_seq_prob=0))
+    } == {4}

@@ -1,0 +1,122 @@
+"""The tokenizer of a Hugging Face folder: vocab.txt, vocab.json with merges.txt, or all of it in tokenizer.json."""
+
+import os
+from typing import Any
+
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.checkpoint_files import read_settings, read_tokenizer_files, setting, write_tokenizer_files
+from bert_tf.errors import UserError
+from bert_tf.runtime import files
+from bert_tf.runtime.atomic_files import write_bytes, write_json
+from bert_tf.text import byte_level
+from bert_tf.text.vocabulary import (
+    BYTE_BPE,
+    RULES,
+    SENTENCEPIECE,
+    SPECIAL_TOKENS_OF,
+    SubwordVocabulary,
+    check_special_tokens,
+)
+
+
+def read(path: str) -> tuple[list[str] | None, bool | None]:
+    """As `read_tokenizer_files`, and from `tokenizer.json`, the only file of newer versions of transformers."""
+    if (tokens := _byte_bpe(path)) is not None:
+        return tokens, False
+    model = os.path.join(path, RULES[SENTENCEPIECE])
+    if files.is_file(model):
+        from bert_tf.text import sentencepiece
+
+        with files.open_binary(model) as file:
+            tokens = sentencepiece.tokens_of(file.read(), model)
+        check_special_tokens(tokens, model)
+        lower_case = setting(os.path.join(path, "tokenizer_config.json"), "do_lower_case", bool)
+        return tokens, True if lower_case is None else lower_case
+    vocabulary, lower_case = read_tokenizer_files(path)
+    file = os.path.join(path, "tokenizer.json")
+    if not files.is_file(file) or None not in (vocabulary, lower_case):
+        return vocabulary, lower_case
+    if vocabulary is None and setting(file, "type", str, inside="model") == "WordPiece":
+        vocabulary = _vocabulary_in(file)
+    if lower_case is None and setting(file, "type", str, inside="normalizer") == "BertNormalizer":
+        lower_case = setting(file, "lowercase", bool, inside="normalizer")
+    return vocabulary, lower_case
+
+
+def _vocabulary_in(file: str) -> list[str]:
+    """The tokens of a `tokenizer.json` in the order of their ids; UserError unless these are 0, 1, 2, ..."""
+    vocabulary = _in_order(setting(file, "vocab", dict, inside="model"), file)
+    check_special_tokens(vocabulary, file)
+    return vocabulary
+
+
+def _in_order(ids: dict[str, Any] | None, file: str) -> list[str]:
+    """The tokens in the order of their ids; UserError unless these are 0, 1, 2, ..."""
+    if not ids:
+        raise UserError(f"{file} has no vocabulary: fetch it again, or give its vocab.txt.")
+    tokens = {number: token for token, number in ids.items() if type(number) is int}
+    if tokens.keys() != set(range(len(ids))):
+        raise UserError(f"The ids in {file} are not 0 to {len(ids) - 1}, each once: give its vocab.txt.")
+    return [tokens[number] for number in range(len(ids))]
+
+
+def _byte_bpe(path: str) -> SubwordVocabulary | None:
+    """The vocabulary of a byte-level BPE; None where the folder has another tokenizer, or none."""
+    vocab, merges = os.path.join(path, "vocab.json"), os.path.join(path, RULES[BYTE_BPE])
+    file = os.path.join(path, "tokenizer.json")
+    if files.is_file(vocab) and files.is_file(merges):
+        ids = read_settings(vocab)
+        with files.open_binary(merges) as lines:
+            rules = lines.read()
+    elif files.is_file(file) and setting(file, "type", str, inside="model") == "BPE":
+        vocab, ids = file, setting(file, "vocab", dict, inside="model") or {}
+        pairs = setting(file, "merges", list, inside="model") or []
+        rules = byte_level.format_merges(
+            [pair.split(" ") if isinstance(pair, str) else pair for pair in pairs]
+        ).encode()
+    else:
+        return None
+    tokens = SubwordVocabulary(_in_order(ids, vocab), BYTE_BPE, rules)
+    check_special_tokens(tokens, vocab)
+    return tokens
+
+
+def write(folder: str, checkpoint: Checkpoint, **settings: Any) -> None:
+    """Writes the tokenizer as `transformers` and `tokenizers` read it, as far as the checkpoint knows it."""
+    tokens = checkpoint.vocabulary
+    if isinstance(tokens, SubwordVocabulary):
+        if tokens.kind == BYTE_BPE:
+            _write_byte_bpe(folder, tokens, settings)
+        else:
+            write_bytes(os.path.join(folder, RULES[tokens.kind]), tokens.rules)
+            settings |= {"tokenizer_class": "AlbertTokenizer", "do_lower_case": checkpoint.lower_case is not False}
+            write_json(os.path.join(folder, "tokenizer_config.json"), settings)
+        return
+    write_tokenizer_files(folder, checkpoint, tokenizer_class="BertTokenizer", **settings)
+    _write_tokenizer_json(os.path.join(folder, "tokenizer.json"), checkpoint)
+
+
+def _write_byte_bpe(folder: str, tokens: SubwordVocabulary, settings: dict[str, Any]) -> None:
+    from tokenizers import AddedToken, ByteLevelBPETokenizer, processors
+
+    paths = os.path.join(folder, "vocab.json"), os.path.join(folder, RULES[BYTE_BPE])
+    write_json(paths[0], {token: number for number, token in enumerate(tokens)})
+    write_bytes(paths[1], tokens.rules)
+    write_json(os.path.join(folder, "tokenizer_config.json"), {"tokenizer_class": "RobertaTokenizer", **settings})
+    tokenizer = ByteLevelBPETokenizer(*paths)
+    special = [AddedToken(name, lstrip=name == "<mask>", normalized=False) for name in SPECIAL_TOKENS_OF[BYTE_BPE]]
+    tokenizer.add_special_tokens(special)
+    pair = ("</s>", tokens.index("</s>")), ("<s>", tokens.index("<s>"))
+    tokenizer._tokenizer.post_processor = processors.RobertaProcessing(*pair, trim_offsets=True, add_prefix_space=False)
+    tokenizer.save(os.path.join(folder, "tokenizer.json"))
+
+
+def _write_tokenizer_json(path: str, checkpoint: Checkpoint) -> None:
+    """Writes the tokenizer as `tokenizers` reads it, if the vocabulary is known and has no token twice."""
+    tokens = checkpoint.vocabulary or []
+    ids = {token: number for number, token in enumerate(tokens)}
+    if not tokens or len(ids) < len(tokens) or checkpoint.lower_case is None:
+        return
+    from tokenizers import BertWordPieceTokenizer
+
+    BertWordPieceTokenizer(ids, lowercase=checkpoint.lower_case).save(path)

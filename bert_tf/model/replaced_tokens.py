@@ -1,0 +1,118 @@
+"""The models of ELECTRA's pre-training: a generator that fills masks, a discriminator that finds what it replaced.
+
+B rows, T positions in a row, D hidden size, E width of the embeddings, V vocabulary, P masked positions.
+"""
+
+import dataclasses
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.model import encoders
+from bert_tf.model.heads import BertModel, Inputs, LogitsHead, MaskedLmHead
+from bert_tf.model.layers import ConfiguredLayer, SharedEmbeddings, size_of
+from bert_tf.model.sequence_packing import PackingSpec
+
+GENERATOR, SAMPLE = 0x5EED, 1  # what the seeds of the generator differ by
+
+
+class ReplacedTokenHead(ConfiguredLayer):
+    """Tells replaced tokens from original ones (google-research/electra `_get_discriminator_output`)."""
+
+    def __init__(self, config: BertConfig | dict, **options: Any):
+        super().__init__(config, **options)
+        self.transform = self.new_dense(self.config.hidden_size, self.config.hidden_size, self.config.hidden_act)
+        self.output_layer = LogitsHead(self.config, 1, dtype=self.dtype_policy)
+        self.built = True
+
+    def call(self, tokens: tf.Tensor) -> tf.Tensor:
+        """Tokens [B, T, D] -> float32 [B, T], above 0: replaced."""
+        x = self.transform(tf.reshape(tokens, [-1, self.config.hidden_size]))
+        return tf.reshape(self.output_layer(x), [-1, size_of(tokens, 1)])
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Discriminator(BertModel):
+    """An ELECTRA as published: tells which tokens of a text were replaced."""
+
+    unread = ("encoder/pooler/kernel", "encoder/pooler/bias")
+
+    def __init__(self, config: BertConfig | dict, **options: Any):
+        super().__init__(config, **options)
+        self.replaced_token = ReplacedTokenHead(self.config, dtype=self.dtype_policy)
+        self.built = True
+
+    def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
+        """Returns float32 "replaced_token_logits" [B, T], above 0: replaced."""
+        return {
+            "replaced_token_logits": self.replaced_token(self.encoder(inputs, seed=seed, packing=packing)["tokens"])
+        }
+
+
+def generator_config(config: BertConfig) -> BertConfig:
+    """A generator for an ELECTRA: as deep, a quarter as wide (Clark et al. 2020, section 3.2), with its embeddings."""
+    heads = max(1, config.num_attention_heads // 4)
+    return dataclasses.replace(
+        config,
+        hidden_size=heads * config.head_size,
+        num_attention_heads=heads,
+        intermediate_size=max(1, config.intermediate_size // 4),
+        embedding_size=config.embedding_width,
+    )
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class ReplacedTokenModel(Discriminator):
+    """An ELECTRA in pre-training: a generator fills masks, the encoder tells where it was wrong.
+
+    The generator has the embeddings of the encoder, a quarter of its width, and is trained by masked LM alone.
+    """
+
+    def __init__(self, config: BertConfig | dict, **options: Any):
+        super().__init__(config, **options)
+        small = generator_config(self.config)
+        shared = SharedEmbeddings(small, self.encoder.embeddings, dtype=self.dtype_policy)
+        self.generator = encoders.create(small, embeddings=shared, dtype=self.dtype_policy)
+        self.masked_lm = MaskedLmHead(small, dtype=self.dtype_policy)
+        self.built = True
+
+    def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
+        """inputs: also `masked_lm_positions`, and in pre-training `masked_lm_ids` and `masked_lm_weights`, [B, P].
+
+        Returns float32 "masked_lm_logits" [B, P, V] of the generator. With the ids also "replaced_token_logits" and
+        "replaced_token_labels" [B, T], where the masks have been filled with tokens that are drawn as the generator
+        finds them probable: label 1 where such a token is not the original one.
+        """
+        positions, other_seed = inputs.get("masked_lm_positions"), None
+        if seed is not None:  # other masks of dropout than those of the encoder
+            other_seed = tf.bitwise.bitwise_xor(seed, tf.constant([0, GENERATOR], tf.int32))
+        encoded = self.generator(inputs, seed=other_seed, positions=positions, packing=packing)
+        tokens = encoded["tokens"] if positions is None else encoded["tokens_at"]
+        logits = self.masked_lm(tokens, self.generator.token_table)
+        if "masked_lm_ids" not in inputs:
+            return {"masked_lm_logits": logits}
+        drawn = _draw(
+            tf.stop_gradient(logits), tf.constant([0, SAMPLE], tf.int32) if other_seed is None else other_seed
+        )
+        token_ids = _at_positions(inputs["token_ids"], inputs, drawn)
+        original = _at_positions(inputs["token_ids"], inputs, inputs["masked_lm_ids"])
+        outputs = super().outputs({**inputs, "token_ids": token_ids}, seed, packing)
+        labels = tf.cast(tf.not_equal(token_ids, original), tf.float32)
+        labels = labels[:, : size_of(outputs["replaced_token_logits"], 1)]
+        return {"masked_lm_logits": logits, "replaced_token_labels": labels, **outputs}
+
+
+def _draw(logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """An id for each position, drawn with the probabilities of float32 [B, P, V]: int32 [B, P]."""
+    uniform = tf.random.stateless_uniform(tf.shape(logits), seed, minval=1e-9)
+    return tf.argmax(logits - tf.math.log(-tf.math.log(uniform)), -1, tf.int32)
+
+
+def _at_positions(token_ids: tf.Tensor, inputs: Inputs, ids: tf.Tensor) -> tf.Tensor:
+    """Token ids [B, T] with other ids [B, P] at the masked positions; those of weight 0 change nothing."""
+    positions = inputs["masked_lm_positions"]
+    change = tf.where(inputs["masked_lm_weights"] > 0, ids - tf.gather(token_ids, positions, batch_dims=1), 0)
+    rows = tf.broadcast_to(tf.range(size_of(positions, 0))[:, None], tf.shape(positions))
+    return tf.tensor_scatter_nd_add(token_ids, tf.stack([rows, positions], -1), change)

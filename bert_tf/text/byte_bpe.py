@@ -1,0 +1,262 @@
+"""Strings to ids of byte-level BPE and back, as TensorFlow ops, exactly as `tokenizers` does (GPT-2, RoBERTa).
+
+B texts, C characters of a batch, W words of a batch, U different words, N tokens of them, M merges.
+
+Neither TensorFlow nor tensorflow-text has BPE. Here a batch is cut into words by classes of characters (`_starts`), as
+the regular expression of GPT-2 cuts it, which depends on three neighbouring characters only. A word that is a token and
+that the merges make of its bytes is looked up; the other different words are merged all at once, in as many rounds as
+the one that needs most (`_merge`).
+"""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.errors import UserError
+from bert_tf.text import byte_level
+from bert_tf.text.byte_level import OTHER, SPACE
+from bert_tf.text.ragged_scan import ragged_rows, shift, utf8_sizes, without_overlaps
+from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.text.vocabulary import SubwordVocabulary
+from bert_tf.text.wordpiece import as_single_node, character_offsets, flat_bytes
+
+BLOCK = 256  # code points in a page of the table of classes
+NEVER = np.iinfo(np.int32).max  # rank of a pair that no merge has
+BUCKETS = 2**62  # of the hash by which words are found; a collision costs time only
+
+
+class ByteBpeTokenizer(Tokenizer):
+    """A Tokenizer of byte-level BPE; see `byte_level`. Every text can be written: there are no unknown characters.
+
+    A space belongs to the word after it, so the first word of a text is another token than the same word inside of it.
+    """
+
+    separators = 2
+    vocabulary: SubwordVocabulary
+
+    def _new_splitter(self) -> "ByteBpe":
+        return ByteBpe(self.vocabulary)
+
+    def _continuations(self) -> np.ndarray:
+        return np.array([not token.startswith("Ġ") for token in self.vocabulary])
+
+    def inside_text(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """As Tokenizer; with a space before each text that is not empty."""
+        return self(tf.where(tf.equal(texts, ""), "", tf.strings.join([" ", texts])))
+
+    def continues_word(self, ids: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
+        """As Tokenizer: letters and digits continue those that they touch, and parts of a character the part before."""
+        contents = [byte_level.token_bytes(token) for token in self.vocabulary]
+        is_part = tf.gather(tf.constant([bool(c) and 0x80 <= c[0] < 0xC0 for c in contents]), ids)
+        of_letters = tf.gather(tf.constant([self.surface(token).isalnum() for token in self.vocabulary]), ids)
+        touches = tf.equal(starts, shift(ends, 1)) & ~tf.equal(starts, 0)
+        return is_part | (touches & of_letters & shift(of_letters | is_part, 1))
+
+    def surface(self, token: str) -> str:
+        """As Tokenizer."""
+        return byte_level.token_bytes(token).decode("utf-8", "replace").strip()
+
+    def _join(self, row: Any) -> str:
+        joined = b"".join(byte_level.token_bytes(self.vocabulary[i]) for i in row if i != self.pad_id)
+        return joined.decode("utf-8", "replace").strip()
+
+
+class ByteBpe:
+    """What ByteBpeTokenizer is a face of. Constants only: no variable, table or asset."""
+
+    def __init__(self, vocabulary: SubwordVocabulary) -> None:
+        ids = {token: number for number, token in enumerate(vocabulary)}
+        missing = next((byte for byte, token in enumerate(byte_level.alphabet()) if token not in ids), None)
+        if missing is not None:
+            raise UserError(f"The vocabulary has no token for the byte {missing}: give that of a byte-level BPE.")
+        size = len(vocabulary)
+        keys, ranks, products = _merge_table(byte_level.parse_merges(vocabulary.rules.decode()), ids)
+        contents = [byte_level.token_bytes(token) for token in vocabulary]
+        with tf.init_scope(), tf.device("CPU:0"):  # eager: captured, not copied into each graph
+            self._size = tf.constant(size, tf.int64)
+            self._keys, self._ranks, self._products = map(tf.constant, (keys, ranks, products))  # [M], sorted by key
+            self._pages, self._classes = map(tf.constant, _paged(byte_level.character_classes()))
+            self._byte_ids = tf.constant([ids[token] for token in byte_level.alphabet()])  # int32 [256]
+            self._leading, self._trailing = (
+                tf.constant([len(c) - len(strip(c, b" ")) for c in contents], tf.int64)
+                for strip in (bytes.lstrip, bytes.rstrip)
+            )
+            self._merge_node = as_single_node(self._merge)
+            self._words = self._hashes = self._word_ids = tf.constant([])
+            self._find_words(contents)
+
+    def _find_words(self, contents: list[bytes]) -> None:
+        """Finds the tokens that merges make of their own bytes: words that need no merging when they occur."""
+        strings = tf.constant(contents)  # [V]
+        tokens, _ = self._merge(strings)
+        whole = (tokens.row_lengths() == 1).numpy()
+        numbers = np.flatnonzero(whole)
+        numbers = numbers[tokens.flat_values.numpy()[tokens.row_starts().numpy()[numbers]] == numbers]
+        words = tf.gather(strings, numbers)
+        hashes = tf.strings.to_hash_bucket_fast(words, BUCKETS).numpy()
+        order = np.argsort(hashes, kind="stable")
+        self._words, self._hashes = tf.gather(words, order), tf.constant(hashes[order])
+        self._word_ids = tf.constant(numbers[order].astype(np.int32))
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """texts: string [B] -> ragged int32 [B, (tokens)]."""
+        points = tf.strings.unicode_decode(texts, "UTF-8", errors="ignore")
+        ids, _, _ = self._split(texts, points)
+        return ids
+
+    def tokenize_with_offsets(
+        self, texts: tf.Tensor, *, in_characters: bool
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """texts: string [B] -> ids (int32), starts, ends (int64), without the spaces around: ragged [B, (tokens)]."""
+        points, origin = tf.strings.unicode_decode_with_offsets(texts, "UTF-8", errors="ignore")
+        ids, first_bytes, last_bytes = self._split(texts, points)
+        sizes = utf8_sizes(points.values)  # [C]
+        ends_of_characters = tf.cumsum(sizes)
+        first, last = (
+            tf.searchsorted(ends_of_characters, position, side="right") for position in (first_bytes, last_bytes)
+        )
+        starts = tf.gather(origin.values, first)
+        ends = tf.gather(origin.values, last) + tf.gather(sizes, last)
+        starts = tf.minimum(starts + tf.gather(self._leading, ids.values), ends)
+        ends = tf.maximum(ends - tf.gather(self._trailing, ids.values), starts)
+        if in_characters:
+            starts, ends = character_offsets(texts, ids.value_rowids(), starts, ends)
+        return ids, ids.with_values(starts), ids.with_values(ends)
+
+    def _split(self, texts: tf.Tensor, points: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
+        """Code points -> ids [B, (tokens)], and the first and last byte of each among those of all characters."""
+        starts = self._starts(points)  # [C]
+        counts = tf.cumsum(tf.cast(starts, tf.int64))
+        number = tf.reduce_sum(tf.cast(starts, tf.int64))
+        words = tf.RaggedTensor.from_value_rowids(points.values, counts - 1, nrows=number, validate=False)
+        different, index = tf.unique(tf.strings.unicode_encode(words, "UTF-8"))
+        tokens, begins, ends = self._tokens_of(different)
+        chosen = ragged_rows(tokens.row_splits, index)  # of each word the indices of its tokens: [W, (tokens)]
+        splits = tf.gather(tf.concat([[0], counts], 0), points.row_splits)  # of texts, in words
+        splits = tf.gather(chosen.row_splits, splits)
+        if texts.shape[0] is not None:
+            splits = tf.ensure_shape(splits, [texts.shape[0] + 1])
+        ids = tf.RaggedTensor.from_row_splits(tf.gather(tokens.values, chosen.values), splits, validate=False)
+        sizes = tf.cast(tf.gather(tf.strings.length(different), index), tf.int64)  # [W]
+        base = tf.repeat(tf.cumsum(sizes, exclusive=True), chosen.row_lengths())
+        return ids, base + tf.gather(begins, chosen.values), base + tf.gather(ends, chosen.values) - 1
+
+    def _starts(self, points: tf.RaggedTensor) -> tf.Tensor:
+        r"""Which characters begin a word, bool [C], where the regular expression of GPT-2 cuts a text.
+
+        It is 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+        """
+        x = points.values
+        text = tf.cast(points.value_rowids(), tf.int32)
+        kind = tf.gather(self._classes, tf.gather(self._pages, x // BLOCK) * BLOCK + x % BLOCK)
+        inside = tf.concat([[False], tf.equal(text[1:], text[:-1])], 0)[: tf.size(x)]  # not the first of its text
+        before = tf.where(inside, shift(x, 1), -1)
+        kind_before = tf.where(inside, shift(kind, 1), -1)
+        followed = shift(inside, -1)  # not the last of its text
+        next_kind = tf.where(followed, shift(kind, -1), SPACE)
+        is_space = tf.equal(kind, SPACE)
+        begins = tf.where(
+            is_space,
+            ~tf.equal(kind_before, SPACE) | ~tf.equal(next_kind, SPACE),
+            ~tf.equal(kind_before, kind) & ~tf.equal(before, ord(" ")),
+        )
+        length = self._contractions(x, before, kind_before, followed)
+        after = tf.equal(shift(length, 2), 2) | tf.equal(shift(length, 3), 3)
+        return (begins & ~shift(length > 0, 1) & ~tf.equal(shift(length, 2), 3)) | (length > 0) | after | ~inside
+
+    def _contractions(self, x: tf.Tensor, before: tf.Tensor, kind_before: tf.Tensor, followed: tf.Tensor) -> tf.Tensor:
+        """Characters of 's, 't, 're, 've, 'm, 'll or 'd where one begins, never after a mark or " ": int32 [C]."""
+        first = tf.where(followed, shift(x, -1), -1)
+        second = tf.where(followed & shift(followed, -1), shift(x, -2), -1)
+        may_begin = tf.equal(x, ord("'")) & ~tf.equal(kind_before, OTHER) & ~tf.equal(before, ord(" "))
+        of_two = tf.reduce_any([tf.equal(first, ord(letter)) for letter in "stmd"], 0)
+        of_three = tf.reduce_any(
+            [tf.equal(first, ord(pair[0])) & tf.equal(second, ord(pair[1])) for pair in ("re", "ve", "ll")], 0
+        )
+        return tf.where(may_begin & of_two, 2, tf.where(may_begin & of_three, 3, 0))
+
+    def _tokens_of(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
+        """Different words [U] -> ids [U, (tokens)], and the first byte of each token and the one after it: [N]."""
+        place = tf.searchsorted(self._hashes, tf.strings.to_hash_bucket_fast(words, BUCKETS))
+        place = tf.minimum(place, tf.size(self._hashes) - 1)
+        is_whole = tf.equal(tf.gather(self._words, place), words)
+        whole, others = (tf.where(chosen)[:, 0] for chosen in (is_whole, ~is_whole))
+        merged, begins = self._merge_node(tf.gather(words, others))
+        counts = tf.tensor_scatter_nd_update(tf.ones_like(place, tf.int64), others[:, None], merged.row_lengths())
+        splits = tf.concat([[0], tf.cumsum(counts)], 0)
+        of_whole, of_others = tf.gather(splits, whole), ragged_rows(splits, others).values
+        total = splits[-1:]
+
+        def joined(one: tf.Tensor, many: tf.Tensor) -> tf.Tensor:
+            return tf.tensor_scatter_nd_update(tf.scatter_nd(of_whole[:, None], one, total), of_others[:, None], many)
+
+        ids = joined(tf.gather(tf.gather(self._word_ids, place), whole), merged.values)
+        begin = joined(tf.zeros_like(whole), begins)
+        ids = tf.RaggedTensor.from_row_splits(ids, splits, validate=False)
+        sizes = tf.cast(tf.strings.length(words), tf.int64)
+        is_last = tf.scatter_nd((splits[1:] - 1)[:, None], tf.ones_like(counts), total) > 0
+        end = tf.where(is_last, tf.repeat(sizes, counts), shift(begin, -1))
+        return ids, begin, end
+
+    def _merge(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Words [U] -> ids [U, (tokens)], and the first byte of each token, int64 [N].
+
+        In each round every word has its pair of lowest rank joined wherever it occurs, from left to right.
+        """
+        text_bytes, base = flat_bytes(words)
+        count, sizes = tf.size(words), tf.strings.length(words)
+        word = tf.repeat(tf.range(count), sizes)
+        begin = tf.range(tf.size(word, tf.int64)) - tf.gather(base, word)
+        ids = tf.gather(self._byte_ids, tf.cast(text_bytes[: tf.size(word)], tf.int32))
+
+        def step(_: tf.Tensor, ids: tf.Tensor, word: tf.Tensor, begin: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            rank, product = self._pairs(ids, word)
+            lowest = tf.math.unsorted_segment_min(rank, word, count)
+            joins = without_overlaps(tf.equal(rank, tf.gather(lowest, word)) & (rank < NEVER))
+            ids = tf.where(joins, product, ids)
+            stays = ~shift(joins, 1)
+            return tf.reduce_any(joins), *(tf.boolean_mask(x, stays) for x in (ids, word, begin))
+
+        some = tf.TensorShape([None])
+        _, ids, word, begin = tf.while_loop(
+            lambda goes_on, *_: goes_on,
+            step,
+            (tf.size(ids) > 0, ids, word, begin),
+            shape_invariants=(tf.TensorShape([]), some, some, some),
+        )
+        return tf.RaggedTensor.from_value_rowids(ids, word, nrows=count, validate=False).with_row_splits_dtype(
+            tf.int64
+        ), begin
+
+    def _pairs(self, ids: tf.Tensor, word: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Of each token with the one after it in its word: the rank of their merge, NEVER if none, and its product."""
+        second = shift(ids, -1)
+        key = tf.cast(ids, tf.int64) * self._size + tf.cast(second, tf.int64)
+        place = tf.minimum(tf.searchsorted(self._keys, key), tf.size(self._keys) - 1)
+        has_next = tf.concat([tf.equal(word[1:], word[:-1]), [False]], 0)[: tf.size(word)]
+        is_pair = tf.equal(tf.gather(self._keys, place), key) & has_next
+        return tf.where(is_pair, tf.gather(self._ranks, place), NEVER), tf.gather(self._products, place)
+
+
+def _merge_table(merges: list[tuple[str, str]], ids: dict[str, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Keys (int64, sorted), ranks and products (int32) of merges; of a pair that is there twice the last."""
+    table = {}
+    for rank, (first, second) in enumerate(merges):
+        unknown = next((token for token in (first, second, first + second) if token not in ids), None)
+        if unknown is not None:
+            raise UserError(
+                f"merges.txt has the token {unknown!r}, which the vocabulary lacks: give both of one model."
+            )
+        table[ids[first] * len(ids) + ids[second]] = rank, ids[first + second]
+    keys = sorted(table)
+    if not keys:
+        raise UserError("merges.txt has no merges: give that of a trained byte-level BPE.")
+    ranks, products = np.array([table[key] for key in keys], np.int32).T
+    return np.array(keys, np.int64), np.ascontiguousarray(ranks), np.ascontiguousarray(products)
+
+
+def _paged(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A table of all code points as numbers of pages, int32, and the different pages one after another, int32."""
+    pages, numbers = np.unique(classes.reshape(-1, BLOCK), axis=0, return_inverse=True)
+    return numbers.reshape(-1).astype(np.int32), pages.reshape(-1).astype(np.int32)

@@ -1,0 +1,27 @@
+"""The tokenizer that a vocabulary is for."""
+
+from collections.abc import Sequence
+
+from bert_tf.text import vocabulary as vocabularies
+from bert_tf.text.byte_bpe import ByteBpeTokenizer
+from bert_tf.text.sentencepiece import SentencePieceTokenizer
+from bert_tf.text.tokenizer import Tokenizer
+
+KINDS: dict[str, type[Tokenizer]] = {
+    vocabularies.WORDPIECE: Tokenizer,
+    vocabularies.BYTE_BPE: ByteBpeTokenizer,
+    vocabularies.SENTENCEPIECE: SentencePieceTokenizer,
+}
+
+
+def create(vocabulary: Sequence[str], lower_case: bool = True) -> Tokenizer:
+    """The tokenizer of a vocabulary: WordPiece's of a plain list, else that of its kind.
+
+    lower_case: whether it lower-cases; byte-level BPE never does.
+    """
+    return KINDS[vocabularies.kind_of(vocabulary)](vocabulary, lower_case)
+
+
+def from_file(vocab_file: str, lower_case: bool = True) -> Tokenizer:
+    """The tokenizer of a vocab.txt, with the rules next to it. Raises UserError where `vocabulary.read` does."""
+    return create(vocabularies.read(vocab_file), lower_case)

@@ -1,0 +1,164 @@
+"""Writes family.npz: what `transformers` computes for BERT's relatives, in small configurations.
+
+    python tests/goldens/make_family.py [ENCODER ...]
+
+It needs torch and transformers, in an environment of their own, and neither TensorFlow nor this package. Weights are
+not stored: `golden_weights.weight` makes them from their names. Of each class of an architecture: configuration, names
+and shapes of weights, outputs; of the classes that are pre-trained also the norm of the gradient of every weight, and
+the losses of steps of gradient descent.
+"""
+
+import json
+import pathlib
+import sys
+
+import numpy as np
+import torch
+import transformers
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(FOLDER.parent / "helpers"))
+
+import golden_weights  # noqa: E402
+
+IDS = [[2, 7, 8, 9, 10, 3, 0, 0], [2, 20, 21, 3, 22, 23, 24, 3]]
+SEGMENTS = [[0] * 8, [0, 0, 0, 0, 1, 1, 1, 1]]
+LENGTHS = [6, 8]
+LABELS = [[-100, 11, -100, 12, -100, -100, -100, -100], [-100, -100, 25, -100, -100, 26, 27, -100]]
+PAIR_LABELS = [0, 1]
+STEPS, RATE = 5, 0.05
+SHAPE = {
+    "vocab_size": 40,
+    "hidden_size": 16,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 24,
+    "max_position_embeddings": 12,
+}
+DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+DISTILBERT = {
+    "vocab_size": 40,
+    "dim": 16,
+    "n_layers": 3,
+    "n_heads": 4,
+    "hidden_dim": 24,
+    "max_position_embeddings": 12,
+    "dropout": 0.0,
+    "attention_dropout": 0.0,
+    "seq_classif_dropout": 0.0,
+    "qa_dropout": 0.0,
+}
+# {encoder: (how classes begin, class that is pre-trained, configuration)}
+MODELS = {
+    "distilbert": ("DistilBert", "ForMaskedLM", DISTILBERT),
+    "albert": (
+        "Albert",
+        "ForPreTraining",
+        SHAPE
+        | DROPOUT
+        | {"embedding_size": 8, "num_hidden_groups": 2, "num_hidden_layers": 4, "hidden_act": "gelu_new"},
+    ),
+    "electra": (
+        "Electra",
+        "ForMaskedLM",
+        SHAPE | DROPOUT | {"embedding_size": 8},
+    ),
+    "pre_ln_bert": ("MegatronBert", "ForPreTraining", SHAPE | DROPOUT),
+    "roberta": (
+        "Roberta",
+        "ForMaskedLM",
+        SHAPE
+        | DROPOUT
+        | {"max_position_embeddings": 14, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
+        | {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2},
+    ),
+}
+TASKS = ("ForSequenceClassification", "ForMultipleChoice", "ForTokenClassification", "ForQuestionAnswering")
+
+
+def create(name, config):
+    """A model with the weights of `golden_weights`, in evaluation."""
+    model = getattr(transformers, name)(config)
+    with torch.no_grad():
+        for key, tensor in parameters(model).items():
+            tensor.copy_(torch.from_numpy(golden_weights.weight(key, tuple(tensor.shape))))
+    return model.eval()
+
+
+def parameters(model):
+    """{name: parameter}; a tied weight is there once."""
+    return dict(model.named_parameters())
+
+
+def inputs_of(model, encoder):
+    mask = (torch.arange(8)[None] < torch.tensor(LENGTHS)[:, None]).long()
+    ids = torch.where(mask > 0, torch.tensor(IDS), model.config.pad_token_id)
+    values = {"input_ids": ids, "attention_mask": mask}
+    return values if encoder in WITHOUT_SEGMENTS else values | {"token_type_ids": torch.tensor(SEGMENTS)}
+
+
+WITHOUT_SEGMENTS = ("distilbert", "roberta")
+
+
+def outputs_of(model, inputs, ending):
+    if ending == "ForMultipleChoice":
+        inputs = {name: value[None] for name, value in inputs.items()}
+    with torch.no_grad():
+        outputs = model(**inputs)
+    names = ("last_hidden_state", "pooler_output", "logits", "prediction_logits", "seq_relationship_logits",
+             "sop_logits", "start_logits", "end_logits")  # fmt: skip
+    return {name: outputs[name].numpy() for name in names if outputs.get(name) is not None}
+
+
+def loss_of(model, inputs):
+    """Mean masked-LM loss, plus that of the pairs where there is one."""
+    outputs = model(**inputs)
+    logits = outputs["prediction_logits"] if "prediction_logits" in outputs else outputs["logits"]
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), torch.tensor(LABELS).flatten())
+    pairs = outputs.get("seq_relationship_logits", outputs.get("sop_logits"))
+    return loss if pairs is None else loss + torch.nn.functional.cross_entropy(pairs, torch.tensor(PAIR_LABELS))
+
+
+def training(model, inputs):
+    """Norms of the first gradient, and the loss before each step of plain gradient descent."""
+    norms, losses = {}, []
+    for step in range(STEPS):
+        model.zero_grad()
+        loss = loss_of(model, inputs)
+        loss.backward()
+        losses.append(loss.item())
+        with torch.no_grad():
+            for name, tensor in parameters(model).items():
+                if tensor.grad is not None:
+                    norms.setdefault(name, float(tensor.grad.norm())) if step == 0 else None
+                    tensor -= RATE * tensor.grad
+    return norms, losses
+
+
+def main():
+    path = FOLDER / "family.npz"
+    arrays = dict(np.load(path)) if path.exists() else {}
+    about = json.loads(str(arrays.pop("about", "{}")))
+    for encoder in sys.argv[1:] or MODELS:
+        begin, pretrained, settings = MODELS[encoder]
+        arrays = {name: array for name, array in arrays.items() if not name.startswith(f"{encoder}/")}
+        config_class = getattr(transformers, f"{begin}Config")
+        config = config_class(**settings, attn_implementation="eager")
+        about[encoder] = {"config": settings | {"model_type": config.model_type}, "classes": {}}
+        for ending in ("Model", pretrained, *TASKS, *(["ForPreTraining"] if encoder == "electra" else [])):
+            model = create(begin + ending, config)
+            entry = {"weights": {name: list(p.shape) for name, p in parameters(model).items()}}
+            inputs = inputs_of(model, encoder)
+            for name, value in outputs_of(model, inputs, ending).items():
+                arrays[f"{encoder}/{ending}/{name}"] = value
+            if ending == pretrained:
+                entry["gradients"], entry["losses"] = training(model, inputs)
+            about[encoder]["classes"][begin + ending] = entry
+    inputs = {"ids": IDS, "segments": SEGMENTS, "lengths": LENGTHS, "labels": LABELS, "pair_labels": PAIR_LABELS}
+    about["inputs"] = inputs | {"rate": RATE}
+    about["versions"] = {"torch": torch.__version__, "transformers": transformers.__version__}
+    np.savez_compressed(path, about=json.dumps(about, sort_keys=True), **arrays)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Rows of tokenizers with two separators between segments, as RoBERTa has: <s> a </s></s> b </s>."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.tasks.embeddings.feature_windows import rows_and_tokens
+from bert_tf.tasks.question_answering.question_windows import QuestionWindows
+from bert_tf.tasks.text_classification.text_windows import Windows, pack_windows
+from bert_tf.text.tokenizer import Tokenizer, pack
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+START, END = 2, 3
+
+
+class TwoSeparators(Tokenizer):
+    separators = 2
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return TwoSeparators(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS])
+
+
+def ids(text):
+    return [5 + LETTERS.index(letter) for letter in text.split()]
+
+
+def spaced(count):
+    return " ".join(LETTERS[:count])
+
+
+def test_windows_of_a_context_have_both_separators(tokenizer):
+    windows = QuestionWindows(max_seq_length=13, doc_stride=4, max_query_length=3, separators=2)
+    question, context = "x y", spaced(17)
+    rows = windows.all_rows(tokenizer, tf.constant([question]), tf.constant([context]))
+    positions = tf.tile(tf.range(13)[None], [len(rows["owners"]), 1])
+    is_best = windows.is_max_context(rows, positions).numpy()
+    best = []
+    for number, (row, length) in enumerate(zip(rows["token_ids"].numpy(), rows["lengths"].numpy(), strict=True)):
+        window = ids(context)[4 * number : 4 * number + 7]
+        assert row.tolist() == ([START, *ids(question), END, END, *window, END] + [0] * 13)[:13] and length == 6 + len(
+            window
+        )
+        starts = rows["starts"][number].numpy()
+        assert [context[start] for start in starts if start >= 0] == [LETTERS[i - 5] for i in window]
+        assert (starts >= 0).tolist() == [False] * 5 + [True] * len(window) + [False] * (8 - len(window))
+        best += row[is_best[number]].tolist()
+    assert sorted(best) == ids(context)  # each token in one window
+    first, last = (
+        x.numpy().tolist() for x in windows.targets(rows, *(tf.fill(tf.shape(rows["owners"]), at) for at in (6, 8)))
+    )
+    assert first == [0, 7, 0, 0] and last == [0, 9, 0, 0]  # the answer g h i is whole in the second window alone
+
+
+@pytest.mark.parametrize("stride", (0, 2))
+def test_tokens_of_pairs_and_texts_are_found_in_their_rows(tokenizer, stride):
+    first, second = tf.constant(["a b", spaced(9), "c"]), tf.constant([spaced(11), "", "d"])
+    rows, tokens = rows_and_tokens(
+        tokenizer, first, second, tf.constant([True, False, True]), max_seq_length=12, stride=stride
+    )
+    found = tf.gather(tf.reshape(rows["token_ids"], [-1]), tokens["sources"].values)
+    np.testing.assert_array_equal(found, tokens["ids"].values)
+    expected = pack(tokenizer, [["c"], ["d"]], 12)["token_ids"][0, :6].numpy().tolist()
+    assert tokens["ids"].to_list()[2] == expected == [START, 7, END, END, 8, END]
+    assert tokens["segments"].to_list()[2] == [0, 0, 0, 0, 1, 1] and tokens["starts"].to_list()[2][2:4] == [-1, -1]
+    whole = [START, *ids("a b"), END, END, *ids(spaced(11)), END]
+    assert tokens["ids"].to_list()[0] == (whole if stride else [*whole[:11], END])
+
+
+def test_first_window_of_a_pair_is_its_row(tokenizer):
+    segments = [["a b"], [spaced(15)]]
+    windows = pack_windows(tokenizer, segments, 12, Windows(stride=3, most=4, pooling="mean"))
+    np.testing.assert_array_equal(windows["token_ids"][:, 0], pack(tokenizer, segments, 12)["token_ids"])
+    assert windows["window_counts"].numpy().tolist() == [4] and tokenizer.special_count(3) == 6

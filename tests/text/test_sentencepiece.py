@@ -1,0 +1,92 @@
+"""SentencePiece in the graph against the package `sentencepiece`: ids, offsets, vocabularies as files."""
+
+import random
+
+import pytest
+import sentencepiece
+import tensorflow as tf
+
+from bert_tf.checkpoints import huggingface_tokenizers
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.errors import UserError
+from bert_tf.text import tokenizer_kinds, vocabulary
+from bert_tf.text.vocabulary import SENTENCEPIECE, SubwordVocabulary
+
+TEXTS = ["the quick brown fox jumped over the lazy dogs", "naïve café, it's 1234 12", "``a fox'' the dog aaa"] * 3
+HARD_STRINGS = [
+    "",
+    " ",
+    "  the  fox ",
+    "``The'' fox",
+    "'''' ```a",
+    "Naïve CAFÉ İ ﬁ Å",
+    "a\u00a0b\u3000c\td\n",
+    "漢字 😀",
+    "e\u0301",
+]
+
+
+@pytest.fixture(scope="module")
+def tokens():
+    return vocabulary.learn(TEXTS, 60, kind=SENTENCEPIECE)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tokens):
+    return tokenizer_kinds.create(tokens)
+
+
+def probes():
+    chosen = random.Random(3)
+    characters = [chr(code) for code in range(1, 0x30000) if not 0xD800 <= code < 0xE000]
+    pool = list("the foxaéT .,`'``''\u0301 \n 1²😀\u2028ﬁ ") * 16 + chosen.sample(characters, 400)
+    mixtures = ["".join(chosen.choices(pool, k=chosen.randint(1, 30))) for _ in range(500)]
+    return [*HARD_STRINGS, *mixtures, *("".join(characters[n : n + 40]) for n in range(0, len(characters), 1900))]
+
+
+def test_ids_are_those_of_sentencepiece_on_normalized_text(tokenizer, tokens):
+    theirs, texts = sentencepiece.SentencePieceProcessor(model_proto=tokens.rules), probes()
+    assert tokens[:5] == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"] and "▁fox" in tokens
+    ids = tf.function(tokenizer)(tf.constant(texts)).to_list()
+    assert ids == [theirs.encode(vocabulary.normalize(text)) for text in texts]
+    cased = tokenizer_kinds.create(tokens, lower_case=False)
+    assert cased(["The fox"]).to_list() == [theirs.encode("The fox")]
+    assert tokenizer.detokenize(tokenizer(["The fox, it's"])) == ["the fox, it's"]
+
+
+def test_offsets_are_of_the_original_text_without_spaces(tokenizer):
+    text = " the \u0301\u0301 caf\u00e9 e\u0301 fox "
+    ids, starts, ends = (x.to_list()[0] for x in tokenizer.with_offsets([text]))
+    pieces = [text[start:end] for start, end in zip(starts, ends, strict=True) if start < end]
+    assert "".join(pieces).replace("\u0301", "") == "thecaféefox"
+    assert all(piece == piece.strip() for piece in pieces)
+    for unit in ("byte", "character"):
+        _, starts, ends = (x.to_list() for x in tokenizer.with_offsets(probes(), unit=unit))
+        for text, first, last in zip(probes(), starts, ends, strict=True):
+            size = len(text.encode()) if unit == "byte" else len(text)
+            assert all(0 <= a <= b <= size for a, b in zip(first, last, strict=True)), text
+            assert first == sorted(first)
+
+
+def test_vocabulary_is_a_file_with_its_model_next_to_it(tokens, tmp_path):
+    vocabulary.write(tmp_path / "vocab.txt", tokens)
+    again = vocabulary.read(tmp_path / "vocab.txt")
+    assert (again, again.rules, again.kind) == (tokens, tokens.rules, SENTENCEPIECE)
+    config = BertConfig.of_size("tiny", vocab_size=len(tokens), encoder="albert")
+    checkpoint = Checkpoint(config=config, weights={}, vocabulary=tokens, lower_case=False)
+    (tmp_path / "theirs").mkdir()
+    huggingface_tokenizers.write(str(tmp_path / "theirs"), checkpoint)
+    assert sorted(path.name for path in (tmp_path / "theirs").iterdir()) == ["spiece.model", "tokenizer_config.json"]
+    read, lower_case = huggingface_tokenizers.read(str(tmp_path / "theirs"))
+    assert (read, read.rules, lower_case) == (tokens, tokens.rules, False)
+    (tmp_path / "theirs" / "spiece.model").write_bytes(tokens.rules[:100] + b"\xff" * 20)
+    with pytest.raises(UserError, match="spiece.model is not a SentencePiece model"):
+        huggingface_tokenizers.read(str(tmp_path / "theirs"))
+
+
+def test_too_large_or_incomplete_vocabularies_are_one_sentence(tokens):
+    with pytest.raises(UserError, match=r"No SentencePiece vocabulary of 6 tokens can be learned .*"):
+        vocabulary.learn(TEXTS, 6, kind=SENTENCEPIECE)
+    with pytest.raises(UserError, match=r"The vocabulary has no \[MASK\]"):
+        tokenizer_kinds.create(SubwordVocabulary(tokens[:4] + tokens[5:], SENTENCEPIECE, tokens.rules))
