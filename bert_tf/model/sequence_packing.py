@@ -60,6 +60,14 @@ class PackingSpec:
         """A fixed number of rows, in static shapes, as XLA and TPUs need; see `fits` for whether it suffices."""
         return cls(rows=rows)
 
+    def plan(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Trimmed inputs with "row_sources" and "row_targets", so that an encoder takes its rows from there.
+
+        It is then compiled for static shapes with the rows that `row_ladder` plans on the host.
+        """
+        inputs = self.trim(inputs)
+        return {**inputs, **self.assign(inputs).as_inputs()}
+
     def trim(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Cuts positions that no text uses from `token_ids` and `segment_ids` [R, T], unless shapes are static."""
         if self.rows is not None:
@@ -72,9 +80,9 @@ class PackingSpec:
         lengths, token_ids = inputs["lengths"], inputs["token_ids"]
         if self.rows is not None:
             return RowAssignment.of(lengths, token_ids.shape[1], token_ids.shape[1], rows=self.rows)
-        return RowAssignment.of(
-            lengths, tf.shape(token_ids)[1], choose_row_width(lengths, self.costs), costs=self.costs
-        )
+        with backend.on_host():  # on an accelerator every step of the loops would be several tiny kernels
+            width = choose_row_width(lengths, self.costs)
+            return RowAssignment.of(lengths, tf.shape(token_ids)[1], width, costs=self.costs)
 
 
 def fits(inputs: Mapping[str, tf.Tensor], rows: int) -> tf.Tensor:
@@ -97,6 +105,15 @@ class RowAssignment:
 
     sources: tf.Tensor
     targets: tf.Tensor
+
+    @classmethod
+    def given(cls, inputs: Mapping[str, tf.Tensor]) -> "RowAssignment | None":
+        """The one that was planned before the encoder, see `PackingSpec.plan`; None where there is none."""
+        return cls(inputs["row_sources"], inputs["row_targets"]) if "row_sources" in inputs else None
+
+    def as_inputs(self) -> dict[str, tf.Tensor]:
+        """Entries of the inputs of an encoder, for `given`."""
+        return {"row_sources": self.sources, "row_targets": self.targets}
 
     @classmethod
     def of(
