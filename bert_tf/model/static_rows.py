@@ -35,17 +35,19 @@ class StaticRows:
         placements = list(self.ladder.place(rows["lengths"])) or list(self.ladder.place([0]))[:1]
         if not count:
             rows = {name: np.zeros((1, *x.shape[1:]), x.dtype) for name, x in rows.items()}
-        calls = [self._compute(_inputs(rows, each)) for each in placements]  # all begin before the first is waited for
+        calls = [
+            self._compute(inputs_of(rows, each)) for each in placements
+        ]  # all begin before the first is waited for
         parts = [{name: x.numpy() for name, x in outputs.items()} for outputs in calls]
         indices = [each.indices for each in placements]
         return {name: _joined([part[name] for part in parts], indices, count) for name in parts[0]}
 
     def compile(self, rows: Rows, shape: Shape) -> None:
         """Compiles a shape; rows: at least one short text, whose outputs nobody needs."""
-        self._compute(_inputs(rows, Placement(shape, np.array([0]), np.array([0]))))
+        self._compute(inputs_of(rows, Placement(shape, np.array([0]), np.array([0]))))
 
 
-def _inputs(rows: Rows, placement: Placement) -> dict[str, tf.Tensor]:
+def inputs_of(rows: Rows, placement: Placement) -> dict[str, tf.Tensor]:
     """The inputs of a call: its texts, padded to R, in slots as wide as its rows."""
     shape, slots = placement.shape, rows["token_ids"].shape[1]
     inputs = {}

@@ -111,6 +111,8 @@ def cache_compiled_programs(folder: str = DEFAULT_CACHE) -> None:
 
 def _problem_of(folder: str) -> str:
     """Why nothing can be written into a folder, which is made if need be; "" where it can."""
+    if files.is_remote(folder):
+        return "it is in a store, not on this machine"
     try:
         files.make_folder(folder)
     except OSError as error:

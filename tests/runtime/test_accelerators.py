@@ -104,7 +104,8 @@ def test_nothing_is_kept_if_unwanted_or_useless(before_tensorflow, monkeypatch, 
 
 def test_unusable_folder_is_an_error_only_if_given(before_tensorflow, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
-    for folder, reason in ((str(tmp_path / "file"), "xists"), (str(tmp_path / "a b"), "its name has a space")):
+    names = {str(tmp_path / "file"): "xists", str(tmp_path / "a b"): "its name has a space", "gs://a/b": "in a store"}
+    for folder, reason in names.items():
         with pytest.raises(UserError, match=f"xla_cache=.* cannot be used .*{reason}"):
             accelerators.cache_compiled_programs(folder)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
