@@ -1,4 +1,4 @@
-"""Static shapes for XLA: texts are packed on the host into rows of few shapes, each of which is compiled once.
+"""Static shapes for XLA: the host packs texts into rows of few shapes, each compiled once, or of one in training.
 
 n texts; R places for texts, P rows, W positions of a row.
 """
@@ -12,6 +12,7 @@ import numpy.typing as npt
 WIDTHS = (32, 128, 256, 512)
 ROWS = (1, 8, 64)
 MOST_POSITIONS = 1 << 15  # of a compiled call: bounds memory, and keeps a large GPU busy
+FITS = "row_fits"  # entry of a batch: whether its texts fit into the rows of its tables
 POOLED_TEXTS, TOKEN_TEXTS = 8, 2  # places for texts per row: for outputs of a text, and of its tokens, which are larger
 
 
@@ -118,3 +119,25 @@ def first_fit(lengths: Sequence[int] | np.ndarray, width: int, *, rows: int, tex
             room[row] -= length
             placed += 1
     return starts
+
+
+def pack_batch(lengths: np.ndarray, width: int, *, slices: int, rows: int) -> dict[str, np.ndarray]:
+    """Tables with which an encoder packs a batch of training into `rows` rows per slice (replica or micro-batch).
+
+    Args:
+        lengths: int [B] or [B, C]; the texts of a slice follow each other.
+        width: T, positions of the texts and of the rows.
+        slices: S, which divides B.
+        rows: P.
+
+    Returns:
+        "row_sources" [S * P, T] and "row_targets" [texts, T], int32, see `Placement.assignment`; and "row_fits", bool
+        [S]: whether the texts of a slice fit into its rows. If not, its tables are wrong.
+    """
+    tables: list[dict[str, np.ndarray]] = []
+    for sizes in lengths.reshape(slices, -1):
+        order, starts = np.argsort(-sizes, kind="stable"), np.zeros(len(sizes), int)
+        starts[order] = first_fit(sizes[order], width, rows=rows, texts=len(sizes))
+        placement = Placement(Shape(len(sizes), rows, width), np.arange(len(sizes)), np.maximum(starts, 0))
+        tables.append({**placement.assignment(sizes), FITS: np.array([starts.min() >= 0])})
+    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}

@@ -13,8 +13,9 @@ import tensorflow as tf
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
-from bert_tf.model import weights
-from bert_tf.model.sequence_packing import PackingSpec, fits, local_costs
+from bert_tf.model import row_ladder, weights
+from bert_tf.model.row_ladder import FITS
+from bert_tf.model.sequence_packing import TABLES, PackingSpec, local_costs
 from bert_tf.runtime import backend
 from bert_tf.runtime.process import expect_changing_weights
 from bert_tf.training import learning_rates, optimizers, step_results
@@ -96,13 +97,27 @@ class TrainStep:
         `stop_requested`.
         """
         stop = [tf.constant(float(stop_requested))] if spans_processes(self.strategy) else []
-        return self._step(shard_batch(self.strategy, batch), *stop)
+        return self._step(shard_batch(self.strategy, self.with_rows(batch)), *stop)
+
+    def with_rows(self, batch: Batch) -> Batch:
+        """A global batch with the tables of packed rows (`row_ladder.pack_batch`), where `packed_rows` asks for them.
+
+        They are made here, on the host: on a device every step of the loop would be several tiny kernels.
+        """
+        rows = self.config.packed_rows
+        if not (self.is_static and rows and "lengths" in batch):
+            return batch
+        slices = self.strategy.num_replicas_in_sync * self.micro_batches
+        width = batch["token_ids"].shape[-1]
+        tables = row_ladder.pack_batch(batch["lengths"].numpy(), width, slices=slices, rows=rows)
+        return {**batch, **{name: tf.constant(x) for name, x in tables.items()}}
 
     def steps(self, batches: Sequence[Batch], *, stop_requested: bool = False) -> list[Mapping[str, Any]]:
         """Trains on several batches in one call, and returns what `step` returns for each: the same bit for bit."""
         if len(batches) == 1:
             return [self.step(batches[0], stop_requested=stop_requested)]
         stop = [tf.constant(float(stop_requested))] if spans_processes(self.strategy) else []
+        batches = [self.with_rows(batch) for batch in batches]
         stacked = {name: tf.stack([batch[name] for batch in batches]) for name in batches[0]}
         numbers = self._loop(shard_batch(self.strategy, stacked, axis=1), tf.constant(len(batches)), *stop)
         return step_results.split(numbers, self._result, len(batches))
@@ -166,14 +181,14 @@ class TrainStep:
         """Sums of the metrics, and dense gradients (None where the loss does not depend on a weight)."""
         if not self.is_static:
             return self._gradients(batch, weight_sums, seed, PackingSpec.dynamic(local_costs()))
-        rows = self.config.packed_rows
-        if not rows or "lengths" not in batch:
+        if FITS not in batch:
             return self._gradients(batch, weight_sums, seed)
-        packing = PackingSpec.static(rows)
+        padded = {name: x for name, x in batch.items() if name not in (FITS, *TABLES)}
+        packed = {name: x for name, x in batch.items() if name != FITS}
         return tf.cond(
-            fits(batch, rows),
-            lambda: self._gradients(batch, weight_sums, seed, packing),
-            lambda: self._gradients(batch, weight_sums, seed),
+            batch[FITS][0],
+            lambda: self._gradients(packed, weight_sums, seed),
+            lambda: self._gradients(padded, weight_sums, seed),
         )
 
     def _gradients(

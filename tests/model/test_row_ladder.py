@@ -6,7 +6,7 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.model import heads
-from bert_tf.model.row_ladder import Ladder, first_fit
+from bert_tf.model.row_ladder import Ladder, first_fit, pack_batch
 from bert_tf.model.sequence_packing import RowAssignment, first_fit_decreasing
 from bert_tf.model.static_rows import StaticRows
 
@@ -41,11 +41,21 @@ def test_placement_on_the_host_is_that_of_the_graph():
     lengths = sorted([3, 9, 4, 2, 5, 3, 1], reverse=True)
     starts, rows, _ = first_fit_decreasing(tf.constant(lengths), tf.constant([9]))
     np.testing.assert_array_equal(first_fit(lengths, 9, rows=int(rows[0]), texts=99), starts[0])
-    graph = RowAssignment.of(tf.constant(lengths), 9, 9, rows=4)
-    (placement,) = Ladder(9, texts_per_row=2, rows=(4,)).place(lengths)
+    graph = RowAssignment.of(tf.constant(lengths), 9, 9)
+    (placement,) = Ladder(9, texts_per_row=3, rows=(3,)).place(lengths)
     tables = placement.assignment(lengths)
     np.testing.assert_array_equal(tables["row_sources"], graph.sources)
     np.testing.assert_array_equal(tables["row_targets"][: len(lengths)], graph.targets)
+
+
+@pytest.mark.parametrize(("rows", "all_fit"), [(1, [False, False]), (2, [False, True])])
+def test_batch_is_packed_slice_by_slice_if_it_fits(rows, all_fit):
+    lengths = np.array([[12, 6], [7, 4], [3, 9], [4, 2]])
+    tables = pack_batch(lengths, 12, slices=2, rows=rows)
+    assert tables["row_fits"].tolist() == all_fit
+    assert tables["row_sources"].shape == (2 * rows, 12) and tables["row_targets"].shape == (8, 12)
+    if all_fit[1]:
+        assert (tables["row_targets"][4:, 0]).tolist() == [9, 0, 12, 16], "of [3, 9, 4, 2], in its own order"
 
 
 def test_compiled_rows_equal_the_model_run_on_each_text_alone():

@@ -14,7 +14,6 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.model import heads, static_rows, xla_rowwise
 from bert_tf.model.row_ladder import Ladder
-from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.runtime import backend
 from bert_tf.tasks.embeddings.extraction import Extractor
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice, choose_layers
@@ -149,9 +148,11 @@ def test_whole_pretraining_step_and_evaluation_compile():
 
 def test_text_embeddings_compile():
     choice = VectorChoice(layers=choose_layers("embeddings,-1", 1))
-    extractor = Extractor(heads.BertModel(MODEL), TOKENIZER, choice, PackingSpec.static(2))
-    ids = tf.ones([4, 12], tf.int32)
-    assert_compiles(extractor.states, {"token_ids": ids, "segment_ids": ids, "lengths": tf.constant([5, 7, 3, 9])})
+    extractor = Extractor(heads.BertModel(MODEL), TOKENIZER, choice)
+    ids, lengths = np.ones([4, 12], np.int32), np.array([5, 7, 3, 9], np.int32)
+    rows = {"token_ids": ids, "segment_ids": ids, "lengths": lengths}
+    (placement,) = Ladder(12, texts_per_row=2, rows=(2,)).place(lengths)
+    assert_compiles(extractor.states, static_rows.inputs_of(rows, placement))
 
 
 @pytest.mark.parametrize(
