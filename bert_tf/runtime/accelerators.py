@@ -49,10 +49,10 @@ def gpus() -> tuple[Gpu, ...]:
         return ()
     listed = _parse(done.stdout) if done.returncode == 0 else []
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None or any(not part.strip().isdecimal() for part in visible.split(",") if part.strip() != "-1"):
-        return tuple(listed)  # names of devices, too
-    numbers = [int(part) for part in visible.split(",") if part.strip() and part.strip() != "-1"]
-    return tuple(listed[number] for number in numbers if number < len(listed))
+    names = [] if visible is None else [name.strip() for name in visible.split(",") if name.strip() not in ("", "-1")]
+    if visible is None or not all(map(str.isdecimal, names)):  # all, or by the names of devices
+        return tuple(listed)
+    return tuple(listed[number] for number in map(int, names) if number < len(listed))
 
 
 def _parse(text: str) -> list[Gpu]:

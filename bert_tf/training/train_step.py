@@ -70,7 +70,9 @@ class TrainStep:
 
     def _create_functions(self) -> None:
         self._step = tf.function(self._on_replicas, autograph=False)
-        self._loop = tf.function(self._steps_on_replicas, autograph=False)
+        self._loop = tf.function(
+            self._steps_on_replicas, autograph=False, reduce_retracing=True
+        )  # of any number of steps
         self._compute_gradients = self._forward_backward
         if backend.should_jit(self.config.jit_compile):
             self._compute_gradients = tf.function(self._forward_backward, jit_compile=True, autograph=False)

@@ -40,6 +40,7 @@ def machine(monkeypatch):
         ((H100, T4), {}, ["NVIDIA H100 80GB HBM3", "Tesla T4"]),
         ((H100, T4), {"visible": "1"}, ["Tesla T4"]),
         ((H100, T4), {"visible": "-1"}, []),
+        ((H100, T4), {"visible": ""}, []),
         ((H100, T4), {"visible": "GPU-5f3c"}, ["NVIDIA H100 80GB HBM3", "Tesla T4"]),
         ((SHARED,), {}, []),
         ((None,), {}, []),

@@ -94,7 +94,7 @@ class OnDevices(Options):
         ([22], {}, "NVIDIA L4 has 22.0 GiB"),
         ([22, 16], {"train_batch_size": 4096}, "NVIDIA L4 has 16.0 GiB"),
         ([22, 22], {"distribution_strategy": "one_device"}, "NVIDIA L4 has 22.0 GiB"),
-        ([22, 22], {}, None),
+        ([24, 24], {}, None),
         ([22], {"num_accumulation_steps": 0}, None),
         ([22], {"num_accumulation_steps": 0, "train_batch_size": 1, "max_seq_length": 4096}, "steps auto needs"),
         ([22], {"num_logical_devices": 2, "gpu_memory_limit": 4000}, "a part of NVIDIA L4 has 3.9 GiB"),

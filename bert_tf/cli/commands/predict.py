@@ -57,7 +57,8 @@ def run(arguments: argparse.Namespace) -> None:
     device_flags.apply(arguments)
     folder = loaded_model.find(arguments.export)
     check(arguments)
-    export = loaded_model.Export(folder, jit_compile=arguments.jit_compile)
+    is_single = arguments.file is None and arguments.jit_compile == "auto"  # compiling would take longer than it saves
+    export = loaded_model.Export(folder, jit_compile="false" if is_single else arguments.jit_compile)
     batch_size = arguments.batch_size or export.batch_size
     examples = iter(_single(arguments, export)) if arguments.file is None else _from_file(arguments, export)
     window = _window(arguments, batch_size)
