@@ -90,7 +90,8 @@ def define(kind: type, **defaults: Any) -> None:
         if choices_of(field.metadata):
             absl_flags.DEFINE_flag(_ChoiceFlag(name, default, field.metadata), module_name=owner)
         elif words := field.metadata["words"]:
-            parser, serializer = _NumberParser(words), absl_flags.ArgumentSerializer()
+            parser = _NumberParser(words)
+            serializer: Any = absl_flags.ArgumentSerializer()
             absl_flags.DEFINE(parser, name, default, field.metadata["help"], serializer=serializer, module_name=owner)
         else:
             DEFINERS[field.type](name, default, field.metadata["help"], module_name=owner)

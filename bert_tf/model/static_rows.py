@@ -4,6 +4,7 @@ n texts, R places for texts, T slots of the inputs, W positions of a row.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -68,6 +69,7 @@ def _joined(parts: list[np.ndarray], indices: list[np.ndarray], count: int) -> n
     widest = np.max([part.shape[1:] for part in parts], 0).astype(int) if parts[0].ndim > 1 else ()
     joined = np.zeros((count, *widest), parts[0].dtype)
     for part, texts in zip(parts, indices, strict=True):
+        places: tuple[Any, ...] = (texts, *(slice(size) for size in part.shape[1:]))
         if count:
-            joined[(texts, *(slice(size) for size in part.shape[1:]))] = part[: len(texts)]
+            joined[places] = part[: len(texts)]
     return joined

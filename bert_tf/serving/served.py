@@ -119,7 +119,9 @@ class Served:
 
     def _warm_up(self) -> None:
         """Compiles all static shapes, and computes something: no client waits for the work that is done once."""
-        static = [each.function for each in self.signatures.values() if hasattr(each.function, "compile_all")]
+        static: list[Any] = [
+            each.function for each in self.signatures.values() if hasattr(each.function, "compile_all")
+        ]
         with progress(f"compiling {self.name}", sum(len(each.ladder.shapes()) for each in static)) as report:
             for number, _ in enumerate(itertools.chain(*(each.compile_all() for each in static)), 1):
                 report(number)
