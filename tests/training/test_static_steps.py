@@ -60,11 +60,11 @@ def test_packed_static_step_matches_plain_step():
     known = dataclasses.replace(CONFIG, jit_compile="true")
     task = tiny.task(next_sentence_weight=0.0)  # so that some weights have no gradient
     plain = passes(learner(known, task=task))
-    ours = learner(dataclasses.replace(known, packed_rows=2), task=task)
-    packed = passes(ours, jit_compile=True)
+    of_two_rows = learner(dataclasses.replace(known, packed_rows=2), task=task)
+    packed = passes(of_two_rows, jit_compile=True)
     for lengths, all_fit in [([5, 7, 6, 6], True), ([12, 12, 11, 9], False), ([7, 7, 5, 5], True)]:
         batch = batch_of(lengths)
-        with_rows = ours.with_rows(batch)
+        with_rows = of_two_rows.with_rows(batch)
         assert with_rows["row_fits"].numpy().tolist() == [all_fit]
         actual, expected = packed(with_rows), plain(batch)
         assert [x is None for x in actual] == [x is None for x in expected] and any(x is None for x in expected)
