@@ -40,6 +40,11 @@ def describe_os_error(error: OSError) -> tuple[str, int]:
     return f"{path} could not be read or written ({reason}): mend that and run the same command again.", 1
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, of the machine or of a device; known by name, as TensorFlow may not be loaded."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError"
+
+
 class UserError(ValueError):
     """A mistake in flags, files or data. Scripts print its sentence and exit with code 2, without a traceback."""
 

@@ -169,7 +169,10 @@ def test_every_flag_on_the_pages_exists():
             names = {argument[2:].split("=")[0] for argument in arguments if argument.startswith("--")}
             assert names <= known[name], f"{name}: unknown flags {names - known[name]}"
     anywhere = set.union(*known.values()) | {"help", "flagfile", "logdir"}  # absl's own, and TensorBoard's
-    anywhere |= {"tf_xla_persistent_cache_directory", "device", "tiny"}  # XLA's, benchmarks/gpu.py's
+    anywhere |= {
+        "tf_xla_persistent_cache_directory",
+        *("device", "tiny", "work_dir", "glue_dir"),
+    }  # XLA's, benchmarks/gpu.py's
     for page, text in PAGES.items():
         names = set(re.findall(r"--(\w+)", text))
         assert {name for name in names if not {name, name.removeprefix("no")} & anywhere} == set(), page

@@ -35,7 +35,7 @@ def worker(work, size, precision):
     shape = {"num_hidden_layers": layers, "hidden_size": width, "num_attention_heads": num_heads}
     config = BertConfig(vocab_size=work["vocab_size"], intermediate_size=4 * width, hidden_act="gelu_erf", **shape)
     kinds = {"encode": encoding, "classify": classifying, "fine_tune": fine_tuning, "pretrain": pretraining}
-    kind = {"pool": pooling, **kinds}[work["kind"]]
+    kind = {"pool": pooling, "label": labelling, **kinds}[work["kind"]]
     run = kind(work, config, precisions.policy(precision, is_trained=is_trained), strategy)
     return turns.repeated(run, work["repeats"]) if "repeats" in work else run
 
@@ -74,6 +74,27 @@ def pooling(work, config, policy, strategy):
     with tf.device("CPU:0"):
         inputs = rows_of(work["texts"], work["seq_length"])
     return lambda: encode(inputs).numpy()
+
+
+def labelling(work, config, policy, strategy):
+    """From strings to the names of two classes, as `bert-tf predict` does on an export."""
+    from bert_tf.data.examples import Example
+    from bert_tf.export import loaded_model, static_signature
+    from bert_tf.tasks.staged_signature import stages_of
+    from bert_tf.tasks.text_classification.classification import TextClassification
+    from bert_tf.tasks.text_classification.goals.classes import Classes
+    from bert_tf.text import vocabulary
+    from bert_tf.text.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer(vocabulary.read(work["vocab_file"]))
+    task = TextClassification("race", {}, Classes(["no", "yes"]), tokenizer, max_seq_length=work["seq_length"])
+    signatures = task.signatures(task.create_model(config, dtype=policy), tokenizer)
+    stages = {name: each._asdict() for name, each in stages_of(signatures).items()}
+    static = static_signature.static_signatures(signatures, stages, work["jit_compile"])
+    predictor = loaded_model.Signature(static["serving_default"], "the race")
+    examples = [Example(str(number), (text,), None, "") for number, text in enumerate(work["texts"])]
+    options = {"batch_size": predictor.batch_size, "window": 4096}
+    return lambda: [row["label"] for _, row in loaded_model.predict_in_order(predictor, examples, **options)]
 
 
 def classifying(work, config, policy, strategy):

@@ -5,6 +5,8 @@ import sys
 import race_torch
 import turns
 
+TEXTS = 128  # of a batch of strings
+
 
 def main():
     mode = sys.argv.pop(next(i for i, flag in enumerate(sys.argv) if flag.startswith("--mode="))).partition("=")[2]
@@ -13,7 +15,7 @@ def main():
 
     torch.manual_seed(0)
     device = "cuda" if arguments.work["device"] == "gpu" else "cpu"
-    kind = pooling if arguments.work["kind"] == "pool" else training
+    kind = {"pool": pooling, "label": labelling}.get(arguments.work["kind"], training)
     config = race_torch.config_of(arguments)
     run = kind(arguments.work, config, getattr(torch, arguments.precision), device, mode)
     turns.serve(turns.repeated(run, arguments.work["repeats"]))
@@ -34,6 +36,33 @@ def pooling(work, config, precision, device, mode):
             return model(**{name: x.to(device) for name, x in inputs.items()}).pooler_output.cpu().numpy()
 
     return pooled
+
+
+def labelling(work, config, precision, device, mode):
+    """From strings to labels: sorted by length, padded to the longest of each batch, up to a multiple of 16."""
+    import tokenizers
+    import torch
+    import transformers
+
+    tokenizer = tokenizers.BertWordPieceTokenizer(work["vocab_file"], lowercase=True)
+    tokenizer.enable_truncation(work["seq_length"])
+    model = transformers.BertForSequenceClassification(config).eval().to(device, precision)
+    if mode == "compiled":
+        model = torch.compile(model, mode="reduce-overhead", dynamic=False)
+
+    def label():
+        ids = [encoded.ids for encoded in tokenizer.encode_batch(work["texts"])]
+        labels = [0] * len(ids)
+        with torch.inference_mode():
+            for rows in turns.batches(ids, TEXTS):
+                texts = [ids[row] for row in rows] + [[]] * (min(TEXTS, len(ids)) - len(rows))  # of one shape
+                batch = race_torch.inputs_of(texts, -(-max(map(len, texts)) // 16) * 16)
+                logits = model(**{name: x.to(device) for name, x in batch.items()}).logits
+                for row, number in zip(rows, logits.argmax(-1).tolist(), strict=False):
+                    labels[row] = number
+        return labels
+
+    return label
 
 
 def training(work, config, precision, device, mode):

@@ -189,6 +189,11 @@ class Bert(pretrained.Loaded):
     def _predictor(self) -> loaded_model.Signature:
         """The default signature of the model's task, on the weights of `model`."""
         signatures = live_signatures(self.path, self.model, self._tokenizer(), self.kind, self.labels)
+        from bert_tf.export.static_signature import static_signatures
+        from bert_tf.tasks.staged_signature import stages_of
+
+        stages = {name: each._asdict() for name, each in stages_of(signatures).items()}
+        signatures = static_signatures(signatures, stages, "auto")
         return loaded_model.Signature(signatures["serving_default"], self.path)
 
 

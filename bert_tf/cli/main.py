@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import bert_tf
 from bert_tf.cli import recipe_flags
-from bert_tf.errors import UserError, describe_os_error
+from bert_tf.errors import UserError, describe_os_error, is_out_of_memory, reason_of
 from bert_tf.runtime import open_set, tensorflow_startup
 
 COMMANDS = "bert_tf.cli.commands"
@@ -41,10 +41,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interrupt:
         number = interrupt.args[0] if interrupt.args else signal.SIGINT
         return _fail("interrupted; no partial files were left.", 128 + number)
-    except MemoryError:
-        return _fail("out of memory: use a machine with more memory.", 1)
     except OSError as error:
         return _fail(*describe_os_error(error))
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        return _fail(f"memory ran out ({reason_of(error)}): lower batch_size, or give it more memory.", 1)
     return 0
 
 

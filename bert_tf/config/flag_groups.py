@@ -5,6 +5,12 @@ import dataclasses
 from bert_tf.config.bert_config import SIZES
 from bert_tf.config.flags import flag
 
+JIT_CHOICES = ("auto", "true", "false")
+XLA_CACHE_HELP = (
+    "Folder in which XLA keeps what it compiles for GPUs, so that later starts are quick; auto: bert_tf/xla in the "
+    "user's cache folder; none: nothing is kept."
+)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelFlags:
@@ -47,7 +53,15 @@ class OptimizationFlags:
 
     train_batch_size: int = flag(32, "Rows per training step, over all replicas and micro-batches.")
     eval_batch_size: int = flag(8, "Rows per batch in evaluation and prediction.")
-    num_accumulation_steps: int = flag(1, "Micro-batches per step (gradient accumulation); less memory, same result.")
+    num_accumulation_steps: int = flag(
+        1,
+        "Micro-batches per step (gradient accumulation); less memory, same result. auto: twice as many whenever memory "
+        "runs out.",
+        words={"auto": 0},
+    )
+    iterations_per_loop: int = flag(
+        0, "Training steps per call of the device; auto: 1 on CPUs, 8 on GPUs and TPUs. Same result.", words={"auto": 0}
+    )
     learning_rate: float = flag(5e-5, "Peak learning rate.")
     optimizer: str = flag(
         "adamw",
@@ -78,9 +92,8 @@ class DeviceFlags:
     device: str = flag("auto", "Device to train on; auto: GPUs if there are any.", ("auto", "cpu", "gpu"))
     gpu_memory_growth: bool = flag(True, "Take memory of GPUs as it is needed; false: nearly all of it at the start.")
     gpu_memory_limit: int = flag(0, "MiB of each part of a GPU, with num_logical_devices.")
-    jit_compile: str = flag(
-        "auto", "Compile forward and backward pass with XLA; auto: on GPUs.", ("auto", "true", "false")
-    )
+    jit_compile: str = flag("auto", "Compile forward and backward pass with XLA; auto: on GPUs.", JIT_CHOICES)
+    xla_cache: str = flag("auto", XLA_CACHE_HELP)
     gradient_checkpointing: bool = flag(
         False,
         "Recompute layers in the backward pass instead of storing their activations; less memory, same result.",
@@ -105,5 +118,6 @@ class DeviceFlags:
 # packed into other rows.
 DEVICE_FLAGS = frozenset(
     "distribution_strategy num_logical_devices tpu_name jit_compile gradient_checkpointing packed_rows "
-    "use_one_hot_embeddings deterministic device gpu_memory_growth gpu_memory_limit".split()
+    "use_one_hot_embeddings iterations_per_loop deterministic device gpu_memory_growth gpu_memory_limit "
+    "xla_cache".split()
 )

@@ -24,7 +24,7 @@ from typing import Any, NoReturn, TypeVar
 
 from absl import flags as absl_flags
 
-from bert_tf.errors import UserError, describe_os_error
+from bert_tf.errors import UserError, describe_os_error, is_out_of_memory, reason_of
 from bert_tf.runtime import open_set, process, tensorflow_startup
 
 DEFINERS: dict[Any, Callable[..., Any]] = {
@@ -36,6 +36,10 @@ DEFINERS: dict[Any, Callable[..., Any]] = {
 }
 HELP = frozenset(("-h", "-?", "-help", "--help", "-helpshort", "--helpshort"))
 
+MORE_MEMORY = (
+    "raise num_accumulation_steps or give auto, use gradient_checkpointing, or lower train_batch_size, eval_batch_size "
+    "or max_seq_length"
+)
 HELP_WIDTH, HELP_INDENT = 100, " " * 6
 TYPES: dict[Any, str] = {bool: "True or False", int: "a whole number", float: "a number", str: "a string"}
 VALUE_NAMES = {"int": "N", "float": "X"}  # of flags, in --help
@@ -54,6 +58,7 @@ def flag(
     members_of: str | None = None,
     aliases: tuple[str, ...] = (),
     old_values: Mapping[str, str] | None = None,
+    words: Mapping[str, int] | None = None,
     earlier_default: Any = None,
 ) -> Any:
     """Returns a dataclass field that `define` makes a flag of.
@@ -61,9 +66,11 @@ def flag(
     choices: the values it may have. members_of: a package whose modules are further choices (`runtime.open_set`), as is
     any dotted name of a module elsewhere. aliases: earlier names of the flag; old_values: {earlier value: its name
     now}. Both are still accepted. earlier_default: that of earlier versions, with which their runs are continued.
+    words: {word: the number it stands for}, for flags of numbers.
     """
     metadata = {"help": help, "choices": choices, "members_of": members_of}
     metadata |= {"aliases": aliases, "old_values": old_values or {}, "earlier_default": earlier_default}
+    metadata["words"] = words or {}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -82,6 +89,10 @@ def define(kind: type, **defaults: Any) -> None:
         default = defaults.get(name, field.default)
         if choices_of(field.metadata):
             absl_flags.DEFINE_flag(_ChoiceFlag(name, default, field.metadata), module_name=owner)
+        elif words := field.metadata["words"]:
+            parser = _NumberParser(words)
+            serializer: Any = absl_flags.ArgumentSerializer()
+            absl_flags.DEFINE(parser, name, default, field.metadata["help"], serializer=serializer, module_name=owner)
         else:
             DEFINERS[field.type](name, default, field.metadata["help"], module_name=owner)
         for alias in field.metadata["aliases"]:
@@ -136,6 +147,21 @@ def read(kind: type[Options], instead: Mapping[str, Any] | None = None, **values
     return kind(**values)
 
 
+class _NumberParser(absl_flags.IntegerParser):
+    """Whole numbers, and words that stand for some."""
+
+    def __init__(self, words: Mapping[str, int]) -> None:
+        super().__init__()
+        self.words = words
+
+    def parse(self, argument: str | int) -> int:
+        return super().parse(self.words.get(str(argument), argument))
+
+    @property
+    def expected(self) -> str:
+        return f"a whole number or {' or '.join(self.words)}"
+
+
 @contextlib.contextmanager
 def given_by_program(kind: type, values: Mapping[str, Any]) -> Iterator[None]:
     """Lets `read` and `is_given` take these values instead of the command line, for recipes that a program calls.
@@ -162,6 +188,7 @@ def _checked(kind: type, name: str, value: Any) -> dict[str, Any]:
         meant = f" Did you mean {' or '.join(close)}?" if close else ""
         raise UserError(f"There is no option {name}.{meant}")
     field, choices = fields[name], choices_of(fields[name].metadata)
+    value = field.metadata["words"].get(value, value) if isinstance(value, str) else value
     expected = float if field.type == float | None else field.type
     if expected is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
@@ -296,9 +323,14 @@ def _help_of(name: str, text: str) -> str:
     else:
         spelled = f"--{name}={VALUE_NAMES.get(known.parser.flag_type(), 'TEXT')}"
     value = str(known.value).lower() if isinstance(known.value, bool) else known.value
+    value = next((word for word, number in _words_of(known).items() if number == value), value)
     text += "" if value in (None, "") else f" (default: {value})"
     lines = textwrap.wrap(text, HELP_WIDTH, initial_indent=HELP_INDENT, subsequent_indent=HELP_INDENT)
     return "\n".join([f"  {spelled}", *lines])
+
+
+def _words_of(known: Any) -> Mapping[str, int]:
+    return known.parser.words if isinstance(known.parser, _NumberParser) else {}
 
 
 def _set_up_logging() -> None:
@@ -329,13 +361,15 @@ def _call(main: Callable[[], None]) -> None:
         _fail("stopped by SIGTERM; run the same command again to continue.", 143)
     except KeyboardInterrupt:
         _fail("interrupted; run the same command again to continue.", 130)
-    except MemoryError:
-        _fail("memory ran out: use gradient_checkpointing, lower train_batch_size or raise num_accumulation_steps.", 1)
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's flush at exit would fail
         sys.exit(128 + signal.SIGPIPE)
     except OSError as error:
         _fail(*describe_os_error(error))
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        _fail(f"memory ran out ({reason_of(error)}): {MORE_MEMORY}.", 1)
 
 
 def _parse(arguments: list[str]) -> list[str]:
@@ -360,7 +394,7 @@ def _describe(error: str) -> str:
     name, value = match.groups()
     parser = absl_flags.FLAGS[name].parser
     types = {"bool": "true or false", "int": "a whole number", "float": "a number"}
-    expected = parser.expected if isinstance(parser, _ChoiceParser) else types.get(parser.flag_type(), "another value")
+    expected = parser.expected if hasattr(parser, "expected") else types.get(parser.flag_type(), "another value")
     return f"--{name}={value} was given; expected {expected}."
 
 

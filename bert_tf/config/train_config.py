@@ -16,7 +16,8 @@ class TrainConfig:
     learning_rate: float = 5e-5
     num_train_steps: int = 100000
     num_warmup_steps: int = 10000
-    num_accumulation_steps: int = 1
+    num_accumulation_steps: int = 1  # 0: as many as memory makes necessary
+    iterations_per_loop: int = 1  # steps of one call; 0: as suits the device
     optimizer: str = "adamw"  # a module of training/optimizers, or one from outside such as "my_lab.lion"
     continuous_schedule: bool = False
     weight_decay: float = 0.01
@@ -38,12 +39,12 @@ class TrainConfig:
     keep_best: bool = False  # end with the weights of the best evaluation instead of the last ones
 
     def __post_init__(self) -> None:
-        positive = "train_batch_size eval_batch_size num_train_steps num_accumulation_steps save_checkpoints_steps"
+        positive = "train_batch_size eval_batch_size num_train_steps save_checkpoints_steps"
         for name in (*positive.split(), "max_eval_steps"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}; expected a whole number above 0.")
         not_negative = "learning_rate num_warmup_steps weight_decay packed_rows num_frozen_layers eval_steps"
-        for name in (*not_negative.split(), "early_stop_patience"):
+        for name in (*not_negative.split(), "early_stop_patience", "num_accumulation_steps", "iterations_per_loop"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise UserError(f"{name} is {getattr(self, name)}; expected 0 or more.")
         if not 0 <= self.random_seed <= MAX_SEED:
@@ -52,7 +53,7 @@ class TrainConfig:
             raise UserError(
                 f"layerwise_learning_rate_decay is {self.layerwise_learning_rate_decay}; expected more than 0, up to 1."
             )
-        if self.train_batch_size % self.num_accumulation_steps:
+        if self.train_batch_size % (self.num_accumulation_steps or 1):
             raise UserError(
                 f"train_batch_size {self.train_batch_size} cannot be split into {self.num_accumulation_steps} equal "
                 "micro-batches: choose num_accumulation_steps that divides it."

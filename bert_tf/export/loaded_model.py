@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SAVED_MODEL, ABOUT = "saved_model.pb", "about.json"
 MAX_CHARACTERS = 4 << 20  # in the texts that are held at once: 4096 of a thousand each
 MAX_PARALLEL_BATCHES = 4  # on as many cores; measured with two
+BATCH_SIZE, STATIC_BATCH_SIZE = 32, 512  # texts that fill all cores, and those that fill the rows of an accelerator
 
 
 def find(path: str) -> str:
@@ -51,10 +52,15 @@ class Signature:
     """
 
     def __init__(self, function: Any, source: str) -> None:
-        """Takes a tf.function with an input signature, or one of a SavedModel; UserError if it takes no strings."""
+        """Takes a tf.function with an input signature, or one of `signatures`; UserError if it takes no strings."""
         self.source = source
         self._function = function.get_concrete_function() if hasattr(function, "get_concrete_function") else function
         self.inputs = _inputs_of(source, self._function)
+
+    @property
+    def batch_size(self) -> int:
+        """How many texts to compute at once where nobody says."""
+        return STATIC_BATCH_SIZE if hasattr(self._function, "ladder") else BATCH_SIZE
 
     def predict(self, examples: Sequence[Example]) -> "dict[str, np.ndarray]":
         """{name: array [B, ...]} of the outputs for B examples. Raises UserError where memory does not suffice."""
@@ -82,34 +88,42 @@ class Export(Signature):
         task: its name from `about.json`, "" without.
     """
 
-    def __init__(self, folder: str, signature: str = "serving_default") -> None:
-        """Loads the folder; starts TensorFlow.
+    def __init__(self, folder: str, signature: str = "serving_default", *, jit_compile: str = "auto") -> None:
+        """Loads the folder; starts TensorFlow. jit_compile: see `signatures`.
 
         Raises:
             UserError: the folder is damaged, lacks the signature, or the signature takes something but strings.
         """
-        super().__init__(_load_signature(folder, signature), folder)
+        super().__init__(_load_signature(folder, signature, jit_compile), folder)
         self.folder = folder
         values = about(folder)
         self.labels: tuple[str, ...] = tuple(values.get("labels") or ())
         self.task = str(values.get("task") or "")
 
 
-def signatures(folder: str) -> dict[str, Any]:
-    """Loads the SavedModel in a folder: {name: signature}; starts TensorFlow. UserError where it is damaged."""
+def signatures(folder: str, *, jit_compile: str = "auto") -> dict[str, Any]:
+    """Loads the SavedModel in a folder: {name: signature}; starts TensorFlow. UserError where it is damaged.
+
+    jit_compile: whether those that can be are compiled by XLA, in static shapes (`export.static_signature`): "true",
+    "false", or "auto", on GPUs and TPUs.
+    """
     from bert_tf.runtime.tensorflow_startup import start_if_silenced
 
     start_if_silenced()
     import tensorflow as tf
 
+    from bert_tf.export.static_signature import static_signatures
+
     _register_text_operations()
     try:
-        return dict(tf.saved_model.load(folder).signatures)
+        loaded = tf.saved_model.load(folder)
+        functions, stages = dict(loaded.signatures), getattr(loaded, "stages", {})
     except Exception as error:  # a damaged file raises anything from DecodeError to AttributeError
         raise UserError(
             f"The export {folder} cannot be loaded ({reason_of(error)}): a file of it is damaged or missing; "
             "export it again."
         ) from None
+    return static_signatures(functions, stages, jit_compile, owner=loaded)
 
 
 def _register_text_operations() -> None:
@@ -125,8 +139,8 @@ def _register_text_operations() -> None:
         tf.load_op_library(library)
 
 
-def _load_signature(folder: str, name: str) -> Any:
-    loaded = signatures(folder)
+def _load_signature(folder: str, name: str, jit_compile: str) -> Any:
+    loaded = signatures(folder, jit_compile=jit_compile)
     if name not in loaded:
         raise UserError(f"The export {folder} has no signature {name!r}; it has {', '.join(loaded) or 'none'}.")
     return loaded[name]

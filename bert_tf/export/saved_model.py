@@ -18,6 +18,7 @@ from bert_tf.model import weights
 from bert_tf.model.heads import BertModel
 from bert_tf.runtime import backend, files
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
+from bert_tf.tasks.staged_signature import stages_of
 from bert_tf.tasks.task import Servable
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.vocabulary import RULES, SubwordVocabulary
@@ -108,6 +109,7 @@ class _Serving(tf.Module):
         super().__init__()
         self.weights = {name: variable.value for name, variable in weights.variables_by_name(model).items()}
         self.functions = dict(signatures)
+        self.stages = {name: stages._asdict() for name, stages in stages_of(signatures).items()}  # static_signature.py
 
 
 def _save(serving: _Serving, folder: str) -> None:

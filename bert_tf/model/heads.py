@@ -15,7 +15,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.model import encoders, weights
 from bert_tf.model.inputs import complete
 from bert_tf.model.layers import ConfiguredLayer, Dropout, dense, size_of
-from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.model.sequence_packing import TABLES, PackingSpec
 
 Inputs = Mapping[str, tf.Tensor]
 
@@ -248,7 +248,8 @@ class TokenClassifier(BertModel):
 def _as_rows(inputs: Inputs) -> dict[str, tf.Tensor]:
     """Inputs of the encoder [B, W, ...] (windows or choices) -> [B * W, ...]."""
     flat = {name: tf.reshape(inputs[name], [-1, size_of(inputs[name], -1)]) for name in ("token_ids", "segment_ids")}
-    return {**flat, "lengths": tf.reshape(inputs["lengths"], [-1])}
+    tables = {name: inputs[name] for name in TABLES if name in inputs}  # of texts, whatever they belong to
+    return {**flat, "lengths": tf.reshape(inputs["lengths"], [-1]), **tables}
 
 
 def _pool_windows(

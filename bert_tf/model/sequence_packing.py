@@ -11,6 +11,8 @@ import tensorflow as tf
 
 from bert_tf.runtime import backend
 
+TABLES = ("row_sources", "row_targets")  # entries of inputs: the sources and targets of a RowAssignment
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RowCosts:
@@ -42,12 +44,11 @@ def local_costs() -> RowCosts:
 
 @dataclasses.dataclass(frozen=True)
 class PackingSpec:
-    """How a model packs the texts of its inputs into rows; made by `dynamic` or `static`.
+    """How a model packs the texts of its inputs into rows; made by `dynamic`.
 
-    rows: a fixed number of rows, as wide as those of the batch; None: as many and as wide as `costs` chooses.
+    Rows of static shapes, as XLA needs them, are planned on the host: `model.row_ladder`.
     """
 
-    rows: int | None = None
     costs: RowCosts = RowCosts()
 
     @classmethod
@@ -55,36 +56,25 @@ class PackingSpec:
         """As many rows as needed, of shapes known at run time only: not for XLA. costs: None favors no processor."""
         return cls(costs=costs or RowCosts())
 
-    @classmethod
-    def static(cls, rows: int) -> "PackingSpec":
-        """A fixed number of rows, in static shapes, as XLA and TPUs need; see `fits` for whether it suffices."""
-        return cls(rows=rows)
+    def plan(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Trimmed inputs with "row_sources" and "row_targets", so that an encoder takes its rows from there.
+
+        It is then compiled for static shapes with the rows that `row_ladder` plans on the host.
+        """
+        inputs = self.trim(inputs)
+        return {**inputs, **self.assign(inputs).as_inputs()}
 
     def trim(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Cuts positions that no text uses from `token_ids` and `segment_ids` [R, T], unless shapes are static."""
-        if self.rows is not None:
-            return dict(inputs)
+        """Cuts positions that no text uses from `token_ids` and `segment_ids` [R, T]."""
         longest = tf.reduce_max(tf.concat([inputs["lengths"], [1]], 0))  # 1 for an empty batch
         return {name: x[:, :longest] if name in ("token_ids", "segment_ids") else x for name, x in inputs.items()}
 
     def assign(self, inputs: Mapping[str, tf.Tensor]) -> "RowAssignment":
         """Where the texts of trimmed inputs go."""
         lengths, token_ids = inputs["lengths"], inputs["token_ids"]
-        if self.rows is not None:
-            return RowAssignment.of(lengths, token_ids.shape[1], token_ids.shape[1], rows=self.rows)
-        return RowAssignment.of(
-            lengths, tf.shape(token_ids)[1], choose_row_width(lengths, self.costs), costs=self.costs
-        )
-
-
-def fits(inputs: Mapping[str, tf.Tensor], rows: int) -> tf.Tensor:
-    """Whether all texts of a batch fit into `rows` rows as wide as its own, bool []; if not, outputs would be wrong.
-
-    inputs: `lengths` [...] and `token_ids` [..., T] of static shape.
-    """
-    width = inputs["token_ids"].shape[-1]
-    _, needed, _ = first_fit_decreasing(tf.reshape(inputs["lengths"], [-1]), tf.constant([width]))
-    return needed[0] <= rows
+        with backend.on_host():  # on an accelerator every step of the loops would be several tiny kernels
+            width = choose_row_width(lengths, self.costs)
+            return RowAssignment.of(lengths, tf.shape(token_ids)[1], width, costs=self.costs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,21 +89,29 @@ class RowAssignment:
     targets: tf.Tensor
 
     @classmethod
+    def given(cls, inputs: Mapping[str, tf.Tensor]) -> "RowAssignment | None":
+        """The one that was planned before the encoder, by `PackingSpec.plan` or `row_ladder`; None without one."""
+        return cls(*(inputs[name] for name in TABLES)) if TABLES[0] in inputs else None
+
+    def as_inputs(self) -> dict[str, tf.Tensor]:
+        """Entries of the inputs of an encoder, for `given`."""
+        return dict(zip(TABLES, (self.sources, self.targets), strict=True))
+
+    @classmethod
     def of(
         cls,
         lengths: tf.Tensor,
         length: tf.Tensor | int,
         width: tf.Tensor | int,
         *,
-        rows: int | None = None,
         costs: RowCosts | None = None,
     ) -> "RowAssignment":
         """Texts of `lengths` [R], padded to `length`, into rows of `width`; a text of length 0 takes no room.
 
-        rows: the number of rows, which must suffice; None: as many as needed, rounded up as `costs` says.
+        There are as many rows as needed, rounded up as `costs` says.
         """
         starts, needed, _ = (x[0] for x in first_fit_decreasing(lengths, tf.reshape(width, [1])))  # [R], []
-        rows = round_up_row_count(needed, width, costs or RowCosts()) if rows is None else rows
+        rows = round_up_row_count(needed, width, costs or RowCosts())
         position = tf.range(length)[None, :]
         used = position < lengths[:, None]  # [R, T]
         targets = tf.where(used, starts[:, None] + position, 0)

@@ -20,7 +20,7 @@ from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.recipes import advice, ending, pretraining_preparation
 from bert_tf.recipes.initialization import Initialization
-from bert_tf.runtime import files
+from bert_tf.runtime import accelerators, files
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.runtime.tf_config import worker_number
 from bert_tf.training.run_directory import RunFolder, recorded_flags
@@ -167,6 +167,7 @@ def main() -> None:
     options = read_flags()
     options = flags.with_earlier_defaults(options, recorded_flags(options.output_dir))
     options = pretraining_preparation.with_computed_defaults(options)
+    accelerators.cache_compiled_programs(options.xla_cache)
     train_config, masking = flags.part(TrainConfig, options), flags.part(MaskingConfig, options)
     start = pretraining_preparation.resolve(options, lower_case_given=flags.is_given("do_lower_case"))
     options = without_pairs(options, start.config)

@@ -89,7 +89,7 @@ def _check_numbers(options: Any) -> None:
             raise UserError(f"{name} is {getattr(options, name)}; expected {expected}.")
     if options.distribution_strategy == "multi_worker":
         expect_workers()
-    parts = max(options.num_logical_devices, number_of_workers()) * options.num_accumulation_steps
+    parts = max(options.num_logical_devices, number_of_workers()) * (options.num_accumulation_steps or 1)
     if options.train_batch_size % parts:
         raise UserError(
             f"train_batch_size {options.train_batch_size} cannot be divided among {parts} replicas and "

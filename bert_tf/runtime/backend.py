@@ -3,13 +3,19 @@
 import contextlib
 import contextvars
 import functools
+import logging
 from collections.abc import Iterator
 
 import tensorflow as tf
 
 from bert_tf.errors import UserError
+from bert_tf.runtime import accelerators
 
+log = logging.getLogger("bert_tf")
 BFLOAT16_CPU_FLAGS = {"amx_bf16", "avx512_bf16"}  # in /proc/cpuinfo, of processors that multiply bfloat16
+
+STEPS_PER_CALL = 8
+HOST = "/device:CPU:0"
 
 _for_any_device = contextvars.ContextVar("for any device", default=False)
 
@@ -38,6 +44,11 @@ def platform() -> str:
     return "tpu" if tf.config.list_logical_devices("TPU") else "cpu"  # a remote TPU has logical devices only
 
 
+def on_host() -> contextlib.AbstractContextManager[None]:
+    """Places what is traced inside on the host, where that is not the only place: loops over texts, for one."""
+    return contextlib.nullcontext() if platform() == "cpu" else tf.device(HOST)
+
+
 def gpu_count() -> int:
     """The number of visible GPUs. Does not start TensorFlow's runtime."""
     return len(tf.config.list_physical_devices("GPU"))
@@ -50,16 +61,17 @@ def device_names() -> list[str]:
 
 
 def select_device(device: str) -> None:
-    """Hides GPUs for "cpu"; raises UserError for "gpu" where there is none. Before TensorFlow's runtime starts."""
+    """Hides GPUs for "cpu"; UserError for "gpu" where TensorFlow sees none; "auto" warns of a GPU that it does not see.
+
+    Call it before TensorFlow's runtime starts.
+    """
     if device == "cpu":
         with contextlib.suppress(RuntimeError):
             tf.config.set_visible_devices([], "GPU")
     elif device == "gpu" and not gpu_count():
-        is_built = "is" if tf.test.is_built_with_cuda() else "is not"
-        raise UserError(
-            f"device=gpu was given, but TensorFlow, which {is_built} built with CUDA, sees no GPU: see whether "
-            "nvidia-smi lists it, and install its libraries with `pip install tensorflow[and-cuda]`."
-        )
+        raise UserError(f"device=gpu was given, but TensorFlow sees no GPU; {accelerators.why_unseen()}.")
+    elif device == "auto" and not gpu_count() and accelerators.gpus():
+        log.warning("TensorFlow sees no GPU and computes on the CPU; %s.", accelerators.why_unseen())
 
 
 def grow_gpu_memory() -> None:
@@ -93,7 +105,7 @@ def has_bfloat16() -> bool:
     if kind == "gpu":  # Ampere and later
         gpus = tf.config.list_physical_devices("GPU")
         capabilities = [tf.config.experimental.get_device_details(gpu).get("compute_capability") for gpu in gpus]
-        return all(capability is not None and capability >= (8, 0) for capability in capabilities)
+        return all(capability is not None and capability >= accelerators.AMPERE for capability in capabilities)
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             return not BFLOAT16_CPU_FLAGS.isdisjoint(file.read().split())
@@ -112,3 +124,11 @@ def has_onednn() -> bool:
 def should_jit(jit_compile: str) -> bool:
     """Whether a flag "true", "false" or "auto" means to compile with XLA; auto: on GPUs, as it is slower on CPUs."""
     return jit_compile == "true" or (jit_compile == "auto" and bool(gpu_count()))
+
+
+def steps_per_call() -> int:
+    """How many training steps a call of the device takes where nobody says: several where the host would be waited for.
+
+    No accelerator has measured it.
+    """
+    return 1 if platform() == "cpu" else STEPS_PER_CALL

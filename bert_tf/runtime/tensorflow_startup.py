@@ -14,7 +14,7 @@ from collections.abc import Iterator
 # the time. No SavedModel of this package has one, and what needs Keras imports it.
 PART_OF_KERAS = "keras.src.optimizers"
 
-_process = {"is_silenced": False}
+_process = {"is_silenced": False, "is_started": False}
 
 
 def silence() -> None:
@@ -23,9 +23,16 @@ def silence() -> None:
 
 
 def start_if_silenced() -> None:
-    """`start_tensorflow` in a process that called `silence`; otherwise does nothing."""
-    if _process["is_silenced"]:
+    """`start_tensorflow` in a process that called `silence`; otherwise does nothing.
+
+    GPUs then multiply float32 in float32; TensorFlow's default is TF32, which has 10 bits.
+    """
+    if _process["is_silenced"] and not _process["is_started"]:
+        _process["is_started"] = True
         start_tensorflow()
+        from bert_tf.runtime import backend
+
+        backend.allow_tf32(False)
 
 
 def start_tensorflow() -> None:

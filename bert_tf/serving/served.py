@@ -6,6 +6,7 @@ B instances per batch.
 import collections
 import contextlib
 import dataclasses
+import itertools
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.runtime import files, memory_estimate
+from bert_tf.runtime.progress import progress
 from bert_tf.serving import run_results
 
 VERSION = "1"  # TensorFlow Serving has numbered versions; an export has one
@@ -91,15 +93,18 @@ def _text_width(texts: np.ndarray, axis: int) -> int:
 class Served:
     """A loaded export. `kind` says how the page presents it; `results` are those of its run."""
 
-    def __init__(self, name: str, path: str) -> None:
-        """Loads it; raises UserError if it is not an export or does not fit into free memory."""
+    def __init__(self, name: str, path: str, *, jit_compile: str = "auto") -> None:
+        """Loads it; raises UserError if it is not an export or does not fit into free memory.
+
+        jit_compile: see `loaded_model.signatures`; what is compiled in static shapes is compiled here.
+        """
         self.name, self.folder = name, loaded_model.find(path)
         _check_memory(self.folder)
         self.signatures = {
             key: Signature(
                 function, _specs(function.structured_input_signature[1]), _specs(function.structured_outputs)
             )
-            for key, function in loaded_model.signatures(self.folder).items()
+            for key, function in loaded_model.signatures(self.folder, jit_compile=jit_compile).items()
         }
         if "serving_default" not in self.signatures:
             raise UserError(f"The export {self.folder} has no signature serving_default: export it again.")
@@ -113,7 +118,13 @@ class Served:
         self.results = run_results.read(self.folder, inputs)
 
     def _warm_up(self) -> None:
-        """Computes something, so that the first client does not wait for TensorFlow's one-time work."""
+        """Compiles all static shapes, and computes something: no client waits for the work that is done once."""
+        static: list[Any] = [
+            each.function for each in self.signatures.values() if hasattr(each.function, "compile_all")
+        ]
+        with progress(f"compiling {self.name}", sum(len(each.ladder.shapes()) for each in static)) as report:
+            for number, _ in enumerate(itertools.chain(*(each.compile_all() for each in static)), 1):
+                report(number)
         shapes = {name: [size or 1 for size in shape] for name, (_, shape) in self._default.inputs.items() if shape}
         with contextlib.suppress(Exception):  # it is only to warm up
             self._default({name: np.full(shape, b"a", object) for name, shape in shapes.items()})

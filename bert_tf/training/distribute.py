@@ -124,23 +124,24 @@ def spans_processes(strategy: tf.distribute.Strategy) -> bool:
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
-def shard_batch(strategy: tf.distribute.Strategy, batch: Any) -> Any:
-    """Gives each replica its slice of every tensor [B, ...] in a nested structure.
+def shard_batch(strategy: tf.distribute.Strategy, batch: Any, *, axis: int = 0) -> Any:
+    """Gives each replica its slice of every tensor [B, ...] in a nested structure. axis: that of B, 0 or 1.
 
     Raises UserError if B is not a multiple of the number of replicas: no row is ever dropped.
     """
     replicas = strategy.num_replicas_in_sync
     if replicas == 1:
         return batch
-    rows = tf.nest.flatten(batch)[0].shape[0]
+    rows = tf.nest.flatten(batch)[0].shape[axis]
     if rows % replicas:
         raise UserError(f"{rows} rows cannot be split among {replicas} replicas: choose a multiple of {replicas}.")
 
     def slice_of(context: tf.distribute.experimental.ValueContext) -> Any:
         def cut(tensor: tf.Tensor) -> tf.Tensor:
-            size = tensor.shape[0] // replicas
+            size = tensor.shape[axis] // replicas
             start = context.replica_id_in_sync_group * size
-            return tensor[start : start + size]
+            rows = slice(start, start + size)
+            return tensor[:, rows] if axis else tensor[rows]
 
         return tf.nest.map_structure(cut, batch)
 

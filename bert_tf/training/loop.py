@@ -100,6 +100,9 @@ class TrainingLoop:
     def run(self, signals: Sequence[int], report: Callable[..., None]) -> int:
         """Trains to the last step and returns it; `signals` receives the signals to stop for."""
         step = self.state.restore()
+        while self.train_step.micro_batches < self.folder.run.get("micro_batches", 1):  # as before it was stopped
+            if not self.train_step.halve_micro_batches():
+                break
         self.folder.forget_metrics_after(step)
         self.early = step + EARLY_STEPS
         if step and self.folder.writes and not self._is_last(step):
@@ -111,11 +114,11 @@ class TrainingLoop:
                 self._save(step)
         self.log.restart_clock()
         while not self._is_last(step):
-            step += 1
-            result = _run_step(self.train_step, self.batches, step, stop_requested=bool(signals))
-            self.log.add(step, result)
-            stops = _agree_to_stop(signals, result)
-            self._after(step, report, is_stopping=bool(stops))
+            before, results = step, self._steps(step, self._steps_at_once(step), stop_requested=bool(signals))
+            for step, result in enumerate(results, before + 1):
+                self.log.add(step, result)
+            stops = _agree_to_stop(signals, results[-1])
+            self._after(step, before, report, is_stopping=bool(stops))
             if stops and not self._is_last(step):
                 barrier(self.train_step.strategy)
                 raise Interrupted(
@@ -123,15 +126,46 @@ class TrainingLoop:
                 )
         return step
 
+    def _steps_at_once(self, step: int) -> int:
+        """How many steps to take after this one before something else is due."""
+        if step < self.early:
+            return 1
+        most = min(self.train_step.iterations_per_loop, self.config.num_train_steps - step)
+        return next((number for number in range(1, most) if self._is_due(step + number)), most)
+
+    def _is_due(self, step: int) -> bool:
+        """Whether the weights are needed after a step: it is evaluated or saved."""
+        return self.early_stopping.is_due(step) or step % self.config.save_checkpoints_steps == 0
+
+    def _steps(self, step: int, count: int, *, stop_requested: bool) -> Sequence[Mapping[str, Any]]:
+        """Takes steps after `step`, with smaller micro-batches if memory runs out and they may be."""
+        with explain_damaged_records():
+            batches = [next(self.batches) for _ in range(count)]
+        while True:
+            try:
+                return self.train_step.steps(batches, stop_requested=stop_requested)
+            except (tf.errors.ResourceExhaustedError, MemoryError) as error:
+                # the gradients of all rows come before the first weight is changed: nothing has happened yet
+                if not self.train_step.halve_micro_batches():
+                    raise _out_of_memory(self.train_step, step + 1, error) from None
+                self._report_micro_batches(step + 1)
+
+    def _report_micro_batches(self, step: int) -> None:
+        parts = self.train_step.micro_batches
+        self.folder.update(micro_batches=parts)
+        if self.folder.writes:
+            print(f"Memory ran out in step {step:,}: {parts} micro-batches per step from here on.", flush=True)
+
     def _is_last(self, step: int) -> bool:
         return step >= self.config.num_train_steps or self.early_stopping.should_stop
 
-    def _after(self, step: int, report: Callable[..., None], *, is_stopping: bool) -> None:
-        """Logs metrics, evaluates and saves, as far as each is due."""
+    def _after(self, step: int, before: int, report: Callable[..., None], *, is_stopping: bool) -> None:
+        """Logs metrics, evaluates and saves, as far as each is due since the step `before`."""
         steps = self.config.num_train_steps
+        interval = max(1, min(100, steps // 100))  # of lines of the log
         evaluates = self.early_stopping.is_due(step) and (not is_stopping or step == steps)
         saves = is_stopping or step % self.config.save_checkpoints_steps == 0
-        if evaluates or saves or step == steps or step % max(1, min(100, steps // 100)) == 0:
+        if evaluates or saves or step == steps or step // interval != before // interval:
             report(step, self.log.write(step))
         elif step <= self.early:
             self.log.wait()
@@ -213,7 +247,13 @@ class Evaluator:
                 batch = next(batches, None)
             if batch is None:
                 return sums, {name: np.concatenate(parts) for name, parts in chunks.items()}
-            metrics, predictions = self._evaluate_batch(shard_batch(self.strategy, batch))
+            try:
+                metrics, predictions = self._evaluate_batch(shard_batch(self.strategy, batch))
+            except (tf.errors.ResourceExhaustedError, MemoryError) as error:
+                raise TrainingError(
+                    f"Memory ran out in evaluation with eval_batch_size {self.batch_size} ({reason_of(error)}): lower "
+                    "eval_batch_size or max_seq_length."
+                ) from None
             for name, value in metrics.items():
                 sums[name] += value.numpy()
             for name, value in predictions.items():
@@ -245,17 +285,12 @@ def _agree_to_stop(signals: Sequence[int], result: Mapping[str, Any]) -> list[in
     return (list(signals) or [signal.SIGTERM]) if result["stop_requests"].numpy() > 0 else []
 
 
-def _run_step(train_step: TrainStep, batches: Iterator[Any], step: int, *, stop_requested: bool) -> dict[str, Any]:
-    try:
-        with explain_damaged_records():
-            batch = next(batches)
-        return train_step.step(batch, stop_requested=stop_requested)
-    except (tf.errors.ResourceExhaustedError, MemoryError) as error:
-        raise TrainingError(
-            f"Memory ran out in step {step} with train_batch_size {train_step.config.train_batch_size} "
-            f"({reason_of(error)}). Raise num_accumulation_steps or use gradient_checkpointing (same result), "
-            "or lower train_batch_size or max_seq_length."
-        ) from None
+def _out_of_memory(train_step: TrainStep, step: int, error: BaseException) -> TrainingError:
+    return TrainingError(
+        f"Memory ran out in step {step} with train_batch_size {train_step.config.train_batch_size} "
+        f"({reason_of(error)}). Raise num_accumulation_steps or give auto, or use gradient_checkpointing (same "
+        "result), or lower train_batch_size or max_seq_length."
+    )
 
 
 @contextlib.contextmanager

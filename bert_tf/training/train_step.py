@@ -13,11 +13,12 @@ import tensorflow as tf
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
-from bert_tf.model import weights
-from bert_tf.model.sequence_packing import PackingSpec, fits, local_costs
+from bert_tf.model import row_ladder, weights
+from bert_tf.model.row_ladder import FITS
+from bert_tf.model.sequence_packing import TABLES, PackingSpec, local_costs
 from bert_tf.runtime import backend
 from bert_tf.runtime.process import expect_changing_weights
-from bert_tf.training import learning_rates, optimizers
+from bert_tf.training import learning_rates, optimizers, step_results
 from bert_tf.training.distribute import (
     all_reduce_sum,
     needs_static_shapes,
@@ -42,13 +43,16 @@ class TrainStep:
         self, task: TrainableTask, model: keras.Model, config: TrainConfig, strategy: tf.distribute.Strategy
     ) -> None:
         expect_changing_weights()
-        slices = strategy.num_replicas_in_sync * config.num_accumulation_steps
+        self.micro_batches = config.num_accumulation_steps or 1
+        slices = strategy.num_replicas_in_sync * self.micro_batches
         if config.train_batch_size % slices:
             raise UserError(
                 f"train_batch_size {config.train_batch_size} cannot be split among "
-                f"{strategy.num_replicas_in_sync} replicas with {config.num_accumulation_steps} micro-batches "
+                f"{strategy.num_replicas_in_sync} replicas with {self.micro_batches} micro-batches "
                 f"each: choose a multiple of {slices}."
             )
+        if not config.num_accumulation_steps and spans_processes(strategy):
+            raise UserError("num_accumulation_steps=auto is for one process: give a number where several train.")
         self.task, self.model, self.config, self.strategy = task, model, config, strategy
         self.variables = weights.variables(model)
         self.trainable = learning_rates.trainable(self.variables, config.num_frozen_layers)
@@ -58,12 +62,29 @@ class TrainStep:
         if uses_one_hot(config.use_one_hot_embeddings, strategy):
             enable_one_hot_embeddings(model.encoder, is_required=config.use_one_hot_embeddings == "true")
         self.loss_scale = LossScale(enabled=model.dtype_policy.compute_dtype == "float16")
-        should_jit = backend.should_jit(config.jit_compile)
         self.is_static = needs_static_shapes(strategy, config.jit_compile)
+        self.iterations_per_loop = 1
+        if config.num_accumulation_steps:  # else a step that fails for want of memory is taken again
+            self.iterations_per_loop = config.iterations_per_loop or backend.steps_per_call()
+        self._create_functions()
+
+    def _create_functions(self) -> None:
         self._step = tf.function(self._on_replicas, autograph=False)
+        self._loop = tf.function(
+            self._steps_on_replicas, autograph=False, reduce_retracing=True
+        )  # of any number of steps
         self._compute_gradients = self._forward_backward
-        if should_jit:
+        if backend.should_jit(self.config.jit_compile):
             self._compute_gradients = tf.function(self._forward_backward, jit_compile=True, autograph=False)
+
+    def halve_micro_batches(self) -> bool:
+        """Takes half as many rows at once from now on; False where num_accumulation_steps or the batch forbid it."""
+        rows = self.config.train_batch_size // self.strategy.num_replicas_in_sync
+        if self.config.num_accumulation_steps or rows % (2 * self.micro_batches):
+            return False
+        self.micro_batches *= 2
+        self._create_functions()
+        return True
 
     def state(self) -> dict[str, Any]:
         """Returns what a checkpoint must contain besides the data position; frozen weights too, to be a whole model."""
@@ -78,7 +99,44 @@ class TrainStep:
         `stop_requested`.
         """
         stop = [tf.constant(float(stop_requested))] if spans_processes(self.strategy) else []
-        return self._step(shard_batch(self.strategy, batch), *stop)
+        return self._step(shard_batch(self.strategy, self.with_rows(batch)), *stop)
+
+    def with_rows(self, batch: Batch) -> Batch:
+        """A global batch with the tables of packed rows (`row_ladder.pack_batch`), where `packed_rows` asks for them.
+
+        They are made here, on the host: on a device every step of the loop would be several tiny kernels.
+        """
+        rows = self.config.packed_rows
+        if not (self.is_static and rows and "lengths" in batch):
+            return batch
+        slices = self.strategy.num_replicas_in_sync * self.micro_batches
+        width = batch["token_ids"].shape[-1]
+        tables = row_ladder.pack_batch(batch["lengths"].numpy(), width, slices=slices, rows=rows)
+        return {**batch, **{name: tf.constant(x) for name, x in tables.items()}}
+
+    def steps(self, batches: Sequence[Batch], *, stop_requested: bool = False) -> list[Mapping[str, Any]]:
+        """Trains on several batches in one call, and returns what `step` returns for each: the same bit for bit."""
+        if len(batches) == 1:
+            return [self.step(batches[0], stop_requested=stop_requested)]
+        stop = [tf.constant(float(stop_requested))] if spans_processes(self.strategy) else []
+        batches = [self.with_rows(batch) for batch in batches]
+        stacked = {name: tf.stack([batch[name] for batch in batches]) for name in batches[0]}
+        numbers = self._loop(shard_batch(self.strategy, stacked, axis=1), tf.constant(len(batches)), *stop)
+        return step_results.split(numbers, self._result, len(batches))
+
+    def _steps_on_replicas(self, batches: Any, count: tf.Tensor, *stop: tf.Tensor) -> tf.Tensor:
+        """`_on_replicas` on each of [S, B, ...]: float32 [S, all numbers of a result]."""
+
+        def one(batches: Batch, number: tf.Tensor, *stop: tf.Tensor) -> dict[str, Any]:
+            return self._on_replica({name: x[number] for name, x in batches.items()}, *stop)
+
+        def add(number: tf.Tensor, numbers: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+            results = self.strategy.run(one, args=(batches, number, *stop))
+            self._result, flat = step_results.flatten(on_first_replica(self.strategy, results))
+            return number + 1, numbers.write(number, flat)
+
+        numbers = tf.TensorArray(tf.float32, count, element_shape=[None])
+        return tf.while_loop(lambda number, _: number < count, add, (0, numbers), parallel_iterations=1)[1].stack()
 
     def _on_replicas(self, batch: Any, *stop: tf.Tensor) -> dict[str, Any]:
         return on_first_replica(self.strategy, self.strategy.run(self._on_replica, args=(batch, *stop)))
@@ -101,7 +159,7 @@ class TrainStep:
         return {"metrics": all_reduce_sum(metrics), **numbers, **all_reduce_sum(counts)}
 
     def _over_micro_batches(self, batch: Batch, weight_sums: Sums, seed: tf.Tensor) -> tuple[Sums, Gradients]:
-        parts = self.config.num_accumulation_steps
+        parts = self.micro_batches
         if parts == 1:
             return self._compute_gradients(batch, weight_sums, seed)
         batch = {name: tf.reshape(x, [parts, x.shape[0] // parts, *x.shape[1:]]) for name, x in batch.items()}
@@ -125,14 +183,14 @@ class TrainStep:
         """Sums of the metrics, and dense gradients (None where the loss does not depend on a weight)."""
         if not self.is_static:
             return self._gradients(batch, weight_sums, seed, PackingSpec.dynamic(local_costs()))
-        rows = self.config.packed_rows
-        if not rows or "lengths" not in batch:
+        if FITS not in batch:
             return self._gradients(batch, weight_sums, seed)
-        packing = PackingSpec.static(rows)
+        padded = {name: x for name, x in batch.items() if name not in (FITS, *TABLES)}
+        packed = {name: x for name, x in batch.items() if name != FITS}
         return tf.cond(
-            fits(batch, rows),
-            lambda: self._gradients(batch, weight_sums, seed, packing),
-            lambda: self._gradients(batch, weight_sums, seed),
+            batch[FITS][0],
+            lambda: self._gradients(packed, weight_sums, seed),
+            lambda: self._gradients(padded, weight_sums, seed),
         )
 
     def _gradients(

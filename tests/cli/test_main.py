@@ -1,5 +1,7 @@
 """The command line itself: its version, unknown commands, and commands from outside the package."""
 
+import importlib
+
 import pytest
 
 import bert_tf
@@ -50,6 +52,15 @@ def test_invalid_command_is_refused_in_one_line(name, expected, my_lab, capsys):
     assert main.main([name]) == 2
     stderr = capsys.readouterr().err
     assert stderr.startswith(f"bert-tf: {expected}") and stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", [MemoryError, type("ResourceExhaustedError", (Exception,), {})])
+def test_memory_that_runs_out_is_one_sentence(kind, my_lab, monkeypatch, capsys):
+    monkeypatch.setattr(
+        importlib.import_module("my_lab.count"), "run", lambda _: exec("raise kind('OOM')", {"kind": kind})
+    )
+    assert main.main(["my_lab.count", "a"]) == 1
+    assert capsys.readouterr().err == "bert-tf: memory ran out (OOM): lower batch_size, or give it more memory.\n"
 
 
 def test_version(capsys):

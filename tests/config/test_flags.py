@@ -34,6 +34,7 @@ class Size:
     colour: str = flag("red", "Colour of it.", ("red", "blue"), old_values={"azure": "blue"})
     tool: str = flag("auto", "What to paint with.", ("auto",), members_of="tools")
     share: float = flag(0.5, "Share of it.")
+    coats: int = flag(0, "Coats of it.", words={"auto": 0})
     do_paint: bool = flag(True, "Paint it.", aliases=("paint",))
     notes: tuple = ()  # no help, so no flag
 
@@ -88,16 +89,32 @@ def test_precedence_of_defaults(script):
     code, output, errors = run(script)
     assert (code, errors) == (0, "")
     options, paint, *explicit_flags = json.loads(output)
-    assert options == {"width": 9, "colour": "blue", "share": 0.25, "tool": "auto", "do_paint": True, "notes": ["a"]}
+    assert options == {
+        "width": 9,
+        "colour": "blue",
+        "share": 0.25,
+        "coats": 0,
+        "tool": "auto",
+        "do_paint": True,
+        "notes": ["a"],
+    }
     assert paint == {"colour": "blue", "do_paint": True}
     assert explicit_flags == [False, False]
 
 
 def test_given_flags_win_even_with_their_default_value(script):
-    code, output, errors = run(script, "--width=4", "--colour", "red", "--nodo_paint")
+    code, output, errors = run(script, "--width=4", "--colour", "red", "--nodo_paint", "--coats=auto")
     assert (code, errors) == (0, "")
     options, paint, *explicit_flags = json.loads(output)
-    assert options == {"width": 4, "colour": "red", "share": 0.25, "tool": "auto", "do_paint": False, "notes": ["a"]}
+    assert options == {
+        "width": 4,
+        "colour": "red",
+        "share": 0.25,
+        "coats": 0,
+        "tool": "auto",
+        "do_paint": False,
+        "notes": ["a"],
+    }
     assert paint == {"colour": "red", "do_paint": False}
     assert explicit_flags == [True, False]
 
@@ -168,10 +185,11 @@ def test_inherited_group_can_change_a_default():
         ("--width=2", 1, "The loss is not a number."),
         ("--width=3", 143, "Stopped after step 3."),
         ("--width=5", 130, "interrupted; run the same command again to continue."),
-        ("--width=6", 1, "memory ran out: use gradient_checkpointing, lower train_batch_size or raise"),
+        ("--width=6", 1, "memory ran out (MemoryError): raise num_accumulation_steps or give auto, use"),
         ("--widht=4", 2, "Unknown command line flag 'widht'. Did you mean: width"),
         ("--width=wide", 2, "--width=wide was given; expected a whole number."),
         ("--width=4.5", 2, "--width=4.5 was given; expected a whole number."),
+        ("--coats=some", 2, "--coats=some was given; expected a whole number or auto."),
         ("--share=half", 2, "--share=half was given; expected a number."),
         ("--colour=green", 2, "--colour=green was given; expected one of red, blue."),
         ("--breadth=1", 2, "The width is 1; expected 2 or more."),

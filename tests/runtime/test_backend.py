@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import UserError
-from bert_tf.runtime import backend
+from bert_tf.runtime import accelerators, backend
 
 
 @pytest.fixture
@@ -81,13 +81,18 @@ def test_onednn_is_detected_once():
     assert backend.has_onednn() in (True, False)
 
 
-def test_missing_gpu_is_one_sentence(machine):
+def test_missing_gpu_is_one_sentence(machine, monkeypatch, caplog):
     machine()
-    backend.select_device("auto")
-    with pytest.raises(
-        UserError, match="device=gpu was given, but TensorFlow, which .* sees no GPU: see whether nvidia-smi"
-    ):
+    monkeypatch.setattr(accelerators, "gpus", lambda: ())
+    with pytest.raises(UserError, match="device=gpu was given, but TensorFlow sees no GPU; .*hides|lists none either"):
         backend.select_device("gpu")
+    backend.select_device("auto")
+    assert not caplog.records
+    monkeypatch.setattr(accelerators, "gpus", lambda: (accelerators.Gpu("Tesla K80", (470, 82), (3, 7), 1, 1),))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    monkeypatch.setattr(backend.log, "propagate", True)
+    backend.select_device("auto")
+    assert "computes on the CPU; the driver of Tesla K80 is 470.82, and CUDA 12 needs 525.60.13" in caplog.text
 
 
 def test_gpus_are_split_with_a_memory_limit_and_their_memory_grows(machine, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
-from bert_tf.runtime import memory_estimate
+from bert_tf.runtime import accelerators, memory_estimate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ MACHINE_MEMORY = memory_estimate.machine_memory
 
 @pytest.fixture(autouse=True)
 def a_machine_without_accelerator(monkeypatch):
-    monkeypatch.setattr(memory_estimate, "ACCELERATORS", ())
+    monkeypatch.setattr(accelerators, "DEVICE_FILES", ())
     monkeypatch.setattr(logging.getLogger("bert_tf"), "propagate", True)
     monkeypatch.setattr(memory_estimate, "machine_memory", lambda: (16 * GIB, 8 * GIB))
 
@@ -74,9 +74,43 @@ def test_original_batch_of_bert_base_fits_silently(caplog):
     assert caplog.text == ""
 
 
-def test_accelerator_memory_is_unknown(monkeypatch):
-    monkeypatch.setattr(memory_estimate, "ACCELERATORS", ("/",))
-    memory_estimate.check(BASE, Options(train_batch_size=2_000_000))
+def with_gpus(monkeypatch, *gibibytes):
+    monkeypatch.setattr(accelerators, "DEVICE_FILES", ("/",))
+    gpus = tuple(accelerators.Gpu("NVIDIA L4", (550,), (8, 9), size * GIB, size * GIB) for size in gibibytes)
+    monkeypatch.setattr(accelerators, "gpus", lambda: gpus)
+
+
+@dataclasses.dataclass(frozen=True)
+class OnDevices(Options):
+    device: str = "auto"
+    distribution_strategy: str = "auto"
+    num_logical_devices: int = 1
+    gpu_memory_limit: int = 0
+
+
+@pytest.mark.parametrize(
+    "gibibytes, options, owner",
+    [
+        ([22], {}, "NVIDIA L4 has 22.0 GiB"),
+        ([22, 16], {"train_batch_size": 4096}, "NVIDIA L4 has 16.0 GiB"),
+        ([22, 22], {"distribution_strategy": "one_device"}, "NVIDIA L4 has 22.0 GiB"),
+        ([24, 24], {}, None),
+        ([22], {"num_accumulation_steps": 0}, None),
+        ([22], {"num_accumulation_steps": 0, "train_batch_size": 1, "max_seq_length": 4096}, "steps auto needs"),
+        ([22], {"num_logical_devices": 2, "gpu_memory_limit": 4000}, "a part of NVIDIA L4 has 3.9 GiB"),
+        ([22], {"device": "cpu", "train_batch_size": 512}, "this machine has 16.0 GiB"),
+        ([], {"train_batch_size": 2_000_000}, None),
+        ([22], {"distribution_strategy": "tpu", "train_batch_size": 2_000_000}, None),
+    ],
+)
+def test_batch_is_compared_with_the_memory_of_gpus(monkeypatch, gibibytes, options, owner):
+    with_gpus(monkeypatch, *gibibytes)
+    options = OnDevices(**{"train_batch_size": 384, **options})
+    if owner is None:
+        memory_estimate.check(BASE, options)
+        return
+    with pytest.raises(UserError, match=owner):
+        memory_estimate.check(BASE, options)
 
 
 def test_container_limit_is_respected(monkeypatch, tmp_path):

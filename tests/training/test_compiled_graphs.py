@@ -12,8 +12,9 @@ from training_steps import CONFIG, learner, passes
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.model import heads
-from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.model import heads, static_rows, xla_rowwise
+from bert_tf.model.row_ladder import Ladder
+from bert_tf.runtime import backend
 from bert_tf.tasks.embeddings.extraction import Extractor
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice, choose_layers
 from bert_tf.tasks.question_answering.answering import QuestionTask
@@ -104,6 +105,39 @@ def test_gradients_and_evaluation_of_every_task_compile(name, tmp_path):
     assert_compiles(evaluator._on_replica, next(iter(task.eval_batches(4, next(iter(task.eval_splits.values()))))))
 
 
+@pytest.mark.parametrize("name", ["choice", "windows", "tags", "questions"])  # the others are evaluated as these are
+def test_evaluation_without_xla_has_nothing_of_a_cpu_on_a_gpu(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(backend, "platform", lambda: "gpu")
+    monkeypatch.setattr(backend, "has_onednn", lambda: True)
+    monkeypatch.setattr(xla_rowwise, "LEAST_WIDTH", 1)
+    task, strategy = TASKS[name](tmp_path), distribute.create_strategy("one_device")
+    model = task.create_model(dataclasses.replace(MODEL, vocab_size=task.tokenizer.size))
+    evaluator = Evaluator(task, model, dataclasses.replace(COMPILED, jit_compile="false"), strategy)
+    batch = next(iter(task.eval_batches(4, next(iter(task.eval_splits.values())))))
+    graph = evaluator._evaluate_batch.get_concrete_function(batch).graph.as_graph_def()
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    assert "FusedBatchNormV3" not in {node.op for node in nodes}
+    assert not any(function.attr["_XlaMustCompile"].b for function in graph.library.function)
+    loops = [node.device for node in nodes if node.op in ("While", "StatelessWhile")]
+    assert loops and all("CPU:0" in device for device in loops), "texts are packed on the host"
+
+
+ANSWERED = {
+    "pairs": lambda folder: (TASKS["pairs"](folder), ["the fox ran"], ["on a mat"]),
+    "questions": lambda folder: (TASKS["questions"](folder), ["the fox ?"], ["a fox ran on the mat ."]),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERED)
+def test_answers_compile(name, tmp_path):
+    task, *texts = ANSWERED[name](tmp_path)
+    model = task.create_model(dataclasses.replace(MODEL, vocab_size=task.tokenizer.size))
+    stages = task.signatures(model, task.tokenizer)["serving_default"].stages
+    rows = {name: x.numpy() for name, x in stages.read(*map(tf.constant, texts))[0].items()}
+    (placement,) = Ladder(12, texts_per_row=2, rows=(1,)).place(rows["lengths"])
+    assert_compiles(lambda inputs: stages.compute(inputs), static_rows.inputs_of(rows, placement))
+
+
 def test_whole_pretraining_step_and_evaluation_compile():
     train_step = learner(COMPILED, model_config=MODEL)
     evaluator = Evaluator(train_step.task, train_step.model, COMPILED, train_step.strategy)
@@ -114,9 +148,11 @@ def test_whole_pretraining_step_and_evaluation_compile():
 
 def test_text_embeddings_compile():
     choice = VectorChoice(layers=choose_layers("embeddings,-1", 1))
-    extractor = Extractor(heads.BertModel(MODEL), TOKENIZER, choice, PackingSpec.static(2))
-    ids = tf.ones([4, 12], tf.int32)
-    assert_compiles(extractor.states, {"token_ids": ids, "segment_ids": ids, "lengths": tf.constant([5, 7, 3, 9])})
+    extractor = Extractor(heads.BertModel(MODEL), TOKENIZER, choice)
+    ids, lengths = np.ones([4, 12], np.int32), np.array([5, 7, 3, 9], np.int32)
+    rows = {"token_ids": ids, "segment_ids": ids, "lengths": lengths}
+    (placement,) = Ladder(12, texts_per_row=2, rows=(2,)).place(lengths)
+    assert_compiles(extractor.states, static_rows.inputs_of(rows, placement))
 
 
 @pytest.mark.parametrize(

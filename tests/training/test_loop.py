@@ -108,7 +108,7 @@ def test_first_steps_are_reported_before_anything_is_logged():
     reported = []
     for step in range(3, 20):
         training.log.add(step, result())
-        training._after(step, lambda step, text="": reported.append((step, text)), is_stopping=False)
+        training._after(step, step - 1, lambda step, text="": reported.append((step, text)), is_stopping=False)
     assert reported == [(step, "") for step in range(3, 8)] and len(training.log.pending) == 17
 
 

@@ -9,7 +9,7 @@ import tiny
 from training_steps import CONFIG, learner, passes
 
 from bert_tf.model import heads, weights
-from bert_tf.model.sequence_packing import PackingSpec, fits
+from bert_tf.model.row_ladder import pack_batch
 
 pytestmark = pytest.mark.optimized_graphs
 
@@ -38,9 +38,11 @@ def test_packed_static_rows_match_padded_rows_under_xla(head):
     expected, rows = model(inputs), []
     first = model.encoder.layers[0]
     plain, first.call = first.call, lambda x, layout, positions: rows.append(layout.rows) or plain(x, layout=layout)
-    packed = tf.function(lambda: (model(inputs, packing=PackingSpec.static(3)), fits(inputs, 3)), jit_compile=True)
-    actual, all_fit = packed()
-    assert all_fit and rows == [3]
+    tables = pack_batch(inputs["lengths"].numpy(), 12, slices=1, rows=3)
+    all_fit = tables.pop("row_fits")
+    inputs |= {name: tf.constant(x) for name, x in tables.items()}
+    actual = tf.function(lambda: model(inputs), jit_compile=True)()
+    assert all_fit.all() and rows == [3]
     has_text = np.array(LENGTHS) > 0
     for name, value in expected.items():
         value, ours = (np.reshape(x, [8, -1]) for x in (value.numpy(), actual[name].numpy()))
@@ -58,11 +60,13 @@ def test_packed_static_step_matches_plain_step():
     known = dataclasses.replace(CONFIG, jit_compile="true")
     task = tiny.task(next_sentence_weight=0.0)  # so that some weights have no gradient
     plain = passes(learner(known, task=task))
-    packed = passes(learner(dataclasses.replace(known, packed_rows=2), task=task), jit_compile=True)
+    of_two_rows = learner(dataclasses.replace(known, packed_rows=2), task=task)
+    packed = passes(of_two_rows, jit_compile=True)
     for lengths, all_fit in [([5, 7, 6, 6], True), ([12, 12, 11, 9], False), ([7, 7, 5, 5], True)]:
         batch = batch_of(lengths)
-        assert bool(fits(batch, 2)) == all_fit
-        actual, expected = packed(batch), plain(batch)
+        with_rows = of_two_rows.with_rows(batch)
+        assert with_rows["row_fits"].numpy().tolist() == [all_fit]
+        actual, expected = packed(with_rows), plain(batch)
         assert [x is None for x in actual] == [x is None for x in expected] and any(x is None for x in expected)
         for ours, theirs in zip(actual, expected, strict=True):
             if theirs is not None:
@@ -72,6 +76,6 @@ def test_packed_static_step_matches_plain_step():
 def test_whole_packed_step_compiles_with_static_shapes():
     ours = learner(dataclasses.replace(CONFIG, jit_compile="true", packed_rows=3, gradient_checkpointing=True))
     compiled = tf.function(ours._on_replica, jit_compile=True, autograph=False)
-    code = compiled.experimental_get_compiler_ir(batch_of([5, 7, 6, 6]))(stage="hlo")
+    code = compiled.experimental_get_compiler_ir(ours.with_rows(batch_of([5, 7, 6, 6])))(stage="hlo")
     assert "f32[36,16]" in code and "f32[48,16]" in code, "tokens of three rows, and of four"
     assert "<=" not in code, "a dynamic dimension is written <=N"

@@ -15,6 +15,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
+from bert_tf.cli import device_flags
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.recipes.finetuning import scored_export
@@ -33,21 +34,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--label_column", metavar="NAME", help="label column of a table")
     parser.add_argument("--word_column", type=int, help="word column of tagged words, from 1")
     parser.add_argument("--tag_column", type=int, help="tag column of tagged words; -1 is the last")
-    parser.add_argument("--batch_size", type=int, default=32, help="examples per batch (32)")
+    device_flags.add_arguments(parser)
+    parser.add_argument("--batch_size", type=int, help="examples per batch (32; 512 compiled by XLA)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Prints the scores."""
     process.assume_frozen_weights()
+    device_flags.apply(arguments)
     folder = loaded_model.find(arguments.model)
-    if arguments.batch_size < 1:
+    if arguments.batch_size is not None and arguments.batch_size < 1:
         raise UserError(f"batch_size is {arguments.batch_size}; expected 1 or more.")
     about = scored_export.about(folder)
     about["reads"] = about["reads"] | _columns(arguments, about["kind"])
     scored_export.check_file(arguments.file, about["kind"])
     result = scored_export.score(
-        folder, arguments.file, about, batch_size=arguments.batch_size, report=_report_progress
+        folder,
+        arguments.file,
+        about,
+        batch_size=arguments.batch_size,
+        report=_report_progress,
+        jit_compile=arguments.jit_compile,
     )
     if arguments.json:
         print(json.dumps({"model": folder, "file": arguments.file, **vars(result)}, ensure_ascii=False))

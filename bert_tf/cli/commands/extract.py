@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.cli import checkpoint_flags
+from bert_tf.cli import checkpoint_flags, device_flags
 from bert_tf.cli.text_progress import report_texts
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
@@ -68,12 +68,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--id_column", metavar="NAME", help="column of FILE with an id to write too")
     checkpoint_flags.add_arguments(parser)
     parser.add_argument("--precision", choices=("float32", "bfloat16", "auto"), default="float32", help="(float32)")
+    device_flags.add_arguments(parser)
     parser.add_argument("--batch_size", type=int, default=256, help="texts per batch (256)")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes the embeddings or the export."""
     process.assume_frozen_weights()
+    device_flags.apply(arguments)
     check(arguments)
     checkpoint = checkpoint_flags.complete(formats.read(arguments.source), arguments)
     choice = choose(arguments, checkpoint)
@@ -234,7 +236,8 @@ def _sizes(arguments: argparse.Namespace, choice: VectorChoice, shape: Shape) ->
 def _extractor(arguments: argparse.Namespace, checkpoint: Checkpoint, choice: VectorChoice) -> "Extractor":
     from bert_tf.tasks.embeddings.extraction import Extractor
 
-    return Extractor(*_model_and_tokenizer(arguments, checkpoint, choice), choice)
+    model, tokenizer = _model_and_tokenizer(arguments, checkpoint, choice)
+    return Extractor(model, tokenizer, choice, jit_compile=arguments.jit_compile)
 
 
 def _model_and_tokenizer(

@@ -17,6 +17,7 @@ import socket
 import ssl
 from collections.abc import Iterable
 
+from bert_tf.cli import device_flags
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import loaded_model
 from bert_tf.runtime import files, process
@@ -43,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--token_file", help="file whose first line is the token that requests must have")
     parser.add_argument("--ssl_certfile", help="PEM file of a certificate chain; serves HTTPS")
     parser.add_argument("--ssl_keyfile", help="PEM file of its private key (in --ssl_certfile)")
+    device_flags.add_arguments(parser)
     parser.add_argument("--access_log", action="store_true", help="print a line per request")
     parser.add_argument("--log_format", choices=("text", "json"), default="text", help="format of that line (text)")
 
@@ -50,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Serves the exports until a signal stops it."""
     process.assume_frozen_weights()
+    device_flags.apply(arguments)
     folders = name_exports(arguments.exports, arguments.name)
     for path in folders.values():
         loaded_model.find(path)
@@ -69,7 +72,7 @@ def run(arguments: argparse.Namespace) -> None:
     from bert_tf.serving.served import Served
 
     server = Server(
-        [Served(name, path) for name, path in folders.items()],
+        [Served(name, path, jit_compile=arguments.jit_compile) for name, path in folders.items()],
         most_bytes=arguments.max_request_bytes,
         seconds=arguments.timeout,
         receive_seconds=arguments.receive_timeout,

@@ -98,8 +98,8 @@ class BertEncoder(EncoderLayer):
         packing: PackingSpec | None,
     ) -> dict[str, Any]:
         """As `EncoderLayer.call`."""
-        assignment = None
-        if packing and "text_numbers" not in inputs:
+        assignment = RowAssignment.given(inputs)
+        if packing and assignment is None and "text_numbers" not in inputs:
             inputs = packing.trim(inputs)
             assignment = packing.assign(inputs)
         rows = assignment.pack(inputs) if assignment else inputs

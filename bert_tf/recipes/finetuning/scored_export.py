@@ -44,6 +44,21 @@ class Scored:
     details: dict[str, Any]
 
 
+@dataclasses.dataclass(frozen=True)
+class Predicting:
+    """How an export is run: texts at once, None for what suits the device; `loaded_model.signatures`; progress."""
+
+    batch_size: int | None
+    jit_compile: str
+    report: Report
+
+    def in_order(self, export: loaded_model.Export, examples: Iterator[Example]) -> Iterable:
+        """(example, its outputs), in order."""
+        size = self.batch_size or export.batch_size
+        window = max(WINDOW // size, 1) * size
+        return self.report(loaded_model.predict_in_order(export, examples, batch_size=size, window=window))
+
+
 def about(folder: str) -> dict[str, Any]:
     """What an export says of itself, with "kind" and "reads"; UserError where it is not one that can be scored.
 
@@ -70,32 +85,39 @@ def check_file(path: str, kind: str) -> None:
         raise UserError(f"There is no file {path}: give {contents}.")
 
 
-def score(folder: str, path: str, about: Mapping[str, Any], *, batch_size: int, report: Report) -> Scored:
+def score(
+    folder: str,
+    path: str,
+    about: Mapping[str, Any],
+    *,
+    batch_size: int | None,
+    report: Report,
+    jit_compile: str = "auto",
+) -> Scored:
     """Scores the export in a folder on a file; starts TensorFlow.
 
-    about: of `about`. report(rows): yields them, and may show progress. Raises UserError for a file without labels, for
-    one that cannot be read, and for a label that the export does not know.
+    about: of `about`. batch_size: None for what suits the device. report(rows): yields them, and may show progress.
+    jit_compile: see `loaded_model.signatures`. Raises UserError for a file without labels, for one that cannot be read,
+    and for a label that the export does not know.
     """
     kind = about["kind"]
     evaluate = EVALUATE.get(kind, _texts)
-    count, scores, details = evaluate(folder, path, about, batch_size, report)
+    predicting = Predicting(batch_size, jit_compile, report)
+    count, scores, details = evaluate(folder, path, about, predicting)
     return Scored(task=str(about.get("task", "")), kind=kind, examples=count, scores=scores, details=details)
 
 
 def _texts(
-    folder: str, path: str, about: Mapping[str, Any], batch_size: int, report: Report
+    folder: str, path: str, about: Mapping[str, Any], predicting: Predicting
 ) -> tuple[int, dict[str, float], dict[str, Any]]:
     """Only predictions are kept, [n, C]: a file may have any length."""
-    export = loaded_model.Export(folder)
+    export = loaded_model.Export(folder, jit_compile=predicting.jit_compile)
     from bert_tf.tasks.text_classification import goals
 
     goal, labels = goals.of_kind(about["kind"]).from_about(about), []
     columns: dict[str, list[np.ndarray]] = collections.defaultdict(list)
     labelled = _check_examples(_labelled(path, export, about), export, goal)
-    window = max(WINDOW // batch_size, 1) * batch_size
-    for example, outputs in report(
-        loaded_model.predict_in_order(export, labelled, batch_size=batch_size, window=window)
-    ):
+    for example, outputs in predicting.in_order(export, labelled):
         labels.append(goal.encode([example])[0])
         for name, value in outputs.items():
             if np.asarray(value).dtype.kind == "f":
@@ -147,18 +169,18 @@ def _labelled(path: str, export: loaded_model.Export, about: Mapping[str, Any]) 
 
 
 def _questions(
-    folder: str, path: str, about: Mapping[str, Any], batch_size: int, report: Report
+    folder: str, path: str, about: Mapping[str, Any], predicting: Predicting
 ) -> tuple[int, dict[str, float], dict[str, Any]]:
     labelled = [question for question in questions.read(path) if question.is_answerable is not None]
     if not labelled:
         raise UserError(f"No question of {path} has a known answer: give a file with answers.")
-    export = loaded_model.Export(folder)
+    export = loaded_model.Export(folder, jit_compile=predicting.jit_compile)
     from bert_tf.tasks.question_answering import answer_highlights, squad_files
 
     has_null = bool(about["reads"].get("version_2_with_negative", about.get("task") == "squad/v2.0"))
     pairs = [Example(q.id, (q.context, q.question), None, path) for q in labelled]  # in the order of export.inputs
-    outputs = loaded_model.predict_in_order(export, iter(pairs), batch_size=batch_size, window=WINDOW)
-    predictions = [_prediction(values, has_null) for _, values in report(outputs)]
+    outputs = predicting.in_order(export, iter(pairs))
+    predictions = [_prediction(values, has_null) for _, values in outputs]
     scores = squad_files.scores_of(labelled, predictions, has_null=has_null)
     return len(labelled), scores, {"questions": answer_highlights.details(labelled, predictions)}
 
@@ -187,19 +209,20 @@ def _prediction(outputs: Mapping[str, Any], has_null: bool) -> questions.Predict
 
 
 def _tags(
-    folder: str, path: str, about: Mapping[str, Any], batch_size: int, report: Report
+    folder: str, path: str, about: Mapping[str, Any], predicting: Predicting
 ) -> tuple[int, dict[str, float], dict[str, Any]]:
     fields = {"tag_scheme": "scheme"}
     layout = conll_files.ColumnLayout(**{fields.get(name, name): value for name, value in about["reads"].items()})
     tagged, tag_set = conll_files.ConllFile(path, layout), TagSet.of(about["labels"], layout.scheme)
     if tagged.scheme is None:
         raise UserError(f"{path} has words only; expected a column with their tags too.")
-    signature = loaded_model.signatures(folder)["words"]
+    signature = loaded_model.signatures(folder, jit_compile=predicting.jit_compile)["words"]
     from bert_tf.tasks.token_classification.tag_splits import label_numbers
 
     labels = [[tag_set.labels[number] for number in row] for row in label_numbers(tagged, tag_set)]
     words = [sentence.words for sentence in tagged.sentences]
-    predicted = dict(report(_predict_tags(signature, words, batch_size)))
+    batch_size = predicting.batch_size or loaded_model.BATCH_SIZE
+    predicted = dict(predicting.report(_predict_tags(signature, words, batch_size)))
     tags: dict[str, Any] = {"labels": labels, "predictions": [predicted[row] for row in range(len(words))]}
     tags["is_plain"] = tag_set.scheme == "plain"
     return len(words), entity_scores.scores(**tags), {"per_class": entity_scores.per_type(**tags)}

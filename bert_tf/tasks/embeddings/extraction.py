@@ -19,7 +19,10 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.model import weights
 from bert_tf.model.heads import BertModel
+from bert_tf.model.row_ladder import TOKEN_TEXTS, Ladder
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
+from bert_tf.model.static_rows import StaticRows
+from bert_tf.runtime import backend
 from bert_tf.tasks.embeddings import features
 from bert_tf.tasks.embeddings.feature_windows import NO_OFFSET, rows_and_tokens, split_pairs
 from bert_tf.tasks.embeddings.text_vectors import TextVectors
@@ -63,19 +66,29 @@ class Extractor:
         tokenizer: that of the model.
         choice: which vectors to take.
         packing: None for what is fastest on this machine.
+        jit_compile: whether XLA compiles the encoder, in static shapes: "true", "false", or "auto", on accelerators.
     """
 
     def __init__(
-        self, model: BertModel, tokenizer: Tokenizer, choice: VectorChoice, packing: PackingSpec | None = None
+        self,
+        model: BertModel,
+        tokenizer: Tokenizer,
+        choice: VectorChoice,
+        packing: PackingSpec | None = None,
+        jit_compile: str = "false",
     ) -> None:
         self.model, self.tokenizer, self.choice = model, tokenizer, choice
         self.packing = packing or PackingSpec.dynamic(local_costs())
+        self._static: StaticRows | None = None
         texts, flags, ids = (tf.TensorSpec([None], kind) for kind in (tf.string, tf.bool, tf.int32))
         table = tf.TensorSpec([None, None], tf.int32)
         rows = {"token_ids": table, "segment_ids": table, "lengths": ids}
         self._tokenize_graph = tf.function(self.rows_and_tokens, input_signature=[texts, texts, flags], autograph=False)
         self._batches = 0
         self._states = tf.function(self.states, input_signature=[rows], autograph=False)
+        if backend.should_jit(jit_compile) and model.config.encoder_traits.is_bert:
+            ladder = Ladder(choice.max_seq_length, texts_per_row=TOKEN_TEXTS)
+            self._static = StaticRows(lambda rows: {"states": self.states(rows)}, ladder)
 
     def predict(self, examples: Sequence[Example]) -> dict[str, list[TextVectors]]:
         """{"vectors": TextVectors of each example}; a single text may be "first ||| second"."""
@@ -169,6 +182,9 @@ class Extractor:
     def _states_in_blocks(self, rows: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """`states` of any number of rows, in blocks of at most POSITIONS_AT_ONCE positions."""
         count, length = rows["token_ids"].shape
+        if self._static is not None:
+            states = self._static({name: x.numpy() for name, x in rows.items()})["states"][:, :length]
+            return tf.constant(np.pad(states, [(0, 0), (0, length - states.shape[1]), (0, 0), (0, 0)]))
         size = max(1, POSITIONS_AT_ONCE // length)
         blocks = [
             self._states({name: x[start : start + size] for name, x in rows.items()}) for start in range(0, count, size)

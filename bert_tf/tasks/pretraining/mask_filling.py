@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.tasks.staged_signature import staged_signature
 from bert_tf.text.tokenizer import Tokenizer, pack
 
 MASK = "[MASK]"
@@ -63,14 +64,17 @@ def next_sentence_signature(model: keras.Model, tokenizer: Tokenizer) -> dict[st
     """
     strings = [tf.TensorSpec([None], tf.string, name) for name in ("text_a", "text_b")]
 
-    @tf.function(input_signature=strings, autograph=False)
-    def next_sentence(text_a: tf.Tensor, text_b: tf.Tensor) -> dict[str, tf.Tensor]:
-        inputs = pack(tokenizer, [text_a, text_b], model.config.max_position_embeddings)
-        no_positions = tf.zeros([tf.shape(text_a)[0], 0], tf.int32)
-        outputs = model({**inputs, "masked_lm_positions": no_positions}, packing=PackingSpec.dynamic())
+    def read(text_a: tf.Tensor, text_b: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+        return pack(tokenizer, [text_a, text_b], model.config.max_position_embeddings), {}
+
+    def compute(rows: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        no_positions = tf.zeros([tf.shape(rows["lengths"])[0], 0], tf.int32)
+        outputs = model({**rows, "masked_lm_positions": no_positions}, packing=PackingSpec.dynamic())
         return {"is_next": tf.nn.softmax(outputs["next_sentence_logits"])[:, 0]}
 
-    return {"next_sentence": next_sentence}
+    is_static = model.config.encoder_traits.is_bert
+    signature = staged_signature(read, compute, lambda numbers, rest: numbers, strings, is_static=is_static)
+    return {"next_sentence": signature}
 
 
 def fill_mask(model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from bert_tf.tasks.question_answering.question_splits import QUESTIONS_AT_ONCE, 
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
 from bert_tf.tasks.question_answering.questions import Answer, Prediction, Question, no_answer
 from bert_tf.tasks.question_answering.spans import IMPOSSIBLE, Search
+from bert_tf.tasks.staged_signature import staged_signature
 from bert_tf.tasks.task import FineTuningTask, Objective
 from bert_tf.text.tokenizer import Tokenizer
 
@@ -272,21 +273,24 @@ class QuestionTask(FineTuningTask):
         of [CLS]. "answers", "starts", "ends", "probabilities" [Q, n] (n + 1 with "no answer"), best first.
         """
 
-        @tf.function(
-            input_signature=[tf.TensorSpec([None], tf.string, name) for name in ("question", "context")],
-            autograph=False,
-        )
-        def serving_default(question: tf.Tensor, context: tf.Tensor) -> dict[str, tf.Tensor]:
+        def read(question: tf.Tensor, context: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
             rows = self.windows.all_rows(tokenizer, question, context)
-            packing = PackingSpec.dynamic()
-            candidates = _in_blocks(lambda block: self._candidates(model(block, packing=packing), block), rows)
-            answers = self._search(candidates, rows["owners"], context)
+            return rows, {"owners": rows.pop("owners"), "contexts": context}
+
+        def compute(rows: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            return self._candidates(model(rows, packing=PackingSpec.dynamic()), rows)
+
+        def answer(candidates: dict[str, tf.Tensor], rest: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            answers = self._search(candidates, rest["owners"], rest["contexts"])
             fields = {"answer": "texts", "start": "starts", "end": "ends", "score": "probabilities"}
             best = {name: tf.gather(answers[field], answers["chosen"], batch_dims=1) for name, field in fields.items()}
             n_best = {name: answers[name] for name in ("starts", "ends", "probabilities")}
             return {**best, "answers": answers["texts"], **n_best, "null_score": answers["null_scores"]}
 
-        return {"serving_default": serving_default}
+        specs = [tf.TensorSpec([None], tf.string, name) for name in ("question", "context")]
+        is_static = model.config.encoder_traits.is_bert
+        signature = staged_signature(read, compute, answer, specs, is_static=is_static, in_blocks=_in_blocks)
+        return {"serving_default": signature}
 
     # Thresholds
 
@@ -393,7 +397,7 @@ def _evenly(questions: Sequence[Question], count: int) -> Sequence[Question]:
 
 def _in_blocks(compute: Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]], rows: Batch) -> dict[str, tf.Tensor]:
     """A function of rows, on WINDOWS_AT_ONCE rows at a time; the results concatenated."""
-    count = tf.size(rows["owners"])
+    count = tf.size(rows["lengths"])
     blocks = -(-count // WINDOWS_AT_ONCE)
     dtypes = dict.fromkeys(CANDIDATES, tf.float32) | {"starts": tf.int32, "ends": tf.int32}
     arrays = {name: tf.TensorArray(dtypes[name], blocks, infer_shape=False) for name in CANDIDATES}

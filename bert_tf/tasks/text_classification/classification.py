@@ -4,9 +4,8 @@ B rows of a batch, F texts of an example, n examples of a split.
 """
 
 import copy
-import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import keras
@@ -18,6 +17,7 @@ from bert_tf.data import pipeline
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.tasks.staged_signature import staged_signature
 from bert_tf.tasks.task import FineTuningTask, Objective
 from bert_tf.tasks.text_classification import predictions as files
 from bert_tf.tasks.text_classification import splits
@@ -189,10 +189,14 @@ class TextClassification(FineTuningTask):
         """
         shapes = self.goal.input_shapes(self.texts)
 
-        def predict(*texts: tf.Tensor) -> dict[str, tf.Tensor]:  # string [B] or [B, C] each
+        def read(*texts: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:  # string [B] or [B, C] each
             columns = [text if len(text.shape) == 2 else text[:, None] for text in texts]
-            inputs = self._pack(tokenizer, tf.concat(columns, 1))
-            predictions = self.goal.predictions(model(inputs, packing=PackingSpec.dynamic()))
+            return self._pack(tokenizer, tf.concat(columns, 1)), {}
+
+        def compute(rows: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            return self.goal.predictions(model(rows, packing=PackingSpec.dynamic()))
+
+        def answer(predictions: dict[str, tf.Tensor], rest: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             return {**predictions, **self.goal.label_names(predictions)}
 
         def predict_examples(examples: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -200,7 +204,9 @@ class TextClassification(FineTuningTask):
             return serving_default(**tf.io.parse_example(examples, features))  # the same graph, traced once
 
         specs = [tf.TensorSpec([None, *shape], tf.string, name) for name, shape in shapes.items()]
-        serving_default = tf.function(_with_parameters(predict, shapes), input_signature=specs, autograph=False)
+        has_row_each = self.windows is None and self.rows_per_example == 1
+        is_static = has_row_each and model.config.encoder_traits.is_bert
+        serving_default = staged_signature(read, compute, answer, specs, is_static=is_static)
         examples = [tf.TensorSpec([None], tf.string, "examples")]
         tf_example = tf.function(predict_examples, input_signature=examples, autograph=False)
         return {"serving_default": serving_default, "tf_example": tf_example}
@@ -309,17 +315,6 @@ def batches(
 
     options = {"seed": seed, "lengths": lengths, "holds_model": holds_model}
     return pipeline.indexed_batches(count, batch_size, batch_of, **options)
-
-
-def _with_parameters(function: Callable, names: Iterable[str]) -> Callable:
-    """A function of positional arguments as one whose parameters have these names."""
-
-    def named(*args: tf.Tensor, **kwargs: tf.Tensor) -> dict[str, tf.Tensor]:
-        return function(*args, *kwargs.values())
-
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    named.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore
-    return named
 
 
 def serialize_example(row: Mapping[str, str | list[str]]) -> bytes:

@@ -8,14 +8,16 @@ ideograph by itself; but marks such as the hyphen belong to the word if they are
 "AT&T". Most files of tagged words are split like this. The signature `words` takes other words.
 """
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.tasks.staged_signature import OfRows, staged_signature, with_parameters
 from bert_tf.tasks.token_classification.conll_files import Sentence
 from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.tasks.token_classification.tag_windows import TagWindows, tokenize_words
@@ -26,12 +28,31 @@ ROWS_AT_ONCE = 16  # so that memory does not depend on the length of a text
 WITHIN_WORDS = "-./&_@"  # marks that do not separate letters and digits on both sides of them
 COMPARED = 8  # sentences on which an export is compared with the live model
 
+Tensors = dict[str, tf.Tensor]
+Answer = Callable[[tf.Tensor, Tensors], Tensors]  # of probabilities [N, C] and of what else was read
+
+
+class Words(NamedTuple):
+    """Words of texts. rest: what else the answer needs.
+
+    ids: the tokens of all texts, int32 [P]. bounds: those of each text, [B + 1]. columns: of each word, [N]: "firsts",
+    its first token, "owners", its text, ascending, and "has_token".
+    """
+
+    ids: tf.Tensor
+    bounds: tf.Tensor
+    columns: Tensors
+    rest: Tensors
+
 
 class WordLogits:
     """Rows of tokens -> logits of words: here of a TokenClassifier, which labels every token.
 
-    A word is represented by the state of its first token, float32 [*S].
+    A word is represented by the state of its first token, float32 [*S]. has_small_states: so small that those of all
+    tokens can be held.
     """
+
+    has_small_states = True
 
     def state_shape(self, model: keras.Model) -> Sequence[int]:
         """S, the shape of a token's state."""
@@ -72,37 +93,66 @@ class TagServing:
         words(words string [B, W], rows padded with "") -> "tags" string and "scores" float32 [B, W], of every word
             as in the predictions for a file; a word without tokens is O; "probabilities" float32 [B, W, C].
         """
+        texts, words = tf.TensorSpec([None], tf.string, "text"), tf.TensorSpec([None, None], tf.string, "words")
+        return {
+            "serving_default": self._signature(self._read_texts, self._find_entities, texts),
+            "words": self._signature(self._read_words, self._tag_words, words),
+        }
 
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")], autograph=False)
-        def serving_default(text: tf.Tensor) -> dict[str, tf.Tensor]:
-            return self._find_entities(text)
+    def _signature(self, read: Callable[[tf.Tensor], "Words"], answer: Answer, spec: tf.TensorSpec) -> Callable:
+        """A signature: strings -> words of tokens -> probabilities of their labels -> answer."""
 
-        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.string, "words")], autograph=False)
-        def tag_words(words: tf.Tensor) -> dict[str, tf.Tensor]:
-            return self._tag_words(words)
+        def read_rows(strings: tf.Tensor) -> tuple[Tensors, Tensors]:
+            words = read(strings)
+            rows, places = self._rows(words)
+            return rows, {**words.rest, **places, **words.columns, "count": tf.size(words.bounds) - 1}
 
-        return {"serving_default": serving_default, "words": tag_words}
+        def compute(rows: Tensors) -> Tensors:
+            return {"states": self.words.states(self.model, rows)}
 
-    def _find_entities(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        def answer_rows(numbers: Tensors, rest: Tensors) -> Tensors:
+            places = tf.stack([rest["numbers"], rest["positions"]], -1)
+            states = self._of_all_words(tf.gather_nd(numbers["states"], places), rest)
+            return answer(self._probabilities(states, rest), rest)
+
+        def at_once(strings: tf.Tensor) -> Tensors:
+            words = read(strings)
+            rest = {**words.columns, "count": tf.size(words.bounds) - 1}
+            return answer(self._probabilities(self._states_in_blocks(words), rest), {**words.rest, **rest})
+
+        if self.words.has_small_states and self.model.config.encoder_traits.is_bert:
+            (size,) = self.words.state_shape(self.model)
+            in_blocks = functools.partial(_padded_blocks, size=size)
+            return staged_signature(read_rows, compute, answer_rows, [spec], in_blocks=in_blocks)
+        return tf.function(with_parameters(at_once, [spec.name]), input_signature=[spec], autograph=False)
+
+    def _read_texts(self, text: tf.Tensor) -> "Words":
         ids, starts, ends = self.tokenizer.with_offsets(text)
         firsts, owners = _split_words(self.tokenizer, ids, starts.values, ends.values)
-        words = {"firsts": firsts, "owners": owners, "has_token": tf.fill([tf.size(firsts)], True)}
-        probabilities = self._probabilities(ids.values, tf.cast(ids.row_splits, tf.int32), words)  # [N, C]
         lasts = tf.concat([firsts, tf.shape(ids.values)], 0)[1:] - 1
-        word_starts = tf.cast(tf.gather(starts.values, firsts), tf.int32)
-        word_ends = tf.cast(tf.gather(ends.values, lasts), tf.int32)
-        return _entities(self.tag_set, text, probabilities, owners, word_starts, word_ends)
+        columns = {"firsts": firsts, "owners": owners, "has_token": tf.fill([tf.size(firsts)], True)}
+        rest = {
+            "text": text,
+            "starts": tf.cast(tf.gather(starts.values, firsts), tf.int32),
+            "ends": tf.cast(tf.gather(ends.values, lasts), tf.int32),
+        }
+        return Words(ids.values, tf.cast(ids.row_splits, tf.int32), columns, rest)
 
-    def _tag_words(self, words: tf.Tensor) -> dict[str, tf.Tensor]:
+    def _find_entities(self, probabilities: tf.Tensor, rest: Tensors) -> Tensors:
+        texts, places = rest["text"], (rest["owners"], rest["starts"], rest["ends"])
+        return _entities(self.tag_set, texts, probabilities, *places)
+
+    def _read_words(self, words: tf.Tensor) -> "Words":
         indices = tf.where(words != "")  # [N, 2]
         ids, counts = tokenize_words(self.tokenizer, tf.gather_nd(words, indices))
         firsts, owners = tf.cumsum(counts, exclusive=True), tf.cast(indices[:, 0], tf.int32)
         sizes = tf.math.unsorted_segment_sum(counts, owners, tf.shape(words)[0])
         bounds = tf.concat([[0], tf.cumsum(sizes)], 0)
         columns = {"firsts": firsts, "owners": owners, "has_token": counts > 0}
-        probabilities = self._probabilities(ids, bounds, columns)  # [N, C]
-        shape = tf.shape(words, tf.int64)
-        labels = self.tag_set.labels
+        return Words(ids, bounds, columns, {"indices": indices, "shape": tf.shape(words, tf.int64)})
+
+    def _tag_words(self, probabilities: tf.Tensor, rest: Tensors) -> Tensors:
+        indices, shape, labels = rest["indices"], rest["shape"], self.tag_set.labels
         tags = tf.gather(tf.constant(labels), tf.argmax(probabilities, -1))
         return {
             "tags": tf.tensor_scatter_nd_update(tf.fill(shape, ""), indices, tags),
@@ -110,35 +160,48 @@ class TagServing:
             "probabilities": tf.scatter_nd(indices, probabilities, tf.concat([shape, [len(labels)]], 0)),
         }
 
-    def _probabilities(self, ids: tf.Tensor, bounds: tf.Tensor, words: dict[str, tf.Tensor]) -> tf.Tensor:
+    def _probabilities(self, states: tf.Tensor, words: Tensors) -> tf.Tensor:
         """The probabilities of the labels of words, float32 [N, C]; a word without tokens is O with probability 1.
 
-        ids: int32 [P]. bounds: the tokens of each text, [B + 1]. words: "firsts" (tokens), "owners" (texts) and
-        "has_token".
+        states: of all words [N, *S]. words: the columns of `Words`, and "count", the number of texts.
         """
-        states = self._states(ids, bounds, words)  # [N, *S]
-        logits = self.words.logits(self.model, states, words["owners"], tf.size(bounds) - 1)
+        logits = self.words.logits(self.model, states, words["owners"], words["count"])
         outside = tf.one_hot(self.tag_set.outside, len(self.tag_set.labels))
         return tf.where(words["has_token"][:, None], tf.nn.softmax(logits), outside)
 
-    def _states(self, ids: tf.Tensor, bounds: tf.Tensor, words: dict[str, tf.Tensor]) -> tf.Tensor:
-        """The state of each word's first token in the row that shows most of its context: float32 [N, *S]."""
-        with_token = tf.where(words["has_token"])  # [M, 1], M of the words have tokens
-        firsts, owners = (tf.gather_nd(words[name], with_token) for name in ("firsts", "owners"))
-        begins, ends = bounds[:-1], bounds[1:]
+    def _rows(self, words: "Words") -> tuple[Tensors, Tensors]:
+        """Rows of tokens, and where the first token of each word that has one is shown with most of its context.
+
+        The latter are int32 [M], M of the words have tokens: "numbers" of rows, ascending as words are, "positions" in
+        them; and "with_token" int64 [M, 1], the words.
+        """
+        with_token = tf.where(words.columns["has_token"])
+        firsts, owners = (tf.gather_nd(words.columns[name], with_token) for name in ("firsts", "owners"))
+        begins, ends = words.bounds[:-1], words.bounds[1:]
         plan = self.windows.plan(begins, ends, begins, ends)
-        numbers = plan.best_rows(owners, firsts)  # [M], ascending as words are
+        numbers = plan.best_rows(owners, firsts)
         positions = 1 + firsts - tf.gather(plan.firsts, numbers)
-        rows = self.windows.rows(self.tokenizer, ids, plan.firsts, plan.sizes)
+        rows = self.windows.rows(self.tokenizer, words.ids, plan.firsts, plan.sizes)
+        return rows, {"numbers": numbers, "positions": positions, "with_token": with_token}
+
+    def _of_all_words(self, states: tf.Tensor, rest: Tensors) -> tf.Tensor:
+        """States of words with tokens [M, *S] -> of all words [N, *S], zeros for the others."""
         shape = self.words.state_shape(self.model)
+        return tf.scatter_nd(rest["with_token"], states, tf.concat([tf.shape(rest["firsts"], tf.int64), shape], 0))
+
+    def _states_in_blocks(self, words: "Words") -> tf.Tensor:
+        """The states of all words [N, *S]; of the states of other tokens no more than a block is held."""
+        rows, places = self._rows(words)
+        numbers, positions = places["numbers"], places["positions"]
 
         def of_rows(first: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
             block = slice(*tf.unstack(tf.searchsorted(numbers, [first, end])))
             states = self.words.states(self.model, {name: x[first:end] for name, x in rows.items()})
             return tf.gather_nd(states, tf.stack([numbers[block] - first, positions[block]], -1))
 
+        shape = self.words.state_shape(self.model)
         states = concat_blocks(of_rows, tf.shape(rows["lengths"])[0], shape)  # [M, *S]
-        return tf.scatter_nd(with_token, states, tf.concat([tf.shape(words["firsts"], tf.int64), shape], 0))
+        return self._of_all_words(states, {**places, **words.columns})
 
 
 def serving_examples(sentences: Sequence[Sentence]) -> dict[str, dict[str, list[list[str]]]]:
@@ -192,6 +255,18 @@ def concat_blocks(
 
     _, array = tf.while_loop(lambda number, _: number < blocks, step, (0, array), parallel_iterations=1)
     return tf.cond(blocks > 0, array.concat, lambda: tf.zeros([0, *shape]))
+
+
+def _padded_blocks(of_rows: OfRows, rows: Tensors, *, size: int) -> Tensors:
+    """`of_rows` in blocks of ROWS_AT_ONCE rows: "states" [R, T, size], of which a block may have fewer positions."""
+    count, width = tf.unstack(tf.shape(rows["token_ids"]))
+
+    def block(first: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
+        states = of_rows({name: x[first:end] for name, x in rows.items()})["states"]
+        padded = tf.pad(states, [[0, 0], [0, width - tf.shape(states)[1]], [0, 0]])
+        return tf.reshape(padded, [-1, size])  # tokens
+
+    return {"states": tf.reshape(concat_blocks(block, count, [size]), [count, width, size])}
 
 
 def _entities(

@@ -11,6 +11,7 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.config.train_config import TrainConfig
+from bert_tf.export import loaded_model
 from bert_tf.export.saved_model import export
 from bert_tf.model import weights
 from bert_tf.tasks.question_answering import answering
@@ -158,6 +159,10 @@ def test_export_answers_strings_like_evaluation(has_null, tmp_path):
         export(task, model, TOKENIZER, str(tmp_path / "export"), examples={"serving_default": texts})
         serve = tf.saved_model.load(str(tmp_path / "export")).signatures["serving_default"]
         device_graphs.assert_runs_anywhere(tmp_path / "export")
+        in_static_shapes = loaded_model.signatures(str(tmp_path / "export"), jit_compile="true")["serving_default"]
+        expected, actual = (each(**{n: tf.constant(v) for n, v in texts.items()}) for each in (serve, in_static_shapes))
+        np.testing.assert_array_equal(actual["answer"], expected["answer"])
+        np.testing.assert_allclose(actual["score"], expected["score"], atol=1e-5)
     served = {name: x.numpy() for name, x in serve(**{n: tf.constant(v) for n, v in texts.items()}).items()}
     evaluator = Evaluator(task, model, CONFIG, strategy)
     evaluator()

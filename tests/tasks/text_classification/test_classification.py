@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 
 import device_graphs
 import numpy as np
@@ -12,8 +13,11 @@ import tiny
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.export import static_signature
 from bert_tf.export.saved_model import export
 from bert_tf.model import heads, weights
+from bert_tf.model.row_ladder import Ladder
+from bert_tf.serving.served import Served
 from bert_tf.tasks.text_classification.classification import TextClassification
 from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
 from bert_tf.tasks.text_classification.goals.classes import Classes
@@ -238,13 +242,20 @@ def test_signatures_match_the_model(kind):
     assert_serves(task.signatures(model, TOKENIZER), task, model, "test")
 
 
-def test_export_matches_the_model(tmp_path):
+def test_export_matches_the_model_also_in_static_shapes(tmp_path, monkeypatch):
     task = task_of("pair")
     model, folder = model_of(task), str(tmp_path / "export")
     examples = task.serving_examples("test")
     export(task, model, TOKENIZER, folder, examples=examples, about={"labels": task.goal.labels})
     assert_serves(tf.saved_model.load(folder).signatures, task, model, "test")
     device_graphs.assert_runs_anywhere(folder)
+    monkeypatch.setattr(static_signature, "Ladder", functools.partial(Ladder, rows=(1, 2)))
+    served = Served("pairs", folder, jit_compile="true")  # compiles all shapes
+    static = served.signatures["serving_default"].function
+    compiled = static._rows._compute.experimental_get_tracing_count()
+    assert compiled == len(static.ladder.shapes()) == 2
+    assert_serves({name: each.function for name, each in served.signatures.items()}, task, model, "test")
+    assert static._rows._compute.experimental_get_tracing_count() == compiled, "no request waits for a compiler"
 
 
 def test_classifier_applies_dropout_to_the_pooled_output_in_training():

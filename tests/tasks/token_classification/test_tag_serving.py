@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from tagging_cases import FILE, TAG_SET, TOKENIZER, model_of, predicted_by, task_of
 
+from bert_tf.export import loaded_model
 from bert_tf.export.saved_model import export
 from bert_tf.tasks.token_classification import tag_schemes
 
@@ -74,6 +75,11 @@ def test_export_finds_entities_as_slices_of_texts_of_any_length(exported):
     for row, text in enumerate(TEXTS):
         for entity, kind, start, end in entities(served, row):
             assert entity == text[start:end].encode() != b"" and kind in (b"LOC", b"PER")
+    in_static_shapes = loaded_model.signatures(folder, jit_compile="true")
+    actual = in_static_shapes["serving_default"](text=tf.constant(TEXTS))
+    np.testing.assert_array_equal(actual["texts"], served["texts"])
+    np.testing.assert_allclose(actual["scores"], served["scores"], atol=1e-5)
+    assert in_static_shapes["words"](words=tf.constant([["\u200b", ""]]))["tags"].numpy().tolist() == [[b"O", b""]]
     nothing = signatures["serving_default"](text=tf.constant([], tf.string))
     assert nothing["counts"].shape == nothing["texts"].shape[:1] == (0,)
 

@@ -1,0 +1,30 @@
+"""Flags of commands for inference: XLA, and where it stores what it has compiled."""
+
+import argparse
+
+from bert_tf.config.flag_groups import JIT_CHOICES, XLA_CACHE_HELP
+from bert_tf.runtime import accelerators
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds them."""
+    parser.add_argument(
+        "--jit_compile",
+        choices=JIT_CHOICES,
+        default="auto",
+        help="compile the model with XLA, in a few static shapes of rows that the host fills with texts (on GPUs)",
+    )
+    parser.add_argument(
+        "--gpu_memory_growth",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="take memory of GPUs as it is needed, not nearly all of it at the start",
+    )
+    parser.add_argument("--xla_cache", default=accelerators.DEFAULT_CACHE, metavar="FOLDER", help=XLA_CACHE_HELP)
+
+
+def apply(arguments: argparse.Namespace) -> None:
+    """Sets up the process, before TensorFlow is imported."""
+    if arguments.gpu_memory_growth:
+        accelerators.grow_memory()
+    accelerators.cache_compiled_programs(arguments.xla_cache)

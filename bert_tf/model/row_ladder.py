@@ -1,0 +1,143 @@
+"""Static shapes for XLA: the host packs texts into rows of few shapes, each compiled once, or of one in training.
+
+n texts; R places for texts, P rows, W positions of a row.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+WIDTHS = (32, 128, 256, 512)
+ROWS = (1, 8, 64)
+MOST_POSITIONS = 1 << 15  # of a compiled call: bounds memory, and keeps a large GPU busy
+FITS = "row_fits"  # entry of a batch: whether its texts fit into the rows of its tables
+POOLED_TEXTS, TOKEN_TEXTS = 8, 2  # places for texts per row: for outputs of a text, and of its tokens, which are larger
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """One shape of the ladder: R texts in P rows of W positions."""
+
+    texts: int
+    rows: int
+    width: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """A compiled call: which texts it computes, and where they lie.
+
+    indices: of its texts among all, int [r], r <= R. starts: the index into the P * W positions at which each begins.
+    """
+
+    shape: Shape
+    indices: np.ndarray
+    starts: np.ndarray
+
+    def assignment(self, lengths: npt.ArrayLike) -> dict[str, np.ndarray]:
+        """The tables of `sequence_packing.RowAssignment`: "row_sources" [P, W] and "row_targets" [R, W], int32.
+
+        lengths: of all texts.
+        """
+        shape, sizes = self.shape, np.asarray(lengths)[self.indices]
+        position = np.arange(shape.width)
+        used = np.zeros((shape.texts, shape.width), bool)
+        used[: len(sizes)] = position < sizes[:, None]
+        starts = np.zeros(shape.texts, np.int64)
+        starts[: len(sizes)] = self.starts
+        targets = np.where(used, starts[:, None] + position, 0)
+        sources = np.full(shape.rows * shape.width, -1, np.int32)
+        sources[targets[used]] = np.flatnonzero(used)
+        return {
+            "row_sources": sources.reshape(shape.rows, shape.width),
+            "row_targets": targets.astype(np.int32),
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Ladder:
+    """The shapes that are compiled for texts of at most `longest` tokens.
+
+    texts_per_row: places for texts in a call, per row of it.
+    """
+
+    longest: int
+    texts_per_row: int = POOLED_TEXTS
+    rows: tuple[int, ...] = ROWS
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """W of the shapes."""
+        return (*(width for width in WIDTHS if width < self.longest), self.longest)
+
+    def shapes(self) -> list[Shape]:
+        """All shapes, the smallest first."""
+        return [self._shape(rows, width) for width in self.widths for rows in self._rows(width)]
+
+    def place(self, lengths: npt.ArrayLike) -> Iterator[Placement]:
+        """Compiled calls that compute every text once; each holds the longest that are left, first-fit decreasing.
+
+        lengths: int [n], from 0 to `longest`. An empty text takes a place and no positions.
+        """
+        sizes = np.asarray(lengths)
+        left = np.argsort(-sizes, kind="stable")
+        while len(left):
+            width = min(width for width in self.widths if width >= sizes[left[0]])
+            most = self._rows(width)[-1]
+            starts = first_fit(sizes[left], width, rows=most, texts=most * self.texts_per_row)
+            is_in = starts >= 0
+            needed = max(int(starts.max()) // width + 1, -(-int(is_in.sum()) // self.texts_per_row))
+            rows = min(rows for rows in self._rows(width) if rows >= needed)
+            yield Placement(self._shape(rows, width), left[is_in], starts[is_in])
+            left = left[~is_in]
+
+    def _shape(self, rows: int, width: int) -> Shape:
+        return Shape(rows * self.texts_per_row, rows, width)
+
+    def _rows(self, width: int) -> tuple[int, ...]:
+        """P of the shapes of a width."""
+        return tuple(rows for rows in self.rows if rows * width <= MOST_POSITIONS) or self.rows[:1]
+
+
+def first_fit(lengths: Sequence[int] | np.ndarray, width: int, *, rows: int, texts: int) -> np.ndarray:
+    """Where texts begin, int [n], counted through all rows; -1 for those that find no room in the given order.
+
+    Each goes into the first row with room; at most `texts` of them, into `rows` rows. On texts in decreasing order it
+    is what `sequence_packing.first_fit_decreasing` computes in a graph.
+    """
+    room = np.full(rows, width)
+    starts = np.full(len(lengths), -1)
+    placed = 0
+    for number, length in enumerate(lengths):
+        if placed == texts:
+            break
+        row = int((room >= length).argmax())
+        if room[row] >= length:
+            starts[number] = row * width + width - room[row]
+            room[row] -= length
+            placed += 1
+    return starts
+
+
+def pack_batch(lengths: np.ndarray, width: int, *, slices: int, rows: int) -> dict[str, np.ndarray]:
+    """Tables with which an encoder packs a batch of training into `rows` rows per slice (replica or micro-batch).
+
+    Args:
+        lengths: int [B] or [B, C]; the texts of a slice follow each other.
+        width: T, positions of the texts and of the rows.
+        slices: S, which divides B.
+        rows: P.
+
+    Returns:
+        "row_sources" [S * P, T] and "row_targets" [texts, T], int32, see `Placement.assignment`; and "row_fits", bool
+        [S]: whether the texts of a slice fit into its rows. If not, its tables are wrong.
+    """
+    tables: list[dict[str, np.ndarray]] = []
+    for sizes in lengths.reshape(slices, -1):
+        order, starts = np.argsort(-sizes, kind="stable"), np.zeros(len(sizes), int)
+        starts[order] = first_fit(sizes[order], width, rows=rows, texts=len(sizes))
+        placement = Placement(Shape(len(sizes), rows, width), np.arange(len(sizes)), np.maximum(starts, 0))
+        tables.append({**placement.assignment(sizes), FITS: np.array([starts.min() >= 0])})
+    return {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}

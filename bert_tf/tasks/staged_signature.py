@@ -1,0 +1,91 @@
+"""A signature on strings in three parts, so that a host can pack the texts and a device compute static shapes.
+
+R rows of the encoder.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from bert_tf.model.sequence_packing import PackingSpec
+
+Tensors = dict[str, tf.Tensor]
+OfRows = Callable[[Tensors], Tensors]
+
+
+class Stages(NamedTuple):
+    """The parts of a signature, as functions of TensorFlow.
+
+    read(strings) -> (rows, rest): inputs of the model {name: [R, ...]} of static width, and what `answer` needs.
+    compute(rows) -> numbers {name: [R, ...]}, of rows with "row_sources" and "row_targets"; nothing in it needs a host.
+    answer(numbers, rest) -> the outputs of the signature.
+    """
+
+    read: Any
+    compute: Any
+    answer: Any
+
+
+def staged_signature(
+    read: Callable[..., tuple[Tensors, Tensors]],
+    compute: OfRows,
+    answer: Callable[[Tensors, Tensors], Tensors],
+    input_signature: Sequence[tf.TensorSpec],
+    *,
+    is_static: bool = True,
+    in_blocks: Callable[[OfRows, Tensors], Tensors] | None = None,
+) -> Any:
+    """A tf.function of strings, answer(compute(read(strings))), with the parts as its attribute `stages`.
+
+    Called by itself it packs in the graph, in shapes that are known at run time only.
+    is_static: whether `compute` can take rows as `PackingSpec.plan` returns them; otherwise there are no `stages`, and
+    it gets the rows as they are read.
+    in_blocks(of_rows, rows): applies a function to some rows at a time, so that memory does not depend on their number.
+    """
+    names = [spec.name for spec in input_signature]
+    if not is_static:
+        at_once = in_blocks or (lambda of_rows, rows: of_rows(rows))
+
+        def in_one(*strings: tf.Tensor) -> Tensors:
+            rows, rest = read(*strings)
+            return answer(at_once(compute, rows), rest)
+
+        return tf.function(with_parameters(in_one, names), input_signature=input_signature, autograph=False)
+    stages = Stages(
+        tf.function(with_parameters(read, names), input_signature=input_signature, autograph=False),
+        tf.function(compute, autograph=False),
+        tf.function(answer, autograph=False),
+    )
+
+    def of_rows(rows: Tensors) -> Tensors:
+        rows = PackingSpec.dynamic().plan(rows)
+        specs = {name: tf.TensorSpec([None] * x.shape.rank, x.dtype) for name, x in rows.items()}
+        return stages.compute.get_concrete_function(specs)(rows)
+
+    def signature(*strings: tf.Tensor) -> Tensors:
+        rows, rest = stages.read(*strings)
+        return stages.answer(in_blocks(of_rows, rows) if in_blocks else of_rows(rows), rest)
+
+    function = tf.function(with_parameters(signature, names), input_signature=input_signature, autograph=False)
+    function.stages = stages
+    return function
+
+
+def stages_of(signatures: Mapping[str, Any]) -> dict[str, Stages]:
+    """{name: stages} of those signatures that `staged_signature` made."""
+    return {name: function.stages for name, function in signatures.items() if hasattr(function, "stages")}
+
+
+def with_parameters(function: Callable, names: Iterable[str]) -> Callable:
+    """A function of positional arguments as one whose parameters have these names."""
+
+    @functools.wraps(function)
+    def named(*args: tf.Tensor, **kwargs: tf.Tensor) -> Any:
+        return function(*args, *kwargs.values())
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    named.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore
+    return named
