@@ -23,19 +23,10 @@ SHOWN = 10  # lines of the table
 
 
 def main():
-    parser = reproduction.parser_of(__doc__)
-    parser.add_argument("--data_dir", type=pathlib.Path)
-    parser.add_argument("--questions", type=pathlib.Path, help="a file in SQuAD format instead of --data_dir")
-    parser.add_argument("--task", default="MRPC", choices=tuple(glue_reproduction.EPOCHS))
+    parser = parser_of(__doc__)
     parser.add_argument("--steps", type=int, default=40)
-    parser.set_defaults(precision="float32")
     options = parser.parse_args()
-    checkpoint = reproduction.without_pooler(options.init_checkpoint, options.work_dir / "checkpoint")
-    if options.questions:
-        task, start = with_new_head(options, checkpoint)
-    else:
-        task = glue_reproduction.task_of(options, checkpoint, options.task)
-        start = glue_reproduction.initialized_by_peer(options, checkpoint, options.task, SEED)
+    task, start = task_and_start(options)
     stream = iter(task.train_batches(options.train_batch_size, SEED))
     batches = [next(stream) for _ in range(options.steps)]
     warm_up = options.steps // 10
@@ -44,8 +35,27 @@ def main():
     show(mine, theirs)
 
 
+def parser_of(description):
+    """The flags of what both sides compute on."""
+    parser = reproduction.parser_of(description)
+    parser.add_argument("--data_dir", type=pathlib.Path)
+    parser.add_argument("--questions", type=pathlib.Path, help="a file in SQuAD format instead of --data_dir")
+    parser.add_argument("--task", default="MRPC", choices=tuple(glue_reproduction.EPOCHS))
+    parser.set_defaults(precision="float32")
+    return parser
+
+
+def task_and_start(options):
+    """The task, and the folder with the weights that both sides start from."""
+    checkpoint = reproduction.without_pooler(options.init_checkpoint, options.work_dir / "checkpoint")
+    if options.questions:
+        return with_new_head(options, checkpoint)
+    task = glue_reproduction.task_of(options, checkpoint, options.task)
+    return task, glue_reproduction.initialized_by_peer(options, checkpoint, options.task, SEED)
+
+
 def with_new_head(options, checkpoint):
-    """The task of questions, and a Hugging Face folder with the weights of the checkpoint and a random head."""
+    """The task of questions, and a Hugging Face folder with the weights of the checkpoint, else with a random head."""
     import squad_reproduction
 
     options.work_dir.joinpath("train.json").write_bytes(options.questions.read_bytes())
@@ -54,7 +64,7 @@ def with_new_head(options, checkpoint):
     from bert_tf.checkpoints import formats
 
     kernel = np.random.default_rng(SEED).normal(0, 0.02, [read.config.hidden_size, 2]).astype(np.float32)
-    weights = {**read.weights, "span/kernel": kernel, "span/bias": np.zeros(2, np.float32)}
+    weights = {"span/kernel": kernel, "span/bias": np.zeros(2, np.float32), **read.weights}
     folder = options.work_dir / "start-questions"
     if not folder.exists():
         formats.write(dataclasses.replace(read, weights=weights, kind="span"), str(folder), "huggingface")

@@ -19,6 +19,15 @@ import transformers
 from transformers_glue import RATE, optimizer_of
 
 
+def inputs_and_targets(steps, step):
+    """The arguments of the model, and the batch that holds the targets."""
+    batch = {name: torch.tensor(array[step]).long() for name, array in steps.items()}
+    longest = int(batch["lengths"].max())
+    used = (torch.arange(longest) < batch["lengths"][:, None]).long()
+    inputs = {"input_ids": batch["token_ids"][:, :longest], "token_type_ids": batch["segment_ids"][:, :longest]}
+    return {**inputs, "attention_mask": used}, batch
+
+
 def loss_of(model, inputs, batch):
     if "labels" in batch:
         return model(**inputs, labels=batch["labels"]).loss
@@ -48,11 +57,7 @@ def main():
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, arguments.warm_up, number)
     results = []
     for step in range(number):
-        batch = {name: torch.tensor(array[step]).long() for name, array in steps.items()}
-        longest = int(batch["lengths"].max())
-        used = (torch.arange(longest) < batch["lengths"][:, None]).long()
-        inputs = {"input_ids": batch["token_ids"][:, :longest], "token_type_ids": batch["segment_ids"][:, :longest]}
-        loss = loss_of(model, {**inputs, "attention_mask": used}, batch)
+        loss = loss_of(model, *inputs_and_targets(steps, step))
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

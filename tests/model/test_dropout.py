@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf.model import heads, weights
+from bert_tf.model import attention, functional_bert, heads, weights
 from bert_tf.model.layers import Dropout, random_lanes
 
 DROPPING = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
@@ -53,6 +53,54 @@ def test_recomputed_layers_drop_the_same_values():
         np.testing.assert_allclose(actual[name], gradient, atol=1e-5, err_msg=name)
     name = "encoder/layers/0/feed_forward/expand/kernel"
     assert np.abs(other[name] - expected[name]).max() > 1e-3
+
+
+def test_dropout_is_where_the_original_has_it_and_gradients_drop_the_same_values(monkeypatch):
+    """Against the textbook form with the same random bits: place, amount and gradient of every dropout."""
+    config = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.2)
+    model, seed, batch = heads.TokenClassifier(config, 3), tf.constant([1, 2]), tiny.tensors(tiny.batch())
+    arrays = tiny.random_weights(model)
+    weights.assign(model, arrays)
+
+    def gradients_of(params, outputs):
+        with tf.GradientTape() as tape:
+            tape.watch(params)
+            loss = tf.reduce_sum(tf.sequence_mask(batch["lengths"], 12, tf.float32) * tf.tanh(outputs()[..., 0]))
+        gradients = tape.gradient(loss, params, unconnected_gradients="zero")
+        return {name: tf.convert_to_tensor(gradient) for name, gradient in gradients.items()}
+
+    actual = gradients_of(weights.variables(model), lambda: model(batch, seed=seed)["logits"])
+
+    def dropped(x, stream, rate=0.1):
+        lanes = random_lanes(x, seed ^ tf.constant([Dropout(rate, stream).stream_id, 0]))
+        return tf.where(lanes >= round(rate * 2**16), x / (1 - rate), 0.0)
+
+    numbers, dense, norm = iter("01"), functional_bert.dense, functional_bert.layer_norm
+    before = {"classifier": "head"}  # {layer: the dropout of its input}, and of its output
+    after = {"project_out": "attention", "contract": "feed_forward"}
+
+    def dense_with_dropout(x, params, name):
+        *path, layer = name.split("/")
+        x = dense(dropped(x, before[layer]) if layer in before else x, params, name)
+        return dropped(x, f"layers/{path[2]}/{after[layer]}") if layer in after else x
+
+    def norm_with_dropout(x, params, name, config):
+        x = norm(x, params, name, config)
+        return dropped(x, "embeddings") if "embeddings" in name else x
+
+    def attention_with_dropout(*tensors, **options):
+        stream = f"layers/{next(numbers)}/attention/probabilities"
+        return attend(*tensors, **options, dropout=lambda x: dropped(x, stream, rate=0.2))
+
+    attend = attention.dot_product_attention
+    monkeypatch.setattr(functional_bert, "dense", dense_with_dropout)
+    monkeypatch.setattr(functional_bert, "layer_norm", norm_with_dropout)
+    monkeypatch.setattr(attention, "dot_product_attention", attention_with_dropout)
+    params = {name: tf.constant(array) for name, array in functional_bert.parameters(arrays).items()}
+    apply = functional_bert.HEADS["tags"].apply
+    expected = gradients_of(params, lambda: apply(params, config, batch)["logits"])
+    for name, gradient in functional_bert.parameters(actual).items():
+        np.testing.assert_allclose(gradient, expected[name], atol=2e-5, err_msg=name)
 
 
 def test_dropout_depends_on_its_seed_and_is_off_without():
