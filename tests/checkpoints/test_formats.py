@@ -293,6 +293,16 @@ def test_checkpoint_without_usable_weights_is_refused(arrays, reason, tmp_path):
         formats.read(tmp_path)
 
 
+def test_weights_that_are_no_numbers_are_refused(written, tmp_path):
+    folder = shutil.copytree(written["google_tf"], tmp_path / "texts")
+    names = ["bert/pooler/dense/bias"]
+    tf.raw_ops.SaveV2(
+        prefix=str(folder / "bert_model.ckpt"), tensor_names=names, shape_and_slices=[""], tensors=[["a"]]
+    )
+    with pytest.raises(UserError, match="encoder/pooler/bias in .* holds values of the type object; expected numbers"):
+        formats.read(folder)
+
+
 def test_tf1_checkpoint_without_data_or_config_is_refused(written, tmp_path):
     for file in ("bert_model.ckpt.data-00000-of-00001", "bert_config.json"):
         shutil.copytree(written["google_tf"], tmp_path / file)
