@@ -1,4 +1,4 @@
-"""Indices of TensorFlow checkpoints whose checksums hold and whose content is wrong: TensorFlow would end the process."""
+"""Indices of TensorFlow checkpoints whose checksums hold and whose content is wrong, which would end the process."""
 
 import crafted_checkpoints as crafted
 import numpy as np
