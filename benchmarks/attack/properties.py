@@ -351,7 +351,7 @@ def run_seeded(reader, examples, seed):
     import random
 
     random.seed(seed)
-    return run(reader, examples, phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink])
+    return run(reader, examples, phases=[hypothesis.Phase.generate])
 
 
 if __name__ == "__main__":
