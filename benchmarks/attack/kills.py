@@ -53,10 +53,13 @@ def main():
     options = parser.parse_args()
     if "clock" in options.disturb and "FAKETIME_TIMESTAMP_FILE" not in os.environ:
         return start_with_false_clock()
-    with tempfile.TemporaryDirectory(prefix="kills-") as folder:
-        campaign = Campaign(options, Path(folder))
+    folder = Path(tempfile.mkdtemp(prefix="kills-"))  # no TemporaryDirectory: forks would remove it when they end
+    try:
+        campaign = Campaign(options, folder)
         for kind in options.disturb.split(","):
             campaign.run(kind)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     print(table(options.output))
     return 0
 
