@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from bert_tf.checkpoints import tf_index
 from bert_tf.errors import UserError, of_os_error
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
@@ -115,6 +116,7 @@ def read_tensors(prefix: str, is_selected: Callable[[str], object]) -> dict[str,
     import tensorflow as tf
 
     try:
+        tf_index.check(prefix)
         reader = tf.compat.v1.train.NewCheckpointReader(prefix)  # not load_checkpoint: it first looks for a folder
         names = sorted(name for name in reader.get_variable_to_shape_map() if is_selected(name))
         return {name: reader.get_tensor(name) for name in names}

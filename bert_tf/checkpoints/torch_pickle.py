@@ -12,12 +12,13 @@ import collections
 import dataclasses
 import io
 import math
+import mmap
 import os
 import pickle
 import pickletools
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -81,7 +82,7 @@ def _read_zip(path: str) -> tuple[Any, dict[str, np.ndarray]]:
 
 
 def _read_old(path: str) -> tuple[Any, dict[str, np.ndarray]]:
-    with open(path, "rb") as file:
+    with open(path, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as file:
         if _unpickler(file, path).load() != OLD_MAGIC:
             raise ValueError("the file does not begin like one of torch.save")
         _unpickler(file, path).load()  # version of the protocol
@@ -102,8 +103,11 @@ def _read_old(path: str) -> tuple[Any, dict[str, np.ndarray]]:
         return state, storages
 
 
-def _unpickler(file: IO[bytes], path: str) -> "_TensorUnpickler":
-    """An unpickler of the next pickle in a file, whose memo, as large as the largest number in it, is bounded."""
+def _unpickler(file: io.BytesIO | mmap.mmap, path: str) -> "_TensorUnpickler":
+    """An unpickler of the next pickle in a file, whose memo, as large as the largest number in it, is bounded.
+
+    The file is one in memory: there a text of 4 GB in a pickle of 10 bytes is found out before it is allocated.
+    """
     start = file.tell()
     for count, (opcode, argument, _) in enumerate(pickletools.genops(file)):
         if opcode.name in MEMOIZING and argument is not None and int(argument) > count:
@@ -133,7 +137,7 @@ def _values(data: bytes, dtype: str) -> np.ndarray:
 class _TensorUnpickler(pickle.Unpickler):
     """Allows tensors only; collects `dtypes`, {key of a storage: dtype}."""
 
-    def __init__(self, file: IO[bytes], path: str) -> None:
+    def __init__(self, file: io.BytesIO | mmap.mmap, path: str) -> None:
         super().__init__(file, encoding="utf-8")
         self.path = path
         self.dtypes: dict[str, str] = {}

@@ -1,12 +1,14 @@
 """Excel workbooks, Parquet files and folders of texts as rows of tables. Free of TensorFlow."""
 
 import os
+import zipfile
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import files
 
+MOST_UNPACKED = 200  # bytes of a workbook for each byte of its file
 PLAIN = (str, int, float, list, dict, type(None))
 
 
@@ -19,10 +21,10 @@ def excel_fields(path: str) -> Iterator[tuple[int, list[str]]]:
         import openpyxl
     except ImportError:
         raise UserError("An Excel workbook needs the package openpyxl: pip install 'bert-tf[excel]'.") from None
-    from zipfile import BadZipFile
 
     with _open(path) as file:
         try:
+            _expect_in_proportion(file)
             sheet = openpyxl.load_workbook(file, read_only=True, data_only=True).worksheets[0]
             width = 0
             for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
@@ -32,8 +34,18 @@ def excel_fields(path: str) -> Iterator[tuple[int, list[str]]]:
                         fields.pop()
                     width = width or len(fields)
                     yield number, fields + [""] * (width - len(fields))
-        except (BadZipFile, KeyError, IndexError, OSError) as error:
-            raise UserError(f"{path} is no Excel workbook that can be read ({error}); save it as .xlsx.") from None
+        except Exception as error:  # openpyxl and its parsers raise any type for a damaged workbook
+            raise UserError(
+                f"{path} is no Excel workbook that can be read ({reason_of(error)}); save it as .xlsx."
+            ) from None
+
+
+def _expect_in_proportion(file: IO[bytes]) -> None:
+    """Raises ValueError for a workbook that unpacks to much more than its size, as none with texts does."""
+    with zipfile.ZipFile(file) as archive:
+        unpacked = sum(entry.file_size for entry in archive.infolist())
+    if unpacked > MOST_UNPACKED * file.seek(0, os.SEEK_END) + 2**24:
+        raise ValueError(f"it unpacks to {unpacked:,} bytes")
 
 
 def _cell_text(value: Any) -> str:
@@ -57,8 +69,8 @@ def parquet_rows(path: str) -> Iterator[dict[str, Any]]:
             for batch in pyarrow.parquet.ParquetFile(file).iter_batches(batch_size=1024):
                 for row in batch.to_pylist():
                     yield {name: value if isinstance(value, PLAIN) else str(value) for name, value in row.items()}
-        except (pyarrow.ArrowException, OSError) as error:
-            raise UserError(f"{path} is no Parquet file that can be read: {error}.") from None
+        except Exception as error:  # any type: pyarrow's own, of a text that is not UTF-8, of a date that is none
+            raise UserError(f"{path} is no Parquet file that can be read: {reason_of(error)}.") from None
 
 
 def is_folder_of_classes(path: str) -> bool:
@@ -92,7 +104,7 @@ def _classes(path: str) -> dict[str, list[str]]:
     return {folder: names for folder, names in texts.items() if names}
 
 
-def _open(path: str) -> Any:
+def _open(path: str) -> IO[bytes]:
     try:
         return files.open_binary(path)
     except OSError as error:

@@ -153,9 +153,7 @@ def _csv_fields(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str
     """Yields (line number, list of fields); empty lines are skipped."""
     csv.field_size_limit(sys.maxsize)  # a field may be a whole document
     header = next(lines, "")
-    has_commas = len(next(csv.reader([header]), [])) > 1
-    delimiter = "," if has_commas else next((sign for sign in ";\t" if sign in header), ",")
-    reader = csv.reader(itertools.chain([header], lines), strict=True, delimiter=delimiter)
+    reader = csv.reader(itertools.chain([header], lines), strict=True, delimiter=_delimiter(header))
     while True:
         try:
             row = next(reader, None)
@@ -167,6 +165,14 @@ def _csv_fields(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str
             return
         if row:
             yield reader.line_num, row
+
+
+def _delimiter(header: str) -> str:
+    try:
+        has_commas = len(next(csv.reader([header]), [])) > 1
+    except csv.Error:  # the reader of the file names the line
+        has_commas = True
+    return "," if has_commas else next((sign for sign in ";\t" if sign in header), ",")
 
 
 def _read_excel(path: str, columns: Sequence[str] | None, malformed: list[str] | None) -> Rows:

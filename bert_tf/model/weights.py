@@ -65,6 +65,7 @@ def to_canonical_names(
 
     Where one of our names has several of theirs, their arrays are concatenated along the last axis.
     `is_transposed(their name)` says whether a matrix is stored [out, in]. Returns the weights and their names used.
+    Raises UserError for arrays that cannot be concatenated, and for values that are no numbers.
     """
     weights: Weights = {}
     used: set[str] = set()
@@ -73,7 +74,14 @@ def to_canonical_names(
             continue
         parts = [np.asarray(arrays[name]) for name in theirs]
         parts = [part.T if is_transposed(name) else part for name, part in zip(theirs, parts, strict=True)]
-        weights[ours] = np.ascontiguousarray(np.concatenate(parts, -1), np.float32)
+        try:
+            weights[ours] = np.ascontiguousarray(np.concatenate(parts, -1), np.float32)
+        except (TypeError, ValueError):  # scalars, texts, shapes that do not fit together
+            kinds = ", ".join(f"{part.dtype}{list(part.shape)}" for part in parts)
+            raise UserError(
+                f"{', '.join(theirs)} of the checkpoint cannot be {ours} ({kinds}); expected numbers of equal shapes: "
+                "fetch the checkpoint again."
+            ) from None
         used.update(theirs)
     return weights, used
 

@@ -157,10 +157,11 @@ def _open_text(path: str) -> Iterator[TextIO]:
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}.") from error
     try:
-        with file:
-            yield file
-    except UnicodeDecodeError:
-        raise UserError(_describe_invalid_text(path)) from None
+        try:
+            with file:
+                yield file
+        except UnicodeDecodeError:
+            raise UserError(_describe_invalid_text(path)) from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{path} is not a whole gzip file ({error}); write it again.") from None
 

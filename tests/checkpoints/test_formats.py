@@ -293,6 +293,29 @@ def test_checkpoint_without_usable_weights_is_refused(arrays, reason, tmp_path):
         formats.read(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "prefix, name, value, reason",
+    [
+        (
+            "bert_model.ckpt",
+            "bert/pooler/dense/bias",
+            ["a"],
+            "bert/pooler/dense/bias .* cannot be .* \\(object\\[1\\]\\)",
+        ),
+        ("bert_model.ckpt", "bert/pooler/dense/bias", 1.0, "cannot be encoder/pooler/bias \\(float32\\[\\]\\)"),
+        ("checkpoints/ckpt-1", "weights/span.Sbias/.ATTRIBUTES/VARIABLE_VALUE", ["a"], "values of the type object"),
+    ],
+)
+def test_weights_that_are_no_numbers_are_refused(prefix, name, value, reason, tmp_path):
+    CONFIG.write(tmp_path / "bert_config.json")
+    (tmp_path / prefix).parent.mkdir(exist_ok=True)
+    tf.raw_ops.SaveV2(
+        prefix=str(tmp_path / prefix), tensor_names=[name], shape_and_slices=[""], tensors=[tf.constant(value)]
+    )
+    with pytest.raises(UserError, match=reason):
+        formats.read(tmp_path)
+
+
 def test_tf1_checkpoint_without_data_or_config_is_refused(written, tmp_path):
     for file in ("bert_model.ckpt.data-00000-of-00001", "bert_config.json"):
         shutil.copytree(written["google_tf"], tmp_path / file)

@@ -187,6 +187,14 @@ def test_large_number_of_an_object_is_refused(path, old):
     assert_refused_without_memory(path, "numbers an object 16777215 among 2")
 
 
+@pytest.mark.parametrize("opcode", [b"B", b"T", b"X", b"\x8b"], ids=["bytes", "string", "text", "number"])
+@pytest.mark.parametrize("old", [False, True], ids=["zip", "old"])
+def test_texts_longer_than_the_file_are_refused(path, opcode, old):
+    attack = torch_files.PROTOCOL + opcode + struct.pack("<I", 2**31 - 1) + b"short" + torch_files.STOP
+    write(path, attack, bytes(4), 4, old=old)
+    assert_refused_without_memory(path, "expected 2147483647 bytes in a .* but only|not enough data in stream")
+
+
 def test_compressed_storage_is_refused(path):
     torch_files.write_zip(path, torch_files.state_dict({}), {})
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:

@@ -1,6 +1,7 @@
 """Tables: all rows of valid files, one sentence with the line for invalid ones."""
 
 import datetime
+import zipfile
 
 import openpyxl
 import pyarrow.parquet
@@ -156,6 +157,48 @@ def test_parquet_keeps_numbers_and_lists(tmp_path):
 def test_other_contents_under_these_names_are_refused(write_table, name, kind):
     with pytest.raises(UserError, match=f"a[.][a-z]+ is no {kind} that can be read"):
         list(tables.read(write_table(name, "text,label\n")))
+
+
+DAMAGED = [
+    ("sheet1.xml", lambda part: part[:300], "unclosed token"),
+    ("sheet1.xml", lambda part: part.replace(b'r="B1"', b'r="ZZZZZZ1"'), "not a valid column name"),
+    ("styles.xml", lambda part: part.replace(b'"0"', b'"x"'), "expected <class 'int'>|invalid literal|convert"),
+    ("workbook.xml", lambda part: b"", "no element found"),
+    ("sheet1.xml", lambda part: part + b" " * 18_000_000, "it unpacks to 18,01"),
+]
+
+
+@pytest.mark.parametrize("name, change, reason", DAMAGED, ids=range(len(DAMAGED)))
+def test_damaged_workbook_is_refused(tmp_path, name, change, reason):
+    book = openpyxl.Workbook()
+    book.worksheets[0].append(["text", "label"])
+    book.save(tmp_path / "good.xlsx")
+    with (
+        zipfile.ZipFile(tmp_path / "good.xlsx") as good,
+        zipfile.ZipFile(tmp_path / "a.xlsx", "w", zipfile.ZIP_DEFLATED) as bad,
+    ):
+        for part in good.namelist():
+            bad.writestr(part, change(good.read(part)) if part.endswith(name) else good.read(part))
+    with pytest.raises(UserError, match=f"a.xlsx is no Excel workbook that can be read .*({reason})"):
+        list(tables.read(str(tmp_path / "a.xlsx")))
+
+
+@pytest.mark.parametrize(
+    "values, reason",
+    [
+        (pyarrow.array([2**62], pyarrow.timestamp("ms")), "too large"),
+        (pyarrow.array([b"\xff"], pyarrow.binary()).cast(pyarrow.string(), safe=False), "can't decode byte 0xff"),
+    ],
+)
+def test_parquet_values_that_python_lacks_are_refused(tmp_path, values, reason):
+    pyarrow.parquet.write_table(pyarrow.table({"text": values}), tmp_path / "a.parquet")
+    with pytest.raises(UserError, match=f"a.parquet is no Parquet file that can be read: .*{reason}"):
+        list(tables.read(str(tmp_path / "a.parquet")))
+
+
+def test_carriage_return_in_the_header_of_csv_is_refused(write_table):
+    with pytest.raises(UserError, match="is not CSV at line 1"):
+        list(tables.read(write_table("a.csv", "te\rxt,label\na,b\n")))
 
 
 def test_folder_with_a_folder_for_each_class_is_a_table(tmp_path):

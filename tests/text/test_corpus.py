@@ -173,6 +173,7 @@ def test_text_without_sentence_ends_is_split():
         ("a.txt", "text".encode("utf-16"), "UTF-16"),
         ("a.txt.gz", b"not gzip", "not a whole gzip file"),
         ("a.txt.gz", gzip.compress(b"word " * 9000, mtime=0)[:-20], "not a whole gzip file"),
+        ("a.txt.gz", gzip.compress(b"word \xff" + b"word " * 9000, mtime=0)[:-20], "not a whole gzip file"),
         ("a.jsonl", b'{"text": "a"}\n{"text": \n', "line 2 is not JSON"),
         ("a.jsonl", b"[" * 100_000, r"line 1 is not JSON .it is nested too deeply."),
         ("a.jsonl", b'{"text": "a"}\n' + b"[" * 100_000, r"line 2 is not JSON .it is nested too deeply."),

@@ -76,6 +76,10 @@ def _checked(checkpoint: Checkpoint, path: str) -> Checkpoint:
         raise UserError(
             f"{path} holds no weights of a BERT, only {len(checkpoint.weights)} others: give a checkpoint with weights."
         )
+    strange = [name for name in names if not _holds_numbers(checkpoint.weights[name])]
+    if strange:
+        kind = checkpoint.weights[strange[0]].dtype
+        raise UserError(f"{strange[0]} in {path} holds values of the type {kind}; expected numbers: fetch it again.")
     damaged = [name for name in names if not np.isfinite(checkpoint.weights[name]).all()]
     if damaged:
         raise UserError(
@@ -83,6 +87,10 @@ def _checked(checkpoint: Checkpoint, path: str) -> Checkpoint:
             "wrote them failed; give an earlier checkpoint of it."
         )
     return checkpoint
+
+
+def _holds_numbers(array: np.ndarray) -> bool:
+    return array.dtype.kind in "biuf" or array.dtype.name == "bfloat16"  # of ml_dtypes, whose kind is that of bytes
 
 
 def locate(path: str | os.PathLike[str]) -> str:

@@ -75,7 +75,7 @@ def ensemble(
     An answer that a file does not list has the probability 0 there. "No answer" is given where the logarithm of its
     odds against the best other is above the threshold. Raises UserError for a question that is missing in a file.
     """
-    files = [require_json(path, EXPECTED) for path in paths]
+    files = [_read_n_best(path) for path in paths]
     predictions = []
     for question in questions:
         for path, content in zip(paths, files, strict=True):
@@ -84,6 +84,24 @@ def ensemble(
         answers = [content[question.id] for content in files]
         predictions.append(_merge(answers, n_best_size, has_null, threshold))
     return predictions
+
+
+def _read_n_best(path: str) -> dict[str, list[Answer]]:
+    content: dict[str, list[Answer]] = require_json(path, EXPECTED)
+    for name, answers in content.items():
+        if not isinstance(answers, list) or not all(map(_is_answer, answers)):
+            raise UserError(
+                f"{path}: the answers of {name!r} are no list of objects with a text and a probability, as in {N_BEST}."
+            )
+    return content
+
+
+def _is_answer(value: Any) -> bool:
+    """Whether a JSON value has what is needed of one of the n best answers."""
+    if not isinstance(value, dict) or not isinstance(value.get("text"), str):
+        return False
+    probability = value.get("probability")
+    return type(probability) in (int, float) and 0 <= probability < math.inf
 
 
 def _merge(

@@ -1,6 +1,7 @@
 """Files of answers: in the form of the original, their scores, ensembles of several models."""
 
 import json
+import math
 
 import pytest
 
@@ -94,3 +95,13 @@ def test_ensemble_averages_probabilities(tmp_path):
     assert merged.answer["text"] == ""
     with pytest.raises(UserError, match="has no answers to '2'"):
         squad_files.ensemble(paths, QUESTIONS, n_best_size=2, has_null=True)
+
+
+@pytest.mark.parametrize(
+    "answers", [None, "fox", ["fox"], [{"text": "fox"}], [{"text": 1, "probability": 1}], [answer("fox", math.nan)]]
+)
+def test_ensemble_of_something_else_is_refused(tmp_path, answers):
+    path = tmp_path / "n_best.json"
+    path.write_text(json.dumps({"1": answers}))
+    with pytest.raises(UserError, match="the answers of '1' are no list of objects with a text and a probability"):
+        squad_files.ensemble([str(path)], QUESTIONS[:1], n_best_size=2, has_null=True)

@@ -1,0 +1,357 @@
+"""Property-based tests of every reader with hypothesis: malformed files are a UserError, leave nothing, take no memory.
+
+python benchmarks/attack/properties.py --examples=1000 --readers=table.csv,squad.json
+
+Cases are random bytes, valid files with random edits, and, of JSON, valid objects in which any value may be another.
+Each must be read or be a UserError; must leave no file; and must take no more memory than FACTOR times its size plus
+SLACK, as tracemalloc counts it. Prints a row for each reader; --seed gives other cases.
+"""
+
+import argparse
+import dataclasses
+import gzip
+import json
+import sys
+import tempfile
+import time
+import traceback
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import hypothesis
+from hypothesis import strategies as st
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests/helpers")]
+
+import crafted_checkpoints as crafted  # noqa: E402
+
+from bert_tf.checkpoints import checkpoint_files, sentence_transformers, torch_pickle  # noqa: E402
+from bert_tf.checkpoints.formats import huggingface  # noqa: E402
+from bert_tf.config.bert_config import BertConfig  # noqa: E402
+from bert_tf.data import tables  # noqa: E402
+from bert_tf.errors import UserError  # noqa: E402
+from bert_tf.export import prediction_inputs  # noqa: E402
+from bert_tf.serving import body, values  # noqa: E402
+from bert_tf.tasks.question_answering import questions, squad_files  # noqa: E402
+from bert_tf.tasks.token_classification.conll_files import ColumnLayout, ConllFile  # noqa: E402
+from bert_tf.text import corpus, vocabulary  # noqa: E402
+
+SLACK, FACTOR = 4 << 20, 64  # bytes of memory that a file may take, and for each byte of it
+DEPTH = 100_000  # of nested lists
+
+SQUAD = {
+    "version": "v2.0",
+    "data": [
+        {
+            "title": "a",
+            "paragraphs": [
+                {
+                    "context": "The fox runs.",
+                    "qas": [
+                        {"id": "1", "question": "Who?", "answers": [{"text": "fox", "answer_start": 4}]},
+                        {"id": 2, "question": "Where?", "answers": [], "is_impossible": True},
+                    ],
+                }
+            ],
+        }
+    ],
+}
+BERT = {"vocab_size": 30, "hidden_size": 16, "num_attention_heads": 4, "hidden_act": "gelu", "layer_norm_eps": 1e-12}
+HUGGING_FACE = BERT | {
+    "model_type": "bert",
+    "architectures": ["BertForSequenceClassification"],
+    "id2label": {"0": "a", "1": "b"},
+    "num_labels": 2,
+    "problem_type": "regression",
+    "position_embedding_type": "absolute",
+    "is_decoder": False,
+}
+TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]
+TOKENIZER = {
+    "model": {"type": "WordPiece", "vocab": {token: number for number, token in enumerate(TOKENS)}},
+    "normalizer": {"type": "BertNormalizer", "lowercase": True},
+}
+MODULES = [
+    {"type": "sentence_transformers.models.Transformer", "path": ""},
+    {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"},
+]
+N_BEST = {"1": [{"text": "fox", "start": 4, "end": 7, "probability": 0.5}], "2": [{"text": "", "probability": 0.9}]}
+REST = {"signature_name": "serving_default", "instances": [{"text_a": "a", "choices": ["b", "c"], "ids": [1, 2]}]}
+SPECS = {"text_a": ("string", (None,)), "choices": ("string", (None, 2)), "ids": ("int32", (None, None))}
+INPUTS = {"text_a": None, "choices": 2}
+
+
+@dataclasses.dataclass(frozen=True)
+class Reader:
+    """A reader: the name of its file, valid contents (bytes, or JSON values), and what reads it."""
+
+    file: str
+    valid: list
+    read: Callable
+    pack: Callable[[bytes], bytes] = bytes  # what is done with a content before it is written
+
+    def contents(self):
+        """Contents to try, a strategy of bytes."""
+        plain = [each if isinstance(each, bytes) else json.dumps(each).encode() for each in self.valid]
+        kinds = [st.binary(max_size=200), edited(plain)]
+        shaped = [each for each in self.valid if not isinstance(each, bytes)]
+        if shaped:
+            kinds += [st.sampled_from(shaped).flatmap(changed).map(_dumped), st.just(b"[" * DEPTH)]
+            kinds += [st.just(_dumped(shaped[0])[:-1] + b', "x": ' + b'{"a":' * DEPTH)]
+        return st.one_of(kinds).map(self.pack)
+
+
+def _dumped(value):
+    return json.dumps(value).encode()
+
+
+def edited(contents):
+    """Some of the contents with a few places cut out and others put in."""
+    edit = st.tuples(st.floats(0, 1), st.integers(0, 8), st.binary(max_size=4) | st.sampled_from(SNIPPETS))
+    return st.builds(_edit, st.sampled_from(contents), st.lists(edit, min_size=1, max_size=4))
+
+
+SNIPPETS = [
+    b"\0",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"\xff\xfe",
+    b'"',
+    b"\t",
+    b",",
+    b"\r",
+    b"\n\n",
+    b"[",
+    b"{",
+    b"-1",
+    b"1e999",
+]
+SNIPPETS += [b"NaN", b"null", b"\\ud800", b"9" * 5000, "\u2028\u0085\ufeff".encode(), b"-DOCSTART-", b"# "]
+
+
+def _edit(content, edits):
+    for share, cut, inserted in edits:
+        place = int(share * len(content))
+        content = content[:place] + inserted + content[place + cut :]
+    return content
+
+
+# Few characters: to prepare all of Unicode takes hypothesis seconds.
+TEXT = st.text(st.sampled_from('aB1 ,_"\u00e9\u2028\u4e00\ufeff\U0001f600'), max_size=4)
+WEIRD = st.one_of(
+    st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from([2**31, 2**63, 10**12, -(10**30), 0.5, 1e308]),
+    st.floats(), TEXT, st.sampled_from(["\ud800", "", "x" * 300, "../x", "a\0b", "bert"]),
+    st.lists(st.none() | st.integers() | TEXT, max_size=3),
+    st.dictionaries(TEXT, st.none() | st.integers(), max_size=2),
+)  # fmt: skip
+
+
+def changed(value):
+    """The value with any of its parts left out or replaced by another kind of value."""
+    if isinstance(value, dict):
+        parts = {name: changed(each) for name, each in value.items()}
+        whole = st.fixed_dictionaries({}, optional=parts)
+    elif isinstance(value, list):
+        whole = st.lists(st.one_of([changed(each) for each in value]), max_size=3) if value else st.just([])
+    else:
+        whole = st.just(value)
+    kept = st.just(value)
+    return st.one_of(kept, kept, whole, whole, WEIRD)
+
+
+def _documents(path):
+    for layout in ("auto", "wrapped"):
+        for source in corpus.find_sources(path, text_layout=layout):
+            for _ in corpus.read_documents(source):
+                pass
+
+
+def _table(path):
+    for columns in (None, ["a", "b"]):
+        malformed = [] if columns else None
+        for _ in tables.read(path, columns, malformed=malformed):
+            pass
+    list(prediction_inputs.read(path, INPUTS))
+
+
+def _squad(path):
+    known = questions.read(path)
+    for question in known:
+        for answer in question.answers:
+            questions.answer_span(question, answer)
+    [example.encode() for example in prediction_inputs.read(path, {"question": None, "context": None})]
+
+
+def _answers(path):
+    known = [questions.Question("1", "Who?", "The fox runs.", (("fox", 4),), True), questions.Question("2", "", "")]
+    squad_files.score(known, path, has_null=True, null_odds_path=path)
+
+
+def _n_best(path):
+    known = [questions.Question("1", "Who?", "The fox runs.", (("fox", 4),), True), questions.Question("2", "", "")]
+    squad_files.ensemble([path, path], known, n_best_size=2, has_null=True)
+
+
+def _hugging_face(path):
+    folder = str(Path(path).parent)
+    huggingface._read_config(path)
+    huggingface.labels(folder)
+
+
+def _rest(path):
+    try:
+        request = body._json(Path(path).read_bytes())
+        values.count(request)
+        values.read(request, SPECS)
+    except (body.HTTPException, values.BadRequest) as error:
+        raise UserError(str(error)) from None
+    except RecursionError:  # as app.Server._predict answers it
+        raise UserError(body.TOO_DEEP) from None
+
+
+CSV = b'text,label\n"a ""b"", c",x\nd,y\n'
+CONLL = b"-DOCSTART- O\n\nEU B-ORG\nrejects O\n\nPeter B-PER\nBlackburn I-PER\n"
+CORPUS = b"The fox runs. It is quick.\nA dog sleeps.\n\nRain falls.\n"
+ROW = {"text_a": "a", "choices": ["b", "c"], "label": 1, "a": None}
+# {name: Reader}; one more reader is a line here.
+READERS = {
+    "corpus.txt": Reader("a.txt", [CORPUS], _documents),
+    "corpus.txt.gz": Reader("a.txt.gz", [gzip.compress(CORPUS, mtime=0)], _documents),
+    "corpus.jsonl": Reader("a.jsonl", [{"text": "The fox runs.\nA dog."}, {"text": "\ud800 b"}], _documents),
+    "table.csv": Reader("a.csv", [CSV, CSV.replace(b",", b";")], _table),
+    "table.tsv": Reader("a.tsv", [CSV.replace(b",", b"\t"), "a\tb\nc\td\n".encode("utf-16")], _table),
+    "table.jsonl": Reader("a.jsonl", [ROW], _table),
+    "squad.json": Reader("a.json", [SQUAD], _squad),
+    "predictions.json": Reader("a.json", [{"1": "fox", "2": ""}, {"1": 0.5, "2": -1}], _answers),
+    "nbest.json": Reader("a.json", [N_BEST], _n_best),
+    "conll": Reader("a.conll", [CONLL, CONLL.replace(b" ", b"\t")], lambda path: ConllFile(path, ColumnLayout())),
+    "vocab.txt": Reader("vocab.txt", ["\n".join(TOKENS).encode()], vocabulary.read),
+    "bert_config.json": Reader("bert_config.json", [BERT], BertConfig.from_json_file),
+    "config.json": Reader("config.json", [HUGGING_FACE], _hugging_face),
+    "tokenizer.json": Reader(
+        "tokenizer.json", [TOKENIZER], lambda path: huggingface._tokenizer_of(str(Path(path).parent))
+    ),
+    "modules.json": Reader("modules.json", [MODULES], lambda path: sentence_transformers.read(str(Path(path).parent))),
+    "safetensors.index.json": Reader(
+        "model.safetensors.index.json", [{"weight_map": {"a": "x.safetensors"}}], huggingface._weight_map
+    ),
+    "labels.json": Reader(
+        "labels.json",
+        [{"labels": ["a", "b"], "kind": "class"}],
+        lambda path: checkpoint_files.read_head_file(str(Path(path).parent)),
+    ),
+    "safetensors": Reader(
+        "a.safetensors",
+        [json.loads(header) for header in crafted.headers()],
+        checkpoint_files.read_safetensors,
+        crafted.safetensors,
+    ),
+    "pickle": Reader("a.bin", crafted.pickles(), torch_pickle.read, crafted.zipped),
+    "pickle, old": Reader("a.bin", crafted.pickles(), torch_pickle.read, crafted.sequence),
+    "pickle, whole": Reader("a.bin", [crafted.zipped(crafted.pickles()[0])], torch_pickle.read),
+    "REST": Reader("a.json", [REST, {"inputs": {"text_a": ["a"], "choices": [["b", "c"]], "ids": [[1]]}}], _rest),
+}
+
+
+def tf_index():
+    """The reader of TensorFlow's indices, which loads TensorFlow."""
+    return Reader(
+        "x.ckpt.index",
+        [crafted.block(crafted.entries())],
+        lambda path: checkpoint_files.read_tensors(path.removesuffix(".index"), bool),
+        crafted.table,
+    )
+
+
+@dataclasses.dataclass
+class Counts:
+    """What became of the cases of a reader."""
+
+    read: int = 0
+    refused: int = 0
+    memory: int = 0
+
+
+def check(reader, content, folder, counts):
+    """One case; raises what the reader must not raise, or AssertionError."""
+    path = Path(folder, reader.file)
+    path.write_bytes(content)
+    before = sorted(Path(folder).iterdir())
+    tracemalloc.start()
+    try:
+        reader.read(str(path))
+        counts.read += 1
+    except UserError as error:
+        counts.refused += 1
+        assert str(error).strip(), "an error without a sentence"
+        assert "\n" not in str(error)[:-1] or len(str(error)) < 2000, "an error of many lines"
+        str(error).encode(errors="backslashreplace")
+    finally:
+        taken = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    counts.memory = max(counts.memory, taken)
+    assert taken <= SLACK + FACTOR * len(content), f"{taken:,} bytes of memory for {len(content):,}"
+    assert sorted(Path(folder).iterdir()) == before, "it leaves files"
+
+
+def run(reader, examples, **options):
+    """Checks so many cases; returns the Counts. Raises the error of the smallest case that fails."""
+    counts = Counts()
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "x.ckpt.data-00000-of-00001").write_bytes(crafted.NUMBERS + crafted.STRINGS)
+
+        @hypothesis.settings(
+            max_examples=examples, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck),
+            **options,
+        )  # fmt: skip
+        @hypothesis.given(reader.contents())
+        def property_(content):
+            check(reader, content, folder, counts)
+
+        property_()
+    return counts
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--examples", type=int, default=1000, help="cases of each reader")
+    parser.add_argument("--readers", default="", help="which, with commas; by default all")
+    parser.add_argument("--seed", type=int, default=1, help="another number gives other cases")
+    options = parser.parse_args()
+    failed = 0
+    print("| reader | read | UserError | memory, MiB | CPU seconds | |")
+    print("|---|---:|---:|---:|---:|---|")
+    for name in options.readers.split(",") if options.readers else (*READERS, "tf_index"):
+        begin, result, counts = time.process_time(), "", Counts()
+        try:
+            counts = run_seeded(READERS[name] if name in READERS else tf_index(), options.examples, options.seed)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            failed += 1
+            result = "; ".join(map(_described, getattr(error, "exceptions", [error])))
+        seconds = time.process_time() - begin
+        row = f"| {name} | {counts.read:,} | {counts.refused:,} | {counts.memory / 2**20:.1f} | {seconds:.0f} |"
+        print(f"{row} {result} |", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+def _described(error):
+    """An error, where it was raised, and the smallest case that raises it."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    case = " ".join(getattr(error, "__notes__", []))[:300]
+    return f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}: {str(error)[:100]!r}, {case}"
+
+
+def run_seeded(reader, examples, seed):
+    """As `run`, with the cases of a seed."""
+    import random
+
+    random.seed(seed)
+    return run(reader, examples, phases=[hypothesis.Phase.generate])
+
+
+if __name__ == "__main__":
+    main()
