@@ -39,7 +39,7 @@ def runs(arguments):
     small = ["--model_size=tiny", "--num_train_epochs=0.05"] if arguments.tiny else []
     named = {"run_classifier demonstration": [*device, *small]}
     if arguments.glue_dir:
-        start = [f"--init_checkpoint={arguments.init_checkpoint}"] if arguments.init_checkpoint else small
+        start = [f"--init_checkpoint={arguments.init_checkpoint}"] if arguments.init_checkpoint else []
         for task, flags in (("MRPC", ["--num_train_epochs=3"]), ("SST-2", epochs_of(arguments, STEPS))):
             data = [f"--task_name={task}", f"--data_dir={arguments.glue_dir}/{task}"]
             named[f"run_classifier {task}"] = [*device, *data, *start, *([] if arguments.tiny else flags), *small]
