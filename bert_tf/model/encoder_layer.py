@@ -19,7 +19,11 @@ class EncoderLayer(ConfiguredLayer):
     """What encoders have in common: `call` completes its inputs and draws a seed in training, then calls `encode`.
 
     An encoder defines `encode`, with the arguments of `call` without `training`, and `token_table` [V, D].
+
+    takes_row_tables: whether inputs may say in which rows the texts lie, see `sequence_packing.RowAssignment.given`.
     """
+
+    takes_row_tables = False
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)

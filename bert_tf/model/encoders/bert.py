@@ -50,6 +50,7 @@ class BertEncoder(EncoderLayer):
         embeddings: those of another encoder to share; None: its own.
     """
 
+    takes_row_tables = True
     gradient_checkpointing = False
     layer_class: type[TransformerLayer] = TransformerLayer
     embedding_options: Mapping[str, bool] = {}

@@ -53,6 +53,8 @@ def final_states(x: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:  # [B, T, D], [
 class Encoder(BertEncoder):
     """BertEncoder, then a BiLSTM of two layers with the same hidden size."""
 
+    takes_row_tables = False
+
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
         width = self.config.hidden_size

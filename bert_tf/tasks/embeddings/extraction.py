@@ -86,7 +86,7 @@ class Extractor:
         self._tokenize_graph = tf.function(self.rows_and_tokens, input_signature=[texts, texts, flags], autograph=False)
         self._batches = 0
         self._states = tf.function(self.states, input_signature=[rows], autograph=False)
-        if backend.should_jit(jit_compile) and model.config.encoder_traits.is_bert:
+        if backend.should_jit(jit_compile) and model.encoder.takes_row_tables:
             ladder = Ladder(choice.max_seq_length, texts_per_row=TOKEN_TEXTS)
             self._static = StaticRows(lambda rows: {"states": self.states(rows)}, ladder)
 

@@ -72,7 +72,7 @@ def next_sentence_signature(model: keras.Model, tokenizer: Tokenizer) -> dict[st
         outputs = model({**rows, "masked_lm_positions": no_positions}, packing=PackingSpec.dynamic())
         return {"is_next": tf.nn.softmax(outputs["next_sentence_logits"])[:, 0]}
 
-    is_static = model.config.encoder_traits.is_bert
+    is_static = model.encoder.takes_row_tables
     signature = staged_signature(read, compute, lambda numbers, rest: numbers, strings, is_static=is_static)
     return {"next_sentence": signature}
 

@@ -288,7 +288,7 @@ class QuestionTask(FineTuningTask):
             return {**best, "answers": answers["texts"], **n_best, "null_score": answers["null_scores"]}
 
         specs = [tf.TensorSpec([None], tf.string, name) for name in ("question", "context")]
-        is_static = model.config.encoder_traits.is_bert
+        is_static = model.encoder.takes_row_tables
         signature = staged_signature(read, compute, answer, specs, is_static=is_static, in_blocks=_in_blocks)
         return {"serving_default": signature}
 

@@ -205,7 +205,7 @@ class TextClassification(FineTuningTask):
 
         specs = [tf.TensorSpec([None, *shape], tf.string, name) for name, shape in shapes.items()]
         has_row_each = self.windows is None and self.rows_per_example == 1
-        is_static = has_row_each and model.config.encoder_traits.is_bert
+        is_static = has_row_each and model.encoder.takes_row_tables
         serving_default = staged_signature(read, compute, answer, specs, is_static=is_static)
         examples = [tf.TensorSpec([None], tf.string, "examples")]
         tf_example = tf.function(predict_examples, input_signature=examples, autograph=False)

@@ -120,7 +120,7 @@ class TagServing:
             rest = {**words.columns, "count": tf.size(words.bounds) - 1}
             return answer(self._probabilities(self._states_in_blocks(words), rest), {**words.rest, **rest})
 
-        if self.words.has_small_states and self.model.config.encoder_traits.is_bert:
+        if self.words.has_small_states and self.model.encoder.takes_row_tables:
             (size,) = self.words.state_shape(self.model)
             in_blocks = functools.partial(_padded_blocks, size=size)
             return staged_signature(read_rows, compute, answer_rows, [spec], in_blocks=in_blocks)
