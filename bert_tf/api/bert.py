@@ -28,9 +28,14 @@ Texts = str | tuple[str, ...]
 Result = TypeVar("Result")
 
 
-def load(path: str | os.PathLike[str], format_name: str | None = None) -> "Bert":
+def load(
+    path: str | os.PathLike[str],
+    format_name: str | None = None,
+    *,
+    special_tokens_in_strings: bool | Sequence[str] | None = None,
+) -> "Bert":
     """Reads any checkpoint, run or export; see `bert_tf.load`."""
-    loaded = pretrained.load(path, format_name)
+    loaded = pretrained.load(path, format_name, special_tokens_in_strings=special_tokens_in_strings)
     values = {field.name: getattr(loaded, field.name) for field in dataclasses.fields(loaded)}
     return Bert(path=os.fspath(path), **values)
 

@@ -20,6 +20,7 @@ from bert_tf.runtime import backend, files
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
 from bert_tf.tasks.staged_signature import stages_of
 from bert_tf.tasks.task import Servable
+from bert_tf.text import special_tokens
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.vocabulary import RULES, SubwordVocabulary
 
@@ -127,8 +128,8 @@ def _write_checkpoint_files(folder: str, config: BertConfig, tokenizer: Tokenize
     if isinstance(tokenizer.vocabulary, SubwordVocabulary):
         with open(os.path.join(folder, RULES[tokenizer.vocabulary.kind]), "wb") as file:
             file.write(tokenizer.vocabulary.rules)
-    lower_case = getattr(tokenizer, "lower_case", True)
-    write_json(os.path.join(folder, "tokenizer_config.json"), {"do_lower_case": lower_case})
+    settings = special_tokens.settings(tokenizer.lower_case, tokenizer.special_tokens)
+    write_json(os.path.join(folder, "tokenizer_config.json"), settings)
     labels = {"labels": list(about.get("labels") or ()), "kind": about.get("kind")}
     write_json(os.path.join(folder, "labels.json"), labels)
 

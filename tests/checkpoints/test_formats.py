@@ -232,7 +232,10 @@ WRONG_VALUES = {
         ({"num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000"),
         ({"architectures": "a" * 10**6}, "architectures is 'a{59}...; expected a list"),
     ],
-    "tokenizer_config.json": [({"do_lower_case": "maybe"}, "do_lower_case is 'maybe'; expected true or false")],
+    "tokenizer_config.json": [
+        ({"do_lower_case": "maybe"}, "do_lower_case is 'maybe'; expected true or false"),
+        ({"special_tokens_in_strings": [1]}, r"special_tokens_in_strings is \[1\]; expected a list of texts"),
+    ],
     "tokenizer.json": [
         ({"model": 3}, "model is 3; expected|model.type is 3; expected a text"),
         ({"model": {"type": "WordPiece"}}, "has no vocabulary"),
@@ -340,3 +343,18 @@ def test_existing_or_failing_target_is_left_unchanged(tmp_path, monkeypatch):
         with pytest.raises(MachineError, match="could not be written .No space left on device."):
             module.write(silent, str(tmp_path / "new"))
     assert os.listdir(tmp_path) == ["taken"] and os.listdir(tmp_path / "taken") == ["notes.txt"]
+
+
+@pytest.mark.parametrize("file", ["tokenizer.json", "added_tokens.json"])
+def test_added_tokens_of_hugging_face_follow_the_vocabulary(file, tmp_path):
+    folder = tmp_path / "model"
+    formats.write(checkpoint(), str(folder), "huggingface")
+    added = [{"id": 31, "content": "[E2]"}, {"id": 30, "content": "[E1]"}, {"id": 4, "content": "[MASK]"}]
+    values = {"added_tokens": added} if file == "tokenizer.json" else {each["content"]: each["id"] for each in added}
+    (folder / "tokenizer.json").unlink()
+    (folder / file).write_text(json.dumps(values))
+    read = formats.read(str(folder))
+    assert read.vocabulary == [*PIECES, "[E1]", "[E2]"] and set(read.added_tokens) == {"[E1]", "[E2]"}
+    (folder / file).write_text(json.dumps({"[E2]": 99} if file != "tokenizer.json" else {"added_tokens": [{"id": 1}]}))
+    with pytest.raises(UserError, match=r"do not follow its vocabulary|expected its content and its id"):
+        formats.read(str(folder))
