@@ -178,7 +178,7 @@ class Bert(pretrained.Loaded):
         """
         if not is_split_into_words:
             return self._each(texts, "entities", _entities, batch_size)
-        rows = [_entities(row) for row in self._tagged_rows(texts, batch_size)]
+        rows = [_entities(row) for row in self._tagged_rows(list(texts), batch_size)]
         return rows[0] if is_words(texts) else rows
 
     @overload
@@ -313,7 +313,7 @@ def _texts_of(path: str) -> int:
     return max(1, len(loaded_model.about(path).get("inputs") or {}))
 
 
-def _examples(texts: Sequence[Texts]) -> list[Example]:
+def _examples(texts: Sequence[Any]) -> list[Example]:
     return [
         Example(str(number), (text,) if isinstance(text, str) else tuple(text), None, f"text {number}")
         for number, text in enumerate(texts)

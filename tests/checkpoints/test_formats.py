@@ -21,6 +21,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.formats import google_tf, keras_hub, native
 from bert_tf.errors import MachineError, UserError
 from bert_tf.model import heads, weights
+from bert_tf.text.vocabulary import SPECIAL_TOKENS
 from bert_tf.training.checkpointing import TrainState
 
 LAYER_NAMES = """attention/output/LayerNorm/beta attention/output/LayerNorm/gamma attention/output/dense/bias
@@ -39,7 +40,8 @@ def written(tmp_path_factory):
     """{format: folder} of one checkpoint, written in every format."""
     folder = tmp_path_factory.mktemp("written")
     folders = {name: str(folder / f"{name}_model") for name in FORMATS}
-    left_out = {name: formats.write(checkpoint(), path, name) for name, path in folders.items()}
+    source = dataclasses.replace(checkpoint(), special_tokens=SPECIAL_TOKENS)
+    left_out = {name: formats.write(source, path, name) for name, path in folders.items()}
     assert left_out == dict.fromkeys(FORMATS, [])
     return folders
 
@@ -62,6 +64,7 @@ def test_written_checkpoint_is_recognized_by_its_own_format_only(written, name):
     loaded = [other for other in formats.names() if formats.load(other).recognizes(written[name])]
     assert loaded == [name]
     assert_equal(formats.read(written[name]), checkpoint())
+    assert formats.read(written[name]).special_tokens == SPECIAL_TOKENS
 
 
 def test_conversion_between_all_formats_is_lossless(written, tmp_path):
