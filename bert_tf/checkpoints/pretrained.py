@@ -3,13 +3,16 @@
 import dataclasses
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors
 from bert_tf.config.bert_config import BETWEEN, BertConfig
 from bert_tf.model import heads, replaced_tokens, weights
-from bert_tf.text import special_tokens, tokenizer_kinds
-from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.text import special_tokens
+
+if TYPE_CHECKING:
+    from bert_tf.text.tokenizer import Tokenizer
 
 # Kind of a head -> class of its model, where `classifier` has one output, or one for each label.
 ONE_OUTPUT = {"number": heads.Regressor, "choice": heads.MultipleChoice}
@@ -31,7 +34,7 @@ class Loaded:
     """
 
     model: heads.BertModel
-    tokenizer: Tokenizer | None
+    tokenizer: "Tokenizer | None"
     config: BertConfig
     labels: list[str] | None
     kind: str | None
@@ -66,6 +69,8 @@ def load(
     report = weights.assign(model, checkpoint.weights)
     tokenizer = None
     if checkpoint.vocabulary is not None:
+        from bert_tf.text import tokenizer_kinds  # which Windows lacks the kernels for
+
         recognized = special_tokens_in_strings
         if recognized is None or recognized is True:
             recognized = special_tokens.parse(special_tokens.ALL if recognized else "", checkpoint)

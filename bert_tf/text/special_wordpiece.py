@@ -6,9 +6,9 @@ B texts, P parts of all texts (special tokens and what is between them), N token
 from collections.abc import Sequence
 
 import tensorflow as tf
-import tensorflow_text as tf_text
 
 from bert_tf.text.characters import special_token_pattern
+from bert_tf.text.text_kernels import tf_text
 from bert_tf.text.wordpiece import ExactWordpiece, character_offsets
 
 DELETED = "\x01"  # a control of one byte, deleted from every text as U+0000 is
