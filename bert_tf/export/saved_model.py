@@ -16,7 +16,7 @@ from bert_tf.errors import TrainingError, UserError, reason_of
 from bert_tf.export import attention_signature
 from bert_tf.model import weights
 from bert_tf.model.heads import BertModel
-from bert_tf.runtime import backend, files
+from bert_tf.runtime import backend, files, tensorflow_startup
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
 from bert_tf.tasks.staged_signature import stages_of
 from bert_tf.tasks.task import Servable
@@ -115,7 +115,7 @@ class _Serving(tf.Module):
 
 def _save(serving: _Serving, folder: str) -> None:
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)  # functions of strings have no gradients
-    with backend.for_any_device():  # the functions are traced here
+    with backend.for_any_device(), tensorflow_startup.quiet_log():  # the functions are traced here
         tf.saved_model.save(serving, folder, signatures=serving.functions, options=options)
 
 
