@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def load(path: "str | os.PathLike[str]", format_name: str | None = None) -> "Bert":
+def load(
+    path: "str | os.PathLike[str]",
+    format_name: str | None = None,
+    *,
+    special_tokens_in_strings: "bool | Sequence[str] | None" = None,
+) -> "Bert":
     """Reads any checkpoint that `bert-tf convert` takes, a run or an export, as a Keras model that also takes strings.
 
     The class of the Keras model follows from the head: Classifier, Regressor, MultipleChoice, SpanFinder,
@@ -30,6 +35,9 @@ def load(path: "str | os.PathLike[str]", format_name: str | None = None) -> "Ber
         path: a folder, a prefix of files, a published name such as "bert-base-uncased", "hf://owner/name" or the name
             of a KerasHub preset.
         format_name: the format; by default the one that recognizes the path.
+        special_tokens_in_strings: which special tokens are recognized in texts. False: none, "[MASK]" is split as the
+            original splits it. True: the five and those that the checkpoint adds. Tokens: these and the five. By
+            default as the checkpoint says, else none.
 
     Raises:
         UserError: no format recognizes the path, a file is damaged, or a weight of the encoder has another shape than
@@ -37,7 +45,7 @@ def load(path: "str | os.PathLike[str]", format_name: str | None = None) -> "Ber
     """
     from bert_tf.api import bert
 
-    return bert.load(path, format_name)
+    return bert.load(path, format_name, special_tokens_in_strings=special_tokens_in_strings)
 
 
 def fine_tune(

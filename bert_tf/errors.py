@@ -1,7 +1,9 @@
 """Errors that one sentence explains: what was given, what was expected, what to do."""
 
 import errno
+import os
 import re
+import sys
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 WRONG_PATH = (
@@ -43,6 +45,33 @@ def describe_os_error(error: OSError) -> tuple[str, int]:
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether memory ran out, of the machine or of a device; known by name, as TensorFlow may not be loaded."""
     return isinstance(error, MemoryError) or type(error).__name__ == "ResourceExhaustedError"
+
+
+def describe_failure(error: Exception, *, memory: str) -> tuple[str, int] | None:
+    """Returns a sentence and an exit code for what the machine, a path or a file causes; None for a bug.
+
+    Errors of Python and of TensorFlow, which reports those of files as "PATH; REASON". memory: what to do where it ran
+    out.
+    """
+    if isinstance(error, OSError):
+        return describe_os_error(error)
+    errors = getattr(sys.modules.get("tensorflow"), "errors", None)
+    reason = reason_of(error)
+    if errors is None or not isinstance(error, errors.OpError):
+        return (f"memory ran out ({reason}): {memory}.", 1) if is_out_of_memory(error) else None
+    path, _, cause = reason.rpartition("; ")
+    numbers = {os.strerror(number): number for number in errno.errorcode}
+    if path and cause in numbers and numbers[cause] != errno.ENOMEM:
+        return describe_os_error(OSError(numbers[cause], cause, path))
+    if is_out_of_memory(error):
+        return f"memory ran out ({reason}): {memory}.", 1
+    if isinstance(error, errors.DataLossError) or "Read less bytes" in reason or "Read fewer bytes" in reason:
+        return f"a file is damaged or cut short ({reason}): fetch or write it again.", 2
+    if isinstance(error, errors.UnavailableError | errors.DeadlineExceededError | errors.UnauthenticatedError):
+        return f"a store or another machine does not answer ({reason}): run the same command again.", 1
+    if isinstance(error, errors.PermissionDeniedError) or "File system scheme" in reason:
+        return f"a path cannot be used ({reason}): give a path that can be read and written.", 2
+    return None
 
 
 class UserError(ValueError):

@@ -21,8 +21,8 @@ NO_TENSORFLOW = """
 runtime.memory_estimate runtime.process runtime.progress runtime.atomic_files runtime.folder_lock runtime.tf_config
 runtime.open_set runtime.json_files runtime.files
 config.bert_config config.encoder_traits config.train_config config.flags config.flag_groups
-text.characters text.truncation text.vocabulary text.sentence_splitting text.demo_corpus text.corpus
-data.tables data.examples data.tfds_datasets data.pretraining.buckets data.pretraining.pairs
+text.characters text.special_tokens text.truncation text.vocabulary text.sentence_splitting text.demo_corpus text.corpus
+data.tables data.examples data.ready_examples data.tfds_datasets data.pretraining.buckets data.pretraining.pairs
 data.pretraining.statistics data.pretraining.records data.pretraining.workers
 training.run_directory training.metrics training.checkpoint_paths
 checkpoints.formats checkpoints.checkpoint_files

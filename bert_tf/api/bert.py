@@ -8,11 +8,12 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from bert_tf.api.results import Answer, Entity, Prediction, Span, Token
+from bert_tf.api.results import Answer, Entity, Prediction, Span, Tag, Token
+from bert_tf.api.words import is_words, join_words
 from bert_tf.checkpoints import pretrained
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model
+from bert_tf.export import loaded_model, tagged_words
 from bert_tf.model.heads import Pretrainer
 from bert_tf.recipes.finetuning import finished_run
 from bert_tf.runtime import files
@@ -24,13 +25,19 @@ MASKS = "masked_lm"  # the kind of a model that fills masks
 METHODS = {MASKS: "fill_mask(text)", "tags": "entities(text)", "span": "answer(question, text)"}
 WINDOW = 4096  # texts among which those of similar length share a batch
 
-Texts = str | tuple[str, ...]
+Words = Sequence[str]  # a text that is split into words
+Texts = str | tuple[str, ...] | Words | tuple[Words, ...]
 Result = TypeVar("Result")
 
 
-def load(path: str | os.PathLike[str], format_name: str | None = None) -> "Bert":
+def load(
+    path: str | os.PathLike[str],
+    format_name: str | None = None,
+    *,
+    special_tokens_in_strings: bool | Sequence[str] | None = None,
+) -> "Bert":
     """Reads any checkpoint, run or export; see `bert_tf.load`."""
-    loaded = pretrained.load(path, format_name)
+    loaded = pretrained.load(path, format_name, special_tokens_in_strings=special_tokens_in_strings)
     values = {field.name: getattr(loaded, field.name) for field in dataclasses.fields(loaded)}
     return Bert(path=os.fspath(path), **values)
 
@@ -51,8 +58,9 @@ class Bert(pretrained.Loaded):
 
     def embed(
         self,
-        texts: str | Sequence[str],
+        texts: str | Sequence[str] | Sequence[Words],
         *,
+        is_split_into_words: bool = False,
         layers: str = "last",
         pooling: str | None = None,
         normalize: bool | None = None,
@@ -63,6 +71,7 @@ class Bert(pretrained.Loaded):
 
         Args:
             texts: a text, or several.
+            is_split_into_words: each text is a list of its words.
             layers: which layers, such as "last" or "-1,-2"; several are concatenated.
             pooling: "mean", "cls", "max" and so on; by default that of a sentence-transformers folder, else the mean.
             normalize: whether embeddings get unit length; by default as the folder says, else not.
@@ -94,6 +103,7 @@ class Bert(pretrained.Loaded):
             stride=length // 2,
         )
         extractor = Extractor(self.model, self._tokenizer(), choice)
+        texts = join_words(texts) if is_split_into_words else texts
         several = [texts] if isinstance(texts, str) else list(texts)
         rows = loaded_model.predict_in_order(extractor, _examples(several), batch_size=batch_size, window=WINDOW)
         width = choice.width(self.config.hidden_size) * len(choice.layers.names)
@@ -102,16 +112,23 @@ class Bert(pretrained.Loaded):
         return stacked[0] if isinstance(texts, str) else stacked
 
     @overload
-    def predict(self, texts: Texts, *, batch_size: int = 32) -> Prediction: ...
+    def predict(
+        self, texts: str | tuple[Any, ...], *, is_split_into_words: bool = False, batch_size: int = 32
+    ) -> Prediction: ...
 
     @overload
-    def predict(self, texts: list[Texts], *, batch_size: int = 32) -> list[Prediction]: ...
+    def predict(
+        self, texts: list[Any], *, is_split_into_words: bool = False, batch_size: int = 32
+    ) -> list[Prediction]: ...
 
-    def predict(self, texts: Texts | list[Texts], *, batch_size: int = 32) -> Prediction | list[Prediction]:
+    def predict(
+        self, texts: Texts | list[Texts], *, is_split_into_words: bool = False, batch_size: int = 32
+    ) -> Prediction | list[Prediction]:
         """Classifies texts, compares pairs, rates, or chooses, as the head of the model does.
 
         Args:
             texts: a text; a tuple of two texts for a pair, or of a text and its choices; or a list of these.
+            is_split_into_words: each text is a list of its words; a list of words is then a single text.
             batch_size: texts per batch.
 
         Returns:
@@ -120,6 +137,7 @@ class Bert(pretrained.Loaded):
         Raises:
             UserError: the model has another head, or takes more or fewer texts.
         """
+        texts = join_words(texts) if is_split_into_words else texts
         return self._each(texts, "predict", _prediction, batch_size)
 
     def fill_mask(self, text: str) -> list[list[Token]]:
@@ -130,27 +148,71 @@ class Bert(pretrained.Loaded):
         """
         return self._each(text, "fill_mask", _masks, 1)
 
-    def answer(self, question: str, text: str) -> Answer:
+    def answer(self, question: str | Words, text: str | Words, *, is_split_into_words: bool = False) -> Answer:
         """Returns the part of a text of any length that answers a question; "" for "no answer" if trained for it.
+
+        is_split_into_words: question and text are lists of words; the answer is a part of the words joined by spaces.
 
         Raises:
             UserError: the model was not trained on questions.
         """
-        return self._each((question, text), "answer", _answer, 1)
+        pair = (question, text)
+        return self._each(join_words(pair) if is_split_into_words else pair, "answer", _answer, 1)
 
     @overload
-    def entities(self, texts: str, *, batch_size: int = 32) -> list[Entity]: ...
+    def entities(self, texts: str, *, is_split_into_words: bool = False, batch_size: int = 32) -> list[Entity]: ...
 
     @overload
-    def entities(self, texts: list[str], *, batch_size: int = 32) -> list[list[Entity]]: ...
+    def entities(self, texts: list[Any], *, is_split_into_words: bool = False, batch_size: int = 32) -> list[Any]: ...
 
-    def entities(self, texts: str | list[str], *, batch_size: int = 32) -> list[Entity] | list[list[Entity]]:
+    def entities(
+        self, texts: str | list[Any], *, is_split_into_words: bool = False, batch_size: int = 32
+    ) -> list[Entity] | list[list[Entity]]:
         """Returns the tagged parts of a text of any length, in order; of a list those of each text.
+
+        is_split_into_words: a text is a list of its words, no entity ends within a word, and offsets are characters of
+        the words joined by spaces (but not ideographs).
 
         Raises:
             UserError: the model is no tagger.
         """
-        return self._each(texts, "entities", _entities, batch_size)
+        if not is_split_into_words:
+            return self._each(texts, "entities", _entities, batch_size)
+        rows = [_entities(row) for row in self._tagged_rows(list(texts), batch_size)]
+        return rows[0] if is_words(texts) else rows
+
+    @overload
+    def tags(self, words: list[str], *, batch_size: int = 32) -> list[Tag]: ...
+
+    @overload
+    def tags(self, words: list[list[str]], *, batch_size: int = 32) -> list[list[Tag]]: ...
+
+    def tags(self, words: list[Any], *, batch_size: int = 32) -> list[Tag] | list[list[Tag]]:
+        """Returns the tag of each word of a sentence that is split into words; of a list those of each sentence.
+
+        Raises:
+            UserError: the model is no tagger.
+        """
+        rows = [
+            [
+                Tag(word=word, tag=tag, probability=score)
+                for word, tag, score in zip(row["words"], row["tags"], row["scores"], strict=True)
+            ]
+            for row in self._tagged_rows(words, batch_size)
+        ]
+        return rows[0] if is_words(words) else rows
+
+    def _tagged_rows(self, sentences: list[Any], batch_size: int) -> list[dict[str, Any]]:
+        """The rows of `tagged_words` for a list of words, or for several."""
+        self._expect("entities")
+        join_words(sentences)  # raises for anything else
+        examples = [
+            Example(str(number), tuple(words), None, f"sentence {number}")
+            for number, words in enumerate([sentences] if is_words(sentences) else sentences)
+        ]
+        tagger = tagged_words.WordTagger(self._signatures[tagged_words.SIGNATURE])
+        outputs = loaded_model.predict_in_order(tagger, examples, batch_size=batch_size, window=WINDOW)
+        return [tagged_words.row(*pair, tuple(self.labels or ())) for pair in outputs]
 
     def _each(self, texts: Any, method: str, result: Any, batch_size: int) -> Any:
         """The results of a method for texts, or for a single one."""
@@ -188,13 +250,17 @@ class Bert(pretrained.Loaded):
     @functools.cached_property
     def _predictor(self) -> loaded_model.Signature:
         """The default signature of the model's task, on the weights of `model`."""
-        signatures = live_signatures(self.path, self.model, self._tokenizer(), self.kind, self.labels)
+        return loaded_model.Signature(self._signatures["serving_default"], self.path)
+
+    @functools.cached_property
+    def _signatures(self) -> Any:
+        """{name: function on strings} of the model's task, in static shapes where these are faster."""
         from bert_tf.export.static_signature import static_signatures
         from bert_tf.tasks.staged_signature import stages_of
 
+        signatures = live_signatures(self.path, self.model, self._tokenizer(), self.kind, self.labels)
         stages = {name: each._asdict() for name, each in stages_of(signatures).items()}
-        signatures = static_signatures(signatures, stages, "auto")
-        return loaded_model.Signature(signatures["serving_default"], self.path)
+        return static_signatures(signatures, stages, "auto")
 
 
 def live_signatures(path: str, model: Any, tokenizer: Any, kind: str | None, labels: Sequence[str] | None) -> Any:
@@ -247,7 +313,7 @@ def _texts_of(path: str) -> int:
     return max(1, len(loaded_model.about(path).get("inputs") or {}))
 
 
-def _examples(texts: Sequence[Texts]) -> list[Example]:
+def _examples(texts: Sequence[Any]) -> list[Example]:
     return [
         Example(str(number), (text,) if isinstance(text, str) else tuple(text), None, f"text {number}")
         for number, text in enumerate(texts)

@@ -39,6 +39,15 @@ class Entity:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Tag:
+    """The tag of a word, with its probability."""
+
+    word: str
+    tag: str
+    probability: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Span:
     """A part of a text that may answer a question: text[start:end]; "" for "no answer"."""
 

@@ -128,8 +128,10 @@ def _rows(data: Data, columns: Sequence[str], label: str) -> Iterator[dict[str, 
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: bytes as text, numbers of NumPy as Python's."""
-    value = value.item() if hasattr(value, "item") else value
+    """A value as JSON has it: bytes as text, numbers of NumPy as Python's, arrays of words as lists."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
     return value.decode("utf-8") if isinstance(value, bytes) else value
 
 

@@ -38,6 +38,8 @@ class Checkpoint:
         weights: {canonical name: float32 array}.
         vocabulary: the tokens; the index is the id.
         lower_case: whether the tokenizer lower-cases.
+        special_tokens: those that the tokenizer recognizes in texts; () for none, as the original.
+        added_tokens: special tokens that the vocabulary has besides the five, as its files say.
         labels: names of the outputs of the head, in their order.
         kind: the kind of head: "class", "several" (any number of labels), "number", "choice", "span" or "tags" (a
             label for each word).
@@ -48,6 +50,8 @@ class Checkpoint:
     weights: "dict[str, np.ndarray]"
     vocabulary: list[str] | None = None
     lower_case: bool | None = None
+    special_tokens: tuple[str, ...] = ()
+    added_tokens: tuple[str, ...] = ()
     labels: list[str] | None = None
     kind: str | None = None
     sentence_vectors: SentenceVectors | None = None

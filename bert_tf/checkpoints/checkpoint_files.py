@@ -13,12 +13,12 @@ from bert_tf.errors import UserError, of_os_error
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
 from bert_tf.runtime.json_files import require_json
-from bert_tf.text import vocabulary
+from bert_tf.text import special_tokens, vocabulary
 
 if TYPE_CHECKING:
     from bert_tf.checkpoints.checkpoint import Checkpoint
 
-LABELS = "labels.json"
+LABELS, TOKENIZER = "labels.json", "tokenizer_config.json"
 KINDS = {bool: "true or false", int: "a whole number", str: "a text", list: "a list", dict: "an object"}
 MOST_SHOWN = 60  # characters of a wrong value in an error
 
@@ -132,7 +132,16 @@ def read_tokenizer_files(folder: str) -> tuple[list[str] | None, bool | None]:
     """The vocabulary in vocab.txt and `do_lower_case` of tokenizer_config.json; None for what is not there."""
     path = os.path.join(folder, "vocab.txt")
     tokens = vocabulary.read(path) if files.exists(path) else None
-    return tokens, setting(os.path.join(folder, "tokenizer_config.json"), "do_lower_case", bool)
+    return tokens, setting(os.path.join(folder, TOKENIZER), "do_lower_case", bool)
+
+
+def read_special_tokens(folder: str) -> tuple[str, ...]:
+    """The special tokens that the tokenizer of a folder recognizes in texts, as `text.special_tokens` stores them."""
+    path = os.path.join(folder, TOKENIZER)
+    tokens = setting(path, special_tokens.SETTING, list) or []
+    if not all(isinstance(token, str) for token in tokens):
+        raise UserError(f"{path}: {special_tokens.SETTING} is {shortened(tokens)}; expected a list of texts.")
+    return tuple(tokens)
 
 
 def write_tokenizer_files(folder: str, checkpoint: "Checkpoint", **settings: Any) -> None:
@@ -140,7 +149,8 @@ def write_tokenizer_files(folder: str, checkpoint: "Checkpoint", **settings: Any
     if checkpoint.vocabulary is not None:
         vocabulary.write(os.path.join(folder, "vocab.txt"), checkpoint.vocabulary)
     if checkpoint.lower_case is not None:
-        write_json(os.path.join(folder, "tokenizer_config.json"), {"do_lower_case": checkpoint.lower_case, **settings})
+        values = special_tokens.settings(checkpoint.lower_case, checkpoint.special_tokens)
+        write_json(os.path.join(folder, TOKENIZER), {**values, **settings})
 
 
 def read_head_file(folder: str, name: str = LABELS) -> tuple[list[str] | None, str | None]:

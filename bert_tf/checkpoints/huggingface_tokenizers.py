@@ -4,7 +4,13 @@ import os
 from typing import Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.checkpoints.checkpoint_files import read_settings, read_tokenizer_files, setting, write_tokenizer_files
+from bert_tf.checkpoints.checkpoint_files import (
+    read_settings,
+    read_tokenizer_files,
+    setting,
+    shortened,
+    write_tokenizer_files,
+)
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_bytes, write_json
@@ -13,9 +19,12 @@ from bert_tf.text.vocabulary import (
     BYTE_BPE,
     RULES,
     SENTENCEPIECE,
+    SPECIAL_TOKENS,
     SPECIAL_TOKENS_OF,
+    WORDPIECE,
     SubwordVocabulary,
     check_special_tokens,
+    kind_of,
 )
 
 
@@ -41,6 +50,39 @@ def read(path: str) -> tuple[list[str] | None, bool | None]:
     if lower_case is None and setting(file, "type", str, inside="normalizer") == "BertNormalizer":
         lower_case = setting(file, "lowercase", bool, inside="normalizer")
     return vocabulary, lower_case
+
+
+def with_added_tokens(path: str, vocabulary: list[str] | None) -> tuple[list[str] | None, tuple[str, ...]]:
+    """A WordPiece vocabulary with the tokens that the folder adds after it, such as [E1]; and these tokens.
+
+    Raises UserError where their ids do not follow those of the vocabulary.
+    """
+    if vocabulary is None or kind_of(vocabulary) != WORDPIECE:
+        return vocabulary, ()
+    added, known = _added_tokens(path), set(vocabulary)
+    new = sorted((number, token) for token, number in added.items() if token not in known)
+    if [number for number, _ in new] != list(range(len(vocabulary), len(vocabulary) + len(new))):
+        raise UserError(
+            f"The ids of the tokens that {path} adds do not follow its vocabulary of {len(vocabulary)} tokens: give "
+            "its vocab.txt with all of them."
+        )
+    extended = [*vocabulary, *(token for _, token in new)] if new else vocabulary
+    return extended, tuple(token for token in added if token not in SPECIAL_TOKENS)
+
+
+def _added_tokens(path: str) -> dict[str, int]:
+    """{token: id} of the tokens that `tokenizer.json` or `added_tokens.json` adds to the vocabulary."""
+    file, older = (os.path.join(path, name) for name in ("tokenizer.json", "added_tokens.json"))
+    entries = setting(file, "added_tokens", list)
+    if entries is None:
+        file, entries = older, [{"content": token, "id": number} for token, number in read_settings(older).items()]
+    added: dict[str, int] = {}
+    for entry in entries:
+        token, number = (entry.get(name) if isinstance(entry, dict) else None for name in ("content", "id"))
+        if not isinstance(token, str) or type(number) is not int:
+            raise UserError(f"{file}: an added token is {shortened(entry)}; expected its content and its id.")
+        added[token] = number
+    return added
 
 
 def _vocabulary_in(file: str) -> list[str]:
@@ -119,4 +161,6 @@ def _write_tokenizer_json(path: str, checkpoint: Checkpoint) -> None:
         return
     from tokenizers import BertWordPieceTokenizer
 
-    BertWordPieceTokenizer(ids, lowercase=checkpoint.lower_case).save(path)
+    tokenizer = BertWordPieceTokenizer(ids, lowercase=checkpoint.lower_case)
+    tokenizer.add_special_tokens([*checkpoint.added_tokens, *checkpoint.special_tokens])
+    tokenizer.save(path)

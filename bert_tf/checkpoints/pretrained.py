@@ -2,13 +2,17 @@
 
 import dataclasses
 import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors
 from bert_tf.config.bert_config import BETWEEN, BertConfig
 from bert_tf.model import heads, replaced_tokens, weights
-from bert_tf.text import tokenizer_kinds
-from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.text import special_tokens
+
+if TYPE_CHECKING:
+    from bert_tf.text.tokenizer import Tokenizer
 
 # Kind of a head -> class of its model, where `classifier` has one output, or one for each label.
 ONE_OUTPUT = {"number": heads.Regressor, "choice": heads.MultipleChoice}
@@ -30,7 +34,7 @@ class Loaded:
     """
 
     model: heads.BertModel
-    tokenizer: Tokenizer | None
+    tokenizer: "Tokenizer | None"
     config: BertConfig
     labels: list[str] | None
     kind: str | None
@@ -38,7 +42,12 @@ class Loaded:
     report: weights.LoadReport
 
 
-def load(path: str | os.PathLike[str], format_name: str | None = None) -> Loaded:
+def load(
+    path: str | os.PathLike[str],
+    format_name: str | None = None,
+    *,
+    special_tokens_in_strings: bool | Sequence[str] | None = None,
+) -> Loaded:
     """Reads any checkpoint that `bert-tf convert` takes, the folder of a run or an export, into a Keras model.
 
     The class of the model follows from the head: Classifier, Regressor, MultipleChoice, SpanFinder, TokenClassifier,
@@ -48,6 +57,8 @@ def load(path: str | os.PathLike[str], format_name: str | None = None) -> Loaded
     Args:
         path: a folder, a prefix of files, "hf://owner/name" or the name of a KerasHub preset.
         format_name: the format; by default the one that recognizes the path.
+        special_tokens_in_strings: as for Tokenizer, where True includes the tokens that the checkpoint adds; None: as
+            the checkpoint says.
 
     Raises:
         UserError: no format recognizes the path, a file is damaged, or a weight of the encoder has another shape than
@@ -58,7 +69,13 @@ def load(path: str | os.PathLike[str], format_name: str | None = None) -> Loaded
     report = weights.assign(model, checkpoint.weights)
     tokenizer = None
     if checkpoint.vocabulary is not None:
-        tokenizer = tokenizer_kinds.create(checkpoint.vocabulary, checkpoint.lower_case is not False)
+        from bert_tf.text import tokenizer_kinds  # which Windows lacks the kernels for
+
+        recognized = special_tokens_in_strings
+        if recognized is None or recognized is True:
+            recognized = special_tokens.parse(special_tokens.ALL if recognized else "", checkpoint)
+        lower_case = checkpoint.lower_case is not False
+        tokenizer = tokenizer_kinds.create(checkpoint.vocabulary, lower_case, special_tokens_in_strings=recognized)
     return Loaded(
         model=model,
         tokenizer=tokenizer,

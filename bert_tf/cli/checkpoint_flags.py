@@ -1,18 +1,23 @@
-"""--vocab_file and --do_lower_case: what a checkpoint may lack."""
+"""--vocab_file, --do_lower_case and --special_tokens_in_strings: what a checkpoint may lack."""
 
 import argparse
 import dataclasses
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
-from bert_tf.text import vocabulary
+from bert_tf.text import special_tokens, vocabulary
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the two flags."""
+    """Adds the three flags."""
     parser.add_argument("--vocab_file", help="vocab.txt of the checkpoint, if it has none")
     parser.add_argument(
         "--do_lower_case", choices=("true", "false"), help="whether the checkpoint is uncased, if it does not say"
+    )
+    parser.add_argument(
+        "--special_tokens_in_strings",
+        default="",
+        help="special tokens recognized in texts: all, none, or the five and these: [E1],[/E1] (as in the checkpoint)",
     )
 
 
@@ -28,6 +33,9 @@ def complete(checkpoint: Checkpoint, arguments: argparse.Namespace) -> Checkpoin
                 f"{'un' if checkpoint.lower_case else ''}cased: leave the flag out."
             )
         checkpoint = dataclasses.replace(checkpoint, lower_case=lower_case)
+    recognized = special_tokens.parse(arguments.special_tokens_in_strings, checkpoint)
+    recognized = special_tokens.choose(recognized, checkpoint.vocabulary or ())
+    checkpoint = dataclasses.replace(checkpoint, special_tokens=recognized)
     tokens, expected = checkpoint.vocabulary, checkpoint.config.vocab_size
     if tokens is not None and len(tokens) != expected:
         raise UserError(

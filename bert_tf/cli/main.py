@@ -17,8 +17,8 @@ from typing import NoReturn
 
 import bert_tf
 from bert_tf.cli import recipe_flags
-from bert_tf.errors import UserError, describe_os_error, is_out_of_memory, reason_of
-from bert_tf.runtime import open_set, tensorflow_startup
+from bert_tf.errors import UserError, describe_failure
+from bert_tf.runtime import open_set, process, tensorflow_startup
 
 COMMANDS = "bert_tf.cli.commands"
 
@@ -37,16 +37,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error, error.exit_code)
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's flush at exit would fail
-        return 128 + signal.SIGPIPE
+        return process.PIPE_CLOSED
     except KeyboardInterrupt as interrupt:
         number = interrupt.args[0] if interrupt.args else signal.SIGINT
         return _fail("interrupted; no partial files were left.", 128 + number)
-    except OSError as error:
-        return _fail(*describe_os_error(error))
     except Exception as error:
-        if not is_out_of_memory(error):
+        failure = describe_failure(error, memory="lower batch_size, or give it more memory")
+        if failure is None:
             raise
-        return _fail(f"memory ran out ({reason_of(error)}): lower batch_size, or give it more memory.", 1)
+        return _fail(*failure)
     return 0
 
 

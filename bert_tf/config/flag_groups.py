@@ -29,6 +29,11 @@ class ModelFlags:
     vocab_file: str = flag("", "vocab.txt. Default: the one next to init_checkpoint.")
     vocab_size: int = flag(30522, "Size of a vocabulary learned from the training texts.")
     do_lower_case: bool = flag(True, "Lower-case and strip accents. Default: as in init_checkpoint.")
+    special_tokens_in_strings: str = flag(
+        "",
+        "Special tokens recognized in texts: all ([MASK], [SEP], ... and those that init_checkpoint adds), none, or "
+        "the five and these: [E1],[/E1]. Default: as in init_checkpoint, else none, as the original.",
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from typing import Any, NoReturn, TypeVar
 
 from absl import flags as absl_flags
 
-from bert_tf.errors import UserError, describe_os_error, is_out_of_memory, reason_of
+from bert_tf.errors import UserError, describe_failure
 from bert_tf.runtime import open_set, process, tensorflow_startup
 
 DEFINERS: dict[Any, Callable[..., Any]] = {
@@ -353,6 +353,7 @@ def _terminate(signal_number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _call(main: Callable[[], None]) -> None:
+    """Runs `main`; what the user or the machine causes ends as one line, a bug as a traceback."""
     try:
         main()
     except UserError as error:
@@ -363,13 +364,12 @@ def _call(main: Callable[[], None]) -> None:
         _fail("interrupted; run the same command again to continue.", 130)
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's flush at exit would fail
-        sys.exit(128 + signal.SIGPIPE)
-    except OSError as error:
-        _fail(*describe_os_error(error))
+        sys.exit(process.PIPE_CLOSED)
     except Exception as error:
-        if not is_out_of_memory(error):
+        failure = describe_failure(error, memory=MORE_MEMORY)
+        if failure is None:
             raise
-        _fail(f"memory ran out ({reason_of(error)}): {MORE_MEMORY}.", 1)
+        _fail(*failure)
 
 
 def _parse(arguments: list[str]) -> list[str]:

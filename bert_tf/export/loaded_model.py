@@ -84,6 +84,7 @@ class Export(Signature):
 
     Attributes:
         folder: the folder of the SavedModel.
+        signatures: {name: function} of all its signatures.
         labels: names of the classes from `about.json`, () without.
         task: its name from `about.json`, "" without.
     """
@@ -94,7 +95,11 @@ class Export(Signature):
         Raises:
             UserError: the folder is damaged, lacks the signature, or the signature takes something but strings.
         """
-        super().__init__(_load_signature(folder, signature, jit_compile), folder)
+        self.signatures = signatures(folder, jit_compile=jit_compile)
+        if signature not in self.signatures:
+            has = ", ".join(self.signatures) or "none"
+            raise UserError(f"The export {folder} has no signature {signature!r}; it has {has}.")
+        super().__init__(self.signatures[signature], folder)
         self.folder = folder
         values = about(folder)
         self.labels: tuple[str, ...] = tuple(values.get("labels") or ())
@@ -137,13 +142,6 @@ def _register_text_operations() -> None:
     folder = os.path.dirname(str(package and package.origin))
     for library in sorted(glob.glob(os.path.join(folder, "python", "ops", "_*.so"))):
         tf.load_op_library(library)
-
-
-def _load_signature(folder: str, name: str, jit_compile: str) -> Any:
-    loaded = signatures(folder, jit_compile=jit_compile)
-    if name not in loaded:
-        raise UserError(f"The export {folder} has no signature {name!r}; it has {', '.join(loaded) or 'none'}.")
-    return loaded[name]
 
 
 def _inputs_of(folder: str, signature: Any) -> dict[str, int | None]:
@@ -201,7 +199,7 @@ def parallel_batches() -> int:
     return min(MAX_PARALLEL_BATCHES, os.cpu_count() or 1)
 
 
-def _length(first: str, *others: str) -> int:
+def _length(first: str = "", *others: str) -> int:
     """Characters in a row of the model: both texts of a pair, or a first text and the longest choice."""
     return len(first) + max(map(len, others), default=0)
 

@@ -3,6 +3,7 @@
 Lines and tables are streamed, so files may have any length. Free of TensorFlow.
 """
 
+import dataclasses
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -70,6 +71,32 @@ def read(
         name = "standard input" if path == STANDARD_INPUT else path
         raise UserError(f"text_columns and id_column are for tables, and {name} is none: leave them out.")
     return _read_questions(path, inputs) if _extension(path) == SQUAD else _read_lines(path, inputs)
+
+
+def read_words(path: str, column: str, *, id_column: str | None = None) -> Iterator[Example]:
+    """Yields an Example for each sentence of a file, whose texts are its words.
+
+    Args:
+        path: a .txt file or standard input ("-"), words between white space; or a table.
+        column: of a table, with lists of words (JSONL, Parquet) or words between white space.
+        id_column: as for `read`.
+
+    Raises:
+        UserError: as `read`.
+    """
+    if path == STANDARD_INPUT or not tables.is_table(path):
+        for example in read(path, {column: None}, id_column=id_column):
+            yield dataclasses.replace(example, texts=tuple(example.texts[0].split()))
+        return
+    for number, (location, row) in enumerate(tables.read(path)):
+        if not number:
+            tables.check_columns(path, row, [column, *filter(None, [id_column])])
+        words = row[column].split() if isinstance(row[column], str) else row[column]
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise UserError(f"In {location} there is {words!r}; expected a list of words, or a text, in {column}.")
+        example_id = str(number) if id_column is None else tables.row_id(row, id_column, location)
+        other = {name: value for name, value in row.items() if name not in (column, id_column)}
+        yield Example(example_id, tuple(words), None, location, other)
 
 
 def _extension(path: str) -> str:

@@ -16,10 +16,11 @@ from bert_tf.errors import TrainingError, UserError, reason_of
 from bert_tf.export import attention_signature
 from bert_tf.model import weights
 from bert_tf.model.heads import BertModel
-from bert_tf.runtime import backend, files
+from bert_tf.runtime import backend, files, tensorflow_startup
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
 from bert_tf.tasks.staged_signature import stages_of
 from bert_tf.tasks.task import Servable
+from bert_tf.text import special_tokens
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.vocabulary import RULES, SubwordVocabulary
 
@@ -114,7 +115,7 @@ class _Serving(tf.Module):
 
 def _save(serving: _Serving, folder: str) -> None:
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)  # functions of strings have no gradients
-    with backend.for_any_device():  # the functions are traced here
+    with backend.for_any_device(), tensorflow_startup.quiet_log():  # the functions are traced here
         tf.saved_model.save(serving, folder, signatures=serving.functions, options=options)
 
 
@@ -127,8 +128,8 @@ def _write_checkpoint_files(folder: str, config: BertConfig, tokenizer: Tokenize
     if isinstance(tokenizer.vocabulary, SubwordVocabulary):
         with open(os.path.join(folder, RULES[tokenizer.vocabulary.kind]), "wb") as file:
             file.write(tokenizer.vocabulary.rules)
-    lower_case = getattr(tokenizer, "lower_case", True)
-    write_json(os.path.join(folder, "tokenizer_config.json"), {"do_lower_case": lower_case})
+    settings = special_tokens.settings(tokenizer.lower_case, tokenizer.special_tokens)
+    write_json(os.path.join(folder, "tokenizer_config.json"), settings)
     labels = {"labels": list(about.get("labels") or ()), "kind": about.get("kind")}
     write_json(os.path.join(folder, "labels.json"), labels)
 

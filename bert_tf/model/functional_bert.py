@@ -19,6 +19,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model import attention, heads, weights
 from bert_tf.model.layers import activate, pooled_tokens
+from bert_tf.runtime import tensorflow_startup
 
 Tensors = Mapping[str, tf.Tensor]
 IDS = {"token_ids": ["B", "T"], "segment_ids": ["B", "T"], "lengths": ["B"]}  # inputs and their dimensions, all dynamic
@@ -242,4 +243,5 @@ class CheckpointModel:
 
     def save(self, folder: str) -> None:
         """Writes the SavedModel of the FunctionalModel."""
-        tf.saved_model.save(self._functional, folder, signatures=self._functional.function)
+        with tensorflow_startup.quiet_log():
+            tf.saved_model.save(self._functional, folder, signatures=self._functional.function)

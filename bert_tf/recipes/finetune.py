@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 from bert_tf.config import flags
 from bert_tf.config.flag_groups import RunFlags
 from bert_tf.config.flags import changed, flag
+from bert_tf.data import ready_examples
 from bert_tf.errors import UserError
 from bert_tf.recipes import initialization
-from bert_tf.recipes.finetuning import run, table_choice
+from bert_tf.recipes.finetuning import ready, run, table_choice
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.tasks.embeddings.vector_choice import FEATURES
 from bert_tf.tasks.token_classification import tag_schemes
@@ -114,6 +115,8 @@ class Flags(FineTuningFlags):
     @classmethod
     def computed_defaults(cls) -> dict[str, Any]:
         """The settings of the demonstration if no flag names data; those for a table if it alone is given."""
+        if flags.is_given("train_file") and ready_examples.is_file_of_them(flags.value("train_file")):
+            return ready.default_flags(flags.value("train_file"))
         if flags.is_given("train_file") and not flags.is_given("task_name"):
             names = table_choice.CHOSEN
             values = {name: flags.value(name) for name in names if flags.is_given(name)}

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 from bert_tf.config import flags
 from bert_tf.config.flag_groups import RunFlags
 from bert_tf.config.flags import changed, flag
+from bert_tf.data import ready_examples
 from bert_tf.errors import UserError
 from bert_tf.recipes import initialization
-from bert_tf.recipes.finetuning import preparation, run
+from bert_tf.recipes.finetuning import preparation, ready, run
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.question_answering import questions, squad_files
@@ -43,7 +44,9 @@ class Flags(FineTuningFlags):
         "train_batch_size max_seq_length doc_stride".split()
     )
 
-    train_file: str = changed(FineTuningFlags, "train_file", help="Questions to train on, in SQuAD format.")
+    train_file: str = changed(
+        FineTuningFlags, "train_file", help="Questions to train on, in SQuAD format, or ready examples (.tf_record)."
+    )
     predict_file: str = changed(
         FineTuningFlags, "predict_file", help="Questions to answer, and to evaluate on if they have answers."
     )
@@ -92,6 +95,8 @@ class Flags(FineTuningFlags):
     @classmethod
     def computed_defaults(cls) -> dict[str, Any]:
         """The settings of the demonstration, where no flag names data."""
+        if flags.is_given("train_file") and ready_examples.is_file_of_them(flags.value("train_file")):
+            return ready.default_flags(flags.value("train_file"))
         if any(map(flags.is_given, ("train_file", "predict_file"))):
             return {}
         return initialization.demo_settings(DEMONSTRATION, "Which name was left out of a sentence?", "runs/squad")

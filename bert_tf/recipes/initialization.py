@@ -18,7 +18,7 @@ from bert_tf.config.encoder_traits import traits
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
-from bert_tf.text import vocabulary
+from bert_tf.text import special_tokens, vocabulary
 from bert_tf.training.run_directory import RunFolder
 
 PRETRAINING_RUN = "runs/pretraining"  # the default output_dir of `bert-tf pretrain`
@@ -32,6 +32,7 @@ class Initialization:
         config: the configuration of the model.
         vocabulary: the tokens; None: to be learned.
         lower_case: whether the tokenizer lower-cases.
+        special_tokens: those that the tokenizer recognizes in texts.
         weights: {canonical name: array}; None: random initialization.
         labels: the classes of a fine-tuned checkpoint; None: unknown.
     """
@@ -39,6 +40,7 @@ class Initialization:
     config: BertConfig
     vocabulary: list[str] | None
     lower_case: bool
+    special_tokens: tuple[str, ...] = ()
     weights: dict[str, np.ndarray] | None = None
     labels: list[str] | None = None
 
@@ -88,9 +90,11 @@ def resolve(options: Any, *, lower_case_given: bool) -> Initialization:
             f"max_seq_length is {options.max_seq_length}, but the model has {config.max_position_embeddings} "
             f"positions: choose a shorter length, or {solution}."
         )
+    recognized = special_tokens.parse(options.special_tokens_in_strings, checkpoint)
     return Initialization(
         config=config,
         vocabulary=tokens,
+        special_tokens=special_tokens.choose(recognized, tokens) if tokens else recognized,
         lower_case=_resolve_casing(options, checkpoint, lower_case_given, config),
         weights=checkpoint.weights if checkpoint else None,
         labels=checkpoint.labels if checkpoint else None,

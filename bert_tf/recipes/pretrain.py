@@ -158,7 +158,7 @@ FREE_FLAGS = (
 # Of the others, those that determine the vocabulary and the records: all that matters before the first checkpoint.
 TEXT_FLAGS = frozenset(
     "input_file eval_file text_layout text_field language vocab_file vocab_size do_lower_case init_checkpoint "
-    "max_seq_length short_seq_prob dupe_factor compress_records random_seed".split()
+    "special_tokens_in_strings max_seq_length short_seq_prob dupe_factor compress_records random_seed".split()
 )
 
 
@@ -284,7 +284,9 @@ def run_model(
     from bert_tf.training.loop import Evaluator, train
 
     strategy = create_strategy(options, start.config)
-    tokenizer = tokenizer_kinds.from_file(folder.file("vocab.txt"), start.lower_case)
+    tokenizer = tokenizer_kinds.from_file(
+        folder.file("vocab.txt"), start.lower_case, special_tokens_in_strings=start.special_tokens
+    )
     task = create_task(options, start.config, masking, manifest, tokenizer)
     model = create_model(task, options, start, strategy)
     record_model(model, task, options, folder)

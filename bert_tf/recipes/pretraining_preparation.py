@@ -8,7 +8,7 @@ import itertools
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bert_tf.config.bert_config import BertConfig
@@ -21,7 +21,7 @@ from bert_tf.runtime import files, memory_estimate
 from bert_tf.runtime.progress import progress
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.runtime.tf_config import expect_workers, number_of_workers
-from bert_tf.text import corpus, vocabulary
+from bert_tf.text import corpus, special_tokens, vocabulary
 from bert_tf.text.demo_corpus import installed_python
 from bert_tf.training.run_directory import RunFolder
 
@@ -78,7 +78,7 @@ def _text_bytes(options: Any) -> int:
 
 def _check_numbers(options: Any) -> None:
     """Raises UserError for a number that no run could work with."""
-    record_options(options, "")
+    record_options(options, "", None)
     for name, is_valid, expected in (
         ("next_sentence_weight", 0 <= options.next_sentence_weight < math.inf, "0 or more"),
         ("num_workers", options.num_workers >= 0, "0 or more"),
@@ -119,21 +119,21 @@ def prepare(start: Initialization, options: Any, folder: RunFolder) -> tuple[Ber
         vocabulary.write(vocab_file, start.vocabulary)
     elif not files.exists(vocab_file):
         print(f"Learning a vocabulary of {start.config.vocab_size:,} tokens", flush=True)
-        kind = start.config.encoder_traits.tokenizer
-        tokens = learn_vocabulary(options, start.config.vocab_size, lower_case=start.lower_case, kind=kind)
+        tokens = learn_vocabulary(
+            options,
+            start.config.vocab_size,
+            lower_case=start.lower_case,
+            kind=start.config.encoder_traits.tokenizer,
+            recognized=start.special_tokens,
+        )
         vocabulary.write(vocab_file, tokens)
     config = dataclasses.replace(start.config, vocab_size=len(vocabulary.read(vocab_file)))
     config.write(folder.file("bert_config.json"))
-    folder.write_json("tokenizer_config.json", {"do_lower_case": start.lower_case})
+    folder.write_json("tokenizer_config.json", special_tokens.settings(start.lower_case, start.special_tokens))
     with progress("records") as report:
         manifest = records.prepare(
             records_folder(options, folder),
-            record_options(
-                options,
-                vocab_file,
-                lower_case=start.lower_case,
-                pairs=start.config.encoder_traits.sentence_pairs or "next",
-            ),
+            record_options(options, vocab_file, start),
             input_file=options.input_file,
             eval_file=options.eval_file,
             num_workers=options.num_workers or _number_of_workers(options),
@@ -156,25 +156,32 @@ def _number_of_workers(options: Any) -> int:
     return (os.cpu_count() or 1) if backend.gpu_count() else IN_THIS_PROCESS
 
 
-def record_options(
-    options: Any, vocab_file: str, lower_case: bool = True, pairs: str = "next"
-) -> records.RecordOptions:
+def record_options(options: Any, vocab_file: str, start: Initialization | None) -> records.RecordOptions:
     """The flags that determine the bytes of the records; UserError for a value out of range."""
     same = "max_seq_length short_seq_prob dupe_factor random_seed text_layout text_field language".split()
     return records.RecordOptions(
         vocab_file=vocab_file,
-        lower_case=lower_case,
-        pairs=pairs,
+        lower_case=start is None or start.lower_case,
+        special_tokens_in_strings=start.special_tokens if start else (),
+        pairs=(start.config.encoder_traits.sentence_pairs if start else None) or "next",
         nsp=bool(options.next_sentence_weight) or options.keep_pairs,
         compress=options.compress_records,
         **{name: getattr(options, name) for name in same},
     )
 
 
-def learn_vocabulary(options: Any, size: int, *, lower_case: bool, kind: str = vocabulary.WORDPIECE) -> list[str]:
+def learn_vocabulary(
+    options: Any,
+    size: int,
+    *,
+    lower_case: bool,
+    kind: str = vocabulary.WORDPIECE,
+    recognized: Sequence[str] = (),
+) -> list[str]:
     """Learns a vocabulary from `input_file`, or from its first 100 million characters if there are more."""
     texts = itertools.chain.from_iterable(_documents(options))
-    return vocabulary.learn(_take_characters(texts, MAX_VOCABULARY_TEXT), size, lower_case=lower_case, kind=kind)
+    some = _take_characters(texts, MAX_VOCABULARY_TEXT)
+    return vocabulary.learn(some, size, lower_case=lower_case, kind=kind, special_tokens=recognized)
 
 
 def _documents(options: Any) -> Iterator[list[str]]:

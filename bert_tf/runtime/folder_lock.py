@@ -29,20 +29,24 @@ class FolderLock:
 
     def __init__(self, folder: files.StrPath, *, wait: bool = False) -> None:
         """Raises BlockingIOError if another process has locked the folder, unless `wait`."""
-        self._descriptor = os.open(folder, os.O_RDONLY)
+        self._descriptor: int | None = None
         try:
             import fcntl
-
+        except ImportError:  # Windows, where folders cannot be opened either
+            return
+        self._descriptor = os.open(folder, os.O_RDONLY)
+        try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             os.close(self._descriptor)
             raise
-        except (ImportError, OSError):  # on Windows, on some file systems
+        except OSError:  # some file systems
             pass
 
     def release(self) -> None:
         """Unlocks the folder."""
-        os.close(self._descriptor)
+        if self._descriptor is not None:
+            os.close(self._descriptor)
 
 
 class RemoteLock:

@@ -3,12 +3,14 @@
 import contextlib
 import ctypes
 import os
+import signal
 import sys
 
 from bert_tf.errors import UserError
 
 MAX_SEED = 2_000_000_000  # TensorFlow takes 32 bits, and some seeds are derived from a run's by addition
 
+PIPE_CLOSED = 128 + getattr(signal, "SIGPIPE", 13)  # exit code: the reader of the output has gone; Windows lacks it
 # glibc's numbers for mallopt, and their values in bytes.
 MALLOC_OPTIONS = {-1: 2**31 - 1, -3: 2**30}  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
 FROZEN = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"  # read by TensorFlow when it is imported or runs its first operations
@@ -36,6 +38,6 @@ def expect_changing_weights() -> None:
 
 def keep_freed_memory() -> None:
     """Makes malloc keep the memory of large tensors: returning it to the system took a fifth of a training step."""
-    with contextlib.suppress(AttributeError, OSError):  # not glibc
+    with contextlib.suppress(AttributeError, OSError, TypeError):  # not glibc; Windows
         for option, value in MALLOC_OPTIONS.items():
             ctypes.CDLL(None).mallopt(option, value)

@@ -5,6 +5,7 @@ after which library code that imports TensorFlow lazily silences it too.
 """
 
 import contextlib
+import logging
 import os
 import sys
 import tempfile
@@ -44,6 +45,23 @@ def start_tensorflow() -> None:
         return
     with _without(PART_OF_KERAS):
         _start_silently()
+
+
+@contextlib.contextmanager
+def quiet_log() -> Iterator[None]:
+    """Shows only errors of TensorFlow's and absl's loggers while the block runs, as in programs that silence nothing.
+
+    `tf.saved_model.save` says "Assets written to" a temporary folder.
+    """
+    loggers = [logging.getLogger(name) for name in ("tensorflow", "absl")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,8 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from bert_tf.errors import UserError
+
 if TYPE_CHECKING:
     import keras
     import numpy as np
@@ -122,6 +124,8 @@ class FineTuningTask(Task):
         tokenizer: what its texts are cut into tokens with.
         groups_by_length: whether a batch of training is of rows of like length; set by the recipe before training.
         calibration_file: file of the run folder with what `calibrated` found; "" for a task without thresholds.
+        ready_files: {split: TFRecords of ready examples}, which are read instead of the split's data.
+        ready_splits: the splits that may be; None: all.
         rescores: whether an evaluation reports the scores with these thresholds, not those before.
     """
 
@@ -134,6 +138,8 @@ class FineTuningTask(Task):
     groups_by_length: bool = False
     file_flags: tuple[str, ...] = ()
     calibration_file: str = ""
+    ready_files: Mapping[str, str] = {}
+    ready_splits: tuple[str, ...] | None = ("train",)
     rescores: bool = True
     tokenizer: Tokenizer
 
@@ -150,6 +156,14 @@ class FineTuningTask(Task):
     @abc.abstractmethod
     def statistics(self, split: str) -> dict[str, Any]:
         """{name: number} on a split for the report."""
+
+    def ready_specs(self) -> dict[str, tf.TensorSpec]:
+        """The features of a ready example, by the names in batches; see `data.ready_examples`."""
+        raise UserError(f"{self.name} has no ready examples: leave out write_examples, and give its data.")
+
+    def ready_extras(self, split: str) -> dict[str, np.ndarray]:
+        """Further features of a split's ready examples, arrays [n, ...]."""
+        return {}
 
     # Reports
 

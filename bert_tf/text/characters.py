@@ -3,9 +3,10 @@
 Follows google-research/bert `tokenization.py` (BasicTokenizer, WordpieceTokenizer). The Unicode version is Python's.
 """
 
+import re
 import string
 import unicodedata
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 
 MAX_WORD_CHARACTERS = 200  # `max_input_chars_per_word` of the original; a longer word is [UNK]
 CJK_RANGES = (  # `_is_chinese_char` of the original: not Hangul, not kana
@@ -80,12 +81,33 @@ def basic_tokenize(text: str, *, lower_case: bool) -> list[str]:
     return text.translate(_ISOLATE_PUNCTUATION).split()
 
 
-def reference_tokenize(text: str, vocabulary: Container[str], *, lower_case: bool) -> list[str]:
-    """The WordPiece tokens of one text; `vocabulary` is a set of tokens.
+def special_token_pattern(tokens: Iterable[str]) -> str:
+    """A regular expression, of Python and RE2, that finds the leftmost and then longest of `tokens`."""
+    return "|".join(map(re.escape, sorted(tokens, key=len, reverse=True)))
+
+
+def split_at_special_tokens(text: str, tokens: Collection[str]) -> Iterator[tuple[str, bool]]:
+    """Yields the parts of a text, and whether each is one of `tokens`."""
+    end = 0
+    for match in re.finditer(special_token_pattern(tokens), text) if tokens else ():
+        yield text[end : match.start()], False
+        yield match[0], True
+        end = match.end()
+    yield text[end:], False
+
+
+def reference_tokenize(
+    text: str, vocabulary: Container[str], *, lower_case: bool, special_tokens: Collection[str] = ()
+) -> list[str]:
+    """The WordPiece tokens of one text; `vocabulary` is a set of tokens, `special_tokens` those recognized in texts.
 
     Slow and simple: the kernels of `bert_tf.text.wordpiece` are checked against it when a tokenizer is built.
     """
-    return [token for word in basic_tokenize(text, lower_case=lower_case) for token in wordpiece(word, vocabulary)]
+    tokens: list[str] = []
+    for part, is_special in split_at_special_tokens(text, special_tokens):
+        words = [] if is_special else basic_tokenize(part, lower_case=lower_case)
+        tokens += [part] if is_special else [token for word in words for token in wordpiece(word, vocabulary)]
+    return tokens
 
 
 def wordpiece(word: str, vocabulary: Container[str], *, inside: bool = False) -> list[str]:

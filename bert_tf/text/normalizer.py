@@ -15,7 +15,6 @@ from typing import Literal
 import flatbuffers
 import numpy as np
 import tensorflow as tf
-import tensorflow_text as tf_text
 
 from bert_tf.text.characters import (
     CJK_RANGES,
@@ -26,6 +25,7 @@ from bert_tf.text.characters import (
     lowercase_and_strip_accents,
 )
 from bert_tf.text.double_array import build_double_array
+from bert_tf.text.text_kernels import tf_text
 
 # "letter": joins its neighbours; "space": separates them; "alone": is a word by itself.
 KernelClass = Literal["letter", "space", "alone"]

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text as tf_text
 
 from bert_tf.errors import UserError
 from bert_tf.text.ragged_scan import shift, utf8_sizes, without_overlaps
+from bert_tf.text.text_kernels import tf_text
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.vocabulary import SENTENCEPIECE, SubwordVocabulary, normalize
 from bert_tf.text.wordpiece import as_single_node, character_offsets, flat_bytes

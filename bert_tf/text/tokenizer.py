@@ -19,7 +19,9 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UserError
+from bert_tf.text import special_tokens
 from bert_tf.text import vocabulary as vocabularies
+from bert_tf.text.special_wordpiece import SpecialWordpiece
 from bert_tf.text.truncation import LONGEST_FIRST, TRUNCATIONS
 from bert_tf.text.wordpiece import ExactWordpiece
 
@@ -30,7 +32,7 @@ class Tokenizer:
     tokenizer(["The foxes ran."])  ->  ids of  the fox ##es ran .
 
     Stock TensorFlow and tensorflow-text ops only: works eagerly, in `Dataset.map` and inside a SavedModel. Holds no
-    variable, table or asset. Special names in a text are text: "[MASK]" gives "[", "mask", "]", as in the original.
+    variable, table or asset.
 
     Subclasses split texts in other ways: see `text.tokenizer_kinds`.
 
@@ -40,6 +42,12 @@ class Tokenizer:
     Args:
         vocabulary: the tokens, list index = id.
         lower_case: lower-case and drop accents ("uncased" models).
+        special_tokens_in_strings: False: special names in a text are text, "[MASK]" gives "[", "mask", "]", as in the
+            original. True: [PAD], [UNK], [CLS], [SEP] and [MASK] in a text are these tokens, as in Hugging Face's
+            tokenizers. Tokens: these too, such as ["[E1]", "[/E1]"].
+
+    Attributes:
+        special_tokens: those recognized in texts, () for none.
 
     Raises:
         UserError: one of the five special tokens is missing, or a token cannot be treated exactly.
@@ -48,7 +56,13 @@ class Tokenizer:
     separators = 1
     holds_model = False
 
-    def __init__(self, vocabulary: Sequence[str], lower_case: bool = True) -> None:
+    def __init__(
+        self,
+        vocabulary: Sequence[str],
+        lower_case: bool = True,
+        *,
+        special_tokens_in_strings: bool | Sequence[str] = False,
+    ) -> None:
         vocabularies.check_special_tokens(vocabulary, "The vocabulary")
         self.vocabulary = vocabulary if isinstance(vocabulary, list) else list(vocabulary)
         self.lower_case = bool(lower_case)
@@ -60,13 +74,19 @@ class Tokenizer:
         self.mask_token = self.vocabulary[self.mask_id]
         self.is_continuation = self._continuations()  # bool [V]
         self._splitter = self._new_splitter()
+        self.special_tokens = special_tokens.choose(special_tokens_in_strings, self.vocabulary)
+        if self.special_tokens:
+            numbers = [ids[token] for token in self.special_tokens]
+            self._splitter = SpecialWordpiece(self._splitter, self.special_tokens, numbers)
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured once, even when built inside a trace
             self._tokens = tf.constant(self.vocabulary)  # string [V]
 
     @classmethod
-    def from_file(cls, vocab_file: str, lower_case: bool = True) -> "Tokenizer":
+    def from_file(
+        cls, vocab_file: str, lower_case: bool = True, *, special_tokens_in_strings: bool | Sequence[str] = False
+    ) -> "Tokenizer":
         """Reads `vocab.txt` (one token per line, line number = id). Raises UserError where `vocabulary.read` does."""
-        return cls(vocabularies.read(vocab_file), lower_case)
+        return cls(vocabularies.read(vocab_file), lower_case, special_tokens_in_strings=special_tokens_in_strings)
 
     def __call__(
         self, texts: tf.Tensor | Sequence[str] | Sequence[Sequence[str]], *, is_split_into_words: bool = False

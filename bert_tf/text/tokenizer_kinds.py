@@ -14,14 +14,19 @@ KINDS: dict[str, type[Tokenizer]] = {
 }
 
 
-def create(vocabulary: Sequence[str], lower_case: bool = True) -> Tokenizer:
+def create(
+    vocabulary: Sequence[str], lower_case: bool = True, *, special_tokens_in_strings: bool | Sequence[str] = False
+) -> Tokenizer:
     """The tokenizer of a vocabulary: WordPiece's of a plain list, else that of its kind.
 
-    lower_case: whether it lower-cases; byte-level BPE never does.
+    lower_case: whether it lower-cases; byte-level BPE never does. special_tokens_in_strings: see Tokenizer.
     """
-    return KINDS[vocabularies.kind_of(vocabulary)](vocabulary, lower_case)
+    kind = KINDS[vocabularies.kind_of(vocabulary)]
+    return kind(vocabulary, lower_case, special_tokens_in_strings=special_tokens_in_strings)
 
 
-def from_file(vocab_file: str, lower_case: bool = True) -> Tokenizer:
+def from_file(
+    vocab_file: str, lower_case: bool = True, *, special_tokens_in_strings: bool | Sequence[str] = False
+) -> Tokenizer:
     """The tokenizer of a vocab.txt, with the rules next to it. Raises UserError where `vocabulary.read` does."""
-    return create(vocabularies.read(vocab_file), lower_case)
+    return create(vocabularies.read(vocab_file), lower_case, special_tokens_in_strings=special_tokens_in_strings)

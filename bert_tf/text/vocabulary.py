@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, files, json_files
 from bert_tf.text import byte_level
-from bert_tf.text.characters import MAX_WORD_CHARACTERS, basic_tokenize, is_accent
+from bert_tf.text.characters import MAX_WORD_CHARACTERS, basic_tokenize, is_accent, special_token_pattern
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 WORDPIECE, BYTE_BPE, SENTENCEPIECE = "wordpiece", "byte_bpe", "sentencepiece"
@@ -27,6 +27,7 @@ RULES = {
     SENTENCEPIECE: "spiece.model",
 }  # kind of tokenizer -> the file next to vocab.txt with its rules
 MIN_ALPHABET, COVERAGE = 1000, 0.9995  # characters kept: this many, or the commonest that make up this share
+NAMED = re.compile(r"\[[^\s\[\]]+\]|<[^\s<>]+>")  # what special tokens look like
 WORDS_PER_CHUNK = 10_000  # passed to the trainer at a time: enough to keep its threads busy, little memory
 
 log = logging.getLogger(__name__)
@@ -149,7 +150,8 @@ def extend(vocabulary: Iterable[str], new_words: Iterable[str], *, lower_case: b
 
     extend([..., "[unused0]", "the"], ["krill", "##opod"])  ->  [..., "krill", "the", "##opod"]
 
-    No other token changes its id. If the list grew, the model's token table must grow too.
+    No other token changes its id. If the list grew, the model's token table must grow too. A word such as [E1] or <e>
+    becomes a special token, which is recognized only where special_tokens_in_strings names it.
 
     Args:
         vocabulary: the tokens to start from; not changed.
@@ -169,7 +171,8 @@ def extend(vocabulary: Iterable[str], new_words: Iterable[str], *, lower_case: b
         if not body or body.split() != [body]:
             raise UserError(f"The token {word!r} is empty or has white space in it; give single words.")
         parts = basic_tokenize(body, lower_case=lower_case)
-        if parts != [body] or len(body.encode()) > MAX_WORD_CHARACTERS:
+        is_matched = parts == [body] or NAMED.fullmatch(word)
+        if not is_matched or len(body.encode()) > MAX_WORD_CHARACTERS:
             raise UserError(
                 f"The token {word!r} can never match: the tokenizer (lower_case={lower_case}) makes "
                 f"{' '.join(parts)!r} of it, and matches at most 200 bytes; give it in that form, one word each."
@@ -191,6 +194,7 @@ def learn(
     min_frequency: int = 2,
     limit_alphabet: int | None = None,
     kind: str = WORDPIECE,
+    special_tokens: Sequence[str] = (),
 ) -> list[str]:
     """Learns a vocabulary of at most `size` tokens, of WordPiece unless `kind` says otherwise.
 
@@ -208,6 +212,8 @@ def learn(
             will be [UNK]. None: 1,000, or for writing systems with many characters as many as make up 99.95% of the
             texts (SentencePiece's `character_coverage`), but not more than take up half of `size`.
         kind: of tokenizer. Byte-level BPE does not lower-case, and its alphabet is that of bytes.
+        special_tokens: more of them, for WordPiece, which follow the five; where they occur in the texts they are no
+            words.
 
     Raises:
         UserError: the texts hold no word, or `size` has no room for the alphabet.
@@ -216,16 +222,18 @@ def learn(
         return _learn_byte_bpe(texts, size, min_frequency)
     if kind == SENTENCEPIECE:
         return _learn_sentencepiece(texts, size, lower_case)
+    specials = list(dict.fromkeys([*SPECIAL_TOKENS, *special_tokens]))
+    no_words = re.compile(special_token_pattern(specials)) if special_tokens else None
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(basic_tokenize(text, lower_case=lower_case))
+        counts.update(basic_tokenize(no_words.sub(" ", text) if no_words else text, lower_case=lower_case))
     alphabet = _alphabet(counts, limit_alphabet, size, lower_case)
     counted = sorted((word, count) for word, count in counts.items() if alphabet.issuperset(word) and _fits(word))
     if not counted:
         raise UserError("No word was found in the texts to learn a vocabulary from; give text files that hold text.")
     single = sorted({character for word, _ in counted for character in word})
     inner = sorted({f"##{character}" for word, _ in counted for character in word[1:]})
-    first = [*SPECIAL_TOKENS, *single, *inner]
+    first = [*specials, *single, *inner]
     if len(first) > size:
         raise UserError(
             f"size={size} was given, but the special tokens and the {len(single)} characters of the texts need "

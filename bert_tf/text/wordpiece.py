@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text as tf_text
 
 from bert_tf.errors import UserError
 from bert_tf.text.characters import MAX_WORD_CHARACTERS, is_accent, is_deleted, is_space, reference_tokenize
 from bert_tf.text.normalizer import build_normalizer_model, final_sigma_pattern
+from bert_tf.text.text_kernels import tf_text
 
 UNREACHABLE = "\x02"  # a control: deleted from every text, so that a token with it matches no word
 EVERY_BYTE = [bytes([value]) for value in range(256)]

@@ -76,7 +76,9 @@ class EarlyStopping:
         """Records the results of an evaluation; saves the weights if they are the best so far."""
         if not self.is_active:
             return
-        is_better = self.evaluations.add(step, results[self.task.criterion])
+        prefixes = (prefix for prefix in self.task.eval_splits if self.task.criterion.startswith(prefix))
+        loss = results.get(f"{max(prefixes, key=len, default='')}loss", math.nan)
+        is_better = self.evaluations.add(step, results[self.task.criterion], loss)
         if is_better and self.best:
             self.best.save(step)
 
@@ -119,7 +121,7 @@ class EarlyStopping:
             "last_step": step,
             "taken_step": best_step,
             "criterion": criterion,
-            "evaluations": self.evaluations.values,
+            "evaluations": [evaluation[:2] for evaluation in self.evaluations.values],
         }
 
     def close(self) -> None:
@@ -132,7 +134,7 @@ class Evaluations(tf.train.experimental.PythonState):
     """The criterion at every evaluation so far, part of the checkpoint."""
 
     def __init__(self) -> None:
-        self.values: list[list[Any]] = []  # [step, criterion], higher is better
+        self.values: list[list[Any]] = []  # [step, criterion, loss], a higher criterion is better; once without loss
 
     def serialize(self) -> str:
         """Returns the state as a string."""
@@ -142,15 +144,24 @@ class Evaluations(tf.train.experimental.PythonState):
         """Restores the state."""
         self.values = json.loads(string)
 
-    def add(self, step: int, value: float) -> bool:
+    def add(self, step: int, value: float, loss: float) -> bool:
         """Records an evaluation; returns whether it is better than all before. NaN is the worst."""
-        self.values.append([step, value if math.isfinite(value) else -math.inf])
+        criterion = value if math.isfinite(value) else -math.inf
+        self.values.append([step, criterion, loss if math.isfinite(loss) else math.inf])
         return self.best_step == step
 
     @property
     def best(self) -> int:
-        """The index of the best evaluation; the first of equals."""
-        return max(range(len(self.values)), key=lambda index: self.values[index][1])
+        """The index of the best evaluation; of those with the best criterion that with the lowest loss, or the first.
+
+        The loss of an evaluation by an earlier version is unknown: it counts as the lowest, so that the first is kept.
+        """
+
+        def rank(index: int) -> tuple[float, float]:
+            _, criterion, *loss = self.values[index]
+            return criterion, -loss[0] if loss else math.inf
+
+        return max(range(len(self.values)), key=rank)
 
     @property
     def best_step(self) -> int:
@@ -169,8 +180,9 @@ class Evaluations(tf.train.experimental.PythonState):
 
     @property
     def num_without_improvement(self) -> int:
-        """The number of evaluations after the best one."""
-        return len(self.values) - 1 - self.best if self.values else 0
+        """The number of evaluations after the first with the best criterion."""
+        criteria = [evaluation[1] for evaluation in self.values]
+        return len(criteria) - 1 - criteria.index(max(criteria)) if criteria else 0
 
 
 class BestWeights:

@@ -10,6 +10,7 @@ import tiny
 
 import bert_tf
 from bert_tf.api import bert
+from bert_tf.api.results import Tag
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
@@ -100,6 +101,32 @@ def test_entities_and_answers_are_slices_of_the_text(folder):
     answer = bert_tf.load(folder / "span").answer("a b", text)
     assert text[answer.start : answer.end] == answer.text == answer.n_best[0].text
     assert sum(each.probability for each in answer.n_best) == pytest.approx(1, abs=1e-4)
+
+
+def test_words_that_are_split_are_tagged_one_by_one(folder):
+    tagger = bert_tf.load(folder / "tags")
+    sentences = [["a", "b-c", "d"], [], ["", "e"], ["f"] * 30]
+    several = tagger.tags(sentences, batch_size=2)
+    assert [[tag.word for tag in tags] for tags in several] == sentences
+    for words, tags in zip(sentences, several, strict=True):
+        assert not words or [tag.tag for tag in tagger.tags(words)] == [tag.tag for tag in tags]
+    assert several[2][0] == Tag(word="", tag="O", probability=1.0)
+    entities = tagger.entities(sentences, is_split_into_words=True)
+    for words, tags, found in zip(sentences, several, entities, strict=True):
+        covered = " ".join(words[i] for i, tag in enumerate(tags) if tag.tag != "O")
+        assert covered == " ".join(entity.text for entity in found)
+        assert all(" ".join(words)[entity.start : entity.end] == entity.text for entity in found)
+
+
+def test_words_that_are_split_give_what_their_text_gives(folder):
+    classes, span = bert_tf.load(folder / "classes"), bert_tf.load(folder / "span")
+    rows = [["a", "b"], ["c"], []]
+    assert classes.predict(rows, is_split_into_words=True) == classes.predict(["a b", "c", ""])
+    assert classes.predict(["a", "b"], is_split_into_words=True).label == classes.predict("a b").label
+    np.testing.assert_array_equal(classes.embed(rows, is_split_into_words=True), classes.embed(["a b", "c", ""]))
+    assert span.answer(["a"], ["b", "c"], is_split_into_words=True) == span.answer("a", "b c")
+    with pytest.raises(UserError, match="is for lists of words, and 'a b' was given"):
+        classes.predict("a b", is_split_into_words=True)
 
 
 @pytest.mark.parametrize(

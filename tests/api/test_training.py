@@ -60,6 +60,11 @@ class Frame:
         return [{"a": "x", "b": "y", "label": np.int64(1), "other": 0}]
 
 
+def test_rows_hold_texts_that_are_split_into_words():
+    data = tf.data.Dataset.from_tensors({"text": [["x", "y"]], "label": [1]}).unbatch()
+    assert list(training._rows(data, ["text"], "label")) == [{"text": ["x", "y"], "label": 1}]
+
+
 @pytest.mark.parametrize(
     "data",
     [

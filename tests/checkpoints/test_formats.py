@@ -21,6 +21,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.formats import google_tf, keras_hub, native
 from bert_tf.errors import MachineError, UserError
 from bert_tf.model import heads, weights
+from bert_tf.text.vocabulary import SPECIAL_TOKENS
 from bert_tf.training.checkpointing import TrainState
 
 LAYER_NAMES = """attention/output/LayerNorm/beta attention/output/LayerNorm/gamma attention/output/dense/bias
@@ -39,7 +40,8 @@ def written(tmp_path_factory):
     """{format: folder} of one checkpoint, written in every format."""
     folder = tmp_path_factory.mktemp("written")
     folders = {name: str(folder / f"{name}_model") for name in FORMATS}
-    left_out = {name: formats.write(checkpoint(), path, name) for name, path in folders.items()}
+    source = dataclasses.replace(checkpoint(), special_tokens=SPECIAL_TOKENS)
+    left_out = {name: formats.write(source, path, name) for name, path in folders.items()}
     assert left_out == dict.fromkeys(FORMATS, [])
     return folders
 
@@ -62,6 +64,7 @@ def test_written_checkpoint_is_recognized_by_its_own_format_only(written, name):
     loaded = [other for other in formats.names() if formats.load(other).recognizes(written[name])]
     assert loaded == [name]
     assert_equal(formats.read(written[name]), checkpoint())
+    assert formats.read(written[name]).special_tokens == SPECIAL_TOKENS
 
 
 def test_conversion_between_all_formats_is_lossless(written, tmp_path):
@@ -232,7 +235,10 @@ WRONG_VALUES = {
         ({"num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000"),
         ({"architectures": "a" * 10**6}, "architectures is 'a{59}...; expected a list"),
     ],
-    "tokenizer_config.json": [({"do_lower_case": "maybe"}, "do_lower_case is 'maybe'; expected true or false")],
+    "tokenizer_config.json": [
+        ({"do_lower_case": "maybe"}, "do_lower_case is 'maybe'; expected true or false"),
+        ({"special_tokens_in_strings": [1]}, r"special_tokens_in_strings is \[1\]; expected a list of texts"),
+    ],
     "tokenizer.json": [
         ({"model": 3}, "model is 3; expected|model.type is 3; expected a text"),
         ({"model": {"type": "WordPiece"}}, "has no vocabulary"),
@@ -340,3 +346,18 @@ def test_existing_or_failing_target_is_left_unchanged(tmp_path, monkeypatch):
         with pytest.raises(MachineError, match="could not be written .No space left on device."):
             module.write(silent, str(tmp_path / "new"))
     assert os.listdir(tmp_path) == ["taken"] and os.listdir(tmp_path / "taken") == ["notes.txt"]
+
+
+@pytest.mark.parametrize("file", ["tokenizer.json", "added_tokens.json"])
+def test_added_tokens_of_hugging_face_follow_the_vocabulary(file, tmp_path):
+    folder = tmp_path / "model"
+    formats.write(checkpoint(), str(folder), "huggingface")
+    added = [{"id": 31, "content": "[E2]"}, {"id": 30, "content": "[E1]"}, {"id": 4, "content": "[MASK]"}]
+    values = {"added_tokens": added} if file == "tokenizer.json" else {each["content"]: each["id"] for each in added}
+    (folder / "tokenizer.json").unlink()
+    (folder / file).write_text(json.dumps(values))
+    read = formats.read(str(folder))
+    assert read.vocabulary == [*PIECES, "[E1]", "[E2]"] and set(read.added_tokens) == {"[E1]", "[E2]"}
+    (folder / file).write_text(json.dumps({"[E2]": 99} if file != "tokenizer.json" else {"added_tokens": [{"id": 1}]}))
+    with pytest.raises(UserError, match=r"do not follow its vocabulary|expected its content and its id"):
+        formats.read(str(folder))

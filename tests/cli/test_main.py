@@ -3,9 +3,11 @@
 import importlib
 
 import pytest
+import tensorflow as tf
 
 import bert_tf
 from bert_tf.cli import main
+from bert_tf.config import flags
 
 COUNT = '''"""Counts words.
 
@@ -67,3 +69,61 @@ def test_version(capsys):
     with pytest.raises(SystemExit) as ended:
         main.main(["--version"])
     assert (ended.value.code, capsys.readouterr().out) == (0, f"bert-tf {bert_tf.__version__}\n")
+
+
+def raised_by(operation):
+    """The error of TensorFlow that a function raises."""
+    with pytest.raises(tf.errors.OpError) as caught:
+        operation()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "says"),
+    [
+        (
+            lambda folder: raised_by(lambda: tf.io.read_file(f"{folder}/none")),
+            2,
+            "none cannot be used (No such",
+        ),
+        (lambda folder: raised_by(lambda: tf.io.read_file(str(folder))), 2, "Is a directory"),
+        (lambda folder: raised_by(lambda: tf.io.write_file(f"{folder}/a/b", "")), 2, "(Not a directory"),
+        (lambda folder: raised_by(lambda: next(iter(tf.data.TFRecordDataset(f"{folder}/a")))), 2, "is damaged or cut"),
+        (lambda _: tf.errors.ResourceExhaustedError(None, None, "x/y; No space left on device"), 1, "no space left"),
+        (lambda _: tf.errors.ResourceExhaustedError(None, None, "OOM when allocating [9]"), 1, "memory ran out (OOM"),
+        (
+            lambda _: tf.errors.PermissionDeniedError(None, None, "x/y; Permission denied"),
+            2,
+            "x/y cannot be used (",
+        ),
+        (lambda _: tf.errors.UnavailableError(None, None, "Socket closed"), 1, "does not answer (Socket closed)"),
+        (
+            lambda _: tf.errors.UnknownError(None, None, "x/y; Input/output error"),
+            1,
+            "x/y could not be read",
+        ),
+    ],
+)
+def test_errors_of_tensorflow_that_are_no_bugs_are_one_line(make, code, says, tmp_path, monkeypatch, capsys):
+    (tmp_path / "a").write_bytes(b"no records at all")
+    error = make(tmp_path)
+
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(main, "_run", fail)
+    assert main.main(["x"]) == code
+    stderr = capsys.readouterr().err
+    assert says in stderr and stderr.count("\n") == 1 and "{{" not in stderr
+    with pytest.raises(SystemExit) as ended:
+        flags._call(fail)
+    assert ended.value.code == code and says in capsys.readouterr().err
+
+
+def test_bugs_keep_their_traceback(monkeypatch):
+    def fail(*_):
+        tf.constant([1, 2]) + tf.constant([1, 2, 3])
+
+    monkeypatch.setattr(main, "_run", fail)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        main.main(["x"])

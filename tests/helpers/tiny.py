@@ -92,6 +92,7 @@ class Words:
 
     pad_id, unknown_id, cls_id, sep_id, mask_id = range(5)
     separators, holds_model, mask_token, special_count = 1, False, "[MASK]", Tokenizer.special_count
+    lower_case, special_tokens = True, ()
 
     def __init__(self, words):
         self.vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]

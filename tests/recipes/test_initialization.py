@@ -11,6 +11,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config import flags
 from bert_tf.errors import UserError
 from bert_tf.recipes import initialization, pretraining_preparation
+from bert_tf.text import special_tokens
 from bert_tf.training.run_directory import RunFolder
 
 
@@ -54,6 +55,7 @@ def test_encoder_initializes_from_matching_layers_only(checkpoint_encoder, encod
     monkeypatch.setattr(formats, "locate", lambda path: path)
     monkeypatch.setattr(formats, "read", lambda path: checkpoint)
     settings = {"init_checkpoint": "path", "bert_config_file": "", "vocab_file": "", "do_lower_case": True}
+    settings["special_tokens_in_strings"] = ""
     options = types.SimpleNamespace(**settings, max_seq_length=8, encoder=encoder)
     if fits:
         start = initialization.resolve(options, lower_case_given=False)
@@ -73,3 +75,18 @@ def test_encoder_that_sees_its_targets_is_refused(monkeypatch):
     options = types.SimpleNamespace(init_checkpoint="tagger", input_file="", eval_file="", records_dir="")
     with pytest.raises(UserError, match="The encoder bilstm_on_top is for fine-tuning only: give"):
         pretraining_preparation.resolve(options, lower_case_given=False)
+
+
+@pytest.mark.parametrize(
+    ("flag", "recognized"),
+    [
+        ("", ("[E1]", "[MASK]")),
+        ("none", ()),
+        ("all", ("[CLS]", "[MASK]", "[PAD]", "[SEP]", "[UNK]", "[E1]", "[E2]")),
+        ("[E2]", ("[CLS]", "[MASK]", "[PAD]", "[SEP]", "[UNK]", "[E2]")),
+    ],
+)
+def test_special_tokens_come_from_the_flag_or_the_checkpoint(flag, recognized):
+    checkpoint = types.SimpleNamespace(special_tokens=("[E1]", "[MASK]"), added_tokens=("[E2]",))
+    assert set(special_tokens.parse(flag, checkpoint)) == set(recognized)
+    assert special_tokens.parse("", None) == () and len(special_tokens.parse("all", None)) == 5

@@ -13,6 +13,7 @@ from c_loader import run_in_c
 from tokenizer_cases import HARD_STRINGS, VOCABULARY, both_ways, tokens_of
 
 from bert_tf.errors import UserError
+from bert_tf.text.characters import reference_tokenize
 from bert_tf.text.tokenizer import Tokenizer, pack
 from bert_tf.text.vocabulary import SPECIAL_TOKENS
 
@@ -127,6 +128,75 @@ def test_words_already_split_give_the_tokens_of_the_text(uncased):
     assert words.row_lengths().numpy().tolist() == [4, 0, 2]
     assert words.to_list()[0][2] == [] and words.to_list()[0][0] == uncased(["The"]).to_list()[0]
     assert uncased([], is_split_into_words=True).nrows() == 0
+
+
+SPECIAL_TEXTS = {
+    "a[MASK]b [SEP]": "a [MASK] b [SEP]",
+    "[mask] [MASK][MASK]": "[ mask ] [MASK] [MASK]",
+    "[E1]x fox [E1]es <e>ΑΣ[MASK]": "[E1]x fox [E1] e ##s <e> α ##ς [MASK]",
+    "한[CLS]é fox [SEP": "ᄒ ##ᅡ ##ᆫ [CLS] e fox [ s ##e ##p",
+    "a\0[E1]\0b [E1": "a [E1] b [ [UNK]",
+    "": "",
+}
+
+
+@pytest.fixture(scope="module")
+def marked():
+    added = ["[E1]", "[E1]x", "<e>"]
+    return Tokenizer([*VOCABULARY, *added], special_tokens_in_strings=added)
+
+
+@both_ways
+def test_special_tokens_in_strings_are_tokens_by_choice(run, marked):
+    assert tokens_of(marked, run(marked, list(SPECIAL_TEXTS))) == list(SPECIAL_TEXTS.values())
+    five = Tokenizer(VOCABULARY, special_tokens_in_strings=True)
+    assert run(five, ["[CLS] the [MASK] [E1]"]).to_list()[0][:3] == [five.cls_id, VOCABULARY.index("the"), five.mask_id]
+
+
+def test_special_tokens_in_strings_agree_with_plain_python_and_offsets(marked):
+    texts = [*SPECIAL_TEXTS, *HARD_STRINGS, *(f"[E1]{text}<e>" for text in HARD_STRINGS)]
+    known = set(marked.vocabulary)
+    expected = [
+        " ".join(reference_tokenize(text, known, lower_case=True, special_tokens=marked.special_tokens))
+        for text in texts
+    ]
+    ids, starts, ends = marked.with_offsets(texts)
+    assert tokens_of(marked, marked(texts)) == tokens_of(marked, ids) == expected
+    for text, row, begins, stops in zip(texts, tokens_of(marked, ids), starts.to_list(), ends.to_list(), strict=True):
+        for token, start, end in zip(row.split(" "), begins, stops, strict=bool(row)):
+            assert token not in ("[E1]", "[E1]x", "<e>") or text[start:end] == token
+    assert [part.to_list() for part in marked.with_offsets(["한[E1]é"], unit="byte")[1:]] == [
+        [[0, 0, 0, 3, 7]],
+        [[3, 3, 3, 7, 9]],
+    ]
+    assert marked([]).to_list() == [] and marked.with_offsets([])[0].to_list() == []
+
+
+def test_special_tokens_in_strings_agree_with_hugging_face(marked):
+    import tokenizers
+
+    theirs = tokenizers.BertWordPieceTokenizer({token: i for i, token in enumerate(marked.vocabulary)})
+    theirs.add_special_tokens(["[E1]", "[E1]x", "<e>"])
+    texts = [text for text in SPECIAL_TEXTS if "Σ" not in text]  # the original makes a final sigma of it
+    assert marked(texts).to_list() == [theirs.encode(text, add_special_tokens=False).ids for text in texts]
+
+
+def test_special_tokens_travel_into_a_saved_model(marked, tmp_path):
+    module = tf.Module()
+    module.tokenize = tf.function(marked, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    tf.saved_model.save(module, str(tmp_path))
+    ids = tf.saved_model.load(str(tmp_path)).tokenize(tf.constant(list(SPECIAL_TEXTS)))
+    assert tokens_of(marked, ids) == list(SPECIAL_TEXTS.values())
+
+
+def test_special_tokens_in_words_already_split(marked):
+    words = [["The", "[MASK]", "a[E1]"], []]
+    assert tokens_of(marked, marked(words, is_split_into_words=True)) == ["the [MASK] a [E1]", ""]
+
+
+def test_special_tokens_must_be_in_the_vocabulary():
+    with pytest.raises(UserError, match=r"'\[E9\]' is not in the vocabulary"):
+        Tokenizer(VOCABULARY, special_tokens_in_strings=["[E9]"])
 
 
 def test_ids_to_tokens_keeps_the_shape(uncased):

@@ -133,6 +133,12 @@ def test_extend_accepts_capitals_for_a_cased_tokenizer():
     assert vocabulary.extend(SPECIAL, ["Krill"], lower_case=False)[-1] == "Krill"
 
 
+def test_extend_and_learn_take_special_tokens():
+    assert vocabulary.extend(["[unused1]", *SPECIAL], ["[E1]", "<e>"]) == ["[E1]", *SPECIAL, "<e>"]
+    learned = vocabulary.learn(["[E1] ab ab [/E1]"] * 9, 20, special_tokens=["[E1]", "[/E1]"])
+    assert learned == [*SPECIAL, "[E1]", "[/E1]", "a", "b", "##b", "ab"]
+
+
 def test_extend_refuses_a_repeated_word():
     with pytest.raises(UserError, match="given twice"):
         vocabulary.extend(SPECIAL, ["krill", "krill"])

@@ -54,7 +54,7 @@ def test_evaluation_steps_follow_flags_checkpoints_and_epochs(options, steps):
 
 def test_best_evaluation_is_the_first_of_equals_and_nan_is_worst():
     evaluations = Evaluations()
-    assert [evaluations.add(*each) for each in ((2, np.nan), (4, 0.7), (6, 0.7), (8, 0.6))] == [
+    assert [evaluations.add(*each, 1.0) for each in ((2, np.nan), (4, 0.7), (6, 0.7), (8, 0.6))] == [
         True,
         True,
         False,
@@ -69,6 +69,21 @@ def test_best_evaluation_is_the_first_of_equals_and_nan_is_worst():
     again = Evaluations()
     again.deserialize(evaluations.serialize())
     assert again.values == evaluations.values
+
+
+def test_of_equal_evaluations_the_one_with_the_lower_loss_is_best():
+    evaluations = Evaluations()
+    added = [evaluations.add(*each) for each in ((2, 0.7, 0.9), (4, 0.7, 0.8), (6, 0.7, np.nan), (8, 0.6, 0.1))]
+    assert added == [True, True, False, False]
+    assert (evaluations.best_step, evaluations.num_without_improvement) == (4, 3)
+
+
+def test_evaluations_of_earlier_versions_have_no_loss():
+    evaluations = Evaluations()
+    evaluations.deserialize("[[2, 0.5], [4, 0.7], [6, 0.7]]")
+    assert (evaluations.best_step, evaluations.last_step) == (4, 6)
+    assert not evaluations.add(8, 0.7, 0.1) and evaluations.best_step == 4
+    assert evaluations.add(10, 0.8, 0.9) and evaluations.best_step == 10
 
 
 def test_only_the_best_weights_are_held(tmp_path):
@@ -120,7 +135,7 @@ def scripted(monkeypatch):
         learners.append(self)
 
     def answer(self):
-        return {**called(self), "score": SCORES[int(learners[-1].optimizer.step.numpy())]}
+        return {**called(self), "loss": 1.0, "score": SCORES[int(learners[-1].optimizer.step.numpy())]}
 
     monkeypatch.setattr(TrainStep, "__init__", remember)
     monkeypatch.setattr(Evaluator, "__call__", answer)

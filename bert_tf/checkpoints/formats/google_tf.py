@@ -14,6 +14,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
     read_head_file,
+    read_special_tokens,
     read_tensors,
     read_tokenizer_files,
     write_head_file,
@@ -95,7 +96,13 @@ def read(path: str) -> Checkpoint:
         lower_case = _casing(os.path.basename(folder), vocabulary)
     labels, kind = read_head_file(folder)
     return Checkpoint(
-        config=config, weights=weights, vocabulary=vocabulary, lower_case=lower_case, labels=labels, kind=kind
+        config=config,
+        weights=weights,
+        vocabulary=vocabulary,
+        lower_case=lower_case,
+        special_tokens=read_special_tokens(folder),
+        labels=labels,
+        kind=kind,
     )
 
 

@@ -12,6 +12,7 @@ from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
     read_safetensors,
     read_settings,
+    read_special_tokens,
     setting,
     shortened,
     write_safetensors,
@@ -52,12 +53,15 @@ def read(path: str) -> Checkpoint:
     weights, used = to_canonical_names(table, arrays, _is_transposed)
     weights.update((name, array) for name, array in arrays.items() if name not in used)
     vocabulary, lower_case = huggingface_tokenizers.read(path)
+    vocabulary, added_tokens = huggingface_tokenizers.with_added_tokens(path, vocabulary)
     kind = _kind(path) if "classifier/bias" in weights or "span/bias" in weights else None
     return Checkpoint(
         config=config,
         weights=weights,
         vocabulary=vocabulary,
         lower_case=lower_case,
+        special_tokens=read_special_tokens(path),
+        added_tokens=added_tokens,
         labels=labels(path) if kind in LABELLED else None,
         kind=kind,
         sentence_vectors=sentence_transformers.read(path),

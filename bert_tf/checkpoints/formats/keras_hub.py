@@ -33,6 +33,7 @@ from bert_tf.errors import UserError
 from bert_tf.model.weights import expand, from_canonical_names, to_canonical_names
 from bert_tf.runtime import files
 from bert_tf.text import vocabulary
+from bert_tf.text.special_tokens import SETTING
 
 LAYER = "transformer_layer_{i}/"
 ATTENTION = LAYER + "self_attention_layer/"
@@ -111,7 +112,13 @@ def read(path: str) -> Checkpoint:
     vocabulary, lower_case = _tokenizer_of(path)
     labels, kind = read_head_file(path)
     return Checkpoint(
-        config=config, weights=weights, vocabulary=vocabulary, lower_case=lower_case, labels=labels, kind=kind
+        config=config,
+        weights=weights,
+        vocabulary=vocabulary,
+        lower_case=lower_case,
+        special_tokens=_special_tokens(path),
+        labels=labels,
+        kind=kind,
     )
 
 
@@ -224,6 +231,12 @@ def _tokenizer_of(path: str) -> tuple[list[str] | None, bool | None]:
     return tokens, setting(settings, "lowercase", bool, inside="config")
 
 
+def _special_tokens(path: str) -> tuple[str, ...]:
+    """The special tokens that the tokenizer of a folder recognizes in texts: all of KerasHub's or none."""
+    recognizes_them = setting(os.path.join(path, "tokenizer.json"), SETTING, bool, inside="config")
+    return vocabulary.SPECIAL_TOKENS if recognizes_them else ()
+
+
 def _expect_writable(checkpoint: Checkpoint, table: Iterable[str]) -> None:
     """Raises UserError for a checkpoint that KerasHub's BERT cannot be; warns where it computes something else."""
     missing = [name for name in table if name.startswith("encoder/") and name not in checkpoint.weights]
@@ -254,7 +267,12 @@ def _new_model(checkpoint: Checkpoint) -> tuple[Any, Any]:
     tokenizer = None
     if checkpoint.vocabulary is not None and checkpoint.lower_case is not None:
         lower_case = checkpoint.lower_case  # the original strips accents if it lower-cases, KerasHub by a flag
-        tokenizer = models.BertTokenizer(checkpoint.vocabulary, lowercase=lower_case, strip_accents=lower_case)
+        tokenizer = models.BertTokenizer(
+            checkpoint.vocabulary,
+            lowercase=lower_case,
+            strip_accents=lower_case,
+            special_tokens_in_strings=bool(checkpoint.special_tokens),
+        )
     if not head <= checkpoint.weights.keys():
         return backbone, tokenizer
     preprocessor = None

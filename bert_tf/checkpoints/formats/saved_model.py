@@ -9,7 +9,7 @@ import os
 import numpy as np
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.checkpoints.checkpoint_files import read_head_file, read_tokenizer_files
+from bert_tf.checkpoints.checkpoint_files import read_head_file, read_special_tokens, read_tokenizer_files
 from bert_tf.checkpoints.formats import native
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
@@ -39,6 +39,7 @@ def read(path: str) -> Checkpoint:
         weights={name: np.asarray(array, np.float32) for name, array in weights.items()},
         vocabulary=vocabulary,
         lower_case=lower_case,
+        special_tokens=read_special_tokens(extra),
         labels=labels,
         kind=kind,
     )

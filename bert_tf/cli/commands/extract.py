@@ -255,7 +255,9 @@ def _model_and_tokenizer(
     dtype = precision.policy(arguments.precision, is_trained=False)
     needs_pooler = choice.pooling == "pooled" and (choice.unit == "sentence" or arguments.export is not None)
     model = extraction.load_encoder(checkpoint, arguments.source, dtype=dtype, needs_pooler=needs_pooler)
-    return model, tokenizer_kinds.create(checkpoint.vocabulary, checkpoint.lower_case)
+    return model, tokenizer_kinds.create(
+        checkpoint.vocabulary, checkpoint.lower_case, special_tokens_in_strings=checkpoint.special_tokens
+    )
 
 
 def export(arguments: argparse.Namespace, checkpoint: Checkpoint, choice: VectorChoice) -> None:

@@ -21,7 +21,7 @@ from bert_tf.cli.text_progress import report_texts
 from bert_tf.data import tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model, prediction_inputs
+from bert_tf.export import loaded_model, prediction_inputs, tagged_words
 from bert_tf.runtime import files, process
 from bert_tf.tasks.text_classification import predictions
 
@@ -44,6 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--question", help="question about the text")
     parser.add_argument("--choice", action="append", metavar="TEXT", help="a choice; repeat for each")
     parser.add_argument("--text_columns", metavar="NAMES", help="comma-separated columns of FILE, in the inputs' order")
+    parser.add_argument(
+        "--is_split_into_words",
+        action="store_true",
+        help="texts are words: lists in .jsonl and .parquet, else between spaces; a tagger tags each of them",
+    )
     parser.add_argument("--id_column", metavar="NAME", help="column of FILE with an id (0, 1, 2, ...)")
     parser.add_argument("--output", help="file to write, .jsonl, .tsv or .csv (lines on standard output)")
     parser.add_argument("--json", action="store_true", help="print JSON lines")
@@ -60,10 +65,31 @@ def run(arguments: argparse.Namespace) -> None:
     is_single = arguments.file is None and arguments.jit_compile == "auto"  # compiling would take longer than it saves
     export = loaded_model.Export(folder, jit_compile="false" if is_single else arguments.jit_compile)
     batch_size = arguments.batch_size or export.batch_size
+    if arguments.is_split_into_words and tagged_words.SIGNATURE in export.signatures:
+        _write(arguments, _tagged(arguments, export, batch_size))
+        return
     examples = iter(_single(arguments, export)) if arguments.file is None else _from_file(arguments, export)
     window = _window(arguments, batch_size)
     outputs = loaded_model.predict_in_order(export, examples, batch_size=batch_size, window=window)
     predicted = (predictions.export_row(*pair, labels=export.labels, inputs=export.inputs) for pair in outputs)
+    _write(arguments, predicted)
+
+
+def _tagged(arguments: argparse.Namespace, export: loaded_model.Export, batch_size: int) -> Iterator[dict[str, Any]]:
+    """Yields the rows of sentences that are split into words, of a tagger."""
+    tagger = tagged_words.WordTagger(export.signatures[tagged_words.SIGNATURE])
+    if arguments.file is None:
+        sentences = iter([Example("0", tuple(arguments.text.split()), None, "the flags")])
+    else:
+        column = arguments.text_columns or next(iter(export.inputs))
+        sentences = prediction_inputs.read_words(arguments.file, column, id_column=arguments.id_column)
+    window = _window(arguments, batch_size)
+    outputs = loaded_model.predict_in_order(tagger, sentences, batch_size=batch_size, window=window)
+    return (tagged_words.row(*pair, export.labels) for pair in outputs)
+
+
+def _write(arguments: argparse.Namespace, predicted: Iterator[dict[str, Any]]) -> None:
+    """Writes rows to the output, or prints them."""
     rows = report_texts(predicted, name="predicting", file=arguments.file, output=arguments.output)
     if arguments.output:
         predictions.write_rows(arguments.output, rows)

@@ -49,6 +49,7 @@ class RecordOptions:
 
     vocab_file: str
     lower_case: bool = True
+    special_tokens_in_strings: tuple[str, ...] = ()  # recognized in texts
     max_seq_length: int = 128
     short_seq_prob: float = 0.1
     dupe_factor: int = 10  # passes over the training documents, each with different pairs
@@ -185,6 +186,7 @@ def _request(
         del request["pairs"]  # as in records of earlier versions
     tokens = vocabulary.read(options.vocab_file)
     vocabulary.check_special_tokens(tokens, str(options.vocab_file))
+    request["special_tokens_in_strings"] = list(options.special_tokens_in_strings) or None  # None: as before it was new
     request["vocab_file"] = f"{os.path.basename(options.vocab_file)} {_digest(tokens)}"
     for split in ("train", "eval"):
         request[f"{split}_input"] = [corpus.fingerprint(source) for source in sources.get(split, [])]
@@ -286,7 +288,8 @@ def _jobs(folder: Path, options: RecordOptions, ready: Mapping[str, Any]) -> Job
     """Stage 2 as jobs for workers."""
     extension = "tfrecord.gz" if options.compress else "tfrecord"
     hash_bits = max(0, (ready["sentences"] // MAX_SAMPLED_SENTENCES).bit_length())
-    same = {name: getattr(options, name) for name in ("lower_case", "max_seq_length", "short_seq_prob", "nsp", "pairs")}
+    names = "lower_case special_tokens_in_strings max_seq_length short_seq_prob nsp pairs".split()
+    same = {name: getattr(options, name) for name in names}
     jobs: Jobs = {}
     for split, count in ready["buckets"].items():
         jobs[split] = [

@@ -40,6 +40,7 @@ class ShardJob:
     number: int  # unique among all shards; goes into record ids and the seed
     vocab_file: str
     lower_case: bool
+    special_tokens_in_strings: tuple[str, ...]
     max_seq_length: int
     short_seq_prob: float
     passes: int
@@ -103,20 +104,20 @@ def _generator(job: ShardJob, number: int) -> np.random.Generator:
 
 
 @functools.lru_cache(maxsize=1)
-def _tokenizer(vocab_file: str, lower_case: bool) -> tuple["Tokenizer", Callable]:
+def _tokenizer(vocab_file: str, lower_case: bool, special_tokens: tuple[str, ...]) -> tuple["Tokenizer", Callable]:
     """The tokenizer (2 s to build) and its traced function, cached for the next job of this process."""
     import tensorflow as tf
 
     from bert_tf.text import tokenizer_kinds
 
-    tokenizer = tokenizer_kinds.from_file(vocab_file, lower_case)
+    tokenizer = tokenizer_kinds.from_file(vocab_file, lower_case, special_tokens_in_strings=special_tokens)
     strings = [tf.TensorSpec([None], tf.string)]
     return tokenizer, tf.function(tokenizer.inside_text, input_signature=strings, autograph=False)
 
 
 def tokenize_bucket(job: ShardJob) -> tuple[pairs.FlatDocuments, dict[str, int], np.ndarray, np.ndarray]:
     """Tokenizes a bucket: documents, statistics, int64 [V] counts of the ids, uint64 hashes of (some) sentences."""
-    tokenizer, tokenize = _tokenizer(job.vocab_file, job.lower_case)
+    tokenizer, tokenize = _tokenizer(job.vocab_file, job.lower_case, job.special_tokens_in_strings)
     counts = np.zeros(tokenizer.size, np.int64)
     all_ids, all_lengths, all_documents, all_hashes = [], [], [], []
     for number_of_documents, texts, document_of_text in _batches(read_bucket(job.bucket)):
@@ -187,7 +188,7 @@ def write_records(documents: pairs.FlatDocuments, rows: np.ndarray, job: ShardJo
     """Writes one tf.train.Example per instance; returns the manifest's statistics of the shard."""
     import tensorflow as tf
 
-    tokenizer, _ = _tokenizer(job.vocab_file, job.lower_case)
+    tokenizer, _ = _tokenizer(job.vocab_file, job.lower_case, job.special_tokens_in_strings)
     ids, cls, sep = documents.ids, [tokenizer.cls_id], [tokenizer.sep_id]
     total = 0
     with atomic_files.atomic_write(job.shard, shared=True, folder=os.path.dirname(job.statistics)) as partial:

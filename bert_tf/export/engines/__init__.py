@@ -217,6 +217,7 @@ def _write_text_files(folder: str, checkpoint: Checkpoint) -> Any:
     settings = json.loads(tokenizers.BertWordPieceTokenizer(ids, lowercase=checkpoint.lower_case).to_str())
     settings["model"]["max_input_chars_per_word"] = MAX_WORD_CHARACTERS  # there is no argument for it
     tokenizer = tokenizers.Tokenizer.from_str(json.dumps(settings))
+    tokenizer.add_special_tokens([*checkpoint.added_tokens, *checkpoint.special_tokens])
     tokenizer.enable_truncation(checkpoint.config.max_position_embeddings)
     tokenizer.save(os.path.join(folder, "tokenizer.json"))
     return tokenizer

@@ -17,12 +17,17 @@ class FineTuningFlags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     """
 
     FREE: ClassVar[frozenset[str]] = DEVICE_FLAGS | frozenset(
-        "output_dir do_train do_eval do_predict do_export export_attention eval_batch_size".split()
+        "output_dir do_train do_eval do_predict do_export export_attention eval_batch_size write_examples".split()
     )
     MODEL: ClassVar[frozenset[str]] = frozenset()
 
-    train_file: str = flag("", "Training data: a table. Default: train.tsv, .csv or .jsonl in data_dir.")
+    train_file: str = flag(
+        "", "Training data: a table, or ready examples (.tf_record). Default: train.tsv, .csv or .jsonl in data_dir."
+    )
     predict_file: str = flag("", "Data to predict, with or without labels. Default: test.* in data_dir.")
+    write_examples: str = flag(
+        "", "Folder to write the rows of all splits into as TFRecords, which train_file may name later."
+    )
     doc_stride: int = flag(0, "Tokens from the start of a window to the start of the next; 0: half of max_seq_length.")
     do_eval: bool = changed(RunFlags, "do_eval", help="Evaluate on the development set.")
     do_predict: bool = flag(False, "Write predictions.")

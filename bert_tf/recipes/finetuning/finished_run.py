@@ -96,6 +96,7 @@ def _start_of(path: str) -> Initialization:
         config=checkpoint.config,
         vocabulary=checkpoint.vocabulary,
         lower_case=bool(checkpoint.lower_case),
+        special_tokens=checkpoint.special_tokens,
         weights=checkpoint.weights,
         labels=checkpoint.labels,
     )
@@ -139,7 +140,9 @@ def _pretraining_task(options: Any, start: Initialization) -> tuple[Task, Any]:
     from bert_tf.tasks.pretraining.mask_filling import lm_kind, task_name
     from bert_tf.text import tokenizer_kinds
 
-    tokenizer = tokenizer_kinds.create(start.vocabulary or [], start.lower_case)
+    tokenizer = tokenizer_kinds.create(
+        start.vocabulary or [], start.lower_case, special_tokens_in_strings=start.special_tokens
+    )
     task = catalog.get(task_name(start.config))(
         {"wanted": {"max_seq_length": options.max_seq_length}},  # the records themselves are not needed
         tokenizer,

@@ -21,7 +21,7 @@ from bert_tf.runtime import files, memory_estimate
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tf_config import number_of_workers
 from bert_tf.tasks.task import FineTuningTask
-from bert_tf.text import vocabulary
+from bert_tf.text import special_tokens, vocabulary
 from bert_tf.training.run_directory import RunFolder
 
 # Examples below which the corrected optimizer is the default: fine-tuning on few fails now and then without it
@@ -70,9 +70,14 @@ def _create_tokenizer(
         tokens = vocabulary.read(folder.file("vocab.txt"))
     if tokens is None:
         print(f"Learning a vocabulary of {options.vocab_size:,} tokens", flush=True)
-        kind = start.config.encoder_traits.tokenizer
-        tokens = vocabulary.learn(texts(), options.vocab_size, lower_case=start.lower_case, kind=kind)
-    return tokenizer_kinds.create(tokens, start.lower_case)
+        tokens = vocabulary.learn(
+            texts(),
+            options.vocab_size,
+            lower_case=start.lower_case,
+            kind=start.config.encoder_traits.tokenizer,
+            special_tokens=start.special_tokens,
+        )
+    return tokenizer_kinds.create(tokens, start.lower_case, special_tokens_in_strings=start.special_tokens)
 
 
 def requested_splits(options: FineTuningFlags, task: FineTuningTask) -> list[str]:
@@ -202,7 +207,7 @@ def write_tokenizer_files(folder: RunFolder, start: Initialization, task: FineTu
     if folder.writes:
         vocabulary.write(folder.file("vocab.txt"), task.tokenizer.vocabulary)
         start.config.write(folder.file("bert_config.json"))
-    folder.write_json("tokenizer_config.json", {"do_lower_case": start.lower_case})
+    folder.write_json("tokenizer_config.json", special_tokens.settings(start.lower_case, start.special_tokens))
     folder.write_json("task.json", {"task": task.name, "labels": list(task.labels), "kind": task.kind})
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bert_tf.config import flags
 from bert_tf.recipes import ending, initialization
-from bert_tf.recipes.finetuning import preparation, sweep
+from bert_tf.recipes.finetuning import preparation, ready, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import accelerators
@@ -74,7 +74,9 @@ def prepare(options: FineTuningFlags, runs: dict[str, FineTuningFlags], folder: 
         from bert_tf.export import attention_signature
 
         attention_signature.check(start.config)
+    ready.expect_vocabulary(options, start)
     task = preparation.create_task(options, start, folder)
+    ready.attach(task, options, start)
     task.groups_by_length = options.group_by_length
     preparation.check_evaluation(preparation.with_selection(options, task), task, several=len(runs) > 1)
     splits = preparation.requested_splits(options, task)
@@ -83,6 +85,8 @@ def prepare(options: FineTuningFlags, runs: dict[str, FineTuningFlags], folder: 
     for split in splits:
         print(*task.describe(split), sep="\n", flush=True)
     start = preparation.match_head(options, start, task)
+    if options.write_examples:
+        task.ready_specs()  # raises for a task without ready examples
     preparation.check_memory(max(runs.values(), key=lambda each: each.train_batch_size), start, task)
     start = dataclasses.replace(start, config=dataclasses.replace(start.config, vocab_size=task.tokenizer.size))
     return Setup(start, task, create_strategy(options))
@@ -117,6 +121,8 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     config = preparation.train_config(options, examples, max(1, steps))
     preparation.open_folder(folder, options)
     splits = preparation.requested_splits(options, task)
+    if options.write_examples and folder.writes:
+        ready.write(task, options, start, splits)
     folder.update(text_statistics={split: task.statistics(split) for split in splits})
     preparation.write_tokenizer_files(folder, start, task)
 

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from bert_tf.data import examples, tables, tfds_datasets
+from bert_tf.data import examples, ready_examples, tables, tfds_datasets
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
@@ -46,7 +46,8 @@ def task(options: Any, tokenizer_for: TokenizerFor) -> TextClassification:
         split: functools.cache(functools.partial(_examples, options, split, columns)) for split in FLAGS
     }
     labels = _labels(options, goal_class, splits["train"])  # of all rows: a label may be in a held-out one only
-    if options.do_eval and _find(options, "train") and not _find(options, "dev"):
+    is_ready = ready_examples.is_file_of_them(options.train_file)
+    if options.do_eval and _find(options, "train") and not _find(options, "dev") and not is_ready:
         splits |= _held_out(_path(options, "train"), splits["train"], options.eval_fraction)
     return TextClassification(
         "table",

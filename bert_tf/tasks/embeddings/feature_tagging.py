@@ -85,6 +85,8 @@ class FeatureTagTask(TagTask):
         )
         return self._model
 
+    ready_splits = ()
+
     def split(self, name: str) -> TagSplit:
         """The split of that name, whose rows are sentences."""
         if name not in self._sentence_splits:

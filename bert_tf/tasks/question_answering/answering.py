@@ -6,6 +6,7 @@ n answers of a question.
 
 import copy
 import dataclasses
+import functools
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
@@ -17,8 +18,10 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import pipeline
 from bert_tf.data.examples import Example
+from bert_tf.data.ready_examples import ReadyRows, ReadySplit
 from bert_tf.model import heads
 from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.tasks import text_lengths
 from bert_tf.tasks.question_answering import (
     answer_highlights,
     original_alignment,
@@ -90,25 +93,54 @@ class QuestionTask(FineTuningTask):
 
     # Data
 
-    def split(self, name: str) -> QuestionSplit:
-        """The split of that name, read once."""
+    def split(self, name: str) -> Any:
+        """The QuestionSplit of that name, read once; a ReadySplit where its examples are ready."""
+        if name in self.ready_files:
+            return self._ready_split
         if name not in self._splits:
             self._splits[name] = QuestionSplit(self._questions[name](), self.tokenizer, self.windows)
         return self._splits[name]
 
+    @functools.cached_property
+    def _ready_split(self) -> ReadySplit:
+        return ReadySplit(ReadyRows(self.ready_files["train"], self.ready_specs(), self.tokenizer.size))
+
+    def ready_specs(self) -> dict[str, tf.TensorSpec]:
+        """The inputs of the model, and the positions of the answer."""
+        row, number = (tf.TensorSpec(shape, tf.int32) for shape in ([self.windows.max_seq_length], []))
+        names = dict.fromkeys(("token_ids", "segment_ids"), row)
+        return names | dict.fromkeys(("lengths", "start_positions", "end_positions"), number)
+
     def describe(self, split: str) -> list[str]:
         """Sentences on a split."""
+        if split in self.ready_files:
+            return self.split(split).describe(split)
         return question_splits.describe(split, self.split(split), self.windows)
 
     def statistics(self, split: str) -> dict[str, Any]:
         """{name: number} on a split."""
+        if split in self.ready_files:
+            return text_lengths.statistics(self.split(split).rows.lengths, self.windows.max_seq_length)
         return question_splits.statistics(self.split(split), self.windows)
 
     def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
         """Endless batches of windows whose answers are known."""
+        if "train" in self.ready_files:
+            return self._ready_batches(batch_size, seed)
         split = self.split("train").trainable()
         sizes = question_splits.window_sizes(split, self.windows)[split.rows] if self.groups_by_length else None
         return batches(split, batch_size, tokenizer=self.tokenizer, windows=self.windows, seed=seed, lengths=sizes)
+
+    def _ready_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
+        """`train_batches` of ready examples."""
+        rows = self.split("train").rows
+
+        def make_batch(numbers: tf.Tensor) -> dict[str, tf.Tensor]:
+            weights = tf.ones_like(numbers, tf.float32)
+            return {**rows.gather(numbers), "row_weights": weights, "row_numbers": tf.cast(numbers + 1, tf.int32)}
+
+        lengths = rows.lengths if self.groups_by_length else None
+        return pipeline.indexed_batches(rows.count, batch_size, make_batch, seed=seed, lengths=lengths)
 
     def eval_batches(self, batch_size: int, split: str) -> tf.data.Dataset:
         """One pass over all windows."""

@@ -15,6 +15,7 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import pipeline
 from bert_tf.data.examples import Example
+from bert_tf.data.ready_examples import ReadyRows
 from bert_tf.errors import UserError
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.staged_signature import staged_signature
@@ -28,6 +29,7 @@ from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.truncation import LONGEST_FIRST
 from bert_tf.training import metrics
 
+TEXTS_AT_ONCE = 4096  # read from ready examples together
 MOST_COMPARED = 8  # texts that an export is compared with the live model on
 
 Examples = Callable[[], list[Example]]
@@ -94,7 +96,9 @@ class TextClassification(FineTuningTask):
 
     def split(self, name: str) -> Split:
         """The split, read when first needed."""
-        if name not in self._split_examples:
+        if name in self.ready_files and name not in self._splits:
+            self._splits[name] = self._ready_split(name)
+        if name not in self._split_examples and name not in self._splits:
             raise UserError(
                 f"{self.name} has no {name} data: give a trained model as init_checkpoint, and do_train=false."
             )
@@ -122,6 +126,63 @@ class TextClassification(FineTuningTask):
     def eval_batches(self, batch_size: int, split: str = "dev") -> tf.data.Dataset:
         """See `batches`."""
         return batches(self.split(split), batch_size, self._inputs)
+
+    # Ready examples
+
+    ready_splits = None
+
+    def ready_specs(self) -> dict[str, tf.TensorSpec]:
+        """The inputs of the model, and "labels"."""
+        row = self._empty_row()
+        return {name: tf.TensorSpec(x.shape, x.dtype) for name, x in row.items()}
+
+    def ready_extras(self, split: str) -> dict[str, np.ndarray]:
+        """The tokens of the texts before truncation, int32 [n, segments]."""
+        return {"token_counts": self.split(split).token_counts(self.goal, self.tokenizer)}
+
+    def _empty_row(self) -> dict[str, tf.Tensor]:
+        """The row of empty texts that pads batches, with a label of zeros."""
+        inputs = self._inputs(tf.fill([1, self.texts], ""))
+        return {name: x[0] for name, x in inputs.items()} | {"labels": tf.zeros_like(self.goal.unknown(1)[0])}
+
+    def _ready_split(self, name: str) -> Split:
+        """The split from its ready examples; its texts are the tokens, joined."""
+        path, names = self.ready_files[name], self.goal.labels
+        rows = ReadyRows(path, self.ready_specs(), self.tokenizer.size)
+        labels = rows.labels
+        is_class = labels is not None and labels.ndim == 1 and labels.dtype.kind == "i"
+        if labels is not None and is_class and not 0 <= labels.min() <= labels.max() < len(names):
+            raise UserError(f"{path} has the label number {labels.max()}, and the task has {len(names)} labels.")
+        is_known = rows.is_known and labels is not None
+        written = self.goal.names(labels) if labels is not None and is_known else [None] * rows.count
+        examples = [
+            Example(str(number), texts, label, f"example {number} of {path}")
+            for number, (texts, label) in enumerate(zip(self._texts_of(rows), written, strict=True))
+        ]
+        rows = rows.with_padding(self._empty_row())
+        return Split(examples, self.goal, balanced=self._is_balanced and name == "train", ready=rows)
+
+    def _texts_of(self, rows: ReadyRows) -> list[tuple[str, ...]]:
+        """The texts of rows, as far as the tokens tell them."""
+        texts: list[tuple[str, ...]] = []
+        for first in range(0, rows.count, TEXTS_AT_ONCE):
+            numbers = tf.range(first, min(first + TEXTS_AT_ONCE, rows.count))
+            tokens = rows.gather(numbers)["token_ids"].numpy()
+            for example in tokens.reshape(len(tokens), -1, tokens.shape[-1]):
+                parts = [self._segments(row) for row in example]
+                found = [*parts[0][: self.texts], *(part[-1] for part in parts[1:])]
+                found += [""] * (self.texts - len(found))
+                texts.append(tuple(found[: self.texts]))
+        return texts
+
+    def _segments(self, ids: np.ndarray) -> list[str]:
+        """The texts of a row of ids [T]: what is between [CLS] and the separators."""
+        ends = np.flatnonzero(ids == self.tokenizer.sep_id).tolist()
+        starts = [1, *(end + 1 for end in ends)]
+        parts = [ids[start:end].tolist() for start, end in zip(starts, ends, strict=False)]
+        return list(self.tokenizer.detokenize(parts[:: self.tokenizer.separators]))
+
+    # Batches
 
     def _inputs(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
         return self._pack(self.tokenizer, texts)
@@ -307,7 +368,7 @@ def batches(
     def batch_of(rows: tf.Tensor) -> dict[str, tf.Tensor]:
         numbers = tf.where(rows < count, rows + 1, 0)
         return {
-            **inputs(tf.gather(texts, rows)),
+            **(split.ready.gather(rows) if split.ready else inputs(tf.gather(texts, rows))),
             "labels": tf.gather(labels, rows),
             "row_weights": tf.gather(weights, rows),
             "row_numbers": tf.cast(numbers, tf.int32),

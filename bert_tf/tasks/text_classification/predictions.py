@@ -27,7 +27,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a formula of a spreadsheet be
 # outputs that a table holds in columns of their own
 TEXTS = ("text", "text_a", "text_b", "question", "context")
 OWN = ("id", "label", "value", "answer", "start", "end", "score", "null_score", "scores")
-NOT_COLUMNS = (*TEXTS, "choices", "probabilities", "answers", "entities", "n_best")
+NOT_COLUMNS = (*TEXTS, "choices", "probabilities", "answers", "entities", "n_best", "words")
 
 
 class PredictionRows:
@@ -97,11 +97,11 @@ def export_row(
         inputs: as `loaded_model.Export` has them.
     """
     row = {"id": example.id, **texts_by_input(example, inputs)}
-    row = {**_other_columns(example), **_predicted_row(row, outputs, labels)}
+    row = {**other_columns(example), **_predicted_row(row, outputs, labels)}
     return {"id": row.pop("id"), **row}
 
 
-def _other_columns(example: Example) -> dict[str, Any]:
+def other_columns(example: Example) -> dict[str, Any]:
     """The other columns of the example's row; one that a prediction has too is called "label (file)"."""
     return {f"{name} (file)" if name in NOT_COLUMNS + OWN else name: value for name, value in example.other.items()}
 
@@ -243,6 +243,8 @@ def _columns(row: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(probabilities, dict):
         probabilities = dict(enumerate(probabilities))
     columns |= {f"probability {label}": f"{value:.6f}" for label, value in probabilities.items()}
+    if "tags" in row:
+        columns |= {name: " ".join(map(str, row[name])) for name in ("tags", "scores")}
     if "answers" in row:
         columns["scores"] = " ".join(f"{mask[0]['score']:.6f}" for mask in row["answers"])
     texts = {name: row[name] for name in TEXTS if name in row}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.data.examples import Example
+from bert_tf.data.ready_examples import ReadyRows
 from bert_tf.errors import UserError
 from bert_tf.tasks import text_lengths
 from bert_tf.tasks.text_classification import text_windows
@@ -26,7 +27,11 @@ class Split:
     `is_known` says whether they have labels; without them the weights are 0. UserError where only some have.
     """
 
-    def __init__(self, examples: Sequence[Example], goal: Goal, *, balanced: bool = False) -> None:
+    def __init__(
+        self, examples: Sequence[Example], goal: Goal, *, balanced: bool = False, ready: ReadyRows | None = None
+    ) -> None:
+        """balanced: let every class count alike. ready: the rows of the examples, which have their labels."""
+        self.ready = ready
         missing = [example for example in examples if example.label in goal.missing]
         if missing and len(missing) < len(examples):
             raise UserError(
@@ -34,7 +39,10 @@ class Split:
             )
         self.examples, self.count, self.is_known = list(examples), len(examples), not missing
         self.texts = np.array([example.texts for example in examples], object)
-        self.labels = goal.encode(examples) if self.is_known else goal.unknown(len(examples))
+        if ready is not None and ready.labels is not None:
+            self.is_known, self.labels = ready.is_known, ready.labels
+        else:
+            self.labels = goal.encode(examples) if self.is_known else goal.unknown(len(examples))
         self.weights = np.full(len(examples), float(self.is_known), np.float32)
         if balanced:
             self.weights = goal.class_weights(self.labels)
@@ -42,6 +50,9 @@ class Split:
 
     def token_counts(self, goal: Goal, tokenizer: Tokenizer) -> np.ndarray:
         """Number of tokens of each segment of an example's longest row, int32 [n, segments]."""
+        if self._token_counts is None and self.ready is not None:
+            lengths = (self.ready.lengths - 2)[:, None]  # where the file does not have them
+            self._token_counts = lengths if self.ready.token_counts is None else self.ready.token_counts
         if self._token_counts is None:
             self._token_counts = goal.token_counts(text_windows.token_counts(tokenizer, self.texts))
             self._token_counts[:, 1:] += tokenizer.separators - 1  # more than one [SEP] before a segment

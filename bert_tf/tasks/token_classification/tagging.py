@@ -3,6 +3,7 @@
 B rows of a batch, T positions in a row, C labels, N words of a split, R rows of a split.
 """
 
+import functools
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,7 +15,9 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import pipeline
 from bert_tf.data.examples import Example
+from bert_tf.data.ready_examples import ReadyRows, ReadySplit
 from bert_tf.model import heads
+from bert_tf.tasks import text_lengths
 from bert_tf.tasks.task import FineTuningTask, Objective
 from bert_tf.tasks.text_classification import predictions as prediction_files
 from bert_tf.tasks.token_classification import entity_scores, tag_schemes, tag_serving, tag_splits
@@ -69,9 +72,18 @@ class TagTask(FineTuningTask):
 
     # Data
 
-    def split(self, name: str) -> TagSplit:
-        """The split of that name; its rows are the examples."""
-        return self.token_split(name)
+    def split(self, name: str) -> Any:
+        """The TagSplit of that name, whose rows are the examples; a ReadySplit where these are ready."""
+        return self._ready_split if name in self.ready_files else self.token_split(name)
+
+    @functools.cached_property
+    def _ready_split(self) -> ReadySplit:
+        return ReadySplit(ReadyRows(self.ready_files["train"], self.ready_specs(), self.tokenizer.size))
+
+    def ready_specs(self) -> dict[str, tf.TensorSpec]:
+        """The inputs of the model, and "labels"."""
+        row = tf.TensorSpec([self.windows.max_seq_length], tf.int32)
+        return {"token_ids": row, "segment_ids": row, "lengths": tf.TensorSpec([], tf.int32), "labels": row}
 
     def token_split(self, name: str) -> TagSplit:
         """The split of that name with rows of tokens, read once."""
@@ -81,10 +93,14 @@ class TagTask(FineTuningTask):
 
     def describe(self, split: str) -> list[str]:
         """Sentences on a split."""
+        if split in self.ready_files:
+            return self.split(split).describe(split)
         return tag_splits.describe(split, self.token_split(split), self.windows)
 
     def statistics(self, split: str) -> dict[str, Any]:
         """{name: number} on a split."""
+        if split in self.ready_files:
+            return text_lengths.statistics(self.split(split).rows.lengths, self.windows.max_seq_length)
         return tag_splits.statistics(self.token_split(split), self.windows)
 
     def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
@@ -100,6 +116,8 @@ class TagTask(FineTuningTask):
 
         Inputs of the model, "labels" int32 [B, T], UNKNOWN at positions that are not predicted, and "row_numbers" [B].
         """
+        if name in self.ready_files:
+            return self._ready_batches(batch_size, seed)
         split, windows = self.split(name), self.windows
         count = split.count
         ids, token_labels = (tf.constant(x) for x in (split.ids, split.token_labels))
@@ -120,6 +138,16 @@ class TagTask(FineTuningTask):
 
         lengths = split.sizes if self.groups_by_length else None
         return pipeline.indexed_batches(count, batch_size, make_batch, seed=seed, lengths=lengths)
+
+    def _ready_batches(self, batch_size: int, seed: int | None) -> tf.data.Dataset:
+        """`_batches` of the ready examples to train on."""
+        rows = self.split("train").rows
+
+        def make_batch(numbers: tf.Tensor) -> dict[str, tf.Tensor]:
+            return {**rows.gather(numbers), "row_numbers": tf.cast(numbers + 1, tf.int32)}
+
+        lengths = rows.lengths if self.groups_by_length else None
+        return pipeline.indexed_batches(rows.count, batch_size, make_batch, seed=seed, lengths=lengths)
 
     # Training and scores
 

@@ -1,0 +1,26 @@
+"""Texts that are split into words, as the methods of a loaded model take them with is_split_into_words."""
+
+from typing import Any
+
+from bert_tf.errors import UserError
+
+
+def is_words(value: Any) -> bool:
+    """Whether a value is a text that is split into words, not a list of such texts; an empty list is of no texts."""
+    return isinstance(value, list) and bool(value) and all(isinstance(word, str) for word in value)
+
+
+def join_words(texts: Any, *, is_inner: bool = False) -> Any:
+    """Texts that are split into words, with the words of each joined: a text, a tuple of texts, or a list of either.
+
+    Words joined by spaces have the tokens that they have alone. is_inner: whether an empty list is a text. UserError
+    for something else, as a text that is not split.
+    """
+    if is_words(texts) or (is_inner and texts == []):
+        return " ".join(texts)
+    if isinstance(texts, tuple):
+        return tuple(join_words(each, is_inner=True) for each in texts)
+    if isinstance(texts, list) and not is_inner:
+        return [join_words(each, is_inner=not isinstance(each, tuple)) for each in texts]
+    shown = str(texts)[:60]
+    raise UserError(f"is_split_into_words is for lists of words, and {shown!r} was given: split it, or leave it out.")

@@ -1,0 +1,216 @@
+"""Ready examples: rows of tokens with their labels as TFRecords, in the layout of google-research/bert.
+
+The features are those of `run_classifier.py` and `run_squad.py: file_based_convert_examples_to_features`: input_ids,
+input_mask, segment_ids, and label_ids or start_positions and end_positions. Next to a file lies NAME.json, which says
+what its rows were made with; files without it are read too.
+
+n examples, B rows of a batch, T = max_seq_length.
+"""
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bert_tf.errors import UserError
+from bert_tf.runtime import files
+from bert_tf.runtime.atomic_files import atomic_write, write_json
+from bert_tf.runtime.json_files import require_json
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    Specs = Mapping[str, tf.TensorSpec]  # of the features of a row, by our names
+
+EXTENSIONS = (".tf_record", ".tfrecord")
+NAMES = {"token_ids": "input_ids", "lengths": "input_mask", "labels": "label_ids"}  # ours -> theirs; others are equal
+NOT_STORED = ("row_numbers", "row_weights")
+ROWS_AT_ONCE = 4096
+FIRST_UNIQUE_ID = 1_000_000_000  # as in run_squad.py
+
+
+def is_file_of_them(path: str) -> bool:
+    """Whether a path has the name of a file of ready examples."""
+    return path.lower().endswith(EXTENSIONS)
+
+
+def digest(vocabulary: Iterable[str]) -> str:
+    """A short name of a vocabulary."""
+    return hashlib.blake2b("\n".join(vocabulary).encode(), digest_size=8).hexdigest()
+
+
+def write(path: str, batches: "tf.data.Dataset", about: Mapping[str, Any], extra: Mapping[str, np.ndarray]) -> int:
+    """Writes the rows of a pass over a split, and `about` next to them; returns their number.
+
+    Args:
+        path: the file.
+        batches: of a split in its order; a row with the number 0 or, if they have weights, the weight 0 is left out.
+        about: plain data.
+        extra: {name: int array [n, ...]} of further features; n counts all rows of the split.
+    """
+    import tensorflow as tf
+
+    count = 0
+    with atomic_write(path) as partial, tf.io.TFRecordWriter(partial) as writer:
+        for batch in batches.as_numpy_iterator():
+            numbers, weights = batch["row_numbers"], batch.get("row_weights", batch["row_numbers"])
+            for row in np.flatnonzero((numbers > 0) & ((weights > 0) | (not about["is_known"]))):
+                values = {name: array[row] for name, array in batch.items() if name not in NOT_STORED}
+                values |= {name: array[numbers[row] - 1] for name, array in extra.items()}
+                writer.write(_serialize(values, count))
+                count += 1
+    write_json(f"{path}.json", {**about, "count": count})
+    return count
+
+
+def _serialize(row: Mapping[str, np.ndarray], number: int) -> bytes:
+    """A row as a tf.train.Example."""
+    from tensorflow.train import Example
+
+    example = Example()
+    feature = example.features.feature
+    for name, values in row.items():
+        if name == "lengths":
+            values = np.arange(row["token_ids"].shape[-1]) < np.expand_dims(values, -1)
+        flat = np.reshape(values, -1)
+        if flat.dtype.kind == "f":
+            feature[NAMES.get(name, name)].float_list.value.extend(flat.tolist())
+        else:
+            feature[NAMES.get(name, name)].int64_list.value.extend(flat.astype(np.int64).tolist())
+    feature["is_real_example"].int64_list.value.append(1)
+    feature["unique_ids"].int64_list.value.append(FIRST_UNIQUE_ID + number)
+    return example.SerializeToString(deterministic=True)
+
+
+def about_of(path: str) -> dict[str, Any]:
+    """What a file's rows were made with, {} where nothing says it."""
+    name = f"{path}.json"
+    about = require_json(name, "a JSON object; write the examples again") if files.is_file(name) else {}
+    if not isinstance(about, dict):
+        raise UserError(f"{name} holds no JSON object: write the examples again.")
+    return about
+
+
+class ReadyRows:
+    """The rows of a file, in memory as they are stored.
+
+    Args:
+        path: the file.
+        specs: of the features of a row.
+        vocabulary_size: the ids are below it.
+
+    Attributes:
+        count: n.
+        lengths: tokens of the longest row of an example, int32 [n].
+        labels: what `specs` has as labels, an array [n, ...]; None without them.
+        token_counts: tokens before truncation, int32 [n, segments], where the file says them; else None.
+
+    Raises:
+        UserError: the file is missing, damaged, empty, or holds other rows.
+    """
+
+    def __init__(self, path: str, specs: "Specs", vocabulary_size: int) -> None:
+        import tensorflow as tf
+
+        if not files.is_file(path):
+            raise UserError(f"There is no file {path}: give TFRecords of ready examples.")
+        self.path, self.specs, self.is_known = path, dict(specs), bool(about_of(path).get("is_known", True))
+        try:
+            records = list(tf.data.TFRecordDataset(path).as_numpy_iterator())
+        except tf.errors.OpError as error:
+            raise UserError(
+                f"{path} holds no TFRecords that can be read ({type(error).__name__}); write it again."
+            ) from None
+        if not records:
+            raise UserError(f"{path} holds no examples.")
+        self.count = len(records)
+        self._records = tf.constant(records, tf.string)
+        self._check(vocabulary_size)
+
+    def _check(self, vocabulary_size: int) -> None:
+        """Reads every row once: lengths and labels; raises UserError for rows of another kind."""
+        import tensorflow as tf
+
+        parts = []
+        for first in range(0, self.count, ROWS_AT_ONCE):
+            rows = self._parse(self._records[first : first + ROWS_AT_ONCE])
+            largest = int(tf.reduce_max(rows["token_ids"]))
+            if largest >= vocabulary_size or int(tf.reduce_min(rows["token_ids"])) < 0:
+                raise UserError(
+                    f"{self.path} was written with another vocabulary: it holds the token id {largest}, and the "
+                    f"vocabulary has {vocabulary_size} tokens."
+                )
+            parts.append({name: x.numpy() for name, x in rows.items() if name in ("lengths", "labels")})
+        arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        self.lengths = arrays["lengths"].reshape(self.count, -1).max(1)
+        self.labels = arrays.get("labels")
+        self.token_counts = self._token_counts()
+
+    def _token_counts(self) -> np.ndarray | None:
+        import tensorflow as tf
+
+        ragged = tf.io.parse_example(self._records, {"token_counts": tf.io.RaggedFeature(tf.int64)})["token_counts"]
+        counts = ragged.values.numpy().astype(np.int32)
+        return counts.reshape(self.count, -1) if len(counts) and len(counts) % self.count == 0 else None
+
+    def _parse(self, records: "tf.Tensor") -> "dict[str, tf.Tensor]":
+        """Serialized rows, string [B] -> {our name: tensor [B, ...]}."""
+        import tensorflow as tf
+
+        positions = self.specs["token_ids"].shape[-1]
+        shapes = {
+            name: [*spec.shape, positions] if name == "lengths" else spec.shape for name, spec in self.specs.items()
+        }
+        features = {
+            NAMES.get(name, name): tf.io.FixedLenFeature(
+                shapes[name], tf.float32 if spec.dtype.is_floating else tf.int64
+            )
+            for name, spec in self.specs.items()
+        }
+        try:
+            values = tf.io.parse_example(records, features)
+        except tf.errors.InvalidArgumentError:
+            expected = ", ".join(f"{NAMES.get(name, name)} of {np.prod(shape):.0f}" for name, shape in shapes.items())
+            raise UserError(
+                f"{self.path} holds other examples than this task with max_seq_length {positions} has, expected "
+                f"{expected}: write it with the same flags."
+            ) from None
+        rows = {name: values[NAMES.get(name, name)] for name in self.specs}
+        rows["lengths"] = tf.reduce_sum(rows["lengths"], -1)
+        return {name: tf.cast(x, self.specs[name].dtype) for name, x in rows.items()}
+
+    def with_padding(self, row: "Mapping[str, tf.Tensor]") -> "ReadyRows":
+        """Adds a row that pads batches, with the index n."""
+        import tensorflow as tf
+
+        values = {name: np.asarray(row[name]) for name in self.specs}
+        self._records = tf.concat([self._records, [_serialize(values, self.count)]], 0)
+        return self
+
+    def gather(self, indices: "tf.Tensor") -> "dict[str, tf.Tensor]":
+        """The rows of these indices, int64 [B] -> {our name: tensor [B, ...]}."""
+        import tensorflow as tf
+
+        return self._parse(tf.gather(self._records, indices))
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadySplit:
+    """Rows to train on of a task whose other splits are read from their sources: a `tasks.task.Split`."""
+
+    rows: ReadyRows
+    is_known: bool = True
+
+    @property
+    def count(self) -> int:
+        """N."""
+        return self.rows.count
+
+    def describe(self, name: str) -> list[str]:
+        """Sentences on the rows."""
+        return [
+            f"{name}: {self.count:,} ready examples of {self.rows.path}, the longest of "
+            f"{self.rows.lengths.max()} tokens."
+        ]

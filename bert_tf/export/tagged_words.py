@@ -1,0 +1,60 @@
+"""The signature `words` of a tagger: sentences that are already split into words -> a tag for each word.
+
+An Example is a sentence here, its texts are the words.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.tasks.text_classification.predictions import other_columns
+from bert_tf.tasks.token_classification.conll_files import join_words
+from bert_tf.tasks.token_classification.tag_schemes import TagSet
+
+SIGNATURE = "words"
+
+
+class WordTagger:
+    """A `loaded_model.Predictor`. function: the signature, of an export or of a live model."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def predict(self, examples: Sequence[Example]) -> dict[str, Any]:
+        """{"tags": list of str, "scores": list of probabilities} of the words of each sentence."""
+        import tensorflow as tf
+
+        rows = [example.encode() for example in examples]
+        most = max(map(len, rows))
+        words = tf.constant([row + [b""] * (most - len(row)) for row in rows], tf.string, [len(rows), most])
+        try:
+            outputs = self._function(words=words)
+        except tf.errors.ResourceExhaustedError:
+            raise UserError(f"Memory ran out for {len(examples)} sentences at once: lower batch_size.") from None
+        tags, scores = outputs["tags"].numpy().tolist(), outputs["scores"].numpy().tolist()
+        return {
+            "tags": [[tag.decode() for tag in row[: len(each)]] for row, each in zip(tags, rows, strict=True)],
+            "scores": [row[: len(each)] for row, each in zip(scores, rows, strict=True)],
+        }
+
+
+def row(example: Example, outputs: dict[str, Any], labels: Sequence[str]) -> dict[str, Any]:
+    """The row of a sentence: as `predictions.export_row` for a text, and "words", "tags" and "scores" of the words.
+
+    An empty word has the tag and the score of a word without tokens. Offsets of entities are characters of "text", the
+    words joined.
+    """
+    tag_set = TagSet.of(labels)
+    outside = tag_set.labels[tag_set.outside]
+    tags = [tag or outside for tag in outputs["tags"]]
+    scores = [score if tag else 1.0 for tag, score in zip(outputs["tags"], outputs["scores"], strict=True)]
+    text, word_spans = join_words(example.texts)
+    entities = []
+    for kind, first, last in tag_set.spans(tag_set.labels.index(tag) for tag in tags):
+        start, end = word_spans[first][0], word_spans[last - 1][1]
+        score = round(sum(scores[first:last]) / (last - first), 6)
+        entities.append({"text": text[start:end], "label": kind, "start": start, "end": end, "score": score})
+    label = ", ".join(f"{entity['text']} {entity['label']}" for entity in entities)
+    words = {"words": list(example.texts), "tags": tags, "scores": [round(score, 6) for score in scores]}
+    return {"id": example.id, **other_columns(example), "text": text, "label": label, **words, "entities": entities}

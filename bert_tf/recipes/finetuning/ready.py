@@ -1,0 +1,102 @@
+"""Ready examples of a run: written by --write_examples, read where a flag names a file of them.
+
+`options` are the flags of `bert-tf finetune` or `bert-tf squad`.
+"""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from bert_tf.data import ready_examples
+from bert_tf.errors import UserError
+from bert_tf.recipes.initialization import Initialization
+from bert_tf.runtime import files
+from bert_tf.tasks.task import FineTuningTask
+
+# Flags that say what a row is: those of a file must be those of the run that reads it.
+DECISIVE = (
+    *("label_type", "max_seq_length", "doc_stride", "max_query_length", "version_2_with_negative"),
+    *("long_texts", "max_windows", "truncation", "document_context", "tag_scheme"),
+)
+# Further ones, which are the defaults of that run.
+RECORDED = (*DECISIVE, "task_name", "text_columns", "label_column", "label_separator", "special_tokens_in_strings")
+
+
+def default_flags(path: str) -> dict[str, Any]:
+    """Flags that the rows of a file were made with, and its labels: the defaults of a run that reads it."""
+    about = ready_examples.about_of(path)
+    values = dict(about.get("flags") or {})
+    if about.get("names_labels"):
+        values["labels"] = about.get("labels") or []
+    return values
+
+
+def expect_vocabulary(options: Any, start: Initialization) -> None:
+    """Raises UserError if a vocabulary would have to be learned from ready examples."""
+    if ready_examples.is_file_of_them(options.train_file) and start.vocabulary is None:
+        raise UserError(f"{options.train_file} holds ids: give the vocabulary they are of as vocab_file.")
+
+
+def attach(task: FineTuningTask, options: Any, start: Initialization) -> None:
+    """Lets the task read the files of ready examples that flags name, after a look at what is next to them.
+
+    Raises UserError for a file of another task, vocabulary or length, and where the task needs more than rows.
+    """
+    evaluated = next(iter(task.eval_splits.values()), "dev")
+    splits = {"train_file": "train", "eval_file": evaluated, "predict_file": next(iter(task.test_splits), "test")}
+    paths = {flag: getattr(options, flag, "") for flag in splits}
+    paths = {flag: path for flag, path in paths.items() if path and ready_examples.is_file_of_them(path)}
+    for flag, path in paths.items():
+        if task.ready_splits is not None and splits[flag] not in task.ready_splits:
+            raise UserError(
+                f"{flag} is {path}, whose rows do not hold what {task.name} is scored by: give the data themselves."
+            )
+        _check(path, task, options, start)
+    task.ready_files = {splits[flag]: path for flag, path in paths.items()}
+
+
+def _check(path: str, task: FineTuningTask, options: Any, start: Initialization) -> None:
+    about, now = ready_examples.about_of(path), _about(task, options, start)
+    flags = about.get("flags") or {}
+    for name in DECISIVE:
+        if name in flags and name in now["flags"] and now["flags"][name] != flags[name]:
+            raise UserError(
+                f"{path} was written with {name}={flags[name]}, and {name} is {now['flags'][name]}: give the same."
+            )
+    for name, words in (
+        ("task", "for another task"),
+        ("labels", "with other labels"),
+        ("vocabulary", "with another vocabulary"),
+        ("lower_case", "with another do_lower_case"),
+        ("special_tokens", "with another special_tokens_in_strings"),
+    ):
+        if name in about and about[name] != now[name]:
+            raise UserError(f"{path} was written {words} than this run has: write it again, or give the same.")
+
+
+def _about(task: FineTuningTask, options: Any, start: Initialization) -> dict[str, Any]:
+    """What the rows of a task are made with."""
+    return {
+        "task": task.name,
+        "kind": task.kind,
+        "labels": list(task.labels),
+        "names_labels": hasattr(options, "labels") and bool(task.labels),
+        "vocabulary": ready_examples.digest(task.tokenizer.vocabulary),
+        "lower_case": start.lower_case,
+        "special_tokens": list(task.tokenizer.special_tokens),
+        "flags": {name: getattr(options, name) for name in RECORDED if hasattr(options, name)},
+    }
+
+
+def write(task: FineTuningTask, options: Any, start: Initialization, splits: Iterable[str]) -> None:
+    """Writes the ready examples of splits into the folder of `write_examples`."""
+    folder, about = options.write_examples, _about(task, options, start)
+    files.make_folder(folder)
+    for split in splits:
+        if split in task.ready_files:
+            continue
+        path = os.path.join(folder, f"{split}{ready_examples.EXTENSIONS[0]}")
+        about["is_known"] = task.split(split).is_known
+        batches = task.eval_batches(ready_examples.ROWS_AT_ONCE, split)
+        count = ready_examples.write(path, batches, about, task.ready_extras(split))
+        print(f"{count:,} ready examples are in {path}.", flush=True)

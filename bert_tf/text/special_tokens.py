@@ -1,0 +1,74 @@
+"""Special tokens recognized in texts, as Hugging Face's tokenizers do: which, and where. Free of TensorFlow.
+
+The original tokenizer splits "[MASK]" in a text into "[", "mask", "]". By choice such names are the token itself,
+wherever they occur in exactly this spelling, before anything is lower-cased.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Protocol
+
+from bert_tf.errors import UserError
+from bert_tf.text.vocabulary import SPECIAL_TOKENS, WORDPIECE, kind_of
+
+SETTING = "special_tokens_in_strings"  # KerasHub's name, in tokenizer_config.json
+ALL, NONE = "all", "none"  # values of the flag special_tokens_in_strings
+
+
+class Recorded(Protocol):
+    """What a checkpoint says: the special tokens that its tokenizer recognizes, and those besides the five."""
+
+    @property
+    def special_tokens(self) -> tuple[str, ...]:
+        """See `checkpoints.checkpoint.Checkpoint`."""
+
+    @property
+    def added_tokens(self) -> tuple[str, ...]:
+        """See `checkpoints.checkpoint.Checkpoint`."""
+
+
+def choose(given: bool | Iterable[str], vocabulary: Collection[str]) -> tuple[str, ...]:
+    """The special tokens to recognize, the longest first.
+
+    Args:
+        given: False: none. True: the five of every vocabulary. Tokens: these and the five; none for an empty list.
+        vocabulary: in which all of them must be.
+
+    Raises:
+        UserError: a token is not in the vocabulary, or the vocabulary is not of WordPiece.
+    """
+    added = [] if isinstance(given, bool) else list(given)
+    if not (added or given is True):
+        return ()
+    if kind_of(vocabulary) != WORDPIECE:
+        raise UserError("special_tokens_in_strings is for WordPiece vocabularies: leave it out.")
+    known = set(vocabulary)
+    missing = [token for token in added if token not in known or not token.strip()]
+    if missing:
+        raise UserError(
+            f"The special token {missing[0]!r} is not in the vocabulary; add it with `bert-tf vocabulary --extend`, or "
+            "leave it out of special_tokens_in_strings."
+        )
+    return tuple(sorted({*SPECIAL_TOKENS, *added}, key=lambda token: (-len(token), token)))
+
+
+def parse(flag: str, checkpoint: Recorded | None) -> tuple[str, ...]:
+    """The value of the flag as tokens for `choose`.
+
+    Args:
+        flag: "": as in the checkpoint; "none"; "all": the five and those that the checkpoint adds; or tokens with
+            commas between them.
+        checkpoint: None where there is none.
+    """
+    if not flag:
+        return checkpoint.special_tokens if checkpoint else ()
+    if flag == NONE:
+        return ()
+    given = [token.strip() for token in flag.split(",") if token.strip()]
+    if flag == ALL:
+        given = [*checkpoint.added_tokens, *checkpoint.special_tokens] if checkpoint else []
+    return tuple(dict.fromkeys([*SPECIAL_TOKENS, *given]))
+
+
+def settings(lower_case: bool, tokens: Sequence[str]) -> dict[str, Any]:
+    """The content of tokenizer_config.json; without its second line nothing is recognized."""
+    return {"do_lower_case": lower_case, **({SETTING: list(tokens)} if tokens else {})}

@@ -1,0 +1,15 @@
+"""tensorflow-text, whose kernels split texts, or one sentence where it is not installed."""
+
+from bert_tf.errors import UserError
+
+try:
+    import tensorflow_text as tf_text
+except ModuleNotFoundError as error:
+    if error.name != "tensorflow_text":
+        raise
+    raise UserError(
+        "tensorflow-text, which splits texts into tokens, is not installed: pip install tensorflow-text~=2.21.0; there "
+        "is none for Windows, where Linux in WSL runs it."
+    ) from None
+
+__all__ = ["tf_text"]

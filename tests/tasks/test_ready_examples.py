@@ -1,0 +1,166 @@
+"""Ready examples: what is written equals what the task makes of its data, bit for bit, and other files are refused."""
+
+import json
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tagging_cases import FILE
+from tagging_cases import task_of as tag_task
+
+from bert_tf.data import ready_examples
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.recipes.finetuning import ready
+from bert_tf.tasks.question_answering.answering import QuestionTask
+from bert_tf.tasks.question_answering.question_windows import QuestionWindows
+from bert_tf.tasks.question_answering.questions import Question
+from bert_tf.tasks.question_answering.spans import Search
+from bert_tf.tasks.text_classification.classification import TextClassification
+from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
+from bert_tf.tasks.text_classification.goals.classes import Classes
+from bert_tf.tasks.text_classification.goals.multi_label import MultiLabel
+from bert_tf.tasks.text_classification.goals.regression import Regression
+from bert_tf.tasks.text_classification.text_windows import Windows
+from bert_tf.text.tokenizer import Tokenizer
+
+WORDS = "the fox dog ran sat on a mat and cat red big ?".split()
+TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])
+LONG = "a cat sat on a mat and a dog ran and a fox sat on a big red mat"
+KINDS = {
+    "classes": (Classes(["cat", "dog"]), [(("a cat sat",), "cat"), ((LONG,), "dog"), (("",), "dog")], {}),
+    "pairs": (Classes(["no", "yes"]), [(("the fox", LONG), "no"), ((LONG, "ran"), "yes"), (("a", ""), "no")], {}),
+    "windows": (
+        Classes(["no", "yes"]),
+        [((LONG,), "no"), (("ran",), "yes")],
+        {"windows": Windows(stride=4, most=3), "class_weights": "balanced"},
+    ),
+    "several": (MultiLabel(["fox", "mat"]), [(("the fox",), "fox"), (("fox on mat",), "fox,mat")], {}),
+    "number": (Regression(), [(("the fox", "sat"), "1.25"), (("the fox", "ran"), "-5")], {}),
+    "choice": (MultipleChoice(2), [(("the fox", "ran", "red"), "0"), (("a fox", LONG, "ran"), "1")], {}),
+}
+OPTIONS = {"task_name": "table", "max_seq_length": 12, "doc_stride": 0, "labels": "", "text_columns": "text"}
+
+
+def options_of(folder="", **changes):
+    return types.SimpleNamespace(**{**OPTIONS, "write_examples": str(folder), **changes})
+
+
+def start_of(**changes):
+    return types.SimpleNamespace(**{"lower_case": True, "vocabulary": TOKENIZER.vocabulary, **changes})
+
+
+def text_task(kind, splits=None):
+    goal, rows, options = KINDS[kind]
+    examples = [Example(str(i), *rows[i % len(rows)]) for i in range(7)]
+    splits = {"train": lambda: examples, "dev": lambda: examples[:5]} if splits is None else splits
+    texts = len(rows[0][0])
+    return TextClassification(kind, splits, goal, TOKENIZER, max_seq_length=12, texts=texts, **options)
+
+
+def assert_same(actual, expected, names=None):
+    """The same batches, bit for bit."""
+    for ours, theirs in zip(actual, expected, strict=True):
+        assert (names or theirs.keys()) == ours.keys()
+        for name in ours:
+            assert ours[name].dtype == theirs[name].dtype
+            np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_are_trained_on_and_evaluated_as_from_their_table(kind, tmp_path):
+    source = text_task(kind)
+    ready.write(source, options_of(tmp_path), start_of(), ["train", "dev"])
+    task = text_task(kind, {})
+    files = {"train_file": f"{tmp_path}/train.tf_record", "eval_file": f"{tmp_path}/dev.tf_record"}
+    ready.attach(task, options_of(**files), start_of())
+    for grouped in (False, True):
+        source.groups_by_length = task.groups_by_length = grouped
+        assert_same(task.train_batches(4, 3).take(4), source.train_batches(4, 3).take(4))
+    assert_same(task.eval_batches(4, "dev"), source.eval_batches(4, "dev"))
+    assert task.statistics("train") == source.statistics("train")
+    assert [example.label is not None for example in task.demo_examples("dev")] == [True] * 3
+    if kind == "pairs":
+        assert task.split("dev").texts[:2].tolist() == [
+            ["the fox", "a cat sat on a mat and"],
+            ["a cat sat on a mat and a", "ran"],
+        ]
+        assert task.serving_examples("dev")["serving_default"]["text_a"][0] == "the fox"
+
+
+def test_tags_and_questions_are_trained_on_as_from_their_files(tmp_path):
+    (tmp_path / "some.txt").write_text(FILE)
+    questions = [
+        Question("a", "fox ?", LONG, (("a big red", LONG.index("a big red")),), True),
+        Question("b", "dog ?", LONG, (("not there", 0),), True),
+        Question("c", "cat", LONG, (), False),
+    ]
+
+    def question_task():
+        windows = QuestionWindows(max_seq_length=12, doc_stride=3, max_query_length=2)
+        return QuestionTask("q", {"train": lambda: questions}, TOKENIZER, windows=windows, search=Search(has_null=True))
+
+    for name, make in (("tags", lambda: tag_task(str(tmp_path / "some.txt"))), ("questions", question_task)):
+        source, task = make(), make()
+        split = "dev" if name == "tags" else "train"  # the file of the tagger's cases
+        source._splits["train"] = source.split(split)
+        ready.write(source, options_of(tmp_path / name), start_of(), ["train"])
+        ready.attach(task, options_of(train_file=f"{tmp_path}/{name}/train.tf_record"), start_of())
+        expected = list(source.train_batches(4, 3).take(6))
+        assert_same(task.train_batches(4, 3).take(6), expected)
+        assert (
+            task.split("train").count == source.split("train").count
+            and "ready examples of" in task.describe("train")[0]
+        )
+        with pytest.raises(UserError, match="do not hold what"):
+            ready.attach(task, options_of(predict_file="dev.tf_record"), start_of())
+
+
+def test_files_have_the_features_of_the_original(tmp_path):
+    ready.write(text_task("pairs"), options_of(tmp_path), start_of(), ["train"])
+    record = next(iter(tf.data.TFRecordDataset(str(tmp_path / "train.tf_record")))).numpy()
+    features = tf.train.Example.FromString(record).features.feature
+    values = {name: list(feature.int64_list.value) for name, feature in features.items()}
+    assert {"input_ids", "input_mask", "segment_ids", "label_ids", "is_real_example"} <= values.keys()
+    assert values["input_mask"] == [1] * 12 and values["segment_ids"] == [0] * 4 + [1] * 8
+    assert values["label_ids"] == [0] and values["input_ids"][:4] == [2, 5, 6, 3]
+
+
+@pytest.mark.parametrize(
+    ("changes", "start", "message"),
+    [
+        ({"max_seq_length": 16}, {}, "was written with max_seq_length=12, and max_seq_length is 16"),
+        ({"kind": "pairs"}, {}, "was written for another task"),
+        ({}, {"lower_case": False}, "was written with another do_lower_case"),
+    ],
+)
+def test_files_made_with_something_else_are_refused(changes, start, message, tmp_path):
+    ready.write(text_task("classes"), options_of(tmp_path), start_of(), ["train"])
+    with pytest.raises(UserError, match=message):
+        task = text_task(changes.get("kind", "classes"), {})
+        ready.attach(task, options_of(train_file=f"{tmp_path}/train.tf_record", **changes), start_of(**start))
+
+
+def test_files_of_other_vocabularies_tasks_and_lengths_are_refused_without_notes(tmp_path):
+    ready.write(text_task("classes"), options_of(tmp_path), start_of(), ["train"])
+    path = tmp_path / "train.tf_record"
+    about = json.loads((tmp_path / "train.tf_record.json").read_text())
+    assert about["count"] == 7 and ready.default_flags(str(path))["labels"] == ["cat", "dog"]
+    (tmp_path / "train.tf_record.json").write_text(json.dumps({**about, "vocabulary": "x"}))
+    with pytest.raises(UserError, match="was written with another vocabulary"):
+        ready.attach(text_task("classes", {}), options_of(train_file=str(path)), start_of())
+    (tmp_path / "train.tf_record.json").unlink()
+    specs = text_task("classes").ready_specs()
+    assert ready_examples.ReadyRows(str(path), specs, TOKENIZER.size).labels.tolist() == [0, 1, 1, 0, 1, 1, 0]
+    with pytest.raises(UserError, match="was written with another vocabulary: it holds the token id"):
+        ready_examples.ReadyRows(str(path), specs, 10)
+    longer = {**specs, "token_ids": tf.TensorSpec([16], tf.int32)}
+    for other in (longer, {**specs, "start_positions": tf.TensorSpec([], tf.int32)}):
+        with pytest.raises(UserError, match="holds other examples than this task"):
+            ready_examples.ReadyRows(str(path), other, TOKENIZER.size)
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(UserError, match="holds no TFRecords that can be read"):
+        ready_examples.ReadyRows(str(path), specs, TOKENIZER.size)
+    with pytest.raises(UserError, match="give the vocabulary they are of"):
+        ready.expect_vocabulary(options_of(train_file=str(path)), start_of(vocabulary=None))
