@@ -50,7 +50,7 @@ def test_demonstration_starts_from_flag_or_existing_run(
 )
 def test_encoder_initializes_from_matching_layers_only(checkpoint_encoder, encoder, fits, monkeypatch):
     config = dataclasses.replace(tiny.CONFIG, encoder=checkpoint_encoder)
-    tokens = [f"token {i}" for i in range(config.vocab_size)]
+    tokens = ["[PAD]", *(f"token {i}" for i in range(1, config.vocab_size))]
     checkpoint = Checkpoint(config=config, weights={}, vocabulary=tokens, lower_case=True)
     monkeypatch.setattr(formats, "locate", lambda path: path)
     monkeypatch.setattr(formats, "read", lambda path: checkpoint)
