@@ -36,8 +36,8 @@ def read(path: str) -> tuple[list[str] | None, bool | None]:
     if files.is_file(model):
         from bert_tf.text import sentencepiece
 
-        with files.open_binary(model) as file:
-            tokens = sentencepiece.tokens_of(file.read(), model)
+        with files.open_binary(model) as opened:
+            tokens = sentencepiece.tokens_of(opened.read(), model)
         check_special_tokens(tokens, model)
         lower_case = setting(os.path.join(path, "tokenizer_config.json"), "do_lower_case", bool)
         return tokens, True if lower_case is None else lower_case

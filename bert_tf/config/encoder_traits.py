@@ -33,6 +33,7 @@ class EncoderTraits:
         initialized_from: encoders, besides itself, whose checkpoints it can start from.
         sentence_pairs: what it predicts of two segments in pre-training: "next", whether the second follows the first;
             "order", whether they are in order; "" for nothing: it is pre-trained on rows of one segment.
+        full_sentences: such rows go on across the ends of documents.
         may_be_sinusoidal: its positions can be fixed sines and cosines instead of learned vectors.
         shares_layers: several of its layers have the same weights (num_hidden_groups).
         has_narrow_embeddings: its embeddings can be narrower than its layers (embedding_size).
@@ -50,6 +51,7 @@ class EncoderTraits:
     extra_layers: int = 0
     initialized_from: tuple[str, ...] = ()
     sentence_pairs: str = "next"
+    full_sentences: bool = False
     may_be_sinusoidal: bool = False
     shares_layers: bool = False
     has_narrow_embeddings: bool = False

@@ -11,6 +11,7 @@ TRAITS = {
     "has_attention": True,
     "pretraining": "masked",
     "sentence_pairs": "",
+    "full_sentences": True,
     "may_be_sinusoidal": True,
     "tokenizer": "byte_bpe",
     "padding_id": 1,
