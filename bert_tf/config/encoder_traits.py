@@ -20,8 +20,7 @@ class EncoderTraits:
     """The properties of an encoder that other modules depend on; a module's TRAITS has those that differ.
 
     Attributes:
-        is_bert: its weights are exactly BERT's, so every checkpoint format and engine can hold it; see also
-            `checkpoints.huggingface_layouts`.
+        is_functional: `model.functional_bert` computes it too, so other engines can hold it.
         has_attention: it returns attention probabilities.
         pretraining: what it predicts in pre-training: "masked" tokens, or if causal the next one; "both_ways", the next
             and the previous token, at positions that count twice (see encoders.lstm); "replaced_tokens", which tokens a
@@ -42,7 +41,7 @@ class EncoderTraits:
         position_offset: rows of the table of positions before that of the first position.
     """
 
-    is_bert: bool = False
+    is_functional: bool = False
     has_attention: bool = False
     pretraining: str = ""
     may_be_causal: bool = True

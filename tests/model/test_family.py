@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 from bert_tf.checkpoints import formats, huggingface_layouts, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
-from bert_tf.model import heads, weights
+from bert_tf.model import functional_bert, heads, weights
 from bert_tf.model.sequence_packing import PackingSpec
 
 FOLDER = pathlib.Path(__file__).parents[1] / "goldens"
@@ -91,6 +91,25 @@ def test_outputs_are_those_of_transformers_and_checkpoints_return(encoder, name,
     assert {key: values.get(key) for key in ABOUT[encoder]["config"]} == ABOUT[encoder]["config"] or "distil" in encoder
     again = formats.read(tmp_path / "ours")
     assert again.config == checkpoint.config and again.weights.keys() == written.weights.keys()
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_other_engines_get_the_same_function(encoder, tmp_path):
+    """The classifier and the masked LM in the textbook form that other engines are given."""
+    classes, prefix = ABOUT[encoder]["classes"], huggingface_layouts.LAYOUTS[encoder].classes
+    masked_lm = "ForMaskedLM" if f"{prefix}ForMaskedLM" in classes else "ForPreTraining"
+    for ending, output, golden in (
+        ("ForSequenceClassification", "logits", "logits"),
+        (masked_lm, "masked_lm_logits", "logits" if masked_lm == "ForMaskedLM" else "prediction_logits"),
+    ):
+        checkpoint = load(tmp_path / ending, encoder, prefix + ending)
+        head = functional_bert.HEADS[functional_bert.head_of(checkpoint)]
+        every = {"masked_lm_positions": tf.tile(tf.range(8)[None], [2, 1])}
+        params = functional_bert.parameters(checkpoint.weights)
+        actual = head.apply(params, checkpoint.config, inputs(**every))[output].numpy()
+        expected = GOLDENS[f"{encoder}/{ending}/{golden}"]
+        used = np.arange(8) < np.array(INPUTS["lengths"])[:, None] if output != "logits" else slice(None)
+        np.testing.assert_allclose(actual[used], expected[used], atol=3e-5)
 
 
 def masked_lm_inputs():

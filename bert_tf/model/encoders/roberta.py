@@ -8,6 +8,7 @@ import keras
 from bert_tf.model.encoders.bert import BertEncoder
 
 TRAITS = {
+    "is_functional": True,
     "has_attention": True,
     "pretraining": "masked",
     "sentence_pairs": "",
