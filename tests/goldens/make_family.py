@@ -26,7 +26,7 @@ SEGMENTS = [[0] * 8, [0, 0, 0, 0, 1, 1, 1, 1]]
 LENGTHS = [6, 8]
 LABELS = [[-100, 11, -100, 12, -100, -100, -100, -100], [-100, -100, 25, -100, -100, 26, 27, -100]]
 PAIR_LABELS = [0, 1]
-STEPS, RATE = 5, 0.05
+STEPS, RATE = 3, 0.05
 SHAPE = {
     "vocab_size": 40,
     "hidden_size": 16,

@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 from bert_tf.checkpoints import formats, huggingface_layouts, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
-from bert_tf.model import functional_bert, heads, weights
+from bert_tf.model import encoders, functional_bert, heads, weights
 from bert_tf.model.sequence_packing import PackingSpec
 
 FOLDER = pathlib.Path(__file__).parents[1] / "goldens"
@@ -126,7 +126,6 @@ def test_gradients_and_steps_are_those_of_transformers(encoder, name, tmp_path):
     golden, (positions, ids, used) = ABOUT[encoder]["classes"][name], masked_lm_inputs()
     trained = weights.variables(model)
 
-    @tf.function
     def step():
         with tf.GradientTape() as tape:
             outputs = model(inputs(masked_lm_positions=tf.constant(positions, tf.int32)), seed=tf.constant([1, 2]))
@@ -168,6 +167,17 @@ def test_sinusoidal_positions_are_a_table_for_other_formats(tmp_path):
         dataclasses.replace(config, encoder="lstm")
     with pytest.raises(UserError, match="embedding_size is 8, but the embeddings of the encoder bert are as wide"):
         dataclasses.replace(config, embedding_size=8)
+
+
+def test_layers_that_share_weights_drop_other_numbers():
+    config = dataclasses.replace(tiny.CONFIG, encoder="albert", num_hidden_layers=4, num_hidden_groups=2)
+    encoder = encoders.create(config)
+    layout = encoder.layout(inputs(), seed=tf.constant([1, 2]))
+    layers, layouts = zip(*(encoder.layer_at(number, layout) for number in range(4)), strict=True)
+    assert [encoder.layers.index(layer) for layer in layers] == [0, 0, 1, 1]
+    assert len({tuple(each.seed.numpy().tolist()) for each in layouts}) == 4
+    with pytest.raises(UserError, match="num_hidden_groups is 5 .*; expected a whole number from 1 to 4"):
+        dataclasses.replace(config, num_hidden_groups=5)
 
 
 def test_unknown_architecture_names_those_that_are_known(tmp_path):
