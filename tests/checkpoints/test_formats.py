@@ -16,7 +16,7 @@ import tensorflow as tf
 import tiny
 from checkpoint_cases import CONFIG, FORMATS, PIECES, assert_covers_every_weight, assert_equal, checkpoint, cut_short
 
-from bert_tf.checkpoints import checkpoint_files, formats
+from bert_tf.checkpoints import checkpoint_files, formats, huggingface_tokenizers
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.formats import google_tf, keras_hub, native
 from bert_tf.errors import MachineError, UserError
@@ -340,8 +340,10 @@ def test_existing_or_failing_target_is_left_unchanged(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    for module in (google_tf, native, formats.load("huggingface"), keras_hub):
-        monkeypatch.setattr(module, "write_tokenizer_files", full, raising=True)
+    huggingface = formats.load("huggingface")
+    for module in (google_tf, native, huggingface, keras_hub):
+        writer = huggingface_tokenizers if module is huggingface else module
+        monkeypatch.setattr(writer, "write_tokenizer_files", full, raising=True)
         silent = dataclasses.replace(checkpoint(), lower_case=None)
         with pytest.raises(MachineError, match="could not be written .No space left on device."):
             module.write(silent, str(tmp_path / "new"))

@@ -15,7 +15,7 @@ from bert_tf.checkpoints.resize_vocabulary import with_vocabulary
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.tasks.pretraining import mask_filling
-from bert_tf.text import tokenizer_kinds, vocabulary
+from bert_tf.text import byte_level, tokenizer_kinds, vocabulary
 from bert_tf.text.byte_bpe import ByteBpeTokenizer
 from bert_tf.text.tokenizer import pack
 from bert_tf.text.vocabulary import BYTE_BPE, SubwordVocabulary
@@ -162,5 +162,11 @@ def test_wrong_files_of_a_folder_are_one_sentence(folder, tmp_path):
     (tmp_path / "tokenizer.json").write_text(json.dumps({**settings, "model": {"type": "BPE", "vocab": {"a": 3}}}))
     with pytest.raises(UserError, match="are not 0 to 0, each once"):
         huggingface_tokenizers.read(str(tmp_path))
+    settings["model"]["merges"] = [["a", 3]]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(settings))
+    with pytest.raises(UserError, match=r"model.merges holds \['a', 3\]; expected pairs of tokens"):
+        huggingface_tokenizers.read(str(tmp_path))
+    with pytest.raises(UserError, match="merges.txt is not UTF-8 text"):
+        byte_level.parse_merges(b"\xff\xfe a b")
     with pytest.raises(UserError, match="special tokens and bytes alone are 261"):
         vocabulary.learn(TEXTS, 261, kind=BYTE_BPE)
