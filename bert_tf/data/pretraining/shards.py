@@ -96,7 +96,7 @@ def make_instances(documents: pairs.FlatDocuments, job: ShardJob) -> np.ndarray:
 
 
 def _separators(job: ShardJob) -> int:
-    return _tokenizer(job.vocab_file, job.lower_case)[0].separators
+    return _tokenizer(job.vocab_file, job.lower_case, job.special_tokens_in_strings)[0].separators
 
 
 def _generator(job: ShardJob, number: int) -> np.random.Generator:
