@@ -27,7 +27,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests/helpers")]
 
 import crafted_checkpoints as crafted  # noqa: E402
 
-from bert_tf.checkpoints import checkpoint_files, sentence_transformers, torch_pickle  # noqa: E402
+from bert_tf.checkpoints import (  # noqa: E402
+    checkpoint_files,
+    huggingface_tokenizers,  # noqa: E402
+    sentence_transformers,
+    torch_pickle,
+)
 from bert_tf.checkpoints.formats import huggingface  # noqa: E402
 from bert_tf.config.bert_config import BertConfig  # noqa: E402
 from bert_tf.data import tables  # noqa: E402
@@ -231,7 +236,7 @@ READERS = {
     "bert_config.json": Reader("bert_config.json", [BERT], BertConfig.from_json_file),
     "config.json": Reader("config.json", [HUGGING_FACE], _hugging_face),
     "tokenizer.json": Reader(
-        "tokenizer.json", [TOKENIZER], lambda path: huggingface._tokenizer_of(str(Path(path).parent))
+        "tokenizer.json", [TOKENIZER], lambda path: huggingface_tokenizers.read(str(Path(path).parent))
     ),
     "modules.json": Reader("modules.json", [MODULES], lambda path: sentence_transformers.read(str(Path(path).parent))),
     "safetensors.index.json": Reader(

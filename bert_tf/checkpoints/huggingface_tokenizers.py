@@ -36,8 +36,8 @@ def read(path: str) -> tuple[list[str] | None, bool | None]:
     if files.is_file(model):
         from bert_tf.text import sentencepiece
 
-        with files.open_binary(model) as file:
-            tokens = sentencepiece.tokens_of(file.read(), model)
+        with files.open_binary(model) as opened:
+            tokens = sentencepiece.tokens_of(opened.read(), model)
         check_special_tokens(tokens, model)
         lower_case = setting(os.path.join(path, "tokenizer_config.json"), "do_lower_case", bool)
         return tokens, True if lower_case is None else lower_case
@@ -112,15 +112,22 @@ def _byte_bpe(path: str) -> SubwordVocabulary | None:
             rules = lines.read()
     elif files.is_file(file) and setting(file, "type", str, inside="model") == "BPE":
         vocab, ids = file, setting(file, "vocab", dict, inside="model") or {}
-        pairs = setting(file, "merges", list, inside="model") or []
-        rules = byte_level.format_merges(
-            [pair.split(" ") if isinstance(pair, str) else pair for pair in pairs]
-        ).encode()
+        rules = _merges_in(file)
     else:
         return None
     tokens = SubwordVocabulary(_in_order(ids, vocab), BYTE_BPE, rules)
     check_special_tokens(tokens, vocab)
     return tokens
+
+
+def _merges_in(file: str) -> bytes:
+    """The merges of a `tokenizer.json` as the content of a merges.txt; UserError unless each is a pair of tokens."""
+    merges = setting(file, "merges", list, inside="model") or []
+    pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in merges]  # texts in older files
+    for pair in pairs:
+        if not (isinstance(pair, list) and len(pair) == 2 and all(isinstance(token, str) for token in pair)):
+            raise UserError(f"{file}: model.merges holds {shortened(pair)}; expected pairs of tokens.")
+    return byte_level.format_merges(pairs).encode()
 
 
 def write(folder: str, checkpoint: Checkpoint, **settings: Any) -> None:

@@ -92,8 +92,7 @@ def model_of(checkpoint: Checkpoint) -> heads.BertModel:
     config, names = checkpoint.config, checkpoint.weights
     parts = {name.split("/")[0] for name in names}
     if "replaced_token" in parts:
-        kind = replaced_tokens.ReplacedTokenModel if "generator" in parts else replaced_tokens.Discriminator
-        return kind(config)
+        return (replaced_tokens.ReplacedTokenModel if "generator" in parts else replaced_tokens.Discriminator)(config)
     if parts & {"masked_lm", "next_sentence"}:
         return heads.Pretrainer(config)
     if "span" in parts:

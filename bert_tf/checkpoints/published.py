@@ -29,6 +29,15 @@ PUBLISHED = {
     "bert_uncased_L-4_H-512_A-8": Published("google", "apache-2.0", "English, BERT-small: 29 million parameters"),
     "bert_uncased_L-8_H-512_A-8": Published("google", "apache-2.0", "English, BERT-medium: 41 million parameters"),
     "MiniLM-L12-H384-uncased": Published("microsoft", "mit", "English, distilled: a third of base, nearly its scores"),
+    "distilbert-base-uncased": Published(
+        "distilbert", "apache-2.0", "English, half as deep as base, nearly its scores"
+    ),
+    "distilroberta-base": Published("distilbert", "apache-2.0", "English with case, half as deep as roberta-base"),
+    "roberta-base": Published("FacebookAI", "mit", "English with case, any characters; better than BERT"),
+    "roberta-large": Published("FacebookAI", "mit", "the large model of it"),
+    "albert-base-v2": Published("albert", "apache-2.0", "English, 12 million parameters, as slow as base"),
+    "electra-small-discriminator": Published("google", "apache-2.0", "English, small and fast, better than its size"),
+    "electra-base-discriminator": Published("google", "apache-2.0", "English, better than BERT"),
     "all-MiniLM-L6-v2": Published(
         "sentence-transformers", "apache-2.0", "embeddings of English sentences; small, fast"
     ),

@@ -20,8 +20,7 @@ class EncoderTraits:
     """The properties of an encoder that other modules depend on; a module's TRAITS has those that differ.
 
     Attributes:
-        is_bert: its weights are exactly BERT's, so every checkpoint format and engine can hold it; see also
-            `checkpoints.huggingface_layouts`.
+        is_functional: `model.functional_bert` computes it too, so other engines can hold it.
         has_attention: it returns attention probabilities.
         pretraining: what it predicts in pre-training: "masked" tokens, or if causal the next one; "both_ways", the next
             and the previous token, at positions that count twice (see encoders.lstm); "replaced_tokens", which tokens a
@@ -33,6 +32,7 @@ class EncoderTraits:
         initialized_from: encoders, besides itself, whose checkpoints it can start from.
         sentence_pairs: what it predicts of two segments in pre-training: "next", whether the second follows the first;
             "order", whether they are in order; "" for nothing: it is pre-trained on rows of one segment.
+        full_sentences: such rows go on across the ends of documents.
         may_be_sinusoidal: its positions can be fixed sines and cosines instead of learned vectors.
         shares_layers: several of its layers have the same weights (num_hidden_groups).
         has_narrow_embeddings: its embeddings can be narrower than its layers (embedding_size).
@@ -41,7 +41,7 @@ class EncoderTraits:
         position_offset: rows of the table of positions before that of the first position.
     """
 
-    is_bert: bool = False
+    is_functional: bool = False
     has_attention: bool = False
     pretraining: str = ""
     may_be_causal: bool = True
@@ -50,6 +50,7 @@ class EncoderTraits:
     extra_layers: int = 0
     initialized_from: tuple[str, ...] = ()
     sentence_pairs: str = "next"
+    full_sentences: bool = False
     may_be_sinusoidal: bool = False
     shares_layers: bool = False
     has_narrow_embeddings: bool = False

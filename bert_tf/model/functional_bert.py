@@ -1,4 +1,4 @@
-"""BERT and its heads as plain functions of tensors: the textbook form, in the operations other engines recognize.
+"""BERT, its relatives and their heads as plain functions: the textbook form, in operations other engines recognize.
 
 A converter finds attention, LayerNorm and GELU by their pattern in the graph. It does not find that of `layers.py`,
 which suits TensorFlow (rows of [N, D], one matrix for query, key and value). The tests compare every fast path of the
@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
-from bert_tf.model import attention, heads, weights
+from bert_tf.model import attention, encoders, heads, weights
 from bert_tf.model.layers import activate, pooled_tokens
 from bert_tf.runtime import tensorflow_startup
 
@@ -59,18 +59,49 @@ def encode(params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  
     tokens, segments = inputs["token_ids"], inputs["segment_ids"]
     rows, width = tf.unstack(tf.shape(tokens))
     mask = attention.padding_mask(inputs["lengths"], width, is_causal=config.is_causal)
-    token, segment, position = (params[f"encoder/embeddings/{name}_table"] for name in ("token", "segment", "position"))
-    x = tf.gather(token, tokens) + tf.gather(segment, segments)  # [B, T, D]
-    x = layer_norm(x + position[:width], params, "encoder/embeddings/norm", config)
+    x = embed(params, config, tokens, segments, width)
+    is_pre_norm = "encoder/norm/gamma" in params
     for number in range(config.num_hidden_layers):
-        x = layer(x, mask, [rows, width], params, f"encoder/layers/{number}", config)
-    return x
+        name = f"encoder/layers/{number * config.layers_with_weights // config.num_hidden_layers}"
+        x = (pre_norm_layer if is_pre_norm else layer)(x, mask, [rows, width], params, name, config)
+    return layer_norm(x, params, "encoder/norm", config) if is_pre_norm else x
+
+
+def embed(
+    params: Tensors, config: BertConfig, tokens: tf.Tensor, segments: tf.Tensor, width: tf.Tensor
+) -> tf.Tensor:  # [B, T] each -> [B, T, D]
+    """Word + position + segment, LayerNorm and projection, as far as there are weights for them."""
+    name = "encoder/embeddings"
+    x = tf.gather(params[f"{name}/token_table"], tokens)  # [B, T, E]
+    if f"{name}/segment_table" in params:
+        x += tf.gather(params[f"{name}/segment_table"], tf.minimum(segments, config.type_vocab_size - 1))
+    first = config.encoder_traits.position_offset
+    x += params[f"{name}/position_table"][first : first + width]
+    if f"{name}/norm/gamma" in params:
+        x = layer_norm(x, params, f"{name}/norm", config)
+    return dense(x, params, f"{name}/projection") if f"{name}/projection/kernel" in params else x
 
 
 def layer(
     x: tf.Tensor, mask: tf.Tensor, shape: list[tf.Tensor], params: Tensors, name: str, config: BertConfig
 ) -> tf.Tensor:  # [B, T, D], [B, 1, 1 or T, T] -> [B, T, D]
     """Attention, then feed-forward; each followed by the residual and LayerNorm."""
+    x = layer_norm(x + attend(x, mask, shape, params, name, config), params, f"{name}/attention_norm", config)
+    return layer_norm(x + feed_forward(x, params, name, config), params, f"{name}/feed_forward_norm", config)
+
+
+def pre_norm_layer(
+    x: tf.Tensor, mask: tf.Tensor, shape: list[tf.Tensor], params: Tensors, name: str, config: BertConfig
+) -> tf.Tensor:  # [B, T, D], [B, 1, 1 or T, T] -> [B, T, D]
+    """The same with LayerNorm before attention and feed-forward."""
+    x += attend(layer_norm(x, params, f"{name}/attention_norm", config), mask, shape, params, name, config)
+    return x + feed_forward(layer_norm(x, params, f"{name}/feed_forward_norm", config), params, name, config)
+
+
+def attend(
+    x: tf.Tensor, mask: tf.Tensor, shape: list[tf.Tensor], params: Tensors, name: str, config: BertConfig
+) -> tf.Tensor:  # [B, T, D], [B, 1, 1 or T, T] -> [B, T, D]
+    """Self-attention with its output projection."""
 
     def heads(part: str) -> tf.Tensor:  # -> [B, H, T, K]
         values = dense(x, params, f"{name}/attention/{part}")
@@ -82,11 +113,13 @@ def layer(
         heads("query"), heads("key"), heads("value"), mask, scale=scale, scale_scores=True
     )
     context = tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [*shape, config.hidden_size])
-    residual = x + dense(context, params, f"{name}/attention/project_out")
-    x = layer_norm(residual, params, f"{name}/attention_norm", config)
+    return dense(context, params, f"{name}/attention/project_out")
+
+
+def feed_forward(x: tf.Tensor, params: Tensors, name: str, config: BertConfig) -> tf.Tensor:  # [..., D] -> [..., D]
+    """Two dense layers with an activation between them."""
     wide = activation(dense(x, params, f"{name}/feed_forward/expand"), config.hidden_act)
-    narrow = dense(wide, params, f"{name}/feed_forward/contract")
-    return layer_norm(x + narrow, params, f"{name}/feed_forward_norm", config)
+    return dense(wide, params, f"{name}/feed_forward/contract")
 
 
 def dense(x: tf.Tensor, params: Tensors, name: str) -> tf.Tensor:
@@ -109,8 +142,9 @@ def activation(x: tf.Tensor, kind: str) -> tf.Tensor:
 
 
 def pooled(tokens: tf.Tensor, params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  # -> [B, D]
-    """The pooled vector of each text: [CLS], or of a causal model the last token, through a dense layer and tanh."""
-    return tf.tanh(dense(pooled_tokens(tokens, inputs, is_causal=config.is_causal), params, "encoder/pooler"))
+    """The pooled vector of each text: [CLS], or of a causal model the last token, through the encoder's pooler."""
+    x = dense(pooled_tokens(tokens, inputs, is_causal=config.is_causal), params, "encoder/pooler")
+    return activation(x, getattr(encoders.class_of(config), "pooler_activation", "tanh"))
 
 
 def _encoder_outputs(params: Tensors, config: BertConfig, inputs: Tensors) -> dict[str, tf.Tensor]:
@@ -205,11 +239,13 @@ class Checkpoint(Protocol):
 
 
 def head_of(checkpoint: Checkpoint) -> str:
-    """The name of the head in HEADS that a checkpoint has; UserError if its encoder is not BERT's."""
-    if not checkpoint.config.encoder_traits.is_bert:
-        raise UserError(f"Other engines have BERT's encoder alone; this model has {checkpoint.config.encoder!r}.")
+    """The name of the head in HEADS that a checkpoint has; UserError if its encoder is no relative of BERT."""
+    if not checkpoint.config.encoder_traits.is_functional:
+        raise UserError(
+            f"Other engines have BERT's encoder and its relatives alone; this model has {checkpoint.config.encoder!r}."
+        )
     prefixes = {name.split("/")[0] for name in checkpoint.weights}
-    if "masked_lm" in prefixes:
+    if "masked_lm" in prefixes and "generator" not in prefixes:
         return "masks"
     if "classifier" in prefixes:
         return "tags" if checkpoint.kind == "tags" else "text"

@@ -104,7 +104,7 @@ def resolve(options: Any, *, lower_case_given: bool) -> Initialization:
 def _check_padding(config: BertConfig, tokens: list[str]) -> None:
     """Raises UserError for a vocabulary whose padding token is not where the encoder expects it."""
     name, expected = vocabulary.special_tokens(tokens)[0], config.encoder_traits.padding_id
-    if tokens[expected] != name:
+    if name in tokens and tokens.index(name) != expected:
         raise UserError(
             f"The encoder {config.encoder} needs a vocabulary with the padding token as number {expected}, but {name} "
             f"is number {tokens.index(name)}: give the vocabulary that belongs to it."

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.data.pretraining import pairs as pair_kinds
 from bert_tf.data.pretraining import records
 from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
 from bert_tf.errors import UserError
@@ -156,6 +157,14 @@ def _number_of_workers(options: Any) -> int:
     return (os.cpu_count() or 1) if backend.gpu_count() else IN_THIS_PROCESS
 
 
+def _pairs(config: BertConfig, options: Any) -> str:
+    """What rows hold, see `data.pretraining.pairs.KINDS`."""
+    traits = config.encoder_traits
+    if traits.full_sentences and not options.keep_pairs:
+        return pair_kinds.FULL_SENTENCES
+    return traits.sentence_pairs or "next"
+
+
 def record_options(options: Any, vocab_file: str, start: Initialization | None) -> records.RecordOptions:
     """The flags that determine the bytes of the records; UserError for a value out of range."""
     same = "max_seq_length short_seq_prob dupe_factor random_seed text_layout text_field language".split()
@@ -163,7 +172,7 @@ def record_options(options: Any, vocab_file: str, start: Initialization | None) 
         vocab_file=vocab_file,
         lower_case=start is None or start.lower_case,
         special_tokens_in_strings=start.special_tokens if start else (),
-        pairs=(start.config.encoder_traits.sentence_pairs if start else None) or "next",
+        pairs=_pairs(start.config, options) if start else "next",
         nsp=bool(options.next_sentence_weight) or options.keep_pairs,
         compress=options.compress_records,
         **{name: getattr(options, name) for name in same},

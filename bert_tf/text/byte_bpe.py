@@ -71,7 +71,7 @@ class ByteBpe:
         if missing is not None:
             raise UserError(f"The vocabulary has no token for the byte {missing}: give that of a byte-level BPE.")
         size = len(vocabulary)
-        keys, ranks, products = _merge_table(byte_level.parse_merges(vocabulary.rules.decode()), ids)
+        keys, ranks, products = _merge_table(byte_level.parse_merges(vocabulary.rules), ids)
         contents = [byte_level.token_bytes(token) for token in vocabulary]
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured, not copied into each graph
             self._size = tf.constant(size, tf.int64)

@@ -66,8 +66,12 @@ def character_classes() -> np.ndarray:
     return classes
 
 
-def parse_merges(text: str) -> list[tuple[str, str]]:
+def parse_merges(content: bytes) -> list[tuple[str, str]]:
     """The pairs of tokens in a merges.txt, in the order of their ranks; UserError for a line that is no pair."""
+    try:
+        text = content.decode().replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise UserError("merges.txt is not UTF-8 text: fetch it again.") from None
     lines = text.removesuffix("\n").split("\n")
     lines = lines[1:] if lines[0].startswith("#version") else lines
     pairs = [tuple(line.split(" ")) for line in lines if line]

@@ -174,7 +174,7 @@ def tokens_of(model: bytes, name: str) -> SubwordVocabulary:
     """The vocabulary of a SentencePiece model; UserError, which names the file, if it is none."""
     try:
         kernel = _kernel(model)
-        tokens = kernel.id_to_string(tf.range(kernel.vocab_size())).numpy()
-    except tf.errors.OpError:
+        tokens = [token.decode() for token in kernel.id_to_string(tf.range(kernel.vocab_size())).numpy()]
+    except (tf.errors.OpError, UnicodeDecodeError):
         raise UserError(f"{name} is not a SentencePiece model: it may be cut short; fetch it again.") from None
-    return SubwordVocabulary([token.decode() for token in tokens], SENTENCEPIECE, model)
+    return SubwordVocabulary(tokens, SENTENCEPIECE, model)

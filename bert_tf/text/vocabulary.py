@@ -159,8 +159,10 @@ def extend(vocabulary: Iterable[str], new_words: Iterable[str], *, lower_case: b
         lower_case: as the tokenizer that will use it.
 
     Raises:
-        UserError: the tokenizer could never match a word, or it is in the vocabulary already.
+        UserError: the tokenizer could never match a word, it is in the vocabulary already, or this is not WordPiece's.
     """
+    if kind_of(vocabulary) != WORDPIECE:
+        raise UserError("Words can be added to a WordPiece vocabulary alone: any text can be written with this one.")
     extended = list(vocabulary)
     known = set(extended)
     unused = iter([i for i, token in enumerate(extended) if re.fullmatch(r"\[unused\d+\]", token)])

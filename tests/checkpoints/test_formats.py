@@ -340,9 +340,9 @@ def test_existing_or_failing_target_is_left_unchanged(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    writers = {"huggingface": huggingface_tokenizers}  # the module that writes a tokenizer, where it is another
-    for module in (google_tf, native, formats.load("huggingface"), keras_hub):
-        writer = writers.get(module.__name__.rpartition(".")[2], module)
+    huggingface = formats.load("huggingface")
+    for module in (google_tf, native, huggingface, keras_hub):
+        writer = huggingface_tokenizers if module is huggingface else module
         monkeypatch.setattr(writer, "write_tokenizer_files", full, raising=True)
         silent = dataclasses.replace(checkpoint(), lower_case=None)
         with pytest.raises(MachineError, match="could not be written .No space left on device."):

@@ -212,7 +212,7 @@ def test_encoder_without_pooler_gives_tokens_and_its_classifier_is_refused(class
 
 
 def test_other_encoders_are_refused(classifier):
-    with pytest.raises(UserError, match="BERT's encoder alone; this model has 'static'"):
+    with pytest.raises(UserError, match="and its relatives alone; this model has 'static'"):
         functional_bert.CheckpointModel(
             dataclasses.replace(classifier, config=dataclasses.replace(CONFIG, encoder="static"))
         )

@@ -26,11 +26,11 @@ SEGMENTS = [[0] * 8, [0, 0, 0, 0, 1, 1, 1, 1]]
 LENGTHS = [6, 8]
 LABELS = [[-100, 11, -100, 12, -100, -100, -100, -100], [-100, -100, 25, -100, -100, 26, 27, -100]]
 PAIR_LABELS = [0, 1]
-STEPS, RATE = 5, 0.05
+STEPS, RATE = 3, 0.05
 SHAPE = {
     "vocab_size": 40,
     "hidden_size": 16,
-    "num_hidden_layers": 3,
+    "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "intermediate_size": 24,
     "max_position_embeddings": 12,
@@ -39,7 +39,7 @@ DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 DISTILBERT = {
     "vocab_size": 40,
     "dim": 16,
-    "n_layers": 3,
+    "n_layers": 2,
     "n_heads": 4,
     "hidden_dim": 24,
     "max_position_embeddings": 12,

@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 from bert_tf.checkpoints import formats, huggingface_layouts, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
-from bert_tf.model import heads, weights
+from bert_tf.model import encoders, functional_bert, heads, weights
 from bert_tf.model.sequence_packing import PackingSpec
 
 FOLDER = pathlib.Path(__file__).parents[1] / "goldens"
@@ -93,6 +93,25 @@ def test_outputs_are_those_of_transformers_and_checkpoints_return(encoder, name,
     assert again.config == checkpoint.config and again.weights.keys() == written.weights.keys()
 
 
+@pytest.mark.parametrize("encoder", ENCODERS)
+def test_other_engines_get_the_same_function(encoder, tmp_path):
+    """The classifier and the masked LM in the textbook form that other engines are given."""
+    classes, prefix = ABOUT[encoder]["classes"], huggingface_layouts.LAYOUTS[encoder].classes
+    masked_lm = "ForMaskedLM" if f"{prefix}ForMaskedLM" in classes else "ForPreTraining"
+    for ending, output, golden in (
+        ("ForSequenceClassification", "logits", "logits"),
+        (masked_lm, "masked_lm_logits", "logits" if masked_lm == "ForMaskedLM" else "prediction_logits"),
+    ):
+        checkpoint = load(tmp_path / ending, encoder, prefix + ending)
+        head = functional_bert.HEADS[functional_bert.head_of(checkpoint)]
+        every = {"masked_lm_positions": tf.tile(tf.range(8)[None], [2, 1])}
+        params = functional_bert.parameters(checkpoint.weights)
+        actual = head.apply(params, checkpoint.config, inputs(**every))[output].numpy()
+        expected = GOLDENS[f"{encoder}/{ending}/{golden}"]
+        used = np.arange(8) < np.array(INPUTS["lengths"])[:, None] if output != "logits" else slice(None)
+        np.testing.assert_allclose(actual[used], expected[used], atol=3e-5)
+
+
 def masked_lm_inputs():
     labels = np.array(INPUTS["labels"])
     positions = [np.flatnonzero(row >= 0) for row in labels]
@@ -107,7 +126,6 @@ def test_gradients_and_steps_are_those_of_transformers(encoder, name, tmp_path):
     golden, (positions, ids, used) = ABOUT[encoder]["classes"][name], masked_lm_inputs()
     trained = weights.variables(model)
 
-    @tf.function
     def step():
         with tf.GradientTape() as tape:
             outputs = model(inputs(masked_lm_positions=tf.constant(positions, tf.int32)), seed=tf.constant([1, 2]))
@@ -149,6 +167,17 @@ def test_sinusoidal_positions_are_a_table_for_other_formats(tmp_path):
         dataclasses.replace(config, encoder="lstm")
     with pytest.raises(UserError, match="embedding_size is 8, but the embeddings of the encoder bert are as wide"):
         dataclasses.replace(config, embedding_size=8)
+
+
+def test_layers_that_share_weights_drop_other_numbers():
+    config = dataclasses.replace(tiny.CONFIG, encoder="albert", num_hidden_layers=4, num_hidden_groups=2)
+    encoder = encoders.create(config)
+    layout = encoder.layout(inputs(), seed=tf.constant([1, 2]))
+    layers, layouts = zip(*(encoder.layer_at(number, layout) for number in range(4)), strict=True)
+    assert [encoder.layers.index(layer) for layer in layers] == [0, 0, 1, 1]
+    assert len({tuple(each.seed.numpy().tolist()) for each in layouts}) == 4
+    with pytest.raises(UserError, match="num_hidden_groups is 5 .*; expected a whole number from 1 to 4"):
+        dataclasses.replace(config, num_hidden_groups=5)
 
 
 def test_unknown_architecture_names_those_that_are_known(tmp_path):

@@ -11,10 +11,11 @@ from tokenizers import Tokenizer as TheirTokenizer
 
 from bert_tf.checkpoints import huggingface_tokenizers
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.resize_vocabulary import with_vocabulary
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.tasks.pretraining import mask_filling
-from bert_tf.text import tokenizer_kinds, vocabulary
+from bert_tf.text import byte_level, tokenizer_kinds, vocabulary
 from bert_tf.text.byte_bpe import ByteBpeTokenizer
 from bert_tf.text.tokenizer import pack
 from bert_tf.text.vocabulary import BYTE_BPE, SubwordVocabulary
@@ -68,8 +69,8 @@ def probes():
     chosen = random.Random(3)
     characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
     pool = list("aábT .,'sretvmld\u0301 \n 1²我é😀\u2028 ''") * 16 + chosen.sample(characters, 400)
-    mixtures = ["".join(chosen.choices(pool, k=chosen.randint(1, 30))) for _ in range(1000)]
-    rows = ["".join(f"a{c}b{c}1" for c in characters[first : first + 40]) for first in range(0, len(characters), 2800)]
+    mixtures = ["".join(chosen.choices(pool, k=chosen.randint(1, 30))) for _ in range(300)]
+    rows = ["".join(f"a{c}b{c}1" for c in characters[first : first + 40]) for first in range(0, len(characters), 8000)]
     return [*HARD_STRINGS, *TEXTS, *mixtures, *rows]
 
 
@@ -147,10 +148,25 @@ def test_incomplete_vocabulary_is_one_sentence(tokens, change, reason):
         ByteBpeTokenizer(SubwordVocabulary(change(tokens), BYTE_BPE, tokens.rules))
 
 
+def test_words_are_added_to_wordpiece_alone(tokens):
+    config = BertConfig.of_size("tiny", vocab_size=len(tokens), encoder="roberta")
+    checkpoint = Checkpoint(config=config, weights={}, vocabulary=tokens, lower_case=False)
+    with pytest.raises(UserError, match="Only a WordPiece vocabulary can be changed"):
+        with_vocabulary(checkpoint, tokens)
+    with pytest.raises(UserError, match="Words can be added to a WordPiece vocabulary alone"):
+        vocabulary.extend(tokens, ["krill"])
+
+
 def test_wrong_files_of_a_folder_are_one_sentence(folder, tmp_path):
     settings = json.loads((folder / "tokenizer.json").read_text())
     (tmp_path / "tokenizer.json").write_text(json.dumps({**settings, "model": {"type": "BPE", "vocab": {"a": 3}}}))
     with pytest.raises(UserError, match="are not 0 to 0, each once"):
         huggingface_tokenizers.read(str(tmp_path))
+    settings["model"]["merges"] = [["a", 3]]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(settings))
+    with pytest.raises(UserError, match=r"model.merges holds \['a', 3\]; expected pairs of tokens"):
+        huggingface_tokenizers.read(str(tmp_path))
+    with pytest.raises(UserError, match="merges.txt is not UTF-8 text"):
+        byte_level.parse_merges(b"\xff\xfe a b")
     with pytest.raises(UserError, match="special tokens and bytes alone are 261"):
         vocabulary.learn(TEXTS, 261, kind=BYTE_BPE)

@@ -1,11 +1,12 @@
-"""Learns a WordPiece vocabulary from text, or adds words to an existing one.
+"""Learns a vocabulary from text, of WordPiece or another kind, or adds words to an existing one.
 
   bert-tf vocabulary my_texts vocab.txt --vocab_size=8000
   bert-tf vocabulary words.txt longer.txt --extend=vocab.txt
+  bert-tf vocabulary my_texts roberta/vocab.txt --kind=byte_bpe
 
 TEXTS are comma-separated files, folders or globs (.txt, .txt.gz, .jsonl), as for bert-tf pretrain. With --extend, TEXTS
 is a file with one word per line: words replace the [unusedN] tokens and are then appended, so no other token changes
-its id. TO is written completely or not at all.
+its id. TO is written completely or not at all; with other kinds than WordPiece, their rules next to it.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import json
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
+from bert_tf.text import vocabulary
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("output", metavar="TO", help="vocab.txt to write")
     parser.add_argument("--vocab_size", type=int, default=30522, help="maximum number of tokens (30522)")
     parser.add_argument("--do_lower_case", choices=("true", "false"), default="true", help="uncased vocabulary (true)")
+    kinds = list(vocabulary.SPECIAL_TOKENS_OF)
+    parser.add_argument("--kind", choices=kinds, default=kinds[0], help="kind of tokenizer (wordpiece)")
     parser.add_argument("--extend", metavar="VOCAB", help="vocabulary to add words to")
     parser.add_argument("--text_layout", default="auto", help="as for bert-tf pretrain (auto)")
     parser.add_argument("--text_field", default="text", help="field of .jsonl files with the text (text)")
@@ -32,9 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Writes the vocabulary and prints its size."""
     from bert_tf.data import tables
-    from bert_tf.text import vocabulary
 
-    output, lower_case = arguments.output, arguments.do_lower_case == "true"
+    output = arguments.output
+    lower_case = arguments.do_lower_case == "true" and arguments.kind != vocabulary.BYTE_BPE
     if files.is_folder(output) or not files.has_folder(output):
         raise UserError(f"{output} cannot be written: give a file in an existing folder.")
     if files.exists(output) and not arguments.overwrite:
@@ -46,7 +50,9 @@ def run(arguments: argparse.Namespace) -> None:
         tokens = _learn(arguments, lower_case)
     vocabulary.write(output, tokens)
     if arguments.json:
-        print(json.dumps({"vocabulary": output, "pieces": len(tokens), "lower_case": lower_case}))
+        print(
+            json.dumps({"vocabulary": output, "pieces": len(tokens), "lower_case": lower_case, "kind": arguments.kind})
+        )
     else:
         print(f"{output} has {len(tokens):,} tokens, {'uncased' if lower_case else 'cased'}.")
 
@@ -54,10 +60,11 @@ def run(arguments: argparse.Namespace) -> None:
 def _learn(arguments: argparse.Namespace, lower_case: bool) -> list[str]:
     """Learns a vocabulary; raises UserError if there is no text or the size is too small."""
     from bert_tf.recipes import pretraining_preparation
-    from bert_tf.text import vocabulary
 
     minimum = len(vocabulary.SPECIAL_TOKENS)
     if arguments.vocab_size <= minimum:
         raise UserError(f"vocab_size is {arguments.vocab_size}; expected more than the {minimum} special tokens.")
     pretraining_preparation.check_has_text("input_file", arguments)
-    return pretraining_preparation.learn_vocabulary(arguments, arguments.vocab_size, lower_case=lower_case)
+    return pretraining_preparation.learn_vocabulary(
+        arguments, arguments.vocab_size, lower_case=lower_case, kind=arguments.kind
+    )

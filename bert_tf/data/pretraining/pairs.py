@@ -7,10 +7,12 @@ instance is five numbers, and no id is copied before it is written.
 
 import bisect
 import dataclasses
+import functools
 from collections.abc import Iterator
 
 import numpy as np
 
+FULL_SENTENCES = "full_sentences"
 MAX_TRIES = 10  # to find another document, as in the original
 FIRST_START, FIRST_END, SECOND_START, SECOND_END, RANDOM_NEXT = range(5)  # the columns of an instance
 
@@ -26,6 +28,11 @@ class FlatDocuments:
     ids: np.ndarray
     sentence_starts: np.ndarray
     document_starts: np.ndarray
+
+    @functools.cached_property
+    def document_begins(self) -> np.ndarray:
+        """Where each document begins, in ids: int64 [D]."""
+        return self.sentence_starts[self.document_starts[:-1]]
 
 
 class BufferedRandom:
@@ -141,6 +148,34 @@ def single_segments(
     return np.array(rows, np.int64).reshape(-1, 5)
 
 
+def full_sentences(
+    documents: FlatDocuments, random: BufferedRandom, *, max_seq_length: int, short_seq_prob: float
+) -> np.ndarray:
+    """As `single_segments`, but a row goes on across the ends of documents (FULL-SENTENCES of Liu et al. 2019, 4.2).
+
+    Where a document ends inside of a row, a separator takes a place: see `documents_inside`.
+    """
+    sentence_starts = documents.sentence_starts.tolist()
+    rows, start, number, end = [], 0, 1, sentence_starts[-1]  # number: of the first sentence that ends after `start`
+    while start < end:
+        limit, stop = _target_length(random, max_seq_length - 2, short_seq_prob), start
+        while number < len(sentence_starts):
+            next_stop = sentence_starts[number]
+            if next_stop - start + len(documents_inside(documents, start, next_stop)) > limit:
+                break
+            stop, number = next_stop, number + 1
+        stop = stop if stop > start else start + limit  # a part of a sentence
+        rows.append((start, stop, stop, stop, 0))
+        start = stop
+    return np.array(rows, np.int64).reshape(-1, 5)
+
+
+def documents_inside(documents: FlatDocuments, start: int, end: int) -> np.ndarray:
+    """Where documents begin between two positions, without these: indices of ids, int64 [n]."""
+    begins = documents.document_begins
+    return begins[np.searchsorted(begins, start, "right") : np.searchsorted(begins, end, "left")]
+
+
 def _target_length(random: BufferedRandom, budget: int, short_seq_prob: float) -> int:
     """The whole budget, or with probability short_seq_prob anything from 2 up, to resemble short texts."""
     return 2 + random.below(budget - 1) if random.uniform() < short_seq_prob else budget
@@ -181,4 +216,10 @@ def _truncate(rows: np.ndarray, budget: int, random: BufferedRandom) -> np.ndarr
     return rows
 
 
-KINDS = {"next": next_sentence_pairs, "order": sentence_order_pairs, "": single_segments}  # what a pair is labelled for
+# What rows of two segments are labelled for; FULL_SENTENCES and "" for rows of one segment.
+KINDS = {
+    "next": next_sentence_pairs,
+    "order": sentence_order_pairs,
+    FULL_SENTENCES: full_sentences,
+    "": single_segments,
+}

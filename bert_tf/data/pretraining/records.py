@@ -55,7 +55,7 @@ class RecordOptions:
     dupe_factor: int = 10  # passes over the training documents, each with different pairs
     random_seed: int = 12345
     nsp: bool = True  # False: one segment per record, for training without next-sentence prediction
-    pairs: str = "next"  # what the labels of two segments say: "next", whether the second follows; "order"
+    pairs: str = "next"  # what rows of two segments are labelled for, or without nsp "full_sentences": `pairs.KINDS`
     eval_fraction: float = 0.05  # of the documents, if no eval_file is given; 0: no evaluation records
     compress: bool = False  # .tfrecord.gz shards: 0.4 to 0.6 of the size, written at 0.6 of the speed
     text_layout: str = "auto"
@@ -182,7 +182,7 @@ def _request(
             kind = {"text_layout": options.text_layout, "language": options.language, "text_field": options.text_field}
             sources[split] = corpus.find_sources(patterns, **kind)
     request = dataclasses.asdict(options)
-    if options.pairs == "next":
+    if request["pairs"] == "next":
         del request["pairs"]  # as in records of earlier versions
     tokens = vocabulary.read(options.vocab_file)
     vocabulary.check_special_tokens(tokens, str(options.vocab_file))

@@ -86,7 +86,7 @@ def write_shard(job: ShardJob) -> dict[str, int]:
 def make_instances(documents: pairs.FlatDocuments, job: ShardJob) -> np.ndarray:
     """All passes over the documents of a bucket, shuffled: int64 [I, 5], see `bert_tf.data.pretraining.pairs`."""
     one_pass = functools.partial(
-        pairs.KINDS[job.pairs if job.nsp else ""],
+        pairs.KINDS[job.pairs if job.nsp or job.pairs == pairs.FULL_SENTENCES else ""],
         documents,
         max_seq_length=job.max_seq_length - (_separators(job) - 1 if job.nsp else 0),
         short_seq_prob=job.short_seq_prob,
@@ -96,7 +96,7 @@ def make_instances(documents: pairs.FlatDocuments, job: ShardJob) -> np.ndarray:
 
 
 def _separators(job: ShardJob) -> int:
-    return _tokenizer(job.vocab_file, job.lower_case)[0].separators
+    return _tokenizer(job.vocab_file, job.lower_case, job.special_tokens_in_strings)[0].separators
 
 
 def _generator(job: ShardJob, number: int) -> np.random.Generator:
@@ -194,7 +194,10 @@ def write_records(documents: pairs.FlatDocuments, rows: np.ndarray, job: ShardJo
     with atomic_files.atomic_write(job.shard, shared=True, folder=os.path.dirname(job.statistics)) as partial:
         with tf.io.TFRecordWriter(partial, options="GZIP" if job.shard.endswith(".gz") else None) as writer:
             for index, (start, end, second, second_end, random_next) in enumerate(rows.tolist()):
-                token_ids = cls + ids[start:end].tolist() + (sep * tokenizer.separators if job.nsp else sep)
+                first = ids[start:end]
+                if job.pairs == pairs.FULL_SENTENCES:
+                    first = np.insert(first, pairs.documents_inside(documents, start, end) - start, sep)
+                token_ids = cls + first.tolist() + (sep * tokenizer.separators if job.nsp else sep)
                 second_start = len(token_ids)
                 if job.nsp:
                     token_ids += ids[second:second_end].tolist() + sep

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from bert_tf.checkpoints import checkpoint_files
+from bert_tf.checkpoints import checkpoint_files, huggingface_tokenizers
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_positions import with_position_table
 from bert_tf.errors import UserError, reason_of
@@ -31,6 +31,7 @@ from bert_tf.runtime import files, open_set
 from bert_tf.runtime.atomic_files import StrPath, write_json
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.text.characters import MAX_WORD_CHARACTERS
+from bert_tf.text.vocabulary import SubwordVocabulary
 
 if TYPE_CHECKING:
     import numpy as np
@@ -213,13 +214,22 @@ def _write_text_files(folder: str, checkpoint: Checkpoint) -> Any:
         return None
     import tokenizers
 
+    if isinstance(checkpoint.vocabulary, SubwordVocabulary):
+        path = os.path.join(folder, "tokenizer.json")
+        huggingface_tokenizers.write(folder, checkpoint, model_max_length=checkpoint.config.max_position_embeddings)
+        return _truncating(tokenizers.Tokenizer.from_file(path), checkpoint) if files.is_file(path) else None
     ids = {token: number for number, token in enumerate(checkpoint.vocabulary)}
     settings = json.loads(tokenizers.BertWordPieceTokenizer(ids, lowercase=checkpoint.lower_case).to_str())
     settings["model"]["max_input_chars_per_word"] = MAX_WORD_CHARACTERS  # there is no argument for it
     tokenizer = tokenizers.Tokenizer.from_str(json.dumps(settings))
     tokenizer.add_special_tokens([*checkpoint.added_tokens, *checkpoint.special_tokens])
-    tokenizer.enable_truncation(checkpoint.config.max_position_embeddings)
+    tokenizer = _truncating(tokenizer, checkpoint)
     tokenizer.save(os.path.join(folder, "tokenizer.json"))
+    return tokenizer
+
+
+def _truncating(tokenizer: Any, checkpoint: Checkpoint) -> Any:
+    tokenizer.enable_truncation(checkpoint.config.max_position_embeddings)
     return tokenizer
 
 

@@ -16,5 +16,10 @@ if TYPE_CHECKING:  # a configuration looks for traits here before TensorFlow is 
 
 def create(config: BertConfig, **options: Any) -> "EncoderLayer":
     """Creates the encoder that `config.encoder` names."""
-    encoder: EncoderLayer = open_set.load(PACKAGE, config.encoder, kind="encoder").Encoder(config, **options)
+    return class_of(config)(config, **options)
+
+
+def class_of(config: BertConfig) -> "type[EncoderLayer]":
+    """The class of the encoder that `config.encoder` names."""
+    encoder: type[EncoderLayer] = open_set.load(PACKAGE, config.encoder, kind="encoder").Encoder
     return encoder

@@ -12,6 +12,7 @@ from bert_tf.model.encoders.bert import BertEncoder
 from bert_tf.model.layers import BatchLayout, TransformerLayer
 
 TRAITS = {
+    "is_functional": True,
     "has_attention": True,
     "pretraining": "masked",
     "sentence_pairs": "order",

@@ -24,7 +24,7 @@ from bert_tf.model.layers import (
 from bert_tf.model.sequence_packing import PackingSpec, RowAssignment
 
 TRAITS = {
-    "is_bert": True,
+    "is_functional": True,
     "has_attention": True,
     "pretraining": "masked",
     "initialized_from": ("bilstm_on_top",),

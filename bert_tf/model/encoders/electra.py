@@ -9,6 +9,7 @@ import keras
 from bert_tf.model.encoders.bert import BertEncoder
 
 TRAITS = {
+    "is_functional": True,
     "has_attention": True,
     "pretraining": "replaced_tokens",
     "sentence_pairs": "",

@@ -12,7 +12,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.model.encoders.bert import BertEncoder
 from bert_tf.model.layers import PreNormLayer
 
-TRAITS = {"has_attention": True, "pretraining": "masked", "may_be_sinusoidal": True}
+TRAITS = {"is_functional": True, "has_attention": True, "pretraining": "masked", "may_be_sinusoidal": True}
 
 
 @keras.saving.register_keras_serializable("bert_tf")

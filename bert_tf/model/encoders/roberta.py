@@ -8,9 +8,11 @@ import keras
 from bert_tf.model.encoders.bert import BertEncoder
 
 TRAITS = {
+    "is_functional": True,
     "has_attention": True,
     "pretraining": "masked",
     "sentence_pairs": "",
+    "full_sentences": True,
     "may_be_sinusoidal": True,
     "tokenizer": "byte_bpe",
     "padding_id": 1,

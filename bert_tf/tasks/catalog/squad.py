@@ -10,6 +10,7 @@ from bert_tf.tasks.question_answering.answering import QuestionTask
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
 from bert_tf.tasks.question_answering.questions import Question
 from bert_tf.tasks.question_answering.spans import Search
+from bert_tf.text import vocabulary
 from bert_tf.text.tokenizer import Tokenizer
 
 TokenizerFor = Callable[[Callable[[], Iterable[str]]], Tokenizer]
@@ -44,6 +45,8 @@ def _task(name: str, splits: Splits, options: Any, tokenizer_for: TokenizerFor, 
         threshold=options.null_score_diff_threshold or 0.0,
     )
     tokenizer = tokenizer_for(lambda: _texts(splits["train"]()))
+    if options.parity and vocabulary.kind_of(tokenizer.vocabulary) != vocabulary.WORDPIECE:
+        raise UserError("parity is that of WordPiece with the original, which this model does not have: leave it out.")
     lengths = options.max_seq_length, options.doc_stride, options.max_query_length
     return QuestionTask(
         name,

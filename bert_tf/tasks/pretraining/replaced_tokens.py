@@ -23,7 +23,7 @@ class ReplacedTokenTask(PretrainingTask):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.name = "pretraining/replaced_tokens"
-        self.objectives["replaced_token_loss"] = Objective(factor=WEIGHT)
+        self.objectives = {**self.objectives, "replaced_token_loss": Objective(factor=WEIGHT)}
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
         """A ReplacedTokenModel."""

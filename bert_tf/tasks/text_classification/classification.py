@@ -120,8 +120,8 @@ class TextClassification(FineTuningTask):
         """See `batches`."""
         split = self.split("train")
         lengths = split.token_counts(self.goal, self.tokenizer).sum(1) if self.groups_by_length else None
-        options = {"lengths": lengths, "holds_model": self.tokenizer.holds_model}
-        return batches(split, batch_size, self._inputs, seed=seed, **options)
+        holds_model = self.tokenizer.holds_model
+        return batches(split, batch_size, self._inputs, seed=seed, lengths=lengths, holds_model=holds_model)
 
     def eval_batches(self, batch_size: int, split: str = "dev") -> tf.data.Dataset:
         """See `batches`."""
@@ -374,8 +374,7 @@ def batches(
             "row_numbers": tf.cast(numbers, tf.int32),
         }
 
-    options = {"seed": seed, "lengths": lengths, "holds_model": holds_model}
-    return pipeline.indexed_batches(count, batch_size, batch_of, **options)
+    return pipeline.indexed_batches(count, batch_size, batch_of, seed=seed, lengths=lengths, holds_model=holds_model)
 
 
 def serialize_example(row: Mapping[str, str | list[str]]) -> bytes:

@@ -9,6 +9,8 @@ import pytest
 from bert_tf.data.pretraining.pairs import (
     BufferedRandom,
     FlatDocuments,
+    documents_inside,
+    full_sentences,
     next_sentence_pairs,
     sentence_order_pairs,
     single_segments,
@@ -157,3 +159,20 @@ def test_pairs_in_order_are_halves_of_a_chunk_and_half_of_them_are_swapped():
         len(a) + len(b)
         for a, b, _ in segments(one, sentence_order_pairs(one, seeded(1), max_seq_length=9, short_seq_prob=0))
     } == {4}
+
+
+@pytest.mark.parametrize("max_seq_length, short_seq_prob", [(20, 0.0), (64, 0.3)])
+def test_full_sentences_go_on_across_documents_and_use_each_token_once(max_seq_length, short_seq_prob):
+    listed = random_documents(20, sentences=(1, 4))
+    documents = flat(listed)
+    rows = full_sentences(documents, seeded(2), max_seq_length=max_seq_length, short_seq_prob=short_seq_prob)
+    assert rows[:, 0].tolist() == [0, *rows[:-1, 1].tolist()] and rows[-1, 1] == len(documents.ids)
+    sentence_starts, begins = set(documents.sentence_starts.tolist()), {document[0][0] for document in listed}
+    crossing = 0
+    for start, stop, *_ in rows.tolist():
+        inside = documents_inside(documents, start, stop).tolist()
+        assert inside == sorted(each for each in begins if start < each < stop)
+        assert 0 < stop - start + len(inside) <= max_seq_length - 2
+        assert stop in sentence_starts or stop - start + len(inside) > 1
+        crossing += bool(inside)
+    assert crossing > 3
