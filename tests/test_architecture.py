@@ -54,6 +54,7 @@ LOCAL_PATHS = {
     "data/pretraining/records.py": "records are prepared on this machine, then uploaded",
     "data/pretraining/shards.py": "records are prepared on this machine, then uploaded",
     "data/pretraining/workers.py": "records are prepared on this machine, then uploaded",
+    "training/nonfinite.py": "the temporary file of atomic_write",
     "tasks/embeddings/feature_files.py": "the temporary file of atomic_write",
     "tasks/embeddings/feature_tables.py": "the temporary file of atomic_write",
     "export/engines/litert.py": "the temporary folder of atomic_folder",

@@ -57,9 +57,11 @@ class Task(abc.ABC):
             scores.
         criterion: the result of an evaluation, with its prefix, that decides which checkpoint or run is the best;
             higher is better. Empty where nothing can decide, as without evaluation splits.
+        tokenizer: what its texts are cut into tokens with.
     """
 
     name: str
+    tokenizer: Tokenizer
     objectives: Mapping[str, Objective]
     eval_splits: Mapping[str, str] = {"": "eval"}
     criterion: str = ""
@@ -98,6 +100,13 @@ class Task(abc.ABC):
         """
         return {}
 
+    def row_texts(self, batch: Batch) -> list[str]:
+        """The tokens of each row of a batch as one text, to show rows to people; [] where it holds no tokens."""
+        if "token_ids" not in batch:
+            return []
+        token_ids = batch["token_ids"].numpy()
+        return list(self.tokenizer.detokenize(token_ids.reshape(len(token_ids), -1)))
+
     @abc.abstractmethod
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """The signatures of the export: {name: tf.function on strings}."""
@@ -121,7 +130,6 @@ class FineTuningTask(Task):
         test_splits: the splits to predict.
         rows_per_example: rows of the encoder that an example takes.
         file_flags: flags that say how its files are read; the export records them for `bert-tf evaluate`.
-        tokenizer: what its texts are cut into tokens with.
         groups_by_length: whether a batch of training is of rows of like length; set by the recipe before training.
         calibration_file: file of the run folder with what `calibrated` found; "" for a task without thresholds.
         ready_files: {split: TFRecords of ready examples}, which are read instead of the split's data.
@@ -141,7 +149,6 @@ class FineTuningTask(Task):
     ready_files: Mapping[str, str] = {}
     ready_splits: tuple[str, ...] | None = ("train",)
     rescores: bool = True
-    tokenizer: Tokenizer
 
     # Data
 
