@@ -17,7 +17,7 @@ class FineTuningFlags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     """
 
     FREE: ClassVar[frozenset[str]] = DEVICE_FLAGS | frozenset(
-        "output_dir do_train do_eval do_predict do_export export_attention eval_batch_size write_examples".split()
+        "output_dir parity do_train do_eval do_predict do_export export_attention eval_batch_size write_examples".split()
     )
     MODEL: ClassVar[frozenset[str]] = frozenset()
 

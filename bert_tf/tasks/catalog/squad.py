@@ -21,7 +21,7 @@ def task(options: Any, tokenizer_for: TokenizerFor, *, has_null: bool) -> Questi
 
     Args:
         options: max_seq_length, doc_stride, max_query_length, n_best_size, max_answer_length,
-            null_score_diff_threshold, is_threshold_fixed, parity.
+            null_score_diff_threshold, is_threshold_fixed, word_alignment.
         tokenizer_for: gives the tokenizer for texts to learn a vocabulary from.
         has_null: whether "no answer" is an answer (SQuAD 2.0).
     """
@@ -52,7 +52,7 @@ def _task(name: str, splits: Splits, options: Any, tokenizer_for: TokenizerFor, 
         windows=QuestionWindows(*lengths, tokenizer.separators),
         search=search,
         is_threshold_fixed=options.null_score_diff_threshold is not None,
-        parity=options.parity,
+        word_alignment=options.word_alignment,
     )
 
 

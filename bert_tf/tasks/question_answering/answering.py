@@ -56,7 +56,7 @@ class QuestionTask(FineTuningTask):
         windows: how contexts are cut.
         search: which answers are valid.
         is_threshold_fixed: whether the threshold of `search` is the user's, and not to be calibrated.
-        parity: whether written answers are cut out as in google-research/bert, see `original_alignment`.
+        word_alignment: whether written answers are cut out as in google-research/bert, see `original_alignment`.
     """
 
     kind = "span"
@@ -76,11 +76,11 @@ class QuestionTask(FineTuningTask):
         windows: QuestionWindows,
         search: Search,
         is_threshold_fixed: bool = False,
-        parity: bool = False,
+        word_alignment: bool = False,
     ) -> None:
         self.name, self.tokenizer, self.windows, self.search = name, tokenizer, windows, search
         self.criterion = "best_f1" if search.has_null else "f1"
-        self.is_threshold_fixed, self.parity = is_threshold_fixed, parity
+        self.is_threshold_fixed, self.word_alignment = is_threshold_fixed, word_alignment
         self._is_aligned = False
         self._calibration: dict[str, float] = {}
         self._questions = questions
@@ -249,8 +249,8 @@ class QuestionTask(FineTuningTask):
         ]
 
     def aligned(self) -> Self:
-        """The task whose answers are cut out as they are written: as in the original, under `parity`."""
-        if not self.parity or self._is_aligned:
+        """The task whose answers are cut out as they are written: as in the original, with `word_alignment`."""
+        if not self.word_alignment or self._is_aligned:
             return self
         task = self._with_search(self.search)
         task._is_aligned = True

@@ -48,10 +48,10 @@ QUESTIONS = [
 ]
 
 
-def task_of(questions=QUESTIONS, *, parity=False, **options):
+def task_of(questions=QUESTIONS, *, word_alignment=False, **options):
     splits = {"train": lambda: questions, "dev": lambda: questions}
     search = Search(**{"n_best_size": 4, "max_answer_length": 6, "has_null": True, **options})
-    return QuestionTask("tiny", splits, TOKENIZER, windows=WINDOWS, search=search, parity=parity)
+    return QuestionTask("tiny", splits, TOKENIZER, windows=WINDOWS, search=search, word_alignment=word_alignment)
 
 
 def model_of(task, strategy=None):
@@ -196,8 +196,8 @@ def test_long_context_is_answered_in_windows(monkeypatch):
     assert expected["answer"].numpy().tolist() == at_once["answer"].numpy().tolist()
 
 
-def test_parity_mode_aligns_words_and_deduplicates_answers():
-    task = task_of([question("x", "x", "a mat, the fox")], parity=True)
+def test_word_alignment_aligns_words_and_deduplicates_answers():
+    task = task_of([question("x", "x", "a mat, the fox")], word_alignment=True)
     n_best = [
         {"text": text, "start": start, "end": start + len(text), "probability": probability}
         for text, start, probability in (("mat", 2, 0.5), ("mat,", 2, 0.3), ("", 0, 0.2))
