@@ -159,9 +159,7 @@ def _number_of_workers(options: Any) -> int:
 
 def record_options(options: Any, vocab_file: str, start: Initialization | None) -> records.RecordOptions:
     """The flags that determine the bytes of the records; UserError for a value out of range."""
-    same = (
-        "max_seq_length short_seq_prob short_seq_per_document dupe_factor random_seed text_layout text_field language"
-    )
+    same = "max_seq_length short_seq_prob short_seq_per_document dupe_factor random_seed text_layout text_field"
     return records.RecordOptions(
         vocab_file=vocab_file,
         lower_case=start is None or start.lower_case,
@@ -169,7 +167,7 @@ def record_options(options: Any, vocab_file: str, start: Initialization | None) 
         pairs=(start.config.encoder_traits.sentence_pairs if start else None) or "next",
         nsp=bool(options.next_sentence_weight) or options.keep_pairs,
         compress=options.compress_records,
-        **{name: getattr(options, name) for name in same.split()},
+        **{name: getattr(options, name) for name in [*same.split(), "language"]},
     )
 
 

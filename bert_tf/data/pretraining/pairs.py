@@ -134,8 +134,8 @@ def single_segments(
     """One pass without next-sentence prediction -> instances int64 [I, 5] with an empty second segment, label 0.
 
     [CLS] ids [SEP]: whole consecutive sentences of one document while they fit the target length (max_seq_length - 2,
-    with probability short_seq_prob less, see `next_sentence_pairs`); a longer sentence is cut and continues in the next instance, so that each id
-    of the corpus is used once per pass.
+    with probability short_seq_prob less; drawn as in `next_sentence_pairs`); a longer sentence is cut and continues in
+    the next instance, so that each id of the corpus is used once per pass.
     """
     if max_seq_length < 4:
         raise ValueError(f"max_seq_length={max_seq_length}: a text needs room for [CLS], [SEP] and two tokens.")
