@@ -24,7 +24,7 @@ config.bert_config config.encoder_traits config.train_config config.flags config
 text.characters text.special_tokens text.truncation text.vocabulary text.sentence_splitting text.demo_corpus text.corpus
 data.tables data.examples data.ready_examples data.tfds_datasets data.pretraining.buckets data.pretraining.pairs
 data.pretraining.statistics data.pretraining.records data.pretraining.workers
-training.run_directory training.metrics training.checkpoint_paths
+training.run_directory training.metrics training.confidence training.checkpoint_paths
 checkpoints.formats checkpoints.checkpoint_files
 tasks.task tasks.text_classification.predictions tasks.embeddings.vector_choice tasks.embeddings.feature_files
 tasks.embeddings.feature_tables tasks.question_answering.squad_scores tasks.question_answering.squad_files

@@ -65,6 +65,7 @@ def write_report(folder: str, path: str | None = None) -> str:
         sweep=content["sweep"],
         splits=classes,
         questions=questions,
+        confidences=scoreboard.confidence_details(details),
         statistics=text_statistics.table(dictionary(content["manifest"].get("statistics"))),
         text_statistics=text_statistics.table(statistics),
         text_lengths=text_statistics.histograms(statistics),

@@ -16,6 +16,7 @@ COUNTS = ("runs", "collapsed", "failed", "scores", "scores_without_collapsed")
 MAX_MATRIX_CLASSES = 10  # fits a phone
 AUXILIARY = ("window_accuracy", "loss")  # scores that are shown last
 MASKED_LM_LOSS, MAX_EXPONENT = "masked_lm_loss", 100.0
+BIN = ("from", "to", "count", "confidence", "accuracy")  # of predictions of like probability
 MAX_CONFUSIONS, MAX_CLASSES, MAX_EXAMPLES = 15, 40, 12
 
 Drawn = dict[str, Any]  # values for the templates
@@ -65,6 +66,23 @@ def class_details(details: Any) -> list[Drawn]:
         }
         if split["classes"] or split["hardest"]:
             drawn.append(split)
+    return drawn
+
+
+def confidence_details(details: Any) -> list[Drawn]:
+    """[{"name", "error", "temperature", "with_temperature", "bins"}] for the splits of eval_details.json."""
+    drawn = []
+    for name, tables in _dictionaries(details):
+        values = tables.get("confidence")
+        if not isinstance(values, dict):
+            continue
+        numbers = [values.get(key) for key in ("expected_calibration_error", "temperature", "with_temperature")]
+        bins = [row for row in values.get("bins") or [] if isinstance(row, dict)]
+        bins = [row for row in bins if all(is_number(row.get(key)) for key in BIN)]
+        if all(map(is_number, numbers)) and bins:
+            error, temperature, scaled = numbers
+            split = {"name": name, "error": error, "temperature": temperature, "with_temperature": scaled}
+            drawn.append({**split, "bins": bins})
     return drawn
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from bert_tf.errors import UserError
+from bert_tf.training import confidence
 
 if TYPE_CHECKING:
     import keras
@@ -189,13 +190,14 @@ class FineTuningTask(Task):
         """What eval_details.json holds of a split, as far as it applies.
 
         {"per_class", "confusion" or "most_confused", "hardest"}, see `training.metrics` and `reports.scoreboard`, or
-        {"questions"}.
+        {"questions"}; and "confidence", see `training.confidence.report`.
         """
 
     def summary(self, details: Mapping[str, Any]) -> list[str]:
         """Lines for people on the details of a split."""
         line = "  {label:26} precision {precision:.3f}  recall {recall:.3f}  F1 {f1:.3f}  of {count}"
-        return [line.format(**row) for row in details.get("per_class", [])]
+        lines = [line.format(**row) for row in details.get("per_class", [])]
+        return lines + [f"  {confidence.sentence(details['confidence'])}"] * ("confidence" in details)
 
     # Predictions and exports
 

@@ -23,7 +23,7 @@ from bert_tf.training.train_step import TrainStep
 from bert_tf.training.trainable_task import Batch
 
 REPORT, ROWS = "not_finite.json", "not_finite_batch.npz"
-MAX_ROWS = 10  # that are looked for
+MAX_ROWS = 5  # that are looked for
 LOWER = "start again in another output_dir with a lower learning_rate, more num_warmup_steps or precision=float32"
 
 
@@ -53,8 +53,8 @@ class Cause:
             "gradient": f"the gradient of {self.name} is not finite, though the loss is",
             "unknown": "the loss or its gradient is not finite, though it is when computed again without compilation",
         }
-        rows = ", ".join(map(str, self.rows)) + (", ..." if len(self.rows) == MAX_ROWS else "")
-        return texts[self.kind] + (f" (rows {rows}, from 0)" if rows else "")
+        rows = ", ".join(map(str, self.rows)) + (" and more" if len(self.rows) == MAX_ROWS else "")
+        return texts[self.kind] + (f" in rows {rows} counted from 0" if rows else "")
 
     @property
     def remedy(self) -> str:

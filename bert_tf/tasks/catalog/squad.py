@@ -11,6 +11,7 @@ from bert_tf.tasks.question_answering.question_windows import QuestionWindows
 from bert_tf.tasks.question_answering.questions import Question
 from bert_tf.tasks.question_answering.spans import Search
 from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.training import confidence
 
 TokenizerFor = Callable[[Callable[[], Iterable[str]]], Tokenizer]
 Splits = Mapping[str, Callable[[], Sequence[Question]]]
@@ -21,7 +22,7 @@ def task(options: Any, tokenizer_for: TokenizerFor, *, has_null: bool) -> Questi
 
     Args:
         options: max_seq_length, doc_stride, max_query_length, n_best_size, max_answer_length,
-            null_score_diff_threshold, is_threshold_fixed, word_alignment.
+            null_score_diff_threshold, is_threshold_fixed, word_alignment, temperature.
         tokenizer_for: gives the tokenizer for texts to learn a vocabulary from.
         has_null: whether "no answer" is an answer (SQuAD 2.0).
     """
@@ -37,11 +38,13 @@ def manual(options: Any, tokenizer_for: TokenizerFor) -> QuestionTask:
 
 
 def _task(name: str, splits: Splits, options: Any, tokenizer_for: TokenizerFor, *, has_null: bool) -> QuestionTask:
+    temperature = confidence.parse_temperature(options.temperature)
     search = Search(
         n_best_size=options.n_best_size,
         max_answer_length=options.max_answer_length,
         has_null=has_null,
         threshold=options.null_score_diff_threshold or 0.0,
+        temperature=temperature or 1.0,
     )
     tokenizer = tokenizer_for(lambda: _texts(splits["train"]()))
     lengths = options.max_seq_length, options.doc_stride, options.max_query_length
@@ -53,6 +56,7 @@ def _task(name: str, splits: Splits, options: Any, tokenizer_for: TokenizerFor, 
         search=search,
         is_threshold_fixed=options.null_score_diff_threshold is not None,
         word_alignment=options.word_alignment,
+        fits_temperature=temperature is None,
     )
 
 

@@ -36,6 +36,7 @@ from bert_tf.tasks.question_answering.spans import IMPOSSIBLE, Search
 from bert_tf.tasks.staged_signature import staged_signature
 from bert_tf.tasks.task import FineTuningTask, Objective
 from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.training import confidence
 
 WINDOWS_AT_ONCE = 16  # in the export, so that memory does not depend on the length of a context
 CANDIDATES = ("start_scores", "end_scores", "starts", "ends", "null_scores")
@@ -56,6 +57,7 @@ class QuestionTask(FineTuningTask):
         windows: how contexts are cut.
         search: which answers are valid.
         is_threshold_fixed: whether the threshold of `search` is the user's, and not to be calibrated.
+        fits_temperature: whether the temperature of `search` is to be found on the development set.
         word_alignment: whether written answers are cut out as in google-research/bert, see `original_alignment`.
     """
 
@@ -77,11 +79,12 @@ class QuestionTask(FineTuningTask):
         search: Search,
         is_threshold_fixed: bool = False,
         word_alignment: bool = False,
+        fits_temperature: bool = False,
     ) -> None:
         self.name, self.tokenizer, self.windows, self.search = name, tokenizer, windows, search
         self.criterion = "best_f1" if search.has_null else "f1"
         self.is_threshold_fixed, self.word_alignment = is_threshold_fixed, word_alignment
-        self._is_aligned = False
+        self._is_aligned, self.fits_temperature = False, fits_temperature
         self._calibration: dict[str, float] = {}
         self._questions = questions
         self._splits: dict[str, QuestionSplit] = {}
@@ -229,11 +232,34 @@ class QuestionTask(FineTuningTask):
     def details(self, predictions: Predictions, split: str) -> dict[str, Any]:
         """{"questions": see `answer_highlights.details`}."""
         answers = self.best_answers(predictions, split)
-        return {"questions": answer_highlights.details(self.split(split).questions, answers)}
+        confidences = self._confidence(predictions, split)
+        return {
+            "questions": answer_highlights.details(self.split(split).questions, answers),
+            **({"confidence": confidences} if confidences else {}),
+        }
+
+    def _confidence(self, predictions: Predictions, split: str) -> dict[str, Any]:
+        """`training.confidence.report` of the n best answers to questions whose answer is known, {} without one.
+
+        An answer is right if it matches a true one exactly, as SQuAD scores it.
+        """
+        rows = zip(self.split(split).questions, self.best_answers(predictions, split), strict=False)
+        known = [(question, found.answers) for question, found in rows if question.is_answerable is not None]
+        known = [(question, answers) for question, answers in known if answers]
+        if not known:
+            return {}
+        logits = [np.array([each["start_logit"] + each["end_logit"] for each in answers]) for _, answers in known]
+        truths = [[text for text, _ in question.answers] or [""] for question, _ in known]
+        labels = [
+            np.array([max(squad_scores.exact_match(text, each["text"]) for text in texts) for each in answers])
+            for texts, (_, answers) in zip(truths, known, strict=True)
+        ]
+        return confidence.report(logits, labels)
 
     def summary(self, details: Mapping[str, Any]) -> list[str]:
         """The counts of right answers, and some of these."""
-        return answer_highlights.summarize(details["questions"])
+        lines = answer_highlights.summarize(details["questions"])
+        return lines + [f"  {confidence.sentence(details['confidence'])}"] * ("confidence" in details)
 
     # Predictions and exports
 
@@ -327,28 +353,48 @@ class QuestionTask(FineTuningTask):
     # Thresholds
 
     def calibrated(self, predictions: Mapping[str, Predictions]) -> tuple[Self, list[str]]:
-        """With the threshold for "no answer" that has the best F1 on the development set."""
+        """With the threshold for "no answer" that has the best F1 on the development set, and the best temperature."""
         split = next(iter(self.eval_splits.values()))
-        if self.is_threshold_fixed or not self.search.has_null or split not in predictions:
+        if split not in predictions:
             return self, []
+        found = self._best_threshold(predictions, split)
+        confidences = self._confidence(predictions[split], split) if self.fits_temperature else {}
+        if confidences:
+            found["temperature"] = confidences["temperature"]
+        return (self.with_calibration(found) if found else self), []
+
+    def _best_threshold(self, predictions: Mapping[str, Predictions], split: str) -> dict[str, float]:
+        """{THRESHOLD: the one with the best F1}, or {} where there is none to be found."""
+        if self.is_threshold_fixed or not self.search.has_null:
+            return {}
         scores = self.scores(predictions[split], split)
         if "best_f1_thresh" not in scores:
-            return self, []
+            return {}
         odds = [answer.null_odds for answer in self.best_answers(predictions[split], split)]
         threshold = squad_scores.best_f1_threshold(scores, [value for value in odds if value is not None])
-        return self.with_calibration({THRESHOLD: threshold}), []
+        return {THRESHOLD: threshold}
 
     @property
     def calibration(self) -> dict[str, float]:
-        """The threshold that was found."""
+        """The threshold and the temperature that were found."""
         return self._calibration
 
     def with_calibration(self, stored: Mapping[str, float]) -> Self:
-        """With a threshold that an earlier evaluation found."""
-        if self.is_threshold_fixed or stored.get(THRESHOLD) is None:
+        """With what an earlier evaluation found and no flag fixes."""
+        found: dict[str, float] = {}
+        if not self.is_threshold_fixed and stored.get(THRESHOLD) is not None:
+            found[THRESHOLD] = stored[THRESHOLD]
+        if self.fits_temperature and stored.get("temperature") is not None:
+            found["temperature"] = stored["temperature"]
+        if not found:
             return self
-        task = self._with_search(dataclasses.replace(self.search, threshold=stored[THRESHOLD]))
-        task._calibration = {THRESHOLD: stored[THRESHOLD]}
+        search = dataclasses.replace(
+            self.search,
+            threshold=found.get(THRESHOLD, self.search.threshold),
+            temperature=found.get("temperature", self.search.temperature),
+        )
+        task = self._with_search(search)
+        task._calibration = found
         return task
 
     def _with_search(self, search: Search) -> Self:
