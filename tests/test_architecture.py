@@ -35,6 +35,7 @@ recipes.pretraining_preparation recipes.initialization recipes.pretrain recipes.
 recipes.finetuning.preparation recipes.finetuning.run recipes.finetuning.sweep
 cli.main cli.recipe_flags cli.commands.pretrain cli.commands.finetune cli.commands.squad cli.commands.convert
 cli.commands.predict cli.commands.extract cli.commands.evaluate cli.commands.export cli.commands.report
+cli.commands.compare
 """.split()
 # Functions of the operating system that do not know the stores (gs://...) that runtime/files.py does.
 LOCAL_ONLY = {

@@ -89,6 +89,7 @@ class QuestionTask(FineTuningTask):
         self._questions = questions
         self._splits: dict[str, QuestionSplit] = {}
         self._last: tuple[Predictions, list[Prediction]] | None = None
+        self._traced_search = tf.function(self._search, autograph=False, reduce_retracing=True)
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
         """A SpanFinder."""
@@ -196,7 +197,6 @@ class QuestionTask(FineTuningTask):
     def _best_answers(self, predictions: Predictions, split: QuestionSplit) -> list[Prediction]:
         count = len(predictions["row_numbers"])
         complete = int(split.owners[count]) if count < len(split.owners) else len(split.questions)
-        search = tf.function(self._search, autograph=False)
         firsts = np.searchsorted(split.owners, np.arange(len(split.questions) + 1))
         answers = []
         for first in range(0, complete, QUESTIONS_AT_ONCE):
@@ -205,7 +205,7 @@ class QuestionTask(FineTuningTask):
             candidates = {name: tf.constant(predictions[name][windows]) for name in CANDIDATES}
             candidates |= {name: tf.cast(candidates[name], tf.int32) for name in ("starts", "ends")}
             contexts = tf.constant(split.contexts[split.context_numbers[first:last]])
-            found = search(candidates, tf.constant(split.owners[windows] - first), contexts)
+            found = self._traced_search(candidates, tf.constant(split.owners[windows] - first), contexts)
             arrays = {name: x.numpy() for name, x in found.items()}
             answers += [_prediction(arrays, row, has_null=self.search.has_null) for row in range(last - first)]
         return self._align(answers, split.questions) if self._is_aligned else answers
@@ -400,6 +400,7 @@ class QuestionTask(FineTuningTask):
     def _with_search(self, search: Search) -> Self:
         task = copy.copy(self)
         task.search, task._last = search, None
+        task._traced_search = tf.function(task._search, autograph=False, reduce_retracing=True)
         return task
 
 
