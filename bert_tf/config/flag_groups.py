@@ -46,7 +46,7 @@ class RunFlags:
     do_eval: bool = flag(True, "Evaluate on held-out data.")
     do_export: bool = flag(True, "Export a SavedModel that takes strings.")
     export_attention: bool = flag(
-        False, "Add a signature to the export that returns attention weights; see docs/serving.md."
+        False, "Add signatures to the export that return attention weights and attributions; see docs/serving.md."
     )
     max_seq_length: int = flag(128, "Tokens per row, including [CLS] and [SEP].")
     random_seed: int = flag(12345, "Random seed.")

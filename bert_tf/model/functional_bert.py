@@ -55,12 +55,13 @@ def parameters(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def encode(params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  # -> [B, T, D]
-    """The tokens of the last layer."""
+    """The tokens of the last layer; with "word_vectors" [B, T, D] among the inputs in place of those looked up."""
     tokens, segments = inputs["token_ids"], inputs["segment_ids"]
     rows, width = tf.unstack(tf.shape(tokens))
     mask = attention.padding_mask(inputs["lengths"], width, is_causal=config.is_causal)
     token, segment, position = (params[f"encoder/embeddings/{name}_table"] for name in ("token", "segment", "position"))
-    x = tf.gather(token, tokens) + tf.gather(segment, segments)  # [B, T, D]
+    words = inputs["word_vectors"] if "word_vectors" in inputs else tf.gather(token, tokens)
+    x = words + tf.gather(segment, segments)  # [B, T, D]
     x = layer_norm(x + position[:width], params, "encoder/embeddings/norm", config)
     for number in range(config.num_hidden_layers):
         x = layer(x, mask, [rows, width], params, f"encoder/layers/{number}", config)

@@ -291,7 +291,9 @@ def _jobs(folder: Path, options: RecordOptions, ready: Mapping[str, Any]) -> Job
     """Stage 2 as jobs for workers."""
     extension = "tfrecord.gz" if options.compress else "tfrecord"
     hash_bits = max(0, (ready["sentences"] // MAX_SAMPLED_SENTENCES).bit_length())
-    names = "lower_case special_tokens_in_strings max_seq_length short_seq_prob short_seq_per_document nsp pairs".split()
+    names = (
+        "lower_case special_tokens_in_strings max_seq_length short_seq_prob short_seq_per_document nsp pairs".split()
+    )
     same = {name: getattr(options, name) for name in names}
     jobs: Jobs = {}
     for split, count in ready["buckets"].items():
