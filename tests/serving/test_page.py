@@ -148,7 +148,7 @@ def test_attribution_view_shows_signs_and_their_sum(browser, address):
     browser.press("Enter")
     inside = "document.querySelector('#attribution .tokens') && document.querySelector('#attribution').innerText"
     text = browser.wait(inside)
-    assert "Sum −2.00; the logit is -1.50, with [MASK] for every token 0.50: a difference of −2.00." in text
+    assert "Sum −2.00; the logit is −1.50, with [MASK] for every token 0.50: a difference of −2.00." in text
     rows = "[...document.querySelectorAll('#attribution .row')].map(each => each.innerText.replace(/\\s+/g, ' '))"
     assert browser.value(rows) == ["d −4.00", "c +3.00", "b −2.00", "a +1.00"]
     kinds = "[...document.querySelectorAll('#attribution .tokens span')].map(each => each.className)"

@@ -41,8 +41,9 @@ function balance(pairs, largest) {
 // Completeness: what the tokens add up to, next to the difference that they have to explain.
 function check(answer, values) {
   const sum = values.reduce((total, value) => total + value, 0), difference = answer.outputs - answer.baseline_outputs;
-  return `Sum ${signed(sum)}; the logit is ${answer.outputs.toFixed(2)}, with [MASK] for every token `
-    + `${answer.baseline_outputs.toFixed(2)}: a difference of ${signed(difference)}.`;
+  return `Sum ${signed(sum)}; the logit is ${plain(answer.outputs)}, with [MASK] for every token `
+    + `${plain(answer.baseline_outputs)}: a difference of ${signed(difference)}.`;
 }
 
-const signed = value => (value < 0 ? "\u2212" : "+") + Math.abs(value).toFixed(2);
+const plain = value => (value < 0 ? "\u2212" : "") + Math.abs(value).toFixed(2);
+const signed = value => (value < 0 ? "" : "+") + plain(value);
