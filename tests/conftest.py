@@ -46,14 +46,6 @@ def own_modules_end_with_their_test():
         del sys.modules[name]
 
 
-@pytest.fixture
-def eager():
-    """Without graphs, as a run of few steps is mostly the time to make them."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     """Sets whether graphs are optimized and built at all, by the marks of the test.

@@ -124,7 +124,8 @@ def taking(seconds, clock, function, tokens=None):
     return wrapped
 
 
-def test_tokens_per_second_exclude_evaluation_and_saving(eager, tmp_path, monkeypatch):
+@pytest.mark.eager
+def test_tokens_per_second_exclude_evaluation_and_saving(tmp_path, monkeypatch):
     clock, tokens = [0.0], []
     monkeypatch.setattr(loop, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr(loop.TrainStep, "step", taking(2, clock, loop.TrainStep.step, tokens))

@@ -78,7 +78,7 @@ def test_loss_and_gradient_are_told_apart(ours, monkeypatch, change, expected):
     assert nonfinite.find(ours, tiny.tensors(tiny.batch()), 1) == expected
 
 
-@pytest.mark.usefixtures("eager")
+@pytest.mark.eager
 def test_run_stops_with_the_batch_and_the_weights_before_it(tmp_path):
     batches = [tiny.batch(seed=seed) for seed in range(8)]
     batches[5]["masked_lm_weights"][3, 0] = NAN
@@ -104,7 +104,7 @@ def test_run_stops_with_the_batch_and_the_weights_before_it(tmp_path):
     assert report["texts"][3] == WORDS.detokenize([batches[5]["token_ids"][3]])[0]
 
 
-@pytest.mark.usefixtures("eager")
+@pytest.mark.eager
 def test_nothing_is_updated_after_a_step_that_is_not_finite(ours):
     bad = tiny.batch()
     bad["masked_lm_weights"][0, 0] = NAN

@@ -96,7 +96,12 @@ def next_sentence_pairs(
 
 
 def sentence_order_pairs(
-    documents: FlatDocuments, random: BufferedRandom, *, max_seq_length: int, short_seq_prob: float
+    documents: FlatDocuments,
+    random: BufferedRandom,
+    *,
+    max_seq_length: int,
+    short_seq_prob: float,
+    short_seq_per_document: bool = False,
 ) -> np.ndarray:
     """One pass over all documents -> instances as of `next_sentence_pairs`, label 1: the segments are swapped.
 
@@ -108,8 +113,10 @@ def sentence_order_pairs(
     rows = []
     for document in range(len(document_starts) - 1):
         start, end = document_starts[document], document_starts[document + 1]
+        target = 0
         while start < end:
-            target = _target_length(random, budget, short_seq_prob)
+            if not (target and short_seq_per_document):
+                target = _target_length(random, budget, short_seq_prob)
             stop = _chunk_end(sentence_starts, start, end, target)
             first, last = sentence_starts[start], sentence_starts[stop]
             middle = (first + last) // 2

@@ -70,7 +70,7 @@ def test_pairs_match_the_original_for_the_same_random_numbers(max_seq_length, sh
     assert segments(flat(documents), rows) == oracle.next_sentence_pairs(documents, RepeatableRandom(3), **options)
 
 
-@pytest.mark.parametrize("function", [next_sentence_pairs, single_segments])
+@pytest.mark.parametrize("function", [next_sentence_pairs, sentence_order_pairs, single_segments])
 def test_target_length_is_drawn_once_per_document_on_request(function):
     documents = flat([[[i] for i in range(1000)] for _ in range(2)])  # sentences of one token
     sizes = {}
