@@ -131,7 +131,7 @@ def _live_function(model: Any, batch: Mapping[str, Any]) -> Function:
     return lambda arrays: call({name: tf.constant(value) for name, value in arrays.items()})
 
 
-def _milliseconds(function: Function, inputs: Any) -> float:
+def _milliseconds(function: Callable[[Any], Any], inputs: Any) -> float:
     from bert_tf.export import engine_parity
 
     return 1000 * engine_parity.median_seconds([function], inputs)[0]
@@ -174,7 +174,7 @@ def _saved_model(path: str, rows: Rows, count: int, row: Mapping[str, Any]) -> D
     else:
         example = Example("0", tuple(task.row_texts(row)))
     found.bytes = sum(files.size(file) for file in files.walk(folder))
-    found.milliseconds = _milliseconds(lambda examples: export.predict(examples), [example])  # type: ignore[arg-type]
+    found.milliseconds = _milliseconds(lambda examples: export.predict(examples), [example])
     return found
 
 

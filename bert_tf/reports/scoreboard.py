@@ -94,7 +94,7 @@ def deployment_table(result: Any) -> Drawn:
     names: dict[str, None] = {}
     rows, errors = [], []
     for each in listed:
-        scores = each.get("scores") if isinstance(each.get("scores"), dict) else {}
+        scores: dict[str, Any] = each["scores"] if isinstance(each.get("scores"), dict) else {}
         names |= dict.fromkeys(name for name, value in scores.items() if is_number(value))
         if each.get("error"):
             errors.append((str(each.get("name")), str(each["error"])))

@@ -13,6 +13,7 @@ from bert_tf.errors import UserError
 
 BINS = 15  # of equal width, as in the paper
 BOUNDS = 0.05, 20.0  # of temperatures
+Rows = Sequence[np.ndarray] | np.ndarray
 BEST = "best"  # the value of the flag temperature that stands for the fitted one
 
 
@@ -59,7 +60,7 @@ def reliability(confidences: ArrayLike, is_right: ArrayLike) -> list[dict[str, A
     return rows
 
 
-def fit_temperature(logits: Sequence[np.ndarray], labels: Sequence[np.ndarray]) -> float:
+def fit_temperature(logits: Rows, labels: Rows) -> float:
     """The temperature with the smallest mean negative log-likelihood, within BOUNDS.
 
     logits: of each example [C], C may differ. labels: of each, 1.0 for the outputs that are right [C]; their summed
@@ -85,7 +86,7 @@ def fit_temperature(logits: Sequence[np.ndarray], labels: Sequence[np.ndarray]) 
     return float(np.exp(found.x))
 
 
-def report(logits: Sequence[np.ndarray], labels: Sequence[np.ndarray]) -> dict[str, Any]:
+def report(logits: Rows, labels: Rows) -> dict[str, Any]:
     """How far the probabilities of the predictions can be believed, without and with a temperature.
 
     Args as for `fit_temperature`; the prediction of an example is its largest logit, of questions the first.
