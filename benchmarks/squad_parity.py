@@ -4,8 +4,8 @@
 
 Takes the tokens that overlap the first reference answer of each question, as a perfect model would, and extracts them
 from the context: by their offsets, as run_squad.py does, and by google-research/bert's `get_final_text`, as with
---parity. Prints for each file the number of different answers, exact match and F1 of both by SQuAD 1.1's scores, and
-three answers that differ.
+--word_alignment. Prints for each file the number of different answers, exact match and F1 of both by SQuAD 1.1's
+scores, and three answers that differ.
 """
 
 import argparse

@@ -24,7 +24,7 @@ config.bert_config config.encoder_traits config.train_config config.flags config
 text.characters text.special_tokens text.truncation text.vocabulary text.sentence_splitting text.demo_corpus text.corpus
 data.tables data.examples data.ready_examples data.tfds_datasets data.pretraining.buckets data.pretraining.pairs
 data.pretraining.statistics data.pretraining.records data.pretraining.workers
-training.run_directory training.metrics training.checkpoint_paths
+training.run_directory training.metrics training.confidence training.checkpoint_paths
 checkpoints.formats checkpoints.checkpoint_files
 tasks.task tasks.text_classification.predictions tasks.embeddings.vector_choice tasks.embeddings.feature_files
 tasks.embeddings.feature_tables tasks.question_answering.squad_scores tasks.question_answering.squad_files
@@ -35,6 +35,7 @@ recipes.pretraining_preparation recipes.initialization recipes.pretrain recipes.
 recipes.finetuning.preparation recipes.finetuning.run recipes.finetuning.sweep
 cli.main cli.recipe_flags cli.commands.pretrain cli.commands.finetune cli.commands.squad cli.commands.convert
 cli.commands.predict cli.commands.extract cli.commands.evaluate cli.commands.export cli.commands.report
+cli.commands.compare
 """.split()
 # Functions of the operating system that do not know the stores (gs://...) that runtime/files.py does.
 LOCAL_ONLY = {
@@ -54,6 +55,7 @@ LOCAL_PATHS = {
     "data/pretraining/records.py": "records are prepared on this machine, then uploaded",
     "data/pretraining/shards.py": "records are prepared on this machine, then uploaded",
     "data/pretraining/workers.py": "records are prepared on this machine, then uploaded",
+    "training/nonfinite.py": "the temporary file of atomic_write",
     "tasks/embeddings/feature_files.py": "the temporary file of atomic_write",
     "tasks/embeddings/feature_tables.py": "the temporary file of atomic_write",
     "export/engines/litert.py": "the temporary folder of atomic_folder",

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from bert_tf.api.results import Answer, Entity, Prediction, Span, Tag, Token
+from bert_tf.api.results import Answer, Attribution, Entity, Prediction, Span, Tag, Token
 from bert_tf.api.words import is_words, join_words
 from bert_tf.checkpoints import pretrained
 from bert_tf.data.examples import Example
@@ -214,6 +214,29 @@ class Bert(pretrained.Loaded):
         outputs = loaded_model.predict_in_order(tagger, examples, batch_size=batch_size, window=WINDOW)
         return [tagged_words.row(*pair, tuple(self.labels or ())) for pair in outputs]
 
+    def attribute(self, text: str | tuple[str, str]) -> Attribution:
+        """Returns how much each token of a text, or of a pair, contributed to the prediction, by integrated gradients.
+
+        Explained are classes, numbers and choices, the first [MASK], and answers (a pair of question and text). Long
+        texts are truncated, as for the attention of an export.
+
+        Raises:
+            UserError: the model has another head, or another encoder than BERT's.
+        """
+        import tensorflow as tf
+
+        joined = text if isinstance(text, str) else " ||| ".join(text)
+        found = self._explainer(tf.constant([joined]))
+        row = {name: value.numpy()[0] for name, value in found.items()}
+        used = slice(int(row["lengths"]))
+        return Attribution(
+            tokens=[token.decode() for token in row["tokens"][used]],
+            scores=row["attributions"][used].tolist(),
+            output=float(row["outputs"]),
+            baseline=float(row["baseline_outputs"]),
+            target=int(row["targets"]),
+        )
+
     def _each(self, texts: Any, method: str, result: Any, batch_size: int) -> Any:
         """The results of a method for texts, or for a single one."""
         self._expect(method)
@@ -246,6 +269,13 @@ class Bert(pretrained.Loaded):
         if self.tokenizer is None:
             raise UserError(f"{self.path} has no vocab.txt next to it, without which it takes no strings.")
         return self.tokenizer
+
+    @functools.cached_property
+    def _explainer(self) -> Any:
+        """The function that attributes predictions to tokens, on the weights of `model`."""
+        from bert_tf.export import attribution_signature
+
+        return attribution_signature.signature(self.model, self._tokenizer())
 
     @functools.cached_property
     def _predictor(self) -> loaded_model.Signature:

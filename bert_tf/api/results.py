@@ -48,6 +48,25 @@ class Tag:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Attribution:
+    """What the tokens of a text contributed to the logit of its prediction.
+
+    Attributes:
+        tokens: with [CLS] and [SEP].
+        scores: of each token: how much it changes the logit, compared with [MASK] in its place.
+        output: the logit that was predicted from.
+        baseline: the logit with [MASK] for every token; the scores sum to output - baseline.
+        target: the class, or the id of the token for [MASK], that the logit is of; 0 for a number.
+    """
+
+    tokens: Sequence[str]
+    scores: Sequence[float]
+    output: float
+    baseline: float
+    target: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Span:
     """A part of a text that may answer a question: text[start:end]; "" for "no answer"."""
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from bert_tf.config import parity
 from bert_tf.config.bert_config import SIZES
 from bert_tf.config.flags import flag
 
@@ -45,10 +46,15 @@ class RunFlags:
     do_eval: bool = flag(True, "Evaluate on held-out data.")
     do_export: bool = flag(True, "Export a SavedModel that takes strings.")
     export_attention: bool = flag(
-        False, "Add a signature to the export that returns attention weights; see docs/serving.md."
+        False, "Add signatures to the export that return attention weights and attributions; see docs/serving.md."
     )
     max_seq_length: int = flag(128, "Tokens per row, including [CLS] and [SEP].")
     random_seed: int = flag(12345, "Random seed.")
+    parity: str = flag(
+        "",
+        "Set every flag in docs/parity.md that is not given: to the original's quirks, or to their remedies.",
+        ("", *parity.CHOICES),
+    )
     save_checkpoints_steps: int = flag(1000, "Steps between checkpoints.")
 
 

@@ -24,6 +24,7 @@ from typing import Any, NoReturn, TypeVar
 
 from absl import flags as absl_flags
 
+from bert_tf.config import parity
 from bert_tf.errors import UserError, describe_failure
 from bert_tf.runtime import open_set, process, tensorflow_startup
 
@@ -137,9 +138,9 @@ class _ChoiceParser(absl_flags.EnumParser):
 def read(kind: type[Options], instead: Mapping[str, Any] | None = None, **values: Any) -> Options:
     """Returns the dataclass with the values of the flags; `values` are for fields without flags.
 
-    instead: {name: value}, defaults for flags that are not on the command line.
+    instead: {name: value}, defaults for flags that are not on the command line; those that `parity` sets come first.
     """
-    instead, from_program = instead or {}, _instead_of_command_line.get()
+    instead, from_program = {**(instead or {}), **_set_by_parity(kind)}, _instead_of_command_line.get()
     for name, field in _fields(kind).items():
         if name not in values:
             value = absl_flags.FLAGS[name].value if from_program is None else from_program.get(name, field.default)
@@ -160,6 +161,11 @@ class _NumberParser(absl_flags.IntegerParser):
     @property
     def expected(self) -> str:
         return f"a whole number or {' or '.join(self.words)}"
+
+
+def _set_by_parity(kind: type) -> dict[str, Any]:
+    """{flag: value} that the flag `parity` sets."""
+    return parity.values(value("parity") if is_given("parity") else "", _fields(kind))
 
 
 @contextlib.contextmanager
@@ -221,7 +227,7 @@ def with_earlier_defaults(options: Options, recorded: Mapping[str, Any]) -> Opti
 
     A flag that is not on the command line keeps the recorded value if that is the default of earlier versions.
     """
-    fields = _fields(type(options))
+    fields, by_parity = _fields(type(options)), _set_by_parity(type(options))
     recorded = upgrade(type(options), recorded)
     kept = {
         name: recorded[name]
@@ -229,6 +235,7 @@ def with_earlier_defaults(options: Options, recorded: Mapping[str, Any]) -> Opti
         if field.metadata["earlier_default"] is not None
         and recorded.get(name) == field.metadata["earlier_default"]
         and not is_given(name)
+        and name not in by_parity
     }
     return dataclasses.replace(options, **kept)  # type: ignore[type-var]
 
@@ -243,7 +250,7 @@ def upgrade(kind: type, recorded: Mapping[str, Any]) -> dict[str, Any]:
     """Returns {flag: value} that an earlier version recorded, under the names that flags and values have now."""
     fields = _fields(kind)
     renamed = {alias: name for name, field in fields.items() for alias in field.metadata["aliases"]}
-    values = {renamed.get(name, name): value for name, value in recorded.items()}
+    values = {renamed.get(name, name): value for name, value in parity.upgrade(recorded).items()}
     for name in values.keys() & fields.keys():
         if isinstance(values[name], str):
             values[name] = fields[name].metadata["old_values"].get(values[name], values[name])

@@ -37,11 +37,11 @@ def signature(model: BertModel, tokenizer: Tokenizer) -> Callable[[tf.Tensor], d
     padding is "" and 0. Each text has a row of its own, truncated to `max_tokens`, a pair by its longer text.
     """
     length = max_tokens(model.config)
-    tokenize = functools.partial(ids_with_masks, tokenizer) if hasattr(model, "masked_lm") else tokenizer
+    tokenize = tokenize_function(model, tokenizer)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")], autograph=False)
     def attention(text: tf.Tensor) -> dict[str, tf.Tensor]:
-        inputs = _rows(tokenizer, tokenize, text, length)
+        inputs = rows_of(tokenizer, tokenize, text, length)
         layers = model.encoder(inputs, return_attention=True)["attention_probabilities"]  # L times [B, H, T, T]
         used = tf.sequence_mask(inputs["lengths"], tf.shape(inputs["token_ids"])[1])  # [B, T]
         probabilities = tf.cast(tf.stack(layers, 1), tf.float32)  # [B, L, H, T, T]
@@ -60,7 +60,12 @@ def max_tokens(config: BertConfig) -> int:
     return max(4, min(MAX_TOKENS, config.max_position_embeddings, math.isqrt(MAX_NUMBERS // heads)))
 
 
-def _rows(tokenizer: Tokenizer, tokenize: Callable[..., Any], text: tf.Tensor, length: int) -> dict[str, tf.Tensor]:
+def tokenize_function(model: BertModel, tokenizer: Tokenizer) -> Callable[..., Any]:
+    """String [B] -> ragged ids; "[MASK]" is one token where the model fills masks."""
+    return functools.partial(ids_with_masks, tokenizer) if hasattr(model, "masked_lm") else tokenizer
+
+
+def rows_of(tokenizer: Tokenizer, tokenize: Callable[..., Any], text: tf.Tensor, length: int) -> dict[str, tf.Tensor]:
     """Model inputs [B, T] of texts and pairs, T the longest of them. tokenize: string [B] -> ragged ids."""
     first, second, is_pair = split_pairs(text)
     ids = tokenize(tf.concat([first, second], 0))  # one call, as a tokenizer is a large part of a graph

@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import TrainingError, UserError, reason_of
-from bert_tf.export import attention_signature
-from bert_tf.model import weights
+from bert_tf.export import attention_signature, attribution_signature
+from bert_tf.model import attribution, weights
 from bert_tf.model.heads import BertModel
 from bert_tf.runtime import backend, files, tensorflow_startup
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
@@ -53,7 +53,8 @@ def export(
         examples: {signature: {input: strings}}, on which the export is compared with the model.
         about: plain data for `about.json`: "labels" and "kind" of the head, how files for it are read.
         precision: of the weights and the computation; bfloat16 needs a CPU with instructions for it to be fast.
-        with_attention: whether to add the signature of `attention_signature`.
+        with_attention: whether to add the signatures of `attention_signature` and, where the model has a prediction
+            to explain, of `attribution_signature`.
 
     Raises:
         UserError: the outputs of the export differ from those of the model.
@@ -66,7 +67,9 @@ def export(
         signatures_of(task, each, tokenizer, with_attention=with_attention) for each in (copy, model)
     )
     if with_attention:
-        examples = {**examples, attention_signature.SIGNATURE: attention_signature.EXAMPLES}
+        optional = (attention_signature, attribution_signature)
+        more = {each.SIGNATURE: each.EXAMPLES for each in optional if each.SIGNATURE in signatures}
+        examples = {**examples, **more}
     about["inputs"] = _inputs_of(signatures["serving_default"])
     live_precision = model.dtype_policy.compute_dtype
     try:
@@ -93,10 +96,13 @@ def _inputs_of(signature: Any) -> dict[str, int | None]:
 def signatures_of(
     task: Servable, model: BertModel, tokenizer: Tokenizer, *, with_attention: bool = False
 ) -> Signatures:
-    """{name: tf.function on strings}: the signatures of the task, and that of `attention_signature` if requested."""
+    """{name: tf.function on strings}: the signatures of the task, and if requested those that explain."""
     signatures: Signatures = task.signatures(model, tokenizer)
     if with_attention:
         signatures = {**signatures, attention_signature.SIGNATURE: attention_signature.signature(model, tokenizer)}
+        if attribution.explains(model):
+            own = attribution_signature.signature(model, tokenizer)
+            signatures = {**signatures, attribution_signature.SIGNATURE: own}
     return signatures
 
 

@@ -55,11 +55,10 @@ def parameters(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def encode(params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  # -> [B, T, D]
-    """The tokens of the last layer."""
-    tokens, segments = inputs["token_ids"], inputs["segment_ids"]
-    rows, width = tf.unstack(tf.shape(tokens))
+    """The tokens of the last layer; with "word_vectors" [B, T, E] among the inputs in place of those looked up."""
+    rows, width = tf.unstack(tf.shape(inputs["token_ids"]))
     mask = attention.padding_mask(inputs["lengths"], width, is_causal=config.is_causal)
-    x = embed(params, config, tokens, segments, width)
+    x = embed(params, config, inputs, width)
     is_pre_norm = "encoder/norm/gamma" in params
     for number in range(config.num_hidden_layers):
         name = f"encoder/layers/{number * config.layers_with_weights // config.num_hidden_layers}"
@@ -67,14 +66,14 @@ def encode(params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  
     return layer_norm(x, params, "encoder/norm", config) if is_pre_norm else x
 
 
-def embed(
-    params: Tensors, config: BertConfig, tokens: tf.Tensor, segments: tf.Tensor, width: tf.Tensor
-) -> tf.Tensor:  # [B, T] each -> [B, T, D]
+def embed(params: Tensors, config: BertConfig, inputs: Tensors, width: tf.Tensor) -> tf.Tensor:  # -> [B, T, D]
     """Word + position + segment, LayerNorm and projection, as far as there are weights for them."""
     name = "encoder/embeddings"
-    x = tf.gather(params[f"{name}/token_table"], tokens)  # [B, T, E]
+    words = inputs.get("word_vectors")
+    x = tf.gather(params[f"{name}/token_table"], inputs["token_ids"]) if words is None else words  # [B, T, E]
     if f"{name}/segment_table" in params:
-        x += tf.gather(params[f"{name}/segment_table"], tf.minimum(segments, config.type_vocab_size - 1))
+        segments = tf.minimum(inputs["segment_ids"], config.type_vocab_size - 1)
+        x += tf.gather(params[f"{name}/segment_table"], segments)
     first = config.encoder_traits.position_offset
     x += params[f"{name}/position_table"][first : first + width]
     if f"{name}/norm/gamma" in params:

@@ -5,7 +5,7 @@ Kernels are [in, out]; `query_key_value` holds the columns of query, then key, t
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 import keras
@@ -24,7 +24,9 @@ Weights = dict[str, np.ndarray]  # {canonical name: array}
 def variables_by_name(model: keras.layers.Layer) -> dict[str, keras.Variable]:
     """Returns {canonical name: variable} of a layer or model, in the order in which attributes were created."""
     variables: dict[str, keras.Variable] = {}
-    _collect(model, "", variables)
+    for path, part in _walk(model):
+        if isinstance(part, keras.Variable):
+            variables.setdefault(path, part)
     return variables
 
 
@@ -33,16 +35,22 @@ def variables(model: keras.layers.Layer) -> dict[str, tf.Variable]:
     return {name: variable.value for name, variable in variables_by_name(model).items() if variable.trainable}
 
 
-def _collect(attribute: object, path: str, variables: dict[str, keras.Variable]) -> None:
-    if isinstance(attribute, keras.Variable):
-        variables.setdefault(path, attribute)
-    elif isinstance(attribute, list):
+def layers_by_name(model: keras.layers.Layer) -> dict[str, keras.layers.Layer]:
+    """Returns {path of attributes: layer} of a model, "" for the model itself."""
+    return {path: part for path, part in _walk(model) if isinstance(part, keras.layers.Layer)}
+
+
+def _walk(attribute: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """Yields the paths of a layer's variables and layers, and these."""
+    if isinstance(attribute, keras.Variable | keras.layers.Layer):
+        yield path, attribute
+    if isinstance(attribute, list):
         for index, child in enumerate(attribute):
-            _collect(child, f"{path}/{index}", variables)
+            yield from _walk(child, f"{path}/{index}")
     elif isinstance(attribute, keras.layers.Layer):
         for name, child in vars(attribute).items():
             if not name.startswith("_"):
-                _collect(child, f"{path}/{name}" if path else name, variables)
+                yield from _walk(child, f"{path}/{name}" if path else name)
 
 
 def expand(names: Mapping[str, Sequence[str]], num_hidden_layers: int) -> dict[str, tuple[str, ...]]:

@@ -66,7 +66,7 @@ class Flags(FineTuningFlags):
         "Predict no answer if its score exceeds the best answer's by more than this. Default: the best "
         "threshold on the development set.",
     )
-    parity: bool = flag(False, "Extract answer texts with the original's word alignment heuristic.")
+    word_alignment: bool = flag(False, "Extract answer texts with the original's word alignment heuristic.")
     predictions_file: str = flag("", "Only score this predictions.json against predict_file.")
     null_odds_file: str = flag("", "With predictions_file: null_odds.json, for the best thresholds.")
     ensemble: str = flag("", "Only combine the answers of several runs: comma-separated run folders.")
@@ -83,7 +83,7 @@ class Flags(FineTuningFlags):
         "n_best_size",
         "max_answer_length",
         "null_score_diff_threshold",
-        "parity",
+        "word_alignment",
         "predictions_file",
         "null_odds_file",
         "ensemble",

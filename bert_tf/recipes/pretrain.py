@@ -109,12 +109,18 @@ class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     )
     static_masking: bool = flag(False, "Use the same mask for a row in every epoch, as the original's files do.")
     short_seq_prob: float = flag(0.1, "Fraction of rows with a shorter target length.")
+    short_seq_per_document: bool = flag(
+        False, "Draw the shorter target length once per document, as the original, instead of for each row."
+    )
     dupe_factor: int = flag(
         10, "Passes over the text, each with different sentence pairs; 1 by default for rows without pairs."
     )
     compress_records: bool = flag(False, "Write records as .tfrecord.gz: half the disk space, slower.")
     records_dir: str = flag(
         "", "Folder for the records, which several runs may share. Default: a folder in output_dir."
+    )
+    masked_lm_epsilon: float = flag(
+        1e-5, "Added to the number of predicted tokens that the masked-LM loss is divided by; the original's."
     )
     next_sentence_weight: float = flag(
         1.0, "Weight of the next-sentence loss; 0: masked LM only, on rows of one segment."
@@ -150,15 +156,16 @@ class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
 # Flags that may differ between two starts of one run, as they do not affect the trained weights.
 FREE_FLAGS = (
     frozenset(
-        "output_dir records_dir num_workers prepare_only do_train do_eval do_export export_attention eval_batch_size "
-        "max_eval_steps num_train_steps save_checkpoints_steps keep_checkpoint_max".split()
+        "output_dir parity records_dir num_workers prepare_only do_train do_eval do_export export_attention "
+        "eval_batch_size max_eval_steps num_train_steps save_checkpoints_steps keep_checkpoint_max".split()
     )
     | DEVICE_FLAGS
 )
 # Of the others, those that determine the vocabulary and the records: all that matters before the first checkpoint.
 TEXT_FLAGS = frozenset(
     "input_file eval_file text_layout text_field language vocab_file vocab_size do_lower_case init_checkpoint "
-    "special_tokens_in_strings max_seq_length short_seq_prob dupe_factor compress_records random_seed".split()
+    "special_tokens_in_strings max_seq_length short_seq_prob short_seq_per_document dupe_factor compress_records "
+    "random_seed".split()
 )
 
 
@@ -328,6 +335,7 @@ def create_task(
         masking,
         next_sentence_weight=options.next_sentence_weight,
         lm_kind=lm_kind(config),
+        masked_lm_epsilon=options.masked_lm_epsilon,
     )
 
 

@@ -82,6 +82,7 @@ def _check_numbers(options: Any) -> None:
     record_options(options, "", None)
     for name, is_valid, expected in (
         ("next_sentence_weight", 0 <= options.next_sentence_weight < math.inf, "0 or more"),
+        ("masked_lm_epsilon", 0 <= options.masked_lm_epsilon < math.inf, "0 or more"),
         ("num_workers", options.num_workers >= 0, "0 or more"),
         ("num_logical_devices", options.num_logical_devices >= 1, "1 or more"),
         ("vocab_size", options.vocab_size > len(vocabulary.SPECIAL_TOKENS), "more than the five special tokens"),
@@ -167,7 +168,7 @@ def _pairs(config: BertConfig, options: Any) -> str:
 
 def record_options(options: Any, vocab_file: str, start: Initialization | None) -> records.RecordOptions:
     """The flags that determine the bytes of the records; UserError for a value out of range."""
-    same = "max_seq_length short_seq_prob dupe_factor random_seed text_layout text_field language".split()
+    same = "max_seq_length short_seq_prob short_seq_per_document dupe_factor random_seed text_layout text_field"
     return records.RecordOptions(
         vocab_file=vocab_file,
         lower_case=start is None or start.lower_case,
@@ -175,7 +176,7 @@ def record_options(options: Any, vocab_file: str, start: Initialization | None) 
         pairs=_pairs(start.config, options) if start else "next",
         nsp=bool(options.next_sentence_weight) or options.keep_pairs,
         compress=options.compress_records,
-        **{name: getattr(options, name) for name in same},
+        **{name: getattr(options, name) for name in [*same.split(), "language"]},
     )
 
 

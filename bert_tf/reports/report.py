@@ -21,11 +21,11 @@ TEMPLATE = "report.html.jinja"
 
 
 def read(folder: str) -> dict[str, Any]:
-    """Reads a run folder: {"run", "metrics", "scores", "details", "examples", "sweep", "manifest"}.
+    """Reads a run folder: {"run", "metrics", "scores", "details", "examples", "deployments", "sweep", "manifest"}.
 
-    These are run.json, metrics.jsonl, eval_results.json, eval_details.json, examples.json, sweep.json and
-    records/manifest.json; all but the first may be missing. Raises UserError if there is neither a readable run.json
-    nor a sweep.
+    These are run.json, metrics.jsonl, eval_results.json, eval_details.json, examples.json, deployments.json, sweep.json
+    and records/manifest.json; all but the first may be missing. Raises UserError if there is neither a readable
+    run.json nor a sweep.
     """
     run = read_json(os.path.join(folder, "run.json"))
     sweep = scoreboard.sweep_table(read_json(os.path.join(folder, "sweep.json")))
@@ -40,6 +40,7 @@ def read(folder: str) -> dict[str, Any]:
         "scores": dictionary(read_json(os.path.join(folder, "eval_results.json"))),
         "details": read_json(os.path.join(folder, "eval_details.json")),
         "examples": dictionary(read_json(os.path.join(folder, "examples.json"))),
+        "deployments": read_json(os.path.join(folder, "deployments.json")),
         "manifest": dictionary(read_json(os.path.join(folder, "records", "manifest.json"))),
     }
 
@@ -65,6 +66,8 @@ def write_report(folder: str, path: str | None = None) -> str:
         sweep=content["sweep"],
         splits=classes,
         questions=questions,
+        deployments=scoreboard.deployment_table(content["deployments"]),
+        confidences=scoreboard.confidence_details(details),
         statistics=text_statistics.table(dictionary(content["manifest"].get("statistics"))),
         text_statistics=text_statistics.table(statistics),
         text_lengths=text_statistics.histograms(statistics),

@@ -16,6 +16,8 @@ COUNTS = ("runs", "collapsed", "failed", "scores", "scores_without_collapsed")
 MAX_MATRIX_CLASSES = 10  # fits a phone
 AUXILIARY = ("window_accuracy", "loss")  # scores that are shown last
 MASKED_LM_LOSS, MAX_EXPONENT = "masked_lm_loss", 100.0
+BIN = ("from", "to", "count", "confidence", "accuracy")  # of predictions of like probability
+MAX_SCORES = 4  # of a form of the model
 MAX_CONFUSIONS, MAX_CLASSES, MAX_EXAMPLES = 15, 40, 12
 
 Drawn = dict[str, Any]  # values for the templates
@@ -66,6 +68,43 @@ def class_details(details: Any) -> list[Drawn]:
         if split["classes"] or split["hardest"]:
             drawn.append(split)
     return drawn
+
+
+def confidence_details(details: Any) -> list[Drawn]:
+    """[{"name", "error", "temperature", "with_temperature", "bins"}] for the splits of eval_details.json."""
+    drawn = []
+    for name, tables in _dictionaries(details):
+        values = tables.get("confidence")
+        if not isinstance(values, dict):
+            continue
+        numbers = [values.get(key) for key in ("expected_calibration_error", "temperature", "with_temperature")]
+        bins = [row for row in values.get("bins") or [] if isinstance(row, dict)]
+        bins = [row for row in bins if all(is_number(row.get(key)) for key in BIN)]
+        if all(map(is_number, numbers)) and bins:
+            error, temperature, scaled = numbers
+            split = {"name": name, "error": error, "temperature": temperature, "with_temperature": scaled}
+            drawn.append({**split, "bins": bins})
+    return drawn
+
+
+def deployment_table(result: Any) -> Drawn:
+    """{"scores": names, "rows", "errors", "count", "split"} of deployments.json, see `recipes.deployments`; or {}."""
+    result = result if isinstance(result, dict) else {}
+    listed = [each for each in result.get("deployments") or [] if isinstance(each, dict)]
+    names: dict[str, None] = {}
+    rows, errors = [], []
+    for each in listed:
+        scores: dict[str, Any] = each["scores"] if isinstance(each.get("scores"), dict) else {}
+        names |= dict.fromkeys(name for name, value in scores.items() if is_number(value))
+        if each.get("error"):
+            errors.append((str(each.get("name")), str(each["error"])))
+        elif is_number(each.get("bytes")) and is_number(each.get("milliseconds")):
+            rows.append({**each, "megabytes": each["bytes"] / 1e6, "scores": scores})
+    shown = list(names)[:MAX_SCORES]
+    for row in rows:
+        row["scores"] = [row["scores"].get(name) for name in shown]
+    same = {"count": result.get("rows", 0), "split": result.get("split", "")}
+    return {"scores": shown, "rows": rows, "errors": errors, **same} if rows else {}
 
 
 def question_details(details: Any) -> list[Drawn]:

@@ -24,9 +24,9 @@ from bert_tf.serving.served import VERSION, Arrays, Served, Signature
 
 PAGE = {
     "page.css": "text/css",
-    **dict.fromkeys(("page.js", "attention.js", "elements.js", "requests.js"), "text/javascript"),
+    **dict.fromkeys(("page.js", "attention.js", "attribution.js", "elements.js", "requests.js"), "text/javascript"),
 }
-MAX_LARGE_INSTANCES = 8  # per request to a signature with large outputs, such as attention: megabytes each
+MAX_LARGE_INSTANCES = 8  # per request to a signature with large outputs, such as attention, or one that takes long
 MAX_INLINE_VALUES = 20_000  # larger responses are serialized in a thread, not in the event loop
 MAX_MESSAGE = 1000  # characters of an error
 BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)  # seconds

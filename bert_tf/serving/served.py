@@ -44,8 +44,10 @@ class Signature:
 
     @property
     def has_large_outputs(self) -> bool:
-        """Whether an output has so many dimensions that the response to one instance is large."""
-        return any(shape is not None and len(shape) > 3 for _, shape in self.outputs.values())
+        """Whether the response to one instance is large, by the dimensions of an output, or takes long."""
+        return "attributions" in self.outputs or any(
+            shape is not None and len(shape) > 3 for _, shape in self.outputs.values()
+        )
 
     @property
     def has_rows(self) -> bool:

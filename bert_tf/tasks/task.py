@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from bert_tf.errors import UserError
+from bert_tf.training import confidence
 
 if TYPE_CHECKING:
     import keras
@@ -57,9 +58,11 @@ class Task(abc.ABC):
             scores.
         criterion: the result of an evaluation, with its prefix, that decides which checkpoint or run is the best;
             higher is better. Empty where nothing can decide, as without evaluation splits.
+        tokenizer: what its texts are cut into tokens with.
     """
 
     name: str
+    tokenizer: Tokenizer
     objectives: Mapping[str, Objective]
     eval_splits: Mapping[str, str] = {"": "eval"}
     criterion: str = ""
@@ -98,6 +101,13 @@ class Task(abc.ABC):
         """
         return {}
 
+    def row_texts(self, batch: Batch) -> list[str]:
+        """The tokens of each row of a batch as one text, to show rows to people; [] where it holds no tokens."""
+        if "token_ids" not in batch:
+            return []
+        token_ids = batch["token_ids"].numpy()
+        return list(self.tokenizer.detokenize(token_ids.reshape(len(token_ids), -1)))
+
     @abc.abstractmethod
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """The signatures of the export: {name: tf.function on strings}."""
@@ -121,7 +131,6 @@ class FineTuningTask(Task):
         test_splits: the splits to predict.
         rows_per_example: rows of the encoder that an example takes.
         file_flags: flags that say how its files are read; the export records them for `bert-tf evaluate`.
-        tokenizer: what its texts are cut into tokens with.
         groups_by_length: whether a batch of training is of rows of like length; set by the recipe before training.
         calibration_file: file of the run folder with what `calibrated` found; "" for a task without thresholds.
         ready_files: {split: TFRecords of ready examples}, which are read instead of the split's data.
@@ -141,7 +150,6 @@ class FineTuningTask(Task):
     ready_files: Mapping[str, str] = {}
     ready_splits: tuple[str, ...] | None = ("train",)
     rescores: bool = True
-    tokenizer: Tokenizer
 
     # Data
 
@@ -182,13 +190,14 @@ class FineTuningTask(Task):
         """What eval_details.json holds of a split, as far as it applies.
 
         {"per_class", "confusion" or "most_confused", "hardest"}, see `training.metrics` and `reports.scoreboard`, or
-        {"questions"}.
+        {"questions"}; and "confidence", see `training.confidence.report`.
         """
 
     def summary(self, details: Mapping[str, Any]) -> list[str]:
         """Lines for people on the details of a split."""
         line = "  {label:26} precision {precision:.3f}  recall {recall:.3f}  F1 {f1:.3f}  of {count}"
-        return [line.format(**row) for row in details.get("per_class", [])]
+        lines = [line.format(**row) for row in details.get("per_class", [])]
+        return lines + [f"  {confidence.sentence(details['confidence'])}"] * ("confidence" in details)
 
     # Predictions and exports
 

@@ -1,5 +1,6 @@
 """The state of a training run on disk: saved completely or not at all, restored from the last complete checkpoint."""
 
+import contextlib
 import logging
 import os
 import tempfile
@@ -70,6 +71,14 @@ class TrainState:
             raise UserError(
                 f"None of the checkpoints in {self.folder} can be read: remove the folder to start from scratch."
             )
+        return 0
+
+    def rewind(self, **parts: Any) -> int:
+        """Restores some new parts alone, such as an iterator, from the newest checkpoint; returns its step, or 0."""
+        for path in checkpoint_paths.newest_first(self.folder):
+            with contextlib.suppress(Exception):  # a damaged file raises anything
+                tf.train.Checkpoint(**parts).restore(path).expect_partial().assert_existing_objects_matched()
+                return checkpoint_paths.step_of(path)
         return 0
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from bert_tf.errors import Interrupted, TrainingError, UserError, reason_of
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
 from bert_tf.runtime import backend
 from bert_tf.runtime.progress import progress
-from bert_tf.training import checkpoint_paths
+from bert_tf.training import checkpoint_paths, nonfinite
 from bert_tf.training.checkpointing import TrainState
 from bert_tf.training.distribute import (
     all_gather,
@@ -95,7 +95,7 @@ class TrainingLoop:
             folder.checkpoints, parts, writes=is_chief(strategy), max_to_keep=config.keep_checkpoint_max
         )
         self.early = EARLY_STEPS
-        self.log, self.evaluate = MetricsLog(task, folder), evaluator
+        self.log, self.evaluate = MetricsLog(task, folder, self._explain), evaluator
 
     def run(self, signals: Sequence[int], report: Callable[..., None]) -> int:
         """Trains to the last step and returns it; `signals` receives the signals to stop for."""
@@ -104,6 +104,7 @@ class TrainingLoop:
             if not self.train_step.halve_micro_batches():
                 break
         self.folder.forget_metrics_after(step)
+        nonfinite.forget(self.folder)
         self.early = step + EARLY_STEPS
         if step and self.folder.writes and not self._is_last(step):
             print(f"Continuing after step {step:,} of {self.config.num_train_steps:,}.", flush=True)
@@ -190,6 +191,23 @@ class TrainingLoop:
             self.early_stopping.restore_best(step)
         self.state.save(step)
         self.early_stopping.remove_outdated()
+
+    def _explain(self, step: int) -> str:
+        """Why a step was not finite: reads its batch again and looks into its layers."""
+        names = map(os.path.basename, checkpoint_paths.newest_first(self.folder.checkpoints))
+        files = f"kept: {', '.join(names) or 'no checkpoint'}"
+        cause = nonfinite.Cause()
+        if self.folder.writes:
+            cause = nonfinite.explain(self.train_step, self._batch_of(step), step, self.folder)
+            files = f"see {nonfinite.REPORT} and the batch, {nonfinite.ROWS}, in {self.folder.path}; {files}"
+        return f"Training stopped in step {step}, as {cause} ({files}): {cause.remedy}."
+
+    def _batch_of(self, step: int) -> Batch:
+        """The batch of an earlier step, from the data position of the newest checkpoint on, or from the start."""
+        batches = iterate(self.task.train_batches(self.config.train_batch_size, self.config.random_seed))
+        for _ in range(self.state.rewind(data=batches), step):
+            batch = next(batches)
+        return batch
 
     def close(self) -> None:
         """Removes temporary files."""
@@ -308,8 +326,8 @@ def explain_damaged_records() -> Iterator[None]:
 class MetricsLog:
     """Collects the results of steps and logs their means, so that not every step has to be waited for."""
 
-    def __init__(self, task: TrainableTask, folder: RunFolder) -> None:
-        self.task, self.folder = task, folder
+    def __init__(self, task: TrainableTask, folder: RunFolder, explain: Callable[[int], str]) -> None:
+        self.task, self.folder, self.explain = task, folder, explain  # why the loss of a step is not finite
         self.pending: list[tuple[int, Mapping[str, Any]]] = []
         self.restart_clock()
 
@@ -346,12 +364,7 @@ class MetricsLog:
     def _expect_finite(self, results: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
         for step, result in results:
             if result["diverged"]:
-                names = map(os.path.basename, checkpoint_paths.newest_first(self.folder.checkpoints))
-                raise Diverged(
-                    f"The loss or its gradient is not a number in step {step}. Kept: "
-                    f"{', '.join(names) or 'no checkpoint'}. Start again in another output_dir with a lower "
-                    "learning_rate, more num_warmup_steps, or precision=float32."
-                )
+                raise Diverged(self.explain(step))
 
 
 @contextlib.contextmanager

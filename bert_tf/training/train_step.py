@@ -62,6 +62,7 @@ class TrainStep:
         if uses_one_hot(config.use_one_hot_embeddings, strategy):
             enable_one_hot_embeddings(model.encoder, is_required=config.use_one_hot_embeddings == "true")
         self.loss_scale = LossScale(enabled=model.dtype_policy.compute_dtype == "float16")
+        self.diverged = tf.Variable(False, trainable=False)  # from then on nothing is updated
         self.is_static = needs_static_shapes(strategy, config.jit_compile)
         self.iterations_per_loop = 1
         if config.num_accumulation_steps:  # else a step that fails for want of memory is taken again
@@ -143,20 +144,42 @@ class TrainStep:
 
     def _on_replica(self, batch: Batch, *stop: tf.Tensor) -> dict[str, Any]:
         weight_sums = {name: all_reduce_sum(tf.reduce_sum(w)) for name, w in self.task.loss_weights(batch).items()}
-        seed = tf.constant([self.config.random_seed, 0], tf.int32)
-        for number in (tf.cast(self.optimizer.step, tf.int32), replica_id()):
-            seed = tf.random.experimental.stateless_fold_in(seed, number)
+        seed = self._seed(tf.cast(self.optimizer.step, tf.int32), replica_id())
         metrics, gradients = self._over_micro_batches(batch, weight_sums, seed)
         reduced = all_reduce_sum([gradient for gradient in gradients if gradient is not None])
         gradients = self.loss_scale.unscale(_fill_in(reduced, gradients))
         learning_rate = self.optimizer.learning_rate()
-        norm = self.optimizer.apply(gradients)
+        norm = tf.cond(self.diverged, lambda: tf.constant(np.nan), lambda: self.optimizer.apply(gradients))
         diverged = self.loss_scale.update(norm)
+        self.diverged.assign(diverged)
         counts = {"tokens": tf.reduce_sum(tf.cast(batch["lengths"], tf.float32))}
         for requested in stop:  # one where processes train together, else none
             counts["stop_requests"] = tf.identity(requested)  # a tensor of this replica: only such can be summed
         numbers = {"gradient_norm": norm, "diverged": diverged, "learning_rate": learning_rate}
         return {"metrics": all_reduce_sum(metrics), **numbers, **all_reduce_sum(counts)}
+
+    def replay(self, batch: Batch, step: int) -> tuple[Sums, Gradients]:
+        """Computes metrics and gradients of a global batch as in training step `step` (from 1), without an update.
+
+        Eagerly, replica after replica, for `training.nonfinite`. The weights must be those before that step: after a
+        step that has diverged they are.
+        """
+        weight_sums = {name: tf.reduce_sum(w) for name, w in self.task.loss_weights(batch).items()}
+        replicas = self.strategy.num_replicas_in_sync
+        results = []
+        for replica in range(replicas):
+            part = {name: tf.split(x, replicas)[replica] for name, x in self.with_rows(batch).items()}
+            results.append(self._over_micro_batches(part, weight_sums, self._seed(step - 1, replica)))
+        metrics, gradients = zip(*results, strict=True)
+        summed = [None if each[0] is None else tf.add_n(each) for each in zip(*gradients, strict=True)]
+        return tf.nest.map_structure(lambda *each: tf.add_n(each), *metrics), self.loss_scale.unscale(summed)
+
+    def _seed(self, updates: Any, replica: Any) -> tf.Tensor:
+        """The seed of dropout on a replica after that many updates."""
+        seed = tf.constant([self.config.random_seed, 0], tf.int32)
+        for number in (updates, replica):
+            seed = tf.random.experimental.stateless_fold_in(seed, number)
+        return seed
 
     def _over_micro_batches(self, batch: Batch, weight_sums: Sums, seed: tf.Tensor) -> tuple[Sums, Gradients]:
         parts = self.micro_batches

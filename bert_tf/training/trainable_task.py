@@ -53,3 +53,6 @@ class TrainableTask(Protocol):
 
     def scores(self, predictions: Mapping[str, np.ndarray], split: str) -> dict[str, float]:
         """Returns {score: number} of the predictions for a whole split."""
+
+    def row_texts(self, batch: Batch) -> list[str]:
+        """Returns the tokens of each row as text, or []."""

@@ -84,6 +84,17 @@ def test_predict_returns_labels_in_the_order_of_the_texts(folder):
     assert isinstance(bert_tf.load(folder / "number").predict("a b").value, float)
 
 
+def test_attributions_sum_to_the_difference_of_logits(folder):
+    classifier = bert_tf.load(folder / "classes")
+    explained = classifier.attribute(("a b c", "d e"))
+    assert explained.tokens == ["[CLS]", "a", "b", "c", "[SEP]", "d", "e", "[SEP]"]
+    assert sum(explained.scores) == pytest.approx(explained.output - explained.baseline, abs=3e-3)
+    assert [score == 0 for score in explained.scores] == [token[0] == "[" for token in explained.tokens]
+    assert "xyz"[explained.target] in classifier.labels
+    with pytest.raises(UserError, match="Attributions are for BERT with a head for classes"):
+        bert_tf.load(folder / "tags").attribute("a b")
+
+
 def test_methods_use_the_current_weights(folder):
     model = bert_tf.load(folder / "classes")
     model.predict("a")

@@ -72,8 +72,18 @@ def test_attention_matches_reference_alone_and_in_padded_batches(exported, text,
 
 
 def test_default_signature_is_kept_and_empty_text_is_answered(exported):
-    assert set(exported[1]) == {"serving_default", "attention"}
+    assert set(exported[1]) == {"serving_default", "attention", "attribution"}
     assert looked(exported[1])["attention"].shape == (0, 2, 4, 1, 1)
+
+
+def test_exported_attributions_sum_to_the_difference_of_logits(exported):
+    texts = ["the fox [MASK] a mat", "[MASK] ran ||| he sat on it", "the dog ran"]
+    found = {name: x.numpy() for name, x in exported[1]["attribution"](text=tf.constant(texts)).items()}
+    difference = found["outputs"] - found["baseline_outputs"]
+    np.testing.assert_allclose(found["attributions"].sum(1), difference, atol=3e-3, rtol=3e-3)
+    assert (abs(difference) > 0.01).all() and found["lengths"].tolist() == [7, 9, 5]
+    assert [token.decode() for token in found["tokens"][2]] == ["[CLS]", "the", "dog", "ran", "[SEP]", *[""] * 4]
+    assert not found["attributions"][2, 5:].any() and not found["attributions"][:, 0].any()
 
 
 @pytest.mark.parametrize("layers, heads, expected", [(12, 12, 64), (2, 2, 128), (24, 16, 39)])

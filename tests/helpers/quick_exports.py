@@ -69,6 +69,18 @@ def looks(text):
     return {"tokens": letters.to_tensor(""), "attention": used * tf.one_hot(targets, slots), "lengths": lengths}
 
 
+def counted(text):
+    """A signature of attribution: letters count 1, -2, 3, ..., all with the same outputs."""
+    letters = tf.strings.unicode_split(text, "UTF-8")
+    lengths = tf.cast(letters.row_lengths(), tf.int32)
+    numbers = tf.range(1.0, tf.cast(tf.reduce_max(lengths), tf.float32) + 1)
+    values = tf.sequence_mask(lengths, dtype=tf.float32) * numbers * (-1.0) ** (numbers + 1)
+    baseline = tf.fill(tf.shape(text), 0.5)
+    outputs = {"outputs": baseline + tf.reduce_sum(values, 1), "baseline_outputs": baseline}
+    targets = tf.zeros_like(lengths)
+    return {"tokens": letters.to_tensor(""), "attributions": values, "lengths": lengths, "targets": targets, **outputs}
+
+
 def vectors(text):
     """Outputs of an export that gives texts vectors, of two layers: two numbers each, the length and ten."""
     lengths = tf.strings.length(text)
@@ -96,6 +108,7 @@ def make(folder):
             lambda text_a: {"values": tf.cast(length(text_a), tf.float32) / 3},
             text_a,
             attention=looks,
+            attribution=counted,
         ),
         "mask": saved(folder / "mask", filled, ("text", tf.string, ()), labels=()),
         "other": saved(folder / "other", lambda ids: {"ids": ids}, ("ids", tf.int32, ())),

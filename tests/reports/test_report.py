@@ -42,6 +42,16 @@ def test_report_has_all_sections(tmp_path):
     assert not list(tmp_path.glob("*.partial"))
 
 
+def test_confidence_is_shown_and_left_out_where_it_is_malformed(tmp_path):
+    bins = [{"from": 0.8, "to": 0.8667, "count": 9, "confidence": 0.84, "accuracy": 0.5}, {"from": 0.9, "count": 3}]
+    values = {"expected_calibration_error": 0.3412, "temperature": 2.5, "with_temperature": 0.0489, "bins": bins}
+    text = as_read(page_of(tmp_path, eval_details={"dev": {"confidence": values}}))
+    assert "Expected calibration error 0.341" in text and "temperature of 2.50 makes it 0.049" in text
+    assert "80–87% 84% 50% 9" in text and "90–" not in text
+    text = as_read(page_of(tmp_path, eval_details={"dev": {"confidence": {**values, "temperature": "warm"}}}))
+    assert "alibration" not in text
+
+
 def test_command_is_shown_as_typed():
     assert command(["bert-tf", "squad", "--a=b c", "--d"]) == "bert-tf squad \\\n    '--a=b c' \\\n    --d"
     assert command(["bert-tf", "squad"]) == "bert-tf squad" and command(["run_squad.py"]) == "python run_squad.py"

@@ -89,8 +89,8 @@ def test_address_holds_the_input_and_page_fits_a_phone(browser, address, model, 
     shown = [browser.value(f"document.getElementById('{name}').value") for name in fields]
     assert shown == list(fields.values())
     assert browser.value("document.querySelectorAll('[role=tab]').length") == 8
-    has_panel = browser.value("document.querySelector('#attention summary') !== null")
-    assert has_panel is (model == "number"), "who has attention has a panel for it"
+    panels = "[...document.querySelectorAll('summary')].map(each => each.innerText)"
+    assert browser.value(panels) == (["Attribution", "Attention"] if model == "number" else []), "as its signatures"
     widths = "new Set([...document.querySelectorAll('.bar')].map(bar => bar.offsetWidth)).size"
     assert browser.value(widths) <= 1, "bars have one scale"
     if model in ("question", "entities"):
@@ -120,7 +120,7 @@ def test_page_works_with_the_keyboard_alone(browser, address):
 def test_attention_view_shows_layers_and_heads_and_can_be_shared(browser, address):
     browser.go(shared(address, model="number", text_a="abcdef"))
     browser.wait(ANSWERED)
-    browser.value("document.querySelector('summary').focus()")
+    browser.value("document.querySelector('#attention summary').focus()")
     browser.press("Enter")
     browser.wait("document.querySelectorAll('.maps canvas').length === 6")
     title = "document.querySelector('details h3').innerText + document.querySelector('details .best').innerText"
@@ -139,6 +139,23 @@ def test_attention_view_shows_layers_and_heads_and_can_be_shared(browser, addres
     browser.wait("document.querySelector('.tokens') !== null")
     assert browser.value(title) == "Layer 2, head 3: “c” attends tob\n100%"
     assert browser.value("document.documentElement.scrollWidth") == 390
+
+
+def test_attribution_view_shows_signs_and_their_sum(browser, address):
+    browser.go(shared(address, model="number", text_a="abcd"), width=390)
+    browser.wait(ANSWERED)
+    browser.value("document.querySelector('#attribution summary').focus()")
+    browser.press("Enter")
+    inside = "document.querySelector('#attribution .tokens') && document.querySelector('#attribution').innerText"
+    text = browser.wait(inside)
+    assert "Sum −2.00; the logit is −1.50, with [MASK] for every token 0.50: a difference of −2.00." in text
+    rows = "[...document.querySelectorAll('#attribution .row')].map(each => each.innerText.replace(/\\s+/g, ' '))"
+    assert browser.value(rows) == ["d −4.00", "c +3.00", "b −2.00", "a +1.00"]
+    kinds = "[...document.querySelectorAll('#attribution .tokens span')].map(each => each.className)"
+    assert browser.value(kinds) == ["for", "against"] * 2
+    assert browser.value("document.documentElement.scrollWidth") == 390
+    widths = "[...document.querySelectorAll('.balance i')].map(each => each.style.width)"
+    assert browser.value(widths) == ["50%", "37.5%", "25%", "12.5%"]
 
 
 def test_error_is_shown_in_words(browser, address):

@@ -23,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("folder", metavar="RUN", help="run folder")
     parser.add_argument("target", metavar="TO", nargs="?", help="folder to write (RUN/export)")
-    parser.add_argument("--attention", action="store_true", help="add a signature that returns attention weights")
+    parser.add_argument(
+        "--attention", action="store_true", help="add signatures that return attention weights and attributions"
+    )
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32", help="of weights (float32)")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing export")
     parser.add_argument("--json", action="store_true", help="print one JSON object")

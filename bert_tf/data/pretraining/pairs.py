@@ -61,15 +61,20 @@ class BufferedRandom:
 
 
 def next_sentence_pairs(
-    documents: FlatDocuments, random: BufferedRandom, *, max_seq_length: int, short_seq_prob: float
+    documents: FlatDocuments,
+    random: BufferedRandom,
+    *,
+    max_seq_length: int,
+    short_seq_prob: float,
+    short_seq_per_document: bool = False,
 ) -> np.ndarray:
     """One pass over all documents -> instances int64 [I, 5]: first start, first end, second start, second end, random.
 
     The algorithm of google-research/bert `create_pretraining_data.py` (`create_instances_from_document`): a chunk of
     sentences up to the target length, split at a random sentence; with probability 0.5, or if it is a single sentence,
     the second segment comes from another document and the sentences it displaces are used again. The target length is
-    drawn anew for each instance (the original draws it once per document, so that a long document with a small target
-    gives thousands of tiny instances). Segments are truncated to max_seq_length - 3 ids.
+    drawn anew for each instance, or with short_seq_per_document once per document, as in the original: a long document
+    with a small target then gives thousands of tiny instances. Segments are truncated to max_seq_length - 3 ids.
     """
     if max_seq_length < 5:
         raise ValueError(f"max_seq_length={max_seq_length}: a pair needs room for [CLS], two [SEP] and two tokens.")
@@ -78,8 +83,10 @@ def next_sentence_pairs(
     rows = []
     for document in range(len(document_starts) - 1):
         start, end = document_starts[document], document_starts[document + 1]
+        target = 0
         while start < end:
-            target = _target_length(random, budget, short_seq_prob)
+            if not (target and short_seq_per_document):
+                target = _target_length(random, budget, short_seq_prob)
             stop = _chunk_end(sentence_starts, start, end, target)  # the chunk is sentences start:stop
             count = stop - start
             middle = start + 1 + (random.below(count - 1) if count > 1 else 0)
@@ -96,7 +103,12 @@ def next_sentence_pairs(
 
 
 def sentence_order_pairs(
-    documents: FlatDocuments, random: BufferedRandom, *, max_seq_length: int, short_seq_prob: float
+    documents: FlatDocuments,
+    random: BufferedRandom,
+    *,
+    max_seq_length: int,
+    short_seq_prob: float,
+    short_seq_per_document: bool = False,
 ) -> np.ndarray:
     """One pass over all documents -> instances as of `next_sentence_pairs`, label 1: the segments are swapped.
 
@@ -108,8 +120,10 @@ def sentence_order_pairs(
     rows = []
     for document in range(len(document_starts) - 1):
         start, end = document_starts[document], document_starts[document + 1]
+        target = 0
         while start < end:
-            target = _target_length(random, budget, short_seq_prob)
+            if not (target and short_seq_per_document):
+                target = _target_length(random, budget, short_seq_prob)
             stop = _chunk_end(sentence_starts, start, end, target)
             first, last = sentence_starts[start], sentence_starts[stop]
             middle = (first + last) // 2
@@ -124,13 +138,18 @@ def sentence_order_pairs(
 
 
 def single_segments(
-    documents: FlatDocuments, random: BufferedRandom, *, max_seq_length: int, short_seq_prob: float
+    documents: FlatDocuments,
+    random: BufferedRandom,
+    *,
+    max_seq_length: int,
+    short_seq_prob: float,
+    short_seq_per_document: bool = False,
 ) -> np.ndarray:
     """One pass without next-sentence prediction -> instances int64 [I, 5] with an empty second segment, label 0.
 
     [CLS] ids [SEP]: whole consecutive sentences of one document while they fit the target length (max_seq_length - 2,
-    with probability short_seq_prob less); a longer sentence is cut and continues in the next instance, so that each id
-    of the corpus is used once per pass.
+    with probability short_seq_prob less; drawn as in `next_sentence_pairs`); a longer sentence is cut and continues in
+    the next instance, so that each id of the corpus is used once per pass.
     """
     if max_seq_length < 4:
         raise ValueError(f"max_seq_length={max_seq_length}: a text needs room for [CLS], [SEP] and two tokens.")
@@ -139,8 +158,11 @@ def single_segments(
     rows = []
     for first_sentence, end_sentence in zip(documents.document_starts, documents.document_starts[1:], strict=False):
         start, end = sentence_starts[first_sentence], sentence_starts[end_sentence]
+        target = 0
         while start < end:
-            limit = start + _target_length(random, budget, short_seq_prob)
+            if not (target and short_seq_per_document):
+                target = _target_length(random, budget, short_seq_prob)
+            limit = start + target
             stop = sentence_starts[bisect.bisect_right(sentence_starts, limit, first_sentence, end_sentence + 1) - 1]
             stop = stop if stop > start else limit
             rows.append((start, stop, stop, stop, 0))

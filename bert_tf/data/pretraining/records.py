@@ -52,6 +52,7 @@ class RecordOptions:
     special_tokens_in_strings: tuple[str, ...] = ()  # recognized in texts
     max_seq_length: int = 128
     short_seq_prob: float = 0.1
+    short_seq_per_document: bool = False
     dupe_factor: int = 10  # passes over the training documents, each with different pairs
     random_seed: int = 12345
     nsp: bool = True  # False: one segment per record, for training without next-sentence prediction
@@ -184,6 +185,8 @@ def _request(
     request = dataclasses.asdict(options)
     if request["pairs"] == "next":
         del request["pairs"]  # as in records of earlier versions
+    if not request["short_seq_per_document"]:
+        del request["short_seq_per_document"]  # which records of earlier versions do not mention
     tokens = vocabulary.read(options.vocab_file)
     vocabulary.check_special_tokens(tokens, str(options.vocab_file))
     request["special_tokens_in_strings"] = list(options.special_tokens_in_strings) or None  # None: as before it was new
@@ -288,7 +291,9 @@ def _jobs(folder: Path, options: RecordOptions, ready: Mapping[str, Any]) -> Job
     """Stage 2 as jobs for workers."""
     extension = "tfrecord.gz" if options.compress else "tfrecord"
     hash_bits = max(0, (ready["sentences"] // MAX_SAMPLED_SENTENCES).bit_length())
-    names = "lower_case special_tokens_in_strings max_seq_length short_seq_prob nsp pairs".split()
+    names = (
+        "lower_case special_tokens_in_strings max_seq_length short_seq_prob short_seq_per_document nsp pairs".split()
+    )
     same = {name: getattr(options, name) for name in names}
     jobs: Jobs = {}
     for split, count in ready["buckets"].items():

@@ -43,6 +43,7 @@ class ShardJob:
     special_tokens_in_strings: tuple[str, ...]
     max_seq_length: int
     short_seq_prob: float
+    short_seq_per_document: bool
     passes: int
     random_seed: int
     nsp: bool
@@ -90,6 +91,7 @@ def make_instances(documents: pairs.FlatDocuments, job: ShardJob) -> np.ndarray:
         documents,
         max_seq_length=job.max_seq_length - (_separators(job) - 1 if job.nsp else 0),
         short_seq_prob=job.short_seq_prob,
+        short_seq_per_document=job.short_seq_per_document,
     )
     rows = np.concatenate([one_pass(pairs.BufferedRandom(_generator(job, number))) for number in range(job.passes)])
     return rows[_generator(job, job.passes).permutation(len(rows))]

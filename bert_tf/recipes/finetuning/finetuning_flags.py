@@ -17,7 +17,8 @@ class FineTuningFlags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     """
 
     FREE: ClassVar[frozenset[str]] = DEVICE_FLAGS | frozenset(
-        "output_dir do_train do_eval do_predict do_export export_attention eval_batch_size write_examples".split()
+        "output_dir parity temperature do_train do_eval do_predict do_export export_attention eval_batch_size "
+        "write_examples".split()
     )
     MODEL: ClassVar[frozenset[str]] = frozenset()
 
@@ -60,6 +61,12 @@ class FineTuningFlags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
         "Keep the weights with the best evaluation score instead of the last ones. Default: where there is a "
         "development set.",
         earlier_default=False,
+    )
+
+    temperature: str = flag(
+        "1",
+        "Divide logits by this number before they become probabilities, in predictions and export; best: by the one "
+        "that fits the development set (classes, choices and questions).",
     )
 
     @property

@@ -25,6 +25,7 @@ from bert_tf.training import metrics
 
 if TYPE_CHECKING:
     from bert_tf.tasks.catalog.glue import Layout
+    from bert_tf.tasks.task import FineTuningTask
     from bert_tf.tasks.text_classification.goal import Goal
 
 QUESTIONS, TAGS = "span", "tags"  # kinds of heads; all others are goals of texts
@@ -115,17 +116,54 @@ def _texts(
     from bert_tf.tasks.text_classification import goals
 
     goal, labels = goals.of_kind(about["kind"]).from_about(about), []
-    columns: dict[str, list[np.ndarray]] = collections.defaultdict(list)
     labelled = _check_examples(_labelled(path, export, about), export, goal)
-    for example, outputs in predicting.in_order(export, labelled):
-        labels.append(goal.encode([example])[0])
+
+    def with_noted_labels() -> Iterator[Example]:
+        for example in labelled:
+            labels.append(goal.encode([example])[0])
+            yield example
+
+    predicted = goal.predicted(_numbers(export, with_noted_labels(), predicting))
+    expected = np.stack(labels)
+    scores = {name: metrics.score_of(name)(expected, predicted) for name in _score_names(about) or goal.scores}
+    return len(labels), scores, goal.details(expected, predicted)
+
+
+def _numbers(export: loaded_model.Export, examples: Iterable[Example], predicting: Predicting) -> dict[str, np.ndarray]:
+    """The floating point outputs of an export for texts, in their order: {name: [n, ...]}."""
+    columns: dict[str, list[np.ndarray]] = collections.defaultdict(list)
+    for _, outputs in predicting.in_order(export, iter(examples)):
         for name, value in outputs.items():
             if np.asarray(value).dtype.kind == "f":
                 columns[name].append(value)
-    expected = np.stack(labels)
-    predicted = goal.predicted({name: np.stack(values) for name, values in columns.items()})
-    scores = {name: metrics.score_of(name)(expected, predicted) for name in _score_names(about) or goal.scores}
-    return len(labels), scores, goal.details(expected, predicted)
+    return {name: np.stack(values) for name, values in columns.items()}
+
+
+def number_of_items(task: "FineTuningTask", predictions: Mapping[str, np.ndarray], split: str) -> int:
+    """The texts, questions or sentences that predictions for the first rows of a split are complete for."""
+    if task.kind == QUESTIONS:
+        return len(task.best_answers(predictions, split))  # type: ignore[attr-defined]
+    if task.kind == TAGS:
+        return len(task.word_predictions(predictions, split)[0])  # type: ignore[attr-defined]
+    return len(predictions["row_numbers"])
+
+
+def score_split(folder: str, task: "FineTuningTask", split: str, count: int, *, batch_size: int) -> dict[str, float]:
+    """The scores of an export on the first `count` texts, questions or sentences of a split of its task."""
+    data, predicting = task.split(split), Predicting(batch_size, "auto", iter)
+    if task.kind == QUESTIONS:
+        from bert_tf.tasks.question_answering import squad_files
+
+        has_null = task.search.has_null  # type: ignore[attr-defined]
+        answers = _answers(folder, data.questions[:count], predicting, has_null=has_null)
+        return squad_files.scores_of(data.questions[:count], answers, has_null=has_null)
+    if task.kind == TAGS:
+        tag_set = task.tag_set  # type: ignore[attr-defined]
+        words = [sentence.words for sentence in data.sentences[:count]]
+        labels = [[tag_set.labels[number] for number in row] for row in data.by_sentence(data.word_labels)[:count]]
+        return entity_scores.scores(**_tags_of(folder, words, labels, tag_set, predicting))
+    predictions = _numbers(loaded_model.Export(folder), data.examples[:count], predicting)
+    return task.scores({**predictions, "row_numbers": np.arange(1, count + 1)}, split)
 
 
 def _check_examples(examples: Iterable[Example], export: loaded_model.Export, goal: "Goal") -> Iterator[Example]:
@@ -174,15 +212,20 @@ def _questions(
     labelled = [question for question in questions.read(path) if question.is_answerable is not None]
     if not labelled:
         raise UserError(f"No question of {path} has a known answer: give a file with answers.")
-    export = loaded_model.Export(folder, jit_compile=predicting.jit_compile)
     from bert_tf.tasks.question_answering import answer_highlights, squad_files
 
     has_null = bool(about["reads"].get("version_2_with_negative", about.get("task") == "squad/v2.0"))
-    pairs = [Example(q.id, (q.context, q.question), None, path) for q in labelled]  # in the order of export.inputs
-    outputs = predicting.in_order(export, iter(pairs))
-    predictions = [_prediction(values, has_null) for _, values in outputs]
+    predictions = _answers(folder, labelled, predicting, has_null=has_null)
     scores = squad_files.scores_of(labelled, predictions, has_null=has_null)
     return len(labelled), scores, {"questions": answer_highlights.details(labelled, predictions)}
+
+
+def _answers(
+    folder: str, asked: Sequence[questions.Question], predicting: Predicting, *, has_null: bool
+) -> list[questions.Prediction]:
+    export = loaded_model.Export(folder, jit_compile=predicting.jit_compile)
+    pairs = [Example(q.id, (q.context, q.question), None, q.id) for q in asked]  # in the order of export.inputs
+    return [_prediction(values, has_null) for _, values in predicting.in_order(export, iter(pairs))]
 
 
 def _prediction(outputs: Mapping[str, Any], has_null: bool) -> questions.Prediction:
@@ -216,16 +259,27 @@ def _tags(
     tagged, tag_set = conll_files.ConllFile(path, layout), TagSet.of(about["labels"], layout.scheme)
     if tagged.scheme is None:
         raise UserError(f"{path} has words only; expected a column with their tags too.")
-    signature = loaded_model.signatures(folder, jit_compile=predicting.jit_compile)["words"]
     from bert_tf.tasks.token_classification.tag_splits import label_numbers
 
     labels = [[tag_set.labels[number] for number in row] for row in label_numbers(tagged, tag_set)]
     words = [sentence.words for sentence in tagged.sentences]
+    tags = _tags_of(folder, words, labels, tag_set, predicting)
+    return len(words), entity_scores.scores(**tags), {"per_class": entity_scores.per_type(**tags)}
+
+
+def _tags_of(
+    folder: str,
+    words: Sequence[Sequence[str]],
+    labels: Sequence[Sequence[str]],
+    tag_set: TagSet,
+    predicting: Predicting,
+) -> dict[str, Any]:
+    """The arguments of `entity_scores.scores`: tags of words, and those that an export predicts."""
+    signature = loaded_model.signatures(folder, jit_compile=predicting.jit_compile)["words"]
     batch_size = predicting.batch_size or loaded_model.BATCH_SIZE
     predicted = dict(predicting.report(_predict_tags(signature, words, batch_size)))
-    tags: dict[str, Any] = {"labels": labels, "predictions": [predicted[row] for row in range(len(words))]}
-    tags["is_plain"] = tag_set.scheme == "plain"
-    return len(words), entity_scores.scores(**tags), {"per_class": entity_scores.per_type(**tags)}
+    predictions = [predicted[row] for row in range(len(words))]
+    return {"labels": labels, "predictions": predictions, "is_plain": tag_set.scheme == "plain"}
 
 
 def _predict_tags(

@@ -1,6 +1,6 @@
 // Which token looks where: a small map of every head, and for one of them the shares of each token.
 // T tokens; attention[layer][head][from][to] are shares, each row of them sums to 1.
-import { bars, make } from "./elements.js";
+import { bars, make, panel } from "./elements.js";
 
 const TOP = 5; // tokens that are listed
 let remembered = null; // what the address says: { layer, head, token }, from 0
@@ -12,24 +12,9 @@ export function fromAddress(text) {
 
 // A folded panel in `place`, which asks for the attention of a text once it is opened.
 export function offer(place, ask, onChoice) {
-  const panel = make("details", {}, make("summary", {}, "Attention"));
-  const inside = make("div");
-  panel.append(inside);
-  panel.addEventListener("toggle", async () => {
-    if (!panel.open) {
-      remembered = null;
-      onChoice("");
-      return;
-    }
-    inside.replaceChildren(make("p", { class: "small" }, "Loading ..."));
-    const found = await ask();
-    if (!inside.isConnected) return; // something else is shown by now
-    inside.replaceChildren();
-    if (found.error) inside.append(make("p", { class: "error" }, found.error));
-    else new View(found.predictions[0], onChoice).into(inside);
-  });
-  place.replaceChildren(panel);
-  panel.open = remembered !== null;
+  const close = () => { remembered = null; onChoice(""); };
+  const box = panel(place, "Attention", ask, (answer, inside) => new View(answer, onChoice).into(inside), close);
+  box.open = remembered !== null;
 }
 
 class View {

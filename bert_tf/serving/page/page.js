@@ -1,5 +1,6 @@
 // The page: a tab for each model, a form for what it takes, and what it answers, in words and pictures.
 import * as attention from "./attention.js";
+import * as attribution from "./attribution.js";
 import { bars, make, percent } from "./elements.js";
 import { asCurl, hasToken, predict, request, setToken } from "./requests.js";
 
@@ -100,7 +101,7 @@ function open(model, given) {
   }
   $("panel").setAttribute("aria-labelledby", "tab-" + model.name);
   $("form").replaceChildren();
-  for (const place of ["command", "answer", "attention"]) $(place).replaceChildren();
+  for (const place of ["command", "answer", "attribution", "attention"]) $(place).replaceChildren();
   attention.fromAddress("");
   document.title = model.name;
   $("about").replaceChildren(aboutModel(model));
@@ -211,16 +212,25 @@ async function ask() {
   if (number !== asked) return;
   button.disabled = false;
   $("answer").replaceChildren();
-  $("attention").replaceChildren();
+  for (const place of ["attribution", "attention"]) $(place).replaceChildren();
   if (found.error) {
     $("answer").append(make("p", { class: "error" }, found.error));
     return;
   }
   kind.show(found.predictions, given);
   $("answer").append(make("p", { class: "small" }, Math.round(performance.now() - before) + " ms"));
-  if (!model.signatures.includes("attention")) return;
   const text = kind.looks(given, found.predictions[0]);
-  attention.offer($("attention"), () => predict(model, { signature_name: "attention", instances: [text] }), toAddress);
+  const about = signature => () => predict(model, { signature_name: signature, instances: [text] });
+  if (model.signatures.includes("attribution"))
+    attribution.offer($("attribution"), about("attribution"), answer => explained(model, found.predictions[0], answer));
+  if (model.signatures.includes("attention")) attention.offer($("attention"), about("attention"), toAddress);
+}
+
+// What attributions are about, in words.
+function explained(model, prediction, { targets }) {
+  if (model.kind === "fill_mask") return ((prediction.pieces || [])[0] || [])[0] || "the first token";
+  if (model.kind === "question") return "this answer";
+  return (model.kind !== "choose" && model.labels[targets]) || "this answer";
 }
 
 const highestFirst = pairs => pairs.sort((one, other) => other[1] - one[1]);

@@ -12,6 +12,7 @@ from bert_tf.tasks.question_answering.questions import Question
 from bert_tf.tasks.question_answering.spans import Search
 from bert_tf.text import vocabulary
 from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.training import confidence
 
 TokenizerFor = Callable[[Callable[[], Iterable[str]]], Tokenizer]
 Splits = Mapping[str, Callable[[], Sequence[Question]]]
@@ -22,7 +23,7 @@ def task(options: Any, tokenizer_for: TokenizerFor, *, has_null: bool) -> Questi
 
     Args:
         options: max_seq_length, doc_stride, max_query_length, n_best_size, max_answer_length,
-            null_score_diff_threshold, is_threshold_fixed, parity.
+            null_score_diff_threshold, is_threshold_fixed, word_alignment, temperature.
         tokenizer_for: gives the tokenizer for texts to learn a vocabulary from.
         has_null: whether "no answer" is an answer (SQuAD 2.0).
     """
@@ -38,11 +39,13 @@ def manual(options: Any, tokenizer_for: TokenizerFor) -> QuestionTask:
 
 
 def _task(name: str, splits: Splits, options: Any, tokenizer_for: TokenizerFor, *, has_null: bool) -> QuestionTask:
+    temperature = confidence.parse_temperature(options.temperature)
     search = Search(
         n_best_size=options.n_best_size,
         max_answer_length=options.max_answer_length,
         has_null=has_null,
         threshold=options.null_score_diff_threshold or 0.0,
+        temperature=temperature or 1.0,
     )
     tokenizer = tokenizer_for(lambda: _texts(splits["train"]()))
     if options.parity and vocabulary.kind_of(tokenizer.vocabulary) != vocabulary.WORDPIECE:
@@ -55,7 +58,8 @@ def _task(name: str, splits: Splits, options: Any, tokenizer_for: TokenizerFor, 
         windows=QuestionWindows(*lengths, tokenizer.separators),
         search=search,
         is_threshold_fixed=options.null_score_diff_threshold is not None,
-        parity=options.parity,
+        word_alignment=options.word_alignment,
+        fits_temperature=temperature is None,
     )
 
 

@@ -34,6 +34,7 @@ class PretrainingTask(Task):
         masking: how tokens are masked.
         next_sentence_weight: of its loss; 0 leaves next sentence prediction out.
         lm_kind: see `mask_filling.lm_kind`; its loss is called masked_lm_loss in any case.
+        masked_lm_epsilon: added to the number of predicted tokens that its loss is divided by.
     """
 
     def __init__(
@@ -44,9 +45,10 @@ class PretrainingTask(Task):
         *,
         next_sentence_weight: float = 1.0,
         lm_kind: str = "masked",
+        masked_lm_epsilon: float = MASKED_LM_EPSILON,
     ) -> None:
         self.name = f"pretraining/{NAMES[lm_kind]}{'_nsp' if next_sentence_weight else ''}"
-        self.objectives = {"masked_lm_loss": Objective(epsilon=MASKED_LM_EPSILON)}
+        self.objectives = {"masked_lm_loss": Objective(epsilon=masked_lm_epsilon)}
         if next_sentence_weight:
             self.objectives["next_sentence_loss"] = Objective(factor=next_sentence_weight)
         self.records, self.tokenizer, self.masking = records, tokenizer, masking

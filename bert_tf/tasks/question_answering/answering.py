@@ -36,6 +36,7 @@ from bert_tf.tasks.question_answering.spans import IMPOSSIBLE, Search
 from bert_tf.tasks.staged_signature import staged_signature
 from bert_tf.tasks.task import FineTuningTask, Objective
 from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.training import confidence
 
 WINDOWS_AT_ONCE = 16  # in the export, so that memory does not depend on the length of a context
 CANDIDATES = ("start_scores", "end_scores", "starts", "ends", "null_scores")
@@ -56,7 +57,8 @@ class QuestionTask(FineTuningTask):
         windows: how contexts are cut.
         search: which answers are valid.
         is_threshold_fixed: whether the threshold of `search` is the user's, and not to be calibrated.
-        parity: whether written answers are cut out as in google-research/bert, see `original_alignment`.
+        fits_temperature: whether the temperature of `search` is to be found on the development set.
+        word_alignment: whether written answers are cut out as in google-research/bert, see `original_alignment`.
     """
 
     kind = "span"
@@ -76,16 +78,18 @@ class QuestionTask(FineTuningTask):
         windows: QuestionWindows,
         search: Search,
         is_threshold_fixed: bool = False,
-        parity: bool = False,
+        word_alignment: bool = False,
+        fits_temperature: bool = False,
     ) -> None:
         self.name, self.tokenizer, self.windows, self.search = name, tokenizer, windows, search
         self.criterion = "best_f1" if search.has_null else "f1"
-        self.is_threshold_fixed, self.parity = is_threshold_fixed, parity
-        self._is_aligned = False
+        self.is_threshold_fixed, self.word_alignment = is_threshold_fixed, word_alignment
+        self._is_aligned, self.fits_temperature = False, fits_temperature
         self._calibration: dict[str, float] = {}
         self._questions = questions
         self._splits: dict[str, QuestionSplit] = {}
         self._last: tuple[Predictions, list[Prediction]] | None = None
+        self._traced_search = tf.function(self._search, autograph=False, reduce_retracing=True)
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
         """A SpanFinder."""
@@ -193,7 +197,6 @@ class QuestionTask(FineTuningTask):
     def _best_answers(self, predictions: Predictions, split: QuestionSplit) -> list[Prediction]:
         count = len(predictions["row_numbers"])
         complete = int(split.owners[count]) if count < len(split.owners) else len(split.questions)
-        search = tf.function(self._search, autograph=False)
         firsts = np.searchsorted(split.owners, np.arange(len(split.questions) + 1))
         answers = []
         for first in range(0, complete, QUESTIONS_AT_ONCE):
@@ -202,7 +205,7 @@ class QuestionTask(FineTuningTask):
             candidates = {name: tf.constant(predictions[name][windows]) for name in CANDIDATES}
             candidates |= {name: tf.cast(candidates[name], tf.int32) for name in ("starts", "ends")}
             contexts = tf.constant(split.contexts[split.context_numbers[first:last]])
-            found = search(candidates, tf.constant(split.owners[windows] - first), contexts)
+            found = self._traced_search(candidates, tf.constant(split.owners[windows] - first), contexts)
             arrays = {name: x.numpy() for name, x in found.items()}
             answers += [_prediction(arrays, row, has_null=self.search.has_null) for row in range(last - first)]
         return self._align(answers, split.questions) if self._is_aligned else answers
@@ -229,11 +232,34 @@ class QuestionTask(FineTuningTask):
     def details(self, predictions: Predictions, split: str) -> dict[str, Any]:
         """{"questions": see `answer_highlights.details`}."""
         answers = self.best_answers(predictions, split)
-        return {"questions": answer_highlights.details(self.split(split).questions, answers)}
+        confidences = self._confidence(predictions, split)
+        return {
+            "questions": answer_highlights.details(self.split(split).questions, answers),
+            **({"confidence": confidences} if confidences else {}),
+        }
+
+    def _confidence(self, predictions: Predictions, split: str) -> dict[str, Any]:
+        """`training.confidence.report` of the n best answers to questions whose answer is known, {} without one.
+
+        An answer is right if it matches a true one exactly, as SQuAD scores it.
+        """
+        rows = zip(self.split(split).questions, self.best_answers(predictions, split), strict=False)
+        known = [(question, found.answers) for question, found in rows if question.is_answerable is not None]
+        known = [(question, answers) for question, answers in known if answers]
+        if not known:
+            return {}
+        logits = [np.array([each["start_logit"] + each["end_logit"] for each in answers]) for _, answers in known]
+        truths = [[text for text, _ in question.answers] or [""] for question, _ in known]
+        labels = [
+            np.array([max(squad_scores.exact_match(text, each["text"]) for text in texts) for each in answers])
+            for texts, (_, answers) in zip(truths, known, strict=True)
+        ]
+        return confidence.report(logits, labels)
 
     def summary(self, details: Mapping[str, Any]) -> list[str]:
         """The counts of right answers, and some of these."""
-        return answer_highlights.summarize(details["questions"])
+        lines = answer_highlights.summarize(details["questions"])
+        return lines + [f"  {confidence.sentence(details['confidence'])}"] * ("confidence" in details)
 
     # Predictions and exports
 
@@ -249,8 +275,8 @@ class QuestionTask(FineTuningTask):
         ]
 
     def aligned(self) -> Self:
-        """The task whose answers are cut out as they are written: as in the original, under `parity`."""
-        if not self.parity or self._is_aligned:
+        """The task whose answers are cut out as they are written: as in the original, with `word_alignment`."""
+        if not self.word_alignment or self._is_aligned:
             return self
         task = self._with_search(self.search)
         task._is_aligned = True
@@ -327,33 +353,54 @@ class QuestionTask(FineTuningTask):
     # Thresholds
 
     def calibrated(self, predictions: Mapping[str, Predictions]) -> tuple[Self, list[str]]:
-        """With the threshold for "no answer" that has the best F1 on the development set."""
+        """With the threshold for "no answer" that has the best F1 on the development set, and the best temperature."""
         split = next(iter(self.eval_splits.values()))
-        if self.is_threshold_fixed or not self.search.has_null or split not in predictions:
+        if split not in predictions:
             return self, []
+        found = self._best_threshold(predictions, split)
+        confidences = self._confidence(predictions[split], split) if self.fits_temperature else {}
+        if confidences:
+            found["temperature"] = confidences["temperature"]
+        return (self.with_calibration(found) if found else self), []
+
+    def _best_threshold(self, predictions: Mapping[str, Predictions], split: str) -> dict[str, float]:
+        """{THRESHOLD: the one with the best F1}, or {} where there is none to be found."""
+        if self.is_threshold_fixed or not self.search.has_null:
+            return {}
         scores = self.scores(predictions[split], split)
         if "best_f1_thresh" not in scores:
-            return self, []
+            return {}
         odds = [answer.null_odds for answer in self.best_answers(predictions[split], split)]
         threshold = squad_scores.best_f1_threshold(scores, [value for value in odds if value is not None])
-        return self.with_calibration({THRESHOLD: threshold}), []
+        return {THRESHOLD: threshold}
 
     @property
     def calibration(self) -> dict[str, float]:
-        """The threshold that was found."""
+        """The threshold and the temperature that were found."""
         return self._calibration
 
     def with_calibration(self, stored: Mapping[str, float]) -> Self:
-        """With a threshold that an earlier evaluation found."""
-        if self.is_threshold_fixed or stored.get(THRESHOLD) is None:
+        """With what an earlier evaluation found and no flag fixes."""
+        found: dict[str, float] = {}
+        if not self.is_threshold_fixed and stored.get(THRESHOLD) is not None:
+            found[THRESHOLD] = stored[THRESHOLD]
+        if self.fits_temperature and stored.get("temperature") is not None:
+            found["temperature"] = stored["temperature"]
+        if not found:
             return self
-        task = self._with_search(dataclasses.replace(self.search, threshold=stored[THRESHOLD]))
-        task._calibration = {THRESHOLD: stored[THRESHOLD]}
+        search = dataclasses.replace(
+            self.search,
+            threshold=found.get(THRESHOLD, self.search.threshold),
+            temperature=found.get("temperature", self.search.temperature),
+        )
+        task = self._with_search(search)
+        task._calibration = found
         return task
 
     def _with_search(self, search: Search) -> Self:
         task = copy.copy(self)
         task.search, task._last = search, None
+        task._traced_search = tf.function(task._search, autograph=False, reduce_retracing=True)
         return task
 
 

@@ -20,12 +20,14 @@ class Search:
     """Which answers are valid, and how many to return (google-research/bert `run_squad.py: write_predictions`).
 
     has_null: "no answer" is an answer, chosen where its score is above the best other by more than `threshold`.
+    temperature: scores are divided by it before they become probabilities.
     """
 
     n_best_size: int = 20
     max_answer_length: int = 30
     has_null: bool = False
     threshold: float = 0.0
+    temperature: float = 1.0
 
     def candidates(
         self, start_logits: tf.Tensor, end_logits: tf.Tensor, rows: Tensors, windows: QuestionWindows
@@ -101,7 +103,7 @@ class Search:
             answers = self._with_null(answers, null)
         totals = answers["start_scores"] + answers["end_scores"]  # [Q, n]
         is_answer = totals > IMPOSSIBLE / 2
-        probabilities = tf.nn.softmax(tf.where(is_answer, totals, IMPOSSIBLE))
+        probabilities = tf.nn.softmax(tf.where(is_answer, totals / self.temperature, IMPOSSIBLE))
         answers["probabilities"] = tf.where(is_answer, probabilities, 0.0)
         return {**answers, "null_scores": tf.reduce_sum(null, -1), "score_differences": difference}
 

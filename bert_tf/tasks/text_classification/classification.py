@@ -27,7 +27,7 @@ from bert_tf.tasks.text_classification.splits import Split
 from bert_tf.tasks.text_classification.text_windows import Windows
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.truncation import LONGEST_FIRST
-from bert_tf.training import metrics
+from bert_tf.training import confidence, metrics
 
 TEXTS_AT_ONCE = 4096  # read from ready examples together
 MOST_COMPARED = 8  # texts that an export is compared with the live model on
@@ -48,6 +48,7 @@ class TextClassification(FineTuningTask):
         texts: texts of an example, 1 or 2.
         scores: names for `metrics.score_of`, or functions of labels and predicted labels; by default those of the goal.
         criterion: the score that decides which model is the best; by default the first.
+        temperature: of the probabilities, see `training.confidence.parse_temperature`.
         class_weights: "balanced" lets every class count alike in the training loss, "none" every example.
         windows: how texts longer than max_seq_length are read; None: they are truncated.
         truncation: which text of a pair is truncated, see `tokenizer.pack`.
@@ -67,6 +68,7 @@ class TextClassification(FineTuningTask):
         texts: int = 1,
         scores: Sequence[Score] = (),
         criterion: str = "",
+        temperature: str = "1",
         class_weights: str = "none",
         windows: Windows | None = None,
         truncation: str = LONGEST_FIRST,
@@ -78,6 +80,7 @@ class TextClassification(FineTuningTask):
             raise UserError("long_texts=windows needs texts or pairs; leave it out for choices, which are truncated.")
         if truncation != LONGEST_FIRST and (windows or texts == 1):
             raise UserError(f"truncation={truncation} is for pairs that are truncated; leave it out.")
+        goal = goal.with_temperature(confidence.parse_temperature(temperature))
         self.name, self.goal, self.tokenizer, self.truncation = name, goal, tokenizer, truncation
         self.max_seq_length, self.texts, self.windows = max_seq_length, texts, windows
         self.score_functions = _criterion_first(scores or goal.scores, criterion, goal)
@@ -230,7 +233,13 @@ class TextClassification(FineTuningTask):
     def details(self, predictions: Mapping[str, np.ndarray], split: str) -> dict[str, Any]:
         """The goal's details, and the examples with the largest loss."""
         hardest = files.hardest(self.goal, self.split(split), predictions)
-        return {**self.goal.details(*self.compare(predictions, split)), "hardest": hardest}
+        labels, predicted = self.compare(predictions, split)
+        shown = self.goal.confidence(predictions, labels)
+        return {
+            **self.goal.details(labels, predicted),
+            **({"confidence": shown} if shown else {}),
+            "hardest": hardest,
+        }
 
     # Predictions and exports
 
@@ -327,8 +336,8 @@ def settings(options: Any) -> dict[str, Any]:
             pooling=options.window_pooling,
         )
         windows.check(options.max_seq_length)
-    same = {name: getattr(options, name) for name in ("max_seq_length", "class_weights", "criterion", "truncation")}
-    return {**same, "windows": windows}
+    same = "max_seq_length class_weights criterion truncation temperature".split()
+    return {**{name: getattr(options, name) for name in same}, "windows": windows}
 
 
 def _criterion_first(scores: Sequence[Score], criterion: str, goal: Goal) -> dict[str, Callable]:

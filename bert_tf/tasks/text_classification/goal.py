@@ -167,6 +167,21 @@ class Goal(abc.ABC):
         """The name of the predicted label as an output of the export: {"label": string [B]}, or {}."""
         return {}
 
+    # Confidence
+
+    def with_temperature(self, temperature: float | None) -> Self:
+        """The goal whose logits are divided by this before the softmax; None: by the one that fits the best.
+
+        Raises UserError where there is no softmax, unless it is 1.
+        """
+        if temperature != 1:
+            raise UserError("temperature needs one class for each text, a choice, or questions; leave it out.")
+        return self
+
+    def confidence(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, Any]:
+        """See `training.confidence.report`; {} where there is no softmax."""
+        return {}
+
     # Thresholds, see `tasks.task.FineTuningTask`
 
     def calibrated(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> tuple[Self, str]:

@@ -72,6 +72,18 @@ def test_pairs_match_the_original_for_the_same_random_numbers(max_seq_length, sh
     assert segments(flat(documents), rows) == oracle.next_sentence_pairs(documents, RepeatableRandom(3), **options)
 
 
+@pytest.mark.parametrize("function", [next_sentence_pairs, sentence_order_pairs, single_segments])
+def test_target_length_is_drawn_once_per_document_on_request(function):
+    documents = flat([[[i] for i in range(1000)] for _ in range(2)])  # sentences of one token
+    sizes = {}
+    for per_document in (False, True):
+        options = {"max_seq_length": 50, "short_seq_prob": 1.0, "short_seq_per_document": per_document}
+        rows = function(documents, seeded(4), **options)
+        first = rows[rows[:, 0] < 950]  # of the first document; those at its end are shorter
+        sizes[per_document] = {int(row[1] - row[0] + row[3] - row[2]) for row in first}
+    assert len(sizes[False]) > 10 and len(sizes[True]) == 1
+
+
 def test_true_pairs_are_adjacent_sentence_runs():
     documents = flat([[[1, 2], [3, 4], [5, 6]], [[7, 8], [9, 10]]])
     rows = next_sentence_pairs(documents, seeded(0), max_seq_length=9, short_seq_prob=0.0)

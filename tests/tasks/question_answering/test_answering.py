@@ -20,7 +20,7 @@ from bert_tf.tasks.question_answering.question_windows import QuestionWindows
 from bert_tf.tasks.question_answering.questions import Prediction, Question
 from bert_tf.tasks.question_answering.spans import Search
 from bert_tf.text.tokenizer import Tokenizer
-from bert_tf.training import distribute
+from bert_tf.training import confidence, distribute
 from bert_tf.training.loop import Evaluator
 from bert_tf.training.train_step import TrainStep
 
@@ -48,10 +48,10 @@ QUESTIONS = [
 ]
 
 
-def task_of(questions=QUESTIONS, *, parity=False, **options):
+def task_of(questions=QUESTIONS, *, word_alignment=False, **options):
     splits = {"train": lambda: questions, "dev": lambda: questions}
     search = Search(**{"n_best_size": 4, "max_answer_length": 6, "has_null": True, **options})
-    return QuestionTask("tiny", splits, TOKENIZER, windows=WINDOWS, search=search, parity=parity)
+    return QuestionTask("tiny", splits, TOKENIZER, windows=WINDOWS, search=search, word_alignment=word_alignment)
 
 
 def model_of(task, strategy=None):
@@ -196,8 +196,8 @@ def test_long_context_is_answered_in_windows(monkeypatch):
     assert expected["answer"].numpy().tolist() == at_once["answer"].numpy().tolist()
 
 
-def test_parity_mode_aligns_words_and_deduplicates_answers():
-    task = task_of([question("x", "x", "a mat, the fox")], parity=True)
+def test_word_alignment_aligns_words_and_deduplicates_answers():
+    task = task_of([question("x", "x", "a mat, the fox")], word_alignment=True)
     n_best = [
         {"text": text, "start": start, "end": start + len(text), "probability": probability}
         for text, start, probability in (("mat", 2, 0.5), ("mat,", 2, 0.3), ("", 0, 0.2))
@@ -208,3 +208,24 @@ def test_parity_mode_aligns_words_and_deduplicates_answers():
     assert (aligned.answer["text"], aligned.answer["end"]) == ("mat,", 6)
     (aligned,) = task._align([Prediction(n_best[1], [n_best[0], dict(n_best[0], probability=0.1)])], questions)
     assert len(aligned.answers) == 1
+
+
+def test_temperature_is_fitted_on_questions_with_known_answers():
+    texts = {"fox": ("a fox", "fox"), "dog": ("old red", "dog !"), "cat": ("", "ran"), "short": ("a Big", "mat")}
+    logits = {"fox": (4.0, 1.0), "dog": (3.0, 2.5), "cat": (2.0, 1.5), "short": (1.0, 0.5)}
+
+    def answer(text, logit):
+        return {"text": text, "start": 0, "end": 1, "probability": 0.5, "start_logit": logit, "end_logit": logit}
+
+    n_best = [[answer(*each) for each in zip(texts[name], logits[name], strict=True)] for name in texts]
+    task, predictions = task_of(QUESTIONS[:4]), {"dev": {"row_numbers": np.arange(19)}}
+    task._last = predictions["dev"], [Prediction(answers[0], answers) for answers in n_best]
+    labels = [np.array(x) for x in ([1, 1], [0, 0], [1, 0], [1, 0])]  # articles and case do not count
+    totals = [2 * np.array(logits[name]) for name in texts]
+    assert task._confidence(predictions["dev"], "dev") == confidence.report(totals, labels)
+    assert task.with_calibration({"temperature": 3.0}) is task, "it was not asked for"
+    task.fits_temperature, task.is_threshold_fixed = True, True
+    fitted, _ = task.calibrated(predictions)
+    assert fitted.search.temperature == confidence.fit_temperature(totals, labels) != 1
+    assert task.with_calibration(fitted.calibration).search == fitted.search
+    assert "temperature" in task.details(predictions["dev"], "dev")["confidence"]

@@ -112,3 +112,18 @@ def test_rows_trimmed_to_the_longest_give_the_same_answers():
     cut = search.candidates(start_logits[:, :longest], end_logits[:, :longest], short, WINDOWS)
     for name, x in whole.items():
         np.testing.assert_array_equal(x, cut[name])
+
+
+def test_probabilities_are_those_of_scores_divided_by_the_temperature():
+    contexts = ["a b c d e"]
+    rows, start_logits, end_logits = scored(0, contexts)
+    found = {}
+    for temperature in (1.0, 40.0):
+        search = Search(n_best_size=5, max_answer_length=3, temperature=temperature)
+        candidates = search.candidates(start_logits, end_logits, rows, WINDOWS)
+        found[temperature] = search.answers(candidates, rows["owners"], tf.constant(contexts))
+    answers = found[40.0]
+    totals = (answers["start_scores"] + answers["end_scores"]).numpy()[0]
+    shares = np.exp((totals - totals[0]) / 40)
+    np.testing.assert_allclose(answers["probabilities"][0], shares / shares.sum(), rtol=1e-5)
+    np.testing.assert_array_equal(answers["texts"], found[1.0]["texts"])

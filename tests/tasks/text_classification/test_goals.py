@@ -140,3 +140,34 @@ def test_labels_are_converted_to_rows(run, goal, texts, rows):
     assert inputs["token_ids"].shape[-1] == 8 and inputs["token_ids"].shape[:-1] == inputs["lengths"].shape
     assert tokenizer.detokenize(np.reshape(inputs["token_ids"], [-1, 8])) == rows
     assert np.reshape(inputs["lengths"], -1).tolist() == [len(row.split()) for row in rows]
+
+
+def test_temperature_scales_probabilities_alike_in_graph_files_and_losses():
+    logits = np.array([[2.0, 0.0, -1.0], [0.0, 3.0, 1.0]], np.float32)
+    labels = np.array([0, 2])
+    plain = Classes(["a", "b", "c"])
+    goal = plain.with_temperature(4.0)
+    values = {name: x.numpy() for name, x in goal.predictions({"logits": tf.constant(logits)}).items()}
+    expected = np.exp(logits / 4) / np.exp(logits / 4).sum(1, keepdims=True)
+    np.testing.assert_allclose(values["probabilities"], expected, rtol=1e-6)
+    np.testing.assert_array_equal(values["logits"], logits)
+    np.testing.assert_allclose(goal.losses({"logits": logits}, labels), -np.log(expected[[0, 1], labels]), rtol=1e-6)
+    assert list(goal.row({"logits": logits}, 1)["probabilities"].values()) == pytest.approx(expected[1], rel=1e-6)
+    assert (plain.about(), goal.about()) == ({}, {"temperature": 4.0})
+    assert Classes.from_about({"labels": ["a", "b", "c"], **goal.about()}).temperature == 4
+
+
+def test_temperature_is_fitted_only_on_request_and_refused_without_softmax():
+    logits, labels = np.array([[5.0, 0.0], [0.0, 5.0], [5.0, 0.0], [0.0, 5.0]] * 5), np.array([0, 1, 1, 1] * 5)
+    plain = Classes(["a", "b"])
+    assert plain.calibrated({"logits": logits}, labels) == (plain, "")
+    assert plain.with_calibration({"temperature": 3.0}).temperature == 1
+    fitted, sentence = plain.with_temperature(None).calibrated({"logits": logits}, labels)
+    assert fitted.temperature == pytest.approx(5 / np.log(3), rel=1e-3)  # three in four are right
+    assert sentence.startswith("Probabilities are of logits / 4.551")
+    assert plain.with_temperature(None).with_calibration(fitted.calibration).temperature == fitted.temperature
+    assert fitted.confidence({"logits": logits}, labels)["expected_calibration_error"] == pytest.approx(0.243, abs=1e-3)
+    for goal in (Regression(), MultiLabel(["a", "b"])):
+        assert goal.with_temperature(1.0) is goal and goal.confidence({}, labels) == {}
+        with pytest.raises(UserError, match="temperature needs one class for each text, a choice, or questions"):
+            goal.with_temperature(None)

@@ -51,7 +51,7 @@ class MultipleChoice(Classes):
     @classmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:
         """See `Goal`."""
-        return cls(len(about["labels"]))
+        return cls(len(about["labels"])).with_temperature(about.get("temperature", 1.0))
 
     def label_counts(self, labels: np.ndarray) -> np.ndarray | None:
         """None: choices have no names."""

@@ -1,5 +1,6 @@
 """One of several classes."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
@@ -10,7 +11,7 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.model import heads
 from bert_tf.tasks.text_classification.goal import Goal, shortened, single_label
-from bert_tf.training import metrics
+from bert_tf.training import confidence, metrics
 
 
 class Classes(Goal):
@@ -20,6 +21,9 @@ class Classes(Goal):
     loss_name = "cross_entropy"
     scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
     has_names = True
+    calibration_file = "temperature.json"
+    temperature = 1.0  # logits are divided by it before the softmax
+    fits_temperature = False
 
     def __init__(self, labels: Sequence[str]) -> None:
         self.labels = tuple(labels)
@@ -41,7 +45,7 @@ class Classes(Goal):
     @classmethod
     def from_about(cls, about: Mapping[str, Any]) -> Self:
         """See `Goal`."""
-        return cls([str(label) for label in about["labels"]])
+        return cls([str(label) for label in about["labels"]]).with_temperature(about.get("temperature", 1.0))
 
     def encode(self, examples: Sequence[Example]) -> np.ndarray:
         """Class numbers, int32 [n]."""
@@ -87,7 +91,7 @@ class Classes(Goal):
 
     def predictions(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Logits and probabilities, [B, C]."""
-        return {"logits": outputs["logits"], "probabilities": tf.nn.softmax(outputs["logits"])}
+        return {"logits": outputs["logits"], "probabilities": tf.nn.softmax(outputs["logits"] / self.temperature)}
 
     def predicted(self, predictions: Mapping[str, np.ndarray]) -> np.ndarray:
         """Class numbers [n]."""
@@ -95,12 +99,12 @@ class Classes(Goal):
 
     def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
         """Minus the logarithm of the probability of the label."""
-        probabilities = np.clip(np.asarray(predictions["probabilities"], np.float64), 1e-12, 1)  # [n, C]
+        probabilities = np.clip(confidence.softmax(predictions["logits"], self.temperature), 1e-12, 1)  # [n, C]
         return -np.log(np.take_along_axis(probabilities, labels[:, None], 1)[:, 0])
 
     def row(self, predictions: Mapping[str, np.ndarray], number: int) -> dict[str, Any]:
         """{"probabilities": by label}."""
-        probabilities = map(float, predictions["probabilities"][number])
+        probabilities = map(float, confidence.softmax(predictions["logits"][number], self.temperature))
         return {"probabilities": dict(zip(self.labels, probabilities, strict=True))}
 
     def details(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
@@ -111,6 +115,44 @@ class Classes(Goal):
     def label_names(self, predictions: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The name of the best class."""
         return {"label": tf.gather(tf.constant(self.labels), tf.argmax(predictions["logits"], -1))}
+
+    # Confidence
+
+    def about(self) -> dict[str, Any]:
+        """The temperature, unless it is 1."""
+        return {} if self.temperature == 1 else {"temperature": self.temperature}
+
+    def with_temperature(self, temperature: float | None) -> Self:
+        """See `Goal`."""
+        goal = copy.copy(self)
+        goal.temperature, goal.fits_temperature = temperature or 1.0, temperature is None
+        return goal
+
+    def confidence(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, Any]:
+        """`training.confidence.report` of the logits."""
+        return confidence.report(predictions["logits"], np.eye(predictions["logits"].shape[-1])[labels])
+
+    def calibrated(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> tuple[Self, str]:
+        """With the temperature that fits labelled predictions best, if it is to be found."""
+        if not self.fits_temperature:
+            return self, ""
+        temperature = self.confidence(predictions, labels)["temperature"]
+        return self.with_calibration({"temperature": temperature}), (
+            f"Probabilities are of logits / {temperature:.3f}; the scores stay the same"
+        )
+
+    @property
+    def calibration(self) -> dict[str, float]:
+        """The temperature."""
+        return {"temperature": self.temperature}
+
+    def with_calibration(self, stored: Mapping[str, float]) -> Self:
+        """With the stored temperature, if it is to be found."""
+        if not self.fits_temperature or "temperature" not in stored:
+            return self
+        goal = copy.copy(self)
+        goal.temperature = float(stored["temperature"])
+        return goal
 
 
 GOAL = Classes

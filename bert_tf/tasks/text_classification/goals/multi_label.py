@@ -152,6 +152,14 @@ class MultiLabel(Classes):
         more = " ..." * (self.size > MOST_SHOWN)
         return best, f"Labels hold above {shown}{more}; with {THRESHOLD} for all of them"
 
+    def with_temperature(self, temperature: float | None) -> Self:
+        """Raises UserError unless it is 1."""
+        return super(Classes, self).with_temperature(temperature)
+
+    def confidence(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, Any]:
+        """Nothing: labels have thresholds."""
+        return {}
+
     @property
     def calibration(self) -> dict[str, float]:
         """{label: threshold}."""

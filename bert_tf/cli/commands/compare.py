@@ -1,0 +1,42 @@
+"""Compares a run's model in every form: live, SavedModel, OpenVINO, ONNX, LiteRT and int8, by score, size and time.
+
+  bert-tf compare runs/classifier
+  bert-tf compare runs/squad --max_rows=200 --engines=onnx --json
+
+RUN is a folder written by bert-tf pretrain, finetune or squad. The scores are those of its evaluation rows, whose files
+must still be where the run read them. Engines are written to a temporary folder; those whose packages are missing are
+named. The table is also written to RUN/deployments.json and RUN/report.html. Several runs are compared by bert-tf
+report.
+"""
+
+import argparse
+import json
+
+from bert_tf.recipes import deployments
+from bert_tf.recipes.finetuning import finished_run
+from bert_tf.reports import report
+from bert_tf.runtime import atomic_files, process
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.add_argument("run_folder", metavar="RUN", help="run folder")
+    parser.add_argument("--max_rows", type=int, default=1000, help="evaluation rows to score at most (1000)")
+    parser.add_argument("--batch_size", type=int, default=8, help="rows per batch (8)")
+    parser.add_argument("--engines", default="", metavar="NAMES", help="comma-separated engines (all installed)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Writes the table and prints it."""
+    process.assume_frozen_weights()
+    folder = arguments.run_folder
+    finished_run.expect_run(folder)
+    names = [name.strip() for name in arguments.engines.split(",") if name.strip()]
+    result = deployments.compare(folder, max_rows=arguments.max_rows, batch_size=arguments.batch_size, names=names)
+    atomic_files.write_json(f"{folder}/{deployments.FILE}", result)
+    report.write_report(folder)
+    if arguments.json:
+        print(json.dumps({"run": folder, **result}, ensure_ascii=False))
+    else:
+        print(*deployments.lines(result), sep="\n")

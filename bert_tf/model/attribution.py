@@ -1,0 +1,121 @@
+"""Integrated gradients (Sundararajan et al. 2017): how much each token contributed to what a model predicts.
+
+B rows, T positions, D hidden size.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.errors import UserError
+from bert_tf.model import functional_bert, heads, weights
+from bert_tf.model.functional_bert import HEADS
+
+STEPS = 32  # nodes of the Gauss-Legendre quadrature of the path integral
+UNLIKELY = -1e9  # the logit of a position that holds no token
+
+Tensors = dict[str, tf.Tensor]
+
+
+def integrated_gradients(
+    model: heads.BertModel,
+    inputs: Mapping[str, tf.Tensor],
+    *,
+    mask_id: int,
+    kept_ids: tuple[int, ...],
+    steps: int = STEPS,
+) -> Tensors:
+    """Attributes the predicted logit of each row to its tokens.
+
+    The path goes from a row of [MASK] to the row itself, in a straight line of word embeddings; positions, segments
+    and special tokens stay. The predicted logit is that of the best class, the number, the best token for the first
+    [MASK], or the sum of those of the best start and end of an answer.
+
+    Args:
+        model: a Classifier, Regressor, MultipleChoice, Pretrainer or SpanFinder with BERT's encoder.
+        inputs: int32 `token_ids`, `segment_ids` [B, T], `lengths` [B].
+        mask_id: the id of [MASK].
+        kept_ids: ids that the baseline has too, those of special tokens.
+        steps: points on the path.
+
+    Returns:
+        float32 "attributions" [B, T], 0 on kept tokens and padding; "outputs" and "baseline_outputs" [B], the logit
+        at both ends of the path; int32 "targets" [B], the class or token. Completeness: the sum of a row's
+        attributions is its output minus its baseline output, as far as the quadrature is exact.
+    """
+    name = _head(model)
+    arrays = {name: variable.value for name, variable in weights.variables_by_name(model).items()}
+    params, table = functional_bert.parameters(arrays), arrays["encoder/embeddings/token_table"]
+    inputs = dict(inputs)
+    if name == "masks":
+        is_mask = tf.equal(inputs["token_ids"], mask_id)
+        inputs["masked_lm_positions"] = tf.argmax(is_mask, -1, tf.int32)[:, None]
+
+    def logits(words: tf.Tensor) -> list[tf.Tensor]:  # [B, T, D] -> [B, K] each
+        return _logits(HEADS[name].apply(params, model.config, {**inputs, "word_vectors": words}), inputs["lengths"])
+
+    is_kept = tf.reduce_any(tf.equal(inputs["token_ids"][:, :, None], tf.constant(kept_ids)), -1)
+    baseline_ids = tf.where(is_kept, inputs["token_ids"], mask_id)
+    baseline = tf.gather(table, baseline_ids)
+    difference = tf.gather(table, inputs["token_ids"]) - baseline  # [B, T, D]
+    at_input = logits(baseline + difference)
+    targets = [tf.argmax(each, -1, tf.int32) for each in at_input]
+
+    def output(values: list[tf.Tensor]) -> tf.Tensor:  # [B]
+        return tf.add_n([tf.gather(x, i, batch_dims=1) for x, i in zip(values, targets, strict=True)])
+
+    gradient = _mean_gradient(lambda words: output(logits(words)), baseline, difference, steps)
+    return {
+        "attributions": tf.reduce_sum(gradient * difference, -1),
+        "outputs": output(at_input),
+        "baseline_outputs": output(logits(baseline)),
+        "targets": targets[0],
+    }
+
+
+def _head(model: heads.BertModel) -> str:
+    """The name of the model's head in HEADS; UserError for one without a prediction to explain."""
+    kinds = {heads.Pretrainer: "masks", heads.SpanFinder: "span", heads.PooledModel: "text"}
+    name = next((name for kind, name in kinds.items() if isinstance(model, kind)), None)
+    if name is None or not model.config.encoder_traits.is_bert:
+        raise UserError(
+            "Attributions are for BERT with a head for classes, numbers, choices, masks or questions; this model is "
+            f"{type(model).__name__} on {model.config.encoder}."
+        )
+    return name
+
+
+def explains(model: Any) -> bool:
+    """Whether `integrated_gradients` takes a model."""
+    try:
+        return bool(_head(model))
+    except UserError:
+        return False
+
+
+def _logits(outputs: Mapping[str, tf.Tensor], lengths: tf.Tensor) -> list[tf.Tensor]:
+    """What is predicted from: [B, C] of classes, [B, V] of a mask, or [B, T] of starts and of ends."""
+    if "logits" in outputs:
+        return [outputs["logits"]]
+    if "masked_lm_logits" in outputs:
+        return [outputs["masked_lm_logits"][:, 0]]
+    is_token = tf.sequence_mask(lengths, tf.shape(outputs["start_logits"])[1])
+    return [tf.where(is_token, outputs[f"{side}_logits"], UNLIKELY) for side in ("start", "end")]
+
+
+def _mean_gradient(function: Any, baseline: tf.Tensor, difference: tf.Tensor, steps: int) -> tf.Tensor:
+    """The mean gradient of a function [B, T, D] -> [B] on the straight line between two points."""
+    nodes, shares = np.polynomial.legendre.leggauss(steps)
+    places, shares = (tf.constant(x / 2, tf.float32) for x in (nodes + 1, shares))
+
+    def add(number: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        words = baseline + places[number] * difference
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(words)
+            value = function(words)
+        return number + 1, total + shares[number] * tape.gradient(value, words)
+
+    start = (tf.constant(0), tf.zeros_like(difference))
+    return tf.while_loop(lambda number, _: number < steps, add, start, parallel_iterations=1)[1]

@@ -1,0 +1,235 @@
+"""A run's model in every form it can be deployed in, side by side: live, SavedModel, and the installed engines.
+
+Each form gets the scores of the run's own evaluation rows, its size, and the time of one text. B rows of a batch.
+"""
+
+import collections
+import dataclasses
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf.data.examples import Example
+from bert_tf.data.pretraining import records
+from bert_tf.errors import UserError, reason_of
+from bert_tf.export import engines, loaded_model
+from bert_tf.recipes.finetuning import finished_run, scored_export
+from bert_tf.recipes.finetuning.finished_run import FinishedRun
+from bert_tf.runtime import files
+from bert_tf.tasks.task import FineTuningTask, Task
+from bert_tf.training.run_directory import recorded_flags
+
+FILE = "deployments.json"
+LIVE, SAVED_MODEL = "live model", "SavedModel"
+FLOAT_BYTES = 4
+
+Arrays = dict[str, np.ndarray]
+Function = Callable[[Arrays], Mapping[str, Any]]
+
+
+@dataclasses.dataclass(kw_only=True)
+class Deployment:
+    """One form of a model.
+
+    Attributes:
+        name: "live model", "SavedModel", or an engine with its quantization.
+        bytes: size of the weights, or of the files.
+        milliseconds: median time for one text; of a SavedModel with its tokenization.
+        scores: on the evaluation rows; {} where they cannot be computed.
+        error: why there is no such form, "" if there is one.
+    """
+
+    name: str
+    bytes: int = 0
+    milliseconds: float | None = None
+    scores: dict[str, float] = dataclasses.field(default_factory=dict)
+    error: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rows:
+    """The evaluation rows: a split of a task, of which `count` rows are computed in batches of `batch_size`."""
+
+    task: Task
+    split: str
+    count: int
+    batch_size: int
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yields batches, cut to their longest row."""
+        for batch in self.task.eval_batches(self.batch_size, self.split).take(-(-self.count // self.batch_size)):
+            longest = int(np.max(batch["lengths"])) if "lengths" in batch else None
+            cut = {name: batch[name][..., :longest] for name in ("token_ids", "segment_ids") if name in batch}
+            yield batch | cut
+
+
+def compare(path: str, *, max_rows: int, batch_size: int, names: Sequence[str] = ()) -> dict[str, Any]:
+    """Compares the forms of the run in a folder; writes engines to a temporary folder only.
+
+    Args:
+        path: the folder of the run.
+        max_rows: rows of the evaluation split that are scored at most.
+        batch_size: rows in a batch.
+        names: of engines; by default all whose packages are installed.
+
+    Returns:
+        Plain data for FILE: "task", "split", "rows", "criterion" and "deployments", see Deployment.
+
+    Raises:
+        UserError: the folder is no run, or it has no evaluation rows.
+    """
+    if max_rows < 1 or batch_size < 1:
+        raise UserError(f"max_rows is {max_rows} and batch_size {batch_size}; expected 1 or more.")
+    run = finished_run.read(path)
+    rows = _rows_of(run, path, max_rows, batch_size)
+    first = next(iter(rows))
+    row = {name: tensor[:1] for name, tensor in first.items()}
+    live = _live_function(run.model, row)
+    live_scores, items = _scores(live, rows)
+    deployments = [
+        Deployment(
+            name=LIVE,
+            bytes=FLOAT_BYTES * run.model.count_params(),
+            milliseconds=_milliseconds(live, _arrays(row)),
+            scores=live_scores,
+        ),
+        _saved_model(path, rows, items, row),
+        *_engines(path, rows, row, names),
+    ]
+    return {
+        "task": rows.task.name,
+        "split": rows.split,
+        "rows": items,
+        "criterion": rows.task.criterion,
+        "deployments": [dataclasses.asdict(each) for each in deployments],
+    }
+
+
+def _rows_of(run: FinishedRun, path: str, max_rows: int, batch_size: int) -> Rows:
+    task = run.task
+    if not isinstance(task, FineTuningTask):
+        folder = recorded_flags(path).get("records_dir") or os.path.join(path, "records")
+        task.records = records.open_records(folder)  # type: ignore[attr-defined]  # of pre-training
+    split = next(iter(task.eval_splits.values()), "")
+    if not split or (isinstance(task, FineTuningTask) and not task.split(split).is_known):
+        raise UserError(f"The run in {path} has no labelled evaluation rows to compare on: train with a dev file.")
+    return Rows(task=task, split=split, count=max_rows, batch_size=batch_size)
+
+
+def _arrays(batch: Mapping[str, Any]) -> Arrays:
+    return {name: tensor.numpy() for name, tensor in batch.items()}
+
+
+def _live_function(model: Any, batch: Mapping[str, Any]) -> Function:
+    import tensorflow as tf
+
+    specs = {name: tf.TensorSpec([None] * x.shape.rank, x.dtype) for name, x in batch.items()}
+    call = tf.function(lambda inputs: model(inputs), input_signature=[specs], autograph=False)
+    return lambda arrays: call({name: tf.constant(value) for name, value in arrays.items()})
+
+
+def _milliseconds(function: Callable[[Any], Any], inputs: Any) -> float:
+    from bert_tf.export import engine_parity
+
+    return 1000 * engine_parity.median_seconds([function], inputs)[0]
+
+
+def _scores(function: Function, rows: Rows) -> tuple[dict[str, float], int]:
+    """The scores of a function of batches, and the number of texts, questions or sentences that they are of."""
+    import tensorflow as tf
+
+    from bert_tf.training.train_step import averages, sum_metrics
+
+    task, sums = rows.task, collections.defaultdict[str, Any](lambda: np.zeros(2))
+    chunks: dict[str, list[np.ndarray]] = collections.defaultdict(list)
+    count = 0
+    for batch in rows:
+        outputs = {name: tf.convert_to_tensor(value) for name, value in function(_arrays(batch)).items()}
+        for name, value in sum_metrics(task.metrics(outputs, batch)).items():
+            sums[name] += value.numpy()
+        predictions = {name: value.numpy() for name, value in task.predictions(outputs, batch).items()}
+        count += len(batch["lengths"]) if "lengths" in batch else rows.batch_size
+        for name, values in predictions.items():
+            chunks[name].append(values[predictions["row_numbers"] > 0])
+    if not isinstance(task, FineTuningTask):
+        return averages(task, sums), count
+    found = {name: np.concatenate(parts) for name, parts in chunks.items()}
+    return task.scores(found, rows.split), scored_export.number_of_items(task, found, rows.split)
+
+
+def _saved_model(path: str, rows: Rows, count: int, row: Mapping[str, Any]) -> Deployment:
+    found = Deployment(name=SAVED_MODEL)
+    try:
+        folder = loaded_model.find(path)
+    except UserError as error:
+        return dataclasses.replace(found, error=str(error))
+    export = loaded_model.Export(folder)
+    task = rows.task
+    if isinstance(task, FineTuningTask):
+        example = task.demo_examples(rows.split, 1)[0]
+        found.scores = scored_export.score_split(folder, task, rows.split, count, batch_size=rows.batch_size)
+    else:
+        example = Example("0", tuple(task.row_texts(row)))
+    found.bytes = sum(files.size(file) for file in files.walk(folder))
+    found.milliseconds = _milliseconds(lambda examples: export.predict(examples), [example])
+    return found
+
+
+def _engines(path: str, rows: Rows, row: Mapping[str, Any], names: Sequence[str]) -> Iterator[Deployment]:
+    """Each engine, unquantized and in int8, written to a temporary folder, as far as its packages are installed."""
+    from bert_tf.checkpoints import formats
+
+    checkpoint = formats.read(path)
+    for name in names or engines.names():
+        for quantize in (None, *engines.QUANTIZED):
+            found = Deployment(name=f"{name} {quantize}" if quantize else name)
+            with tempfile.TemporaryDirectory() as folder:
+                target = os.path.join(folder, "engine")
+                try:
+                    found.bytes = engines.write(checkpoint, target, name, quantize=quantize).size
+                    function = _engine_function(engines.load(target))
+                    found.scores, _ = _scores(function, rows)
+                    found.milliseconds = _milliseconds(function, _arrays(row))
+                except UserError as error:
+                    found.error = str(error)
+                except Exception as error:  # engines raise many types
+                    found.error = f"{name} failed: {reason_of(error)}"
+            yield found
+
+
+def _engine_function(function: Callable[[Arrays], Arrays]) -> Function:
+    """An engine as a function of batches of a task: the choices of a text are rows of their own."""
+    from bert_tf.model.functional_bert import HEADS
+
+    def call(batch: Arrays) -> Arrays:
+        if "window_counts" in batch:
+            raise UserError("Texts in several windows are no inputs of other engines: long_texts=cut are.")
+        inputs = {name: batch[name] for name in HEADS["masks"].inputs if name in batch}
+        if inputs["token_ids"].ndim == 2:
+            return function(inputs)
+        shape = inputs["lengths"].shape  # [B, C]
+        flat = {name: x.reshape(-1, *x.shape[2:]) for name, x in inputs.items()}
+        return {"logits": function(flat)["logits"].reshape(shape)}
+
+    return call
+
+
+def lines(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the table for people: scores, size and time of each form, and why some are missing."""
+    deployments = result["deployments"]
+    names = list(next((each["scores"] for each in deployments if each["scores"]), {}))
+    names = sorted(names, key=lambda name: name != result["criterion"])[:3]
+    yield f"{result['task']}, {result['rows']:,} of {result['split']}; time of one text, median"
+    yield f"  {'':18}" + "".join(f"{name[:14]:>16}" for name in names) + f"{'size':>12}{'time':>12}"
+    for each in deployments:
+        if each["error"]:
+            continue
+        shown = (each["scores"].get(name) for name in names)
+        scores = "".join(f"{'–' if value is None else format(value, '.4f'):>16}" for value in shown)
+        yield f"  {each['name']:18}{scores}{each['bytes'] / 1e6:>9.1f} MB{each['milliseconds']:>9.1f} ms"
+    for each in deployments:
+        if each["error"]:
+            yield f"  {each['name']}: {each['error']}"

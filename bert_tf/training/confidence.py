@@ -1,0 +1,119 @@
+"""Whether predicted probabilities can be believed: expected calibration error, and the temperature that lowers it.
+
+Guo et al. 2017, "On Calibration of Modern Neural Networks". n examples, C classes or answers. Free of TensorFlow.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bert_tf.errors import UserError
+
+BINS = 15  # of equal width, as in the paper
+BOUNDS = 0.05, 20.0  # of temperatures
+Rows = Sequence[np.ndarray] | np.ndarray
+BEST = "best"  # the value of the flag temperature that stands for the fitted one
+
+
+def parse_temperature(text: str) -> float | None:
+    """The number in the flag temperature; None for BEST. Raises UserError for anything else."""
+    if text == BEST:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < np.inf:
+        raise UserError(f"temperature is {text}; expected a number above 0, or {BEST}.")
+    return value
+
+
+def softmax(logits: ArrayLike, temperature: float = 1.0) -> np.ndarray:
+    """The softmax of logits / temperature along the last axis, float64."""
+    scaled = np.asarray(logits, np.float64) / temperature
+    shares = np.exp(scaled - scaled.max(-1, keepdims=True))
+    return shares / shares.sum(-1, keepdims=True)
+
+
+def expected_calibration_error(confidences: ArrayLike, is_right: ArrayLike) -> float:
+    """The mean difference between confidence and accuracy over BINS, weighted by their numbers of examples.
+
+    confidences: probability of each prediction [n]. is_right: whether it is correct [n].
+    """
+    rows = reliability(confidences, is_right)
+    total = sum(row["count"] for row in rows)
+    return sum(row["count"] * abs(row["accuracy"] - row["confidence"]) for row in rows) / max(total, 1)
+
+
+def reliability(confidences: ArrayLike, is_right: ArrayLike) -> list[dict[str, Any]]:
+    """[{"from", "to", "count", "confidence", "accuracy"}] of the bins (from, to] that hold examples."""
+    confidences, is_right = np.asarray(confidences, np.float64), np.asarray(is_right, np.float64)
+    numbers = np.clip(np.ceil(confidences * BINS).astype(int) - 1, 0, BINS - 1)
+    rows = []
+    for number in np.unique(numbers):
+        inside = numbers == number
+        edges = {"from": float(number / BINS), "to": float((number + 1) / BINS)}
+        means = {"confidence": float(confidences[inside].mean()), "accuracy": float(is_right[inside].mean())}
+        rows.append({**edges, "count": int(inside.sum()), **means})
+    return rows
+
+
+def fit_temperature(logits: Rows, labels: Rows) -> float:
+    """The temperature with the smallest mean negative log-likelihood, within BOUNDS.
+
+    logits: of each example [C], C may differ. labels: of each, 1.0 for the outputs that are right [C]; their summed
+    probability counts. An example without a right output teaches that all of its outputs are unlikely: the likelihood
+    is then that its first output, the prediction, is wrong.
+    """
+    from scipy.optimize import minimize_scalar
+
+    width = max(map(len, logits), default=0)
+    if not width:
+        return 1.0
+    table, right = np.full((len(logits), width), -np.inf), np.zeros((len(logits), width))
+    for row, (values, truths) in enumerate(zip(logits, labels, strict=True)):
+        table[row, : len(values)], right[row, : len(values)] = values, truths
+    is_known = right.any(1)
+
+    def loss(log_temperature: float) -> float:
+        probabilities = softmax(table, np.exp(log_temperature))
+        likelihoods = np.where(is_known, (probabilities * right).sum(1), 1 - probabilities[:, 0])
+        return float(-np.log(np.clip(likelihoods, 1e-12, 1)).mean())
+
+    found = minimize_scalar(loss, bounds=tuple(np.log(BOUNDS)), method="bounded", options={"xatol": 1e-4})
+    return float(np.exp(found.x))
+
+
+def report(logits: Rows, labels: Rows) -> dict[str, Any]:
+    """How far the probabilities of the predictions can be believed, without and with a temperature.
+
+    Args as for `fit_temperature`; the prediction of an example is its largest logit, of questions the first.
+
+    Returns:
+        "expected_calibration_error" and "bins" of softmax(logits); "temperature", fitted on all examples; and
+        "with_temperature", the error with temperatures that were each fitted on the other half of the examples.
+    """
+    temperature = fit_temperature(logits, labels)
+    halves = [fit_temperature(logits[1 - half :: 2], labels[1 - half :: 2]) for half in (0, 1)]  # of the other rows
+    best = [int(np.argmax(values)) for values in logits]
+    is_right = [float(truths[index]) for truths, index in zip(labels, best, strict=True)]
+    plain = [softmax(values)[index] for values, index in zip(logits, best, strict=True)]
+    scaled = [
+        softmax(values, halves[row % 2])[index] for row, (values, index) in enumerate(zip(logits, best, strict=True))
+    ]
+    return {
+        "expected_calibration_error": expected_calibration_error(plain, is_right),
+        "temperature": temperature,
+        "with_temperature": expected_calibration_error(scaled, is_right),
+        "bins": reliability(plain, is_right),
+    }
+
+
+def sentence(values: dict[str, Any]) -> str:
+    """The report in words."""
+    return (
+        f"expected calibration error {values['expected_calibration_error']:.3f}; with temperature "
+        f"{values['temperature']:.2f} {values['with_temperature']:.3f} (fitted on the other half)"
+    )

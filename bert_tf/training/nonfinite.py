@@ -1,0 +1,188 @@
+"""Why a loss or gradient is not finite: the step is computed again, eagerly and layer by layer, once it has happened.
+
+Training itself only stops updating (`TrainStep.diverged`), so the weights are still those before the step.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.errors import reason_of
+from bert_tf.model import weights
+from bert_tf.model.sequence_packing import PackingSpec, local_costs
+from bert_tf.runtime import files
+from bert_tf.runtime.atomic_files import atomic_write
+from bert_tf.training.run_directory import RunFolder
+from bert_tf.training.train_step import TrainStep
+from bert_tf.training.trainable_task import Batch
+
+REPORT, ROWS = "not_finite.json", "not_finite_batch.npz"
+MAX_ROWS = 5  # that are looked for
+LOWER = "start again in another output_dir with a lower learning_rate, more num_warmup_steps or precision=float32"
+
+
+@dataclasses.dataclass
+class Cause:
+    """What is not finite first in a step.
+
+    Attributes:
+        kind: "batch" (an input or label), "weight" (before the step), "layer" (the output of one whose inputs are
+            finite), "loss", "gradient" (of a weight), or "unknown" if the step is finite when it is computed again.
+        name: of the input, the weight, the layer (the path of its attributes in the model) or the metric.
+        rows: the first of the batch, from 0, that are not finite even alone; [] where it is not known which.
+        largest_input: largest absolute value of what the layer was given.
+    """
+
+    kind: str = "unknown"
+    name: str = ""
+    rows: list[int] = dataclasses.field(default_factory=list)
+    largest_input: float | None = None
+
+    def __str__(self) -> str:
+        texts = {
+            "batch": f'"{self.name}" of the batch is not finite',
+            "weight": f"the weight {self.name} was not finite before it",
+            "layer": f"the output of the layer {self.name or 'model'} is not finite",
+            "loss": f"{self.name} is not finite, though the outputs of all layers are",
+            "gradient": f"the gradient of {self.name} is not finite, though the loss is",
+            "unknown": "the loss or its gradient is not finite, though it is when computed again without compilation",
+        }
+        rows = ", ".join(map(str, self.rows)) + (" and more" if len(self.rows) == MAX_ROWS else "")
+        return texts[self.kind] + (f" in rows {rows} counted from 0" if rows else "")
+
+    @property
+    def remedy(self) -> str:
+        """What to do."""
+        return "correct or remove these rows of the data and start again" if self.kind == "batch" else LOWER
+
+
+def explain(train_step: TrainStep, batch: Batch, step: int, folder: RunFolder) -> Cause:
+    """Finds the cause, writes it and the batch into the run folder, and returns it.
+
+    Args:
+        train_step: with the weights before the step.
+        batch: the global batch of the step.
+        step: from 1.
+        folder: receives REPORT (a Cause, the step, numbers and texts of its rows) and ROWS (the arrays of the batch).
+    """
+    try:
+        cause = find(train_step, batch, step)
+    except (tf.errors.OpError, MemoryError) as error:  # such as memory, of which eager execution needs more
+        cause = Cause(name=reason_of(error))
+    texts, numbers = train_step.task.row_texts(batch), batch.get("row_numbers")
+    report: dict[str, Any] = {"step": step, **dataclasses.asdict(cause), "sentence": str(cause)}
+    if numbers is not None:
+        report["row_numbers"] = numbers.numpy().tolist()
+    folder.write_json(REPORT, report | {"texts": texts})
+    if folder.writes:
+        arrays: dict[str, Any] = {name: tensor.numpy() for name, tensor in batch.items()}
+        with atomic_write(folder.file(ROWS)) as partial, open(partial, "wb") as file:
+            np.savez_compressed(file, **arrays)
+    return cause
+
+
+def forget(folder: RunFolder) -> None:
+    """Removes what an earlier start of the run has written."""
+    for name in (REPORT, ROWS):
+        if folder.writes and files.exists(folder.file(name)):
+            files.remove(folder.file(name))
+
+
+def find(train_step: TrainStep, batch: Batch, step: int) -> Cause:
+    """Computes a step again as `TrainStep.replay` does and returns the first thing that is not finite."""
+    for name, tensor in batch.items():
+        if not _is_finite(tensor):
+            is_faulty = tf.reduce_any(~tf.math.is_finite(tf.reshape(tensor, [tensor.shape[0], -1])), 1)
+            return Cause("batch", name, rows=np.flatnonzero(is_faulty)[:MAX_ROWS].tolist())
+    for name, variable in train_step.variables.items():
+        if not _is_finite(variable):
+            return Cause("weight", name)
+    with _eagerly(), watching(train_step.model) as cause:
+        metrics, gradients = train_step.replay(batch, step)
+    if cause.kind == "layer":
+        cause.rows = list(itertools.islice(faulty_rows(train_step.model, batch), MAX_ROWS))
+        return cause
+    for name in train_step.task.objectives:
+        if not _is_finite(metrics[name]):
+            return Cause("loss", name)
+    return _cause_among(dict(zip(train_step.trainable, gradients, strict=True)))
+
+
+def _cause_among(gradients: Mapping[str, tf.Tensor | None]) -> Cause:
+    """The gradient that is not finite and is computed first, which is that of the last layer; or the largest."""
+    norms = {name: float(tf.norm(gradient)) for name, gradient in gradients.items() if gradient is not None}
+    faulty = [name for name, norm in norms.items() if not np.isfinite(norm)]
+    if faulty:
+        return Cause("gradient", faulty[-1])
+    total = float(tf.linalg.global_norm([gradient for gradient in gradients.values() if gradient is not None]))
+    return Cause() if np.isfinite(total) else Cause("gradient", max(norms, key=lambda name: norms[name]))
+
+
+@contextlib.contextmanager
+def watching(model: keras.Model) -> Iterator[Cause]:
+    """Yields a Cause that becomes the first layer whose output is not finite while its inputs are.
+
+    For eager execution.
+    """
+    cause, watched = Cause(), []
+    try:
+        for name, layer in weights.layers_by_name(model).items():
+            object.__setattr__(layer, "call", _watched(layer.call, name, cause))  # past Keras, which tracks attributes
+            watched.append(layer)
+        yield cause
+    finally:
+        for layer in watched:
+            object.__delattr__(layer, "call")
+
+
+def _watched(call: Callable[..., Any], name: str, cause: Cause) -> Callable[..., Any]:
+    def watched(*arguments: Any, **options: Any) -> Any:
+        outputs = call(*arguments, **options)
+        if cause.kind == "unknown" and not _is_finite(outputs) and _is_finite((arguments, options)):
+            cause.kind, cause.name = "layer", name
+            inputs = [tensor for tensor in _numbers((arguments, options)) if tf.size(tensor)]
+            cause.largest_input = max((float(tf.reduce_max(tf.abs(tensor))) for tensor in inputs), default=None)
+        return outputs
+
+    return watched
+
+
+def _numbers(values: Any) -> list[tf.Tensor]:
+    """The tensors of floating point numbers in a nested structure."""
+    return [x for x in tf.nest.flatten(values) if isinstance(x, tf.Tensor | tf.Variable) and x.dtype.is_floating]
+
+
+def _is_finite(values: Any) -> bool:
+    return all(bool(tf.reduce_all(tf.math.is_finite(tensor))) for tensor in _numbers(values))
+
+
+def faulty_rows(model: keras.Model, batch: Batch, first: int = 0) -> Iterator[int]:
+    """Yields the rows of a batch, counted from `first`, whose outputs are not finite when computed without the others.
+
+    By bisection: rows that are computed together may share a packed row, and with it what is not finite.
+    """
+    if _is_finite(model(batch, packing=PackingSpec.dynamic(local_costs()))):
+        return
+    size = len(next(iter(batch.values())))
+    if size == 1:
+        yield first
+        return
+    for start, end in ((0, size // 2), (size // 2, size)):
+        yield from faulty_rows(model, {name: x[start:end] for name, x in batch.items()}, first + start)
+
+
+@contextlib.contextmanager
+def _eagerly() -> Iterator[None]:
+    """Runs functions that are otherwise compiled step by step."""
+    before = tf.config.functions_run_eagerly()
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(before)

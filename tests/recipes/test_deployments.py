@@ -1,0 +1,116 @@
+"""`bert-tf compare`: the forms of a model on the same rows; task, model and engines are made in no time."""
+
+import json
+import types
+
+import numpy as np
+import pytest
+import quick_exports
+import tensorflow as tf
+import tiny
+
+from bert_tf.checkpoints import formats
+from bert_tf.cli import main
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.export import engine_parity, engines, loaded_model
+from bert_tf.model import weights
+from bert_tf.recipes import deployments
+from bert_tf.recipes.finetuning import finished_run
+from bert_tf.tasks.text_classification.classification import TextClassification
+from bert_tf.tasks.text_classification.goals.classes import Classes
+
+WORDS = tiny.Words("the fox ran on a mat".split())
+TEXTS = ["a fox", "fox", "the fox ran on a mat", "a mat", "the mat"]
+
+
+def task_of(labels):
+    rows = [
+        Example(str(n), (text,), label, f"line {n}") for n, (text, label) in enumerate(zip(TEXTS, labels, strict=True))
+    ]
+    goal = Classes(quick_exports.LABELS)
+    return TextClassification("sizes", {"dev": lambda: rows}, goal, WORDS, max_seq_length=12)
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """A run folder whose export finds texts long from six letters on; engine alpha is there, beta is not installed."""
+    task = task_of(["short", "short", "long", "short", "short"])
+    model = task.create_model(tiny.CONFIG)
+    weights.assign(model, tiny.random_weights(model))
+    finished = finished_run.FinishedRun(task=task, model=model, tokenizer=WORDS, about={}, with_attention=False, step=3)
+    length = tf.strings.length
+    export = quick_exports.saved(
+        tmp_path / "export",
+        lambda text_a: quick_exports.shares(5 + 0 * length(text_a), length(text_a)),
+        ("text_a", tf.string, ()),
+    )
+
+    def write(checkpoint, folder, name, *, quantize):
+        if name == "beta":
+            raise UserError("beta is missing: pip install beta.")
+        return types.SimpleNamespace(size=7_000_000)
+
+    def load(folder):
+        def call(inputs):
+            assert inputs.keys() == {"token_ids", "segment_ids", "lengths"}
+            return {name: x.numpy() for name, x in model({k: tf.constant(v) for k, v in inputs.items()}).items()}
+
+        return call
+
+    (tmp_path / "run.json").write_text(json.dumps({"name": "sizes", "flags": {}}))
+    monkeypatch.setattr(finished_run, "read", lambda path: finished)
+    monkeypatch.setattr(finished_run, "expect_run", lambda path: {})
+    monkeypatch.setattr(formats, "read", lambda path: None)
+    monkeypatch.setattr(loaded_model, "find", lambda path: str(export))
+    monkeypatch.setattr(
+        engine_parity, "median_seconds", lambda functions, inputs: [f(inputs) is not None for f in functions]
+    )
+    for name, value in (("names", lambda: ["alpha", "beta"]), ("write", write), ("load", load)):
+        monkeypatch.setattr(engines, name, value)
+    return tmp_path
+
+
+def test_every_form_is_scored_on_the_same_rows_and_written(run, capsys):
+    assert main.main(["compare", str(run), "--batch_size=2", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result.pop("run"), json.loads((run / "deployments.json").read_text())) == (str(run), result)
+    live, exported, *others = result["deployments"]
+    assert (result["task"], result["split"], result["rows"], result["criterion"]) == ("sizes", "dev", 5, "accuracy")
+    assert [each["name"] for each in others] == ["alpha", "alpha int8", "beta", "beta int8"]
+    assert exported["scores"]["accuracy"] == 0.8 and exported["bytes"] > 1000, "the mat is long to it"
+    assert live["bytes"] == 4 * finished_run.read("").model.count_params()
+    assert [each["scores"] for each in others[:2]] == [live["scores"]] * 2 and 0 <= live["scores"]["accuracy"] <= 1
+    assert [each["error"] for each in others[2:]] == ["beta is missing: pip install beta."] * 2
+    page = (run / "report.html").read_text()
+    assert "<h2>Deployments</h2>" in page and "7.0 MB" in page and "beta is missing" in page
+    lines = list(deployments.lines(result))
+    assert lines[0] == "sizes, 5 of dev; time of one text, median" and lines[1].split()[0] == "accuracy"
+    assert lines[3].split() == ["SavedModel", "0.8000", *lines[3].split()[2:]] and "beta: beta is" in lines[-2]
+
+
+def test_fewer_rows_and_engines_on_request(run):
+    result = deployments.compare(str(run), max_rows=2, batch_size=2, names=["alpha"])
+    assert result["rows"] == 2 and len(result["deployments"]) == 4
+    assert result["deployments"][1]["scores"]["accuracy"] == 1
+    with pytest.raises(UserError, match="max_rows is 0"):
+        deployments.compare(str(run), max_rows=0, batch_size=2)
+
+
+def test_choices_are_rows_of_their_own_and_windows_are_refused():
+    def engine(inputs):
+        assert inputs["token_ids"].shape == (6, 4)
+        return {"logits": inputs["lengths"][:, None].astype(np.float32)}
+
+    lengths = np.array([[1, 2, 3], [4, 5, 6]])
+    ids = np.zeros([2, 3, 4], np.int32)
+    call = deployments._engine_function(engine)
+    batch = {"token_ids": ids, "segment_ids": ids, "lengths": lengths, "labels": lengths[:, 0]}
+    np.testing.assert_array_equal(call(batch)["logits"], lengths)
+    with pytest.raises(UserError, match="Texts in several windows"):
+        call(batch | {"window_counts": lengths[:, 0]})
+
+
+def test_folder_that_is_no_run_is_refused(tmp_path, capsys):
+    assert main.main(["compare", str(tmp_path)]) == 2
+    assert "is not the folder of a run" in capsys.readouterr().err

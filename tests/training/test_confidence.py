@@ -1,0 +1,76 @@
+"""Expected calibration error and temperature against computations in plain loops."""
+
+import math
+
+import numpy as np
+import pytest
+
+from bert_tf.errors import UserError
+from bert_tf.training import confidence
+
+
+def plain_error(confidences, is_right, bins=15):
+    total = 0.0
+    for number in range(bins):
+        inside = [i for i, p in enumerate(confidences) if number / bins < p <= (number + 1) / bins]
+        if inside:
+            mean = sum(confidences[i] for i in inside) / len(inside)
+            share = sum(is_right[i] for i in inside) / len(inside)
+            total += len(inside) / len(confidences) * abs(mean - share)
+    return total
+
+
+def plain_loss(logits, labels, temperature):
+    total = 0.0
+    for row, right in zip(logits, labels, strict=True):
+        shares = [math.exp(value / temperature) for value in row]
+        good = sum(share for share, is_right in zip(shares, right, strict=True) if is_right)
+        total -= math.log(good / sum(shares) if any(right) else 1 - shares[0] / sum(shares))
+    return total / len(logits)
+
+
+@pytest.fixture
+def overconfident():
+    """Logits that are three times what they should be: labels are drawn from softmax(logits / 3)."""
+    rng = np.random.default_rng(0)
+    logits = rng.normal(0, 4, [4000, 3])
+    shares = confidence.softmax(logits, 3.0)
+    return logits, np.eye(3)[[rng.choice(3, p=row) for row in shares]]
+
+
+def test_error_matches_the_plain_computation(overconfident):
+    logits, labels = overconfident
+    shares = confidence.softmax(logits)
+    np.testing.assert_allclose(shares[0], [math.exp(x) / sum(map(math.exp, logits[0])) for x in logits[0]])
+    confidences, is_right = shares.max(1), labels[np.arange(len(labels)), shares.argmax(1)]
+    actual = confidence.expected_calibration_error(confidences, is_right)
+    assert actual == pytest.approx(plain_error(confidences, is_right)) and actual > 0.1
+    assert confidence.expected_calibration_error([0.8] * 5, [1, 1, 1, 1, 0]) == pytest.approx(0)
+    assert confidence.expected_calibration_error([0.0, 1.0], [1, 0]) == 1
+
+
+def test_temperature_is_the_best_of_a_grid_and_found_again(overconfident):
+    logits, labels = overconfident
+    found = confidence.fit_temperature(logits, labels)
+    grid = np.exp(np.linspace(-1, 3, 81))
+    best = min(grid, key=lambda temperature: plain_loss(logits[:400], labels[:400], temperature))
+    assert found == pytest.approx(3, rel=0.05)
+    assert confidence.fit_temperature(logits[:400], labels[:400]) == pytest.approx(best, rel=0.06)
+    values = confidence.report(logits, labels)
+    assert values["temperature"] == found and values["with_temperature"] < 0.03 < values["expected_calibration_error"]
+    assert sum(row["count"] for row in values["bins"]) == 4000
+
+
+def test_answers_of_different_number_and_none_right():
+    logits = [np.array([3.0, 1.0]), np.array([2.0, 1.5, -1.0]), np.array([0.5, 0.0]), np.array([4.0])] * 10
+    labels = [np.array([1, 0]), np.array([0, 1, 1]), np.array([0, 0]), np.array([1])] * 10
+    found = confidence.fit_temperature(logits, labels)
+    losses = [plain_loss(logits, labels, found * factor) for factor in (0.97, 1, 1.03)]
+    assert losses[1] == min(losses) and 0.1 < found < 10
+    assert confidence.fit_temperature([], []) == 1
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "inf", "nan", "warm"])
+def test_temperatures_that_are_none_are_refused(text):
+    with pytest.raises(UserError, match=f"temperature is {text}; expected a number above 0, or best"):
+        confidence.parse_temperature(text)
