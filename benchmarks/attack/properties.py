@@ -100,11 +100,11 @@ class Reader:
     def contents(self):
         """Contents to try, a strategy of bytes."""
         plain = [each if isinstance(each, bytes) else json.dumps(each).encode() for each in self.valid]
-        kinds = [st.binary(max_size=200), edited(plain)]
         shaped = [each for each in self.valid if not isinstance(each, bytes)]
+        kinds = [st.binary(max_size=200), *[edited(plain)] * 3]
         if shaped:
-            kinds += [st.sampled_from(shaped).flatmap(changed).map(_dumped), st.just(b"[" * DEPTH)]
-            kinds += [st.just(_dumped(shaped[0])[:-1] + b', "x": ' + b'{"a":' * DEPTH)]
+            deep = [b"[" * DEPTH, _dumped(shaped[0])[:-1] + b', "x": ' + b'{"a":' * DEPTH]
+            kinds += [st.sampled_from(deep), *[st.sampled_from(shaped).flatmap(changed).map(_dumped)] * 5]
         return st.one_of(kinds).map(self.pack)
 
 
@@ -115,7 +115,7 @@ def _dumped(value):
 def edited(contents):
     """Some of the contents with a few places cut out and others put in."""
     edit = st.tuples(st.floats(0, 1), st.integers(0, 8), st.binary(max_size=4) | st.sampled_from(SNIPPETS))
-    return st.builds(_edit, st.sampled_from(contents), st.lists(edit, min_size=1, max_size=4))
+    return st.builds(_edit, st.sampled_from(contents), st.lists(edit, max_size=3))
 
 
 SNIPPETS = [
@@ -174,7 +174,7 @@ def _documents(path):
 
 
 def _table(path):
-    for columns in (None, ["a", "b"]):
+    for columns in (None, ["a", "b", "c", "d"]):
         malformed = [] if columns else None
         for _ in tables.read(path, columns, malformed=malformed):
             pass
@@ -216,7 +216,7 @@ def _rest(path):
         raise UserError(body.TOO_DEEP) from None
 
 
-CSV = b'text,label\n"a ""b"", c",x\nd,y\n'
+CSV = b'text_a,choice 0,choice 1,label\n"a ""b"", c",d,e,x\nf,g,h,y\n'
 CONLL = b"-DOCSTART- O\n\nEU B-ORG\nrejects O\n\nPeter B-PER\nBlackburn I-PER\n"
 CORPUS = b"The fox runs. It is quick.\nA dog sleeps.\n\nRain falls.\n"
 ROW = {"text_a": "a", "choices": ["b", "c"], "label": 1, "a": None}
@@ -226,7 +226,7 @@ READERS = {
     "corpus.txt.gz": Reader("a.txt.gz", [gzip.compress(CORPUS, mtime=0)], _documents),
     "corpus.jsonl": Reader("a.jsonl", [{"text": "The fox runs.\nA dog."}, {"text": "\ud800 b"}], _documents),
     "table.csv": Reader("a.csv", [CSV, CSV.replace(b",", b";")], _table),
-    "table.tsv": Reader("a.tsv", [CSV.replace(b",", b"\t"), "a\tb\nc\td\n".encode("utf-16")], _table),
+    "table.tsv": Reader("a.tsv", [CSV.replace(b",", b"\t"), CSV.decode().replace(",", "\t").encode("utf-16")], _table),
     "table.jsonl": Reader("a.jsonl", [ROW], _table),
     "squad.json": Reader("a.json", [SQUAD], _squad),
     "predictions.json": Reader("a.json", [{"1": "fox", "2": ""}, {"1": 0.5, "2": -1}], _answers),

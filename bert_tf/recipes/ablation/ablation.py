@@ -13,7 +13,7 @@ from bert_tf.errors import UserError
 from bert_tf.recipes.ablation import ablation_plan
 from bert_tf.recipes.ablation.ablation_plan import AblationTask, Plan
 from bert_tf.recipes.ablation.ablations import SCORES, Variant
-from bert_tf.runtime import atomic_files, files
+from bert_tf.runtime import atomic_files, files, folder_lock
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.progress import progress
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
@@ -31,6 +31,8 @@ def run(plan: Plan, jobs: int = 1) -> None:
     """
     commands = dict(ablation_plan.commands(plan))
     _check_tasks(plan)
+    for name in commands:
+        _wait_until_free(os.path.join(plan.folder, name))
     waiting = [name for name, command in commands.items() if not is_finished(plan.folder, name, command)]
     ablation_plan.write_models(plan)
     with progress("runs", len(commands)) as report, _Jobs(plan.folder, jobs) as running:
@@ -52,6 +54,13 @@ def _check_tasks(plan: Plan) -> None:
     for task in plan.tasks:
         if task.name not in ablation_plan.COMMANDS:
             catalog.full_name(task.name)
+
+
+def _wait_until_free(folder: str) -> None:
+    """Waits for the end of a run that goes on although the `ablate` that started it was killed."""
+    if files.exists(folder):
+        with folder_lock.locked(folder, f"Waiting for another process that is using {folder}"):
+            pass
 
 
 def _inputs(folder: str, command: Iterable[str], names: Iterable[str]) -> set[str]:

@@ -3,8 +3,10 @@
 import dataclasses
 import json
 import os
+import shutil
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -12,6 +14,7 @@ from ablation_runs import finish, finish_all, flags, plan_of, sweep_of
 
 from bert_tf.errors import UserError
 from bert_tf.recipes.ablation import ablation, ablation_figure, ablation_plan, ablation_tables, ablations
+from bert_tf.runtime import folder_lock
 
 
 def test_tables_have_mean_deviation_difference_perplexity_and_paper_scores(tmp_path):
@@ -157,6 +160,23 @@ def test_runs_with_other_flags_are_refused(tmp_path, changes, words):
     ablation.run(plan)
     with pytest.raises(UserError, match=words):
         ablation.run(dataclasses.replace(plan, **changes))
+
+
+def test_run_that_survived_its_ablate_is_waited_for(tmp_path, started, capsys):
+    plan = plan_of(tmp_path, "objectives")
+    (tmp_path / "pretraining/bert").mkdir(parents=True)
+    lock = folder_lock.FolderLock(tmp_path / "pretraining/bert")
+
+    def end():
+        finish_all(plan, tmp_path / "survivor")
+        for name in os.listdir(tmp_path / "survivor"):
+            shutil.copytree(tmp_path / "survivor" / name, tmp_path / name, dirs_exist_ok=True)
+        lock.release()
+
+    threading.Timer(0.2, end).start()
+    ablation.run(plan)
+    assert "Waiting for another process that is using" in capsys.readouterr().out
+    assert "pretraining/bert" not in started
 
 
 SAVES_WHEN_STOPPED = """
