@@ -18,7 +18,7 @@ import pickle
 import pickletools
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 
@@ -109,7 +109,7 @@ def _unpickler(file: io.BytesIO | mmap.mmap, path: str) -> "_TensorUnpickler":
     The file is one in memory: there a text of 4 GB in a pickle of 10 bytes is found out before it is allocated.
     """
     start = file.tell()
-    for count, (opcode, argument, _) in enumerate(pickletools.genops(file)):
+    for count, (opcode, argument, _) in enumerate(pickletools.genops(cast(IO[bytes], file))):
         if opcode.name in MEMOIZING and argument is not None and int(argument) > count:
             raise ValueError(f"it numbers an object {argument} among {count}")
     file.seek(start)

@@ -79,7 +79,7 @@ def _head(model: heads.BertModel) -> str:
     """The name of the model's head in HEADS; UserError for one without a prediction to explain."""
     kinds = {heads.Pretrainer: "masks", heads.SpanFinder: "span", heads.PooledModel: "text"}
     name = next((name for kind, name in kinds.items() if isinstance(model, kind)), None)
-    if name is None or not model.config.encoder_traits.is_bert:
+    if name is None or not model.config.encoder_traits.is_functional:
         raise UserError(
             "Attributions are for BERT with a head for classes, numbers, choices, masks or questions; this model is "
             f"{type(model).__name__} on {model.config.encoder}."

@@ -145,7 +145,7 @@ def write(path: str | os.PathLike[str], vocabulary: Sequence[str]) -> None:
     atomic_files.write_lines(path, (f"{token}\n" for token in vocabulary), shared=True)
 
 
-def extend(vocabulary: Iterable[str], new_words: Iterable[str], *, lower_case: bool = True) -> list[str]:
+def extend(vocabulary: Collection[str], new_words: Iterable[str], *, lower_case: bool = True) -> list[str]:
     """Adds domain words: each replaces an [unusedN] token while one is left, then they are appended.
 
     extend([..., "[unused0]", "the"], ["krill", "##opod"])  ->  [..., "krill", "the", "##opod"]

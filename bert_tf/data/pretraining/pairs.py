@@ -171,11 +171,17 @@ def single_segments(
 
 
 def full_sentences(
-    documents: FlatDocuments, random: BufferedRandom, *, max_seq_length: int, short_seq_prob: float
+    documents: FlatDocuments,
+    random: BufferedRandom,
+    *,
+    max_seq_length: int,
+    short_seq_prob: float,
+    short_seq_per_document: bool = False,
 ) -> np.ndarray:
     """As `single_segments`, but a row goes on across the ends of documents (FULL-SENTENCES of Liu et al. 2019, 4.2).
 
-    Where a document ends inside of a row, a separator takes a place: see `documents_inside`.
+    Where a document ends inside of a row, a separator takes a place: see `documents_inside`. Lengths are drawn for each
+    row in any case: a row can hold parts of several documents.
     """
     sentence_starts = documents.sentence_starts.tolist()
     rows, start, number, end = [], 0, 1, sentence_starts[-1]  # number: of the first sentence that ends after `start`

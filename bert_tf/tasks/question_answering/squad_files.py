@@ -101,7 +101,7 @@ def _is_answer(value: Any) -> bool:
     if not isinstance(value, dict) or not isinstance(value.get("text"), str):
         return False
     probability = value.get("probability")
-    return type(probability) in (int, float) and 0 <= probability < math.inf
+    return isinstance(probability, int | float) and type(probability) is not bool and 0 <= probability < math.inf
 
 
 def _merge(
