@@ -3,12 +3,14 @@
     python benchmarks/records.py --input_file=texts/ --vocab_file=vocab.txt --num_workers=2
 
 Two measurements. "whole": `records.prepare` in worker processes, as run_pretraining.py calls it; memory is the sum
-of the PSS (shared pages counted once) of the parent and all workers, sampled three times a second. "one core": one
-bucket of the input in this process, each stage separately, one thread; and for comparison, on its first documents,
-google-research/bert's processing of tokenized text in plain Python (peers/plain_records.py), with its masks.
+of the PSS (shared pages counted once) of the parent and all workers, sampled three times a second, and processor time
+that of all of them. "one core": the first part of the input in this process, by processor time; and for comparison, on
+its first documents, google-research/bert's processing of tokenized text in plain Python (peers/plain_records.py), with
+its masks. --runner measures an engine of Apache Beam instead.
 """
 
 import argparse
+import dataclasses
 import itertools
 import multiprocessing
 import os
@@ -23,8 +25,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "peers")]
 import plain_records  # noqa: E402
 
-from bert_tf.data.pretraining import buckets, records, shards  # noqa: E402
+from bert_tf.data.pretraining import buckets, parts, record_files, records, shards  # noqa: E402
+from bert_tf.data.pretraining.plan import make_plan  # noqa: E402
 from bert_tf.text import corpus, vocabulary  # noqa: E402
+from bert_tf.text.table_tokenizer import TableTokenizer  # noqa: E402
 
 PLAIN_TOKENS = 1_000_000
 
@@ -52,6 +56,7 @@ def parser_of(description):
     parser.add_argument("--num_workers", type=int, default=os.cpu_count())
     parser.add_argument("--dupe_factor", type=int, default=5)
     parser.add_argument("--max_seq_length", type=int, default=128)
+    parser.add_argument("--runner", default="", help="engine of Apache Beam")
     parser.add_argument("--folder", default=None, help="where to write; default: the temporary folder")
     return parser
 
@@ -62,16 +67,22 @@ def _options(flags):
 
 
 def _prepare(flags, folder):
-    records.prepare(folder, _options(flags), input_file=flags.input_file, num_workers=flags.num_workers)
+    settings = {"num_workers": flags.num_workers, "runner": flags.runner}
+    records.prepare(folder, _options(flags), input_file=flags.input_file, **settings)
 
 
 def whole(flags, folder):
     """Rows of the table about records.prepare from beginning to end."""
+    before = os.times()
     size, seconds, peak, instances = measured(flags, folder)
+    after = os.times()
+    processor = sum(after[2:4]) - sum(before[2:4])  # of children that ended
     return [
         ("input, MB", f"{size / 1e6:,.1f}"),
         (f"whole, {flags.num_workers} workers: seconds", f"{seconds:,.1f}"),
         ("whole: input MB/s", f"{size / 1e6 / seconds:,.2f}"),
+        ("whole: processor seconds", f"{processor:,.1f}"),
+        ("whole: input MB per processor second", f"{size / 1e6 / processor:,.1f}"),
         ("whole: instances", f"{instances:,}"),
         ("whole: instances/s", f"{instances / seconds:,.0f}"),
         ("whole: peak memory of all processes, MB", f"{peak / 1e6:,.0f}"),
@@ -113,37 +124,33 @@ def _pss(pid):
 
 def one_core(flags, folder):
     """Rows of the table about the steps of one worker."""
-    shards.start_worker()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    bucket, size = _one_bucket(flags, folder)
-    options = _options(flags)
-    job = shards.ShardJob(
-        bucket=bucket,
-        shard=os.path.join(folder, "one.tfrecord"),
-        statistics=os.path.join(folder, "one.json"),
-        number=0,
-        passes=options.dupe_factor,
-        hash_bits=0,
-        **{name: getattr(options, name) for name in ("vocab_file", "lower_case", "max_seq_length", "short_seq_prob")},
-        **{name: getattr(options, name) for name in ("random_seed", "nsp")},
-    )
-    shards.tokenize_bucket(job)  # builds the tokenizer
-    times = [time.monotonic()]
-    documents, *_ = shards.tokenize_bucket(job)
-    times.append(time.monotonic())
-    rows = shards.make_instances(documents, job)
-    times.append(time.monotonic())
-    shards.write_records(documents, rows, job)
-    times.append(time.monotonic())
-    tokenize, pair, write = (after - before for before, after in zip(times, times[1:], strict=False))
-    plain = plainly(documents, options, folder)
+    plan = make_plan(_options(flags), flags.input_file)
+    tokenizer = TableTokenizer(plan.vocabulary, plan.options.lower_case)
+    jobs = plan.part_jobs()
+    assignment = dataclasses.replace(jobs[0].assignment, counts={"train": 1, "eval": 1}, eval_fraction=0.0)
+    job = dataclasses.replace(jobs[0], assignment=assignment)
+    size = sum(corpus.text_size(source) for source in job.sources)
+    parts.tokenize_part(job, tokenizer)  # most words are new only once
+    times = [time.process_time()]
+    packed = parts.tokenize_part(job, tokenizer)
+    times.append(time.process_time())
+    shard_job = plan.shard_job(("train", 0), packed.result)
+    documents = buckets.unpack([packed.documents[0][1]]).documents
+    rows = shards.make_instances(documents, shard_job, 1)
+    times.append(time.process_time())
+    made = shards.make_shard([packed.documents[0][1]], [], shard_job, tokenizer)
+    record_files.write_records(os.path.join(folder, "one.tfrecord"), made.blocks)
+    times.append(time.process_time())
+    tokenize, pair, shard = (after - before for before, after in itertools.pairwise(times))
+    plain = plainly(documents, plan.options, folder)
     return [
-        ("one core: reading buckets and tokenizing, MB/s", f"{size / 1e6 / tokenize:,.1f}"),
+        ("one core: reading, tokenizing, packing, MB/s", f"{size / 1e6 / tokenize:,.1f}"),
         ("one core: pairing, instances/s", f"{len(rows) / pair:,.0f}"),
-        ("one core: writing, instances/s", f"{len(rows) / write:,.0f}"),
-        ("one core: pairing and writing, instances/s", f"{len(rows) / (pair + write):,.0f}"),
-        ("one core: the same in plain Python, instances/s", f"{plain:,.0f}"),
-        ("one core: times as fast", f"{len(rows) / (pair + write) / plain:,.1f} ×"),
+        ("one core: unpacking, pairing, writing, instances/s", f"{len(rows) / shard:,.0f}"),
+        ("one core: all, MB/s", f"{size / 1e6 / (tokenize + shard):,.1f}"),
+        ("one core: the original's in plain Python, instances/s", f"{plain:,.0f}"),
+        ("one core: times as fast", f"{len(rows) / shard / plain:,.1f} ×"),
     ]
 
 
@@ -152,11 +159,11 @@ def plainly(documents, options, folder):
     tokens = vocabulary.read(options.vocab_file)
     lists = as_lists(documents, tokens)
     settings = {"width": options.max_seq_length, "short_seq_prob": options.short_seq_prob, "vocabulary": tokens}
-    start = time.monotonic()
+    start = time.process_time()
     rows = plain_records.create(lists, passes=options.dupe_factor, rng=plain_records.new_rng(), **settings)
     ids = {token: number for number, token in enumerate(tokens)}
     plain_records.write(rows, os.path.join(folder, "plain.tfrecord"), width=options.max_seq_length, ids=ids)
-    return len(rows) / (time.monotonic() - start)
+    return len(rows) / (time.process_time() - start)
 
 
 def as_lists(documents, tokens):
@@ -169,20 +176,6 @@ def as_lists(documents, tokens):
         if count >= PLAIN_TOKENS:
             break
     return result
-
-
-def _one_bucket(flags, folder):
-    """Up to one bucket of the input -> its path and bytes."""
-    writer = buckets.BucketWriter(folder, "train", 1, 0)
-    sources = corpus.find_sources(flags.input_file)
-    size = 0
-    for number, document in enumerate(d for source in sources for d in corpus.read_documents(source)):
-        writer.add(number, document)
-        size += sum(len(sentence.encode()) for sentence in document)
-        if size >= buckets.BUCKET_BYTES:
-            break
-    writer.close()
-    return str(writer.paths[0]), size
 
 
 if __name__ == "__main__":

@@ -23,7 +23,11 @@ runtime.open_set runtime.json_files runtime.files
 config.bert_config config.encoder_traits config.train_config config.flags config.flag_groups
 text.characters text.special_tokens text.truncation text.vocabulary text.sentence_splitting text.demo_corpus text.corpus
 data.tables data.examples data.ready_examples data.tfds_datasets data.pretraining.buckets data.pretraining.pairs
-data.pretraining.statistics data.pretraining.records data.pretraining.workers
+text.corpus_files text.wikipedia text.table_tokenizer text.record_tokenizer
+data.pretraining.statistics data.pretraining.records data.pretraining.workers data.pretraining.parts
+data.pretraining.shards data.pretraining.plan data.pretraining.record_files data.pretraining.collected
+data.pretraining.estimate data.pretraining.duplicates runtime.beam_runner cli.commands.records
+cli.bulk_files data.pretraining.masked_records
 training.run_directory training.metrics training.confidence training.checkpoint_paths
 checkpoints.formats checkpoints.checkpoint_files
 tasks.task tasks.text_classification.predictions tasks.embeddings.vector_choice tasks.embeddings.feature_files
@@ -51,9 +55,9 @@ LOCAL_PATHS = {
     "runtime/accelerators.py": "devices",
     "runtime/memory_estimate.py": "control groups",
     "recipes/ablation/ablation.py": "the log that a process writes to",
-    "data/pretraining/buckets.py": "records are prepared on this machine, then uploaded",
-    "data/pretraining/records.py": "records are prepared on this machine, then uploaded",
-    "data/pretraining/shards.py": "records are prepared on this machine, then uploaded",
+    "data/pretraining/beam_pipeline.py": "the temporary file of atomic_write",
+    "data/pretraining/record_files.py": "the temporary file of atomic_write",
+    "data/pretraining/records.py": "the temporary file of atomic_write",
     "data/pretraining/workers.py": "records are prepared on this machine, then uploaded",
     "training/nonfinite.py": "the temporary file of atomic_write",
     "tasks/embeddings/feature_files.py": "the temporary file of atomic_write",
@@ -162,7 +166,7 @@ def test_only_backend_queries_devices():
 
 def test_json_is_read_in_one_place():
     """The others parse what this package wrote, and the server has a limit of its own."""
-    own = "data/pretraining/buckets training/early_stopping export/engines/__init__ serving/body".split()
+    own = "training/early_stopping export/engines/__init__ serving/body".split()
     files = {path for path in SOURCES if re.search(r"json\.loads?\(", path.read_text(encoding="utf-8"))}
     assert files == {PACKAGE / f"{name}.py" for name in ("runtime/json_files", *own)}
 

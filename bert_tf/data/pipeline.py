@@ -177,6 +177,45 @@ def _zero(dtype: tf.DType) -> tf.Tensor:
     return tf.constant("" if dtype == tf.string else 0, dtype) if dtype != tf.bool else tf.constant(False)
 
 
+def parse_masked_records(records: tf.Tensor, max_seq_length: int, max_predictions: int) -> dict[str, tf.Tensor]:
+    """Parses records with masks (`data.pretraining.masked_records`) into model inputs and targets.
+
+    Args:
+        records: serialized, string [B]; an empty string is a row of zeros.
+        max_seq_length: T, the length of the rows.
+        max_predictions: P, the number of masked positions that a row has room for.
+
+    Returns:
+        As `parse_pretraining_records` but for record_ids, and masked_lm_positions and masked_lm_ids int32 [B, P] and
+        masked_lm_weights float32 [B, P].
+    """
+
+    def zeros(size: int, dtype: tf.DType = tf.int64) -> tf.io.FixedLenFeature:
+        return tf.io.FixedLenFeature([size], dtype, default_value=[0] * size)
+
+    features = tf.io.parse_example(
+        records,
+        {
+            **{name: zeros(max_seq_length) for name in ("input_ids", "input_mask", "segment_ids")},
+            **{name: zeros(max_predictions) for name in ("masked_lm_positions", "masked_lm_ids")},
+            "masked_lm_weights": zeros(max_predictions, tf.float32),
+            "next_sentence_labels": zeros(1),
+        },
+    )
+    whole = {name: tf.cast(value, tf.int32) for name, value in features.items() if value.dtype == tf.int64}
+    lengths = tf.reduce_sum(whole["input_mask"], 1)  # [B]
+    return {
+        "token_ids": whole["input_ids"],
+        "segment_ids": whole["segment_ids"],
+        "lengths": lengths,
+        "next_sentence_labels": whole["next_sentence_labels"][:, 0],
+        "next_sentence_weights": tf.cast(lengths > 0, tf.float32),
+        "masked_lm_positions": whole["masked_lm_positions"],
+        "masked_lm_ids": whole["masked_lm_ids"],
+        "masked_lm_weights": features["masked_lm_weights"],
+    }
+
+
 def parse_pretraining_records(records: tf.Tensor, max_seq_length: int, pad_id: int = 0) -> dict[str, tf.Tensor]:
     """Parses records of `data.pretraining.records` into model inputs.
 

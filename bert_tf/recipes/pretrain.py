@@ -15,7 +15,7 @@ from bert_tf.config.bert_config import SIZES, BertConfig
 from bert_tf.config.flag_groups import DEVICE_FLAGS, DeviceFlags, ModelFlags, OptimizationFlags, RunFlags
 from bert_tf.config.flags import changed, flag
 from bert_tf.config.train_config import MaskingConfig, TrainConfig
-from bert_tf.data.pretraining import records
+from bert_tf.data.pretraining import masked_records, records
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.recipes import advice, ending, pretraining_preparation
@@ -65,8 +65,8 @@ class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
 
     input_file: str = flag(
         "",
-        "Training text: comma-separated files, folders or globs (.txt, .txt.gz, .jsonl). Default: Python's manual "
-        "and library.",
+        "Training text: comma-separated files, folders or globs of .txt and .jsonl (also .gz, .bz2, .zst), .parquet, "
+        "or wikiextractor's output. Default: Python's manual and library.",
     )
     output_dir: str = changed(RunFlags, "output_dir", "runs/pretraining")
     eval_file: str = flag(
@@ -74,11 +74,11 @@ class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     )
     text_layout: str = flag(
         "auto",
-        "Layout of .txt files: one sentence per line, one paragraph per line, hard-wrapped lines, or one "
-        "document per file.",
-        ("auto", "sentences", "paragraphs", "wrapped", "files"),
+        "Layout of .txt files: one sentence per line, one paragraph per line, hard-wrapped lines, one document per "
+        "file, or wikiextractor's articles.",
+        ("auto", "sentences", "paragraphs", "wrapped", "files", "wikipedia"),
     )
-    text_field: str = flag("text", "Field of .jsonl files that holds the text.")
+    text_field: str = flag("text", "Field of .jsonl files, or column of .parquet files, that holds the text.")
     language: str = flag("auto", "Language for sentence splitting, such as en, de, zh.")
     dropout_prob: float = changed(
         ModelFlags,
@@ -117,7 +117,9 @@ class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     )
     compress_records: bool = flag(False, "Write records as .tfrecord.gz: half the disk space, slower.")
     records_dir: str = flag(
-        "", "Folder for the records, which several runs may share. Default: a folder in output_dir."
+        "",
+        "Folder for the records, which several runs may share, or of records that google-research/bert or NVIDIA's "
+        "scripts masked. Default: a folder in output_dir.",
     )
     masked_lm_epsilon: float = flag(
         1e-5, "Added to the number of predicted tokens that the masked-LM loss is divided by; the original's."
@@ -193,7 +195,7 @@ def run(
         else:
             config, manifest = pretraining_preparation.wait_for_chief(options, folder)
     start = dataclasses.replace(start, config=config)
-    print(records.describe(manifest["statistics"]), flush=True)
+    print(describe(manifest), flush=True)
     for warning in manifest["warnings"]:
         print(f"Warning: {warning}", flush=True)
     if options.prepare_only:
@@ -202,7 +204,7 @@ def run(
     if is_finished(folder, options):
         print(f"This run is finished; its results are in {folder.path}.")
         return
-    if options.do_train:
+    if options.do_train and "statistics" in manifest:
         for line in advice.before_pretraining(config, options, manifest["statistics"]["train"]["tokens"]):
             print(line, flush=True)
     run_model(options, start, train_config, masking, manifest, folder)
@@ -210,9 +212,20 @@ def run(
         ending.finish(folder)
 
 
+def describe(manifest: Mapping[str, Any]) -> str:
+    """What the records hold, for the terminal."""
+    if "statistics" in manifest:
+        return records.describe(manifest["statistics"])
+    train, held_out = (len(manifest[f"{split}_files"]) for split in ("train", "eval"))
+    return f"{train} files of records that another program masked, {held_out} held out"
+
+
 def read_flags() -> Flags:
-    """The flags, with defaults for a demonstration if there is no input_file."""
-    return _with_passes(flags.read(Flags, instead={} if flags.is_given("input_file") else DEMO_SETTINGS))
+    """The flags, with defaults for a demonstration if there is no input_file, nor records of another program."""
+    options = flags.read(Flags)
+    if not (flags.is_given("input_file") or masked_records.find(options.records_dir)):
+        options = flags.read(Flags, instead=DEMO_SETTINGS)
+    return _with_passes(options)
 
 
 def without_pairs(options: Flags, config: BertConfig) -> Flags:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.data.pretraining import masked_records, records
 from bert_tf.data.pretraining import pairs as pair_kinds
-from bert_tf.data.pretraining import records
 from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
 from bert_tf.errors import UserError
 from bert_tf.recipes import advice, initialization
@@ -28,6 +28,7 @@ from bert_tf.training.run_directory import RunFolder
 
 LITTLE_TEXT = 2_000_000  # bytes that this process turns into records sooner than a worker loads TensorFlow
 BYTES_PER_TOKEN = 5  # of English text, about
+MASKED_BYTES_PER_BYTE = 2  # of text, in records that another program masked, about
 MAX_VOCABULARY_TEXT = 100_000_000  # characters that a vocabulary is learned from; more hardly changes it
 
 
@@ -71,6 +72,8 @@ def with_computed_defaults(options: Any) -> Any:
 
 def _text_bytes(options: Any) -> int:
     """The size of the training text, about; of compressed files as if they were three times as long."""
+    if masked := masked_records.find(options.records_dir):
+        return sum(map(files.size, masked)) // MASKED_BYTES_PER_BYTE
     if not options.input_file:
         return 0
     paths = [source.path for source in _sources(options.input_file, options)]
@@ -117,6 +120,8 @@ def prepare(start: Initialization, options: Any, folder: RunFolder) -> tuple[Ber
     Returns the configuration, with the size of the vocabulary, and the manifest of the records.
     """
     vocab_file = folder.file("vocab.txt")
+    if masked_records.find(options.records_dir) and not start.vocabulary:
+        raise UserError("records_dir holds records that another program masked: give their vocabulary as vocab_file.")
     if start.vocabulary:
         vocabulary.write(vocab_file, start.vocabulary)
     elif not files.exists(vocab_file):
@@ -132,6 +137,8 @@ def prepare(start: Initialization, options: Any, folder: RunFolder) -> tuple[Ber
     config = dataclasses.replace(start.config, vocab_size=len(vocabulary.read(vocab_file)))
     config.write(folder.file("bert_config.json"))
     folder.write_json("tokenizer_config.json", special_tokens.settings(start.lower_case, start.special_tokens))
+    if paths := masked_records.find(options.records_dir):
+        return config, _open_masked(paths, config, options)
     with progress("records") as report:
         manifest = records.prepare(
             records_folder(options, folder),
@@ -140,8 +147,27 @@ def prepare(start: Initialization, options: Any, folder: RunFolder) -> tuple[Ber
             eval_file=options.eval_file,
             num_workers=options.num_workers or _number_of_workers(options),
             progress=report,
+            accept_cleaned=True,
         )
     return config, manifest
+
+
+def _open_masked(paths: list[str], config: BertConfig, options: Any) -> dict[str, Any]:
+    """The manifest of records that another program made; raises UserError if these flags do not fit them."""
+    for name, is_valid, expected in (
+        ("input_file", not options.input_file, "leave it out, as records_dir holds records with masks"),
+        ("left_to_right", not options.left_to_right, "leave it out"),
+        ("encoder", config.encoder == "bert", "give bert"),
+    ):
+        if not is_valid:
+            raise UserError(f"{name} does not go with records that another program masked: {expected}.")
+    start_if_silenced()
+    return masked_records.open_masked(
+        paths,
+        max_seq_length=options.max_seq_length,
+        max_predictions_per_seq=options.max_predictions_per_seq,
+        size=config.vocab_size,
+    )
 
 
 def _number_of_workers(options: Any) -> int:
@@ -219,6 +245,9 @@ def wait_for_chief(options: Any, folder: RunFolder, seconds: int = 3600) -> tupl
     """Waits for the configuration and the records that the first of several workers writes to a shared folder."""
     end, path = time.monotonic() + seconds, records_folder(options, folder)
     while time.monotonic() < end:
+        if (masked := masked_records.find(path)) and files.exists(folder.file("bert_config.json")):
+            config = BertConfig.from_json_file(folder.file("bert_config.json"))
+            return config, _open_masked(masked, config, options)
         if files.exists(os.path.join(path, records.MANIFEST)) and files.exists(folder.file("bert_config.json")):
             return BertConfig.from_json_file(folder.file("bert_config.json")), records.open_records(path)
         time.sleep(0.5)

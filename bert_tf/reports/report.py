@@ -92,7 +92,12 @@ def _template(name: str) -> jinja2.Template:
     files = importlib.resources.files("bert_tf.reports")
     loader = jinja2.FunctionLoader(lambda name: files.joinpath(name).read_text(encoding="utf-8"))
     is_page = not name.endswith(".md.jinja")
-    environment = jinja2.Environment(loader=loader, autoescape=is_page, trim_blocks=True, lstrip_blocks=True)
+    environment = jinja2.Environment(
+        loader=loader,
+        autoescape=is_page,  # noqa: S701 - every page is escaped
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.filters |= {
         "words": words,
         "value": value_text,

@@ -73,12 +73,22 @@ def lowercase_and_strip_accents(text: str) -> str:
     return unicodedata.normalize("NFD", text.lower()).translate(_STRIP_ACCENTS)
 
 
+def clean(text: str) -> str:
+    """Drops deleted characters, makes each space U+0020 and puts spaces around ideographs."""
+    return text.translate(_CLEAN)
+
+
+def isolate_punctuation(text: str) -> str:
+    """Puts spaces around punctuation marks."""
+    return text.translate(_ISOLATE_PUNCTUATION)
+
+
 def basic_tokenize(text: str, *, lower_case: bool) -> list[str]:
     """Cleans a text and splits it into words and punctuation marks, the input of WordPiece: "Don't" -> don ' t."""
-    text = text.translate(_CLEAN)
+    text = clean(text)
     if lower_case:
         text = lowercase_and_strip_accents(text)
-    return text.translate(_ISOLATE_PUNCTUATION).split()
+    return isolate_punctuation(text).split()
 
 
 def special_token_pattern(tokens: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, files, json_files
@@ -226,9 +226,36 @@ def learn(
         return _learn_sentencepiece(texts, size, lower_case)
     specials = list(dict.fromkeys([*SPECIAL_TOKENS, *special_tokens]))
     no_words = re.compile(special_token_pattern(specials)) if special_tokens else None
+    cleaned = (no_words.sub(" ", text) if no_words else text for text in texts)
+    counts = count_words(cleaned, lower_case=lower_case)
+    return learn_from_counts(
+        counts,
+        size,
+        specials=specials,
+        lower_case=lower_case,
+        min_frequency=min_frequency,
+        limit_alphabet=limit_alphabet,
+    )
+
+
+def count_words(texts: Iterable[str], *, lower_case: bool) -> Counter[str]:
+    """How often each word occurs in texts, split as the tokenizer splits them."""
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(basic_tokenize(no_words.sub(" ", text) if no_words else text, lower_case=lower_case))
+        counts.update(basic_tokenize(text, lower_case=lower_case))
+    return counts
+
+
+def learn_from_counts(
+    counts: Mapping[str, int],
+    size: int,
+    *,
+    lower_case: bool = True,
+    min_frequency: int = 2,
+    limit_alphabet: int | None = None,
+    specials: Sequence[str] = SPECIAL_TOKENS,
+) -> list[str]:
+    """`learn`, from how often each word occurs; `specials` are the first tokens."""
     alphabet = _alphabet(counts, limit_alphabet, size, lower_case)
     counted = sorted((word, count) for word, count in counts.items() if alphabet.issuperset(word) and _fits(word))
     if not counted:
@@ -316,7 +343,7 @@ def normalize(text: str) -> str:
     return "".join(character.lower() for character in decomposed if not is_accent(character))
 
 
-def _alphabet(counts: Counter[str], limit: int | None, size: int, lower_case: bool) -> set[str]:
+def _alphabet(counts: Mapping[str, int], limit: int | None, size: int, lower_case: bool) -> set[str]:
     """The most frequent characters of the words; ties go to the smaller code point."""
     characters: Counter[str] = Counter()
     inner: set[str] = set()

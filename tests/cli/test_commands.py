@@ -99,7 +99,8 @@ def test_vocabulary_is_learned_and_extended_atomically(tmp_path, capsys):
     vocab, longer = tmp_path / "vocab.txt", tmp_path / "longer.txt"
     assert main.main(["vocabulary", str(tmp_path / "a.txt"), str(vocab), "--vocab_size=40", "--json"]) == 0
     pieces = vocabulary.read(vocab)
-    assert json.loads(capsys.readouterr().out) == {"vocabulary": str(vocab), "pieces": len(pieces), "lower_case": True}
+    told = {"vocabulary": str(vocab), "pieces": len(pieces), "lower_case": True, "kind": "wordpiece"}
+    assert json.loads(capsys.readouterr().out) == told
     assert "fox" in pieces and len(pieces) <= 40
     assert main.main(["vocabulary", str(tmp_path / "words.txt"), str(longer), f"--extend={vocab}"]) == 0
     assert vocabulary.read(longer) == [*pieces, "krill"]

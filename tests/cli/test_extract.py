@@ -63,6 +63,16 @@ def run(folder, *arguments, name="out.npz", lines="texts.txt"):
     return dict(np.load(output))
 
 
+def test_files_of_a_pattern_have_the_vectors_of_single_files(folder):
+    pytest.importorskip("apache_beam", reason="pip install 'bert-tf[beam]'")
+    for number, lines in enumerate((LINES[:2], LINES[2:])):
+        (folder / f"many-{number}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    flags = ["--unit=sentence", "--max_seq_length=12", "--doc_stride=3", f"--input={folder}/many-*.txt"]
+    assert main.main(["extract", str(folder / "model"), *flags, f"--output={folder}/vectors/*.npz"]) == 0
+    actual = [np.load(folder / "vectors" / f"many-{number}.npz")["vectors"] for number in range(2)]
+    np.testing.assert_allclose(np.concatenate(actual), run(folder, "--unit=sentence")["vectors"], atol=1e-6)
+
+
 def test_token_embeddings_match_reference_in_texts_of_any_length(folder, capsys):
     actual = run(folder, "--layers=embeddings,-1,0", "--batch_size=2")
     expected = np.concatenate([states_of(number)[:, [0, 2, 1]] for number in range(5)])

@@ -29,7 +29,7 @@ MISTAKES = {
     "run without": ("run", ["--text=a"], "The run in .* has no export: `bert-tf export"),
     "damaged": ("damaged", ["--text=a"], "cannot be loaded .*damaged or missing"),
     "no strings": ("other", ["--text=a"], "takes ids of int32 .*; expected strings"),
-    "nothing": ("single", [], "one of the arguments --text --file is required"),
+    "nothing": ("single", [], "one of the arguments --text --file --input is required"),
     "both": ("single", ["--text=a", "--file=b.txt"], "argument --file: not allowed with argument --text"),
     "no second": ("pair", ["--text=a"], "takes text_a and text_b: give --text_b too"),
     "second": ("single", ["--text=a", "--text_b=b"], "takes text_a only: leave out --text_b"),

@@ -14,7 +14,13 @@ from bert_tf.data.pipeline import (
     shuffle,
     with_seeds,
 )
-from bert_tf.data.pretraining.shards import serialize_record
+from bert_tf.data.pretraining.record_files import serialize_records
+
+
+def serialize_record(token_ids, *numbers):
+    """One record: its tokens, second_start, next_sentence_label and record_id."""
+    columns = (np.array([number]) for number in (len(token_ids), *numbers))
+    return serialize_records(np.array(token_ids), *columns)[0]
 
 
 @pytest.fixture(params=["", ".gz"])

@@ -2,6 +2,7 @@
 
   bert-tf extract bert-base --file texts.txt --output vectors.jsonl --layers=-1,-2,-3,-4
   bert-tf extract bert-base --file texts.txt --output vectors.npz --unit=sentence --pooling=mean --normalize
+  bert-tf extract bert-base --input='texts/*.txt' --output='vectors/*.npz' --unit=sentence --runner=DaskRunner
   bert-tf extract bert-base --export exported --layers=second_to_last
 
 MODEL is a checkpoint in any format or a run folder. FILE is .txt (one text per line, pairs as "one ||| another"); .tsv,
@@ -16,6 +17,8 @@ default for other models is the mean of the tokens.
 """
 
 import argparse
+import functools
+import json
 import sys
 import time
 from collections.abc import Iterator
@@ -23,13 +26,13 @@ from typing import TYPE_CHECKING, Any
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.cli import checkpoint_flags, device_flags
+from bert_tf.cli import bulk_files, checkpoint_flags, device_flags
 from bert_tf.cli.text_progress import report_texts
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
 from bert_tf.recipes.finetuning import finished_run
-from bert_tf.runtime import files, process
+from bert_tf.runtime import files, json_files, process
 from bert_tf.tasks.embeddings import feature_files, vector_choice
 from bert_tf.tasks.embeddings.text_vectors import Shape
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice
@@ -48,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--text", help="a single text, or a pair as 'one ||| another'")
     source.add_argument("--file", help="texts: .txt, .tsv, .csv, .jsonl, or - for standard input")
+    bulk_files.add_arguments(parser, source)
     source.add_argument("--export", metavar="FOLDER", help="write a SavedModel that maps texts to embeddings")
     parser.add_argument("--attention", action="store_true", help="export a signature that returns attention weights")
     parser.add_argument("--output", help="file to write (JSON lines on standard output)")
@@ -76,6 +80,13 @@ def run(arguments: argparse.Namespace) -> None:
     """Writes the embeddings or the export."""
     process.assume_frozen_weights()
     device_flags.apply(arguments)
+    if arguments.input is not None:
+        file, output = bulk_files.pairs(arguments.input, arguments.output)[0]
+        _check_combinations(argparse.Namespace(**vars(arguments) | {"file": file, "output": output}))
+        _check_numbers(arguments)
+        feature_files.format_of(output, arguments.format)
+        bulk_files.run("extract", arguments, source=_shared_path(arguments.source))
+        return
     check(arguments)
     checkpoint = checkpoint_flags.complete(formats.read(arguments.source), arguments)
     choice = choose(arguments, checkpoint)
@@ -86,6 +97,31 @@ def run(arguments: argparse.Namespace) -> None:
     first = next(examples)  # report errors in the file before making the model
     examples = (example for part in ([first], examples) for example in part)
     write(arguments, checkpoint, choice, examples)
+
+
+def _shared_path(path: str) -> str:
+    """A path as every worker sees it; names of published checkpoints stay."""
+    return files.absolute(path) if files.exists(path) else path
+
+
+def answer_file(arguments: argparse.Namespace) -> None:
+    """Writes the embeddings of one file of --input."""
+    process.assume_frozen_weights()
+    settings = {name: value for name, value in vars(arguments).items() if name not in ("file", "output")}
+    checkpoint, choice, extractor = _ready(json.dumps(settings))
+    shape = _shape(arguments, checkpoint, choice)
+    with feature_files.writer(arguments.output, shape, arguments.format) as add:
+        for number, vectors, identifier in _vectors(arguments, choice, shape, extractor, _from_file(arguments)):
+            add(number, vectors, identifier)
+
+
+@functools.lru_cache(maxsize=1)
+def _ready(settings: str) -> "tuple[Checkpoint, VectorChoice, Extractor]":
+    """The model of the flags, kept for the next file of this process."""
+    arguments = argparse.Namespace(**json_files.parse(settings))
+    checkpoint = checkpoint_flags.complete(formats.read(arguments.source), arguments)
+    choice = choose(arguments, checkpoint)
+    return checkpoint, choice, _extractor(arguments, checkpoint, choice)
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -115,8 +151,8 @@ def _check_combinations(arguments: argparse.Namespace) -> None:
         ("attention", arguments.export, "export"),
         ("unit", not arguments.export, "text or file"),
         ("output", not arguments.export, "text or file"),
-        ("text_columns", arguments.file, "file"),
-        ("id_column", arguments.file, "file"),
+        ("text_columns", arguments.file, "file or input"),
+        ("id_column", arguments.file, "file or input"),
         ("format", arguments.output, "output"),
         ("doc_stride", arguments.long_texts == "windows", "long_texts=windows"),
     ):
@@ -198,16 +234,8 @@ def write(
     arguments: argparse.Namespace, checkpoint: Checkpoint, choice: VectorChoice, examples: Iterator[Example]
 ) -> None:
     """Writes the embeddings of the texts, in order."""
-    shape = Shape(
-        unit=choice.unit,
-        layers=choice.layers.names,
-        width=choice.width(checkpoint.config.hidden_size),
-        has_ids=arguments.id_column is not None,
-    )
-    window, batch_size = _sizes(arguments, choice, shape)
-    extractor = _extractor(arguments, checkpoint, choice)
-    outputs = loaded_model.predict_in_order(extractor, examples, batch_size=batch_size, window=window)
-    rows = ((number, values["vectors"], example.id) for number, (example, values) in enumerate(outputs))
+    shape = _shape(arguments, checkpoint, choice)
+    rows = _vectors(arguments, choice, shape, _extractor(arguments, checkpoint, choice), examples)
     if arguments.output is None:
         for number, vectors, identifier in rows:
             sys.stdout.write(feature_files.json_line(number, vectors, shape, identifier))
@@ -223,6 +251,28 @@ def write(
         f"{number + 1:,} texts, {count:,} vectors of size {shape.width:,}, {(number + 1) / seconds:,.0f} texts/s: "
         f"{arguments.output}"
     )
+
+
+def _shape(arguments: argparse.Namespace, checkpoint: Checkpoint, choice: VectorChoice) -> Shape:
+    return Shape(
+        unit=choice.unit,
+        layers=choice.layers.names,
+        width=choice.width(checkpoint.config.hidden_size),
+        has_ids=arguments.id_column is not None,
+    )
+
+
+def _vectors(
+    arguments: argparse.Namespace,
+    choice: VectorChoice,
+    shape: Shape,
+    extractor: "Extractor",
+    examples: Iterator[Example],
+) -> Iterator[tuple[int, Any, str]]:
+    """Yields (number, embeddings, id) of each text, in order."""
+    window, batch_size = _sizes(arguments, choice, shape)
+    outputs = loaded_model.predict_in_order(extractor, examples, batch_size=batch_size, window=window)
+    return ((number, values["vectors"], example.id) for number, (example, values) in enumerate(outputs))
 
 
 def _sizes(arguments: argparse.Namespace, choice: VectorChoice, shape: Shape) -> tuple[int, int]:

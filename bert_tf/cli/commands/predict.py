@@ -4,6 +4,7 @@
   bert-tf predict runs/rte/export --text "Ann sings." --text_b "Somebody sings." --json
   bert-tf predict runs/squad --text "Ann sings in Ulm." --question "Where does Ann sing?"
   bert-tf predict runs/table --file reviews.csv --text_columns review --output answers.jsonl
+  bert-tf predict runs/table --input='reviews/*.csv' --output='answers/*.jsonl' --runner=DaskRunner
 
 EXPORT is the folder of an export or of a run with one. FILE is .txt (one text per line); a table (.tsv, .csv, .jsonl,
 .xlsx or .parquet) with the columns of the one that the model was trained on, or the inputs of the export (text, text_a,
@@ -12,11 +13,12 @@ Files are streamed and may be of any length, except .json. The other columns of 
 """
 
 import argparse
+import functools
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bert_tf.cli import device_flags
+from bert_tf.cli import bulk_files, device_flags
 from bert_tf.cli.text_progress import report_texts
 from bert_tf.data import tables
 from bert_tf.data.examples import Example
@@ -40,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--text", help="a single text")
     source.add_argument("--file", help="texts: .txt, a table, .json, or - for standard input")
+    bulk_files.add_arguments(parser, source)
     parser.add_argument("--text_b", help="second text, for pairs")
     parser.add_argument("--question", help="question about the text")
     parser.add_argument("--choice", action="append", metavar="TEXT", help="a choice; repeat for each")
@@ -61,18 +64,26 @@ def run(arguments: argparse.Namespace) -> None:
     process.assume_frozen_weights()
     device_flags.apply(arguments)
     folder = loaded_model.find(arguments.export)
+    if arguments.input is not None:
+        file, output = bulk_files.pairs(arguments.input, arguments.output)[0]
+        check(argparse.Namespace(**vars(arguments) | {"file": file, "output": output}), has_folder=True)
+        bulk_files.run("predict", arguments, export=files.absolute(folder))
+        return
     check(arguments)
     is_single = arguments.file is None and arguments.jit_compile == "auto"  # compiling would take longer than it saves
     export = loaded_model.Export(folder, jit_compile="false" if is_single else arguments.jit_compile)
+    _write(arguments, _rows(arguments, export))
+
+
+def _rows(arguments: argparse.Namespace, export: loaded_model.Export) -> Iterator[dict[str, Any]]:
+    """The rows of the predictions, in order."""
     batch_size = arguments.batch_size or export.batch_size
     if arguments.is_split_into_words and tagged_words.SIGNATURE in export.signatures:
-        _write(arguments, _tagged(arguments, export, batch_size))
-        return
+        return _tagged(arguments, export, batch_size)
     examples = iter(_single(arguments, export)) if arguments.file is None else _from_file(arguments, export)
     window = _window(arguments, batch_size)
     outputs = loaded_model.predict_in_order(export, examples, batch_size=batch_size, window=window)
-    predicted = (predictions.export_row(*pair, labels=export.labels, inputs=export.inputs) for pair in outputs)
-    _write(arguments, predicted)
+    return (predictions.export_row(*pair, labels=export.labels, inputs=export.inputs) for pair in outputs)
 
 
 def _tagged(arguments: argparse.Namespace, export: loaded_model.Export, batch_size: int) -> Iterator[dict[str, Any]]:
@@ -102,8 +113,25 @@ def _write(arguments: argparse.Namespace, predicted: Iterator[dict[str, Any]]) -
     sys.stdout.flush()
 
 
-def check(arguments: argparse.Namespace) -> None:
-    """Raises UserError for inconsistent flags and missing files, before TensorFlow is loaded."""
+def answer_file(arguments: argparse.Namespace) -> None:
+    """Writes the predictions for one file of --input."""
+    process.assume_frozen_weights()
+    device_flags.apply(arguments)
+    export = _export(arguments.export, arguments.jit_compile)
+    predictions.write_rows(arguments.output, _rows(arguments, export))
+
+
+@functools.lru_cache(maxsize=1)
+def _export(folder: str, jit_compile: str) -> loaded_model.Export:
+    """The export, kept for the next file of this process."""
+    return loaded_model.Export(folder, jit_compile=jit_compile)
+
+
+def check(arguments: argparse.Namespace, *, has_folder: bool = False) -> None:
+    """Raises UserError for inconsistent flags and missing files, before TensorFlow is loaded.
+
+    has_folder: whether the folder of the output exists, or will be made.
+    """
     if arguments.batch_size is not None and arguments.batch_size < 1:
         raise UserError(f"batch_size is {arguments.batch_size}; expected 1 or more.")
     for name in ("text_columns", "id_column") if arguments.file is None else OTHER_TEXTS:
@@ -118,7 +146,7 @@ def check(arguments: argparse.Namespace) -> None:
         raise UserError("json is for standard output: leave it out, or name an output that ends in .jsonl.")
     if not output.lower().endswith(OUTPUTS):
         raise UserError(f"output is {output}; expected a name that ends in {' or '.join(OUTPUTS)}.")
-    if files.is_folder(output) or not files.has_folder(output):
+    if files.is_folder(output) or not (has_folder or files.has_folder(output)):
         raise UserError(f"{output} cannot be written: give a file in an existing folder.")
     if arguments.file and files.same(output, arguments.file):
         raise UserError(f"output and file are both {output}: give the predictions another name.")

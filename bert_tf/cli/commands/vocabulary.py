@@ -3,14 +3,18 @@
   bert-tf vocabulary my_texts vocab.txt --vocab_size=8000
   bert-tf vocabulary words.txt longer.txt --extend=vocab.txt
   bert-tf vocabulary my_texts roberta/vocab.txt --kind=byte_bpe
+  bert-tf vocabulary 'crawl/*.jsonl.zst' vocab.txt --runner=DaskRunner
 
-TEXTS are comma-separated files, folders or globs (.txt, .txt.gz, .jsonl), as for bert-tf pretrain. With --extend, TEXTS
+TEXTS are comma-separated files, folders or globs, as for bert-tf records. A vocabulary is learned from their first 100
+million characters, or with --runner from all of them, on an engine of Apache Beam. With --extend, TEXTS
 is a file with one word per line: words replace the [unusedN] tokens and are then appended, so no other token changes
 its id. TO is written completely or not at all; with other kinds than WordPiece, their rules next to it.
 """
 
 import argparse
 import json
+import os
+import shlex
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
@@ -29,6 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text_layout", default="auto", help="as for bert-tf pretrain (auto)")
     parser.add_argument("--text_field", default="text", help="field of .jsonl files with the text (text)")
     parser.add_argument("--language", default="auto", help="language for sentence splitting (auto)")
+    parser.add_argument("--runner", default="", help="engine of Apache Beam that counts the words (none)")
+    parser.add_argument("--runner_flags", default="", help="flags of the runner, in one string")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -64,7 +70,28 @@ def _learn(arguments: argparse.Namespace, lower_case: bool) -> list[str]:
     minimum = len(vocabulary.SPECIAL_TOKENS)
     if arguments.vocab_size <= minimum:
         raise UserError(f"vocab_size is {arguments.vocab_size}; expected more than the {minimum} special tokens.")
+    if arguments.runner and arguments.kind != vocabulary.WORDPIECE:
+        raise UserError(f"--kind={arguments.kind} is learned on this machine alone: leave out --runner.")
+    if arguments.runner:
+        return _learn_on_beam(arguments, lower_case)
     pretraining_preparation.check_has_text("input_file", arguments)
     return pretraining_preparation.learn_vocabulary(
         arguments, arguments.vocab_size, lower_case=lower_case, kind=arguments.kind
     )
+
+
+def _learn_on_beam(arguments: argparse.Namespace, lower_case: bool) -> list[str]:
+    """Learns a vocabulary from all of the text; raises UserError if the runner is not installed."""
+    from bert_tf.runtime import beam_runner
+    from bert_tf.text import corpus
+
+    flags = shlex.split(arguments.runner_flags)
+    beam_runner.check(arguments.runner, flags)
+    from bert_tf.data.pretraining import beam_vocabulary
+
+    same = {name: getattr(arguments, name) for name in ("text_layout", "language", "text_field")}
+    sources = corpus.find_sources(arguments.input_file, **same)
+    folder = os.path.dirname(files.absolute(arguments.output))
+    settings = {"lower_case": lower_case, "runner": arguments.runner, "flags": flags}
+    counts = beam_vocabulary.count_words(sources, folder, **settings)
+    return vocabulary.learn_from_counts(counts, arguments.vocab_size, lower_case=lower_case)

@@ -1,19 +1,26 @@
-"""Distributes documents over a fixed number of bucket files; each bucket becomes one shard of records.
+"""The two sides of the shuffle: documents as ids, packed into bytes by bucket; and a bucket unpacked again.
 
-No TensorFlow here. The bucket of a document depends on the seed and its number alone, and the number of buckets on the
-size of the input alone: never on the number of workers. A bucket file holds one document per line, as a JSON list of
-sentences.
+No TensorFlow here. D documents, S sentences, N ids. A document has a number that depends on the input alone: that of
+its part times PART_STRIDE, plus its place in the part. Its split and its bucket depend on the seed and that number, and
+the number of buckets on the size of the input: never on the number of workers, nor on the engine that runs them.
 """
 
+import dataclasses
 import hashlib
-import json
-import os
+import struct
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
-BUCKET_BYTES = 16 * 1024 * 1024  # of text: a worker holds one in memory, about ten times as much with ids and pairs
-MAX_BUCKETS = 1024  # above 16 GB of text the buckets grow instead
-BUFFER_BYTES = 64 * 1024  # per bucket, before it is written
+import numpy as np
+
+from bert_tf.data.pretraining.pairs import FlatDocuments
+
+BUCKET_BYTES = 16 * 1024 * 1024  # of text: a worker holds one in memory, as ids and pairs
+MAX_BUCKETS = 1 << 14  # above 256 GB of text the buckets grow instead
+PART_STRIDE = 1 << 32
+HEADER = struct.Struct("<4q")  # documents, sentences, ids, bytes of an id
+UINT = np.uint64
+
+Bucket = tuple[str, int]  # split, number
 
 
 def num_buckets(text_bytes: int) -> int:
@@ -21,87 +28,120 @@ def num_buckets(text_bytes: int) -> int:
     return min(MAX_BUCKETS, max(1, -(-text_bytes // BUCKET_BYTES)))
 
 
-def bucket_path(folder: str | os.PathLike[str], split: str, bucket: int) -> Path:
-    """The path of a bucket file; split is "train" or "eval"."""
-    return Path(folder) / f"{split}-{bucket:05d}.jsonl"
+@dataclasses.dataclass(frozen=True)
+class NumberedDocuments:
+    """Documents with their numbers, int64 [D]: ~number is a copy that counts only if that document is held out."""
+
+    numbers: np.ndarray
+    documents: FlatDocuments
+
+    def take(self, order: np.ndarray) -> "NumberedDocuments":
+        """The documents at some indices, int64 [d], in that order."""
+        flat = self.documents
+        sentence_sizes = np.diff(flat.sentence_starts)
+        counts = np.diff(flat.document_starts)[order]
+        sentences = slices(flat.document_starts[order], counts)
+        sizes = sentence_sizes[sentences]
+        ids = flat.ids[slices(flat.sentence_starts[sentences], sizes)]
+        return NumberedDocuments(self.numbers[order], FlatDocuments(ids, starts(sizes), starts(counts)))
 
 
-def read_bucket(path: str | os.PathLike[str]) -> Iterator[list[str]]:
-    """Yields the documents (lists of sentences) of a bucket file."""
-    with open(path, encoding="utf-8", newline="\n") as file:
-        for line in file:
-            yield json.loads(line)
+def slices(first: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """The indices of slices, each of `sizes` elements from `first` on, one after another: int64 [sum of sizes]."""
+    indices = np.repeat(first - (np.cumsum(sizes) - sizes), sizes)
+    indices += np.arange(len(indices))
+    return indices
 
 
-class BucketWriter:
-    """Appends documents to the buckets of one split, which it empties first."""
-
-    def __init__(self, folder: str | os.PathLike[str], split: str, count: int, seed: int) -> None:
-        self.paths = [bucket_path(folder, split, bucket) for bucket in range(count)]
-        self.buffers: list[list[bytes]] = [[] for _ in self.paths]
-        self.sizes = [0] * count
-        self.seed = f"{seed} {split} bucket"
-        self.documents = self.sentences = 0
-        for path in self.paths:
-            path.write_bytes(b"")
-
-    def add(self, number: int, document: list[str]) -> None:
-        """Adds document `number` of the input to its bucket."""
-        line = json.dumps(document, ensure_ascii=False).encode() + b"\n"
-        bucket = int(hash_to_unit_interval(self.seed, number) * len(self.paths))
-        self.buffers[bucket].append(line)
-        self.sizes[bucket] += len(line)
-        self.documents += 1
-        self.sentences += len(document)
-        if self.sizes[bucket] >= BUFFER_BYTES:
-            self._flush(bucket)
-
-    def _flush(self, bucket: int) -> None:
-        with open(self.paths[bucket], "ab") as file:  # not kept open: there may be more buckets than file handles
-            file.write(b"".join(self.buffers[bucket]))
-        self.buffers[bucket], self.sizes[bucket] = [], 0
-
-    def close(self) -> None:
-        """Writes what is still buffered to disk."""
-        for bucket in range(len(self.paths)):
-            self._flush(bucket)
-            with open(self.paths[bucket], "rb+") as file:
-                os.fsync(file.fileno())
+def starts(sizes: np.ndarray) -> np.ndarray:
+    """Sizes [n] -> int64 [n + 1]: where each begins, and the end of all."""
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def assign_to_buckets(
-    documents: Iterable[list[str]],
-    train: BucketWriter,
-    evaluation: BucketWriter | None = None,
-    *,
-    seed: int,
-    eval_fraction: float = 0.0,
-) -> int:
-    """Writes documents to the buckets of two splits: `evaluation` gets about eval_fraction of them, and at least one.
+def uniforms(seed: str, numbers: np.ndarray) -> np.ndarray:
+    """A pseudo-random float in [0, 1) for each number, float64 [n], that depends on it and the seed alone."""
+    digest = hashlib.blake2b(seed.encode(), digest_size=8).digest()
+    values = mix(mix(numbers.astype(np.int64).view(UINT)) ^ UINT(int.from_bytes(digest, "little")))
+    return (values >> UINT(11)) * 2.0**-53
 
-    Without `evaluation` all go to `train`. The document with the smallest hash is held out whatever the fraction; a
-    corpus of one document goes to both. Returns the number of documents.
+
+@dataclasses.dataclass(frozen=True)
+class Assignment:
+    """Which bucket a document belongs to.
+
+    counts: the number of buckets of each split. eval_fraction: of the documents, which go to "eval". first_eval_part:
+    from it on, all do.
     """
-    number = -1
-    smallest: tuple[float, int, list[str]] | None = None  # (hash, number, document), not yet written
-    for number, document in enumerate(documents):
-        if evaluation is None:
-            train.add(number, document)
-            continue
-        current: tuple[float, int, list[str]] | None
-        current = hash_to_unit_interval(f"{seed} held out", number), number, document
-        if smallest is None or current[0] < smallest[0]:
-            smallest, current = current, smallest
-        if current:
-            (evaluation if current[0] < eval_fraction else train).add(*current[1:])
-    if evaluation is not None and smallest:
-        evaluation.add(*smallest[1:])
-        if number == 0:
-            train.add(*smallest[1:])
-    return number + 1
+
+    seed: int
+    counts: dict[str, int]
+    eval_fraction: float
+    first_eval_part: int
+
+    def draws(self, numbers: np.ndarray) -> np.ndarray:
+        """What decides on holding out a document: below eval_fraction it is. float64 [D]."""
+        return uniforms(f"{self.seed} held out", numbers)
+
+    def is_held_out(self, numbers: np.ndarray) -> np.ndarray:
+        """Whether a document goes to "eval", bool [D]."""
+        return (numbers >= self.first_eval_part * PART_STRIDE) | (self.draws(numbers) < self.eval_fraction)
+
+    def codes(self, numbers: np.ndarray, is_held_out: np.ndarray | None = None) -> np.ndarray:
+        """The code of the bucket of each document, int64 [D]."""
+        train, held_out = (
+            (uniforms(f"{self.seed} {split} bucket", numbers) * self.counts[split]).astype(np.int64)
+            for split in ("train", "eval")
+        )
+        chosen = self.is_held_out(numbers) if is_held_out is None else is_held_out
+        return np.where(chosen, self.counts["train"] + held_out, train)
+
+    def code(self, bucket: Bucket) -> int:
+        """The buckets of both splits are counted in one row, those of "eval" after those of "train"."""
+        return bucket[1] + (self.counts["train"] if bucket[0] == "eval" else 0)
+
+    def bucket(self, code: int) -> Bucket:
+        """The bucket of a code."""
+        train = self.counts["train"]
+        return ("train", code) if code < train else ("eval", code - train)
 
 
-def hash_to_unit_interval(seed: str, number: int) -> float:
-    """A pseudo-random float in [0, 1) that depends on its two arguments alone."""
-    digest = hashlib.blake2b(f"{seed} {number}".encode(), digest_size=8).digest()
-    return (int.from_bytes(digest, "little") >> 11) * 2.0**-53
+def mix(x: np.ndarray) -> np.ndarray:
+    """The finalizer of splitmix64: each bit of the result depends on all bits of x, uint64 of any shape."""
+    x = (x ^ (x >> UINT(30))) * UINT(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> UINT(27))) * UINT(0x94D049BB133111EB)
+    return x ^ (x >> UINT(31))
+
+
+def pack_buckets(numbered: NumberedDocuments, buckets: np.ndarray, id_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """Yields (bucket, packed documents) in order of the buckets; `buckets`: int [D], that of each document."""
+    order = np.argsort(buckets, kind="stable")
+    numbered, buckets = numbered.take(order), buckets[order]
+    flat = numbered.documents
+    sentence_sizes = np.diff(flat.sentence_starts).astype("<i4")
+    counts = np.diff(flat.document_starts).astype("<i4")
+    ids = flat.ids.astype(f"<u{id_bytes}")
+    edges = np.flatnonzero(np.diff(buckets, prepend=-1, append=-1)).tolist() if len(buckets) else []
+    for first, end in zip(edges, edges[1:], strict=False):
+        first_sentence, end_sentence = flat.document_starts[[first, end]].tolist()
+        first_id, end_id = flat.sentence_starts[[first_sentence, end_sentence]].tolist()
+        header = HEADER.pack(end - first, end_sentence - first_sentence, end_id - first_id, id_bytes)
+        arrays = (numbered.numbers[first:end], counts[first:end], sentence_sizes[first_sentence:end_sentence])
+        yield int(buckets[first]), header + b"".join(map(np.ndarray.tobytes, (*arrays, ids[first_id:end_id])))
+
+
+def unpack(pieces: Iterable[bytes]) -> NumberedDocuments:
+    """The documents of packed pieces, one piece after another."""
+    columns: tuple[list[np.ndarray], ...] = ([], [], [], [])
+    for piece in pieces:
+        *sizes, id_bytes = HEADER.unpack_from(piece)
+        position = HEADER.size
+        for column, size, dtype in zip(
+            columns, (sizes[0], *sizes), ("<i8", "<i4", "<i4", f"<u{id_bytes}"), strict=True
+        ):
+            column.append(np.frombuffer(piece, dtype, size, position))
+            position += column[-1].nbytes
+    numbers, counts, sentence_sizes, ids = (
+        np.concatenate([np.zeros(0, dtype), *column]).astype(dtype)
+        for column, dtype in zip(columns, (np.int64, np.int64, np.int64, np.int32), strict=True)
+    )
+    return NumberedDocuments(numbers, FlatDocuments(ids, starts(sentence_sizes), starts(counts)))

@@ -1,46 +1,25 @@
-"""The work of one worker process: a bucket of documents becomes a shard of records and its statistics.
+"""The work on one bucket: its documents become a shard of records and their statistics.
 
-N ids in the bucket, S sentences, D documents, I instances, V vocabulary. TensorFlow is imported by the functions that
-need it, so that the parent process, which only distributes jobs, stays small.
+No TensorFlow here. N ids in the bucket, S sentences, D documents, I instances, V vocabulary.
 """
 
 import dataclasses
 import functools
-import json
-import multiprocessing
-import os
-import signal
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from multiprocessing.process import BaseProcess
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from bert_tf.data.pretraining import pairs
-from bert_tf.data.pretraining.buckets import read_bucket
-from bert_tf.runtime import atomic_files
-from bert_tf.runtime.tensorflow_startup import start_tensorflow
-
-if TYPE_CHECKING:
-    from bert_tf.text.tokenizer import Tokenizer
-
-BATCH_CHARACTERS = 1_000_000  # of text tokenized at once
-UINT = np.uint64
+from bert_tf.data.pretraining import duplicates, pairs, record_files
+from bert_tf.data.pretraining.buckets import UINT, Bucket, NumberedDocuments, slices, unpack
+from bert_tf.text.record_tokenizer import RecordTokenizer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShardJob:
-    """Everything a worker needs to write one shard; the same job gives the same bytes anywhere."""
+    """Everything a worker needs to make one shard; the same job gives the same bytes anywhere."""
 
-    bucket: str  # the file of documents
-    shard: str  # the record file to write
-    statistics: str  # .json, with .counts.npy and .hashes.npy next to it
+    bucket: Bucket
     number: int  # unique among all shards; goes into record ids and the seed
-    vocab_file: str
-    lower_case: bool
-    special_tokens_in_strings: tuple[str, ...]
     max_seq_length: int
     short_seq_prob: float
     short_seq_per_document: bool
@@ -49,47 +28,55 @@ class ShardJob:
     nsp: bool
     pairs: str  # of segments, see `pairs.KINDS`
     hash_bits: int  # one in 2 ** hash_bits sentences is sampled for counting duplicates
+    held_out: int | None  # the number of a document of which a copy for "eval" counts
+    in_both: bool  # whether it stays in "train" too
 
 
-def start_worker() -> None:
-    """Prepares a fresh worker process: one thread, no accelerator, and an end when the parent ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the parent handles it
-    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-    parent = multiprocessing.parent_process()
-    if parent is not None:  # a killed parent would leave its workers waiting for ever
-        threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
-    start_tensorflow()
-    import tensorflow as tf
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """A shard to write: blocks of serialized records; and when these are used up, its statistics are complete."""
 
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
+    blocks: Iterator[list[bytes]]
+    statistics: dict[str, int]
+    counts: np.ndarray  # int64 [V], of each id
+    hashes: np.ndarray  # uint64, of (some) sentences
 
 
-def _exit_after(process: BaseProcess) -> None:
-    process.join()
-    os._exit(1)
+def make_shard(pieces: Iterable[bytes], drops: Iterable[bytes], job: ShardJob, tokenizer: RecordTokenizer) -> Shard:
+    """The shard of a bucket, from its packed documents in order of their parts, without the duplicates among them."""
+    documents = _choose(duplicates.drop(unpack(pieces), drops), job).documents
+    counts = np.bincount(documents.ids, minlength=tokenizer.size)
+    hashes = duplicates.sentence_hashes(documents.ids, np.diff(documents.sentence_starts))
+    rows = make_instances(documents, job, tokenizer.separators)
+    statistics = {
+        "documents": len(documents.document_starts) - 1,
+        "sentences": len(documents.sentence_starts) - 1,
+        "tokens": len(documents.ids),
+        "unknown": int(counts[tokenizer.unknown_id]),
+        "instances": len(rows),
+        "random_next": int(rows[:, pairs.RANDOM_NEXT].sum()),
+        "instance_tokens": 0,
+    }
+    sampled = hashes[hashes & UINT(2**job.hash_bits - 1) == 0]
+    return Shard(_blocks(documents, rows, job, tokenizer, statistics), statistics, counts, sampled)
 
 
-def write_shard(job: ShardJob) -> dict[str, int]:
-    """Writes the shard and, last, its statistics file; both appear whole or not at all. Returns the statistics."""
-    documents, statistics, counts, hashes = tokenize_bucket(job)
-    rows = make_instances(documents, job)
-    statistics |= write_records(documents, rows, job)
-    path = Path(job.statistics)
-    for extension, array in ((".counts.npy", counts), (".hashes.npy", hashes)):
-        array_path = path.with_suffix(extension)
-        with atomic_files.atomic_write(array_path, shared=True) as partial, open(partial, "wb") as file:
-            np.save(file, array)
-    atomic_files.write_lines(path, [json.dumps(statistics)], shared=True)
-    return statistics
+def _choose(numbered: NumberedDocuments, job: ShardJob) -> NumberedDocuments:
+    """Drops copies that do not count, and the original of the one that does."""
+    numbers = numbered.numbers
+    is_chosen = numbers >= 0
+    if job.held_out is not None:
+        is_chosen |= numbers == ~job.held_out
+        is_chosen &= (numbers != job.held_out) | job.in_both
+    return numbered if is_chosen.all() else numbered.take(np.flatnonzero(is_chosen))
 
 
-def make_instances(documents: pairs.FlatDocuments, job: ShardJob) -> np.ndarray:
+def make_instances(documents: pairs.FlatDocuments, job: ShardJob, separators: int) -> np.ndarray:
     """All passes over the documents of a bucket, shuffled: int64 [I, 5], see `bert_tf.data.pretraining.pairs`."""
     one_pass = functools.partial(
         pairs.KINDS[job.pairs if job.nsp or job.pairs == pairs.FULL_SENTENCES else ""],
         documents,
-        max_seq_length=job.max_seq_length - (_separators(job) - 1 if job.nsp else 0),
+        max_seq_length=job.max_seq_length - (separators - 1 if job.nsp else 0),
         short_seq_prob=job.short_seq_prob,
         short_seq_per_document=job.short_seq_per_document,
     )
@@ -97,131 +84,55 @@ def make_instances(documents: pairs.FlatDocuments, job: ShardJob) -> np.ndarray:
     return rows[_generator(job, job.passes).permutation(len(rows))]
 
 
-def _separators(job: ShardJob) -> int:
-    return _tokenizer(job.vocab_file, job.lower_case, job.special_tokens_in_strings)[0].separators
-
-
 def _generator(job: ShardJob, number: int) -> np.random.Generator:
     return np.random.default_rng([job.random_seed, job.number, number])
 
 
-@functools.lru_cache(maxsize=1)
-def _tokenizer(vocab_file: str, lower_case: bool, special_tokens: tuple[str, ...]) -> tuple["Tokenizer", Callable]:
-    """The tokenizer (2 s to build) and its traced function, cached for the next job of this process."""
-    import tensorflow as tf
-
-    from bert_tf.text import tokenizer_kinds
-
-    tokenizer = tokenizer_kinds.from_file(vocab_file, lower_case, special_tokens_in_strings=special_tokens)
-    strings = [tf.TensorSpec([None], tf.string)]
-    return tokenizer, tf.function(tokenizer.inside_text, input_signature=strings, autograph=False)
-
-
-def tokenize_bucket(job: ShardJob) -> tuple[pairs.FlatDocuments, dict[str, int], np.ndarray, np.ndarray]:
-    """Tokenizes a bucket: documents, statistics, int64 [V] counts of the ids, uint64 hashes of (some) sentences."""
-    tokenizer, tokenize = _tokenizer(job.vocab_file, job.lower_case, job.special_tokens_in_strings)
-    counts = np.zeros(tokenizer.size, np.int64)
-    all_ids, all_lengths, all_documents, all_hashes = [], [], [], []
-    for number_of_documents, texts, document_of_text in _batches(read_bucket(job.bucket)):
-        ragged = tokenize(texts)
-        ids, lengths = ragged.values.numpy(), ragged.row_lengths().numpy()  # [n], [s]
-        document_of_text = document_of_text[lengths > 0]  # sentences without a token (odd spaces) are dropped
-        lengths = lengths[lengths > 0]
-        sizes = np.bincount(document_of_text, minlength=number_of_documents)
-        hashes = sentence_hashes(ids, lengths)
-        counts += np.bincount(ids, minlength=tokenizer.size)
-        all_ids.append(ids)
-        all_lengths.append(lengths)
-        all_documents.append(sizes[sizes > 0])
-        all_hashes.append(hashes[hashes & UINT(2**job.hash_bits - 1) == 0])
-    documents = pairs.FlatDocuments(_concatenate(all_ids, np.int32), _starts(all_lengths), _starts(all_documents))
-    statistics = {
-        "documents": len(documents.document_starts) - 1,
-        "sentences": len(documents.sentence_starts) - 1,
-        "tokens": len(documents.ids),
-        "unknown": int(counts[tokenizer.unknown_id]),
-    }
-    return documents, statistics, counts, _concatenate(all_hashes, np.uint64)
+def _blocks(
+    documents: pairs.FlatDocuments,
+    rows: np.ndarray,
+    job: ShardJob,
+    tokenizer: RecordTokenizer,
+    statistics: dict[str, int],
+) -> Iterator[list[bytes]]:
+    """The records of the instances, a block at a time; adds their tokens to the statistics."""
+    ids = documents.ids
+    if job.pairs == pairs.FULL_SENTENCES:
+        ids, rows = _with_ends_of_documents(documents, rows, tokenizer.sep_id)
+    for first in range(0, len(rows), record_files.BLOCK):
+        block = rows[first : first + record_files.BLOCK]
+        token_ids, lengths, second_starts = _with_special_tokens(ids, block, job.nsp, tokenizer)
+        numbers = (job.number << 32) + first + np.arange(len(block))
+        labels = block[:, pairs.RANDOM_NEXT]
+        statistics["instance_tokens"] += len(token_ids)
+        yield record_files.serialize_records(token_ids, lengths, second_starts, labels, numbers)
 
 
-def _batches(documents: Iterable[list[str]]) -> Iterator[tuple[int, list[str], np.ndarray]]:
-    """Yields (number of documents, texts, int64 document of each text) of about BATCH_CHARACTERS each."""
-    texts: list[str] = []
-    owners: list[int] = []
-    number = size = 0
-    for document in documents:
-        texts.extend(document)
-        owners.extend([number] * len(document))
-        number += 1
-        size += sum(map(len, document))
-        if size >= BATCH_CHARACTERS:
-            yield number, texts, np.array(owners)
-            texts, owners, number, size = [], [], 0, 0
-    if texts:
-        yield number, texts, np.array(owners)
+def _with_ends_of_documents(
+    documents: pairs.FlatDocuments, rows: np.ndarray, sep_id: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Ids with [SEP] before each document but the first, and rows of them that begin and end with none of these."""
+    begins = documents.document_begins
+    begins = begins[(begins > 0) & (begins < len(documents.ids))]
+    moved = rows.copy()
+    moved[:, pairs.FIRST_START] += np.searchsorted(begins, rows[:, pairs.FIRST_START], "right")
+    moved[:, pairs.FIRST_END] += np.searchsorted(begins, rows[:, pairs.FIRST_END], "left")
+    return np.insert(documents.ids, begins, sep_id), moved
 
 
-def _concatenate(arrays: Sequence[np.ndarray], dtype: Any) -> np.ndarray:
-    return np.concatenate(arrays) if arrays else np.zeros(0, dtype)
-
-
-def _starts(lengths: Sequence[np.ndarray]) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(_concatenate(lengths, np.int64))]).astype(np.int64)
-
-
-def sentence_hashes(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Ids int32 [n] of sentences of these lengths (all above 0) -> uint64 [s]; equal sentences have equal hashes."""
-    if not len(lengths):
-        return np.zeros(0, UINT)
-    starts = np.cumsum(lengths) - lengths
-    positions = np.arange(len(ids)) - np.repeat(starts, lengths)
-    values = _mix(ids.astype(UINT) + (positions.astype(UINT) << UINT(32)))
-    return _mix(np.add.reduceat(values, starts))
-
-
-def _mix(x: np.ndarray) -> np.ndarray:
-    """The finalizer of splitmix64: each bit of the result depends on all bits of x."""
-    x = (x ^ (x >> UINT(30))) * UINT(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> UINT(27))) * UINT(0x94D049BB133111EB)
-    return x ^ (x >> UINT(31))
-
-
-def write_records(documents: pairs.FlatDocuments, rows: np.ndarray, job: ShardJob) -> dict[str, int]:
-    """Writes one tf.train.Example per instance; returns the manifest's statistics of the shard."""
-    import tensorflow as tf
-
-    tokenizer, _ = _tokenizer(job.vocab_file, job.lower_case, job.special_tokens_in_strings)
-    ids, cls, sep = documents.ids, [tokenizer.cls_id], [tokenizer.sep_id]
-    total = 0
-    with atomic_files.atomic_write(job.shard, shared=True, folder=os.path.dirname(job.statistics)) as partial:
-        with tf.io.TFRecordWriter(partial, options="GZIP" if job.shard.endswith(".gz") else None) as writer:
-            for index, (start, end, second, second_end, random_next) in enumerate(rows.tolist()):
-                first = ids[start:end]
-                if job.pairs == pairs.FULL_SENTENCES:
-                    first = np.insert(first, pairs.documents_inside(documents, start, end) - start, sep)
-                token_ids = cls + first.tolist() + (sep * tokenizer.separators if job.nsp else sep)
-                second_start = len(token_ids)
-                if job.nsp:
-                    token_ids += ids[second:second_end].tolist() + sep
-                total += len(token_ids)
-                writer.write(serialize_record(token_ids, second_start, random_next, (job.number << 32) + index))
-        size = os.path.getsize(partial)
-    return {
-        "instances": len(rows),
-        "instance_tokens": total,
-        "random_next": int(rows[:, pairs.RANDOM_NEXT].sum()),
-        "bytes": size,
-    }
-
-
-def serialize_record(token_ids: Sequence[int], second_start: int, next_sentence_label: int, record_id: int) -> bytes:
-    """One serialized tf.train.Example; second_start is the first position of segment 1, label 1 is a random next."""
-    from tensorflow.train import Example
-
-    example = Example()
-    feature = example.features.feature
-    feature["token_ids"].int64_list.value.extend(token_ids)
-    feature["second_start"].int64_list.value.append(second_start)
-    feature["next_sentence_label"].int64_list.value.append(next_sentence_label)
-    feature["record_id"].int64_list.value.append(record_id)
-    return example.SerializeToString(deterministic=True)
+def _with_special_tokens(
+    ids: np.ndarray, block: np.ndarray, nsp: bool, tokenizer: RecordTokenizer
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows [CLS] first [SEP] (second [SEP]) -> all their ids, their lengths, and where the second segment starts."""
+    first = block[:, pairs.FIRST_END] - block[:, pairs.FIRST_START]
+    second = block[:, pairs.SECOND_END] - block[:, pairs.SECOND_START]
+    second_starts = first + 1 + (tokenizer.separators if nsp else 1)
+    lengths = second_starts + second + 1 if nsp else second_starts
+    ends = np.cumsum(lengths)
+    begins = ends - lengths
+    token_ids = np.full(lengths.sum(), tokenizer.sep_id, np.int32)
+    token_ids[begins] = tokenizer.cls_id
+    token_ids[slices(begins + 1, first)] = ids[slices(block[:, pairs.FIRST_START], first)]
+    if nsp:
+        token_ids[slices(begins + second_starts, second)] = ids[slices(block[:, pairs.SECOND_START], second)]
+    return token_ids, lengths, second_starts

@@ -1,82 +1,257 @@
-"""Runs jobs in worker processes: each bucket becomes a shard, in any order, by any number of processes.
+"""The local engine: jobs in worker processes, in any order, by any number of them.
 
-No TensorFlow in this process; the workers are fresh interpreters, because a forked TensorFlow hangs.
+No TensorFlow here, nor in the workers if the vocabulary is of WordPiece. What each job made appears whole or not at
+all, and is not made again.
 """
 
 import concurrent.futures
+import contextlib
+import dataclasses
+import functools
+import itertools
+import json
 import multiprocessing
 import os
 import shutil
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
 
-from bert_tf.data.pretraining.shards import ShardJob, start_worker, write_shard
+import numpy as np
+
+from bert_tf.data.pretraining import record_files
+from bert_tf.data.pretraining.buckets import Assignment, Bucket
+from bert_tf.data.pretraining.collected import Collected
+from bert_tf.data.pretraining.duplicates import find_duplicates
+from bert_tf.data.pretraining.parts import PartJob, PartResult, merge, tokenize_part
+from bert_tf.data.pretraining.plan import Plan
+from bert_tf.data.pretraining.shards import ShardJob, make_shard
 from bert_tf.errors import UserError
+from bert_tf.runtime import atomic_files
 from bert_tf.runtime.json_files import require_json
+from bert_tf.text import record_tokenizer
 
 IN_THIS_PROCESS = -1  # as a number of workers
 MIN_FREE_BYTES = 1_000_000  # with less disk space left, that is why writing failed
+# Names of files in the folder of work: slices of a part by bucket, of its keys by partition, drops by bucket; and what
+# belongs to a shard.
+PART, KEYS, DROPS, SHARD = "part-{:06d}", "keys-{:06d}", "drops-{:06d}", "{}-{:05d}"
+
+TokenizerKey = tuple[str, bool, tuple[str, ...]]  # the arguments of record_tokenizer.from_file
+Job = tuple[Callable[..., None], tuple[Any, ...]]  # a function and its arguments, of which the first is a folder
 
 
-def write_missing_shards(jobs: Sequence[ShardJob], num_workers: int, report: Callable[..., None]) -> None:
-    """Writes the shards of the jobs that no earlier call has finished.
+def run(folder: Path, work: Path, plan: Plan, num_workers: int, report: Callable[..., None]) -> Collected:
+    """Runs both stages in processes of this machine, but for what an earlier call finished.
 
-    num_workers: number of processes, at least one, or IN_THIS_PROCESS. report(done, total=...,
-    text=...) is called after each shard. Raises one UserError if a worker fails; finished shards are kept.
+    Args:
+        folder: where the shards are written.
+        work: for everything else.
+        plan: what is to be done.
+        num_workers: number of processes, at least one, or IN_THIS_PROCESS.
+        report: called as report(done, total=..., text=...) after each job.
+
+    Raises:
+        UserError: wrong input, or a worker failed; finished work is kept.
     """
-    missing = [job for job in jobs if not _is_done(job)]
-    done = len(jobs) - len(missing)
-    report(done, total=len(jobs), text="writing records")
-    for _ in _run(missing, num_workers):
-        done += 1
-        report(done, total=len(jobs), text="writing records")
+    options = plan.options
+    tokenizer = str(options.vocab_file), options.lower_case, options.special_tokens_in_strings
+    part_jobs = plan.part_jobs()
+    with _engine(num_workers) as submit:
+        first = [(write_part, (str(work), tokenizer, job)) for job in part_jobs if not _has_part(work, job.number)]
+        _report_each(submit(first), len(first), len(part_jobs), report, "reading text")
+        result = functools.reduce(merge, (_read_result(work, job.number) for job in part_jobs))
+        plan.check_text(result)
+        partitions = plan.buckets["train"] if plan.drops_duplicates else 0
+        between = [
+            (write_drops, (str(work), len(part_jobs), partition, part_jobs[0].assignment))
+            for partition in range(partitions)
+            if not (work / DROPS.format(partition)).exists()
+        ]
+        _report_each(submit(between), len(between), partitions, report, "finding duplicates")
+        second = [
+            (write_shard, (str(work), tokenizer, len(part_jobs), partitions, code, str(folder / name), job))
+            for job, name, code in _shard_jobs(plan, result)
+            if not _is_done(work, folder / name, job.bucket)
+        ]
+        _report_each(submit(second), len(second), len(plan.bucket_list()), report, "writing records")
+    return _collect(work, plan, result)
 
 
-def _is_done(job: ShardJob) -> bool:
+def _report_each(finished: Iterator[None], left: int, total: int, report: Callable[..., None], text: str) -> None:
+    report(total - left, total=total, text=text)
+    for number, _ in enumerate(finished, 1):
+        report(total - left + number, total=total, text=text)
+
+
+def _shard_jobs(plan: Plan, result: PartResult) -> Iterator[tuple[ShardJob, str, int]]:
+    """Job, name of the shard, and the code of its bucket."""
+    for bucket in plan.bucket_list():
+        yield plan.shard_job(bucket, result), plan.shard_name(bucket), plan.assignment().code(bucket)
+
+
+def write_part(work: str, tokenizer: TokenizerKey, job: PartJob) -> None:
+    """Writes the packed documents and keys of a part, then its counts as JSON."""
+    packed = tokenize_part(job, record_tokenizer.from_file(*tokenizer))
+    counts = job.assignment.counts
+    _write_slices(os.path.join(work, PART.format(job.number)), packed.documents, sum(counts.values()))
+    if packed.keys:
+        _write_slices(os.path.join(work, KEYS.format(job.number)), packed.keys, counts["train"])
+    path = os.path.join(work, PART.format(job.number) + ".json")
+    atomic_files.write_lines(path, [json.dumps(dataclasses.asdict(packed.result))], shared=True)
+
+
+def write_drops(work: str, num_parts: int, partition: int, assignment: Assignment) -> None:
+    """Compares the keys of one partition of all parts and writes what is dropped."""
+    packed = list(find_duplicates(_pieces(work, KEYS, num_parts, partition), assignment))
+    _write_slices(os.path.join(work, DROPS.format(partition)), packed, sum(assignment.counts.values()))
+
+
+def _write_slices(path: str, packed: Sequence[tuple[int, bytes]], count: int) -> None:
+    """Writes a file of `count` slices, (number, bytes) in order: first int64 [count + 1], their offsets."""
+    sizes = np.zeros(count, np.int64)
+    for number, data in packed:
+        sizes[number] = len(data)
+    offsets = 8 * (count + 1) + np.concatenate([[0], np.cumsum(sizes)])
+    with atomic_files.atomic_write(path, shared=True) as partial, open(partial, "wb") as file:
+        file.write(offsets.astype("<i8").tobytes())
+        file.writelines(data for _, data in packed)
+
+
+def _has_part(work: Path, number: int) -> bool:
+    return (work / (PART.format(number) + ".json")).exists()
+
+
+def _read_result(work: Path, number: int) -> PartResult:
+    values = require_json(work / (PART.format(number) + ".json"), "counts of a part of the input")
+    smallest = values["smallest"]
+    return PartResult(**values | {"smallest": smallest and tuple(smallest)})
+
+
+def write_shard(
+    work: str,
+    tokenizer: TokenizerKey,
+    num_parts: int,
+    partitions: int,
+    code: int,
+    shard: str,
+    job: ShardJob,
+) -> None:
+    """Writes a shard from the slices of its bucket, then its statistics. All appear whole or not at all."""
+    pieces, drops = _pieces(work, PART, num_parts, code), _pieces(work, DROPS, partitions, code)
+    made = make_shard(pieces, drops, job, record_tokenizer.from_file(*tokenizer))
+    name = os.path.join(work, SHARD.format(*job.bucket))
+    with atomic_files.atomic_write(shard, shared=True, folder=work) as partial:
+        record_files.write_records(partial, made.blocks, compress=shard.endswith(".gz"))
+        made.statistics["bytes"] = os.path.getsize(partial)
+    for extension, array in ((".counts.npy", made.counts), (".hashes.npy", made.hashes)):
+        with atomic_files.atomic_write(f"{name}{extension}", shared=True) as partial, open(partial, "wb") as file:
+            np.save(file, array)
+    atomic_files.write_lines(f"{name}.json", [json.dumps(made.statistics)], shared=True)
+
+
+def _is_done(work: Path, shard: Path, bucket: Bucket) -> bool:
     """Whether an earlier call finished this shard: its statistics are written last."""
-    if not (os.path.exists(job.statistics) and os.path.exists(job.shard)):
+    statistics = work / (SHARD.format(*bucket) + ".json")
+    if not (statistics.exists() and shard.exists()):
         return False
-    return require_json(job.statistics, "statistics of a shard")["bytes"] == os.path.getsize(job.shard)
+    return require_json(statistics, "statistics of a shard")["bytes"] == os.path.getsize(shard)
 
 
-def _run(jobs: Sequence[ShardJob], num_workers: int) -> Iterator[dict[str, int]]:
-    """Yields the statistics of each finished job; raises one UserError if a worker fails."""
+def _collect(work: Path, plan: Plan, result: PartResult) -> Collected:
+    """Reads the statistics of all shards."""
+    shards, counts = {}, np.zeros(len(plan.vocabulary), np.int64)
+    hashes: dict[str, list[np.ndarray]] = {"train": [], "eval": []}
+    for bucket in plan.bucket_list():
+        name = str(work / SHARD.format(*bucket))
+        shards[bucket] = require_json(f"{name}.json", "statistics of a shard")
+        hashes[bucket[0]].append(np.load(f"{name}.hashes.npy"))
+        if bucket[0] == "train":
+            counts += np.load(f"{name}.counts.npy")
+    return Collected(result, shards, counts, hashes)
+
+
+def _pieces(work: str, name: str, num_files: int, number: int) -> Iterator[bytes]:
+    """Slice `number` of each file that has one, in order of the files."""
+    for index in range(num_files):
+        path = os.path.join(work, name.format(index))
+        if name == KEYS and not os.path.exists(path):  # of a part without documents
+            continue
+        with open(path, "rb", buffering=0) as file:
+            start, end = np.frombuffer(os.pread(file.fileno(), 16, 8 * number), "<i8").tolist()
+            if end > start:
+                yield os.pread(file.fileno(), end - start, start)
+
+
+@contextlib.contextmanager
+def _engine(num_workers: int) -> Iterator[Callable[[Sequence[Job]], Iterator[None]]]:
+    """Yields a function that runs jobs and yields after each finished one; both stages use the same processes."""
     if num_workers == IN_THIS_PROCESS:
-        for job in jobs:
-            try:
-                yield write_shard(job)
-            except UserError:
-                raise
-            except Exception as error:
-                raise _writing_error(job.shard, error) from error
-        return
-    if not jobs:
+        yield _run_here
         return
     context = multiprocessing.get_context("spawn")
-    workers = min(max(1, num_workers), len(jobs))
-    with concurrent.futures.ProcessPoolExecutor(workers, context, initializer=start_worker) as pool:
-        futures = {pool.submit(write_shard, job): job for job in jobs}
-        try:
-            for future in concurrent.futures.as_completed(futures):
-                shard = futures[future].shard
-                yield future.result()
-        except concurrent.futures.process.BrokenProcessPool as error:
-            raise UserError(
-                "A worker process was killed, most often because memory ran out; the same command continues where it "
-                "stopped, with fewer --num_workers if memory is short."
-            ) from error
-        except UserError:
-            raise
-        except Exception as error:
-            raise _writing_error(shard, error) from error
-        except BaseException:  # Ctrl-C does not wait for the shards that are being written
-            for process in multiprocessing.active_children():
-                process.terminate()
-            raise
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    workers = max(1, num_workers)
+    pool = concurrent.futures.ProcessPoolExecutor(workers, context, initializer=start_worker)
+    try:
+        yield functools.partial(_run_in, pool, 2 * workers)
+    except concurrent.futures.process.BrokenProcessPool as error:
+        raise UserError(
+            "A worker process was killed, most often because memory ran out; the same command continues where it "
+            "stopped, with fewer --num_workers if memory is short."
+        ) from error
+    except KeyboardInterrupt:  # does not wait for what is being written
+        for process in multiprocessing.active_children():
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _writing_error(shard: str, error: Exception) -> UserError:
-    is_full = shutil.disk_usage(os.path.dirname(shard)).free < MIN_FREE_BYTES
-    reason = f"{'no room on the disk' if is_full else type(error).__name__}: {error}"
-    return UserError(f"Writing {shard} failed ({reason}); finished shards are kept.")
+def _run_here(jobs: Sequence[Job]) -> Iterator[None]:
+    for function, arguments in jobs:
+        with _one_error(arguments[0]):
+            function(*arguments)
+        yield
+
+
+def _run_in(pool: concurrent.futures.Executor, ahead: int, jobs: Sequence[Job]) -> Iterator[None]:
+    """Runs jobs in a pool; at most `ahead` are submitted, so that a million jobs take no memory here."""
+    waiting = iter(jobs)
+    futures = {pool.submit(function, *arguments) for function, arguments in itertools.islice(waiting, ahead)}
+    while futures:
+        finished, futures = concurrent.futures.wait(futures, return_when=concurrent.futures.FIRST_COMPLETED)
+        for function, arguments in itertools.islice(waiting, len(finished)):
+            futures.add(pool.submit(function, *arguments))
+        for future in finished:
+            with _one_error(jobs[0][1][0]):
+                future.result()
+            yield
+
+
+def start_worker() -> None:
+    """Prepares a fresh worker process: it ignores Ctrl-C, which the parent handles, and ends when the parent ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:  # a killed parent would leave its workers waiting for ever
+        threading.Thread(target=_exit_after, args=(parent,), daemon=True).start()
+
+
+def _exit_after(process: BaseProcess) -> None:
+    process.join()
+    os._exit(1)
+
+
+@contextlib.contextmanager
+def _one_error(folder: str) -> Iterator[None]:
+    """Turns what a job raises into one UserError."""
+    try:
+        yield
+    except (UserError, concurrent.futures.process.BrokenProcessPool):
+        raise
+    except Exception as error:
+        is_full = shutil.disk_usage(folder).free < MIN_FREE_BYTES
+        reason = f"{'no room on the disk' if is_full else type(error).__name__}: {error}"
+        raise UserError(f"Writing records in {folder} failed ({reason}); finished shards are kept.") from error

@@ -13,6 +13,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import MaskingConfig
 from bert_tf.data import pipeline
 from bert_tf.data.mlm_masking import mask_tokens
+from bert_tf.data.pretraining import masked_records
 from bert_tf.model import heads
 from bert_tf.tasks.pretraining import mask_filling
 from bert_tf.tasks.task import Objective, Task
@@ -29,7 +30,7 @@ class PretrainingTask(Task):
     """Masked LM, or another language model, plus next sentence prediction.
 
     Args:
-        records: the manifest of what `data.pretraining.records.prepare` wrote.
+        records: the manifest of what `data.pretraining.records.prepare` wrote, or of masked_records.open_masked.
         tokenizer: the one that the records were made with.
         masking: how tokens are masked.
         next_sentence_weight: of its loss; 0 leaves next sentence prediction out.
@@ -74,11 +75,23 @@ class PretrainingTask(Task):
     def _with_targets(self, dataset: tf.data.Dataset, seed: int, *, is_static: bool) -> tf.data.Dataset:
         """Batches of (records, seeds) -> batches of inputs and targets. is_static: a record always has one mask."""
         max_seq_length = self.records["wanted"]["max_seq_length"]
+        if self.records["wanted"].get("format") == masked_records.FORMAT:
+            return self._with_given_targets(dataset, max_seq_length)
 
         def make_batch(records: tf.Tensor, seeds: tf.Tensor) -> dict[str, tf.Tensor]:
             pairs = pipeline.parse_pretraining_records(records, max_seq_length, self.tokenizer.pad_id)
             static_seeds = pipeline.record_seeds(pairs.pop("record_ids"), seed=seed)
             return {**pairs, **self._targets(pairs, static_seeds if is_static else seeds)}
+
+        make_batch = pipeline.no_autograph(make_batch)
+        return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(2)
+
+    def _with_given_targets(self, dataset: tf.data.Dataset, max_seq_length: int) -> tf.data.Dataset:
+        """Batches of (records, seeds) -> batches of inputs and the targets that the records hold."""
+        most = self.masking.max_predictions_per_seq
+
+        def make_batch(records: tf.Tensor, seeds: tf.Tensor) -> dict[str, tf.Tensor]:
+            return pipeline.parse_masked_records(records, max_seq_length, most)
 
         make_batch = pipeline.no_autograph(make_batch)
         return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(2)

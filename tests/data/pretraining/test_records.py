@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.data.pipeline import read_records
-from bert_tf.data.pretraining import buckets, shards, workers
+from bert_tf.data.pretraining import buckets, duplicates, parts, workers
 from bert_tf.data.pretraining.records import RecordOptions, describe, open_records, prepare
 from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
 from bert_tf.errors import UserError
@@ -55,6 +55,7 @@ def options(vocab_file, **changes):
 @pytest.fixture
 def small_buckets(monkeypatch):
     monkeypatch.setattr(buckets, "BUCKET_BYTES", 8_000)  # the text has 36,000
+    monkeypatch.setattr(parts, "PART_BYTES", 5_000)
 
 
 def shard_bytes(folder):
@@ -151,12 +152,14 @@ def test_interrupted_preparation_continues_with_missing_shards(tmp_path, vocab_f
     prepare(tmp_path / "whole", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
     written = []
 
-    def interrupted(job):
+    def interrupted(work, *arguments):
         if len(written) == 2:
-            Path(job.statistics).with_suffix(".123.partial").write_bytes(b"half")
+            Path(work, "train-00003.123.partial").write_bytes(b"half")
             raise KeyboardInterrupt
-        written.append(job.shard)
-        return shards.write_shard(job)
+        written.append(arguments[-2])
+        return write_shard(work, *arguments)
+
+    write_shard = workers.write_shard
 
     monkeypatch.setattr(workers, "write_shard", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -164,8 +167,8 @@ def test_interrupted_preparation_continues_with_missing_shards(tmp_path, vocab_f
     with pytest.raises(UserError, match="manifest.json cannot be read .*: expected records"):
         open_records(tmp_path / "r")
     before = {path: os.stat(path).st_mtime_ns for path in written}
-    monkeypatch.undo()
-    monkeypatch.setattr(buckets, "BUCKET_BYTES", 8_000)
+    monkeypatch.setattr(workers, "write_shard", write_shard)
+    monkeypatch.setattr(workers, "write_part", None)
     prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
     assert {path: os.stat(path).st_mtime_ns for path in written} == before
     assert shard_bytes(tmp_path / "r") == shard_bytes(tmp_path / "whole")
@@ -203,6 +206,11 @@ def test_changed_options_or_text_are_named(tmp_path, vocab_file, text):
     prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
     with pytest.raises(UserError, match=r"another dupe_factor \(2 -> 3\)"):
         prepare(tmp_path / "r", options(vocab_file, dupe_factor=3), input_file=text)
+    cleaned = options(vocab_file, duplicates="documents")
+    prepare(tmp_path / "cleaned", cleaned, input_file=text, num_workers=IN_THIS_PROCESS)
+    prepare(tmp_path / "cleaned", options(vocab_file), input_file=text, accept_cleaned=True)
+    with pytest.raises(UserError, match=r"another duplicates \(documents -> None\)"):
+        prepare(tmp_path / "cleaned", options(vocab_file), input_file=text)
     with pytest.raises(UserError, match=r"another input_file \(2 files -> 1 files\)"):
         prepare(tmp_path / "r", options(vocab_file), input_file=text + "/a.txt")
     with pytest.raises(UserError, match="another input_file"):
@@ -289,17 +297,17 @@ def test_failing_worker_is_one_clear_error(tmp_path, vocab_file, text, monkeypat
     future = workers.concurrent.futures.Future()
     future.set_exception(OSError(28, "No space left on device"))
     pool = mock.MagicMock()
-    pool.return_value.__enter__.return_value.submit.return_value = future
+    pool.return_value.submit.return_value = future
     monkeypatch.setattr(workers.concurrent.futures, "ProcessPoolExecutor", pool)
-    with pytest.raises(UserError, match=r"Writing .*tfrecord failed .*No space left on device.*; finished shards"):
+    with pytest.raises(UserError, match=r"Writing records in .* failed .*No space left on device.*; finished shards"):
         prepare(tmp_path / "r", options(vocab_file), input_file=text)
 
 
 def test_sentence_hashes_depend_on_order_and_length():
     ids = np.array([5, 6, 6, 5, 5, 6, 5, 0], np.int32)
-    a, b, c, d = shards.sentence_hashes(ids, np.array([2, 2, 2, 2]))
+    a, b, c, d = duplicates.sentence_hashes(ids, np.array([2, 2, 2, 2]))
     assert a == c and len({int(a), int(b), int(d)}) == 3
-    assert len(shards.sentence_hashes(ids[:0], np.array([], np.int64))) == 0
+    assert len(duplicates.sentence_hashes(ids[:0], np.array([], np.int64))) == 0
 
 
 def test_manifest_names_the_inputs(tmp_path, vocab_file, text):

@@ -1,0 +1,98 @@
+"""Prepares pre-training records from text, on this machine or with an engine of Apache Beam.
+
+  bert-tf records my_texts runs/records --vocab_file=vocab.txt
+  bert-tf records 'crawl/*.jsonl.zst' runs/records --vocab_file=vocab.txt --dry_run
+  bert-tf records my_texts /shared/records --vocab_file=vocab.txt --runner=DaskRunner \
+      --runner_flags="--dask_client_address=tcp://scheduler:8786"
+
+TEXTS are comma-separated files, folders or globs: .txt and .jsonl, plain or in .gz, .bz2 or .zst, .parquet, and what
+wikiextractor writes. `bert-tf pretrain --records_dir=TO` trains on the folder. The records do not depend on the engine
+nor on the number of workers; the workers of an engine must see TEXTS and TO under the same names.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import shlex
+
+from bert_tf.data.pretraining.plan import RecordOptions
+
+BOOLEANS = ("true", "false")
+CHOSEN = {"lower_case": "do_lower_case", "compress": "compress_records"}  # options with another name as a flag
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of the command."""
+    parser.add_argument("input_file", metavar="TEXTS", help="texts to make records of")
+    parser.add_argument("output", metavar="TO", help="folder of the records")
+    parser.add_argument("--vocab_file", required=True, help="vocab.txt; bert-tf vocabulary learns one")
+    parser.add_argument("--eval_file", default="", help="held-out texts (eval_fraction of the documents)")
+    for name, kind, default, text in (
+        ("do_lower_case", str, "true", "uncased vocabulary"),
+        ("special_tokens_in_strings", str, "none", "special tokens recognized in texts: none, all, or with commas"),
+        ("max_seq_length", int, 128, "tokens of a row at most"),
+        ("short_seq_prob", float, 0.1, "fraction of rows with a shorter target length"),
+        ("short_seq_per_document", str, "false", "draw target lengths once per document, as the original"),
+        ("dupe_factor", int, 10, "passes over the text, each with different pairs"),
+        ("random_seed", int, 12345, "seed of everything random"),
+        ("nsp", str, "true", "rows of two segments, for next-sentence prediction"),
+        ("pairs", str, "next", "what labels of two segments say: next, or order (of ALBERT)"),
+        ("eval_fraction", float, 0.05, "fraction of the documents to hold out"),
+        ("compress_records", str, "false", "write .tfrecord.gz"),
+        ("duplicates", str, "none", "documents to drop: none, documents (exact), near (MinHash)"),
+        ("duplicate_sentences", str, "false", "drop sentences that were there before"),
+        ("skip_damaged", str, "false", "go on after files that cannot be read, and list what is lost"),
+        ("text_layout", str, "auto", "as for bert-tf pretrain, or wikipedia"),
+        ("text_field", str, "text", "field of .jsonl files, column of .parquet files with the text"),
+        ("language", str, "auto", "language for sentence splitting"),
+    ):
+        choices = BOOLEANS if default in BOOLEANS else None
+        parser.add_argument(f"--{name}", type=kind, default=default, choices=choices, help=f"{text} ({default})")
+    parser.add_argument("--num_workers", type=int, default=0, help="number of processes (one for each core)")
+    parser.add_argument("--runner", default="", help="engine of Apache Beam, such as DirectRunner (none)")
+    parser.add_argument("--runner_flags", default="", help="flags of the runner, in one string")
+    parser.add_argument("--dry_run", action="store_true", help="estimate size and cost from a sample, write nothing")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Makes the records and prints statistics of the text."""
+    from bert_tf.data.pretraining import estimate, plan, records
+    from bert_tf.runtime.progress import progress
+
+    options = _options(arguments)
+    if arguments.dry_run:
+        numbers = estimate.estimate(plan.make_plan(options, arguments.input_file, arguments.eval_file))
+        print(json.dumps(numbers) if arguments.json else estimate.describe(numbers))
+        return
+    with progress("records") as report:
+        manifest = records.prepare(
+            arguments.output,
+            options,
+            input_file=arguments.input_file,
+            eval_file=arguments.eval_file,
+            num_workers=arguments.num_workers or os.cpu_count() or 1,
+            progress=report,
+            runner=arguments.runner,
+            runner_flags=shlex.split(arguments.runner_flags),
+        )
+    if arguments.json:
+        chosen = {name: manifest[name] for name in ("statistics", "warnings")}
+        print(json.dumps({"records": arguments.output, **chosen}))
+        return
+    print(records.describe(manifest["statistics"]))
+    for warning in manifest["warnings"]:
+        print(f"Warning: {warning}")
+
+
+def _options(arguments: argparse.Namespace) -> RecordOptions:
+    values = {}
+    for field in dataclasses.fields(RecordOptions):
+        value = getattr(arguments, CHOSEN.get(field.name, field.name))
+        values[field.name] = value == "true" if value in BOOLEANS else value
+    from bert_tf.text import special_tokens, vocabulary
+
+    tokens = special_tokens.parse(values["special_tokens_in_strings"], None)
+    chosen = special_tokens.choose(tokens, vocabulary.read(arguments.vocab_file)) if tokens else ()
+    return RecordOptions(**values | {"special_tokens_in_strings": chosen})

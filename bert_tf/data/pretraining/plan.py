@@ -1,0 +1,235 @@
+"""What is to be done for a folder of records: the parts of the input, the buckets, and the jobs of both stages.
+
+No TensorFlow here. It depends on the options and the input alone, so that every engine does the same.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bert_tf.data.pretraining import duplicates, parts
+from bert_tf.data.pretraining.buckets import Assignment, Bucket, num_buckets
+from bert_tf.data.pretraining.parts import PartJob, PartResult
+from bert_tf.data.pretraining.shards import ShardJob
+from bert_tf.errors import UserError
+from bert_tf.runtime.process import MAX_SEED
+from bert_tf.text import corpus, vocabulary
+from bert_tf.text.demo_corpus import installed_python
+
+MAX_SAMPLED_SENTENCES = 4_000_000  # hashes of 8 bytes for counting duplicates; of a larger corpus a sample
+# In a manifest only if they are not the default: earlier ones lack them.
+CLEANING = ("skip_damaged", "duplicates", "duplicate_sentences")
+LATER_OPTIONS = ("pairs", "short_seq_per_document", *CLEANING)
+
+
+class EmptyInputError(UserError):
+    """There is no text in the input."""
+
+
+Sources = dict[str, list[corpus.Source]]  # by split
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordOptions:
+    """The options that determine the bytes of the records, besides the input; named like the original's flags."""
+
+    vocab_file: str
+    lower_case: bool = True
+    special_tokens_in_strings: tuple[str, ...] = ()  # recognized in texts
+    max_seq_length: int = 128
+    short_seq_prob: float = 0.1
+    short_seq_per_document: bool = False
+    dupe_factor: int = 10  # passes over the training documents, each with different pairs
+    random_seed: int = 12345
+    nsp: bool = True  # False: one segment per record, for training without next-sentence prediction
+    pairs: str = "next"  # what rows of two segments are labelled for, or without nsp "full_sentences": `pairs.KINDS`
+    eval_fraction: float = 0.05  # of the documents, if no eval_file is given; 0: no evaluation records
+    compress: bool = False  # .tfrecord.gz shards: 0.4 to 0.6 of the size, written at 0.6 of the speed
+    text_layout: str = "auto"
+    text_field: str = "text"
+    language: str = "auto"
+    skip_damaged: bool = False  # go on after what cannot be read, and list in the manifest what is lost
+
+    duplicates: str = "none"  # documents to drop: "documents" that were there before, or "near"-duplicates of them
+    duplicate_sentences: bool = False  # drop sentences that were there before
+
+    def __post_init__(self) -> None:
+        for name, is_valid, expected in (
+            ("max_seq_length", self.max_seq_length >= (5 if self.nsp else 4), "at least 5 (4 without nsp)"),
+            ("short_seq_prob", 0 <= self.short_seq_prob <= 1, "a probability from 0 to 1"),
+            ("dupe_factor", self.dupe_factor >= 1, "at least 1"),
+            ("random_seed", 0 <= self.random_seed <= MAX_SEED, f"from 0 to {MAX_SEED:,}"),
+            ("duplicates", self.duplicates in duplicates.KINDS, f"one of {', '.join(duplicates.KINDS)}"),
+            ("eval_fraction", 0 <= self.eval_fraction < 1, "from 0 to less than 1"),
+        ):
+            if not is_valid:
+                raise UserError(f"{name}={getattr(self, name)} was given; it must be {expected}.")
+
+    @property
+    def extension(self) -> str:
+        """The extension of a shard."""
+        return "tfrecord.gz" if self.compress else "tfrecord"
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """The input of a folder of records: see `make_plan`.
+
+    request: everything the records depend on, as plain data (manifest["wanted"]). sources: by split, none for the
+    demonstration. vocabulary: the tokens. buckets: how many each split has.
+    """
+
+    options: RecordOptions
+    request: dict[str, Any]
+    sources: Sources
+    vocabulary: list[str]
+    buckets: dict[str, int]
+
+    def part_jobs(self) -> list[PartJob]:
+        """Stage 1 as jobs."""
+        options = self.options
+        by_split = [
+            (split, part)
+            for split in ("train", "eval")
+            for part in corpus.parts(self.sources.get(split, []), parts.PART_BYTES)
+        ]
+        if "train" not in self.sources:
+            by_split.insert(0, ("train", ()))
+        assignment = self.assignment(sum(split == "train" for split, _ in by_split))
+        return [
+            PartJob(
+                number=number,
+                sources=part,
+                split=split,
+                assignment=assignment,
+                skip_damaged=options.skip_damaged,
+                duplicates=options.duplicates,
+                duplicate_sentences=options.duplicate_sentences,
+            )
+            for number, (split, part) in enumerate(by_split)
+        ]
+
+    def assignment(self, first_eval_part: int = 0) -> Assignment:
+        """Which bucket a document belongs to."""
+        options = self.options
+        fraction = 0.0 if "eval" in self.sources else options.eval_fraction
+        return Assignment(options.random_seed, self.buckets, fraction, first_eval_part)
+
+    @property
+    def drops_duplicates(self) -> bool:
+        """Whether keys of all parts have to be compared."""
+        return self.options.duplicates != "none" or self.options.duplicate_sentences
+
+    def check_text(self, result: PartResult) -> None:
+        """Raises UserError if a file that was given holds no text."""
+        if not result.documents:
+            raise EmptyInputError("input_file holds no text at all.")
+        if "eval" in self.sources and not result.eval_documents:
+            raise EmptyInputError("eval_file holds no text at all.")
+
+    def bucket_list(self) -> list[Bucket]:
+        """All buckets: those of "eval" first, as they take no part in how long a run waits for its last worker."""
+        return [(split, bucket) for split in ("eval", "train") for bucket in range(self.buckets[split])]
+
+    def shard_job(self, bucket: Bucket, result: PartResult) -> ShardJob:
+        """Stage 2 of a bucket, when the counts of all parts are known."""
+        options, (split, number) = self.options, bucket
+        names = "max_seq_length", "short_seq_prob", "short_seq_per_document", "random_seed", "nsp", "pairs"
+        same = {name: getattr(options, name) for name in names}
+        return ShardJob(
+            bucket=bucket,
+            number=number + (self.buckets["train"] if split == "eval" else 0),
+            passes=options.dupe_factor if split == "train" else 1,
+            hash_bits=hash_bits(result),
+            held_out=result.smallest[1] if result.smallest and not result.held_out else None,
+            in_both=result.documents == 1,
+            **same,
+        )
+
+    def shard_name(self, bucket: Bucket) -> str:
+        """The name of the file of a bucket."""
+        split, number = bucket
+        return f"{split}-{number:05d}-of-{self.buckets[split]:05d}.{self.options.extension}"
+
+    def layouts(self) -> dict[str, int]:
+        """{layout: number of files} of the training text; files of JSON lines count as "jsonl"."""
+        counts: dict[str, int] = {}
+        for source in self.sources.get("train", []):
+            layout = corpus.kind(source)
+            counts[layout] = counts.get(layout, 0) + 1
+        return counts or {"installed Python": 1}
+
+
+def hash_bits(result: PartResult) -> int:
+    """One in 2 ** this many sentences is sampled for counting duplicates."""
+    return max(0, (result.sentences // MAX_SAMPLED_SENTENCES).bit_length())
+
+
+def make_plan(
+    options: RecordOptions, input_file: str | os.PathLike[str] = "", eval_file: str | os.PathLike[str] = ""
+) -> Plan:
+    """Looks at the input and the vocabulary; raises UserError where they are wrong."""
+    sources: Sources = {}
+    for split, patterns in (("train", input_file), ("eval", eval_file)):
+        if patterns:
+            kind = {"text_layout": options.text_layout, "language": options.language, "text_field": options.text_field}
+            sources[split] = corpus.find_sources(patterns, **kind)
+    tokens = vocabulary.read(options.vocab_file)
+    train = _num_buckets(sources.get("train", []))
+    evaluation = max(1, round(train * options.eval_fraction)) if options.eval_fraction else 0
+    if "eval" in sources:
+        evaluation = _num_buckets(sources["eval"])
+    counts = {"train": train, "eval": evaluation}
+    return Plan(options, _request(options, sources, tokens), sources, tokens, counts)
+
+
+def _num_buckets(sources: Sequence[corpus.Source]) -> int:
+    return num_buckets(sum(map(corpus.text_size, sources)))
+
+
+def _request(options: RecordOptions, sources: Sources, tokens: list[str]) -> dict[str, Any]:
+    defaults = {field.name: field.default for field in dataclasses.fields(options)}
+    request = {
+        name: value
+        for name, value in dataclasses.asdict(options).items()
+        if name not in LATER_OPTIONS or value != defaults[name]
+    }
+    request["special_tokens_in_strings"] = list(options.special_tokens_in_strings) or None  # None: as before it was new
+    request["vocab_file"] = f"{os.path.basename(options.vocab_file)} {digest(tokens)}"
+    for split in ("train", "eval"):
+        request[f"{split}_input"] = [corpus.fingerprint(source) for source in sources.get(split, [])]
+    if "train" not in sources:
+        request["train_input"] = ["installed Python " + digest(list(installed_python()))]
+    return request
+
+
+def digest(content: Any) -> str:
+    """A short hash of plain data."""
+    return hashlib.blake2b(json.dumps(content).encode(), digest_size=8).hexdigest()
+
+
+def check_same(
+    folder: str | os.PathLike[str], old: Mapping[str, Any], new: Mapping[str, Any], *, accept_cleaned: bool = False
+) -> None:
+    """Raises UserError about the first option that differs; accept_cleaned: see `records.prepare`."""
+    later = [each for each in LATER_OPTIONS if each in old and not (accept_cleaned and each in CLEANING)]
+    for name in dict.fromkeys([*new, *later]):
+        if old.get(name) != new.get(name):
+            before, now = old.get(name), new.get(name)
+            if isinstance(now, list):
+                before, now = _first_difference(before or [], now)
+                name = name.replace("train_input", "input_file").replace("eval_input", "eval_file")
+            raise UserError(
+                f"{folder} holds records made with another {name} ({before} -> {now}); give another folder, the old "
+                f"{name}, or delete {folder}."
+            )
+
+
+def _first_difference(before: Sequence[str], now: Sequence[str]) -> tuple[str, str]:
+    for old, new in zip(before, now, strict=False):
+        if old != new:
+            return old, new
+    return f"{len(before)} files", f"{len(now)} files"

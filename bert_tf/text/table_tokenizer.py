@@ -1,0 +1,167 @@
+"""Texts to WordPiece ids without TensorFlow, for processes that prepare records: a hash table of words in NumPy.
+
+B texts, N bytes, W words, T tokens. The same ids as `bert_tf.text.tokenizer.Tokenizer` gives, from its reference in
+`bert_tf.text.characters`: each different word is split once in plain Python, then found in a table by its bytes.
+"""
+
+import re
+from array import array
+from collections.abc import Sequence
+
+import numpy as np
+
+from bert_tf.text import vocabulary as vocabularies
+from bert_tf.text.characters import (
+    clean,
+    is_punctuation,
+    is_space,
+    isolate_punctuation,
+    lowercase_and_strip_accents,
+    wordpiece,
+)
+
+SEPARATOR = "\n"  # between texts; inside a text it is a space like any other
+UNUSUAL = re.compile(r"[^ -~]+")  # controls, spaces but U+0020, and all that is not ASCII
+SPACE, LETTER, ALONE = range(3)  # the kinds of bytes; those of characters that are not ASCII are letters
+KINDS = np.array([LETTER] * 256, np.uint8)
+KINDS[[code for code in range(128) if is_space(chr(code))]] = SPACE
+KINDS[[code for code in range(128) if is_punctuation(chr(code))]] = ALONE
+KEY = np.dtype("<u8")  # eight bytes of a word
+LONGEST_KEY = 16  # bytes of a word that the table can hold; longer ones are in a dictionary only
+PREFIX_MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], KEY)
+MAX_WORDS = 1 << 17  # then the table is emptied: memory stays bounded
+SLOT_BITS = 19
+MULTIPLIERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], KEY)
+
+
+class TableTokenizer:
+    """Splits texts into ids, exactly as the original: `reference_tokenize`, at the speed of NumPy.
+
+    Args:
+        vocabulary: the tokens, list index = id.
+        lower_case: lower-case and drop accents ("uncased" models).
+
+    Raises:
+        UserError: one of the five special tokens is missing.
+    """
+
+    separators = 1  # [SEP] tokens between two segments of a row
+
+    def __init__(self, vocabulary: Sequence[str], lower_case: bool = True) -> None:
+        vocabularies.check_special_tokens(vocabulary, "The vocabulary")
+        self.size = len(vocabulary)
+        self.lower_case = lower_case
+        self.ids = {token: number for number, token in enumerate(vocabulary)}  # a repeated token has its last id
+        self.unknown_id, self.cls_id, self.sep_id = (self.ids[token] for token in ("[UNK]", "[CLS]", "[SEP]"))
+        self._forget_words()
+
+    def __call__(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """B texts -> ids int32 [T] of all of them, and the number of tokens of each, int64 [B]."""
+        starts, sizes, data, ends_of_texts = self._words(texts)
+        words = self._look_up(starts, sizes, data)
+        first, count = (np.frombuffer(each, np.int64)[words] for each in (self._first, self._count))
+        edges = np.concatenate([[0], np.cumsum(count)])  # tokens before each word
+        ids = np.frombuffer(self._tokens, np.int32)[np.repeat(first - edges[:-1], count) + np.arange(edges[-1])]
+        return ids, np.diff(edges[np.searchsorted(starts, ends_of_texts)], prepend=0)
+
+    def _words(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """B texts -> starts and sizes of words in bytes, int64 [W]; the bytes, uint8 [N]; ends of texts, int64 [B]."""
+        text = SEPARATOR.join(normalize(texts, lower_case=self.lower_case)) + SEPARATOR
+        encoded = text.encode("utf-8", "ignore")
+        data = np.frombuffer(encoded + bytes(LONGEST_KEY), np.uint8)  # eight bytes can be read from any position
+        kinds = KINDS[data[: len(encoded)]]
+        is_letter, is_alone = kinds == LETTER, kinds == ALONE
+        is_start, is_last = is_letter.copy(), is_letter.copy()
+        is_start[1:] &= ~is_letter[:-1]
+        is_last[:-1] &= ~is_letter[1:]
+        starts = np.flatnonzero(is_start | is_alone)
+        sizes = np.flatnonzero(is_last | is_alone) + 1 - starts
+        return starts, sizes, data, np.flatnonzero(data == ord(SEPARATOR))
+
+    def _look_up(self, starts: np.ndarray, sizes: np.ndarray, data: np.ndarray) -> np.ndarray:
+        """Numbers of the words, int64 [W]; words that are new are split and added."""
+        if len(self._first) > MAX_WORDS:
+            self._forget_words()
+        low, high = _keys(starts, sizes, data)
+        slots = _slots(low, high)
+        numbers = self._find(low, high, slots.copy())
+        numbers[sizes > LONGEST_KEY] = -1
+        for index in np.flatnonzero(numbers < 0).tolist():
+            start = starts[index]
+            word = data[start : start + sizes[index]].tobytes()
+            numbers[index] = (
+                self._known[word]
+                if word in self._known
+                else self._add(word, low[index], high[index], int(slots[index]))
+            )
+        return numbers
+
+    def _find(self, low: np.ndarray, high: np.ndarray, slots: np.ndarray) -> np.ndarray:
+        """Numbers of the words with these keys in the table, int64 [W], -1 where it has none; changes `slots`."""
+        numbers = self._numbers[slots]
+        searching = np.flatnonzero((self._low[slots] != low) | (self._high[slots] != high))
+        while len(searching := searching[numbers[searching] >= 0]):  # the slot is another word's: try the next one
+            slots[searching] = tried = (slots[searching] + 1) % len(self._numbers)
+            numbers[searching] = self._numbers[tried]
+            searching = searching[(self._low[tried] != low[searching]) | (self._high[tried] != high[searching])]
+        return numbers
+
+    def _add(self, word: bytes, low: np.ndarray, high: np.ndarray, slot: int) -> int:
+        """Splits a new word and adds it to the table, or to the dictionary of long words. Returns its number."""
+        number = self._known[word] = len(self._first)
+        tokens = [self.ids[token] for token in wordpiece(word.decode(), self.ids)]
+        self._first.append(len(self._tokens))
+        self._count.append(len(tokens))
+        self._tokens.extend(tokens)
+        if len(word) <= LONGEST_KEY and number < len(self._numbers) // 2:
+            while self._numbers[slot] >= 0:
+                slot = (slot + 1) % len(self._numbers)
+            self._low[slot], self._high[slot], self._numbers[slot] = low, high, number
+        return number
+
+    def _forget_words(self) -> None:
+        self._low, self._high = np.zeros((2, 1 << SLOT_BITS), KEY)
+        self._numbers = np.full(1 << SLOT_BITS, -1, np.int32)
+        self._known: dict[bytes, int] = {}
+        self._first, self._count, self._tokens = array("q", [0]), array("q", [0]), array("i", [0])  # word 0 is none
+
+
+def normalize(texts: Sequence[str], *, lower_case: bool) -> list[str]:
+    """The texts as the original cleans them; words are then separated by white space or are ASCII punctuation."""
+    joined = SEPARATOR.join(texts)
+    if joined.isascii() and len(texts) == joined.count(SEPARATOR) + 1 and joined.replace("\n", "").isprintable():
+        return [joined.lower() if lower_case else joined]
+    return [_normalize(text, lower_case) for text in texts]
+
+
+def _normalize(text: str, lower_case: bool) -> str:
+    if not (text.isascii() and text.isprintable()):
+        text = UNUSUAL.sub(_clean_run, text)
+        if lower_case:
+            text = lowercase_and_strip_accents(text)
+        return UNUSUAL.sub(_isolate_run, text)
+    return text.lower() if lower_case else text
+
+
+def _clean_run(match: re.Match[str]) -> str:
+    return clean(match[0])
+
+
+def _isolate_run(match: re.Match[str]) -> str:
+    return isolate_punctuation(match[0])
+
+
+def _keys(starts: np.ndarray, sizes: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first eight bytes of each word and the next eight, zeros after its end: uint64 [W] each."""
+    eight = np.ndarray(len(data) - 7, KEY, data, strides=(1,))  # the eight bytes from each position on
+    low = eight[starts] & PREFIX_MASKS[np.minimum(sizes, 8)]
+    high = np.zeros_like(low)
+    wide = np.flatnonzero(sizes > 8)
+    high[wide] = eight[starts[wide] + 8] & PREFIX_MASKS[np.minimum(sizes[wide] - 8, 8)]
+    return low, high
+
+
+def _slots(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    mixed = low * MULTIPLIERS[0] ^ high * MULTIPLIERS[1]
+    mixed ^= mixed >> KEY.type(32)
+    return (mixed * MULTIPLIERS[0] >> KEY.type(64 - SLOT_BITS)).astype(np.int64)
