@@ -138,7 +138,7 @@ def masked_crc(records: Sequence[bytes]) -> np.ndarray:
 @functools.cache
 def _crc_table() -> np.ndarray:
     """The state of CRC-32C after each two bytes: uint32 [65536]."""
-    states = np.arange(1 << 16, dtype=np.uint32)
+    states: np.ndarray = np.arange(1 << 16, dtype=np.uint32)
     for _ in range(16):
         states = (states >> 1) ^ np.where(states & 1, np.uint32(POLYNOMIAL), np.uint32(0))
     return states
