@@ -161,7 +161,7 @@ def extend(vocabulary: Collection[str], new_words: Iterable[str], *, lower_case:
     Raises:
         UserError: the tokenizer could never match a word, it is in the vocabulary already, or this is not WordPiece's.
     """
-    if kind_of(vocabulary) != WORDPIECE:
+    if isinstance(vocabulary, SubwordVocabulary):
         raise UserError("Words can be added to a WordPiece vocabulary alone: any text can be written with this one.")
     extended = list(vocabulary)
     known = set(extended)
