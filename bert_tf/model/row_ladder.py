@@ -88,7 +88,8 @@ class Ladder:
             most = self._rows(width)[-1]
             starts = first_fit(sizes[left], width, rows=most, texts=most * self.texts_per_row)
             is_in = starts >= 0
-            needed = max(int(starts.max()) // width + 1, -(-int(is_in.sum()) // self.texts_per_row))
+            last = int(starts[sizes[left] > 0].max(initial=0))  # start of a text that takes room
+            needed = max(last // width + 1, -(-int(is_in.sum()) // self.texts_per_row))
             rows = min(rows for rows in self._rows(width) if rows >= needed)
             yield Placement(self._shape(rows, width), left[is_in], starts[is_in])
             left = left[~is_in]

@@ -35,6 +35,7 @@ def test_shapes_are_few_and_no_larger_than_texts_or_memory_allow():
     assert Ladder(384).widths == (32, 128, 256, 384)
     assert max(each.rows * each.width for each in Ladder(4096).shapes()) <= 1 << 15
     assert list(Ladder(128).place([30] * 4))[0].shape.width == 32
+    assert [each.shape.rows for each in Ladder(12, rows=(1, 4)).place([12, 0])] == [1], "an empty text needs no row"
 
 
 def test_placement_on_the_host_is_that_of_the_graph():
