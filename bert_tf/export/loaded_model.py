@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SAVED_MODEL, ABOUT = "saved_model.pb", "about.json"
 MAX_CHARACTERS = 4 << 20  # in the texts that are held at once: 4096 of a thousand each
 MAX_PARALLEL_BATCHES = 4  # on as many cores; measured with two
-BATCH_SIZE, STATIC_BATCH_SIZE = 32, 512  # texts that fill all cores, and those that fill the rows of an accelerator
+BATCH_SIZE, STATIC_BATCH_SIZE = 32, 2048  # texts that fill all cores, and those that fill the rows of an accelerator
 
 
 def find(path: str) -> str:

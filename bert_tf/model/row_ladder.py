@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 WIDTHS = (32, 128, 256, 512)
 ROWS = (1, 8, 64)
+CANDIDATES = 2  # widths that are tried for a call
+ATTENTION_WIDTH = 1000  # at which attention takes about as long as all the rest, see `sequence_packing.RowCosts`
 MOST_POSITIONS = 1 << 15  # of a compiled call: bounds memory, and keeps a large GPU busy
 FITS = "row_fits"  # entry of a batch: whether its texts fit into the rows of its tables
 POOLED_TEXTS, TOKEN_TEXTS = 8, 2  # places for texts per row: for outputs of a text, and of its tokens, which are larger
@@ -35,6 +37,11 @@ class Placement:
     shape: Shape
     indices: np.ndarray
     starts: np.ndarray
+
+    def fullness(self, lengths: np.ndarray) -> float:
+        """Tokens per position; positions of wide rows count more, as attention takes longer there."""
+        positions = self.shape.rows * self.shape.width * (1 + self.shape.width / ATTENTION_WIDTH)
+        return float(lengths[self.indices].sum() / positions)
 
     def assignment(self, lengths: npt.ArrayLike) -> dict[str, np.ndarray]:
         """The tables of `sequence_packing.RowAssignment`: "row_sources" [P, W] and "row_targets" [R, W], int32.
@@ -84,14 +91,22 @@ class Ladder:
         sizes = np.asarray(lengths)
         left = np.argsort(-sizes, kind="stable")
         while len(left):
-            width = min(width for width in self.widths if width >= sizes[left[0]])
-            most = self._rows(width)[-1]
-            starts = first_fit(sizes[left], width, rows=most, texts=most * self.texts_per_row)
-            is_in = starts >= 0
-            needed = max(int(starts.max()) // width + 1, -(-int(is_in.sum()) // self.texts_per_row))
-            rows = min(rows for rows in self._rows(width) if rows >= needed)
-            yield Placement(self._shape(rows, width), left[is_in], starts[is_in])
-            left = left[~is_in]
+            widths = [width for width in self.widths if width >= sizes[left[0]]][:CANDIDATES]
+            placement = max(
+                (self._place(sizes, left, width) for width in widths), key=lambda each: each.fullness(sizes)
+            )
+            yield placement
+            left = np.setdiff1d(left, placement.indices, assume_unique=True)
+
+    def _place(self, sizes: np.ndarray, left: np.ndarray, width: int) -> Placement:
+        """A call of that width with the texts `left`, the longest first, as far as they find room."""
+        most = self._rows(width)[-1]
+        starts = first_fit(sizes[left], width, rows=most, texts=most * self.texts_per_row)
+        is_in = starts >= 0
+        last = int(starts[sizes[left] > 0].max(initial=0))  # start of a text that takes room
+        needed = max(last // width + 1, -(-int(is_in.sum()) // self.texts_per_row))
+        rows = min(rows for rows in self._rows(width) if rows >= needed)
+        return Placement(self._shape(rows, width), left[is_in], starts[is_in])
 
     def _shape(self, rows: int, width: int) -> Shape:
         return Shape(rows * self.texts_per_row, rows, width)

@@ -155,7 +155,7 @@ def test_outside_encoder_can_be_trained(tmp_path, monkeypatch):
     assert np.isfinite(ours.step(tiny.tensors(tiny.batch()))["gradient_norm"])
     for name in ("encoder/mixer/kernel", "encoder/table", "masked_lm/transform/kernel"):
         assert np.abs(weights.variables(ours.model)[name].numpy() - before[name]).max() > 0
-    with pytest.raises(UserError, match="There is no encoder 'my_lab.gone'. Known: bert, bilstm_on_top, .*, static"):
+    with pytest.raises(UserError, match="There is no encoder 'my_lab.gone'. Known: albert, bert, .*, static"):
         dataclasses.replace(tiny.CONFIG, encoder="my_lab.gone")
 
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.model import heads
-from bert_tf.model.row_ladder import Ladder, first_fit, pack_batch
+from bert_tf.model.row_ladder import Ladder, Shape, first_fit, pack_batch
 from bert_tf.model.sequence_packing import RowAssignment, first_fit_decreasing
 from bert_tf.model.static_rows import StaticRows
 
@@ -34,7 +34,9 @@ def test_shapes_are_few_and_no_larger_than_texts_or_memory_allow():
     assert [each.rows * each.width for each in Ladder(20).shapes()] == [20, 160, 1280]
     assert Ladder(384).widths == (32, 128, 256, 384)
     assert max(each.rows * each.width for each in Ladder(4096).shapes()) <= 1 << 15
-    assert list(Ladder(128).place([30] * 4))[0].shape.width == 32
+    for count, width in ((1, 32), (4, 128)):
+        assert list(Ladder(128).place([30] * count))[0].shape == Shape(8, 1, width)
+    assert [each.shape.rows for each in Ladder(12, rows=(1, 4)).place([12, 0])] == [1], "an empty text needs no row"
 
 
 def test_placement_on_the_host_is_that_of_the_graph():
