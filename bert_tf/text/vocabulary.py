@@ -226,8 +226,14 @@ def learn(
     no_words = re.compile(special_token_pattern(specials)) if special_tokens else None
     cleaned = (no_words.sub(" ", text) if no_words else text for text in texts)
     counts = count_words(cleaned, lower_case=lower_case)
-    settings = {"lower_case": lower_case, "min_frequency": min_frequency, "limit_alphabet": limit_alphabet}
-    return learn_from_counts(counts, size, specials=specials, **settings)
+    return learn_from_counts(
+        counts,
+        size,
+        lower_case=lower_case,
+        min_frequency=min_frequency,
+        limit_alphabet=limit_alphabet,
+        specials=specials,
+    )
 
 
 def count_words(texts: Iterable[str], *, lower_case: bool) -> Counter[str]:

@@ -10,7 +10,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.data.pretraining import buckets, duplicates, parts
+from bert_tf.data.pretraining import duplicates, parts
+from bert_tf.data.pretraining.buckets import Assignment, Bucket, num_buckets
 from bert_tf.data.pretraining.parts import PartJob, PartResult
 from bert_tf.data.pretraining.shards import ShardJob
 from bert_tf.errors import UserError
@@ -110,11 +111,11 @@ class Plan:
             for number, (split, part) in enumerate(by_split)
         ]
 
-    def assignment(self, first_eval_part: int = 0) -> buckets.Assignment:
+    def assignment(self, first_eval_part: int = 0) -> Assignment:
         """Which bucket a document belongs to."""
         options = self.options
         fraction = 0.0 if "eval" in self.sources else options.eval_fraction
-        return buckets.Assignment(options.random_seed, self.buckets, fraction, first_eval_part)
+        return Assignment(options.random_seed, self.buckets, fraction, first_eval_part)
 
     @property
     def drops_duplicates(self) -> bool:
@@ -128,11 +129,11 @@ class Plan:
         if "eval" in self.sources and not result.eval_documents:
             raise EmptyInputError("eval_file holds no text at all.")
 
-    def bucket_list(self) -> list[buckets.Bucket]:
+    def bucket_list(self) -> list[Bucket]:
         """All buckets: those of "eval" first, as they take no part in how long a run waits for its last worker."""
         return [(split, bucket) for split in ("eval", "train") for bucket in range(self.buckets[split])]
 
-    def shard_job(self, bucket: buckets.Bucket, result: PartResult) -> ShardJob:
+    def shard_job(self, bucket: Bucket, result: PartResult) -> ShardJob:
         """Stage 2 of a bucket, when the counts of all parts are known."""
         options, (split, number) = self.options, bucket
         names = "max_seq_length", "short_seq_prob", "random_seed", "nsp", "pairs"
@@ -147,7 +148,7 @@ class Plan:
             **same,
         )
 
-    def shard_name(self, bucket: buckets.Bucket) -> str:
+    def shard_name(self, bucket: Bucket) -> str:
         """The name of the file of a bucket."""
         split, number = bucket
         return f"{split}-{number:05d}-of-{self.buckets[split]:05d}.{self.options.extension}"
@@ -185,7 +186,7 @@ def make_plan(
 
 
 def _num_buckets(sources: Sequence[corpus.Source]) -> int:
-    return buckets.num_buckets(sum(map(corpus.text_size, sources)))
+    return num_buckets(sum(map(corpus.text_size, sources)))
 
 
 def _request(options: RecordOptions, sources: Sources, tokens: list[str]) -> dict[str, Any]:

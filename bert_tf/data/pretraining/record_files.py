@@ -137,7 +137,7 @@ def masked_crc(records: Sequence[bytes]) -> np.ndarray:
 @functools.cache
 def _crc_table() -> np.ndarray:
     """The state of CRC-32C after each two bytes: uint32 [65536]."""
-    states = np.arange(1 << 16, dtype=np.uint32)
+    states: np.ndarray = np.arange(1 << 16, dtype=np.uint32)
     for _ in range(16):
         states = (states >> 1) ^ np.where(states & 1, np.uint32(POLYNOMIAL), np.uint32(0))
     return states
@@ -146,7 +146,9 @@ def _crc_table() -> np.ndarray:
 def _varints(values: np.ndarray) -> tuple[bytes, np.ndarray]:
     """Base-128 varints of T integers from 0 to 2**28 - 1: all bytes, and how many each has, int64 [T]."""
     values = values.astype(np.uint32)
-    sizes = 1 + sum((values >= 1 << 7 * size).astype(np.int64) for size in (1, 2, 3))
+    sizes = np.ones(len(values), np.int64)
+    for size in (1, 2, 3):
+        sizes += values >= 1 << 7 * size
     positions = np.cumsum(sizes) - sizes
     data = np.empty(int(sizes.sum()), np.uint8)
     for byte in range(int(sizes.max(initial=0))):
