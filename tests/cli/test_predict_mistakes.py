@@ -129,9 +129,9 @@ from bert_tf.export import loaded_model
 
 
 class Export:
-    inputs, labels = {"text_a": None}, ()
+    inputs, labels, batch_size = {"text_a": None}, (), 32
 
-    def __init__(self, folder):
+    def __init__(self, folder, jit_compile):
         pass
 
     def predict(self, examples):
