@@ -25,7 +25,8 @@ EXTRA = "assets.extra"  # TensorFlow's loaders ignore the files in this folder
 # Largest difference between outputs, relative to the largest value of an output.
 TOLERANCES = {"float32": 1e-4, "bfloat16": 0.1, "float16": 2e-2}
 
-Signatures = Mapping[str, Callable[..., dict[str, tf.Tensor]]]
+Signatures = Mapping[str, tf.types.experimental.PolymorphicFunction]
+Functions = Mapping[str, Callable[..., dict[str, tf.Tensor]]]
 Examples = Mapping[str, Mapping[str, Any]]
 
 
@@ -39,7 +40,7 @@ def export(
     about: Mapping[str, Any] | None = None,
     precision: str = "float32",
     with_attention: bool = False,
-) -> None:
+) -> Any:
     """Writes the SavedModel of a trained model, whole or not at all; replaces an earlier one.
 
     Args:
@@ -51,6 +52,9 @@ def export(
         about: plain data for `about.json`: "labels" and "kind" of the head, how files for it are read.
         precision: of the weights and the computation; bfloat16 needs a CPU with instructions for it to be fast.
         with_attention: whether to add the signature of `attention_signature`.
+
+    Returns:
+        What `tf.saved_model.load` returns for the folder.
 
     Raises:
         UserError: the outputs of the export differ from those of the model.
@@ -74,7 +78,9 @@ def export(
             exported = tf.saved_model.load(partial)
             if live_precision != precision:
                 _compare(exported, signatures, examples, TOLERANCES[precision])
-            _compare(exported, live_signatures, examples, max(TOLERANCES[precision], TOLERANCES[live_precision]))
+            live = {name: signature.python_function for name, signature in live_signatures.items()}  # not traced again
+            _compare(exported, live, examples, max(TOLERANCES[precision], TOLERANCES[live_precision]))
+            return exported
     except (tf.errors.OpError, OSError) as error:
         raise TrainingError(
             f"The export could not be written to {folder} ({reason_of(error)}): make room, or make the folder "
@@ -126,11 +132,11 @@ def _write_checkpoint_files(folder: str, config: BertConfig, tokenizer: Tokenize
     write_json(os.path.join(folder, "labels.json"), labels)
 
 
-def _compare(exported: Any, signatures: Signatures, examples: Examples, tolerance: float) -> None:
-    """Raises UserError if the outputs of a loaded SavedModel differ from those of the live signatures."""
+def _compare(exported: Any, functions: Functions, examples: Examples, tolerance: float) -> None:
+    """Raises UserError if the outputs of a loaded SavedModel differ from those of live functions on strings."""
     for name, values in examples.items():
         inputs = {key: tf.constant(value) for key, value in values.items()}
-        expected, actual = signatures[name](**inputs), exported.signatures[name](**inputs)
+        expected, actual = functions[name](**inputs), exported.signatures[name](**inputs)
         for key in expected:
             difference = _difference(expected[key].numpy(), actual[key].numpy(), tolerance)
             if not difference <= tolerance:
