@@ -5,7 +5,7 @@ It is also a checkpoint, which `checkpoints.formats.saved_model` reads with the 
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ EXTRA = "assets.extra"  # TensorFlow's loaders ignore the files in this folder
 TOLERANCES = {"float32": 1e-4, "bfloat16": 0.1, "float16": 2e-2}
 
 Signatures = Mapping[str, tf.types.experimental.PolymorphicFunction]
+Functions = Mapping[str, Callable[..., dict[str, tf.Tensor]]]
 Examples = Mapping[str, Mapping[str, Any]]
 
 
@@ -42,7 +43,7 @@ def export(
     about: Mapping[str, Any] | None = None,
     precision: str = "float32",
     with_attention: bool = False,
-) -> None:
+) -> Any:
     """Writes the SavedModel of a trained model, whole or not at all; replaces an earlier one.
 
     Args:
@@ -55,6 +56,9 @@ def export(
         precision: of the weights and the computation; bfloat16 needs a CPU with instructions for it to be fast.
         with_attention: whether to add the signatures of `attention_signature` and, where the model has a prediction
             to explain, of `attribution_signature`.
+
+    Returns:
+        What `tf.saved_model.load` returns for the folder.
 
     Raises:
         UserError: the outputs of the export differ from those of the model.
@@ -80,7 +84,9 @@ def export(
             exported = tf.saved_model.load(partial)
             if live_precision != precision:
                 _compare(exported, signatures, examples, TOLERANCES[precision])
-            _compare(exported, live_signatures, examples, max(TOLERANCES[precision], TOLERANCES[live_precision]))
+            live = {name: signature.python_function for name, signature in live_signatures.items()}  # not traced again
+            _compare(exported, live, examples, max(TOLERANCES[precision], TOLERANCES[live_precision]))
+            return exported
     except (tf.errors.OpError, OSError) as error:
         raise TrainingError(
             f"The export could not be written to {folder} ({reason_of(error)}): make room, or make the folder "
@@ -140,14 +146,11 @@ def _write_checkpoint_files(folder: str, config: BertConfig, tokenizer: Tokenize
     write_json(os.path.join(folder, "labels.json"), labels)
 
 
-def _compare(exported: Any, signatures: Signatures, examples: Examples, tolerance: float) -> None:
-    """Raises UserError if the outputs of a loaded SavedModel differ from those of the live signatures.
-
-    These run without a graph: for a few examples, building one takes longer than all of their operations.
-    """
+def _compare(exported: Any, functions: Functions, examples: Examples, tolerance: float) -> None:
+    """Raises UserError if the outputs of a loaded SavedModel differ from those of live functions on strings."""
     for name, values in examples.items():
         inputs = {key: tf.constant(value) for key, value in values.items()}
-        expected, actual = signatures[name].python_function(**inputs), exported.signatures[name](**inputs)
+        expected, actual = functions[name](**inputs), exported.signatures[name](**inputs)
         for key in expected:
             difference = _difference(expected[key].numpy(), actual[key].numpy(), tolerance)
             if not difference <= tolerance:

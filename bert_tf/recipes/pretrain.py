@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from bert_tf.model.heads import BertModel
     from bert_tf.tasks.task import Task
     from bert_tf.text.tokenizer import Tokenizer
+    from bert_tf.training.loop import Evaluator
 
 # Defaults without --input_file: a small model, a few minutes on two cores.
 DEMO_SETTINGS = {
@@ -309,8 +310,8 @@ def run_model(
     )
     task = create_task(options, start.config, masking, manifest, tokenizer)
     model = create_model(task, options, start, strategy)
-    record_model(model, task, options, folder)
     evaluator = Evaluator(task, model, train_config, strategy)
+    record_model(model, evaluator, options, folder)
     if options.do_train:
         with folder.phase("train"):
             train(task, model, train_config, strategy, folder, evaluator)
@@ -319,10 +320,10 @@ def run_model(
     if options.do_eval:
         with folder.phase("evaluate"):
             results = evaluator()
-            report_results(results, task, train_config, manifest, folder)
+            report_results(results, evaluator, train_config, manifest, folder)
     if options.do_export and folder.writes:
         with folder.phase("export"):
-            export_and_demo(task, model, tokenizer, options, folder)
+            export_and_demo(task, model, tokenizer, evaluator, options, folder)
 
 
 def create_strategy(options: Flags, config: BertConfig) -> "tf.distribute.Strategy":
@@ -369,22 +370,27 @@ def create_model(
     return model
 
 
-def record_model(model: "BertModel", task: "Task", options: Flags, folder: RunFolder) -> None:
+def record_model(model: "BertModel", evaluator: "Evaluator", options: Flags, folder: RunFolder) -> None:
     """Adds the configuration, the number of parameters and the lengths of the rows to run.json."""
     from bert_tf.tasks import text_lengths
 
-    rows = {split: text_lengths.of_rows(task, options.max_seq_length, split) for split in ("train", "eval")}
+    splits = {split: evaluator.batches(split) for split in ("train", "eval")}
+    rows = {split: text_lengths.of_rows(batches, options.max_seq_length) for split, batches in splits.items()}
     folder.update(config=model.config.to_dict(), parameters=model.count_params(), text_statistics=rows)
     print(f"Training {model.count_params():,} parameters", flush=True)
 
 
 def report_results(
-    results: dict[str, float], task: "Task", train_config: TrainConfig, manifest: Mapping[str, Any], folder: RunFolder
+    results: dict[str, float],
+    evaluator: "Evaluator",
+    train_config: TrainConfig,
+    manifest: Mapping[str, Any],
+    folder: RunFolder,
 ) -> None:
     """Prints and writes the results on held-out text, with the loss of a unigram model for comparison."""
     from bert_tf.tasks.pretraining.held_out import unigram_loss
 
-    held_out = task.eval_batches(train_config.eval_batch_size, "eval").take(train_config.max_eval_steps)
+    held_out = evaluator.batches("eval").take(train_config.max_eval_steps)
     results["unigram_masked_lm_loss"] = unigram_loss(records.token_counts(manifest), held_out)
     folder.write_json("eval_results.json", results)
     folder.log(train_config.num_train_steps, {f"eval_{name}": value for name, value in results.items()})
@@ -396,7 +402,12 @@ def report_results(
 
 
 def export_and_demo(
-    task: "Task", model: "BertModel", tokenizer: "Tokenizer", options: Flags, folder: RunFolder
+    task: "Task",
+    model: "BertModel",
+    tokenizer: "Tokenizer",
+    evaluator: "Evaluator",
+    options: Flags,
+    folder: RunFolder,
 ) -> None:
     """Exports the model, fills masks with the export, and writes examples for the report."""
     import tensorflow as tf
@@ -404,16 +415,17 @@ def export_and_demo(
     from bert_tf.export.saved_model import export
     from bert_tf.tasks.pretraining.held_out import held_out_examples, masked_sentences
 
-    held_out = held_out_examples(task, model, tokenizer)
+    held_out = held_out_examples(evaluator.batches("eval"), model, tokenizer)
     sentences = masked_sentences(held_out) if options.input_file else list(DEMO_SENTENCES)
     examples = {"serving_default": {"text": sentences}}
     if options.next_sentence_weight:
         examples["next_sentence"] = {"text_a": sentences, "text_b": [*sentences[1:], sentences[0]]}
     with_attention = options.export_attention
     about = {"attention": with_attention}
-    path = folder.file("export")
-    export(task, model, tokenizer, path, examples=examples, about=about, with_attention=with_attention)
-    outputs = tf.saved_model.load(path).signatures["serving_default"](text=tf.constant(sentences))
+    exported = export(
+        task, model, tokenizer, folder.file("export"), examples=examples, about=about, with_attention=with_attention
+    )
+    outputs = exported.signatures["serving_default"](text=tf.constant(sentences))
     filled = []
     print("The export fills masks:")
     for sentence, tokens, scores in zip(sentences, outputs["pieces"].numpy(), outputs["scores"].numpy(), strict=True):

@@ -7,7 +7,6 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from bert_tf.model import sequence_packing
-from bert_tf.tasks.task import Task
 
 BATCH, MOST_BATCHES = 32, 8  # padding is estimated on 8 batches of 32 texts, from all over the split
 SAMPLE = 2048  # rows of pre-training, of which there may be millions
@@ -35,17 +34,17 @@ def statistics(lengths: npt.ArrayLike, max_seq_length: int) -> dict[str, Any]:
     }
 
 
-def of_rows(task: Task, max_seq_length: int, split: str = "train") -> dict[str, Any]:
-    """{name: number} of the first SAMPLE rows that pre-training reads, as `statistics` returns it for texts.
+def of_rows(batches: tf.data.Dataset, max_seq_length: int) -> dict[str, Any]:
+    """{name: number} of the first SAMPLE rows of batches of pre-training, as `statistics` returns it for texts.
 
     Also "predictions_per_row" and "most_predictions_in_a_row": masked tokens of a row. The masks are those of an
-    evaluation: other tokens than in training, as many. {} where the split has no rows.
+    evaluation: other tokens than in training, as many. {} where there are no rows.
     """
-    batches = list(task.eval_batches(SAMPLE // 8, split).take(8))
-    sizes = np.concatenate([np.zeros(0, int), *(batch["lengths"].numpy() for batch in batches)])
-    if not sizes.any():
+    rows = next(iter(batches.rebatch(SAMPLE)), None)
+    if rows is None:
         return {}
-    masked = np.concatenate([(batch["masked_lm_weights"].numpy() > 0).sum(1) for batch in batches])[sizes > 0]
+    sizes = rows["lengths"].numpy()
+    masked = (rows["masked_lm_weights"].numpy() > 0).sum(1)[sizes > 0]
     row_statistics = statistics(sizes[sizes > 0], max_seq_length)
     del row_statistics[f"longer_than_{max_seq_length}"]  # none is: records are made of this length
     predictions = {

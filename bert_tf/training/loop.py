@@ -231,6 +231,7 @@ class Evaluator:
         )
         self.max_batches = config.max_eval_steps
         self.predictions: dict[str, dict[str, np.ndarray]] = {}
+        self._batches: dict[str, tf.data.Dataset] = {}
         self._packing = (
             None if needs_static_shapes(strategy, config.jit_compile) else PackingSpec.dynamic(local_costs())
         )
@@ -252,6 +253,12 @@ class Evaluator:
             results |= {f"{prefix}{name}": value for name, value in values.items()}
         return results
 
+    def batches(self, split: str) -> tf.data.Dataset:
+        """One pass over a split, in the batches in which it is evaluated; its pipeline is built once."""
+        if split not in self._batches:
+            self._batches[split] = self.task.eval_batches(self.batch_size, split)
+        return self._batches[split]
+
     def evaluate_split(self, split: str, max_batches: int = -1) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Passes over a split once, or over at most `max_batches` batches of it.
 
@@ -259,7 +266,7 @@ class Evaluator:
         """
         sums: dict[str, np.ndarray] = collections.defaultdict(lambda: np.zeros(2))
         chunks: dict[str, list[np.ndarray]] = collections.defaultdict(list)
-        batches = iterate(self.task.eval_batches(self.batch_size, split).take(max_batches))
+        batches = iterate(self.batches(split).take(max_batches))
         while True:
             with explain_damaged_records():
                 batch = next(batches, None)

@@ -1,12 +1,11 @@
 """Lengths of texts and the padding they make."""
 
-import types
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.tasks.text_lengths import of_rows, statistics
+from bert_tf.tasks import text_lengths
+from bert_tf.tasks.text_lengths import statistics
 
 
 def test_lengths_histogram_and_three_kinds_of_padding():
@@ -28,26 +27,20 @@ def test_single_text_is_padded_in_full_rows_only():
     assert actual["lengths"] == {"width": 1, "counts": [0, 0, 0, 0, 1]}
 
 
-def test_pretraining_rows_are_sampled_with_their_predictions():
+def test_pretraining_rows_are_sampled_with_their_predictions(monkeypatch):
     rows = {"lengths": [8, 6, 0], "masked_lm_weights": [[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]]}  # the last fills a batch
     batches = tf.data.Dataset.from_tensors({name: tf.constant(values) for name, values in rows.items()}).repeat(100)
-    requests = []
-
-    def eval_batches(size, split):
-        requests.append((size, split))
-        return batches if split == "train" else batches.take(0)
-
-    task = types.SimpleNamespace(eval_batches=eval_batches)
-    actual = of_rows(task, 8)
-    assert actual.pop("lengths") == {"width": 1, "counts": [0, 0, 0, 0, 0, 8, 0, 8]}
+    monkeypatch.setattr(text_lengths, "SAMPLE", 25)
+    actual = text_lengths.of_rows(batches, 8)
+    assert actual.pop("lengths") == {"width": 1, "counts": [0, 0, 0, 0, 0, 8, 0, 9]}
     assert actual == {
-        "rows_in_the_sample": 16,
+        "rows_in_the_sample": 17,
         "predictions_per_row": 1.5,
         "most_predictions_in_a_row": 2,
-        "mean_length": 7.0,
+        "mean_length": 7.1,
         "longest": 8,
-        "padding_in_full_rows": 0.125,
-        "padding_in_batches": 0.125,
+        "padding_in_full_rows": pytest.approx(1 - 120 / 136, abs=1e-3),
+        "padding_in_batches": pytest.approx(1 - 120 / 136, abs=1e-3),
         "padding_when_packed": pytest.approx(0.06, abs=0.06),
     }
-    assert of_rows(task, 8, "eval") == {} and requests == [(256, "train"), (256, "eval")]
+    assert text_lengths.of_rows(batches.take(0), 8) == {}

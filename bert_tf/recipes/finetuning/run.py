@@ -242,27 +242,28 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
 
     The examples are written too: the page of the server shows them.
     """
-    from bert_tf.export.loaded_model import Export
+    from bert_tf.export.loaded_model import Signature
     from bert_tf.export.saved_model import export
     from bert_tf.tasks.text_classification.predictions import export_row, texts_by_input
 
     path, splits = folder.file("export"), [*task.eval_splits.values(), *task.test_splits]
     split = (preparation.requested_splits(options, task) or splits)[-1]
-    export(
+    about = preparation.about_export(options, task)
+    loaded = export(
         task,
         model,
         task.tokenizer,
         path,
         examples=task.serving_examples(split),
-        about=preparation.about_export(options, task),
+        about=about,
         with_attention=options.export_attention,
     )
     print(f"The export, {path}, answers as the model does:")
-    exported, examples = Export(path), task.demo_examples(split)
+    exported, examples = Signature(loaded.signatures["serving_default"], path), task.demo_examples(split)
     outputs = exported.predict(examples)
     for number, example in enumerate(examples):
         values = {name: array[number] for name, array in outputs.items()}
-        row = export_row(example, values, labels=exported.labels, inputs=exported.inputs)
+        row = export_row(example, values, labels=tuple(about.get("labels") or ()), inputs=exported.inputs)
         print(f"  {task.demo_line(example, row)}", flush=True)
     inputs = [{"inputs": texts_by_input(example, exported.inputs)} for example in examples]
     folder.write_json("examples.json", {"export": inputs})

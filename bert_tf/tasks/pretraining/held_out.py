@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.tasks.pretraining.mask_filling import MASK, predicted_positions
-from bert_tf.tasks.task import Task
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.vocabulary import SPECIAL_TOKENS, special_tokens
 
@@ -35,13 +34,15 @@ def unigram_loss(token_counts: np.ndarray, batches: Iterable[Mapping[str, tf.Ten
     return loss / max(weight, 1.0)
 
 
-def held_out_examples(task: Task, model: keras.Model, tokenizer: Tokenizer, count: int = 8) -> list[dict[str, Any]]:
-    """The model's predictions for one mask in each of `count` rows of held-out text.
+def held_out_examples(
+    batches: tf.data.Dataset, model: keras.Model, tokenizer: Tokenizer, count: int = 8
+) -> list[dict[str, Any]]:
+    """The model's predictions for one mask in each of the first `count` rows of batches of held-out text.
 
     Returns [{"before", "truth", "after", "answers": [{"piece", "score"}, ...]}]; before and after are at most SHOWN
     tokens.
     """
-    batch = next(iter(task.eval_batches(count, "eval")))
+    batch = next(iter(batches.rebatch(count)))
     probabilities = tf.nn.softmax(model(batch)["masked_lm_logits"])  # [B, P, V]
     scores, ids = tf.math.top_k(probabilities, BEST)  # [B, P, BEST]
     rows = {name: batch[name].numpy() for name in ("token_ids", "masked_lm_positions", "masked_lm_ids", "lengths")}

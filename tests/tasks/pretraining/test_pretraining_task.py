@@ -211,7 +211,8 @@ def test_held_out_examples_show_the_true_token(manifest, tokenizer, monkeypatch)
 
     model.config = tiny.CONFIG
     count = number_of(manifest, "eval") + 1  # one row more than there is, which is left out
-    examples = held_out.held_out_examples(task, model, tokenizer, count=count)
+    batches = task.eval_batches(2)
+    examples = held_out.held_out_examples(batches, model, tokenizer, count=count)
     expected = [tokenizer.detokenize(row) for row in unmasked(next(iter(task.eval_batches(count))))]
     assert len(examples) == count - 1
     for example, text in zip(examples, expected, strict=False):
@@ -220,7 +221,7 @@ def test_held_out_examples_show_the_true_token(manifest, tokenizer, monkeypatch)
         assert [answer["piece"] for answer in example["answers"][:2]] == ["fox", "dog"]
         assert example["answers"][0]["score"] == pytest.approx(7 / 9, rel=1e-5)
     monkeypatch.setattr(held_out, "SHOWN", 2)
-    for short, example in zip(held_out.held_out_examples(task, model, tokenizer, count=count), examples, strict=True):
+    for short, example in zip(held_out.held_out_examples(batches, model, tokenizer, count), examples, strict=True):
         assert short["before"].split() == example["before"].split()[-2:]
         assert short["after"].split() == example["after"].split()[:2]
 
