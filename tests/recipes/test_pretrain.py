@@ -186,7 +186,7 @@ def test_prepared_records_are_reused_with_other_training_flags(tmp_path):
     assert all(shard["file"].endswith(".tfrecord.gz") for shard in manifest(tmp_path / "run")["shards"])
     code, _, errors = script(tmp_path / "run", **options, learning_rate=1e30, num_warmup_steps=0)
     assert code == 1
-    assert "is not a number in step" in errors[-1]
+    assert "Training stopped in step" in errors[-1]
     assert not any("Traceback" in line for line in errors)
 
 
