@@ -29,7 +29,7 @@ import crafted_checkpoints as crafted  # noqa: E402
 
 from bert_tf.checkpoints import (  # noqa: E402
     checkpoint_files,
-    huggingface_tokenizers,  # noqa: E402
+    huggingface_tokenizers,
     sentence_transformers,
     torch_pickle,
 )
@@ -77,6 +77,7 @@ TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]
 TOKENIZER = {
     "model": {"type": "WordPiece", "vocab": {token: number for number, token in enumerate(TOKENS)}},
     "normalizer": {"type": "BertNormalizer", "lowercase": True},
+    "added_tokens": [{"content": "[PAD]", "id": 0}, {"content": "[E1]", "id": 6}],
 }
 MODULES = [
     {"type": "sentence_transformers.models.Transformer", "path": ""},
@@ -199,6 +200,11 @@ def _n_best(path):
     squad_files.ensemble([path, path], known, n_best_size=2, has_null=True)
 
 
+def _tokenizer(path):
+    folder = str(Path(path).parent)
+    huggingface_tokenizers.with_added_tokens(folder, huggingface_tokenizers.read(folder)[0])
+
+
 def _hugging_face(path):
     folder = str(Path(path).parent)
     huggingface._read_config(path)
@@ -234,10 +240,10 @@ READERS = {
     "conll": Reader("a.conll", [CONLL, CONLL.replace(b" ", b"\t")], lambda path: ConllFile(path, ColumnLayout())),
     "vocab.txt": Reader("vocab.txt", ["\n".join(TOKENS).encode()], vocabulary.read),
     "bert_config.json": Reader("bert_config.json", [BERT], BertConfig.from_json_file),
-    "config.json": Reader("config.json", [HUGGING_FACE], _hugging_face),
-    "tokenizer.json": Reader(
-        "tokenizer.json", [TOKENIZER], lambda path: huggingface_tokenizers.read(str(Path(path).parent))
+    "config.json": Reader(
+        "config.json", [HUGGING_FACE | {"model_type": kind} for kind in huggingface.BY_TYPE], _hugging_face
     ),
+    "tokenizer.json": Reader("tokenizer.json", [TOKENIZER], _tokenizer),
     "modules.json": Reader("modules.json", [MODULES], lambda path: sentence_transformers.read(str(Path(path).parent))),
     "safetensors.index.json": Reader(
         "model.safetensors.index.json", [{"weight_map": {"a": "x.safetensors"}}], huggingface._weight_map

@@ -82,7 +82,7 @@ async def measured(options, port, server):
 def weigh(server, process):
     """Python's objects and the resident memory of the server."""
     server.send_signal(signal.SIGUSR1)
-    line = server.stdout.readline()
+    line = next(line for line in server.stdout if line.startswith("objects "))
     return int(line.split()[1]), process.memory_info().rss
 
 
