@@ -45,6 +45,7 @@ from bert_tf.text import corpus, vocabulary  # noqa: E402
 
 SLACK, FACTOR = 4 << 20, 64  # bytes of memory that a file may take, and for each byte of it
 DEPTH = 100_000  # of nested lists
+DATA = "x.ckpt.data-00000-of-00001"  # next to a TensorFlow index
 
 SQUAD = {
     "version": "v2.0",
@@ -289,7 +290,6 @@ def check(reader, content, folder, counts):
     """One case; raises what the reader must not raise, or AssertionError."""
     path = Path(folder, reader.file)
     path.write_bytes(content)
-    before = sorted(Path(folder).iterdir())
     tracemalloc.start()
     try:
         reader.read(str(path))
@@ -304,14 +304,14 @@ def check(reader, content, folder, counts):
         tracemalloc.stop()
     counts.memory = max(counts.memory, taken)
     assert taken <= SLACK + FACTOR * len(content), f"{taken:,} bytes of memory for {len(content):,}"
-    assert sorted(Path(folder).iterdir()) == before, "it leaves files"
+    assert {each.name for each in Path(folder).iterdir()} <= {reader.file, DATA}, "it leaves files"
 
 
 def run(reader, examples, **options):
     """Checks so many cases; returns the Counts. Raises the error of the smallest case that fails."""
     counts = Counts()
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "x.ckpt.data-00000-of-00001").write_bytes(crafted.NUMBERS + crafted.STRINGS)
+        Path(folder, DATA).write_bytes(crafted.NUMBERS + crafted.STRINGS)
 
         @hypothesis.settings(
             max_examples=examples, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck),
