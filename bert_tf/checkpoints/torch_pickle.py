@@ -82,8 +82,7 @@ def _read_zip(path: str) -> tuple[Any, dict[str, np.ndarray]]:
 
 
 def _read_old(path: str) -> tuple[Any, dict[str, np.ndarray]]:
-    with open(path, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        file = cast(IO[bytes], mapped)
+    with open(path, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as file:
         if _unpickler(file, path).load() != OLD_MAGIC:
             raise ValueError("the file does not begin like one of torch.save")
         _unpickler(file, path).load()  # version of the protocol
@@ -104,7 +103,7 @@ def _read_old(path: str) -> tuple[Any, dict[str, np.ndarray]]:
         return state, storages
 
 
-def _unpickler(file: IO[bytes], path: str) -> "_TensorUnpickler":
+def _unpickler(file: io.BytesIO | mmap.mmap, path: str) -> "_TensorUnpickler":
     """An unpickler of the next pickle in a file, whose memo, as large as the largest number in it, is bounded.
 
     The file is one in memory: there a text of 4 GB in a pickle of 10 bytes is found out before it is allocated.
@@ -138,7 +137,7 @@ def _values(data: bytes, dtype: str) -> np.ndarray:
 class _TensorUnpickler(pickle.Unpickler):
     """Allows tensors only; collects `dtypes`, {key of a storage: dtype}."""
 
-    def __init__(self, file: IO[bytes], path: str) -> None:
+    def __init__(self, file: io.BytesIO | mmap.mmap, path: str) -> None:
         super().__init__(file, encoding="utf-8")
         self.path = path
         self.dtypes: dict[str, str] = {}
