@@ -33,6 +33,7 @@ from bert_tf.cli.main import main
 main()
 """
 SETTLED = 2  # rounds before memory is compared
+QUIET = 35.0  # seconds after a round, in which the time limits of its connections end
 
 
 def main():
@@ -69,20 +70,22 @@ async def measured(options, port, server):
             before = weigh(server, process)
             await send(kind, port, texts, options.requests, options.clients)
             sizes[kind].append([after - first for first, after in zip(before, weigh(server, process), strict=True)])
-        whole.append(weigh(server, process)[1])
-        print(f"round {number + 1}: {whole[-1] / 2**20:.1f} MiB", file=sys.stderr, flush=True)
+        await asyncio.sleep(QUIET)
+        whole.append(weigh(server, process))
+        print(f"round {number + 1}: {whole[-1][1] / 2**20:.1f} MiB", file=sys.stderr, flush=True)
     print("| client | objects a request | KiB a request |\n|---|---:|---:|")
     for kind, rounds in sizes.items():
         late = rounds[SETTLED:]
         objects, size = (sum(each) / (len(late) * options.requests) for each in zip(*late, strict=True))
         print(f"| {kind} | {objects:+.3f} | {size / 1024:+.2f} |")
-    print("\nMiB after each round:", ", ".join(f"{size / 2**20:.1f}" for size in whole))
+    print("\nMiB after each round:", ", ".join(f"{size / 2**20:.1f}" for _, size in whole))
+    print("Objects after each round:", ", ".join(f"{objects:,}" for objects, _ in whole))
 
 
 def weigh(server, process):
     """Python's objects and the resident memory of the server."""
     server.send_signal(signal.SIGUSR1)
-    line = server.stdout.readline()
+    line = next(line for line in server.stdout if line.startswith("objects "))
     return int(line.split()[1]), process.memory_info().rss
 
 
