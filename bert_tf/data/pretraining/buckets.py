@@ -47,9 +47,11 @@ class NumberedDocuments:
 
 
 def slices(first: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """The indices of slices, each of `sizes` elements from `first` on, one after another: int64 [sum of sizes]."""
-    indices = np.repeat(first - (np.cumsum(sizes) - sizes), sizes)
-    indices += np.arange(len(indices))
+    """The indices of slices, each of `sizes` elements from `first` on, one after another: [sum of sizes]."""
+    total = int(sizes.sum())
+    kind = np.int32 if max(int((first + sizes).max(initial=0)), total) < 1 << 31 else np.int64  # half the memory
+    indices = np.repeat((first - (np.cumsum(sizes) - sizes)).astype(kind), sizes)
+    indices += np.arange(total, dtype=kind)
     return indices
 
 
@@ -115,18 +117,15 @@ def mix(x: np.ndarray) -> np.ndarray:
 def pack_buckets(numbered: NumberedDocuments, buckets: np.ndarray, id_bytes: int) -> Iterator[tuple[int, bytes]]:
     """Yields (bucket, packed documents) in order of the buckets; `buckets`: int [D], that of each document."""
     order = np.argsort(buckets, kind="stable")
-    numbered, buckets = numbered.take(order), buckets[order]
-    flat = numbered.documents
-    sentence_sizes = np.diff(flat.sentence_starts).astype("<i4")
-    counts = np.diff(flat.document_starts).astype("<i4")
-    ids = flat.ids.astype(f"<u{id_bytes}")
+    buckets = buckets[order]
     edges = np.flatnonzero(np.diff(buckets, prepend=-1, append=-1)).tolist() if len(buckets) else []
     for first, end in zip(edges, edges[1:], strict=False):
-        first_sentence, end_sentence = flat.document_starts[[first, end]].tolist()
-        first_id, end_id = flat.sentence_starts[[first_sentence, end_sentence]].tolist()
-        header = HEADER.pack(end - first, end_sentence - first_sentence, end_id - first_id, id_bytes)
-        arrays = (numbered.numbers[first:end], counts[first:end], sentence_sizes[first_sentence:end_sentence])
-        yield int(buckets[first]), header + b"".join(map(np.ndarray.tobytes, (*arrays, ids[first_id:end_id])))
+        chosen = numbered.take(order[first:end])  # one bucket at a time: a copy of all would double the memory
+        flat = chosen.documents
+        counts, sizes = (np.diff(each).astype("<i4") for each in (flat.document_starts, flat.sentence_starts))
+        header = HEADER.pack(len(counts), len(sizes), len(flat.ids), id_bytes)
+        arrays = (chosen.numbers, counts, sizes, flat.ids.astype(f"<u{id_bytes}"))
+        yield int(buckets[first]), header + b"".join(map(np.ndarray.tobytes, arrays))
 
 
 def unpack(pieces: Iterable[bytes]) -> NumberedDocuments:
@@ -141,7 +140,7 @@ def unpack(pieces: Iterable[bytes]) -> NumberedDocuments:
             column.append(np.frombuffer(piece, dtype, size, position))
             position += column[-1].nbytes
     numbers, counts, sentence_sizes, ids = (
-        np.concatenate([np.zeros(0, dtype), *column]).astype(dtype)
+        np.concatenate([np.zeros(0, dtype), *column]).astype(dtype, copy=False)
         for column, dtype in zip(columns, (np.int64, np.int64, np.int64, np.int32), strict=True)
     )
     return NumberedDocuments(numbers, FlatDocuments(ids, starts(sentence_sizes), starts(counts)))

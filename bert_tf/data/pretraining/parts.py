@@ -116,6 +116,7 @@ def tokenize_documents(
         all_sizes.append(sizes[sizes > 0])
         all_counts.append(np.bincount(document_of_text[sizes > 0], minlength=number_of_documents))
     ids, sizes, counts = (np.concatenate(arrays) for arrays in (all_ids, all_sizes, all_counts))
+    all_ids.clear()
     kept = np.flatnonzero(counts)
     flat = FlatDocuments(ids, buckets.starts(sizes), buckets.starts(counts[kept]))
     return total, NumberedDocuments(job.number * PART_STRIDE + kept, flat)

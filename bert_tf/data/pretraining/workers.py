@@ -12,7 +12,6 @@ import itertools
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -29,13 +28,12 @@ from bert_tf.data.pretraining.duplicates import find_duplicates
 from bert_tf.data.pretraining.parts import PartJob, PartResult, merge, tokenize_part
 from bert_tf.data.pretraining.plan import Plan
 from bert_tf.data.pretraining.shards import ShardJob, make_shard
-from bert_tf.errors import UserError
+from bert_tf.errors import NO_SPACE, MachineError, UserError
 from bert_tf.runtime import atomic_files
 from bert_tf.runtime.json_files import require_json
 from bert_tf.text import record_tokenizer
 
 IN_THIS_PROCESS = -1  # as a number of workers
-MIN_FREE_BYTES = 1_000_000  # with less disk space left, that is why writing failed
 # Names of files in the folder of work: slices of a part by bucket, of its keys by partition, drops by bucket; and what
 # belongs to a shard.
 PART, KEYS, DROPS, SHARD = "part-{:06d}", "keys-{:06d}", "drops-{:06d}", "{}-{:05d}"
@@ -252,6 +250,7 @@ def _one_error(folder: str) -> Iterator[None]:
     except (UserError, concurrent.futures.process.BrokenProcessPool):
         raise
     except Exception as error:
-        is_full = shutil.disk_usage(folder).free < MIN_FREE_BYTES
+        kind = MachineError if isinstance(error, OSError) else UserError
+        is_full = isinstance(error, OSError) and error.errno in NO_SPACE
         reason = f"{'no room on the disk' if is_full else type(error).__name__}: {error}"
-        raise UserError(f"Writing records in {folder} failed ({reason}); finished shards are kept.") from error
+        raise kind(f"Writing records in {folder} failed ({reason}); finished shards are kept.") from error

@@ -17,7 +17,7 @@ from bert_tf.data.pipeline import read_records
 from bert_tf.data.pretraining import buckets, duplicates, parts, workers
 from bert_tf.data.pretraining.records import RecordOptions, describe, open_records, prepare
 from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
-from bert_tf.errors import UserError
+from bert_tf.errors import MachineError, UserError
 from bert_tf.runtime import folder_lock
 
 WORDS = ["rain", "gold", "star", "he", "left", "rose", "cold", "fire", "pool", "road", "##s", "##ed", ".", "!", ","]
@@ -299,7 +299,10 @@ def test_failing_worker_is_one_clear_error(tmp_path, vocab_file, text, monkeypat
     pool = mock.MagicMock()
     pool.return_value.submit.return_value = future
     monkeypatch.setattr(workers.concurrent.futures, "ProcessPoolExecutor", pool)
-    with pytest.raises(UserError, match=r"Writing records in .* failed .*No space left on device.*; finished shards"):
+    with pytest.raises(
+        MachineError,
+        match=r"Writing records in .* failed .no room on the disk: .*No space left on device.*; finished shards",
+    ):
         prepare(tmp_path / "r", options(vocab_file), input_file=text)
 
 
