@@ -165,7 +165,8 @@ def _become(words, folder):
         get_context=lambda _: fork, active_children=multiprocessing.active_children
     )
     ablation.subprocess = types.SimpleNamespace(Popen=Forked, STDOUT=subprocess.STDOUT)
-    warm._begin({"command": words, "cwd": str(folder), "env": {}, "folder": str(folder), "optimizes_graphs": False})
+    options = dict.fromkeys(("eager", "optimizes_graphs", "without_package"), False)
+    warm._begin({"command": words, "cwd": str(folder), "env": {}, "folder": str(folder), **options})
 
 
 def _end_like_python(function, *arguments):
