@@ -161,9 +161,8 @@ def _become(words, folder):
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     fork = multiprocessing.get_context("fork")
-    workers.multiprocessing = types.SimpleNamespace(
-        get_context=lambda _: fork, active_children=multiprocessing.active_children
-    )
+    names = {name: getattr(multiprocessing, name) for name in ("active_children", "parent_process")}
+    workers.multiprocessing = types.SimpleNamespace(get_context=lambda _: fork, **names)
     ablation.subprocess = types.SimpleNamespace(Popen=Forked, STDOUT=subprocess.STDOUT)
     options = dict.fromkeys(("eager", "optimizes_graphs", "without_package"), False)
     warm._begin({"command": words, "cwd": str(folder), "env": {}, "folder": str(folder), **options})
