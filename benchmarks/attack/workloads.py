@@ -131,7 +131,7 @@ class Run:
 
     def phase(self):
         """What it was doing, by what it printed."""
-        text = self.log.read_text(errors="replace")
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
         return max(PHASES, key=text.rfind) if any(each in text for each in PHASES) else "start"
 
 
