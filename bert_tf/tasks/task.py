@@ -197,7 +197,9 @@ class FineTuningTask(Task):
         """Lines for people on the details of a split."""
         line = "  {label:26} precision {precision:.3f}  recall {recall:.3f}  F1 {f1:.3f}  of {count}"
         lines = [line.format(**row) for row in details.get("per_class", [])]
-        return lines + [f"  {confidence.sentence(details['confidence'])}"] * ("confidence" in details)
+        if "confidence" in details:
+            lines.append(f"  {confidence.sentence(details['confidence'])}")
+        return lines
 
     # Predictions and exports
 

@@ -48,7 +48,7 @@ def test_run_writes_results_and_a_readable_checkpoint(trained):
     assert json.loads((run / "task.json").read_text()) == {"task": "table", "labels": ["cat", "dog"], "kind": "class"}
     assert json.loads((run / "export" / "about.json").read_text())["labels"] == ["cat", "dog"]
     signatures = loaded_model.signatures(str(run / "export"))
-    assert set(signatures) == {"serving_default", "tf_example", "attention"}
+    assert set(signatures) == {"serving_default", "tf_example", "attention", "attribution"}
     tokens = signatures["attention"](text=tf.constant(["the cat ||| dog"]))["tokens"].numpy()[0].tolist()
     assert tokens[0] == b"[CLS]" and tokens[-1] == b"[SEP]" and tokens.count(b"[SEP]") == 2
     examples = json.loads((run / "examples.json").read_text())["export"]

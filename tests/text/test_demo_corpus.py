@@ -106,6 +106,7 @@ def test_task_has_chapters_as_classes_and_no_test_split():
         criterion="",
         long_texts="cut",
         truncation="longest_first",
+        temperature="1",
         doc_stride=0,
         max_windows=1,
         window_pooling="mean",

@@ -191,7 +191,7 @@ def test_head_of_another_task_is_refused_without_training(start, message):
 
 
 def test_memory_estimate_counts_choices_and_frozen_layers(monkeypatch):
-    monkeypatch.setattr(memory_estimate, "ACCELERATORS", ())
+    monkeypatch.setattr(memory_estimate.accelerators, "are_there", lambda: False)
     monkeypatch.setattr(memory_estimate, "machine_memory", lambda: (2**34, 2**34))
     start = Initialization(config=BertConfig.of_size("base", vocab_size=30522), vocabulary=None, lower_case=True)
     flags = options(train_batch_size=64, precision="float32")

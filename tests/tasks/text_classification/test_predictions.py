@@ -23,9 +23,9 @@ def hardest(goal, labels, most=12, texts=("a",), **answers):
 
 def test_hardest_examples_have_the_least_probability_of_the_true_label():
     probabilities = [[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]]
-    rows = hardest(Classes(["no", "yes"]), ["no", "no", "yes"], probabilities=probabilities, logits=probabilities)
+    rows = hardest(Classes(["no", "yes"]), ["no", "no", "yes"], logits=np.log(probabilities))
     assert rows == [("n1", "yes", "no", 1.6094), ("n2", "no", "yes", 0.6931), ("n0", "no", "no", 0.1054)]
-    rows = hardest(Classes(["no", "yes"]), ["no", "no", "yes"], 1, probabilities=probabilities, logits=probabilities)
+    rows = hardest(Classes(["no", "yes"]), ["no", "no", "yes"], 1, logits=np.log(probabilities))
     assert [row[0] for row in rows] == ["n1"]
 
 
@@ -38,10 +38,7 @@ def test_hardest_multi_label_uses_mean_loss_and_regression_squared_error():
 
 
 def test_choice_with_zero_probability_has_finite_loss():
-    probabilities = [[1.0, 0.0]]
-    ((_, _, _, loss),) = hardest(
-        MultipleChoice(2), ["1"], texts=("a", "b", "c"), probabilities=probabilities, logits=probabilities
-    )
+    ((_, _, _, loss),) = hardest(MultipleChoice(2), ["1"], texts=("a", "b", "c"), logits=[[100.0, 0.0]])
     assert loss == pytest.approx(27.631)
 
 

@@ -68,6 +68,7 @@ def task_of(name, data_dir, **flags):
     options |= {
         "long_texts": "cut",
         "truncation": "longest_first",
+        "temperature": "1",
         "doc_stride": 2,
         "max_windows": 2,
         "window_pooling": "mean",
@@ -341,20 +342,19 @@ def test_rows_of_many_classes_are_not_in_memory_together(tmp_path):
 def test_predictions_have_id_text_label_and_probabilities(folder, tmp_path):
     task = task_of("glue/cola", folder)
     answers = {
-        "logits": np.array([[0.0, 1], [1, 0]]),
-        "probabilities": np.array([[0.25, 0.75], [0.9, 0.1]]),
+        "logits": np.log([[0.25, 0.75], [0.9, 0.1]]),
         "row_numbers": np.array([1, 2]),
     }
     rows = predictions.PredictionRows(task.goal, task.split("train"), answers)
-    assert next(iter(rows)) == {
-        **{"id": "0", "text_a": 'The fox "ran.', "label": "1", "truth": "1"},
-        "probabilities": {"0": 0.25, "1": 0.75},
-    }
+    row = next(iter(rows))
+    assert row.pop("probabilities") == pytest.approx({"0": 0.25, "1": 0.75})
+    assert row == {"id": "0", "text_a": 'The fox "ran.', "label": "1", "truth": "1"}
     predictions.write(str(tmp_path), "predictions", rows)
     predictions.write_submission(str(tmp_path / "submission"), "CoLA.tsv", rows)
     assert (tmp_path / "predictions.tsv").read_text().splitlines()[:2] == [
         "id\tlabel\ttruth\tprobability 0\tprobability 1\ttext_a",
         '0\t1\t1\t0.250000\t0.750000\tThe fox "ran.',
     ]
-    assert (tmp_path / "test_results.tsv").read_text() == "0.25\t0.75\n0.9\t0.1\n"
+    results = np.loadtxt(tmp_path / "test_results.tsv", delimiter="\t")
+    np.testing.assert_allclose(results, [[0.25, 0.75], [0.9, 0.1]])
     assert (tmp_path / "submission" / "CoLA.tsv").read_text() == "index\tprediction\n0\t1\n1\t0\n"

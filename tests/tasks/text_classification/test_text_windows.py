@@ -180,6 +180,7 @@ def test_invalid_windows_are_refused(given, message):
         "class_weights": "none",
         "criterion": "",
         "truncation": "longest_first",
+        "temperature": "1",
         "long_texts": "windows",
         "doc_stride": 64,
     }
@@ -190,6 +191,7 @@ def test_invalid_windows_are_refused(given, message):
 
 def test_windows_overlap_by_half_by_default():
     same = {"max_seq_length": 128, "class_weights": "none", "criterion": "", "truncation": "longest_first"}
+    same |= {"temperature": "1"}
     flags = {**same, "doc_stride": 0, "max_windows": 8, "window_pooling": "max"}
     windows = settings(types.SimpleNamespace(long_texts="windows", **flags))
     assert windows == {**same, "windows": Windows(stride=64, most=8, pooling="max")}

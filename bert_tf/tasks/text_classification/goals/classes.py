@@ -97,14 +97,18 @@ class Classes(Goal):
         """Class numbers [n]."""
         return predictions["logits"].argmax(-1)
 
+    def probabilities(self, predictions: Mapping[str, np.ndarray], rows: int | slice = slice(None)) -> np.ndarray:
+        """[n, C], or of one row [C]."""
+        return confidence.softmax(predictions["logits"][rows], self.temperature)
+
     def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
         """Minus the logarithm of the probability of the label."""
-        probabilities = np.clip(confidence.softmax(predictions["logits"], self.temperature), 1e-12, 1)  # [n, C]
+        probabilities = np.clip(self.probabilities(predictions), 1e-12, 1)  # [n, C]
         return -np.log(np.take_along_axis(probabilities, labels[:, None], 1)[:, 0])
 
     def row(self, predictions: Mapping[str, np.ndarray], number: int) -> dict[str, Any]:
         """{"probabilities": by label}."""
-        probabilities = map(float, confidence.softmax(predictions["logits"][number], self.temperature))
+        probabilities = map(float, self.probabilities(predictions, number))
         return {"probabilities": dict(zip(self.labels, probabilities, strict=True))}
 
     def details(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:

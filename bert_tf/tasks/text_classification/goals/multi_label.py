@@ -124,9 +124,13 @@ class MultiLabel(Classes):
         """1 where a label holds, int32 [n, C]."""
         return (predictions["probabilities"] > self.thresholds).astype(np.int32)
 
+    def probabilities(self, predictions: Mapping[str, np.ndarray], rows: int | slice = slice(None)) -> np.ndarray:
+        """Of each label by itself, [n, C] or of one row [C]."""
+        return np.asarray(predictions["probabilities"][rows], np.float64)
+
     def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
         """The mean over the labels."""
-        probabilities = np.clip(np.asarray(predictions["probabilities"], np.float64), 1e-12, 1)
+        probabilities = np.clip(self.probabilities(predictions), 1e-12, 1)
         return -np.where(labels > 0, np.log(probabilities), np.log(np.clip(1 - probabilities, 1e-12, 1))).mean(1)
 
     def details(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
