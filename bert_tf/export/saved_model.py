@@ -126,9 +126,8 @@ class _Serving(tf.Module):
 
 
 def _save(serving: _Serving, folder: str) -> None:
-    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)  # functions of strings have no gradients
     with backend.for_any_device(), tensorflow_startup.quiet_log():  # the functions are traced here
-        tf.saved_model.save(serving, folder, signatures=serving.functions, options=options)
+        tf.saved_model.save(serving, folder, signatures=serving.functions)
 
 
 def _write_checkpoint_files(folder: str, config: BertConfig, tokenizer: Tokenizer, about: Mapping[str, Any]) -> None:

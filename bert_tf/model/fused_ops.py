@@ -9,6 +9,7 @@ N tokens, D hidden size.
 import functools
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -19,10 +20,21 @@ LANE = 2**16  # values of a random uint16: a rate of 0.1 is 6554 of them, 0.1000
 TANH_SCALE, TANH_CUBE = math.sqrt(2 / math.pi), 0.044715  # the tanh approximation of Hendrycks & Gimpel 2016
 
 
+def with_gradient(function: Callable[..., tuple[Any, Callable]]) -> Callable[..., Any]:
+    """`tf.custom_gradient`, but in exports only the value: the graph of a function of strings has no use for more."""
+    differentiable = tf.custom_gradient(function)
+
+    @functools.wraps(function)
+    def call(*arguments: tf.Tensor) -> Any:
+        return function(*arguments)[0] if backend.platform() == "any" else differentiable(*arguments)
+
+    return call
+
+
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, eps: float) -> tf.Tensor:  # [N, D], [D], [D] -> [N, D]
     """Layer normalisation of each token (Ba et al. 2016); gamma and beta are float32."""
 
-    @tf.custom_gradient
+    @with_gradient
     def normalized(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
             (inner,), outer = xla_rowwise.jit_rowwise(_layer_norm_slopes, [x, upstream], [gamma, tf.constant(eps)])
@@ -121,7 +133,7 @@ def _layer_norm_slopes(
     return [tf.cast(inner, kind)], [tf.reduce_sum(along, 0), tf.reduce_sum(upstream, 0)]
 
 
-@tf.custom_gradient
+@with_gradient
 def bias_add(x: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Callable]:  # [N, D], [D] -> [N, D]
     """Adds a bias; its gradient is a product with ones, faster on CPUs than the gradient of tf.nn.bias_add."""
 
@@ -146,7 +158,7 @@ def dropout(
         tensors = [tf.reshape(x, [-1]), lanes, *(tf.reshape(other, [-1]) for other in residual)]
         return tf.reshape(xla_rowwise.jit_rowwise(_dropped, tensors, weights, width=width)[0][0], tf.shape(x))
 
-    @tf.custom_gradient
+    @with_gradient
     def function(x: tf.Tensor, *residual: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         return apply(x, *residual), lambda upstream: (apply(upstream), *(upstream for _ in residual))
 
@@ -172,7 +184,7 @@ def _with_slope(value: Callable, slope: Callable) -> Callable[[tf.Tensor], tf.Te
         x, upstream = tensors
         return [tf.cast(tf.cast(upstream, tf.float32) * slope(tf.cast(x, tf.float32)), x.dtype)], []
 
-    @tf.custom_gradient
+    @with_gradient
     def function(x: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         def backward(upstream: tf.Tensor) -> tf.Tensor:
             return xla_rowwise.jit_rowwise(slopes, [x, upstream])[0][0]

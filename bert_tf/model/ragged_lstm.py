@@ -12,6 +12,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from bert_tf.model import fused_ops
+
 
 def lstm(input_size: int, units: int, dtype: Any, **options: Any) -> keras.layers.LSTM:
     """Builds a keras.layers.LSTM that returns sequences, to be run by a Recurrence: [B, T, input_size] -> [B, T, H]."""
@@ -91,7 +93,7 @@ class _Steps:
         )
 
 
-@tf.custom_gradient
+@fused_ops.with_gradient
 def _states(
     inputs: tf.Tensor, kernel: tf.Tensor, bounds: tf.Tensor, before: tf.Tensor
 ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor | None, ...]]]:
