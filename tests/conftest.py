@@ -11,8 +11,7 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
 # Files whose tests start processes or train, the longest first: begun last they would keep one process waiting.
 SLOW = "readme loop finetune_squad pretrain train_step sweep answering finetune ner stores classification".split()
-SLOW += "earlier_versions extract saved_model engines bert keras_use functional_bert several_steps tokenizer".split()
-SLOW += "compiled_graphs feature_tagging ready_examples training loaded_model early_stopping tag_serving".split()
+SLOW += "earlier_versions extract early_stopping saved_model tokenizer feature_tagging tag_serving".split()
 
 
 def pytest_configure(config):
