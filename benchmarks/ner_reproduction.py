@@ -97,7 +97,7 @@ def write_rows(options):
     task, _ = task_of(options)
     for split in ("train", "dev", "test"):
         source = task.split(split)
-        rows = zip(source.sentences, source.by_sentence(source.truth), strict=True)
+        rows = zip(source.sentences, source.by_sentence(source.word_labels), strict=True)
         lines = (json.dumps({"words": s.words, "labels": labels.tolist()}) + "\n" for s, labels in rows)
         (folder / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
     (folder / "labels.json").write_text(json.dumps(task.labels))

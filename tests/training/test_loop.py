@@ -35,20 +35,16 @@ def uninterrupted(tmp_path_factory):
     return weights_of(output)
 
 
-def test_killed_run_resumes_bitwise(uninterrupted, tmp_path):
+def test_stopped_and_killed_run_resumes_bitwise(uninterrupted, tmp_path):
+    code, output, errors = run(tmp_path, "--replicas=2", "--stop-at=5")
+    assert code == 0 and "Stopped after step 5, which is saved" in output, errors
+    assert (tmp_path / "checkpoints" / "ckpt-5.index").exists()
     code, _, _ = run(tmp_path, "--replicas=2", "--kill-at=9")
     assert code == -9
     assert weights_of(run(tmp_path, "--replicas=2")[1]) == uninterrupted
     steps = [json.loads(line)["step"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     training = sorted(set(steps))
     assert training == list(range(1, 13)), "every step is logged, and those done again only once"
-
-
-def test_sigterm_saves_and_the_same_command_resumes(uninterrupted, tmp_path):
-    code, output, errors = run(tmp_path, "--replicas=2", "--stop-at=5")
-    assert code == 0 and "Stopped after step 5, which is saved" in output, errors
-    assert (tmp_path / "checkpoints" / "ckpt-5.index").exists()
-    assert weights_of(run(tmp_path, "--replicas=2")[1]) == uninterrupted
 
 
 def test_two_workers_equal_one_replica_and_stop_together(tmp_path):
