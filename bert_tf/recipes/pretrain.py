@@ -102,6 +102,9 @@ class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     max_predictions_per_seq: int = flag(20, "Maximum number of masked tokens per row.")
     masked_lm_prob: float = flag(0.15, "Fraction of tokens to mask.")
     do_whole_word_mask: bool = flag(False, "Mask all tokens of a word together.")
+    chinese_word_segmentation: bool = flag(
+        False, "With do_whole_word_mask: mask the characters of a Chinese word together, as jieba finds words."
+    )
     max_span_words: int = flag(1, "Above 1: mask spans of whole words, up to this many (SpanBERT: 10).")
     masking_mix: str = flag(
         "80/10/10", "Percentages of masked tokens shown as [MASK], left unchanged, replaced by a random token."
@@ -169,7 +172,7 @@ FREE_FLAGS = (
 TEXT_FLAGS = frozenset(
     "input_file eval_file text_layout text_field language vocab_file vocab_size do_lower_case init_checkpoint "
     "special_tokens_in_strings max_seq_length short_seq_prob short_seq_per_document dupe_factor compress_records "
-    "random_seed".split()
+    "chinese_word_segmentation random_seed".split()
 )
 
 

@@ -88,6 +88,11 @@ def _check_numbers(options: Any) -> None:
         ("masked_lm_epsilon", 0 <= options.masked_lm_epsilon < math.inf, "0 or more"),
         ("num_workers", options.num_workers >= 0, "0 or more"),
         ("num_logical_devices", options.num_logical_devices >= 1, "1 or more"),
+        (
+            "chinese_word_segmentation",
+            not options.chinese_word_segmentation or options.do_whole_word_mask or options.max_span_words > 1,
+            "do_whole_word_mask or max_span_words too, as it says which characters are masked together",
+        ),
         ("vocab_size", options.vocab_size > len(vocabulary.SPECIAL_TOKENS), "more than the five special tokens"),
     ):
         if not is_valid:
@@ -202,7 +207,7 @@ def record_options(options: Any, vocab_file: str, start: Initialization | None) 
         pairs=_pairs(start.config, options) if start else "next",
         nsp=bool(options.next_sentence_weight) or options.keep_pairs,
         compress=options.compress_records,
-        **{name: getattr(options, name) for name in [*same.split(), "language"]},
+        **{name: getattr(options, name) for name in [*same.split(), "language", "chinese_word_segmentation"]},
     )
 
 

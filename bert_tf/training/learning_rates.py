@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 import tensorflow as tf
 
 from bert_tf.config.bert_config import expect_layers
+from bert_tf.model import crf
 
 LAYER = re.compile(r"encoder/layers/(\d+)/")
 EMBEDDINGS = ("encoder/embeddings/", "encoder/token_embeddings")
@@ -39,11 +40,12 @@ def layer_factors(names: Iterable[str], decay: float) -> dict[str, float]:
 
     With L layers, counted from 0, layer i has decay^(L - i), the embeddings decay^(L + 1), pooler and heads 1.
     This is the discriminative fine-tuning of ULMFiT (Howard and Ruder 2018, section 3.1); google-research/electra
-    (`model/optimization.py: _get_layer_lrs`) uses one power more for layers and embeddings.
+    (`model/optimization.py: _get_layer_lrs`) uses one power more for layers and embeddings. A CRF has its own factor.
     """
     names = list(names)
     top = number_of_layers(names)
-    return {name: decay ** (top + 1 - _depth(name, top)) for name in names}
+    factors = {name: decay ** (top + 1 - _depth(name, top)) for name in names}
+    return factors | {name: crf.RATE_FACTOR for name in names if name.startswith("crf/")}
 
 
 def trainable(variables: Mapping[str, tf.Variable], num_frozen_layers: int) -> dict[str, tf.Variable]:

@@ -155,7 +155,9 @@ def _without_layers_between(checkpoint: Checkpoint) -> Checkpoint:
     if not any(name.startswith(BETWEEN) for name in checkpoint.weights):
         return checkpoint
     weights = {
-        name: array for name, array in checkpoint.weights.items() if not name.startswith((*BETWEEN, "classifier/"))
+        name: array
+        for name, array in checkpoint.weights.items()
+        if not name.startswith((*BETWEEN, "classifier/", "crf/"))
     }
     return dataclasses.replace(checkpoint, weights=weights, labels=None, kind=None)
 
