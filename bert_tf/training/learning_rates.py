@@ -35,6 +35,11 @@ def linear_schedule(
     return rate
 
 
+def of_share(schedule: Schedule, share: Callable[[], tf.Tensor], num_train_steps: int) -> Schedule:
+    """Returns a schedule that is where `schedule` is after that share of its steps, whatever the step."""
+    return lambda step: schedule(share() * num_train_steps)
+
+
 def layer_factors(names: Iterable[str], decay: float) -> dict[str, float]:
     """Returns {canonical name: factor of the learning rate}, smaller for layers closer to the input.
 
@@ -58,6 +63,14 @@ def trainable(variables: Mapping[str, tf.Variable], num_frozen_layers: int) -> d
     if not num_frozen_layers:
         return dict(variables)
     return {name: variable for name, variable in variables.items() if _depth(name, top) > num_frozen_layers}
+
+
+def without_biases(variables: Mapping[str, tf.Variable]) -> dict[str, tf.Variable]:
+    """Returns {canonical name: variable} without the biases of the encoder's dense layers; heads keep theirs.
+
+    After Geiping and Goldstein 2022, section 4.2.
+    """
+    return {name: x for name, x in variables.items() if not (name.startswith("encoder/") and name.endswith("/bias"))}
 
 
 def number_of_layers(names: Iterable[str]) -> int:
