@@ -48,12 +48,14 @@ ARMS = {
     "and rows of 64 for half the time": [{**BASE, **SHORT, "train_batch_size": 64}, {**BASE, "learning_rate": 5e-4}],
 }
 START = """
-import sys, time, os
+import os, time
+from bert_tf.config import flags
+from bert_tf.recipes import pretrain
 from bert_tf.training import budget
 if {cpu}:
     budget.clock = lambda: time.process_time() / len(os.sched_getaffinity(0))
-from bert_tf.recipes import pretrain
-pretrain.main()
+flags.define(pretrain.Flags)
+flags.run(pretrain.main)
 """
 
 

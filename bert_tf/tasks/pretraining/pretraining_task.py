@@ -97,7 +97,7 @@ class PretrainingTask(Task):
         make_batch = pipeline.no_autograph(make_batch)
         return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(2)
 
-    def _without_marks(self, pairs: Batch) -> tuple[Batch, tf.Tensor | None]:
+    def _without_marks(self, pairs: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
         """The batch, and which tokens continue a word by their mark (see `text.chinese_words`), bool [B, T] or None."""
         if not self.records["wanted"].get("chinese_word_segmentation"):
             return pairs, None
