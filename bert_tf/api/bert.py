@@ -318,7 +318,12 @@ def _task_of_kind(path: str, model: Any, tokenizer: Any, kind: str, labels: Sequ
         from bert_tf.tasks.token_classification.tagging import TagTask
 
         return TagTask(
-            path, {}, TagSet.of(labels), tokenizer, windows=TagWindows(max_seq_length=length, stride=length // 2)
+            path,
+            {},
+            TagSet.of(labels),
+            tokenizer,
+            windows=TagWindows(max_seq_length=length, stride=length // 2),
+            crf=getattr(model, "crf", None) is not None,
         )
     if kind == "span":
         from bert_tf.tasks.question_answering.answering import QuestionTask

@@ -120,9 +120,13 @@ BERT_HEADS = {
     "masked_lm/output_bias": "cls.predictions.bias",
     **_module("next_sentence", "cls.seq_relationship"),
 }
-TASK_HEADS = {**_module("classifier", "classifier"), **_module("span", "qa_outputs")}
+TASK_HEADS = {
+    **_module("classifier", "classifier"),
+    **_module("span", "qa_outputs"),
+    "crf/potentials": "crf.potentials",  # which transformers ignores
+}
 NARROW = ("embedding_size", "num_hidden_groups")
-OUTSIDE = ("cls.", "classifier.", "qa_outputs.")
+OUTSIDE = ("cls.", "classifier.", "qa_outputs.", "crf.")
 
 # {encoder: Layout}
 LAYOUTS = {

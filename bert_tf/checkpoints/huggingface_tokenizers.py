@@ -14,7 +14,7 @@ from bert_tf.checkpoints.checkpoint_files import (
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_bytes, write_json
-from bert_tf.text import byte_level
+from bert_tf.text import byte_level, sentencepiece_model
 from bert_tf.text.vocabulary import (
     BYTE_BPE,
     RULES,
@@ -45,6 +45,10 @@ def read(path: str) -> tuple[list[str] | None, bool | None]:
     file = os.path.join(path, "tokenizer.json")
     if not files.is_file(file) or None not in (vocabulary, lower_case):
         return vocabulary, lower_case
+    if vocabulary is None and setting(file, "type", str, inside="model") == "Unigram":
+        tokens, is_lower = sentencepiece_model.from_tokenizer_json(read_settings(file), file)
+        check_special_tokens(tokens, file)
+        return tokens, is_lower if lower_case is None else lower_case
     if vocabulary is None and setting(file, "type", str, inside="model") == "WordPiece":
         vocabulary = _vocabulary_in(file)
     if lower_case is None and setting(file, "type", str, inside="normalizer") == "BertNormalizer":
@@ -140,6 +144,9 @@ def write(folder: str, checkpoint: Checkpoint, **settings: Any) -> None:
             write_bytes(os.path.join(folder, RULES[tokens.kind]), tokens.rules)
             settings |= {"tokenizer_class": "AlbertTokenizer", "do_lower_case": checkpoint.lower_case is not False}
             write_json(os.path.join(folder, "tokenizer_config.json"), settings)
+            if (model := sentencepiece_model.parse(tokens.rules)) is not None:
+                tokenizer = sentencepiece_model.to_tokenizer(model, lower_case=settings["do_lower_case"])
+                tokenizer.save(os.path.join(folder, "tokenizer.json"))
         return
     write_tokenizer_files(folder, checkpoint, tokenizer_class="BertTokenizer", **settings)
     _write_tokenizer_json(os.path.join(folder, "tokenizer.json"), checkpoint)

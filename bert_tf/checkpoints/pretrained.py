@@ -14,9 +14,8 @@ from bert_tf.text import special_tokens
 if TYPE_CHECKING:
     from bert_tf.text.tokenizer import Tokenizer
 
-# Kind of a head -> class of its model, where `classifier` has one output, or one for each label.
+# Kind of a head -> class of its model, where `classifier` has one output.
 ONE_OUTPUT = {"number": heads.Regressor, "choice": heads.MultipleChoice}
-PER_LABEL = {"class": heads.Classifier, "several": heads.Classifier, "tags": heads.TokenClassifier}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -102,4 +101,7 @@ def model_of(checkpoint: Checkpoint) -> heads.BertModel:
     kind = checkpoint.kind or "class"
     if kind in ONE_OUTPUT:
         return ONE_OUTPUT[kind](config)
-    return PER_LABEL.get(kind, heads.Classifier)(config, len(names["classifier/bias"]))
+    size = len(names["classifier/bias"])
+    if kind == "tags":
+        return heads.TokenClassifier(config, size, crf="crf" in parts)
+    return heads.Classifier(config, size)

@@ -16,6 +16,8 @@ class TrainConfig:
     learning_rate: float = 5e-5
     num_train_steps: int = 100000
     num_warmup_steps: int = 10000
+    budget_minutes: float = 0.0  # training ends after them, the schedule of num_train_steps is stretched; 0: by steps
+    train_biases: bool = True  # False: biases of the encoder's dense layers stay as they are, 0 in a new model
     num_accumulation_steps: int = 1  # 0: as many as memory makes necessary
     iterations_per_loop: int = 1  # steps of one call; 0: as suits the device
     optimizer: str = "adamw"  # a module of training/optimizers, or one from outside such as "my_lab.lion"
@@ -43,7 +45,9 @@ class TrainConfig:
         for name in (*positive.split(), "max_eval_steps"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}; expected a whole number above 0.")
-        not_negative = "learning_rate num_warmup_steps weight_decay packed_rows num_frozen_layers eval_steps"
+        not_negative = (
+            "learning_rate num_warmup_steps weight_decay packed_rows num_frozen_layers eval_steps budget_minutes"
+        )
         for name in (*not_negative.split(), "early_stop_patience", "num_accumulation_steps", "iterations_per_loop"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise UserError(f"{name} is {getattr(self, name)}; expected 0 or more.")

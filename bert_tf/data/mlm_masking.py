@@ -1,7 +1,8 @@
 """Masks for the masked language model, without state: single tokens, whole words or spans; 80/10/10.
 
 B texts, T positions, P = max_predictions_per_seq, G groups of a text (at most T), V vocabulary. A *group* is masked
-together: one token; with whole words a token and the ## tokens after it; with spans several such words in a row.
+together: one token; with whole words a token and those after it that continue its word (## tokens, ideographs that a
+segmenter found to belong to it); with spans several such words in a row.
 
 All randomness comes from `random_bits`, a hash of the text's own seed and a counter, so that the masks of a text do not
 depend on its batch, on padding, or on the order or number of threads, and need no saved state.
@@ -33,6 +34,7 @@ def mask_tokens(
     mask_id: int,
     vocab_size: int,
     is_continuation: tf.Tensor | None = None,
+    continues_word: tf.Tensor | None = None,
     masked_lm_prob: float = 0.15,
     max_predictions_per_seq: int = 20,
     whole_word: bool = False,
@@ -53,6 +55,7 @@ def mask_tokens(
         mask_id: the id of [MASK].
         vocab_size: V; random replacements are drawn from the whole vocabulary.
         is_continuation: bool [V], true for ## tokens; required for whole_word and for max_span_words above 1.
+        continues_word: bool [B, T], further tokens that belong to the word before them.
         masked_lm_prob: the share of tokens to mask.
         max_predictions_per_seq: P.
         whole_word: mask all tokens of a word together.
@@ -68,8 +71,11 @@ def mask_tokens(
     candidate = (token_ids != cls_id) & (token_ids != sep_id) & (token_ids != pad_id)  # [B, T]
     lengths = tf.math.count_nonzero(token_ids != pad_id, 1, dtype=tf.int32)  # [B]
     targets = num_to_mask(lengths, masked_lm_prob, max_predictions_per_seq)
-    whole = is_continuation if whole_word or max_span_words > 1 else None
-    group = _groups(token_ids, candidate, seeds, whole, max_span_words)  # [B, T]
+    continues = None
+    if whole_word or max_span_words > 1:
+        continues = tf.gather(tf.constant(is_continuation), token_ids)
+        continues = continues if continues_word is None else continues | continues_word
+    group = _groups(candidate, seeds, continues, max_span_words)  # [B, T]
     is_masked = _select_tokens(group, candidate, seeds, targets)  # [B, T]
     positions, weights = _positions(is_masked, max_predictions_per_seq)  # [B, P]
     is_used = weights > 0
@@ -113,28 +119,22 @@ def select_greedily(sizes: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
     return selected > 0
 
 
-def _groups(
-    token_ids: tf.Tensor,
-    candidate: tf.Tensor,
-    seeds: tf.Tensor,
-    is_continuation: tf.Tensor | None,
-    max_span_words: int,
-) -> tf.Tensor:
+def _groups(candidate: tf.Tensor, seeds: tf.Tensor, continues: tf.Tensor | None, max_span_words: int) -> tf.Tensor:
     """The number of each position's group in its text, int32 [B, T]: -1 before the first."""
-    starts = candidate if is_continuation is None else _word_starts(token_ids, candidate, is_continuation)
+    starts = candidate if continues is None else _word_starts(candidate, continues)
     if max_span_words > 1:
         starts = _span_starts(starts, candidate, seeds, max_span_words)
     return tf.cumsum(tf.cast(starts, tf.int32), 1) - 1
 
 
-def _word_starts(token_ids: tf.Tensor, candidate: tf.Tensor, is_continuation: tf.Tensor) -> tf.Tensor:
+def _word_starts(candidate: tf.Tensor, continues: tf.Tensor) -> tf.Tensor:
     """Where words begin, bool [B, T].
 
-    As in the original, a ## token joins the last candidate before it, even across a [SEP]; if there is none, it begins
-    a word.
+    As in the original, a token that continues a word joins the last candidate before it, even across a [SEP]; if there
+    is none, it begins a word.
     """
     seen = tf.cumsum(tf.cast(candidate, tf.int32), 1, exclusive=True)
-    return candidate & (~tf.gather(tf.constant(is_continuation), token_ids) | (seen == 0))
+    return candidate & (~continues | (seen == 0))
 
 
 def _span_starts(starts: tf.Tensor, candidate: tf.Tensor, seeds: tf.Tensor, max_span_words: int) -> tf.Tensor:

@@ -158,7 +158,10 @@ def _classifier_outputs(params: Tensors, config: BertConfig, inputs: Tensors) ->
 
 
 def _token_classifier_outputs(params: Tensors, config: BertConfig, inputs: Tensors) -> dict[str, tf.Tensor]:
-    return {"logits": dense(encode(params, config, inputs), params, "classifier")}
+    logits = dense(encode(params, config, inputs), params, "classifier")
+    if "crf/potentials" not in params:
+        return {"logits": logits}
+    return {"logits": logits, "potentials": tf.tile(params["crf/potentials"][None], [tf.shape(logits)[0], 1, 1])}
 
 
 def _span_outputs(params: Tensors, config: BertConfig, inputs: Tensors) -> dict[str, tf.Tensor]:
@@ -199,6 +202,12 @@ HEADS = {
     "text": Head(apply=_classifier_outputs, model=heads.Classifier),
     "tags": Head(
         apply=_token_classifier_outputs, model=heads.TokenClassifier, token_outputs=("logits",), optional=(POOLER,)
+    ),
+    "crf": Head(
+        apply=_token_classifier_outputs,
+        model=lambda config, size: heads.TokenClassifier(config, size, crf=True),
+        token_outputs=("logits",),
+        optional=(POOLER,),
     ),
     "span": Head(
         apply=_span_outputs,
@@ -246,6 +255,8 @@ def head_of(checkpoint: Checkpoint) -> str:
     prefixes = {name.split("/")[0] for name in checkpoint.weights}
     if "masked_lm" in prefixes and "generator" not in prefixes:
         return "masks"
+    if "crf" in prefixes:
+        return "crf"
     if "classifier" in prefixes:
         return "tags" if checkpoint.kind == "tags" else "text"
     return "span" if "span" in prefixes else "vectors"

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model import encoders, weights
+from bert_tf.model.crf import Crf
 from bert_tf.model.inputs import complete
 from bert_tf.model.layers import ConfiguredLayer, Dropout, dense, size_of
 from bert_tf.model.sequence_packing import TABLES, PackingSpec
@@ -223,26 +224,31 @@ class SpanFinder(BertModel):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class TokenClassifier(BertModel):
-    """Labels every token with one of `size` labels (Devlin et al. 2018, section 5.3): one dense layer, no CRF."""
+    """Labels every token with one of `size` labels (Devlin et al. 2018, section 5.3): one dense layer.
+
+    crf: whether the labels of a sentence are a chain; see `model.crf`.
+    """
 
     unread = ("encoder/pooler/kernel", "encoder/pooler/bias")
 
-    def __init__(self, config: BertConfig | dict, size: int, **options: Any):
+    def __init__(self, config: BertConfig | dict, size: int, crf: bool = False, **options: Any):
         super().__init__(config, **options)
         self.dropout = Dropout(HEAD_DROPOUT, "head", dtype=self.dtype_policy)
         self.classifier = LogitsHead(self.config, size, dtype=self.dtype_policy)
+        self.crf = Crf(size, dtype=self.dtype_policy) if crf else None
         self.built = True
 
     def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
-        """Returns float32 "logits" [B, T, size]."""
+        """Returns float32 "logits" [B, T, size], and of a CRF "potentials" [B, size + 2, size]."""
         tokens = self.encoder(inputs, seed=seed, packing=packing)["tokens"]  # [B, T, D]
         x = self.dropout(tf.reshape(tokens, [-1, self.config.hidden_size]), seed=seed)
         logits = self.classifier(x)  # [B * T, size]
-        return {"logits": tf.reshape(logits, [-1, size_of(tokens, 1), logits.shape[-1]])}
+        logits = tf.reshape(logits, [-1, size_of(tokens, 1), logits.shape[-1]])
+        return {"logits": logits} | ({"potentials": self.crf(logits)} if self.crf else {})
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments as plain data."""
-        return {**super().get_config(), "size": self.classifier.bias.shape[0]}
+        return {**super().get_config(), "size": self.classifier.bias.shape[0], "crf": self.crf is not None}
 
 
 def _as_rows(inputs: Inputs) -> dict[str, tf.Tensor]:

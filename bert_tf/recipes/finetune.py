@@ -89,6 +89,9 @@ class Flags(FineTuningFlags):
         "auto", "Tagging: scheme of the tags; plain: each tag stands for itself.", ("auto", *tag_schemes.SCHEMES)
     )
     position_digits: bool = flag(False, "Tagging: strip the digit that ends every word, as in Weibo NER.")
+    tag_head: str = flag(
+        "linear", "Tagging: label each word by itself, or the words of a sentence as a chain.", ("linear", "crf")
+    )
     document_context: bool = flag(False, "Tagging: fill rows with the sentences of the document around each sentence.")
     feature_layers: str = flag("", "Tagging: train a BiLSTM on these vectors of the frozen encoder.", ("", *FEATURES))
     lstm_size: int = flag(768, "With feature_layers: output size of each BiLSTM layer, both directions together.")
@@ -110,7 +113,7 @@ class Flags(FineTuningFlags):
         "feature_cache",
         "label_threshold",
     }
-    MODEL: ClassVar[frozenset[str]] = frozenset(("task_name", "label_type", "document_context"))
+    MODEL: ClassVar[frozenset[str]] = frozenset(("task_name", "label_type", "document_context", "tag_head"))
 
     @classmethod
     def computed_defaults(cls) -> dict[str, Any]:

@@ -102,6 +102,9 @@ class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     max_predictions_per_seq: int = flag(20, "Maximum number of masked tokens per row.")
     masked_lm_prob: float = flag(0.15, "Fraction of tokens to mask.")
     do_whole_word_mask: bool = flag(False, "Mask all tokens of a word together.")
+    chinese_word_segmentation: bool = flag(
+        False, "With do_whole_word_mask: mask the characters of a Chinese word together, as jieba finds words."
+    )
     max_span_words: int = flag(1, "Above 1: mask spans of whole words, up to this many (SpanBERT: 10).")
     masking_mix: str = flag(
         "80/10/10", "Percentages of masked tokens shown as [MASK], left unchanged, replaced by a random token."
@@ -139,6 +142,14 @@ class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     do_export: bool = changed(RunFlags, "do_export", help="Export a SavedModel that fills masks in strings.")
     max_eval_steps: int = flag(100, "Maximum number of batches per evaluation.")
     num_train_steps: int = flag(100000, "Number of training steps.")
+    budget_minutes: float = flag(
+        0.0,
+        "Minutes of training instead of num_train_steps: training ends by itself, and warm-up and decay are shares of "
+        "the time; 0: num_train_steps.",
+    )
+    train_biases: bool = flag(
+        True, "false: the encoder's dense layers have no biases (they stay 0, or as init_checkpoint has them)."
+    )
     num_warmup_steps: int = flag(
         -1, "Number of warm-up steps. Default: warmup_proportion of the steps.", earlier_default=10000
     )
@@ -169,7 +180,7 @@ FREE_FLAGS = (
 TEXT_FLAGS = frozenset(
     "input_file eval_file text_layout text_field language vocab_file vocab_size do_lower_case init_checkpoint "
     "special_tokens_in_strings max_seq_length short_seq_prob short_seq_per_document dupe_factor compress_records "
-    "random_seed".split()
+    "chinese_word_segmentation random_seed".split()
 )
 
 
@@ -206,7 +217,7 @@ def run(
     if is_finished(folder, options):
         print(f"This run is finished; its results are in {folder.path}.")
         return
-    if options.do_train and "statistics" in manifest:
+    if options.do_train and not options.budget_minutes and "statistics" in manifest:
         for line in advice.before_pretraining(config, options, manifest["statistics"]["train"]["tokens"]):
             print(line, flush=True)
     run_model(options, start, train_config, masking, manifest, folder)
@@ -284,7 +295,9 @@ def is_finished(folder: RunFolder, options: Flags) -> bool:
     ]
     exist = all(files.exists(folder.file(*names)) for names in outputs)
     exist &= not options.export_attention or bool(loaded_model.about(folder.file("export")).get("attention"))
-    is_trained = folder.last_step() >= options.num_train_steps or not options.do_train
+    is_trained = not options.do_train or folder.last_step() >= options.num_train_steps
+    if options.do_train and options.budget_minutes:
+        is_trained = folder.last_step() > 0 and folder.run.get("budget_seconds", 0) >= 60 * options.budget_minutes
     finished = folder.run["finished"] if exist and is_trained else None
     folder.update(finished=finished)
     return bool(finished)
@@ -394,7 +407,8 @@ def report_results(
     held_out = evaluator.batches("eval").take(train_config.max_eval_steps)
     results["unigram_masked_lm_loss"] = unigram_loss(records.token_counts(manifest), held_out)
     folder.write_json("eval_results.json", results)
-    folder.log(train_config.num_train_steps, {f"eval_{name}": value for name, value in results.items()})
+    step = folder.last_step() if train_config.budget_minutes else train_config.num_train_steps
+    folder.log(step, {f"eval_{name}": value for name, value in results.items()})
     print("On held-out text:")
     for name, value in results.items():
         print(f"  {name:26} {value:.4f}")

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from bert_tf.config import flags
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data.pretraining import masked_records, records
 from bert_tf.data.pretraining import pairs as pair_kinds
@@ -62,12 +63,26 @@ def with_computed_defaults(options: Any) -> Any:
     """The flags with the number of warm-up steps and the size of the model, where these follow from others."""
     if not 0 <= options.warmup_proportion <= 1:
         raise UserError(f"warmup_proportion is {options.warmup_proportion}; expected 0 to 1.")
+    if options.budget_minutes:
+        _check_budget(options)
     computed: dict[str, Any] = {}
     if options.num_warmup_steps == -1:
         computed["num_warmup_steps"] = int(options.num_train_steps * options.warmup_proportion)
     if options.model_size == "auto":
         computed["model_size"] = advice.model_size(_text_bytes(options) // BYTES_PER_TOKEN)
     return dataclasses.replace(options, **computed)
+
+
+def _check_budget(options: Any) -> None:
+    """Raises UserError for a budget of time next to a number of steps, and for several processes with a clock each."""
+    for name in ("num_train_steps", "num_warmup_steps"):
+        if flags.is_given(name):
+            raise UserError(
+                f"budget_minutes is {options.budget_minutes:g}, after which training ends by itself: leave {name} out; "
+                "warmup_proportion is the share of the time."
+            )
+    if number_of_workers() > 1:
+        raise UserError("budget_minutes is for one process, as each has its own clock: give num_train_steps.")
 
 
 def _text_bytes(options: Any) -> int:
@@ -88,6 +103,11 @@ def _check_numbers(options: Any) -> None:
         ("masked_lm_epsilon", 0 <= options.masked_lm_epsilon < math.inf, "0 or more"),
         ("num_workers", options.num_workers >= 0, "0 or more"),
         ("num_logical_devices", options.num_logical_devices >= 1, "1 or more"),
+        (
+            "chinese_word_segmentation",
+            not options.chinese_word_segmentation or options.do_whole_word_mask or options.max_span_words > 1,
+            "do_whole_word_mask or max_span_words too, as it says which characters are masked together",
+        ),
         ("vocab_size", options.vocab_size > len(vocabulary.SPECIAL_TOKENS), "more than the five special tokens"),
     ):
         if not is_valid:
@@ -202,7 +222,7 @@ def record_options(options: Any, vocab_file: str, start: Initialization | None) 
         pairs=_pairs(start.config, options) if start else "next",
         nsp=bool(options.next_sentence_weight) or options.keep_pairs,
         compress=options.compress_records,
-        **{name: getattr(options, name) for name in [*same.split(), "language"]},
+        **{name: getattr(options, name) for name in [*same.split(), "language", "chinese_word_segmentation"]},
     )
 
 

@@ -2,10 +2,12 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from bert_tf.errors import UserError
+from bert_tf.text import chinese_words
 from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.table_tokenizer import TableTokenizer
 
@@ -13,10 +15,12 @@ from bert_tf.text.table_tokenizer import TableTokenizer
 class RecordTokenizer(Protocol):
     """Splits the sentences of documents into ids.
 
-    size: of the vocabulary. separators: [SEP] tokens between two segments of a row.
+    size: of the vocabulary. id_count: ids are below it, see `chinese_words` for those from `size` on. separators: [SEP]
+    tokens between two segments of a row.
     """
 
     size: int
+    id_count: int
     unknown_id: int
     cls_id: int
     sep_id: int
@@ -35,7 +39,7 @@ class _KernelTokenizer:
         from bert_tf.text import tokenizer_kinds
 
         tokenizer = tokenizer_kinds.create(vocabulary, lower_case, special_tokens_in_strings=special_tokens)
-        self.size, self.separators = tokenizer.size, tokenizer.separators
+        self.size, self.id_count, self.separators = tokenizer.size, tokenizer.size, tokenizer.separators
         self.unknown_id, self.cls_id, self.sep_id = tokenizer.unknown_id, tokenizer.cls_id, tokenizer.sep_id
         strings = [tf.TensorSpec([None], tf.string)]
         self._tokenize: Callable = tf.function(tokenizer.inside_text, input_signature=strings, autograph=False)
@@ -45,14 +49,48 @@ class _KernelTokenizer:
         return ragged.values.numpy(), ragged.row_lengths().numpy()
 
 
-def create(vocabulary: Sequence[str], lower_case: bool, special_tokens: tuple[str, ...] = ()) -> RecordTokenizer:
-    """The tokenizer of a vocabulary, of any kind; `special_tokens` are recognized in texts."""
+class _SegmentingTokenizer:
+    """A tokenizer that marks the tokens of Chinese words."""
+
+    def __init__(self, tokenizer: RecordTokenizer) -> None:
+        self.size, self.id_count, self.separators = tokenizer.size, 2 * tokenizer.size, tokenizer.separators
+        self.unknown_id, self.cls_id, self.sep_id = tokenizer.unknown_id, tokenizer.cls_id, tokenizer.sep_id
+        self._marks = chinese_words.WordMarks(tokenizer, tokenizer.size)
+
+    def __call__(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        return self._marks(texts)
+
+
+def create(
+    vocabulary: Sequence[str],
+    lower_case: bool,
+    special_tokens: tuple[str, ...] = (),
+    chinese_word_segmentation: bool = False,
+) -> RecordTokenizer:
+    """The tokenizer of a vocabulary, of any kind.
+
+    Args:
+        vocabulary: the tokens.
+        lower_case: whether texts are lower-cased.
+        special_tokens: those that are recognized in texts.
+        chinese_word_segmentation: whether ids say which ideographs are one word, see `chinese_words`.
+
+    Raises:
+        UserError: words of ideographs are asked for, but they are no tokens of this vocabulary, or jieba is missing.
+    """
+    if chinese_word_segmentation:
+        if vocabularies.kind_of(vocabulary) != vocabularies.WORDPIECE:
+            raise UserError(
+                "chinese_word_segmentation is for vocabularies of WordPiece, in which every ideograph is a token: "
+                "leave it out."
+            )
+        return _SegmentingTokenizer(create(vocabulary, lower_case, special_tokens))
     if vocabularies.kind_of(vocabulary) == vocabularies.WORDPIECE and not special_tokens:
         return TableTokenizer(vocabulary, lower_case)
     return _KernelTokenizer(vocabulary, lower_case, special_tokens)
 
 
 @functools.lru_cache(maxsize=1)
-def from_file(vocab_file: str, lower_case: bool, special_tokens: tuple[str, ...]) -> RecordTokenizer:
-    """The tokenizer of a vocab.txt, kept for the next job of this process."""
-    return create(vocabularies.read(vocab_file), lower_case, special_tokens)
+def from_file(vocab_file: str, *options: Any) -> RecordTokenizer:
+    """The tokenizer of a vocab.txt, with the options of `create`, kept for the next job of this process."""
+    return create(vocabularies.read(vocab_file), *options)

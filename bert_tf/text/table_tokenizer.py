@@ -49,7 +49,7 @@ class TableTokenizer:
 
     def __init__(self, vocabulary: Sequence[str], lower_case: bool = True) -> None:
         vocabularies.check_special_tokens(vocabulary, "The vocabulary")
-        self.size = len(vocabulary)
+        self.size = self.id_count = len(vocabulary)
         self.lower_case = lower_case
         self.ids = {token: number for number, token in enumerate(vocabulary)}  # a repeated token has its last id
         self.unknown_id, self.cls_id, self.sep_id = (self.ids[token] for token in ("[UNK]", "[CLS]", "[SEP]"))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 import tensorflow as tf
 
 from bert_tf.config.bert_config import expect_layers
+from bert_tf.model import crf
 
 LAYER = re.compile(r"encoder/layers/(\d+)/")
 EMBEDDINGS = ("encoder/embeddings/", "encoder/token_embeddings")
@@ -34,16 +35,22 @@ def linear_schedule(
     return rate
 
 
+def of_share(schedule: Schedule, share: Callable[[], tf.Tensor], num_train_steps: int) -> Schedule:
+    """Returns a schedule that is where `schedule` is after that share of its steps, whatever the step."""
+    return lambda step: schedule(share() * num_train_steps)
+
+
 def layer_factors(names: Iterable[str], decay: float) -> dict[str, float]:
     """Returns {canonical name: factor of the learning rate}, smaller for layers closer to the input.
 
     With L layers, counted from 0, layer i has decay^(L - i), the embeddings decay^(L + 1), pooler and heads 1.
     This is the discriminative fine-tuning of ULMFiT (Howard and Ruder 2018, section 3.1); google-research/electra
-    (`model/optimization.py: _get_layer_lrs`) uses one power more for layers and embeddings.
+    (`model/optimization.py: _get_layer_lrs`) uses one power more for layers and embeddings. A CRF has its own factor.
     """
     names = list(names)
     top = number_of_layers(names)
-    return {name: decay ** (top + 1 - _depth(name, top)) for name in names}
+    factors = {name: decay ** (top + 1 - _depth(name, top)) for name in names}
+    return factors | {name: crf.RATE_FACTOR for name in names if name.startswith("crf/")}
 
 
 def trainable(variables: Mapping[str, tf.Variable], num_frozen_layers: int) -> dict[str, tf.Variable]:
@@ -56,6 +63,14 @@ def trainable(variables: Mapping[str, tf.Variable], num_frozen_layers: int) -> d
     if not num_frozen_layers:
         return dict(variables)
     return {name: variable for name, variable in variables.items() if _depth(name, top) > num_frozen_layers}
+
+
+def without_biases(variables: Mapping[str, tf.Variable]) -> dict[str, tf.Variable]:
+    """Returns {canonical name: variable} without the biases of the encoder's dense layers; heads keep theirs.
+
+    After Geiping and Goldstein 2022, section 4.2.
+    """
+    return {name: x for name, x in variables.items() if not (name.startswith("encoder/") and name.endswith("/bias"))}
 
 
 def number_of_layers(names: Iterable[str]) -> int:

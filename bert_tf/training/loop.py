@@ -45,18 +45,20 @@ def train(
     folder: RunFolder,
     evaluator: "Evaluator | None" = None,
 ) -> int:
-    """Trains the model up to `config.num_train_steps`, resuming from the newest complete checkpoint of the run folder.
+    """Trains the model up to `config.num_train_steps`, or for `config.budget_minutes`.
 
-    The same command gives bitwise the same weights however often it was killed and started again. Saves every
-    `save_checkpoints_steps` and evaluates when `EarlyStopping.is_due`; may stop early with `early_stop_patience`; with
-    `keep_best` the model and the last checkpoint end with the weights of the best evaluation. An `evaluator` that the
-    caller goes on to use is traced once for both.
+    Resumes from the newest complete checkpoint of the run folder: the same command gives bitwise the same weights
+    however often it was killed and started again, but for a budget of time. Saves every `save_checkpoints_steps` and
+    evaluates when `EarlyStopping.is_due`; may stop early with `early_stop_patience`; with `keep_best` the model and the
+    last checkpoint end with the weights of the best evaluation. An `evaluator` that the caller goes on to use is traced
+    once for both.
     Returns the step of the final weights. Raises TrainingError (Diverged if the loss is not finite), and Interrupted
     after SIGTERM or Ctrl-C, with everything saved.
     """
     loop = TrainingLoop(task, model, config, strategy, folder, evaluator or Evaluator(task, model, config, strategy))
     try:
-        with _stop_signals() as signals, progress("training", config.num_train_steps) as report:
+        total = None if config.budget_minutes else config.num_train_steps
+        with _stop_signals() as signals, progress("training", total) as report:
             step = loop.run(signals, report)
         barrier(strategy)
     finally:
@@ -94,7 +96,7 @@ class TrainingLoop:
         self.state = TrainState(
             folder.checkpoints, parts, writes=is_chief(strategy), max_to_keep=config.keep_checkpoint_max
         )
-        self.early = EARLY_STEPS
+        self.early, self.budget = EARLY_STEPS, self.train_step.budget
         self.log, self.evaluate = MetricsLog(task, folder, self._explain), evaluator
 
     def run(self, signals: Sequence[int], report: Callable[..., None]) -> int:
@@ -107,7 +109,8 @@ class TrainingLoop:
         nonfinite.forget(self.folder)
         self.early = step + EARLY_STEPS
         if step and self.folder.writes and not self._is_last(step):
-            print(f"Continuing after step {step:,} of {self.config.num_train_steps:,}.", flush=True)
+            total = f"with {self.budget} used" if self.budget.minutes else f"of {self.config.num_train_steps:,}"
+            print(f"Continuing after step {step:,} {total}.", flush=True)
         report(step)
         if self.early_stopping.was_interrupted(step):
             self._evaluate(step)
@@ -116,6 +119,7 @@ class TrainingLoop:
         self.log.restart_clock()
         while not self._is_last(step):
             before, results = step, self._steps(step, self._steps_at_once(step), stop_requested=bool(signals))
+            self.budget.count()
             for step, result in enumerate(results, before + 1):
                 self.log.add(step, result)
             stops = _agree_to_stop(signals, results[-1])
@@ -131,7 +135,9 @@ class TrainingLoop:
         """How many steps to take after this one before something else is due."""
         if step < self.early:
             return 1
-        most = min(self.train_step.iterations_per_loop, self.config.num_train_steps - step)
+        most = self.train_step.iterations_per_loop
+        if not self.budget.minutes:
+            most = min(most, self.config.num_train_steps - step)
         return next((number for number in range(1, most) if self._is_due(step + number)), most)
 
     def _is_due(self, step: int) -> bool:
@@ -158,7 +164,8 @@ class TrainingLoop:
             print(f"Memory ran out in step {step:,}: {parts} micro-batches per step from here on.", flush=True)
 
     def _is_last(self, step: int) -> bool:
-        return step >= self.config.num_train_steps or self.early_stopping.should_stop
+        is_over = self.budget.is_over if self.budget.minutes else step >= self.config.num_train_steps
+        return is_over or self.early_stopping.should_stop
 
     def _after(self, step: int, before: int, report: Callable[..., None], *, is_stopping: bool) -> None:
         """Logs metrics, evaluates and saves, as far as each is due since the step `before`."""
@@ -166,8 +173,8 @@ class TrainingLoop:
         interval = max(1, min(100, steps // 100))  # of lines of the log
         evaluates = self.early_stopping.is_due(step) and (not is_stopping or step == steps)
         saves = is_stopping or step % self.config.save_checkpoints_steps == 0
-        if evaluates or saves or step == steps or step // interval != before // interval:
-            report(step, self.log.write(step))
+        if evaluates or saves or self._is_last(step) or step // interval != before // interval:
+            report(step, self.log.write(step) + f"  {self.budget}" * bool(self.budget.minutes))
         elif step <= self.early:
             self.log.wait()
             report(step)
@@ -177,6 +184,7 @@ class TrainingLoop:
             self._save(step)
         if evaluates or saves:
             self.log.restart_clock()
+            self.budget.restart_clock()
 
     def _evaluate(self, step: int) -> None:
         results = self.evaluate()
@@ -190,6 +198,8 @@ class TrainingLoop:
         if self._is_last(step):
             self.early_stopping.restore_best(step)
         self.state.save(step)
+        if self.budget.minutes:
+            self.folder.update(budget_seconds=round(float(self.budget.used.numpy()), 3))
         self.early_stopping.remove_outdated()
 
     def _explain(self, step: int) -> str:

@@ -17,6 +17,7 @@ from bert_tf.runtime.json_files import parse, read_json
 from bert_tf.training import checkpoint_paths
 
 FORBIDDEN_IN_PATHS = set("[]*?\\") - {os.sep}  # TensorFlow takes the path of a checkpoint for a glob pattern
+KEPT = ("micro_batches", "budget_seconds")  # what a resumed run goes on with
 PACKAGES = ("bert-tf", "tensorflow", "tensorflow-text", "keras", "numpy", "tokenizers", "sentencex")
 
 
@@ -98,6 +99,7 @@ class RunFolder:
             "started": before.get("started") or _now(),
             "finished": before.get("finished") if upgrade(before.get("flags", {})) == flags else None,
             "phases": before.get("phases", {}),
+            **{name: before[name] for name in KEPT if name in before},
         }
         self.update()
 

@@ -19,6 +19,7 @@ from bert_tf.model.sequence_packing import TABLES, PackingSpec, local_costs
 from bert_tf.runtime import backend
 from bert_tf.runtime.process import expect_changing_weights
 from bert_tf.training import learning_rates, optimizers, step_results
+from bert_tf.training.budget import Budget
 from bert_tf.training.distribute import (
     all_reduce_sum,
     needs_static_shapes,
@@ -56,7 +57,10 @@ class TrainStep:
         self.task, self.model, self.config, self.strategy = task, model, config, strategy
         self.variables = weights.variables(model)
         self.trainable = learning_rates.trainable(self.variables, config.num_frozen_layers)
-        self.optimizer = _optimizer(config, self.variables, self.trainable)
+        if not config.train_biases:
+            self.trainable = learning_rates.without_biases(self.trainable)
+        self.budget = Budget(config.budget_minutes)
+        self.optimizer = _optimizer(config, self.variables, self.trainable, self.budget)
         if config.gradient_checkpointing:
             enable_gradient_checkpointing(model.encoder)
         if uses_one_hot(config.use_one_hot_embeddings, strategy):
@@ -89,7 +93,8 @@ class TrainStep:
 
     def state(self) -> dict[str, Any]:
         """Returns what a checkpoint must contain besides the data position; frozen weights too, to be a whole model."""
-        return {"weights": self.variables, "optimizer": self.optimizer.state(), "loss_scale": self.loss_scale.state()}
+        parts = {"weights": self.variables, "optimizer": self.optimizer.state(), "loss_scale": self.loss_scale.state()}
+        return parts | self.budget.state()
 
     def step(self, batch: Batch, *, stop_requested: bool = False) -> dict[str, Any]:
         """Trains on one global batch, {name: [B, ...]}.
@@ -229,11 +234,16 @@ class TrainStep:
 
 
 def _optimizer(
-    config: TrainConfig, variables: Mapping[str, tf.Variable], trainable: Mapping[str, tf.Variable]
+    config: TrainConfig,
+    variables: Mapping[str, tf.Variable],
+    trainable: Mapping[str, tf.Variable],
+    budget: Budget,
 ) -> optimizers.Optimizer:
     schedule = learning_rates.linear_schedule(
         config.learning_rate, config.num_train_steps, config.num_warmup_steps, continuous=config.continuous_schedule
     )
+    if budget.minutes:
+        schedule = learning_rates.of_share(schedule, budget.share, config.num_train_steps)
     factors = learning_rates.layer_factors(variables, config.layerwise_learning_rate_decay)
     return optimizers.create(config.optimizer, trainable, schedule, weight_decay=config.weight_decay, factors=factors)
 

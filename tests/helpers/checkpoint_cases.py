@@ -38,7 +38,7 @@ def assert_equal(actual, expected):
 def assert_covers_every_weight(name):
     """The table of a format names every weight of a real model, and none twice."""
     model, arrays = tiny.pretrainer()
-    for other in (heads.Classifier(CONFIG, 3), heads.SpanFinder(CONFIG)):
+    for other in (heads.TokenClassifier(CONFIG, 3, crf=True), heads.SpanFinder(CONFIG)):
         arrays = arrays | tiny.random_weights(other)
     table = weights.expand(formats.load(name).NAMES, model.config.num_hidden_layers)
     assert table.keys() == arrays.keys()

@@ -70,10 +70,10 @@ Jo-Anna B-PER
 """
 
 
-def task_of(path, *, context=False, length=12, stride=4):
+def task_of(path, *, context=False, length=12, stride=4, crf=False):
     windows = TagWindows(max_seq_length=length, stride=stride, document_context=context)
     files = dict.fromkeys(("train", "dev", "test"), lambda: conll_files.ConllFile(path, conll_files.ColumnLayout()))
-    return TagTask("tiny", files, TAG_SET, TOKENIZER, windows=windows)
+    return TagTask("tiny", files, TAG_SET, TOKENIZER, windows=windows, crf=crf)
 
 
 def model_of(task, strategy=None):

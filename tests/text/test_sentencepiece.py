@@ -1,10 +1,12 @@
 """SentencePiece in the graph against the package `sentencepiece`: ids, offsets, vocabularies as files."""
 
+import json
 import random
 
 import pytest
 import sentencepiece
 import tensorflow as tf
+import tokenizers
 
 from bert_tf.checkpoints import huggingface_tokenizers
 from bert_tf.checkpoints.checkpoint import Checkpoint
@@ -77,12 +79,47 @@ def test_vocabulary_is_a_file_with_its_model_next_to_it(tokens, tmp_path):
     checkpoint = Checkpoint(config=config, weights={}, vocabulary=tokens, lower_case=False)
     (tmp_path / "theirs").mkdir()
     huggingface_tokenizers.write(str(tmp_path / "theirs"), checkpoint)
-    assert sorted(path.name for path in (tmp_path / "theirs").iterdir()) == ["spiece.model", "tokenizer_config.json"]
+    assert sorted(path.name for path in (tmp_path / "theirs").iterdir()) == [
+        "spiece.model",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ]
     read, lower_case = huggingface_tokenizers.read(str(tmp_path / "theirs"))
     assert (read, read.rules, lower_case) == (tokens, tokens.rules, False)
     (tmp_path / "theirs" / "spiece.model").write_bytes(tokens.rules[:100] + b"\xff" * 20)
     with pytest.raises(UserError, match="spiece.model is not a SentencePiece model"):
         huggingface_tokenizers.read(str(tmp_path / "theirs"))
+
+
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_tokenizer_json_gives_the_same_ids_and_is_read_without_a_model(tokens, tmp_path, lower_case):
+    config = BertConfig.of_size("tiny", vocab_size=len(tokens), encoder="albert")
+    checkpoint = Checkpoint(config=config, weights={}, vocabulary=tokens, lower_case=lower_case)
+    huggingface_tokenizers.write(str(tmp_path), checkpoint)
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    ours = tokenizer_kinds.create(tokens, lower_case)
+    texts = [text for text in probes() if not any(name in text for name in tokens[:5])]
+    expected = ours(tf.constant(texts)).to_list()
+    actual = [encoding.ids for encoding in theirs.encode_batch(texts, add_special_tokens=False)]
+    different = [text for text, a, b in zip(texts, actual, expected, strict=True) if a != b]
+    assert len(different) < 0.01 * len(texts), "where the table is applied to grapheme clusters"
+    assert theirs.encode("the fox", "a dog").ids == [
+        2,
+        *ours(["the fox"]).to_list()[0],
+        3,
+        *ours(["a dog"]).to_list()[0],
+        3,
+    ]
+    (tmp_path / "spiece.model").unlink()
+    (tmp_path / "tokenizer_config.json").unlink()
+    again, casing = huggingface_tokenizers.read(str(tmp_path))
+    assert (list(again), casing) == (list(tokens), lower_case)
+    assert tokenizer_kinds.create(again, lower_case)(tf.constant(texts)).to_list() == expected
+    values = json.loads((tmp_path / "tokenizer.json").read_text())
+    values["model"]["unk_id"] = None
+    (tmp_path / "tokenizer.json").write_text(json.dumps(values))
+    with pytest.raises(UserError, match="tokenizer.json holds no whole unigram model"):
+        huggingface_tokenizers.read(str(tmp_path))
 
 
 def test_too_large_or_incomplete_vocabularies_are_one_sentence(tokens):

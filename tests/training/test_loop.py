@@ -12,6 +12,7 @@ import warm
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.training import distribute, loop
+from bert_tf.training.budget import Budget
 from bert_tf.training.run_directory import RunFolder
 
 PROCESS = "tests/helpers/training_process.py"
@@ -100,6 +101,7 @@ def test_first_steps_are_reported_before_anything_is_logged():
     training = loop.TrainingLoop.__new__(loop.TrainingLoop)
     training.config = TrainConfig(num_train_steps=10_000)
     training.early_stopping = types.SimpleNamespace(is_due=lambda step: False, should_stop=False)
+    training.budget = Budget(0)
     training.log, training.early = loop.MetricsLog(None, None, None), 2 + loop.EARLY_STEPS  # continues after step 2
     reported = []
     for step in range(3, 20):

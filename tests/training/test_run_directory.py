@@ -40,7 +40,7 @@ def test_run_json_records_command_versions_machine_and_times(tmp_path):
 def test_resumed_run_keeps_its_start_and_adds_phases(tmp_path):
     first = opened(tmp_path, size="tiny")
     first.update(started="2026-01-01T00:00:00+00:00")
-    first.update(phases={"train": 100.0})
+    first.update(phases={"train": 100.0}, micro_batches=4, parameters=7)
     first.close()
     second = opened(tmp_path, size="tiny")
     with second.phase("train"):
@@ -49,6 +49,7 @@ def test_resumed_run_keeps_its_start_and_adds_phases(tmp_path):
         pass
     run = read_json(tmp_path / "run.json")
     assert run["started"] == "2026-01-01T00:00:00+00:00"
+    assert run["micro_batches"] == 4 and "parameters" not in run, "what the loop goes on with"
     assert run["phases"]["train"] == pytest.approx(100.0, abs=1) and 0 <= run["phases"]["export"] < 1
 
 

@@ -12,6 +12,7 @@ from training_steps import CONFIG, learner
 from bert_tf.errors import TrainingError, UserError
 from bert_tf.model import weights
 from bert_tf.training import loop, train_step
+from bert_tf.training.budget import Budget
 
 BATCHES = [tiny.tensors(tiny.batch(seed=seed)) for seed in range(3)]
 ROWS = 4
@@ -102,6 +103,7 @@ def test_automatic_micro_batches_are_for_one_process(monkeypatch):
 @pytest.mark.parametrize("step, expected", [(0, 1), (4, 1), (5, 3), (8, 4), (12, 2), (18, 2), (19, 1)])
 def test_calls_end_where_weights_are_evaluated_or_saved(step, expected):
     training = loop.TrainingLoop.__new__(loop.TrainingLoop)
+    training.budget = Budget(0)
     training.early, training.train_step = 5, types.SimpleNamespace(iterations_per_loop=4)
     training.config = dataclasses.replace(CONFIG, num_train_steps=20, save_checkpoints_steps=8)
     training.early_stopping = types.SimpleNamespace(is_due=lambda step: step == 14)

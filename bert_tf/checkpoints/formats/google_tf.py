@@ -61,6 +61,7 @@ NAMES = {
     "next_sentence/bias": "cls/seq_relationship/output_bias",
     "classifier/kernel": "output_weights",  # as run_classifier.py names them, at the top
     "classifier/bias": "output_bias",
+    "crf/potentials": "crf/potentials",
     "span/kernel": "cls/squad/output_weights",
     "span/bias": "cls/squad/output_bias",
 }

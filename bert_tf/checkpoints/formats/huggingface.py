@@ -114,7 +114,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     is_of_texts = "classifier/bias" in weights and checkpoint.kind not in ("tags", "choice")
     names = {**layout.names, **(layout.of_texts if is_of_texts else {})}
     arrays, used = from_canonical_names(expand(names, config.layers_with_weights), weights, _is_transposed)
-    heads = tuple(sorted({name.split("/")[0] for name in used} - {"encoder"}))
+    heads = tuple(sorted({name.split("/")[0] for name in used} - {"encoder", "crf"}))
     prefix = layout.prefix if heads else ""
     arrays = {name if name.startswith(layout.outside) else prefix + name: array for name, array in arrays.items()}
     values = {

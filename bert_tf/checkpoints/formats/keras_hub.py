@@ -71,6 +71,7 @@ NAMES = {
     "next_sentence/bias": "next_sentence/bias",
     "classifier/kernel": "classifier/kernel",
     "classifier/bias": "classifier/bias",
+    "crf/potentials": "crf/potentials",
     "span/kernel": "span/kernel",
     "span/bias": "span/bias",
 }

@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("compress_records", str, "false", "write .tfrecord.gz"),
         ("duplicates", str, "none", "documents to drop: none, documents (exact), near (MinHash)"),
         ("duplicate_sentences", str, "false", "drop sentences that were there before"),
+        ("chinese_word_segmentation", str, "false", "mark Chinese words, to be masked together (needs jieba)"),
         ("skip_damaged", str, "false", "go on after files that cannot be read, and list what is lost"),
         ("text_layout", str, "auto", "as for bert-tf pretrain, or wikipedia"),
         ("text_field", str, "text", "field of .jsonl files, column of .parquet files with the text"),

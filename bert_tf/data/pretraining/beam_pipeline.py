@@ -50,13 +50,11 @@ class Work:
 
     def tokenizer(self) -> RecordTokenizer:
         """The tokenizer, built once in each process."""
-        options = self.plan.options
-        key = f"{self.plan.request['vocab_file']} {options.lower_case} {options.special_tokens_in_strings}"
+        options = self.plan.options.tokenizer_options
+        key = f"{self.plan.request['vocab_file']} {options}"
         if key not in _TOKENIZERS:
             _TOKENIZERS.clear()
-            _TOKENIZERS[key] = record_tokenizer.create(
-                self.plan.vocabulary, options.lower_case, options.special_tokens_in_strings
-            )
+            _TOKENIZERS[key] = record_tokenizer.create(self.plan.vocabulary, *options)
         return _TOKENIZERS[key]
 
 

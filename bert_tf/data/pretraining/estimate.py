@@ -34,9 +34,7 @@ def estimate(plan: Plan) -> dict[str, float]:
         duplicates=plan.options.duplicates,
         duplicate_sentences=plan.options.duplicate_sentences,
     )
-    tokenizer = record_tokenizer.create(
-        plan.vocabulary, plan.options.lower_case, plan.options.special_tokens_in_strings
-    )
+    tokenizer = record_tokenizer.create(plan.vocabulary, *plan.options.tokenizer_options)
     sources = plan.sources.get("train", [])
     documents = list(_sample(sources) if sources else installed_python())
     size = sum(len(sentence.encode()) + 1 for document in documents for sentence in document)

@@ -100,7 +100,7 @@ def _documents(job: PartJob, damage: list[str]) -> Iterator[list[str]]:
 
 def id_bytes(tokenizer: RecordTokenizer) -> int:
     """Bytes of an id in packed documents."""
-    return 2 if tokenizer.size <= 1 << 16 else 4
+    return 2 if tokenizer.id_count <= 1 << 16 else 4
 
 
 def tokenize_documents(

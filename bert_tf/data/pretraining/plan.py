@@ -16,13 +16,13 @@ from bert_tf.data.pretraining.parts import PartJob, PartResult
 from bert_tf.data.pretraining.shards import ShardJob
 from bert_tf.errors import UserError
 from bert_tf.runtime.process import MAX_SEED
-from bert_tf.text import corpus, vocabulary
+from bert_tf.text import chinese_words, corpus, vocabulary
 from bert_tf.text.demo_corpus import installed_python
 
 MAX_SAMPLED_SENTENCES = 4_000_000  # hashes of 8 bytes for counting duplicates; of a larger corpus a sample
 # In a manifest only if they are not the default: earlier ones lack them.
 CLEANING = ("skip_damaged", "duplicates", "duplicate_sentences")
-LATER_OPTIONS = ("pairs", "short_seq_per_document", *CLEANING)
+LATER_OPTIONS = ("pairs", "short_seq_per_document", "chinese_word_segmentation", *CLEANING)
 
 
 class EmptyInputError(UserError):
@@ -51,6 +51,7 @@ class RecordOptions:
     text_layout: str = "auto"
     text_field: str = "text"
     language: str = "auto"
+    chinese_word_segmentation: bool = False  # ids say which ideographs are one word, see `chinese_words`
     skip_damaged: bool = False  # go on after what cannot be read, and list in the manifest what is lost
 
     duplicates: str = "none"  # documents to drop: "documents" that were there before, or "near"-duplicates of them
@@ -67,6 +68,11 @@ class RecordOptions:
         ):
             if not is_valid:
                 raise UserError(f"{name}={getattr(self, name)} was given; it must be {expected}.")
+
+    @property
+    def tokenizer_options(self) -> tuple[bool, tuple[str, ...], bool]:
+        """The options of `record_tokenizer.create`, after the vocabulary."""
+        return self.lower_case, self.special_tokens_in_strings, self.chinese_word_segmentation
 
     @property
     def extension(self) -> str:
@@ -198,6 +204,8 @@ def _request(options: RecordOptions, sources: Sources, tokens: list[str]) -> dic
         if name not in LATER_OPTIONS or value != defaults[name]
     }
     request["special_tokens_in_strings"] = list(options.special_tokens_in_strings) or None  # None: as before it was new
+    if options.chinese_word_segmentation:
+        request["chinese_word_segmentation"] = chinese_words.segmenter()
     request["vocab_file"] = f"{os.path.basename(options.vocab_file)} {digest(tokens)}"
     for split in ("train", "eval"):
         request[f"{split}_input"] = [corpus.fingerprint(source) for source in sources.get(split, [])]

@@ -11,6 +11,7 @@ import numpy as np
 
 from bert_tf.data.pretraining import duplicates, pairs, record_files
 from bert_tf.data.pretraining.buckets import UINT, Bucket, NumberedDocuments, slices, unpack
+from bert_tf.text import chinese_words
 from bert_tf.text.record_tokenizer import RecordTokenizer
 
 COUNTED = 1 << 20  # ids counted at once
@@ -47,10 +48,12 @@ class Shard:
 def make_shard(pieces: Iterable[bytes], drops: Iterable[bytes], job: ShardJob, tokenizer: RecordTokenizer) -> Shard:
     """The shard of a bucket, from its packed documents in order of their parts, without the duplicates among them."""
     documents = _choose(duplicates.drop(unpack(pieces), drops), job).documents
-    counts = np.zeros(tokenizer.size, np.int64)
-    for first in range(0, len(documents.ids), COUNTED):  # NumPy copies what it counts as int64
-        counts += np.bincount(documents.ids[first : first + COUNTED], minlength=tokenizer.size)
-    hashes = duplicates.sentence_hashes(documents.ids, np.diff(documents.sentence_starts))
+    counts, ids = np.zeros(tokenizer.size, np.int64), documents.ids
+    if tokenizer.id_count > tokenizer.size:
+        ids = chinese_words.without_marks(ids, tokenizer.size)
+    for first in range(0, len(ids), COUNTED):  # NumPy copies what it counts as int64
+        counts += np.bincount(ids[first : first + COUNTED], minlength=tokenizer.size)
+    hashes = duplicates.sentence_hashes(ids, np.diff(documents.sentence_starts))
     rows = make_instances(documents, job, tokenizer.separators)
     statistics = {
         "documents": len(documents.document_starts) - 1,

@@ -38,7 +38,7 @@ IN_THIS_PROCESS = -1  # as a number of workers
 # belongs to a shard.
 PART, KEYS, DROPS, SHARD = "part-{:06d}", "keys-{:06d}", "drops-{:06d}", "{}-{:05d}"
 
-TokenizerKey = tuple[str, bool, tuple[str, ...]]  # the arguments of record_tokenizer.from_file
+TokenizerKey = tuple[Any, ...]  # the arguments of record_tokenizer.from_file
 Job = tuple[Callable[..., None], tuple[Any, ...]]  # a function and its arguments, of which the first is a folder
 
 
@@ -56,7 +56,7 @@ def run(folder: Path, work: Path, plan: Plan, num_workers: int, report: Callable
         UserError: wrong input, or a worker failed; finished work is kept.
     """
     options = plan.options
-    tokenizer = str(options.vocab_file), options.lower_case, options.special_tokens_in_strings
+    tokenizer = str(options.vocab_file), *options.tokenizer_options
     part_jobs = plan.part_jobs()
     with _engine(num_workers) as submit:
         first = [(write_part, (str(work), tokenizer, job)) for job in part_jobs if not _has_part(work, job.number)]

@@ -136,6 +136,8 @@ def match_head(options: FineTuningFlags, start: Initialization, task: FineTuning
             order = [theirs.index(label) for label in ours]
             head = (name, name.replace("kernel", "bias"))
             reordered = {name: weights[name][..., order] for name in head}
+            if potentials := [each for each in weights if each.startswith("crf/")]:
+                reordered |= {each: weights[each][[*order, size, size + 1]][:, order] for each in potentials}
             return dataclasses.replace(start, weights=weights | reordered, labels=list(task.labels))
         reason = f"its labels are {', '.join(names)}, not {', '.join(task.labels)}"
     else:

@@ -38,8 +38,8 @@ def task(options: Any, tokenizer_for: TokenizerFor, *, name: str, names: FileNam
         options: data_dir with the files, called as `names` says, or train_file, eval_file and predict_file;
             word_column, tag_column, tag_scheme and position_digits, see conll_files.ColumnLayout; labels,
             comma-separated: the tags in order, by default O, B- and I- of every type in the training data;
-            max_seq_length, doc_stride (0: half of it) and document_context, see tag_windows.TagWindows; feature_layers,
-            lstm_size, feature_cache: see feature_tagging.
+            max_seq_length, doc_stride (0: half of it) and document_context, see tag_windows.TagWindows; tag_head:
+            linear or crf; feature_layers, lstm_size, feature_cache: see feature_tagging.
         tokenizer_for: gives the tokenizer for texts to learn a vocabulary from.
         name: of the task.
         names: the files of each split in data_dir.
@@ -67,9 +67,11 @@ def task(options: Any, tokenizer_for: TokenizerFor, *, name: str, names: FileNam
     tag_set = _tag_set(options.labels, options.tag_scheme, read)
     files = {split: functools.partial(read, split) for split in FLAGS}
     tokenizer = tokenizer_for(lambda: _texts(read("train")))
+    crf = options.tag_head == "crf"
     if options.feature_layers:
-        return FeatureTagTask(name, files, tag_set, tokenizer, windows=windows, **feature_tagging.settings(options))
-    return TagTask(name, files, tag_set, tokenizer, windows=windows)
+        settings = feature_tagging.settings(options)
+        return FeatureTagTask(name, files, tag_set, tokenizer, windows=windows, crf=crf, **settings)
+    return TagTask(name, files, tag_set, tokenizer, windows=windows, crf=crf)
 
 
 def _check(options: Any) -> None:

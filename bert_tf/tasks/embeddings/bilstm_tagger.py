@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.model.crf import Crf
 from bert_tf.model.encoders.bilstm_on_top import BiLstm
 from bert_tf.model.heads import HEAD_DROPOUT, BertModel, LogitsHead
 from bert_tf.model.layers import Dropout
@@ -23,7 +24,8 @@ class BiLstmTagger(BertModel):
     """Two layers of LSTMs in both directions over the words of a sentence, then one dense layer (section 5.3).
 
     features: a name in FEATURES; count: its layers, K. lstm_size: of a word between the layers, both directions
-    together. The model contains the encoder without computing it: its weights get no gradient.
+    together. crf: as for TokenClassifier. The model contains the encoder without computing it: its weights get no
+    gradient.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class BiLstmTagger(BertModel):
         features: str = "concat_last_four",
         count: int = 4,
         lstm_size: int = 768,
+        crf: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(config, **options)
@@ -43,6 +46,7 @@ class BiLstmTagger(BertModel):
         self.lstm = BiLstm(self.config, width, lstm_size, dtype=self.dtype_policy)
         self.dropout = Dropout(HEAD_DROPOUT, "head", dtype=self.dtype_policy)
         self.classifier = LogitsHead(self.config, size, lstm_size, dtype=self.dtype_policy)
+        self.crf = Crf(size, dtype=self.dtype_policy) if crf else None
         self.built = True
 
     def complete(self, inputs: Any) -> Mapping[str, tf.Tensor]:
@@ -52,7 +56,7 @@ class BiLstmTagger(BertModel):
     def outputs(
         self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor | None, packing: PackingSpec | None
     ) -> dict[str, tf.Tensor]:
-        """Float32 "logits" [B, longest length, C].
+        """Float32 "logits" [B, longest length, C], and of a CRF "potentials" [B, C + 2, C].
 
         inputs: float32 `vectors` [B, W, K, D], `lengths` [B]. packing: without effect, as words are not packed.
         """
@@ -62,9 +66,10 @@ class BiLstmTagger(BertModel):
         x = self.mix(x) if hasattr(self, "mix") else tf.reshape(x, [tf.shape(x)[0], longest, x.shape[2] * x.shape[3]])
         x = self.lstm(x, lengths)  # [B, longest, lstm_size]
         logits = self.classifier(self.dropout(tf.reshape(x, [-1, self.lstm_size]), seed=seed))
-        return {"logits": tf.reshape(logits, [-1, longest, logits.shape[-1]])}
+        logits = tf.reshape(logits, [-1, longest, logits.shape[-1]])
+        return {"logits": logits} | ({"potentials": self.crf(logits)} if self.crf else {})
 
     def get_config(self) -> dict[str, Any]:
         """The arguments of `__init__`."""
         own = {"size": self.classifier.bias.shape[0], "features": self.features, "count": self.count}
-        return {**super().get_config(), **own, "lstm_size": self.lstm_size}
+        return {**super().get_config(), **own, "lstm_size": self.lstm_size, "crf": self.crf is not None}

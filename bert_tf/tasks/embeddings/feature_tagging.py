@@ -20,7 +20,7 @@ from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.embeddings import feature_cache, features, vector_choice
 from bert_tf.tasks.embeddings.bilstm_tagger import BiLstmTagger
 from bert_tf.tasks.embeddings.vector_choice import FEATURES, LayerChoice
-from bert_tf.tasks.token_classification import tag_serving
+from bert_tf.tasks.token_classification import tag_decoding, tag_serving
 from bert_tf.tasks.token_classification.conll_files import ConllFile
 from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.tasks.token_classification.tag_splits import UNKNOWN, TagSplit
@@ -49,7 +49,7 @@ class FeatureTagTask(TagTask):
     before the first batch.
 
     Args:
-        name, files, tag_set, tokenizer, windows: as for TagTask.
+        name, files, tag_set, tokenizer, windows, crf: as for TagTask.
         feature_layers: a name in vector_choice.FEATURES.
         lstm_size: of the BiLSTM, both directions together.
         folder: where vectors are cached, see `feature_cache`.
@@ -63,11 +63,12 @@ class FeatureTagTask(TagTask):
         tokenizer: Tokenizer,
         *,
         windows: TagWindows,
+        crf: bool = False,
         feature_layers: str,
         lstm_size: int,
         folder: str,
     ) -> None:
-        super().__init__(name, files, tag_set, tokenizer, windows=windows)
+        super().__init__(name, files, tag_set, tokenizer, windows=windows, crf=crf)
         self.feature_layers, self.lstm_size, self.folder = feature_layers, lstm_size, folder
         self._model: BiLstmTagger | None = None
         self._sentence_splits: dict[str, TagSplit] = {}
@@ -81,6 +82,7 @@ class FeatureTagTask(TagTask):
             count=len(_layers(self.feature_layers, config).layers),
             lstm_size=self.lstm_size,
             size=len(self.labels),
+            crf=self.crf,
             dtype=dtype,
         )
         return self._model
@@ -173,7 +175,7 @@ class FeatureWordLogits(tag_serving.WordLogits):
             logits = model({"vectors": padded, "lengths": lengths})["logits"]  # [texts, words, C]
             return tf.boolean_mask(logits, tf.sequence_mask(lengths, tf.shape(logits)[1]))
 
-        return tag_serving.concat_blocks(of_texts, count, model.classifier.bias.shape)
+        return tag_decoding.concat_blocks(of_texts, count, model.classifier.bias.shape)
 
 
 def by_sentences(split: TagSplit) -> TagSplit:

@@ -81,7 +81,8 @@ class PretrainingTask(Task):
         def make_batch(records: tf.Tensor, seeds: tf.Tensor) -> dict[str, tf.Tensor]:
             pairs = pipeline.parse_pretraining_records(records, max_seq_length, self.tokenizer.pad_id)
             static_seeds = pipeline.record_seeds(pairs.pop("record_ids"), seed=seed)
-            return {**pairs, **self._targets(pairs, static_seeds if is_static else seeds)}
+            pairs, continues = self._without_marks(pairs)
+            return {**pairs, **self._targets(pairs, static_seeds if is_static else seeds, continues)}
 
         make_batch = pipeline.no_autograph(make_batch)
         return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(2)
@@ -96,8 +97,15 @@ class PretrainingTask(Task):
         make_batch = pipeline.no_autograph(make_batch)
         return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(2)
 
-    def _targets(self, pairs: Batch, seeds: tf.Tensor) -> dict[str, tf.Tensor]:
-        """What to predict, in the form of `mlm_masking.mask_tokens`."""
+    def _without_marks(self, pairs: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
+        """The batch, and which tokens continue a word by their mark (see `text.chinese_words`), bool [B, T] or None."""
+        if not self.records["wanted"].get("chinese_word_segmentation"):
+            return pairs, None
+        ids, size = pairs["token_ids"], self.tokenizer.size
+        return {**pairs, "token_ids": tf.where(ids >= size, ids - size, ids)}, ids >= size
+
+    def _targets(self, pairs: Batch, seeds: tf.Tensor, continues: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
+        """What to predict, in the form of `mlm_masking.mask_tokens`; continues: its `continues_word`."""
         if self.lm_kind == "left_to_right":
             return next_token_targets(pairs)
         if self.lm_kind == "both_ways":
@@ -111,6 +119,7 @@ class PretrainingTask(Task):
             mask_id=self.tokenizer.mask_id,
             vocab_size=self.tokenizer.size,
             is_continuation=self.tokenizer.is_continuation,
+            continues_word=continues,
             masked_lm_prob=self.masking.masked_lm_prob,
             max_predictions_per_seq=self.masking.max_predictions_per_seq,
             whole_word=self.masking.do_whole_word_mask,

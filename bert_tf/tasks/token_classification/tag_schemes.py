@@ -55,6 +55,13 @@ def begins_span(before: ParsedTag, tag: ParsedTag) -> bool:
     return prefix != OUTSIDE and (prefix in "BS" or before[0] in ("O", "E", "S") or before[1] != kind)
 
 
+def may_follow(before: ParsedTag, tag: ParsedTag, scheme: str) -> bool:
+    """Whether a scheme of a TagSet writes a tag after another one; O stands for both ends of a sentence."""
+    if tag[0] in ("I", "E"):
+        return before[0] in ("B", "I") and before[1] == tag[1]
+    return scheme != "bioes" or before[0] not in ("B", "I")
+
+
 def tags_to_spans(tags: Iterable[str], scheme: str = "iob2") -> list[Span]:
     """The spans of a sentence's tags as conlleval reads them: every sequence of tags is valid.
 
@@ -185,6 +192,15 @@ class TagSet:
     def spans(self, numbers: Iterable[int]) -> list[Span]:
         """The spans of a sentence whose words have the labels of these numbers."""
         return tags_to_spans([self.labels[number] for number in numbers], self.scheme)
+
+    def legal_transitions(self) -> list[list[bool]]:
+        """Which of the C labels the scheme writes after which, [C + 2][C].
+
+        [i][j]: label j after label i; [C][j]: as the first of a sentence; [C + 1][j]: as the last.
+        """
+        tags, edge = [_parse(label, self.scheme) for label in self.labels], (OUTSIDE, "")
+        rows = [[may_follow(before, tag, self.scheme) for tag in tags] for before in [*tags, edge]]
+        return [*rows, [may_follow(tag, edge, self.scheme) for tag in tags]]
 
     def codes(self) -> dict[str, list[Any]]:
         """Columns of the labels, for tensors: "is_outside", "begins", "closes" (bool), and "types" (int)."""

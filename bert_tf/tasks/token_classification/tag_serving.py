@@ -18,18 +18,20 @@ import tensorflow as tf
 
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.staged_signature import OfRows, staged_signature, with_parameters
+from bert_tf.tasks.token_classification import tag_decoding
 from bert_tf.tasks.token_classification.conll_files import Sentence
+from bert_tf.tasks.token_classification.tag_decoding import concat_blocks
 from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.tasks.token_classification.tag_windows import TagWindows, tokenize_words
 from bert_tf.text.characters import is_cjk
 from bert_tf.text.tokenizer import Tokenizer
 
-ROWS_AT_ONCE = 16  # so that memory does not depend on the length of a text
 WITHIN_WORDS = "-./&_@"  # marks that do not separate letters and digits on both sides of them
 COMPARED = 8  # sentences on which an export is compared with the live model
 
 Tensors = dict[str, tf.Tensor]
-Answer = Callable[[tf.Tensor, Tensors], Tensors]  # of probabilities [N, C] and of what else was read
+# Of labels [N], the probabilities of all of them [N, C], and what else was read.
+Answer = Callable[[tf.Tensor, tf.Tensor, Tensors], Tensors]
 
 
 class Words(NamedTuple):
@@ -100,7 +102,7 @@ class TagServing:
         }
 
     def _signature(self, read: Callable[[tf.Tensor], "Words"], answer: Answer, spec: tf.TensorSpec) -> Callable:
-        """A signature: strings -> words of tokens -> probabilities of their labels -> answer."""
+        """A signature: strings -> words of tokens -> labels and their probabilities -> answer."""
 
         def read_rows(strings: tf.Tensor) -> tuple[Tensors, Tensors]:
             words = read(strings)
@@ -113,12 +115,12 @@ class TagServing:
         def answer_rows(numbers: Tensors, rest: Tensors) -> Tensors:
             places = tf.stack([rest["numbers"], rest["positions"]], -1)
             states = self._of_all_words(tf.gather_nd(numbers["states"], places), rest)
-            return answer(self._probabilities(states, rest), rest)
+            return answer(*self._labels(states, rest), rest)
 
         def at_once(strings: tf.Tensor) -> Tensors:
             words = read(strings)
             rest = {**words.columns, "count": tf.size(words.bounds) - 1}
-            return answer(self._probabilities(self._states_in_blocks(words), rest), {**words.rest, **rest})
+            return answer(*self._labels(self._states_in_blocks(words), rest), {**words.rest, **rest})
 
         if self.words.has_small_states and self.model.encoder.takes_row_tables:
             (size,) = self.words.state_shape(self.model)
@@ -138,9 +140,9 @@ class TagServing:
         }
         return Words(ids.values, tf.cast(ids.row_splits, tf.int32), columns, rest)
 
-    def _find_entities(self, probabilities: tf.Tensor, rest: Tensors) -> Tensors:
+    def _find_entities(self, labels: tf.Tensor, probabilities: tf.Tensor, rest: Tensors) -> Tensors:
         texts, places = rest["text"], (rest["owners"], rest["starts"], rest["ends"])
-        return _entities(self.tag_set, texts, probabilities, *places)
+        return _entities(self.tag_set, texts, labels, _chosen(probabilities, labels), *places)
 
     def _read_words(self, words: tf.Tensor) -> "Words":
         indices = tf.where(words != "")  # [N, 2]
@@ -151,23 +153,31 @@ class TagServing:
         columns = {"firsts": firsts, "owners": owners, "has_token": counts > 0}
         return Words(ids, bounds, columns, {"indices": indices, "shape": tf.shape(words, tf.int64)})
 
-    def _tag_words(self, probabilities: tf.Tensor, rest: Tensors) -> Tensors:
-        indices, shape, labels = rest["indices"], rest["shape"], self.tag_set.labels
-        tags = tf.gather(tf.constant(labels), tf.argmax(probabilities, -1))
+    def _tag_words(self, labels: tf.Tensor, probabilities: tf.Tensor, rest: Tensors) -> Tensors:
+        indices, shape, names = rest["indices"], rest["shape"], self.tag_set.labels
         return {
-            "tags": tf.tensor_scatter_nd_update(tf.fill(shape, ""), indices, tags),
-            "scores": tf.scatter_nd(indices, tf.reduce_max(probabilities, -1), shape),
-            "probabilities": tf.scatter_nd(indices, probabilities, tf.concat([shape, [len(labels)]], 0)),
+            "tags": tf.tensor_scatter_nd_update(tf.fill(shape, ""), indices, tf.gather(tf.constant(names), labels)),
+            "scores": tf.scatter_nd(indices, _chosen(probabilities, labels), shape),
+            "probabilities": tf.scatter_nd(indices, probabilities, tf.concat([shape, [len(names)]], 0)),
         }
 
-    def _probabilities(self, states: tf.Tensor, words: Tensors) -> tf.Tensor:
-        """The probabilities of the labels of words, float32 [N, C]; a word without tokens is O with probability 1.
+    def _labels(self, states: tf.Tensor, words: Tensors) -> tuple[tf.Tensor, tf.Tensor]:
+        """The labels of words, int32 [N], and the probabilities of all labels, float32 [N, C].
 
+        A word without tokens is O with probability 1, and no part of the chain of a CRF.
         states: of all words [N, *S]. words: the columns of `Words`, and "count", the number of texts.
         """
         logits = self.words.logits(self.model, states, words["owners"], words["count"])
-        outside = tf.one_hot(self.tag_set.outside, len(self.tag_set.labels))
-        return tf.where(words["has_token"][:, None], tf.nn.softmax(logits), outside)
+        potentials = self.model.crf.potentials.value if self.model.crf else None
+        with_token = tf.where(words["has_token"])
+        logits, owners = (tf.gather_nd(x, with_token) for x in (logits, words["owners"]))
+        labels, probabilities = tag_decoding.decode(self.tag_set, logits, owners, words["count"], potentials)
+        every = tf.fill([tf.size(words["owners"])], self.tag_set.outside)
+        without = tf.one_hot(every, len(self.tag_set.labels))
+        return (
+            tf.tensor_scatter_nd_update(every, with_token, labels),
+            tf.tensor_scatter_nd_update(without, with_token, probabilities),
+        )
 
     def _rows(self, words: "Words") -> tuple[Tensors, Tensors]:
         """Rows of tokens, and where the first token of each word that has one is shown with most of its context.
@@ -241,24 +251,13 @@ def _shifted(x: tf.Tensor, first: Any) -> tf.Tensor:
     return tf.concat([[tf.cast(first, x.dtype)], x], 0)[:-1]
 
 
-def concat_blocks(
-    compute: Callable[[tf.Tensor, tf.Tensor], tf.Tensor], count: tf.Tensor, shape: Sequence[int]
-) -> tf.Tensor:
-    """compute(first, end) -> float32 [any, *shape] for blocks of ROWS_AT_ONCE of `count` rows, concatenated."""
-    blocks = -(-count // ROWS_AT_ONCE)
-    array = tf.TensorArray(tf.float32, blocks, infer_shape=False, element_shape=[None, *shape])
-
-    def step(number: tf.Tensor, array: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
-        first = number * ROWS_AT_ONCE
-        block = compute(first, tf.minimum(first + ROWS_AT_ONCE, count))
-        return number + 1, array.write(number, tf.ensure_shape(block, [None, *shape]))
-
-    _, array = tf.while_loop(lambda number, _: number < blocks, step, (0, array), parallel_iterations=1)
-    return tf.cond(blocks > 0, array.concat, lambda: tf.zeros([0, *shape]))
+def _chosen(probabilities: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """The probabilities [N] of these labels [N], of those of all labels [N, C]."""
+    return tf.gather(probabilities, labels, batch_dims=1)
 
 
 def _padded_blocks(of_rows: OfRows, rows: Tensors, *, size: int) -> Tensors:
-    """`of_rows` in blocks of ROWS_AT_ONCE rows: "states" [R, T, size], of which a block may have fewer positions."""
+    """`of_rows` in blocks of rows: "states" [R, T, size], of which a block may have fewer positions."""
     count, width = tf.unstack(tf.shape(rows["token_ids"]))
 
     def block(first: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
@@ -272,14 +271,14 @@ def _padded_blocks(of_rows: OfRows, rows: Tensors, *, size: int) -> Tensors:
 def _entities(
     tag_set: TagSet,
     text: tf.Tensor,
-    probabilities: tf.Tensor,
+    labels: tf.Tensor,
+    scores: tf.Tensor,
     owners: tf.Tensor,
     starts: tf.Tensor,
     ends: tf.Tensor,
 ) -> dict[str, tf.Tensor]:
-    """The entities of words with these probabilities, as `tag_schemes.tags_to_spans` finds them."""
+    """The entities of words with these labels and scores [N], as `tag_schemes.tags_to_spans` finds them."""
     codes = {name: tf.constant(np.array(values)) for name, values in tag_set.codes().items()}
-    labels = tf.argmax(probabilities, -1, tf.int32)  # [N]
     tags = {name: tf.gather(values, labels) for name, values in codes.items()}
     before = {name: _shifted(x, 0) for name, x in tags.items()}
     begins = tags["begins"] | before["closes"] | (tags["types"] != before["types"])
@@ -296,7 +295,7 @@ def _entities(
         "labels": tf.gather(tf.constant(["", *tag_set.types]), tf.gather(tags["types"], first)),
         "starts": start,
         "ends": end,
-        "scores": tf.math.unsorted_segment_mean(tf.gather(tf.reduce_max(probabilities, -1), inside), number, total),
+        "scores": tf.math.unsorted_segment_mean(tf.gather(scores, inside), number, total),
     }
     count = tf.size(text)
     padded = {

@@ -38,6 +38,7 @@ class TagSplit:
         token_labels: labels of the first tokens of words, UNKNOWN for other tokens, int32 [P].
         firsts, sizes: the tokens of each row, int32 [R].
         label_begins, label_ends: the tokens whose words are predicted in a row, int32 [R]; no row is without one.
+        begins, ends: whether these are the first words of a sentence, and the last, bool [R].
     """
 
     def __init__(self, file: ConllFile, tag_set: TagSet, tokenizer: Tokenizer, windows: TagWindows) -> None:
@@ -85,6 +86,10 @@ class TagSplit:
         self.label_ends = np.zeros(len(used), np.int32)
         np.minimum.at(self.label_begins, numbers, tokens)
         np.maximum.at(self.label_ends, numbers, tokens + 1)
+        owners = self.owners[has_token]
+        self.begins, self.ends = (np.zeros(len(used), bool) for _ in range(2))
+        self.begins[numbers[np.diff(owners, prepend=-1) != 0]] = True
+        self.ends[numbers[np.diff(owners, append=-1) != 0]] = True
         self.rows, self.positions = (np.full(len(first_tokens), -1, np.int32) for _ in range(2))
         self.rows[has_token] = numbers
         self.positions[has_token] = 1 + tokens - self.firsts[numbers]  # after [CLS]

@@ -16,11 +16,11 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import pipeline
 from bert_tf.data.examples import Example
 from bert_tf.data.ready_examples import ReadyRows, ReadySplit
-from bert_tf.model import heads
+from bert_tf.model import crf, heads
 from bert_tf.tasks import text_lengths
 from bert_tf.tasks.task import FineTuningTask, Objective
 from bert_tf.tasks.text_classification import predictions as prediction_files
-from bert_tf.tasks.token_classification import entity_scores, tag_schemes, tag_serving, tag_splits
+from bert_tf.tasks.token_classification import entity_scores, tag_decoding, tag_schemes, tag_serving, tag_splits
 from bert_tf.tasks.token_classification.conll_files import ConllFile, join_words
 from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.tasks.token_classification.tag_splits import UNKNOWN, TagSplit, entities_in_text, format_entities
@@ -35,7 +35,7 @@ Predictions = Mapping[str, np.ndarray]
 
 
 class TagTask(FineTuningTask):
-    """A dense layer on the first token of each word, without a CRF (Devlin et al. 2018, section 5.3).
+    """A dense layer on the first token of each word (Devlin et al. 2018, section 5.3), with or without a CRF.
 
     Args:
         name: of the task.
@@ -43,6 +43,7 @@ class TagTask(FineTuningTask):
         tag_set: the tags to learn.
         tokenizer: cuts words into tokens.
         windows: how sentences become rows.
+        crf: whether the labels of a sentence are a chain, see `model.crf`. The words of a row are a part of it.
     """
 
     kind = "tags"
@@ -59,8 +60,9 @@ class TagTask(FineTuningTask):
         tokenizer: Tokenizer,
         *,
         windows: TagWindows,
+        crf: bool = False,
     ) -> None:
-        self.name, self.tag_set, self.tokenizer, self.windows = name, tag_set, tokenizer, windows
+        self.name, self.tag_set, self.tokenizer, self.windows, self.crf = name, tag_set, tokenizer, windows, crf
         self.labels = tag_set.labels
         self.head = ("classifier/kernel", len(tag_set.labels))
         self._files = files
@@ -68,7 +70,7 @@ class TagTask(FineTuningTask):
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
         """A TokenClassifier."""
-        return heads.TokenClassifier(config, size=len(self.labels), dtype=dtype)
+        return heads.TokenClassifier(config, size=len(self.labels), crf=self.crf, dtype=dtype)
 
     # Data
 
@@ -81,9 +83,10 @@ class TagTask(FineTuningTask):
         return ReadySplit(ReadyRows(self.ready_files["train"], self.ready_specs(), self.tokenizer.size))
 
     def ready_specs(self) -> dict[str, tf.TensorSpec]:
-        """The inputs of the model, and "labels"."""
-        row = tf.TensorSpec([self.windows.max_seq_length], tf.int32)
-        return {"token_ids": row, "segment_ids": row, "lengths": tf.TensorSpec([], tf.int32), "labels": row}
+        """The inputs of the model, and "labels"; for a CRF also whether a row begins and ends a sentence."""
+        row, number = tf.TensorSpec([self.windows.max_seq_length], tf.int32), tf.TensorSpec([], tf.int32)
+        edges = {"begins": number, "ends": number} if self.crf else {}
+        return {"token_ids": row, "segment_ids": row, "lengths": number, "labels": row, **edges}
 
     def token_split(self, name: str) -> TagSplit:
         """The split of that name with rows of tokens, read once."""
@@ -114,7 +117,8 @@ class TagTask(FineTuningTask):
     def _batches(self, name: str, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
         """Batches of rows of a TagSplit.
 
-        Inputs of the model, "labels" int32 [B, T], UNKNOWN at positions that are not predicted, and "row_numbers" [B].
+        Inputs of the model, "labels" int32 [B, T], UNKNOWN at positions that are not predicted, "row_numbers" [B], and
+        "begins" and "ends" int32 [B], 1 where the first or the last word of a sentence is predicted.
         """
         if name in self.ready_files:
             return self._ready_batches(batch_size, seed)
@@ -122,10 +126,11 @@ class TagTask(FineTuningTask):
         count = split.count
         ids, token_labels = (tf.constant(x) for x in (split.ids, split.token_labels))
         columns = [tf.constant(x) for x in (split.firsts, split.sizes, split.label_begins, split.label_ends)]
+        columns += [tf.constant(x, tf.int32) for x in (split.begins, split.ends)]
 
         def make_batch(numbers: tf.Tensor) -> dict[str, tf.Tensor]:
             is_row = numbers < count
-            first, size, begin, end = (tf.gather(x, tf.minimum(numbers, count - 1)) for x in columns)
+            first, size, begin, end, *edges = (tf.gather(x, tf.minimum(numbers, count - 1)) for x in columns)
             rows = windows.rows(self.tokenizer, ids, first, size)
             tokens = first[:, None] + tf.range(windows.max_seq_length)[None, :] - 1  # [B, T], after [CLS]
             is_predicted = (tokens >= begin[:, None]) & (tokens < end[:, None]) & is_row[:, None]
@@ -134,6 +139,7 @@ class TagTask(FineTuningTask):
                 **rows,
                 "labels": tf.where(is_predicted, labels, UNKNOWN),
                 "row_numbers": tf.cast(tf.where(is_row, numbers + 1, 0), tf.int32),
+                **dict(zip(("begins", "ends"), edges, strict=True)),
             }
 
         lengths = split.sizes if self.groups_by_length else None
@@ -156,7 +162,9 @@ class TagTask(FineTuningTask):
         return {"tag_loss": _has_label(batch)}
 
     def metrics(self, outputs: Any, batch: Batch) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
-        """The cross entropy and the accuracy of all words."""
+        """The cross entropy and the accuracy of all words; of a CRF the negative log likelihood of rows, per word."""
+        if self.crf:
+            return {"tag_loss": _sentence_losses(outputs, batch)}
         logits = outputs["logits"]  # [B, length of the longest row, C]
         length = tf.shape(logits)[1]
         labels, weights = batch["labels"][:, :length], _has_label(batch)[:, :length]
@@ -165,8 +173,17 @@ class TagTask(FineTuningTask):
         return {"tag_loss": (losses, weights), "accuracy": (is_right, weights)}
 
     def predictions(self, outputs: Any, batch: Batch) -> dict[str, tf.Tensor]:
-        """The best label of each position, "labels", and its probability, "probabilities": float32 [B, T]."""
+        """The best label of each position, "labels", and its probability, "probabilities": float32 [B, T].
+
+        Of a CRF, whose sentences may have several rows, "logits" [B, T, C] and "potentials" [B, C + 2, C].
+        """
         width = batch["labels"].shape[1]
+        numbers = {"row_numbers": tf.cast(batch["row_numbers"], tf.float32)}
+        if self.crf:
+            logits, potentials = outputs["logits"], outputs["potentials"]
+            padded = tf.pad(logits, [[0, 0], [0, width - tf.shape(logits)[1]], [0, 0]])
+            shape = [None, width, len(self.labels)]
+            return {"logits": tf.ensure_shape(padded, shape), "potentials": potentials, **numbers}
         probabilities = tf.nn.softmax(outputs["logits"])
         padding = [[0, 0], [0, width - tf.shape(probabilities)[1]]]
         best = {
@@ -174,11 +191,17 @@ class TagTask(FineTuningTask):
             "probabilities": tf.reduce_max(probabilities, -1),
         }
         best = {name: tf.ensure_shape(tf.pad(x, padding), [None, width]) for name, x in best.items()}
-        return best | {"row_numbers": tf.cast(batch["row_numbers"], tf.float32)}
+        return best | numbers
 
     def scores(self, predictions: Predictions, split: str) -> dict[str, float]:
-        """{"f1", "precision", "recall"} of entities."""
-        return entity_scores.scores(**self._tags(predictions, split)) if self.split(split).is_known else {}
+        """{"f1", "precision", "recall"} of entities; of a CRF also "accuracy", that of words."""
+        if not self.split(split).is_known:
+            return {}
+        scores = entity_scores.scores(**self._tags(predictions, split))
+        if self.crf:
+            labels, predicted = self.compare(predictions, split)
+            scores["accuracy"] = float(np.mean(labels == predicted)) if len(labels) else 0.0
+        return scores
 
     # Reports
 
@@ -217,9 +240,34 @@ class TagTask(FineTuningTask):
         count = int(is_missing.argmax()) if is_missing.any() else len(is_missing)
         rows, positions = data.rows[:count], data.positions[:count]
         has_token = rows >= 0
-        labels = np.where(has_token, predictions["labels"][rows, positions], self.tag_set.outside).astype(np.int32)
-        probabilities = np.where(has_token, predictions["probabilities"][rows, positions], 1.0)
+        labels, probabilities = np.full(count, self.tag_set.outside, np.int32), np.ones(count, np.float32)
+        if self.crf:
+            best = self._decoded(predictions, data, np.flatnonzero(has_token))
+        else:
+            best = tuple(predictions[name][rows, positions][has_token] for name in ("labels", "probabilities"))
+        labels[has_token], probabilities[has_token] = best
         return data.by_sentence(labels), data.by_sentence(probabilities)
+
+    def _decoded(self, predictions: Predictions, data: Any, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The labels of these words by the CRF, and their probabilities, [len(words)] each."""
+        if not len(words):
+            return np.zeros(0, np.int32), np.zeros(0, np.float32)
+        logits = predictions["logits"][data.rows[words], data.positions[words]]
+        owners, potentials = data.owners[words], predictions["potentials"][0]
+        labels, probabilities = self._decode(logits, owners, owners[-1] + 1, potentials)
+        return labels.numpy(), tf.gather(probabilities, labels, batch_dims=1).numpy()
+
+    @functools.cached_property
+    def _decode(self) -> Any:
+        """`tag_decoding.decode` for this task."""
+        size = len(self.labels)
+        specs = [
+            tf.TensorSpec([None, size], tf.float32),
+            tf.TensorSpec([None], tf.int32),
+            tf.TensorSpec([], tf.int32),
+            tf.TensorSpec([size + 2, size], tf.float32),
+        ]
+        return tf.function(functools.partial(tag_decoding.decode, self.tag_set), specs, autograph=False)
 
     def sentence_predictions(self, predictions: Predictions, split: str) -> list[dict[str, Any]]:
         """The predicted entities of each sentence: "id", "text", "entities" and, where they are known, "truth".
@@ -286,6 +334,20 @@ class TagTask(FineTuningTask):
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """See `tag_serving.TagServing`."""
         return tag_serving.TagServing(model, tokenizer, self.tag_set, self.windows).signatures()
+
+
+def _sentence_losses(outputs: Any, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
+    """The negative log likelihood of each row divided by its words, and their number: float32 [B] each.
+
+    Labels are a chain from word to word; tokens that are no first token of a word are left out.
+    """
+    logits = outputs["logits"]
+    labels = batch["labels"][:, : tf.shape(logits)[1]]
+    (logits, labels), lengths = crf.words_first(labels != UNKNOWN, logits, labels)
+    edges = (tf.cast(batch[name], tf.bool) if name in batch else None for name in ("begins", "ends"))
+    likelihood = crf.log_likelihood(logits, labels, lengths, outputs["potentials"][0], *edges)
+    counts = tf.cast(lengths, tf.float32)
+    return -likelihood / tf.maximum(counts, 1.0), counts
 
 
 def _has_label(batch: Batch) -> tf.Tensor:

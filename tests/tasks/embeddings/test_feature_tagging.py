@@ -202,7 +202,8 @@ def test_training_resumes_bitwise(training):
 @pytest.mark.parametrize("size", [0, -2, 301])
 def test_odd_lstm_size_is_refused(size):
     names = "word_column tag_column tag_scheme position_digits max_seq_length doc_stride document_context".split()
-    options = types.SimpleNamespace(**dict.fromkeys(names, 1), feature_layers="last", lstm_size=size)
+    values = dict.fromkeys([*names, "tag_head"], 1)
+    options = types.SimpleNamespace(**values, feature_layers="last", lstm_size=size)
     with pytest.raises(UserError, match=f"lstm_size is {size}; expected an even number above 0"):
         catalog.get("ner/table")(options, lambda texts: TOKENIZER)
 

@@ -92,7 +92,14 @@ def options(folder, **changes):
     """The flags that the task reads."""
     files = {"data_dir": str(folder), "train_file": "", "eval_file": "", "predict_file": ""}
     columns = {"word_column": 1, "tag_column": -1, "tag_scheme": "auto", "position_digits": False, "labels": ""}
-    rows = {"max_seq_length": 16, "doc_stride": 0, "document_context": False, "feature_layers": "", "criterion": ""}
+    rows = {
+        "max_seq_length": 16,
+        "doc_stride": 0,
+        "document_context": False,
+        "feature_layers": "",
+        "tag_head": "linear",
+        "criterion": "",
+    }
     return types.SimpleNamespace(**{**files, **columns, **rows, **changes})
 
 

@@ -1,0 +1,68 @@
+"""From the logits of words to labels and their probabilities: of each word by itself, or of sentences by a CRF.
+
+N words, C labels, B texts.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.model import crf
+from bert_tf.tasks.token_classification.tag_schemes import TagSet
+
+ROWS_AT_ONCE = 16  # so that memory does not depend on the number of rows of a text
+TEXTS_AT_ONCE = 64
+ILLEGAL = -1e4  # the potential of labels that the scheme does not write in this order
+
+
+def decode(
+    tag_set: TagSet, logits: tf.Tensor, owners: tf.Tensor, count: tf.Tensor, potentials: tf.Tensor | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The labels of words, int32 [N], and the probabilities of all labels, float32 [N, C].
+
+    With the potentials of a CRF they are the most probable ones of a whole text that the scheme can write, and the
+    marginal probabilities of those.
+
+    Args:
+        tag_set: what the labels mean.
+        logits: float32 [N, C].
+        owners: the text of each word, int32 [N], ascending.
+        count: the number of texts.
+        potentials: see `model.crf`; None without a CRF.
+    """
+    if potentials is None:
+        return tf.argmax(logits, -1, tf.int32), tf.nn.softmax(logits)
+    is_legal, size = np.array(tag_set.legal_transitions()), len(tag_set.labels)
+    legal = potentials + tf.constant(np.where(is_legal, 0, ILLEGAL), tf.float32)
+
+    def of_texts(first: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
+        block = slice(*tf.unstack(tf.searchsorted(owners, [first, end])))
+        words = tf.RaggedTensor.from_value_rowids(logits[block], owners[block] - first, nrows=end - first)
+        lengths = tf.cast(words.row_lengths(), tf.int32)
+        emissions = tf.ensure_shape(tf.pad(words.to_tensor(), [[0, 0], [0, 1], [0, 0]]), [None, None, size])
+        chosen = tf.one_hot(crf.viterbi(emissions, lengths, legal), size)
+        both = tf.concat([crf.marginals(emissions, lengths, legal), chosen], -1)
+        return tf.boolean_mask(both, tf.sequence_mask(lengths, tf.shape(both)[1]))
+
+    probabilities, chosen = tf.split(concat_blocks(of_texts, count, [2 * size], TEXTS_AT_ONCE), 2, axis=-1)
+    return tf.argmax(chosen, -1, tf.int32), probabilities
+
+
+def concat_blocks(
+    compute: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+    count: tf.Tensor,
+    shape: Sequence[int],
+    size: int = ROWS_AT_ONCE,
+) -> tf.Tensor:
+    """compute(first, end) -> float32 [any, *shape] for blocks of `size` of `count` rows, concatenated."""
+    blocks = -(-count // size)
+    array = tf.TensorArray(tf.float32, blocks, infer_shape=False, element_shape=[None, *shape])
+
+    def step(number: tf.Tensor, array: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+        first = number * size
+        block = compute(first, tf.minimum(first + size, count))
+        return number + 1, array.write(number, tf.ensure_shape(block, [None, *shape]))
+
+    _, array = tf.while_loop(lambda number, _: number < blocks, step, (0, array), parallel_iterations=1)
+    return tf.cond(blocks > 0, array.concat, lambda: tf.zeros([0, *shape]))
