@@ -8,6 +8,7 @@ import tensorflow as tf
 from bert_tf.config.bert_config import expect_layers
 
 LAYER = re.compile(r"encoder/layers/(\d+)/")
+ENCODER = "encoder/"
 EMBEDDINGS = ("encoder/embeddings/", "encoder/token_embeddings")
 
 Schedule = Callable[[tf.Tensor], tf.Tensor]
@@ -46,16 +47,31 @@ def layer_factors(names: Iterable[str], decay: float) -> dict[str, float]:
     return {name: decay ** (top + 1 - _depth(name, top)) for name in names}
 
 
-def trainable(variables: Mapping[str, tf.Variable], num_frozen_layers: int) -> dict[str, tf.Variable]:
-    """Returns {canonical name: variable} without the embeddings and the first N layers; all of them for N = 0.
+def trainable(
+    variables: Mapping[str, tf.Variable], num_frozen_layers: int = 0, freeze: str = "none"
+) -> dict[str, tf.Variable]:
+    """Returns {canonical name: variable} of those that are trained.
 
-    Raises UserError if the model has fewer layers.
+    num_frozen_layers: above 0 without the embeddings and the first N layers. freeze: "embeddings" leaves these out,
+    "encoder" all but the head. Raises UserError if the model has fewer layers.
     """
     top = number_of_layers(variables)
     expect_layers(num_frozen_layers, top)
-    if not num_frozen_layers:
-        return dict(variables)
-    return {name: variable for name, variable in variables.items() if _depth(name, top) > num_frozen_layers}
+    lowest = num_frozen_layers + 1 if num_frozen_layers or freeze == "embeddings" else 0
+    return {
+        name: variable
+        for name, variable in variables.items()
+        if _depth(name, top) >= lowest and not (freeze == "encoder" and name.startswith(ENCODER))
+    }
+
+
+def unfrozen(variables: Mapping[str, tf.Variable], phase: int) -> dict[str, tf.Variable]:
+    """Returns those that gradual unfreezing (Howard and Ruder 2018, section 3.3) trains in a phase.
+
+    In phase 0 pooler and heads; in each further phase one more layer from the top, the embeddings last.
+    """
+    top = number_of_layers(variables)
+    return {name: variable for name, variable in variables.items() if _depth(name, top) > top - phase}
 
 
 def number_of_layers(names: Iterable[str]) -> int:

@@ -5,6 +5,7 @@
 
 import dataclasses
 import functools
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -169,8 +170,10 @@ def train_config(options: FineTuningFlags, examples: int, steps: int) -> TrainCo
     optimizer = options.optimizer
     if optimizer == "auto":
         optimizer = "adamw_corrected" if examples < FEW_EXAMPLES else "adamw"
+    unfreeze_steps = math.ceil(options.unfreeze_epochs * examples / options.train_batch_size)
     computed = {
         "num_train_steps": steps,
+        "unfreeze_steps": unfreeze_steps,
         "num_warmup_steps": int(steps * options.warmup_proportion),
         "optimizer": optimizer,
         "max_eval_steps": sys.maxsize,
