@@ -106,3 +106,23 @@ def _is_mix(text: str) -> bool:
     except ValueError:
         return False
     return len(parts) == 3 and min(parts) >= 0 and math.isclose(sum(parts), 100)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LoraConfig:
+    """Adapters of low rank, see `model.lora`."""
+
+    lora_rank: int = 0  # 0: none
+    lora_alpha: float = 16.0  # over the rank, the factor of what they add
+    lora_targets: str = "query,value"  # those of the paper's experiments
+
+    @property
+    def scale(self) -> float:
+        """The factor of what adapters add."""
+        return self.lora_alpha / self.lora_rank
+
+    def __post_init__(self) -> None:
+        if self.lora_rank < 0:
+            raise UserError(f"lora_rank is {self.lora_rank}; expected 0 or more, such as 8.")
+        if not 0 < self.lora_alpha < math.inf:
+            raise UserError(f"lora_alpha is {self.lora_alpha}; expected more than 0.")

@@ -154,7 +154,12 @@ class ConfiguredLayer(keras.layers.Layer):
 
 
 class Dense(ConfiguredLayer):
-    """A matrix product with bias and activation."""
+    """A matrix product with bias and activation.
+
+    lora: an adapter whose output is added before the activation, see `model.lora`.
+    """
+
+    lora: keras.layers.Layer | None = None
 
     def __init__(
         self, config: BertConfig | dict, size_in: int, size_out: int, activation: str | None = None, **options: Any
@@ -168,8 +173,9 @@ class Dense(ConfiguredLayer):
     def call(self, x: tf.Tensor, needs_gradient: bool = False) -> tf.Tensor:
         """Maps [N, size_in] to [N, size_out]."""
         # Not called `training`: Keras would pass that on to all layers that are called later.
-        x = dense(x, self.kernel.value, self.bias.value, needs_gradient)
-        return activate(x, self.activation, needs_gradient)
+        y = dense(x, self.kernel.value, self.bias.value, needs_gradient)
+        y = y if self.lora is None else y + self.lora(x)
+        return activate(y, self.activation, needs_gradient)
 
 
 def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, training: bool = False) -> tf.Tensor:

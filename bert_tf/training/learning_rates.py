@@ -8,7 +8,7 @@ import tensorflow as tf
 from bert_tf.config.bert_config import expect_layers
 
 LAYER = re.compile(r"encoder/layers/(\d+)/")
-ENCODER = "encoder/"
+ADAPTER = "/lora/"
 EMBEDDINGS = ("encoder/embeddings/", "encoder/token_embeddings")
 
 Schedule = Callable[[tf.Tensor], tf.Tensor]
@@ -53,16 +53,13 @@ def trainable(
     """Returns {canonical name: variable} of those that are trained.
 
     num_frozen_layers: above 0 without the embeddings and the first N layers. freeze: "embeddings" leaves these out,
-    "encoder" all but the head. Raises UserError if the model has fewer layers.
+    "encoder" all but the pooler, the head and adapters (`model.lora`). Raises UserError if the model has fewer layers.
     """
     top = number_of_layers(variables)
     expect_layers(num_frozen_layers, top)
     lowest = num_frozen_layers + 1 if num_frozen_layers or freeze == "embeddings" else 0
-    return {
-        name: variable
-        for name, variable in variables.items()
-        if _depth(name, top) >= lowest and not (freeze == "encoder" and name.startswith(ENCODER))
-    }
+    least = {True: lowest, False: top + 1 if freeze == "encoder" else lowest}  # by whether it is an adapter
+    return {name: variable for name, variable in variables.items() if _depth(name, top) >= least[ADAPTER in name]}
 
 
 def unfrozen(variables: Mapping[str, tf.Variable], phase: int) -> dict[str, tf.Variable]:

@@ -3,15 +3,16 @@
 import contextlib
 import dataclasses
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
 from training_steps import CONFIG, ONE_LAYER, learner
 
-from bert_tf.config.train_config import TrainConfig
+from bert_tf.config.train_config import LoraConfig, TrainConfig
 from bert_tf.errors import UserError
-from bert_tf.model import weights
+from bert_tf.model import lora, weights
 from bert_tf.training import adversarial, distribute, loop
 from bert_tf.training.run_directory import RunFolder
 
@@ -134,11 +135,14 @@ TRAINING = TrainConfig(
 )
 
 
-def train(path, config, stops_after=0):
+def train(path, config, stops_after=0, adapter=None):
     """The final weights of a run, which may be stopped after a step and begun anew."""
+    keras.utils.set_random_seed(5)
     strategy = distribute.create_strategy("one_device")
     with strategy.scope():
         model = tiny.pretrainer(dataclasses.replace(ONE_LAYER, hidden_dropout_prob=0.1))[0]
+        if adapter:
+            lora.attach(model, adapter)
     with contextlib.closing(RunFolder(str(path))) as folder:
         folder.open(name="tiny", flags={}, decisive={})
         short = dataclasses.replace(config, num_train_steps=stops_after or config.num_train_steps)
@@ -151,10 +155,18 @@ def train(path, config, stops_after=0):
     return {name: variable.numpy() for name, variable in weights.variables(model).items()}
 
 
-@pytest.mark.parametrize("changes", [{"unfreeze_steps": 1}, {"ema_decay": 0.9}, {"fgm_epsilon": 1.0}], ids=str)
-def test_stopped_run_resumes_bitwise(changes, tmp_path):
+@pytest.mark.parametrize(
+    "changes, adapter",
+    [
+        ({"unfreeze_steps": 1, "fgm_epsilon": 1.0}, None),
+        ({"ema_decay": 0.9}, None),
+        ({"freeze": "encoder"}, LoraConfig(lora_rank=2)),
+    ],
+    ids=str,
+)
+def test_stopped_run_resumes_bitwise(changes, adapter, tmp_path):
     config = dataclasses.replace(TRAINING, **changes)
-    whole = train(tmp_path / "whole", config)
-    train(tmp_path / "stopped", config, stops_after=2)
-    for name, value in train(tmp_path / "stopped", config).items():
+    whole = train(tmp_path / "whole", config, adapter=adapter)
+    train(tmp_path / "stopped", config, stops_after=2, adapter=adapter)
+    for name, value in train(tmp_path / "stopped", config, adapter=adapter).items():
         np.testing.assert_array_equal(value, whole[name], err_msg=name)

@@ -3,9 +3,10 @@
 import dataclasses
 from typing import Any, ClassVar
 
+from bert_tf.config import flags
 from bert_tf.config.flag_groups import DEVICE_FLAGS, DeviceFlags, ModelFlags, OptimizationFlags, RunFlags
 from bert_tf.config.flags import changed, flag
-from bert_tf.config.train_config import FROZEN
+from bert_tf.config.train_config import FROZEN, LoraConfig
 from bert_tf.errors import UserError
 
 
@@ -56,7 +57,14 @@ class FineTuningFlags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     )
     num_frozen_layers: int = flag(0, "Freeze the embeddings and the first N layers; 0: none.")
     freeze: str = flag(
-        "none", "Weights that stay as they are: the embeddings, or the whole encoder with its pooler.", FROZEN
+        "none", "Weights that stay as they are: the embeddings, or the encoder without its pooler.", FROZEN
+    )
+    lora_rank: int = flag(
+        0, "Train adapters of this rank instead of the encoder (LoRA), such as 8; exports contain them. 0: none."
+    )
+    lora_alpha: float = flag(16.0, "With lora_rank: what adapters add is multiplied by this and divided by the rank.")
+    lora_targets: str = flag(
+        "query,value", "With lora_rank: what has adapters, of query, key, value, project_out, expand, contract."
     )
     unfreeze_epochs: float = flag(
         0.0,
@@ -100,6 +108,7 @@ class FineTuningFlags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
 
     def check(self) -> None:
         """Raises UserError for values that no run could work with."""
+        flags.part(LoraConfig, self)
         for name, is_valid, expected in (
             ("num_train_epochs", 0 < self.num_train_epochs < 1e6, "more than 0"),
             ("warmup_proportion", 0 <= self.warmup_proportion <= 1, "0 to 1"),
