@@ -6,6 +6,8 @@ import math
 from bert_tf.errors import UserError
 from bert_tf.runtime.process import MAX_SEED
 
+FROZEN = ("none", "embeddings", "encoder")  # what `freeze` may name
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainConfig:
@@ -25,6 +27,10 @@ class TrainConfig:
     weight_decay: float = 0.01
     layerwise_learning_rate_decay: float = 1.0  # see `training.learning_rates`
     num_frozen_layers: int = 0  # see `training.learning_rates`
+    freeze: str = "none"  # one of FROZEN; see `training.learning_rates`
+    unfreeze_steps: int = 0  # after which one more layer is trained, from the head down; 0: all from the start
+    ema_decay: float = 0.0  # of the average of the weights, see `training.weight_average`; 0: none
+    fgm_epsilon: float = 0.0  # of the perturbation, see `training.adversarial`; 0: none
     save_checkpoints_steps: int = 1000
     keep_checkpoint_max: int = 3  # the newest; 0: all
     max_eval_steps: int = 100
@@ -45,14 +51,15 @@ class TrainConfig:
         for name in (*positive.split(), "max_eval_steps"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}; expected a whole number above 0.")
-        not_negative = (
-            "learning_rate num_warmup_steps weight_decay packed_rows num_frozen_layers eval_steps budget_minutes"
-        )
+        not_negative = "learning_rate num_warmup_steps weight_decay packed_rows num_frozen_layers eval_steps"
+        not_negative += " unfreeze_steps fgm_epsilon budget_minutes"
         for name in (*not_negative.split(), "early_stop_patience", "num_accumulation_steps", "iterations_per_loop"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise UserError(f"{name} is {getattr(self, name)}; expected 0 or more.")
         if not 0 <= self.random_seed <= MAX_SEED:
             raise UserError(f"random_seed is {self.random_seed}; expected a whole number from 0 to {MAX_SEED:,}.")
+        if not 0 <= self.ema_decay < 1:
+            raise UserError(f"ema_decay is {self.ema_decay}; expected 0 or more, below 1, such as 0.999.")
         if not 0 < self.layerwise_learning_rate_decay <= 1:
             raise UserError(
                 f"layerwise_learning_rate_decay is {self.layerwise_learning_rate_decay}; expected more than 0, up to 1."
@@ -101,3 +108,23 @@ def _is_mix(text: str) -> bool:
     except ValueError:
         return False
     return len(parts) == 3 and min(parts) >= 0 and math.isclose(sum(parts), 100)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LoraConfig:
+    """Adapters of low rank, see `model.lora`."""
+
+    lora_rank: int = 0  # 0: none
+    lora_alpha: float = 16.0  # over the rank, the factor of what they add
+    lora_targets: str = "query,value"  # those of the paper's experiments
+
+    @property
+    def scale(self) -> float:
+        """The factor of what adapters add."""
+        return self.lora_alpha / self.lora_rank
+
+    def __post_init__(self) -> None:
+        if self.lora_rank < 0:
+            raise UserError(f"lora_rank is {self.lora_rank}; expected 0 or more, such as 8.")
+        if not 0 < self.lora_alpha < math.inf:
+            raise UserError(f"lora_alpha is {self.lora_alpha}; expected more than 0.")

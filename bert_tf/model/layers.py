@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model import attention, fused_ops
+from bert_tf.model.probe import Probe
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +24,8 @@ class BatchLayout:
     """How texts lie in rows, and the seed of this pass's dropout: all that layers need besides the tokens.
 
     `mask` [B, 1, 1 or T, T] is added to attention scores. `seed` [2] (int32) makes every dropout mask a function of
-    itself and of the layer alone; None means no dropout.
+    itself and of the layer alone; None means no dropout. `text_numbers` [B, T]: 1, 2, ... by text of a row, 0 on
+    padding. `probe`: to be filled by this pass.
     """
 
     rows: tf.Tensor | int
@@ -31,6 +33,8 @@ class BatchLayout:
     heads: int
     mask: tf.Tensor
     seed: tf.Tensor | None = None
+    text_numbers: tf.Tensor | None = None
+    probe: Probe | None = None
 
     @classmethod
     def padded(
@@ -45,7 +49,8 @@ class BatchLayout:
     ) -> "BatchLayout":
         """One text per row, in the first `lengths` [B] positions of it."""
         mask = attention.padding_mask(lengths, width, is_causal=is_causal, dtype=dtype)
-        return cls(rows=size_of(lengths, 0), width=width, heads=heads, mask=mask, seed=seed)
+        numbers = tf.cast(tf.sequence_mask(lengths, width), tf.int32)
+        return cls(rows=size_of(lengths, 0), width=width, heads=heads, mask=mask, seed=seed, text_numbers=numbers)
 
     @classmethod
     def packed(
@@ -60,7 +65,17 @@ class BatchLayout:
         """Several texts per row that do not see each other: `text_numbers` [B, T], 1, 2, ... by text, 0 on padding."""
         width = size_of(text_numbers, 1)
         mask = attention.packing_mask(text_numbers, width, is_causal=is_causal, dtype=dtype)
-        return cls(rows=size_of(text_numbers, 0), width=width, heads=heads, mask=mask, seed=seed)
+        rows = size_of(text_numbers, 0)
+        return cls(rows=rows, width=width, heads=heads, mask=mask, seed=seed, text_numbers=text_numbers)
+
+    def with_probe(self, probe: Probe | None) -> "BatchLayout":
+        """The same with a probe, which receives texts and mask; None: as it is."""
+        if probe is None or self.text_numbers is None:
+            return self
+        before = self.width * tf.range(self.rows)[:, None]  # texts that earlier rows have room for
+        probe.texts = tf.reshape(tf.where(self.text_numbers > 0, before + self.text_numbers, 0), [-1])
+        probe.mask = self.mask
+        return dataclasses.replace(self, probe=probe)
 
     @property
     def training(self) -> bool:
@@ -139,7 +154,12 @@ class ConfiguredLayer(keras.layers.Layer):
 
 
 class Dense(ConfiguredLayer):
-    """A matrix product with bias and activation."""
+    """A matrix product with bias and activation.
+
+    lora: an adapter whose output is added before the activation, see `model.lora`.
+    """
+
+    lora: keras.layers.Layer | None = None
 
     def __init__(
         self, config: BertConfig | dict, size_in: int, size_out: int, activation: str | None = None, **options: Any
@@ -153,8 +173,9 @@ class Dense(ConfiguredLayer):
     def call(self, x: tf.Tensor, needs_gradient: bool = False) -> tf.Tensor:
         """Maps [N, size_in] to [N, size_out]."""
         # Not called `training`: Keras would pass that on to all layers that are called later.
-        x = dense(x, self.kernel.value, self.bias.value, needs_gradient)
-        return activate(x, self.activation, needs_gradient)
+        y = dense(x, self.kernel.value, self.bias.value, needs_gradient)
+        y = y if self.lora is None else y + self.lora(x)
+        return activate(y, self.activation, needs_gradient)
 
 
 def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, training: bool = False) -> tf.Tensor:
@@ -288,6 +309,7 @@ class Embeddings(ConfiguredLayer):
         """As `call`, before the projection: [N, E]."""
         look_up = one_hot_lookup if self.one_hot else tf.gather
         x = look_up(self.token_table.value, tf.reshape(token_ids, [-1]))  # [N, E]
+        x = layout.probe.embed(x) if layout.probe else x
         x = self._add_segments(x, segment_ids)
         table = self._positions()  # [P, E]
         if positions is None:
@@ -353,6 +375,8 @@ class SelfAttention(ConfiguredLayer):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """[N, D] -> [N, D] and probabilities [B, H, T, T]; with `positions` [R] only these tokens, [R, D]."""
         query, key, value = layout.split_heads(self.query_key_value(x, needs_gradient=layout.training), 3)
+        if layout.probe:
+            layout.probe.attention.append((query, key, value))
         drops = layout.training and self.dropout.rate
         context, probabilities = attention.dot_product_attention(  # [B, H, T, K], [B, H, T, T]
             query,

@@ -77,7 +77,20 @@ class Flags(FineTuningFlags):
         "with the best F1 on the development set.",
     )
     labels: str = flag("", "Comma-separated labels of a table or tags, in order. Default: those of the training data.")
-    class_weights: str = flag("none", "balanced: weight classes inversely to their frequency.", ("none", "balanced"))
+    class_weights: str = flag(
+        "none",
+        "Weights of classes in the loss: none; balanced, inversely to their frequency; numbers in the order of the "
+        "labels, 1,3; or of some labels, yes=3.",
+    )
+    label_smoothing: float = flag(0.0, "Part of the target that all labels share, such as 0.1; for classes and labels.")
+    focal_gamma: float = flag(
+        0.0, "Exponent of the focal loss, such as 2: examples that are right already count less; 0: cross entropy."
+    )
+    pos_weight: str = flag(
+        "",
+        "Weights of the labels that hold in the loss (--label_type=multi_label): balanced, texts without a label for "
+        "each with it; a number; numbers in the order of the labels; or of some labels, urgent=3.",
+    )
     criterion: str = flag(
         "",
         "Metric that selects the best weights and the best run, such as macro_f1, or a function of your own: "
@@ -139,6 +152,8 @@ class Flags(FineTuningFlags):
         super().check()
         if not self.task_name:
             raise UserError("Give a task: task_name=MRPC, swag, table ... and data_dir, the folder with its files.")
+        if self.task_name.startswith("ner/") and (self.label_smoothing or self.focal_gamma or self.pos_weight):
+            raise UserError("label_smoothing, focal_gamma and pos_weight are for labels of texts; leave them out.")
         if self.label_threshold and self.label_type in ("classes", "regression", "choice"):
             raise UserError("label_threshold needs label_type=multi_label; leave it out.")
 

@@ -99,6 +99,8 @@ def minimum_bytes(config: Any, options: Any, *, processes: int = 1, rows_per_exa
     is_causal = getattr(options, "left_to_right", False)
     predicted = length if is_causal else getattr(options, "max_predictions_per_seq", 0)
     logits = rows * predicted * config.vocab_size * 4 * STORED_LOGITS
+    if getattr(options, "lora_rank", 0) or getattr(options, "freeze", "none") == "encoder":
+        return BYTES_PER_FROZEN_WEIGHT * num_weights(config) + (activations if options.freeze == "none" else 0)
     return _bytes_of_weights(config, getattr(options, "num_frozen_layers", 0)) + activations + logits
 
 

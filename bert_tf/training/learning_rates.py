@@ -9,6 +9,7 @@ from bert_tf.config.bert_config import expect_layers
 from bert_tf.model import crf
 
 LAYER = re.compile(r"encoder/layers/(\d+)/")
+ADAPTER = "/lora/"
 EMBEDDINGS = ("encoder/embeddings/", "encoder/token_embeddings")
 
 Schedule = Callable[[tf.Tensor], tf.Tensor]
@@ -53,16 +54,28 @@ def layer_factors(names: Iterable[str], decay: float) -> dict[str, float]:
     return factors | {name: crf.RATE_FACTOR for name in names if name.startswith("crf/")}
 
 
-def trainable(variables: Mapping[str, tf.Variable], num_frozen_layers: int) -> dict[str, tf.Variable]:
-    """Returns {canonical name: variable} without the embeddings and the first N layers; all of them for N = 0.
+def trainable(
+    variables: Mapping[str, tf.Variable], num_frozen_layers: int = 0, freeze: str = "none"
+) -> dict[str, tf.Variable]:
+    """Returns {canonical name: variable} of those that are trained.
 
-    Raises UserError if the model has fewer layers.
+    num_frozen_layers: above 0 without the embeddings and the first N layers. freeze: "embeddings" leaves these out,
+    "encoder" all but the pooler, the head and adapters (`model.lora`). Raises UserError if the model has fewer layers.
     """
     top = number_of_layers(variables)
     expect_layers(num_frozen_layers, top)
-    if not num_frozen_layers:
-        return dict(variables)
-    return {name: variable for name, variable in variables.items() if _depth(name, top) > num_frozen_layers}
+    lowest = num_frozen_layers + 1 if num_frozen_layers or freeze == "embeddings" else 0
+    least = {True: lowest, False: top + 1 if freeze == "encoder" else lowest}  # by whether it is an adapter
+    return {name: variable for name, variable in variables.items() if _depth(name, top) >= least[ADAPTER in name]}
+
+
+def unfrozen(variables: Mapping[str, tf.Variable], phase: int) -> dict[str, tf.Variable]:
+    """Returns those that gradual unfreezing (Howard and Ruder 2018, section 3.3) trains in a phase.
+
+    In phase 0 pooler and heads; in each further phase one more layer from the top, the embeddings last.
+    """
+    top = number_of_layers(variables)
+    return {name: variable for name, variable in variables.items() if _depth(name, top) > top - phase}
 
 
 def without_biases(variables: Mapping[str, tf.Variable]) -> dict[str, tf.Variable]:

@@ -118,6 +118,7 @@ class TrainingLoop:
                 self._save(step)
         self.log.restart_clock()
         while not self._is_last(step):
+            self.train_step.unfreeze(step)
             before, results = step, self._steps(step, self._steps_at_once(step), stop_requested=bool(signals))
             self.budget.count()
             for step, result in enumerate(results, before + 1):
@@ -141,8 +142,9 @@ class TrainingLoop:
         return next((number for number in range(1, most) if self._is_due(step + number)), most)
 
     def _is_due(self, step: int) -> bool:
-        """Whether the weights are needed after a step: it is evaluated or saved."""
-        return self.early_stopping.is_due(step) or step % self.config.save_checkpoints_steps == 0
+        """Whether something comes after a step: it is evaluated or saved, or layers are unfrozen."""
+        unfreezes = self.config.unfreeze_steps and step % self.config.unfreeze_steps == 0
+        return unfreezes or self.early_stopping.is_due(step) or step % self.config.save_checkpoints_steps == 0
 
     def _steps(self, step: int, count: int, *, stop_requested: bool) -> Sequence[Mapping[str, Any]]:
         """Takes steps after `step`, with smaller micro-batches if memory runs out and they may be."""
@@ -187,15 +189,17 @@ class TrainingLoop:
             self.budget.restart_clock()
 
     def _evaluate(self, step: int) -> None:
-        results = self.evaluate()
+        with self.train_step.average.in_model():
+            results = self.evaluate()
+            self.early_stopping.add(step, results)  # which may save the weights
         self.folder.log(step, {f"eval_{name}": value for name, value in results.items()})
-        self.early_stopping.add(step, results)
         names = [name for name in results if not name.endswith(tuple(self.task.objectives))]
         if self.folder.writes:
             print(f"Step {step}, held out: " + "  ".join(f"{name} {results[name]:.4f}" for name in names), flush=True)
 
     def _save(self, step: int) -> None:
         if self._is_last(step):
+            self.train_step.average.put_into_model()
             self.early_stopping.restore_best(step)
         self.state.save(step)
         if self.budget.minutes:

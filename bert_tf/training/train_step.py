@@ -14,11 +14,12 @@ import tensorflow as tf
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.model import row_ladder, weights
+from bert_tf.model.probe import Probe, expect_support, probing
 from bert_tf.model.row_ladder import FITS
 from bert_tf.model.sequence_packing import TABLES, PackingSpec, local_costs
 from bert_tf.runtime import backend
 from bert_tf.runtime.process import expect_changing_weights
-from bert_tf.training import learning_rates, optimizers, step_results
+from bert_tf.training import adversarial, learning_rates, optimizers, step_results
 from bert_tf.training.budget import Budget
 from bert_tf.training.distribute import (
     all_reduce_sum,
@@ -29,6 +30,7 @@ from bert_tf.training.distribute import (
     spans_processes,
 )
 from bert_tf.training.trainable_task import Batch, TrainableTask
+from bert_tf.training.weight_average import WeightAverage
 
 FLOAT16_SCALE = 2.0**15  # initial loss scale; halved at an overflow, doubled after this many steps without one
 FLOAT16_PATIENCE = 2000
@@ -56,15 +58,19 @@ class TrainStep:
             raise UserError("num_accumulation_steps=auto is for one process: give a number where several train.")
         self.task, self.model, self.config, self.strategy = task, model, config, strategy
         self.variables = weights.variables(model)
-        self.trainable = learning_rates.trainable(self.variables, config.num_frozen_layers)
+        self.trainable = learning_rates.trainable(self.variables, config.num_frozen_layers, config.freeze)
         if not config.train_biases:
             self.trainable = learning_rates.without_biases(self.trainable)
+        self.active = self._active_after(0)
         self.budget = Budget(config.budget_minutes)
         self.optimizer = _optimizer(config, self.variables, self.trainable, self.budget)
+        self.average = WeightAverage(self.trainable, config.ema_decay)
         if config.gradient_checkpointing:
             enable_gradient_checkpointing(model.encoder)
         if uses_one_hot(config.use_one_hot_embeddings, strategy):
             enable_one_hot_embeddings(model.encoder, is_required=config.use_one_hot_embeddings == "true")
+        if config.fgm_epsilon:
+            expect_support(model.encoder, "fgm_epsilon")
         self.loss_scale = LossScale(enabled=model.dtype_policy.compute_dtype == "float16")
         self.diverged = tf.Variable(False, trainable=False)  # from then on nothing is updated
         self.is_static = needs_static_shapes(strategy, config.jit_compile)
@@ -82,6 +88,19 @@ class TrainStep:
         if backend.should_jit(self.config.jit_compile):
             self._compute_gradients = tf.function(self._forward_backward, jit_compile=True, autograph=False)
 
+    def _active_after(self, step: int) -> dict[str, tf.Variable]:
+        """The variables that the step after `step` trains, {canonical name: variable}."""
+        if not self.config.unfreeze_steps:
+            return self.trainable
+        return learning_rates.unfrozen(self.trainable, step // self.config.unfreeze_steps)
+
+    def unfreeze(self, step: int) -> None:
+        """Prepares the steps after `step`: with gradual unfreezing they may train more layers, which is traced anew."""
+        active = self._active_after(step)
+        if active.keys() != self.active.keys():
+            self.active = active
+            self._create_functions()
+
     def halve_micro_batches(self) -> bool:
         """Takes half as many rows at once from now on; False where num_accumulation_steps or the batch forbid it."""
         rows = self.config.train_batch_size // self.strategy.num_replicas_in_sync
@@ -93,8 +112,8 @@ class TrainStep:
 
     def state(self) -> dict[str, Any]:
         """Returns what a checkpoint must contain besides the data position; frozen weights too, to be a whole model."""
-        parts = {"weights": self.variables, "optimizer": self.optimizer.state(), "loss_scale": self.loss_scale.state()}
-        return parts | self.budget.state()
+        parts = {"optimizer": self.optimizer.state(), "loss_scale": self.loss_scale.state()}
+        return {"weights": self.variables, **parts, **self.budget.state(), **self.average.state()}
 
     def step(self, batch: Batch, *, stop_requested: bool = False) -> dict[str, Any]:
         """Trains on one global batch, {name: [B, ...]}.
@@ -155,6 +174,7 @@ class TrainStep:
         gradients = self.loss_scale.unscale(_fill_in(reduced, gradients))
         learning_rate = self.optimizer.learning_rate()
         norm = tf.cond(self.diverged, lambda: tf.constant(np.nan), lambda: self.optimizer.apply(gradients))
+        self.average.update(self.optimizer.step)
         diverged = self.loss_scale.update(norm)
         self.diverged.assign(diverged)
         counts = {"tokens": tf.reduce_sum(tf.cast(batch["lengths"], tf.float32))}
@@ -169,6 +189,7 @@ class TrainStep:
         Eagerly, replica after replica, for `training.nonfinite`. The weights must be those before that step: after a
         step that has diverged they are.
         """
+        self.unfreeze(step - 1)
         weight_sums = {name: tf.reduce_sum(w) for name, w in self.task.loss_weights(batch).items()}
         replicas = self.strategy.num_replicas_in_sync
         results = []
@@ -224,13 +245,35 @@ class TrainStep:
     def _gradients(
         self, batch: Batch, weight_sums: Sums, seed: tf.Tensor, packing: PackingSpec | None = None
     ) -> tuple[Sums, Gradients]:
-        trainable = list(self.trainable.values())
+        if not self.config.fgm_epsilon:
+            return self._pass(batch, weight_sums, seed, packing)
+        clean, again = Probe(), Probe()
+        metrics, gradients = self._pass(batch, weight_sums, seed, packing, clean)
+        again.perturbation = adversarial.perturbation(gradients.pop(), clean.texts, self.config.fgm_epsilon)
+        _, others = self._pass(batch, weight_sums, seed, packing, again)
+        pairs = zip(gradients, others, strict=False)  # the others end with one for the vectors of the tokens
+        return metrics, [a if b is None else b if a is None else a + b for a, b in pairs]
+
+    def _pass(
+        self,
+        batch: Batch,
+        weight_sums: Sums,
+        seed: tf.Tensor,
+        packing: PackingSpec | None,
+        probe: Probe | None = None,
+    ) -> tuple[Sums, Gradients]:
+        """One forward and backward pass; with a probe the last gradient is that of the vectors of the tokens."""
         with tf.GradientTape(watch_accessed_variables=False) as tape:  # nothing is stored for frozen layers
-            tape.watch(trainable)
-            metrics = sum_metrics(self.task.metrics(self.model(batch, seed=seed, packing=packing), batch))
+            tape.watch(list(self.active.values()))
+            if probe:
+                probe.watch = tape.watch
+            with probing(self.model.encoder, probe):
+                outputs = self.model(batch, seed=seed, packing=packing)
+            metrics = sum_metrics(self.task.metrics(outputs, batch))
             loss = self.loss_scale.scale(loss_of(self.task, metrics, weight_sums))
-        gradients = tape.gradient(loss, trainable)
-        return metrics, [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
+        vectors = [probe.token_vectors] if probe else []
+        gradients, of_vectors = tape.gradient(loss, (self.active, vectors))
+        return metrics, [_dense(gradient) for gradient in (*map(gradients.get, self.trainable), *of_vectors)]
 
 
 def _optimizer(
@@ -246,6 +289,11 @@ def _optimizer(
         schedule = learning_rates.of_share(schedule, budget.share, config.num_train_steps)
     factors = learning_rates.layer_factors(variables, config.layerwise_learning_rate_decay)
     return optimizers.create(config.optimizer, trainable, schedule, weight_decay=config.weight_decay, factors=factors)
+
+
+def _dense(gradient: Any) -> tf.Tensor | None:
+    """A gradient that may be sparse, or missing, as a tensor."""
+    return None if gradient is None else tf.convert_to_tensor(gradient)
 
 
 def _fill_in(dense: Sequence[tf.Tensor], gradients: Gradients) -> Gradients:

@@ -46,6 +46,22 @@ def test_freezing_excludes_embeddings_and_first_layers(frozen, first):
     assert list(learning_rates.trainable(dict.fromkeys(NAMES), frozen)) == NAMES[first:]
 
 
+@pytest.mark.parametrize("freeze, names", [("none", NAMES), ("embeddings", NAMES[2:]), ("encoder", NAMES[4:])])
+def test_embeddings_or_the_whole_encoder_are_frozen(freeze, names):
+    assert list(learning_rates.trainable(dict.fromkeys(NAMES), freeze=freeze)) == names
+
+
+def test_adapters_of_a_frozen_encoder_are_trained():
+    names = [*NAMES[:3], "encoder/layers/0/attention/output/lora/query/a", *NAMES[3:]]
+    assert list(learning_rates.trainable(dict.fromkeys(names), freeze="encoder")) == [names[3], *NAMES[4:]]
+    assert list(learning_rates.trainable(dict.fromkeys(names), 1, "encoder")) == NAMES[4:]
+
+
+@pytest.mark.parametrize("phase, first", [(0, 4), (1, 3), (2, 2), (3, 0), (9, 0)])
+def test_layers_are_unfrozen_from_the_head_down(phase, first):
+    assert list(learning_rates.unfrozen(dict.fromkeys(NAMES), phase)) == NAMES[first:]
+
+
 def test_too_many_frozen_layers_are_refused():
     with pytest.raises(UserError, match="num_frozen_layers is 3, but the model has 2 layers: choose 2 or fewer"):
         learning_rates.trainable(dict.fromkeys(NAMES), 3)

@@ -21,7 +21,7 @@ from bert_tf.runtime.tensorflow_startup import start_if_silenced
 
 HUB = "hf://"
 PRESET = re.compile(r"[a-z0-9.]+(_[a-z0-9.]+)+")  # such as bert_base_en_uncased
-READ_ONLY = ("saved_model", "word_vectors")  # `bert_tf.export.saved_model` writes exports, as they need a task
+READ_ONLY = ("peft", "saved_model", "word_vectors")  # runs write adapters, `bert_tf.export.saved_model` exports
 # Files of a model hub that a format may read; those of torch only if there are no others with the same weights.
 HUB_FILES = ["*.json", "vocab.txt", "merges.txt", "spiece.model", "model*.safetensors", "*.weights.h5"]
 HUB_FILES += ["assets/tokenizer/*", "bert_model.ckpt.*"]

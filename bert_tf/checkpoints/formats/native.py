@@ -24,7 +24,9 @@ from bert_tf.checkpoints.checkpoint_files import (
     write_tokenizer_files,
 )
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.train_config import LoraConfig
 from bert_tf.errors import UserError
+from bert_tf.model import lora
 from bert_tf.runtime import files
 from bert_tf.training import checkpoint_paths
 
@@ -48,6 +50,8 @@ def read(path: str) -> Checkpoint:
     config = BertConfig.from_json_file(os.path.join(folder, CONFIG))
     prefixes = _prefixes(path, folder)
     weights = _read_newest_whole(prefixes) if prefixes else read_safetensors(os.path.join(folder, WEIGHTS))
+    if any(map(lora.NAME.fullmatch, weights)):
+        weights = lora.merged(weights, _adapter_of(folder))
     vocabulary, lower_case = read_tokenizer_files(folder)
     labels, kind = _head_of(folder)
     return Checkpoint(
@@ -80,6 +84,12 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
         write_head_file(partial, checkpoint)
         sentence_transformers.write(partial, checkpoint)
     return []
+
+
+def _adapter_of(folder: str) -> LoraConfig:
+    """How the adapters of a run are scaled."""
+    flags = read_settings(os.path.join(folder, "run.json")).get("flags") or {}
+    return LoraConfig(lora_rank=flags["lora_rank"], lora_alpha=flags["lora_alpha"])
 
 
 def _head_of(folder: str) -> tuple[list[str] | None, str | None]:

@@ -21,6 +21,7 @@ from bert_tf.model.layers import (
     pooled_tokens,
     size_of,
 )
+from bert_tf.model.probe import Probe
 from bert_tf.model.sequence_packing import PackingSpec, RowAssignment
 
 TRAITS = {
@@ -44,6 +45,7 @@ class BertEncoder(EncoderLayer):
 
     gradient_checkpointing: in training a layer keeps only its input for the backward pass, and computes the rest again
         there (Chen et al. 2016, arXiv:1604.06174): the same gradients, a third more work, a fraction of the memory.
+    probe: to be filled by the next pass, see `model.probe.probing`.
 
     Args:
         config: its shape.
@@ -52,6 +54,7 @@ class BertEncoder(EncoderLayer):
 
     takes_row_tables = True
     gradient_checkpointing = False
+    probe: Probe | None = None
     layer_class: type[TransformerLayer] = TransformerLayer
     embedding_options: Mapping[str, bool] = {}
     pooler_activation = "tanh"
@@ -104,7 +107,7 @@ class BertEncoder(EncoderLayer):
             inputs = packing.trim(inputs)
             assignment = packing.assign(inputs)
         rows = assignment.pack(inputs) if assignment else inputs
-        layout = self.layout(rows, seed)
+        layout = self.layout(rows, seed).with_probe(self.probe)
         indices = None if positions is None else self._flat_positions(inputs, assignment, positions)  # [B * (1 + P)]
         x = self.embeddings(rows["token_ids"], rows["segment_ids"], rows.get("positions"), layout=layout)  # [N, D]
         hidden_states, attention = self._through_layers(x, layout, indices)
@@ -128,10 +131,11 @@ class BertEncoder(EncoderLayer):
     ) -> tuple[list[tf.Tensor], list[tf.Tensor | None]]:
         """The input of the first layer, the output of each, and their attention probabilities."""
         hidden_states, attention = [x], []
+        shows_all = layout.probe is not None and layout.probe.shows_all_tokens
         for number in range(self.config.num_hidden_layers):
             layer, layer_layout = self.layer_at(number, layout)
             is_last = number == self.config.num_hidden_layers - 1
-            options = {"layout": layer_layout, "positions": positions if is_last else None}
+            options = {"layout": layer_layout, "positions": positions if is_last and not shows_all else None}
             if self.gradient_checkpointing and layout.training:
                 x, probabilities = _checkpointed(layer, x, **options), None
             else:
@@ -139,6 +143,10 @@ class BertEncoder(EncoderLayer):
             hidden_states.append(x)
             attention.append(probabilities)
         hidden_states[-1] = self.after_layers(x)
+        if layout.probe:
+            layout.probe.hidden_states = list(hidden_states)
+        if shows_all and self.layers:
+            hidden_states[-1] = gather_tokens(hidden_states[-1], positions)
         return hidden_states, attention
 
     def _flat_positions(

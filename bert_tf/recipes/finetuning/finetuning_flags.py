@@ -3,8 +3,10 @@
 import dataclasses
 from typing import Any, ClassVar
 
+from bert_tf.config import flags
 from bert_tf.config.flag_groups import DEVICE_FLAGS, DeviceFlags, ModelFlags, OptimizationFlags, RunFlags
 from bert_tf.config.flags import changed, flag
+from bert_tf.config.train_config import FROZEN, LoraConfig
 from bert_tf.errors import UserError
 
 
@@ -54,6 +56,31 @@ class FineTuningFlags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
         1.0, "Learning rate of a layer relative to the layer above, such as 0.9; the head uses the full rate."
     )
     num_frozen_layers: int = flag(0, "Freeze the embeddings and the first N layers; 0: none.")
+    freeze: str = flag(
+        "none", "Weights that stay as they are: the embeddings, or the encoder without its pooler.", FROZEN
+    )
+    lora_rank: int = flag(
+        0, "Train adapters of this rank instead of the encoder (LoRA), such as 8; exports contain them. 0: none."
+    )
+    lora_alpha: float = flag(16.0, "With lora_rank: what adapters add is multiplied by this and divided by the rank.")
+    lora_targets: str = flag(
+        "query,value", "With lora_rank: what has adapters, of query, key, value, project_out, expand, contract."
+    )
+    unfreeze_epochs: float = flag(
+        0.0,
+        "Train only the head and the pooler at first, and one more layer from the top after every N epochs, which may "
+        "be a fraction; 0: all layers from the start.",
+    )
+    ema_decay: float = flag(
+        0.0,
+        "Decay of the moving average of the weights, such as 0.999, which is evaluated, kept and exported in their "
+        "place; 0: the weights themselves.",
+    )
+    fgm_epsilon: float = flag(
+        0.0,
+        "Adversarial training (FGM): also learn each text with the vectors of its tokens moved by this much to where "
+        "the loss grows, such as 1; twice the time. 0: off.",
+    )
     eval_steps: int = flag(0, "Steps between evaluations; 0: at every checkpoint and at the end of every epoch.")
     early_stop_patience: int = flag(0, "Stop after N evaluations without improvement; 0: never.")
     keep_best: bool = flag(
@@ -81,9 +108,11 @@ class FineTuningFlags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
 
     def check(self) -> None:
         """Raises UserError for values that no run could work with."""
+        flags.part(LoraConfig, self)
         for name, is_valid, expected in (
             ("num_train_epochs", 0 < self.num_train_epochs < 1e6, "more than 0"),
             ("warmup_proportion", 0 <= self.warmup_proportion <= 1, "0 to 1"),
+            ("unfreeze_epochs", 0 <= self.unfreeze_epochs < 1e6, "0 or more"),
             ("max_seq_length", self.max_seq_length >= 4, "4 or more"),
             ("num_logical_devices", self.num_logical_devices >= 1, "1 or more"),
         ):

@@ -5,6 +5,7 @@
 
 import dataclasses
 import functools
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -12,7 +13,7 @@ from typing import Any
 
 from bert_tf.config import flags
 from bert_tf.config.bert_config import expect_layers
-from bert_tf.config.train_config import TrainConfig
+from bert_tf.config.train_config import LoraConfig, TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
@@ -27,6 +28,7 @@ from bert_tf.training.run_directory import RunFolder
 # Examples below which the corrected optimizer is the default: fine-tuning on few fails now and then without it
 # (Mosbach et al. 2020; Zhang et al. 2020).
 FEW_EXAMPLES = 10_000
+ADAPTER = "adapter"  # folder of the run with adapters alone
 UNNAMED = re.compile(r"label_\d+")  # what Hugging Face calls labels without a name
 
 
@@ -171,8 +173,11 @@ def train_config(options: FineTuningFlags, examples: int, steps: int) -> TrainCo
     optimizer = options.optimizer
     if optimizer == "auto":
         optimizer = "adamw_corrected" if examples < FEW_EXAMPLES else "adamw"
+    unfreeze_steps = math.ceil(options.unfreeze_epochs * examples / options.train_batch_size)
     computed = {
         "num_train_steps": steps,
+        "unfreeze_steps": unfreeze_steps,
+        "freeze": "encoder" if options.lora_rank else options.freeze,
         "num_warmup_steps": int(steps * options.warmup_proportion),
         "optimizer": optimizer,
         "max_eval_steps": sys.maxsize,
@@ -231,6 +236,33 @@ def assign_weights(model: Any, start: Initialization, options: FineTuningFlags) 
             print(f"The head of {options.init_checkpoint} is of another task ({mismatch}): reinitialized.", flush=True)
         return
     raise _wrong_task(options, mismatch or f"it has no {missing[0]}")
+
+
+def attach_adapters(model: Any, options: FineTuningFlags) -> None:
+    """Adds the adapters that are trained, if flags ask for some."""
+    from bert_tf.checkpoints import peft_adapters
+    from bert_tf.model import lora
+
+    if options.do_train and options.lora_rank:
+        peft_adapters.expect_layout(model.config)
+        lora.attach(model, flags.part(LoraConfig, options))
+
+
+def merge_adapters(model: Any, options: FineTuningFlags, task: FineTuningTask, folder: RunFolder) -> None:
+    """Writes trained adapters as PEFT's files into the folder of the run, and merges them into the model."""
+    from bert_tf.checkpoints import peft_adapters
+    from bert_tf.model import lora, weights
+
+    if not options.lora_rank:
+        return
+    if folder.writes:
+        arrays = {name: variable.numpy() for name, variable in weights.variables(model).items()}
+        adapter, path = flags.part(LoraConfig, options), folder.file(ADAPTER)
+        if files.exists(path):
+            files.remove(path)
+        peft_adapters.write(path, arrays, model.config, adapter, kind=task.kind, base=options.init_checkpoint)
+        print(f"The adapters, in PEFT's layout, are in {path}.", flush=True)
+    lora.merge(model)
 
 
 def about_export(options: FineTuningFlags, task: FineTuningTask) -> dict[str, Any]:

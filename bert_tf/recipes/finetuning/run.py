@@ -130,6 +130,8 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     with strategy.scope():
         model = task.create_model(start.config, dtype=precision.configure(options.precision))
     preparation.assign_weights(model, start, options)
+    with strategy.scope():
+        preparation.attach_adapters(model, options)
     about = {"config": start.config.to_dict(), "training": dataclasses.asdict(config), "criterion": task.criterion}
     folder.update(**about, parameters=model.count_params())
 
@@ -138,6 +140,7 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
         announce(options, config)
         with folder.phase("train"):
             steps = train(task, model, config, strategy, folder, evaluator)
+        preparation.merge_adapters(model, options, task, folder)
     if options.do_eval:
         with folder.phase("evaluate"):
             task = evaluate(task, evaluator, steps, folder)

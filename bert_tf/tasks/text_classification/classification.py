@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.config import flags
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import pipeline
 from bert_tf.data.examples import Example
@@ -23,6 +24,7 @@ from bert_tf.tasks.task import FineTuningTask, Objective
 from bert_tf.tasks.text_classification import predictions as files
 from bert_tf.tasks.text_classification import splits
 from bert_tf.tasks.text_classification.goal import Goal
+from bert_tf.tasks.text_classification.loss_settings import LossSettings
 from bert_tf.tasks.text_classification.splits import Split
 from bert_tf.tasks.text_classification.text_windows import Windows
 from bert_tf.text.tokenizer import Tokenizer
@@ -49,7 +51,9 @@ class TextClassification(FineTuningTask):
         scores: names for `metrics.score_of`, or functions of labels and predicted labels; by default those of the goal.
         criterion: the score that decides which model is the best; by default the first.
         temperature: of the probabilities, see `training.confidence.parse_temperature`.
-        class_weights: "balanced" lets every class count alike in the training loss, "none" every example.
+        class_weights: "balanced" lets every class count alike in the training loss, "none" every example; or see
+            `loss_settings.parse_weights`.
+        loss: what training changes about the goal's loss.
         windows: how texts longer than max_seq_length are read; None: they are truncated.
         truncation: which text of a pair is truncated, see `tokenizer.pack`.
         eval_splits: see `tasks.task.Task`.
@@ -70,6 +74,7 @@ class TextClassification(FineTuningTask):
         criterion: str = "",
         temperature: str = "1",
         class_weights: str = "none",
+        loss: LossSettings | None = None,
         windows: Windows | None = None,
         truncation: str = LONGEST_FIRST,
         eval_splits: Mapping[str, str] | None = None,
@@ -80,7 +85,7 @@ class TextClassification(FineTuningTask):
             raise UserError("long_texts=windows needs texts or pairs; leave it out for choices, which are truncated.")
         if truncation != LONGEST_FIRST and (windows or texts == 1):
             raise UserError(f"truncation={truncation} is for pairs that are truncated; leave it out.")
-        goal = goal.with_temperature(confidence.parse_temperature(temperature))
+        goal = goal.with_temperature(confidence.parse_temperature(temperature)).with_loss(loss or LossSettings())
         self.name, self.goal, self.tokenizer, self.truncation = name, goal, tokenizer, truncation
         self.max_seq_length, self.texts, self.windows = max_seq_length, texts, windows
         self.score_functions = _criterion_first(scores or goal.scores, criterion, goal)
@@ -88,27 +93,33 @@ class TextClassification(FineTuningTask):
         self.test_splits, self.submissions = test_splits, submissions or {}
         # MNLI: matched_accuracy
         self.criterion = next((f"{prefix}{next(iter(self.score_functions))}" for prefix in self.eval_splits), "")
-        self.objectives = {goal.loss_name: Objective()}
+        self.objectives = {goal.objective: Objective()}
         self.kind, self.labels, self.head = goal.kind, goal.labels, ("classifier/kernel", goal.size)
         self.rows_per_example, self.file_flags = goal.rows_per_example, goal.file_flags
         self.calibration_file = goal.calibration_file
         self._split_examples, self._splits = split_examples, dict[str, Split]()
-        self._is_balanced = class_weights == "balanced"
+        self._class_weights = class_weights
 
     # Data
 
     def split(self, name: str) -> Split:
         """The split, read when first needed."""
-        if name in self.ready_files and name not in self._splits:
-            self._splits[name] = self._ready_split(name)
-        if name not in self._split_examples and name not in self._splits:
+        if name in self._splits:
+            return self._splits[name]
+        if name not in self._split_examples and name not in self.ready_files:
             raise UserError(
                 f"{self.name} has no {name} data: give a trained model as init_checkpoint, and do_train=false."
             )
-        if name not in self._splits:
-            is_balanced = self._is_balanced and name == "train"
-            self._splits[name] = Split(self._split_examples[name](), self.goal, balanced=is_balanced)
+        if name in self.ready_files:
+            self._splits[name] = self._ready_split(name)
+        else:
+            self._splits[name] = Split(self._split_examples[name](), self.goal, class_weights=self._weights_of(name))
+        if name == "train":
+            self.goal = self.goal.fitted_to(self._splits[name].labels)
         return self._splits[name]
+
+    def _weights_of(self, split: str) -> str:
+        return self._class_weights if split == "train" else "none"
 
     def describe(self, split: str) -> list[str]:
         """Sentences on the size, the classes and the texts of a split."""
@@ -163,7 +174,7 @@ class TextClassification(FineTuningTask):
             for number, (texts, label) in enumerate(zip(self._texts_of(rows), written, strict=True))
         ]
         rows = rows.with_padding(self._empty_row())
-        return Split(examples, self.goal, balanced=self._is_balanced and name == "train", ready=rows)
+        return Split(examples, self.goal, class_weights=self._weights_of(name), ready=rows)
 
     def _texts_of(self, rows: ReadyRows) -> list[tuple[str, ...]]:
         """The texts of rows, as far as the tokens tell them."""
@@ -201,14 +212,15 @@ class TextClassification(FineTuningTask):
         return self.goal.create_model(config, dtype=dtype, **pooling)
 
     def loss_weights(self, batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Those of the goal's loss."""
-        return {self.goal.loss_name: batch["row_weights"]}
+        """Those of the rows."""
+        return {self.goal.objective: batch["row_weights"]}
 
     def metrics(
         self, outputs: Mapping[str, tf.Tensor], batch: Mapping[str, tf.Tensor]
     ) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
-        """The loss, and the accuracy where predictions are labels; the latter never weighted by class."""
-        values = {self.goal.loss_name: (self.goal.loss(outputs, batch["labels"]), batch["row_weights"])}
+        """The losses, and the accuracy where predictions are labels; the latter never weighted by class."""
+        losses = self.goal.training_losses(outputs, batch["labels"])
+        values = {name: (loss, batch["row_weights"]) for name, loss in losses.items()}
         correct = self.goal.correct(outputs, batch["labels"])
         if correct is not None:
             values["accuracy"] = (correct, tf.cast(batch["row_weights"] > 0, tf.float32))
@@ -337,7 +349,8 @@ def settings(options: Any) -> dict[str, Any]:
         )
         windows.check(options.max_seq_length)
     same = "max_seq_length class_weights criterion truncation temperature".split()
-    return {**{name: getattr(options, name) for name in same}, "windows": windows}
+    loss = flags.part(LossSettings, options)
+    return {**{name: getattr(options, name) for name in same}, "windows": windows, "loss": loss}
 
 
 def _criterion_first(scores: Sequence[Score], criterion: str, goal: Goal) -> dict[str, Callable]:

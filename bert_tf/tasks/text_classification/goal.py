@@ -12,11 +12,13 @@ import tensorflow as tf
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.tasks.text_classification.loss_settings import LossSettings
 from bert_tf.tasks.text_classification.text_windows import Windows, pack_windows
 from bert_tf.text.tokenizer import Tokenizer, pack
 from bert_tf.text.truncation import LONGEST_FIRST
 
 INPUTS = ("text_a", "text_b")  # inputs of the export, named as in the original's InputExample
+TRAINING_LOSS = "training_loss"  # the metric that is minimised where settings change the loss
 MOST_NAMED = 12  # labels that an error names
 
 
@@ -24,7 +26,8 @@ class Goal(abc.ABC):
     """A head and what it is trained, scored and reported by.
 
     kind: how checkpoints and exports store it; the name of its module for a goal from outside.
-    loss_name: of the metric that is minimised. scores: names in `metrics.SCORES`, by default those of a task.
+    loss_name: of the loss. loss_settings: what training changes about it.
+    scores: names in `metrics.SCORES`, by default those of a task.
     criteria: the scores that can decide which model is the best.
     missing: values of a label column that stand for no label. has_names: whether labels are named by the data.
     file_flags: flags that say how a table is read. calibration_file: see `tasks.task.FineTuningTask`.
@@ -33,6 +36,7 @@ class Goal(abc.ABC):
 
     kind: ClassVar[str]
     loss_name: ClassVar[str]
+    loss_settings = LossSettings()
     scores: ClassVar[tuple[str, ...]]
     missing: ClassVar[tuple[str | None, ...]] = (None, "")
     has_names: ClassVar[bool] = False
@@ -87,9 +91,12 @@ class Goal(abc.ABC):
     def unknown(self, count: int) -> np.ndarray:
         """Placeholders of the shape of `encode`, for examples without labels."""
 
-    def class_weights(self, labels: np.ndarray) -> np.ndarray:
-        """Loss weights, float32 [n], that let every class count alike; UserError where there are no classes."""
-        raise UserError("class_weights=balanced needs one class for each text; leave it out.")
+    def class_weights(self, labels: np.ndarray, text: str) -> np.ndarray:
+        """Loss weights, float32 [n], from the flag class_weights; UserError where there are no classes.
+
+        text: "balanced" lets every class count alike; else see `loss_settings.parse_weights`.
+        """
+        raise UserError("class_weights needs one class for each text; leave it out.")
 
     def label_counts(self, labels: np.ndarray) -> np.ndarray | None:
         """Number of examples of each label, [C]; None where labels have no names."""
@@ -122,6 +129,25 @@ class Goal(abc.ABC):
     @abc.abstractmethod
     def loss(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
         """Float32 [B]."""
+
+    @property
+    def objective(self) -> str:
+        """The metric that is minimised."""
+        return self.loss_name if self.loss_settings.is_plain else TRAINING_LOSS
+
+    def training_losses(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> dict[str, tf.Tensor]:
+        """{metric: float32 [B]}: the loss, and where settings change it what is minimised instead."""
+        return {self.loss_name: self.loss(outputs, labels)}
+
+    def with_loss(self, settings: LossSettings) -> Self:
+        """The goal with a changed loss; UserError where it has no such."""
+        if not settings.is_plain:
+            raise UserError("label_smoothing, focal_gamma and pos_weight need classes or labels; leave them out.")
+        return self
+
+    def fitted_to(self, labels: np.ndarray) -> Self:
+        """The goal with what its loss needs to know of the labels of the training data."""
+        return self
 
     def correct(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor | None:
         """1 where the prediction is correct, float32 [B]; None where predictions are no labels."""

@@ -28,9 +28,9 @@ class Split:
     """
 
     def __init__(
-        self, examples: Sequence[Example], goal: Goal, *, balanced: bool = False, ready: ReadyRows | None = None
+        self, examples: Sequence[Example], goal: Goal, *, class_weights: str = "none", ready: ReadyRows | None = None
     ) -> None:
-        """balanced: let every class count alike. ready: the rows of the examples, which have their labels."""
+        """class_weights: "none", or see `Goal.class_weights`. ready: the rows of the examples, with labels."""
         self.ready = ready
         missing = [example for example in examples if example.label in goal.missing]
         if missing and len(missing) < len(examples):
@@ -44,8 +44,8 @@ class Split:
         else:
             self.labels = goal.encode(examples) if self.is_known else goal.unknown(len(examples))
         self.weights = np.full(len(examples), float(self.is_known), np.float32)
-        if balanced:
-            self.weights = goal.class_weights(self.labels)
+        if class_weights != "none":
+            self.weights = goal.class_weights(self.labels, class_weights)
         self._token_counts: np.ndarray | None = None
 
     def token_counts(self, goal: Goal, tokenizer: Tokenizer) -> np.ndarray:

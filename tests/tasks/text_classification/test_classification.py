@@ -23,6 +23,7 @@ from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
 from bert_tf.tasks.text_classification.goals.classes import Classes
 from bert_tf.tasks.text_classification.goals.multi_label import MultiLabel
 from bert_tf.tasks.text_classification.goals.regression import Regression
+from bert_tf.tasks.text_classification.loss_settings import LossSettings
 from bert_tf.tasks.text_classification.splits import Split
 from bert_tf.training import distribute
 from bert_tf.training.loop import Evaluator
@@ -149,6 +150,16 @@ def test_class_weights_apply_to_training_only():
     task = task_of("one", count=3, class_weights="balanced")  # cat, dog, cat
     assert task.split("train").weights.tolist() == [0.75, 1.5, 0.75]
     assert task.split("dev").weights.tolist() == [1, 1, 1]
+    assert task_of("one", count=3, class_weights="dog=3").split("train").weights.tolist() == [1, 3, 1]
+
+
+def test_changed_loss_is_minimized_and_the_plain_one_reported():
+    task = task_of("several", count=3, loss=LossSettings(pos_weight="balanced"))  # fox; fox, mat; fox
+    batch = next(iter(task.train_batches(2, 0)))
+    assert task.goal.pos_weights.tolist() == [pytest.approx(1 / 3), 2]
+    metrics = task.metrics({"logits": tf.zeros([2, 2])}, batch)
+    assert list(task.objectives) == list(task.loss_weights(batch)) == ["training_loss"]
+    assert list(metrics) == ["binary_cross_entropy", "training_loss", "accuracy"]
 
 
 def test_unlabeled_split_has_zero_weight_and_partly_labeled_is_refused():

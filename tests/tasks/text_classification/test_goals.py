@@ -1,5 +1,6 @@
 """Goals: labels to numbers and back, losses against NumPy, inputs eagerly and inside a dataset."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,6 +13,7 @@ from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
 from bert_tf.tasks.text_classification.goals.classes import Classes
 from bert_tf.tasks.text_classification.goals.multi_label import MultiLabel, split_labels
 from bert_tf.tasks.text_classification.goals.regression import Regression
+from bert_tf.tasks.text_classification.loss_settings import LossSettings
 
 WORDS = "the fox dog ran sat on mat .".split()
 
@@ -72,11 +74,86 @@ def test_json_labels_are_read_as_strings(label, text):
 
 
 def test_balanced_weights_equalize_classes():
-    weights = Classes(["a", "b", "never"]).class_weights(np.array([0, 0, 0, 1]))
+    weights = Classes(["a", "b", "never"]).class_weights(np.array([0, 0, 0, 1]), "balanced")
     np.testing.assert_allclose(weights, [4 / 9, 4 / 9, 4 / 9, 4 / 3])
     for goal in (Regression(), MultiLabel(["a", "b"])):
         with pytest.raises(UserError, match="leave it out"):
-            goal.class_weights(np.zeros(3, np.int32))
+            goal.class_weights(np.zeros(3, np.int32), "balanced")
+
+
+@pytest.mark.parametrize(
+    "text, expected", [("1,2,3", [1, 2, 3]), ("c=4", [1, 1, 4]), ("2", [2, 2, 2]), ("a=0,b=5", [0, 5, 1])]
+)
+def test_weights_of_labels_are_numbers_in_order_or_by_name(text, expected):
+    goal = Classes(["a", "b", "c"])
+    np.testing.assert_array_equal(goal.class_weights(np.array([2, 0, 1]), text), np.array(expected)[[2, 0, 1]])
+    several = MultiLabel(["a", "b", "c"]).with_loss(LossSettings(pos_weight=text))
+    np.testing.assert_array_equal(several.pos_weights, expected)
+
+
+@pytest.mark.parametrize("text", ["1,2", "d=3", "a=-1", "a=x", "", "nan"])
+def test_wrong_weights_of_labels_are_refused(text):
+    with pytest.raises(UserError, match="class_weights is"):
+        Classes(["a", "b", "c"]).class_weights(np.zeros(1, np.int32), text)
+
+
+@pytest.mark.parametrize(
+    "goal, settings, message",
+    [
+        (Regression(), {"label_smoothing": 0.1}, "need classes or labels"),
+        (Classes("ab"), {"pos_weight": "2"}, "pos_weight needs label_type=multi_label"),
+        (Classes("ab"), {"label_smoothing": 1.0}, "label_smoothing is 1.0"),
+        (Classes("ab"), {"focal_gamma": -1.0}, "focal_gamma is -1.0"),
+    ],
+)
+def test_impossible_losses_are_refused(goal, settings, message):
+    with pytest.raises(UserError, match=message):
+        goal.with_loss(LossSettings(**settings))
+
+
+def test_changed_losses_of_classes_match_keras_and_numpy():
+    logits, labels = np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]]), np.array([2, 1], np.int32)
+    probabilities = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    outputs, of_label = {"logits": tf.constant(logits, tf.float32)}, probabilities[[0, 1], labels]
+
+    def minimized(**settings):
+        goal = Classes("abc").with_loss(LossSettings(**settings))
+        losses = goal.training_losses(outputs, tf.constant(labels))
+        assert list(losses) == ["cross_entropy", goal.objective]
+        np.testing.assert_allclose(losses["cross_entropy"], -np.log(of_label), rtol=1e-5)
+        return losses[goal.objective]
+
+    smoothed = 0.9 * np.eye(3)[labels] + 0.1 / 3  # Szegedy et al. 2016, section 7
+    np.testing.assert_allclose(minimized(label_smoothing=0.1), -(smoothed * np.log(probabilities)).sum(-1), rtol=1e-5)
+    focal = -((1 - of_label) ** 2) * np.log(of_label)  # Lin et al. 2017, equation 4
+    np.testing.assert_allclose(minimized(focal_gamma=2.0), focal, rtol=1e-5)
+    theirs = keras.losses.CategoricalFocalCrossentropy(alpha=1, gamma=1.5, label_smoothing=0.1, reduction=None)
+    expected = theirs(np.eye(3)[labels], probabilities)
+    np.testing.assert_allclose(minimized(label_smoothing=0.1, focal_gamma=1.5), expected, rtol=1e-5)
+
+
+def test_changed_losses_of_several_labels_match_numpy():
+    logits = np.array([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]])
+    holds = np.array([[1, 0, 0], [0, 1, 1]], np.float32)
+    p, outputs = 1 / (1 + np.exp(-logits)), {"logits": tf.constant(logits, tf.float32)}
+
+    def minimized(**settings):
+        return MultiLabel("abc").with_loss(LossSettings(**settings)).training_losses(outputs, holds)["training_loss"]
+
+    soft = 0.8 * holds + 0.1
+    expected = -(soft * np.log(p) + (1 - soft) * np.log(1 - p)).mean(-1)
+    np.testing.assert_allclose(minimized(label_smoothing=0.2), expected, rtol=1e-5)
+    expected = -(holds * (1 - p) ** 2 * np.log(p) + (1 - holds) * p**2 * np.log(1 - p)).mean(-1)
+    np.testing.assert_allclose(minimized(focal_gamma=2.0), expected, rtol=1e-5)
+    weights = np.array([3, 1, 1], np.float32)
+    expected = tf.nn.weighted_cross_entropy_with_logits(holds, outputs["logits"], weights)
+    np.testing.assert_allclose(minimized(pos_weight="a=3"), tf.reduce_mean(expected, -1), rtol=1e-5)
+
+
+def test_balanced_pos_weight_is_the_odds_of_a_label_not_holding():
+    goal = MultiLabel("abc").with_loss(LossSettings(pos_weight="balanced"))
+    holds = np.array([[1, 1, 0], [0, 1, 0], [0, 1, 0], [0, 1, 0]], np.float32)
+    np.testing.assert_allclose(goal.fitted_to(holds).pos_weights, [3, 1 / 4, 4])
 
 
 def test_losses_match_numpy():

@@ -10,7 +10,8 @@ import tensorflow as tf
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.model import heads
-from bert_tf.tasks.text_classification.goal import Goal, shortened, single_label
+from bert_tf.tasks.text_classification.goal import TRAINING_LOSS, Goal, shortened, single_label
+from bert_tf.tasks.text_classification.loss_settings import BALANCED, LossSettings, cross_entropy, parse_weights
 from bert_tf.training import confidence, metrics
 
 
@@ -64,8 +65,10 @@ class Classes(Goal):
         """Zeros of the shape of `encode`."""
         return np.zeros(count, np.int32)
 
-    def class_weights(self, labels: np.ndarray) -> np.ndarray:
-        """The mean size of a class divided by the size of the example's class, float32 [n]."""
+    def class_weights(self, labels: np.ndarray, text: str) -> np.ndarray:
+        """balanced: the mean size of a class divided by the size of the example's class, float32 [n]."""
+        if text != BALANCED:
+            return parse_weights("class_weights", text, self.labels)[labels]
         counts = np.bincount(labels, minlength=len(self.labels))
         return (len(labels) / len(self.labels) / np.maximum(counts, 1))[labels].astype(np.float32)
 
@@ -84,6 +87,24 @@ class Classes(Goal):
     def loss(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
         """Softmax cross entropy, float32 [B]."""
         return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, outputs["logits"])
+
+    def with_loss(self, settings: LossSettings) -> Self:
+        """See `Goal`."""
+        if settings.pos_weight:
+            raise UserError("pos_weight needs label_type=multi_label; for classes give class_weights.")
+        goal = copy.copy(self)
+        goal.loss_settings = settings
+        return goal
+
+    def training_losses(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Smoothed labels are (1 - s) * one-hot + s / C."""
+        losses, settings = {self.loss_name: self.loss(outputs, labels)}, self.loss_settings
+        if not settings.is_plain:
+            logs = tf.nn.log_softmax(outputs["logits"])
+            smoothing, count = settings.label_smoothing, logs.shape[-1]
+            targets = tf.one_hot(labels, count, 1 - smoothing + smoothing / count, smoothing / count)
+            losses[TRAINING_LOSS] = cross_entropy(targets, logs, settings.focal_gamma)
+        return losses
 
     def correct(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor | None:
         """1 where the best class is the label, float32 [B]."""

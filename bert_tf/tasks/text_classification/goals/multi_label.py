@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.tasks.text_classification.goal import as_text, shortened
+from bert_tf.tasks.text_classification.goal import TRAINING_LOSS, as_text, shortened
 from bert_tf.tasks.text_classification.goals.classes import Classes
+from bert_tf.tasks.text_classification.loss_settings import BALANCED, LossSettings, cross_entropy, parse_weights
 from bert_tf.training import metrics
 
 THRESHOLD = 0.5  # of the probability above which a label holds
@@ -44,6 +45,7 @@ class MultiLabel(Classes):
         self.separator, self.finds_best = separator, finds_best
         self.is_fixed = thresholds is not None
         self.thresholds = np.full(self.size, THRESHOLD if thresholds is None else thresholds, np.float32)
+        self.pos_weights = np.ones(self.size, np.float32)
 
     @property
     def criteria(self) -> tuple[str, ...]:
@@ -95,9 +97,9 @@ class MultiLabel(Classes):
         """Zeros of the shape of `encode`."""
         return np.zeros((count, len(self.labels)), np.float32)
 
-    def class_weights(self, labels: np.ndarray) -> np.ndarray:
+    def class_weights(self, labels: np.ndarray, text: str) -> np.ndarray:
         """Raises UserError: labels are no classes."""
-        raise UserError("class_weights=balanced needs one class for each text; leave it out.")
+        raise UserError("class_weights needs one class for each text; give pos_weight, or leave it out.")
 
     def label_counts(self, labels: np.ndarray) -> np.ndarray | None:
         """Examples of each label, [C]."""
@@ -110,6 +112,33 @@ class MultiLabel(Classes):
     def loss(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
         """The mean of the sigmoid cross entropies of the labels, float32 [B]."""
         return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs["logits"]), -1)
+
+    def with_loss(self, settings: LossSettings) -> Self:
+        """See `Goal`."""
+        goal = copy.copy(self)
+        goal.loss_settings = settings
+        if settings.pos_weight not in ("", BALANCED):
+            goal.pos_weights = parse_weights("pos_weight", settings.pos_weight, self.labels)
+        return goal
+
+    def fitted_to(self, labels: np.ndarray) -> Self:
+        """With balanced weights: texts without a label for each text with it, at least 1 of each."""
+        if self.loss_settings.pos_weight != BALANCED:
+            return self
+        goal, counts = copy.copy(self), labels.sum(0)
+        goal.pos_weights = np.maximum(len(labels) - counts, 1) / np.maximum(counts, 1)
+        return goal
+
+    def training_losses(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Smoothed labels are (1 - s) * label + s / 2; terms of labels that hold are times their pos_weight."""
+        losses, settings = {self.loss_name: self.loss(outputs, labels)}, self.loss_settings
+        if not settings.is_plain:
+            logits = outputs["logits"]
+            logs = tf.stack([tf.math.log_sigmoid(logits), tf.math.log_sigmoid(-logits)], -1)  # [B, C, 2]
+            holds = (1 - settings.label_smoothing) * labels + settings.label_smoothing / 2
+            targets = tf.stack([self.pos_weights * holds, 1 - holds], -1)
+            losses[TRAINING_LOSS] = tf.reduce_mean(cross_entropy(targets, logs, settings.focal_gamma), -1)
+        return losses
 
     def correct(self, outputs: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor | None:
         """1 where all labels are as predicted, float32 [B]."""

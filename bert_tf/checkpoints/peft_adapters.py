@@ -1,0 +1,150 @@
+"""The files of PEFT's LoRA adapters, `adapter_config.json` and `adapter_model.safetensors`, from and to our names.
+
+Matrices are stored transposed: lora_A [r, in], lora_B [out, r].
+"""
+
+import os
+import re
+from typing import Any
+
+import numpy as np
+
+from bert_tf.checkpoints.checkpoint_files import new_folder, read_safetensors, read_settings, write_safetensors
+from bert_tf.checkpoints.huggingface_layouts import LAYOUTS, Layout
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.train_config import LoraConfig
+from bert_tf.errors import UserError
+from bert_tf.model import lora
+from bert_tf.model.weights import Weights, expand, from_canonical_names, to_canonical_names
+from bert_tf.runtime.atomic_files import write_json
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+PREFIX = "base_model.model."
+TASK_TYPES = {
+    **dict.fromkeys(("class", "several", "number"), "SEQ_CLS"),
+    **{"tags": "TOKEN_CLS", "span": "QUESTION_ANS"},
+}
+KINDS = {"TOKEN_CLS": "tags", "QUESTION_ANS": "span"}
+# What changes the meaning of the matrices -> the only value that is read.
+PLAIN: dict[str, Any] = {
+    "use_dora": False,
+    "use_rslora": False,
+    "bias": "none",
+    "rank_pattern": {},
+    "alpha_pattern": {},
+}
+MATRIX = re.compile(r"(?P<module>.+)\.lora_(?P<matrix>[AB])\.weight")
+
+
+def expect_layout(config: BertConfig) -> Layout:
+    """How transformers stores the encoder; UserError where it does not have it."""
+    if config.encoder not in LAYOUTS:
+        raise UserError(f"lora_rank is for {', '.join(LAYOUTS)}; encoder={config.encoder} has no adapters in PEFT.")
+    return LAYOUTS[config.encoder]
+
+
+def write(
+    folder: str, weights: Weights, config: BertConfig, adapter: LoraConfig, *, kind: str | None, base: str
+) -> None:
+    """Writes the adapters among {canonical name: array}, and the pooler and head, as a new folder.
+
+    kind: of the head. base: the checkpoint that they are for, as PEFT is to find it.
+    """
+    layout, arrays, targets = expect_layout(config), dict[str, np.ndarray](), set()
+    modules = _modules(layout, config, kind)
+    for name, array in weights.items():
+        if match := lora.NAME.fullmatch(name):
+            module = modules[match["dense"], lora.TARGETS[match["target"]][1]]
+            targets.add(module)
+            arrays[f"{module}.lora_{match['matrix'].upper()}.weight"] = np.ascontiguousarray(array.T)
+    heads = ("classifier/", "span/", *(() if kind in ("tags", "span") else ("encoder/pooler/",)))
+    trained = {name: array for name, array in weights.items() if name.startswith(heads)}
+    saved, _ = from_canonical_names(_table(layout, config, kind), trained, _is_matrix)
+    names = {name: name if name.startswith(layout.outside) else layout.prefix + name for name in saved}
+    arrays = {f"{layout.prefix}{name}": array for name, array in arrays.items()}
+    arrays |= {names[name]: array for name, array in saved.items()}
+    settings = {
+        "peft_type": "LORA",
+        "task_type": TASK_TYPES.get(kind or ""),
+        "base_model_name_or_path": base,
+        "r": adapter.lora_rank,
+        "lora_alpha": adapter.lora_alpha,
+        "lora_dropout": 0.0,
+        "target_modules": sorted(targets),
+        "modules_to_save": sorted({_saved_module(name, layout) for name in saved}),
+        "fan_in_fan_out": False,
+        "inference_mode": True,
+        **PLAIN,
+    }
+    with new_folder(folder) as partial:
+        write_json(os.path.join(partial, CONFIG), settings)
+        named = {f"{PREFIX}{name}": array for name, array in arrays.items()}
+        write_safetensors(os.path.join(partial, WEIGHTS), named, framework="pt")
+
+
+def read(folder: str, config: BertConfig) -> tuple[Weights, LoraConfig, str | None]:
+    """The adapters for a model of this configuration: canonical weights, how they are scaled, the kind of head.
+
+    Raises UserError for adapters that are not plain LoRA, and for those of other layers.
+    """
+    settings, layout = settings_of(folder), expect_layout(config)
+    for name, expected in PLAIN.items():
+        if (settings.get(name) or expected) != expected:
+            raise UserError(f"{folder} has {name}={settings[name]!r}; expected {expected!r}: merge it with PEFT.")
+    kind = KINDS.get(str(settings.get("task_type")))
+    modules = {module: place for place, module in _modules(layout, config, kind).items()}
+    weights, others = Weights(), dict[str, np.ndarray]()
+    for name, array in read_safetensors(os.path.join(folder, WEIGHTS)).items():
+        name = name.removeprefix(PREFIX).removeprefix(layout.prefix)
+        match = MATRIX.fullmatch(name)
+        if match is None:
+            others[name] = array
+            continue
+        if match["module"] not in modules:
+            raise UserError(f"{folder} adapts {match['module']}, which encoder={config.encoder} does not have.")
+        dense, number = modules[match["module"]]
+        weights[f"{dense}/lora/{_target(dense, number)}/{match['matrix'].lower()}"] = np.asarray(array.T, np.float32)
+    heads, _ = to_canonical_names(_table(layout, config, kind), others, _is_matrix)
+    rank, alpha = settings.get("r"), settings.get("lora_alpha")
+    if not isinstance(rank, int) or not isinstance(alpha, int | float) or not rank > 0:
+        raise UserError(f"{folder} has r={rank!r} and lora_alpha={alpha!r}; expected numbers above 0.")
+    return {**weights, **heads}, LoraConfig(lora_rank=rank, lora_alpha=alpha), kind
+
+
+def settings_of(folder: str) -> dict[str, Any]:
+    """The content of adapter_config.json; UserError where it is not LoRA."""
+    settings = read_settings(os.path.join(folder, CONFIG))
+    if settings.get("peft_type") != "LORA":
+        raise UserError(f"{folder} holds an adapter of the type {settings.get('peft_type')!r}; expected LORA.")
+    return settings
+
+
+def _table(layout: Layout, config: BertConfig, kind: str | None) -> dict[str, tuple[str, ...]]:
+    """{canonical name: their names}, of a classifier of texts unless `kind` says otherwise."""
+    of_texts = {} if kind in ("tags", "span") else layout.of_texts
+    return expand({**layout.names, **of_texts}, config.layers_with_weights)
+
+
+def _modules(layout: Layout, config: BertConfig, kind: str | None) -> dict[tuple[str, int], str]:
+    """{(our dense layer, the number of a matrix in its kernel): their module without the prefix}."""
+    return {
+        (ours.removesuffix("/kernel"), number): name.removesuffix(".weight")
+        for ours, theirs in _table(layout, config, kind).items()
+        if ours.startswith("encoder/layers/") and ours.endswith("/kernel")
+        for number, name in enumerate(theirs)
+    }
+
+
+def _target(dense: str, number: int) -> str:
+    """The name in `lora.TARGETS` of a matrix in a dense layer."""
+    layers = {(layer, place): target for target, (layer, place, _) in lora.TARGETS.items()}
+    return layers[re.sub(r"encoder/layers/\d+/", "", dense), number]
+
+
+def _saved_module(name: str, layout: Layout) -> str:
+    """The module of a weight that is saved whole: of a head all of it, as PEFT names it by itself."""
+    return name.split(".")[0] if name.startswith(layout.outside) else name.rpartition(".")[0]
+
+
+def _is_matrix(name: str) -> bool:
+    return name.endswith(".weight")

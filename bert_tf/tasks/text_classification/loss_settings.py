@@ -1,0 +1,83 @@
+"""How the loss of a goal is changed for training: smoothed labels, focal weights, weights of labels.
+
+C labels.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.errors import UserError
+
+BALANCED = "balanced"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LossSettings:
+    """Changes of the loss that training minimises; evaluations report the plain loss too.
+
+    Attributes:
+        label_smoothing: the part of the target that all labels share (Szegedy et al. 2016, section 7).
+        focal_gamma: exponent of 1 - p, the weight of an example by its probability (Lin et al. 2017, equation 4).
+        pos_weight: of the term for labels that hold, where any number may: a number, "balanced", or label=number for
+            some; "" is 1.
+    """
+
+    label_smoothing: float = 0.0
+    focal_gamma: float = 0.0
+    pos_weight: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.label_smoothing < 1:
+            raise UserError(f"label_smoothing is {self.label_smoothing}; expected 0 or more, below 1.")
+        if not 0 <= self.focal_gamma < np.inf:
+            raise UserError(f"focal_gamma is {self.focal_gamma}; expected 0 or more, such as 2.")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the loss stays as it is."""
+        return self == LossSettings()
+
+
+def cross_entropy(targets: tf.Tensor, log_probabilities: tf.Tensor, gamma: float) -> tf.Tensor:
+    """-sum of targets * (1 - p)^gamma * log p over the last axis, float32 [...] of [..., C].
+
+    With gamma 0 the cross entropy; else the focal loss.
+    """
+    terms = targets * log_probabilities
+    if gamma:
+        terms *= tf.pow(-tf.math.expm1(log_probabilities), gamma)
+    return -tf.reduce_sum(terms, -1)
+
+
+def parse_weights(flag: str, text: str, labels: Sequence[str]) -> np.ndarray:
+    """Weights of labels, float32 [C], from "3", "1,3" in their order, or "yes=3", which leaves others at 1.
+
+    Raises UserError, which names the flag, for anything else.
+    """
+    weights = np.ones(len(labels), np.float32)
+    parts = [part.strip() for part in text.split(",")]
+    if not any("=" in part for part in parts) and len(parts) in (1, len(labels)):
+        weights[:] = [_number(flag, part, text) for part in parts]
+        return weights
+    for part in parts:
+        label, _, number = part.rpartition("=")
+        if label not in labels:
+            raise UserError(
+                f"{flag} is {text!r}; expected {BALANCED}, a number for each of the {len(labels)} labels in their "
+                f"order, or label=number with labels among {', '.join(labels)}."
+            )
+        weights[labels.index(label)] = _number(flag, number, text)
+    return weights
+
+
+def _number(flag: str, part: str, text: str) -> float:
+    try:
+        number = float(part)
+    except ValueError:
+        number = np.nan
+    if not 0 <= number < np.inf:
+        raise UserError(f"{flag} is {text!r}; expected numbers of 0 or more, but {part!r} is none.")
+    return number

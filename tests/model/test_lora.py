@@ -1,0 +1,126 @@
+"""LoRA: nothing changes at first, a layer computes W x + alpha / r B A x, merging keeps outputs, PEFT's files."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tiny
+
+from bert_tf.checkpoints import checkpoint_files, formats, peft_adapters
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.config.train_config import LoraConfig
+from bert_tf.errors import UserError
+from bert_tf.model import heads, lora, weights
+
+pytestmark = pytest.mark.eager
+
+CONFIG = LoraConfig(lora_rank=2, lora_alpha=3, lora_targets="query,value,project_out,expand,contract")
+SMALL = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1)
+
+
+def adapted(config=CONFIG, model_config=SMALL):
+    """A classifier with random weights, its outputs before it had adapters, and random adapters in it."""
+    model = heads.Classifier(model_config, size=3)
+    weights.assign(model, tiny.random_weights(model))
+    before = logits(model)
+    lora.attach(model, config)
+    return model, before
+
+
+def logits(model):
+    return model({name: tiny.tensors(tiny.batch())[name] for name in ("token_ids", "segment_ids", "lengths")})[
+        "logits"
+    ].numpy()
+
+
+def randomize(model):
+    """Gives both matrices of all adapters random values; returns all arrays."""
+    rng = np.random.default_rng(1)
+    for name, variable in weights.variables(model).items():
+        if lora.NAME.fullmatch(name):
+            variable.assign(rng.normal(0, 0.3, variable.shape))
+    return {name: variable.numpy() for name, variable in weights.variables(model).items()}
+
+
+def test_adapters_change_nothing_at_first_and_are_of_the_given_rank():
+    model, before = adapted()
+    np.testing.assert_array_equal(logits(model), before)
+    shapes = {name: tuple(v.shape) for name, v in weights.variables(model).items() if lora.NAME.fullmatch(name)}
+    layer = "encoder/layers/0"
+    assert shapes == {
+        f"{layer}/{dense}/lora/{target}/{matrix}": shape
+        for dense, target, size_in, size_out in (
+            ("attention/query_key_value", "query", 16, 16),
+            ("attention/query_key_value", "value", 16, 16),
+            ("attention/project_out", "project_out", 16, 16),
+            ("feed_forward/expand", "expand", 16, 24),
+            ("feed_forward/contract", "contract", 24, 16),
+        )
+        for matrix, shape in (("a", (size_in, 2)), ("b", (2, size_out)))
+    }
+
+
+def test_merged_kernels_are_those_of_the_paper_and_give_the_same_outputs():
+    model, before = adapted()
+    arrays = randomize(model)
+    with_adapters = logits(model)
+    assert np.abs(with_adapters - before).max() > 0.01
+    dense = "encoder/layers/0/attention/query_key_value"
+    delta = [arrays[f"{dense}/lora/{t}/a"] @ arrays[f"{dense}/lora/{t}/b"] * 3 / 2 for t in ("query", "value")]
+    expected = arrays[f"{dense}/kernel"] + np.concatenate([delta[0], np.zeros((16, 16)), delta[1]], 1)
+    merged = lora.merged(arrays, CONFIG)
+    np.testing.assert_allclose(merged[f"{dense}/kernel"], expected, rtol=1e-5)
+    lora.merge(model)
+    for name, variable in weights.variables(model).items():
+        np.testing.assert_allclose(variable, merged[name], rtol=1e-5, atol=1e-6, err_msg=name)
+    assert len(weights.variables(model)) == len(merged)
+    np.testing.assert_allclose(logits(model), with_adapters, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("encoder", ["bert", "distilbert", "roberta", "electra", "albert"])
+def test_adapters_are_written_as_peft_writes_them_and_read_merged(encoder, tmp_path):
+    config = dataclasses.replace(SMALL, encoder=encoder, type_vocab_size=1 if encoder == "roberta" else 2)
+    model, _ = adapted(model_config=config)
+    base = {name: variable.numpy() for name, variable in weights.variables(model).items() if "/lora/" not in name}
+    formats.write(Checkpoint(config=config, weights=base), tmp_path / "base", "native")
+    arrays = randomize(model)
+    arrays["classifier/bias"] = arrays["classifier/bias"] + 1
+    target = str(tmp_path / "adapter")
+    peft_adapters.write(target, arrays, config, CONFIG, kind="class", base=str(tmp_path / "base"))
+    stored = checkpoint_files.read_safetensors(tmp_path / "adapter" / "adapter_model.safetensors")
+    if encoder == "bert":
+        query = "base_model.model.bert.encoder.layer.0.attention.self.query"
+        np.testing.assert_array_equal(
+            stored[f"{query}.lora_B.weight"], arrays["encoder/layers/0/attention/query_key_value/lora/query/b"].T
+        )
+        assert stored[f"{query}.lora_A.weight"].shape == (2, 16)
+        assert {name for name in stored if "lora" not in name} == {
+            f"base_model.model.{name}"
+            for name in ("classifier.weight", "classifier.bias", "bert.pooler.dense.weight", "bert.pooler.dense.bias")
+        }
+        settings = peft_adapters.settings_of(target)
+        assert settings["r"] == 2 and settings["lora_alpha"] == 3 and settings["task_type"] == "SEQ_CLS"
+        assert settings["modules_to_save"] == ["classifier", "pooler.dense"]
+        assert "encoder.layer.0.attention.self.value" in settings["target_modules"]
+    read, expected = formats.read(target), lora.merged(arrays, CONFIG)
+    assert read.kind == "class" and read.weights.keys() == expected.keys()
+    for name, array in read.weights.items():
+        np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_adapters_that_are_not_plain_or_do_not_fit_are_refused(tmp_path):
+    with pytest.raises(UserError, match="lora_targets is 'query,pooler'; expected some of query, key, value"):
+        adapted(LoraConfig(lora_rank=1, lora_targets="query,pooler"))
+    with pytest.raises(UserError, match="lora_rank is for BERT's layers, and encoder=static has none"):
+        adapted(CONFIG, dataclasses.replace(SMALL, encoder="static"))
+    for values, message in (
+        ({"peft_type": "IA3"}, "an adapter of the type 'IA3'; expected LORA"),
+        ({"peft_type": "LORA", "use_dora": True, "r": 1, "lora_alpha": 1}, "use_dora=True; expected False"),
+        ({"peft_type": "LORA", "r": 0, "lora_alpha": 1}, "r=0 and lora_alpha=1"),
+    ):
+        folder = tmp_path / message[:5]
+        folder.mkdir()
+        checkpoint_files.write_json(folder / "adapter_config.json", values)
+        checkpoint_files.write_safetensors(folder / "adapter_model.safetensors", {}, framework="pt")
+        with pytest.raises(UserError, match=message):
+            peft_adapters.read(str(folder), SMALL)
