@@ -19,7 +19,8 @@ AT_THE_TOP = {"__init__", "__main__", "errors"}  # the files of bert_tf itself
 # Modules that flags are checked with, that worker processes load, or that only read files.
 NO_TENSORFLOW = """
 runtime.memory_estimate runtime.process runtime.progress runtime.atomic_files runtime.folder_lock runtime.tf_config
-runtime.open_set runtime.json_files runtime.files
+runtime.open_set runtime.json_files runtime.files runtime.cluster runtime.meeting
+cli.worker_processes cli.commands.launch
 config.bert_config config.encoder_traits config.train_config config.flags config.flag_groups
 text.characters text.special_tokens text.truncation text.vocabulary text.sentence_splitting text.demo_corpus text.corpus
 data.tables data.examples data.ready_examples data.tfds_datasets data.pretraining.buckets data.pretraining.pairs

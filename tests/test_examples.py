@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import checkpoint_cases
 import pytest
 import tiny
 import warm
+import yaml
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
@@ -22,6 +24,39 @@ SHORTER = [
     (r"num_train_epochs=\d+", "num_train_epochs=0.2, do_export=False"),
     (r"batch_size=16, epochs=epochs", "batch_size=96, epochs=1"),
 ]
+
+
+@pytest.mark.parametrize("name", ["jobset", "tfjob"])
+def test_manifests_name_flags_that_exist_and_as_many_workers_as_pods(name):
+    from bert_tf.cli import main
+    from bert_tf.cli.commands import launch
+    from bert_tf.recipes.pretrain import Flags
+
+    job = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text(encoding="utf-8"))
+    spec = job["spec"]
+    if name == "jobset":
+        (replicated,) = spec["replicatedJobs"]
+        pods = replicated["template"]["spec"]
+        assert pods["completions"] == pods["parallelism"] and pods["completionMode"] == "Indexed"
+    else:
+        pods = spec["tfReplicaSpecs"]["Worker"]
+    (container,) = pods["template"]["spec"]["containers"]
+    (line,) = container["args"]
+    assert container["command"] == ["sh", "-c"]
+    words = shlex.split(line)
+    if name == "jobset":
+        arguments = main.parser({"launch": launch}).parse_args(
+            [word.replace("$JOB_COMPLETION_INDEX", "3") for word in words[2:]]
+        )
+        assert (arguments.workers, arguments.worker_index) == (pods["completions"], 3)
+        service = job["metadata"]["name"]  # JobSet's, whose pods are SET-JOB-0-INDEX.SET
+        assert arguments.coordinator == f"{service}-{replicated['name']}-0-0.{service}:2222"
+        words = ["exec", "bert-tf", *arguments.command[1:]]
+    assert words[:3] == ["exec", "bert-tf", "pretrain"]
+    names = {word[2:].partition("=")[0] for word in words[3:]}
+    assert names <= set(Flags.__dataclass_fields__) and "output_dir" in names
+    mounted = {mount["name"] for mount in container["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in pods["template"]["spec"]["volumes"]}
 
 
 def code_cells(path):

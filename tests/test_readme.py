@@ -11,7 +11,7 @@ import warm
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 NAMES = ["classification", "questions", "pretraining", "checkpoints", "tagging", "vectors", "ablations"]
-NAMES += ["accelerators", "troubles", "python"]
+NAMES += ["accelerators", "troubles", "python", "scaling"]
 PAGES = {"README": README, **{name: (ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in NAMES}}
 DOCUMENTS = [ROOT / "README.md", ROOT / "benchmarks/README.md", *sorted((ROOT / "docs").glob("*.md"))]
 DEFAULTS = {
@@ -37,7 +37,20 @@ def blocks(language, *pages):
 def commands_of(*languages):
     """The arguments of every command on any page."""
     lines = [line for language in languages for block in blocks(language) for line in block.splitlines()]
-    return [[part for part in shlex.split(line) if not part.startswith("TF_CONFIG=")] for line in lines]
+    return [part for line in lines for part in parts_of(shlex.split(line))]
+
+
+def parts_of(words):
+    """A command without variables and what starts it on other machines; `bert-tf launch` and what it launches."""
+    words = [word for word in words if not re.match(r"[A-Z_]+=", word)]
+    if words[0] == "torchrun":
+        words = ["bert-tf", *words[words.index("bert_tf") + 1 :]]
+    if words[0] == "srun":
+        words = words[words.index("bert-tf") :]
+    if words[1] != "launch":
+        return [words]
+    end = words.index("--")
+    return [words[:end], ["bert-tf", *words[end + 1 :]]]
 
 
 def run(command, folder, **options):
@@ -169,6 +182,8 @@ def test_every_flag_on_the_pages_exists():
             names = {argument[2:].split("=")[0] for argument in arguments if argument.startswith("--")}
             assert names <= known[name], f"{name}: unknown flags {names - known[name]}"
     anywhere = set.union(*known.values()) | {"help", "flagfile", "logdir"}  # absl's own, and TensorBoard's
+    anywhere |= {"nodes", "ntasks", "nnodes", "nproc_per_node", "rdzv_endpoint"}  # Slurm's and torchrun's
+    anywhere |= {"teraflops", "gigabytes", "bytes_per_gradient"}  # benchmarks/scaling.py's
     anywhere |= {
         "tf_xla_persistent_cache_directory",
         *("device", "tiny", "work_dir", "glue_dir"),

@@ -5,6 +5,7 @@ import dataclasses
 from bert_tf.config import parity
 from bert_tf.config.bert_config import SIZES
 from bert_tf.config.flags import flag
+from bert_tf.config.train_config import ALL_REDUCE_PRECISIONS
 
 JIT_CHOICES = ("auto", "true", "false")
 XLA_CACHE_HELP = (
@@ -86,6 +87,7 @@ class OptimizationFlags:
         "Start the decay at the end of warm-up; false: at step 0, as the original, so that the rate drops there.",
         earlier_default=False,
     )
+    decay_power: float = flag(1.0, "Power of the decay of the learning rate; 1: linear; 0.5: as NVIDIA's LAMB.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -120,6 +122,12 @@ class DeviceFlags:
     )
     distribution_strategy: str = flag(
         "auto", "tf.distribute strategy.", ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+    )
+    all_reduce_precision: str = flag(
+        "float32",
+        "Precision in which replicas sum their gradients, once per step, after accumulation; bfloat16 halves what they "
+        "send and rounds each gradient to 8 bits.",
+        ALL_REDUCE_PRECISIONS,
     )
     num_logical_devices: int = flag(1, "Split the CPU, or each GPU, into N logical devices, to test data parallelism.")
     tpu_name: str = flag("", "Name or address of the TPU.")

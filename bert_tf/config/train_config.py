@@ -6,6 +6,7 @@ import math
 from bert_tf.errors import UserError
 from bert_tf.runtime.process import MAX_SEED
 
+ALL_REDUCE_PRECISIONS = ("float32", "bfloat16")
 FROZEN = ("none", "embeddings", "encoder")  # what `freeze` may name
 
 
@@ -20,10 +21,12 @@ class TrainConfig:
     num_warmup_steps: int = 10000
     budget_minutes: float = 0.0  # training ends after them, the schedule of num_train_steps is stretched; 0: by steps
     train_biases: bool = True  # False: biases of the encoder's dense layers stay as they are, 0 in a new model
+    input_lanes: int = 0  # see `training.lanes`; 0: as suits the number of shards
     num_accumulation_steps: int = 1  # 0: as many as memory makes necessary
     iterations_per_loop: int = 1  # steps of one call; 0: as suits the device
     optimizer: str = "adamw"  # a module of training/optimizers, or one from outside such as "my_lab.lion"
     continuous_schedule: bool = False
+    decay_power: float = 1.0  # see `training.learning_rates`
     weight_decay: float = 0.01
     layerwise_learning_rate_decay: float = 1.0  # see `training.learning_rates`
     num_frozen_layers: int = 0  # see `training.learning_rates`
@@ -36,6 +39,7 @@ class TrainConfig:
     max_eval_steps: int = 100
     random_seed: int = 12345
     precision: str = "auto"
+    all_reduce_precision: str = "float32"  # in which replicas sum gradients
     jit_compile: str = "auto"
     gradient_checkpointing: bool = False
     use_one_hot_embeddings: str = "auto"
@@ -52,8 +56,8 @@ class TrainConfig:
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}; expected a whole number above 0.")
         not_negative = "learning_rate num_warmup_steps weight_decay packed_rows num_frozen_layers eval_steps"
-        not_negative += " unfreeze_steps fgm_epsilon budget_minutes"
-        for name in (*not_negative.split(), "early_stop_patience", "num_accumulation_steps", "iterations_per_loop"):
+        not_negative += " unfreeze_steps fgm_epsilon budget_minutes early_stop_patience num_accumulation_steps"
+        for name in (*not_negative.split(), "iterations_per_loop", "input_lanes"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise UserError(f"{name} is {getattr(self, name)}; expected 0 or more.")
         if not 0 <= self.random_seed <= MAX_SEED:
@@ -63,6 +67,12 @@ class TrainConfig:
         if not 0 < self.layerwise_learning_rate_decay <= 1:
             raise UserError(
                 f"layerwise_learning_rate_decay is {self.layerwise_learning_rate_decay}; expected more than 0, up to 1."
+            )
+        if not 0 < self.decay_power < math.inf:
+            raise UserError(f"decay_power is {self.decay_power}; expected a number above 0.")
+        if self.all_reduce_precision not in ALL_REDUCE_PRECISIONS:
+            raise UserError(
+                f"all_reduce_precision is {self.all_reduce_precision!r}; expected {' or '.join(ALL_REDUCE_PRECISIONS)}."
             )
         if self.train_batch_size % (self.num_accumulation_steps or 1):
             raise UserError(

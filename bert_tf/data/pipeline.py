@@ -17,13 +17,22 @@ INTERLEAVED_FILES = 8  # read alternately while training, so that neighbours com
 SHUFFLE_ROUNDS = 16  # the default of 4 leaves positions that depend on the order of the file (correlation 0.18)
 SEEDS = 7  # a stream of random bits of its own, see bert_tf.data.mlm_masking
 MEGA_BATCH, LEAST_MEGA_BATCHES = 50, 4  # most batches sorted by length together, and least such in an epoch
+LANES = 8  # a stream of random bits of its own, as SEEDS
+SHUFFLED = 10_000  # records
 GROUPS = 1  # part of the seed of their order
 
 
-def read_records(files: Sequence[str], *, seed: int | None = None, forever: bool = False) -> tf.data.Dataset:
+def read_records(
+    files: Sequence[str],
+    *,
+    seed: int | None = None,
+    forever: bool = False,
+    interleaved: int = INTERLEAVED_FILES,
+) -> tf.data.Dataset:
     """TFRecord files (or .gz, but all of a kind) -> dataset of serialized records (string scalars).
 
     seed: None reads the files one after the other; a number reads them in a new order each epoch, several interleaved.
+    interleaved: how many.
     forever: starts again at the end, for training. The order is that of the first iterator; make the dataset anew for
     another iterator that should give the same.
     """
@@ -33,7 +42,7 @@ def read_records(files: Sequence[str], *, seed: int | None = None, forever: bool
         dataset = tf.data.TFRecordDataset(dataset, compression)
     else:
         dataset = dataset.shuffle(len(files), seed=seed, reshuffle_each_iteration=True)
-        cycle_length = min(INTERLEAVED_FILES, len(files))
+        cycle_length = min(interleaved, len(files))
         read = functools.partial(tf.data.TFRecordDataset, compression_type=compression)
         dataset = dataset.interleave(read, cycle_length=cycle_length, num_parallel_calls=1)
     return dataset.repeat() if forever else dataset
@@ -43,7 +52,13 @@ def read_records(files: Sequence[str], *, seed: int | None = None, forever: bool
 no_autograph = tf.autograph.experimental.do_not_convert
 
 
-def shuffle(dataset: tf.data.Dataset, *, seed: int, buffer: int = 10_000) -> tf.data.Dataset:
+def seed_of_lane(seed: int, lane: int) -> int:
+    """A seed for one of several streams of a run, below 2 ** 31."""
+    with tf.init_scope():
+        return int(random_bits(seed, LANES, lane).numpy().item() & 0x7FFFFFF0)
+
+
+def shuffle(dataset: tf.data.Dataset, *, seed: int, buffer: int = SHUFFLED) -> tf.data.Dataset:
     """Shuffles within a buffer, which becomes part of a saved iterator: keep it small."""
     return dataset.shuffle(buffer, seed=seed, reshuffle_each_iteration=True)
 

@@ -18,7 +18,7 @@ from bert_tf.config.train_config import MaskingConfig, TrainConfig
 from bert_tf.data.pretraining import masked_records, records
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
-from bert_tf.recipes import advice, ending, pretraining_preparation
+from bert_tf.recipes import advice, ending, pretraining_preparation, pretraining_recipes
 from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import accelerators, files
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
@@ -71,6 +71,15 @@ class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
         "or wikiextractor's output. Default: Python's manual and library.",
     )
     output_dir: str = changed(RunFlags, "output_dir", "runs/pretraining")
+    recipe: str = flag(
+        "",
+        "Defaults of several flags, which flags that are given override; lamb_large_batch: LAMB with batches of 64k "
+        "and 32k rows in two phases.",
+        ("", *pretraining_recipes.RECIPES),
+    )
+    recipe_scale: float = flag(
+        1.0, "Factor of the batches of the recipe; its learning rates change with the square root."
+    )
     eval_file: str = flag(
         "", "Held-out text for evaluation, given as input_file is. Default: 5% of the documents of input_file."
     )
@@ -133,6 +142,12 @@ class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
         1.0, "Weight of the next-sentence loss; 0: masked LM only, on rows of one segment."
     )
     keep_pairs: bool = flag(False, "Keep rows of two segments when next_sentence_weight is 0.")
+    input_lanes: int = flag(
+        0,
+        "Streams of which batches consist, each with shards of its own: as many hosts can read without reading all; "
+        "auto: one for 16 shards, up to 64. Runs with other lanes have other batches.",
+        words={"auto": 0},
+    )
     num_workers: int = flag(
         0,
         "Number of processes that write records; the records do not depend on it. 0: one for each core, or none but "
@@ -185,8 +200,27 @@ TEXT_FLAGS = frozenset(
 
 
 def main() -> None:
-    """Runs all stages: flags, vocabulary and records, then task, training, evaluation and export, then the report."""
-    options = read_flags()
+    """Runs all phases of the recipe in turn; each resumes, and does nothing once it is finished."""
+    phases = read_phases()
+    for options in phases[1:]:  # what is wrong in a later phase is an error before the first begins
+        lengths_only = dataclasses.replace(options, init_checkpoint=phases[0].init_checkpoint)
+        pretraining_preparation.resolve(
+            pretraining_preparation.with_computed_defaults(lengths_only),
+            lower_case_given=flags.is_given("do_lower_case"),
+        )
+    for options in phases:
+        run_phase(options)
+
+
+def read_phases() -> list[Flags]:
+    """The flags of each phase: one, but for recipes that have several."""
+    given = read_flags()
+    settings = pretraining_recipes.settings(given.recipe, given.recipe_scale)
+    return pretraining_recipes.in_turn([read_flags(phase) for phase in settings])
+
+
+def run_phase(options: Flags) -> None:
+    """Runs all stages: vocabulary and records, then task, training, evaluation and export, then the report."""
     options = flags.with_earlier_defaults(options, recorded_flags(options.output_dir))
     options = pretraining_preparation.with_computed_defaults(options)
     accelerators.cache_compiled_programs(options.xla_cache)
@@ -233,11 +267,15 @@ def describe(manifest: Mapping[str, Any]) -> str:
     return f"{train} files of records that another program masked, {held_out} held out"
 
 
-def read_flags() -> Flags:
-    """The flags, with defaults for a demonstration if there is no input_file, nor records of another program."""
-    options = flags.read(Flags)
-    if not (flags.is_given("input_file") or masked_records.find(options.records_dir)):
-        options = flags.read(Flags, instead=DEMO_SETTINGS)
+def read_flags(settings: Mapping[str, Any] | None = None) -> Flags:
+    """The flags, with defaults for a demonstration if there is no input_file, nor records of another program.
+
+    settings: defaults of a recipe.
+    """
+    options = flags.read(Flags, instead=settings)
+    folder = options.records_dir.partition(",")[0]
+    if not (flags.is_given("input_file") or masked_records.find(folder)):
+        options = flags.read(Flags, instead={**DEMO_SETTINGS, **(settings or {})})
     return _with_passes(options)
 
 

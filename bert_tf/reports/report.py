@@ -136,6 +136,9 @@ def summary(run: Mapping[str, Any], metrics: Iterable[Mapping[str, Any]]) -> str
         parts.append(f"{config['num_hidden_layers']} layers of width {config['hidden_size']}")
     if curves.is_number(run.get("parameters")):
         parts.append(f"{value_text(run['parameters'])} parameters")
+    size = run.get("all_reduced_bytes")
+    if curves.is_number(size) and size:
+        parts.append(f"{run.get('replicas')} replicas that sum {value_text(size / 1e6)} MB of gradients in each step")
     steps = [line["step"] for line in metrics if curves.is_number(line.get("step"))]
     if steps:
         parts.append(f"{value_text(max(steps))} step{'s' if max(steps) != 1 else ''}")

@@ -75,6 +75,15 @@ class Task(abc.ABC):
     def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
         """An endless dataset of batches, dictionaries of tensors with static shapes [B, ...]."""
 
+    @property
+    def train_shards(self) -> int:
+        """The number of files that lanes (`training.lanes`) can divide among themselves; 1: batches are one stream."""
+        return 1
+
+    def lane_batches(self, lane: int, lanes: int, size: int, seed: int) -> tf.data.Dataset:
+        """The `size` rows that a lane gives to each batch, endless, where there are several train_shards."""
+        raise NotImplementedError
+
     @abc.abstractmethod
     def eval_batches(self, batch_size: int, split: str) -> tf.data.Dataset:
         """One pass over a split in its order, the last batch padded with rows of weight 0."""

@@ -47,6 +47,9 @@ class TrainState:
                 f"The checkpoint of step {step} could not be written to {folder} ({reason_of(error)}). "
                 f"Kept: {', '.join(names) or 'none'}. Free some space and run the same command again."
             ) from None
+        if not self.scratch:  # positions of lanes beside checkpoints that are no longer kept
+            for remains in checkpoint_paths.remains_of(folder):
+                files.remove(remains)
 
     def restore(self) -> int:
         """Restores the newest complete checkpoint and returns its step; 0 if there is none.

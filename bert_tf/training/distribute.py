@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import backend
-from bert_tf.runtime.tf_config import expect_workers, number_of_workers
+from bert_tf.runtime.tf_config import expect_workers, number_of_workers, worker_number
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
@@ -88,6 +88,7 @@ def _devices(num_logical_devices: int, gpu_memory_limit: int) -> list[str]:
     return names if backend.gpu_count() else names[:num_logical_devices]
 
 
+@functools.cache
 def _multi_worker() -> tf.distribute.Strategy:
     expect_workers()
     options = tf.distribute.experimental.CommunicationOptions(
@@ -104,6 +105,14 @@ def _tpu(tpu_name: str) -> tf.distribute.Strategy:
     except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
         raise UserError(f"No TPU could be reached under the name {tpu_name!r} ({reason_of(error)}).") from None
     return tf.distribute.TPUStrategy(resolver)
+
+
+def rows_of_process(strategy: tf.distribute.Strategy, size: int) -> range:
+    """The rows of a global batch of `size` that the replicas of this process get."""
+    if not spans_processes(strategy):
+        return range(size)
+    processes, number = number_of_workers(), worker_number()
+    return range(size * number // processes, size * (number + 1) // processes)
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:

@@ -15,13 +15,19 @@ EMBEDDINGS = ("encoder/embeddings/", "encoder/token_embeddings")
 Schedule = Callable[[tf.Tensor], tf.Tensor]
 
 
-def linear_schedule(
-    learning_rate: float, num_train_steps: int, num_warmup_steps: int = 0, *, continuous: bool = False
+def polynomial_schedule(
+    learning_rate: float,
+    num_train_steps: int,
+    num_warmup_steps: int = 0,
+    *,
+    continuous: bool = False,
+    power: float = 1.0,
 ) -> Schedule:
-    """Returns a function from a step (counted from 0) to its learning rate: linear warm-up and decay.
+    """Returns a function from a step (counted from 0) to its learning rate: linear warm-up and polynomial decay.
 
     As in google-research/bert `optimization.py` the decay runs from step 0 to `num_train_steps`, and warm-up replaces
     it while step < `num_warmup_steps`, so that the rate drops where warm-up ends.
+    power: of the share of steps that remain; NVIDIA's `PolyWarmUpScheduler` has 0.5.
     continuous: decay from the end of warm-up instead, so that the rate reaches `learning_rate` and does not jump.
     """
 
@@ -29,7 +35,8 @@ def linear_schedule(
         step = tf.cast(step, tf.float32)
         start = num_warmup_steps if continuous else 0
         remaining = (num_train_steps - step) / max(num_train_steps - start, 1)
-        decayed = learning_rate * tf.clip_by_value(remaining, 0.0, 1.0)
+        remaining = tf.clip_by_value(remaining, 0.0, 1.0)
+        decayed = learning_rate * (remaining if power == 1 else tf.pow(remaining, power))
         warming = learning_rate * step / max(num_warmup_steps, 1)
         return tf.where(step < num_warmup_steps, warming, decayed)
 

@@ -18,7 +18,7 @@ from bert_tf.errors import Interrupted, TrainingError, UserError, reason_of
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
 from bert_tf.runtime import backend
 from bert_tf.runtime.progress import progress
-from bert_tf.training import checkpoint_paths, nonfinite
+from bert_tf.training import checkpoint_paths, lanes, nonfinite
 from bert_tf.training.checkpointing import TrainState
 from bert_tf.training.distribute import (
     all_gather,
@@ -27,6 +27,7 @@ from bert_tf.training.distribute import (
     is_chief,
     needs_static_shapes,
     on_first_replica,
+    rows_of_process,
     shard_batch,
 )
 from bert_tf.training.early_stopping import EarlyStopping
@@ -88,11 +89,13 @@ class TrainingLoop:
         evaluator: "Evaluator",
     ) -> None:
         self.task, self.config, self.folder = task, config, folder
-        self.batches = iterate(task.train_batches(config.train_batch_size, config.random_seed))
+        self.lanes = lanes.number_of_lanes(task, config, folder.checkpoints)
+        rows = rows_of_process(strategy, config.train_batch_size)
+        self.batches = lanes.open_input(task, config, self.lanes, rows, iterate)
         with strategy.scope():
             self.train_step = TrainStep(task, model, config, strategy)
         self.early_stopping = EarlyStopping(task, config, self.train_step.variables, folder, strategy)
-        parts = {**self.train_step.state(), "data": self.batches, **self.early_stopping.state()}
+        parts = {**self.train_step.state(), **self.batches.parts(), **self.early_stopping.state()}
         self.state = TrainState(
             folder.checkpoints, parts, writes=is_chief(strategy), max_to_keep=config.keep_checkpoint_max
         )
@@ -102,6 +105,8 @@ class TrainingLoop:
     def run(self, signals: Sequence[int], report: Callable[..., None]) -> int:
         """Trains to the last step and returns it; `signals` receives the signals to stop for."""
         step = self.state.restore()
+        if step:
+            self.batches.restore(checkpoint_paths.path_of(self.folder.checkpoints, step))
         while self.train_step.micro_batches < self.folder.run.get("micro_batches", 1):  # as before it was stopped
             if not self.train_step.halve_micro_batches():
                 break
@@ -116,6 +121,7 @@ class TrainingLoop:
             self._evaluate(step)
             if self._is_last(step):
                 self._save(step)
+        self._report_all_reduce()
         self.log.restart_clock()
         while not self._is_last(step):
             self.train_step.unfreeze(step)
@@ -131,6 +137,13 @@ class TrainingLoop:
                     f"Stopped after step {step}, which is saved; run the same command again to continue.", stops[0]
                 )
         return step
+
+    def _report_all_reduce(self) -> None:
+        size, replicas = self.train_step.all_reduced_bytes(), self.train_step.strategy.num_replicas_in_sync
+        self.folder.update(replicas=replicas, all_reduced_bytes=size)
+        if size and self.folder.writes:
+            precision = self.config.all_reduce_precision
+            print(f"In each step {replicas} replicas sum {size / 1e6:,.1f} MB of {precision} gradients.", flush=True)
 
     def _steps_at_once(self, step: int) -> int:
         """How many steps to take after this one before something else is due."""
@@ -201,6 +214,9 @@ class TrainingLoop:
         if self._is_last(step):
             self.train_step.average.put_into_model()
             self.early_stopping.restore_best(step)
+        if self.lanes > 1:  # positions of lanes first, from all processes: the index of the checkpoint is written last
+            self.batches.save(checkpoint_paths.path_of(self.folder.checkpoints, step))
+            barrier(self.train_step.strategy)
         self.state.save(step)
         if self.budget.minutes:
             self.folder.update(budget_seconds=round(float(self.budget.used.numpy()), 3))
@@ -218,8 +234,12 @@ class TrainingLoop:
 
     def _batch_of(self, step: int) -> Batch:
         """The batch of an earlier step, from the data position of the newest checkpoint on, or from the start."""
-        batches = iterate(self.task.train_batches(self.config.train_batch_size, self.config.random_seed))
-        for _ in range(self.state.rewind(data=batches), step):
+        rows = range(self.config.train_batch_size)
+        batches = lanes.open_input(self.task, self.config, self.lanes, rows, iterate)
+        start = self.state.rewind(**batches.parts())
+        if start:
+            batches.restore(checkpoint_paths.path_of(self.folder.checkpoints, start))
+        for _ in range(start, step):
             batch = next(batches)
         return batch
 

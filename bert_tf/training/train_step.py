@@ -170,8 +170,7 @@ class TrainStep:
         weight_sums = {name: all_reduce_sum(tf.reduce_sum(w)) for name, w in self.task.loss_weights(batch).items()}
         seed = self._seed(tf.cast(self.optimizer.step, tf.int32), replica_id())
         metrics, gradients = self._over_micro_batches(batch, weight_sums, seed)
-        reduced = all_reduce_sum([gradient for gradient in gradients if gradient is not None])
-        gradients = self.loss_scale.unscale(_fill_in(reduced, gradients))
+        gradients = self.loss_scale.unscale(self._sum_over_replicas(gradients))
         learning_rate = self.optimizer.learning_rate()
         norm = tf.cond(self.diverged, lambda: tf.constant(np.nan), lambda: self.optimizer.apply(gradients))
         self.average.update(self.optimizer.step)
@@ -182,6 +181,21 @@ class TrainStep:
             counts["stop_requests"] = tf.identity(requested)  # a tensor of this replica: only such can be summed
         numbers = {"gradient_norm": norm, "diverged": diverged, "learning_rate": learning_rate}
         return {"metrics": all_reduce_sum(metrics), **numbers, **all_reduce_sum(counts)}
+
+    def _sum_over_replicas(self, gradients: Gradients) -> Gradients:
+        """All that replicas send each other in a step but for some numbers: gradients of all their micro-batches."""
+        dense = [gradient for gradient in gradients if gradient is not None]
+        if not self.all_reduced_bytes():
+            return gradients
+        sent = [tf.cast(gradient, self.config.all_reduce_precision) for gradient in dense]
+        reduced = [tf.cast(total, own.dtype) for total, own in zip(all_reduce_sum(sent), dense, strict=True)]
+        return _fill_in(reduced, gradients)
+
+    def all_reduced_bytes(self) -> int:
+        """The bytes of the gradients that replicas sum in every step; 0 for one replica."""
+        numbers = sum(variable.shape.num_elements() for variable in self.trainable.values())
+        several = self.strategy.num_replicas_in_sync > 1
+        return numbers * tf.as_dtype(self.config.all_reduce_precision).size if several else 0
 
     def replay(self, batch: Batch, step: int) -> tuple[Sums, Gradients]:
         """Computes metrics and gradients of a global batch as in training step `step` (from 1), without an update.
@@ -282,8 +296,12 @@ def _optimizer(
     trainable: Mapping[str, tf.Variable],
     budget: Budget,
 ) -> optimizers.Optimizer:
-    schedule = learning_rates.linear_schedule(
-        config.learning_rate, config.num_train_steps, config.num_warmup_steps, continuous=config.continuous_schedule
+    schedule = learning_rates.polynomial_schedule(
+        config.learning_rate,
+        config.num_train_steps,
+        config.num_warmup_steps,
+        continuous=config.continuous_schedule,
+        power=config.decay_power,
     )
     if budget.minutes:
         schedule = learning_rates.of_share(schedule, budget.share, config.num_train_steps)

@@ -39,6 +39,13 @@ class TrainableTask(Protocol):
     def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
         """Returns an endless dataset of batches."""
 
+    @property
+    def train_shards(self) -> int:
+        """The number of files that can be divided among lanes (`training.lanes`); 1 where there is no such thing."""
+
+    def lane_batches(self, lane: int, lanes: int, size: int, seed: int) -> tf.data.Dataset:
+        """Returns an endless dataset of `size` rows of each batch, from this lane's share of the shards."""
+
     def eval_batches(self, batch_size: int, split: str) -> tf.data.Dataset:
         """Returns one pass over a split."""
 

@@ -9,6 +9,7 @@ import bert_tf
 from bert_tf.cli import main
 from bert_tf.config import flags
 
+ABORTED = "Collective ops is aborted by: Error reported from /job:worker/task:1: The following tasks are unhealthy"
 COUNT = '''"""Counts words.
 
   bert-tf my_lab.count WORD...
@@ -95,6 +96,11 @@ def raised_by(operation):
             lambda _: tf.errors.PermissionDeniedError(None, None, "x/y; Permission denied"),
             2,
             "x/y cannot be used (",
+        ),
+        (
+            lambda _: tf.errors.UnavailableError(None, None, f"Graph error:\n{ABORTED}"),
+            1,
+            "worker 1 of this job has ended: start the same command again on all machines to continue.",
         ),
         (lambda _: tf.errors.UnavailableError(None, None, "Socket closed"), 1, "does not answer (Socket closed)"),
         (

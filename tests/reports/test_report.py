@@ -17,6 +17,11 @@ def test_duration_is_sum_of_phases_or_start_to_finish():
     assert "took 3 min 12 s" in summary(RUN, []) and "took 3 min 20 s" in summary(without, [])
 
 
+def test_summary_says_what_replicas_send():
+    assert "2 replicas that sum 5.92 MB of gradients in" in summary({"replicas": 2, "all_reduced_bytes": 5921288}, [])
+    assert "replicas" not in summary({"replicas": 1, "all_reduced_bytes": 0}, [])
+
+
 def test_report_has_all_sections(tmp_path):
     (tmp_path / "records").mkdir()
     split = {"documents": 351, "tokens": 3211090, "layouts": {"files": 2}}

@@ -10,7 +10,7 @@ from bert_tf.training import learning_rates
 
 @pytest.mark.parametrize("continuous", [False, True])
 def test_schedule_matches_reference_at_every_step(continuous):
-    schedule = learning_rates.linear_schedule(2.0, 10, 4, continuous=continuous)
+    schedule = learning_rates.polynomial_schedule(2.0, 10, 4, continuous=continuous)
     actual = [float(schedule(tf.constant(step))) for step in range(11)]
     expected = [
         oracle_optimizer.learning_rate(step, peak=2.0, num_train_steps=10, num_warmup_steps=4, continuous=continuous)
@@ -20,10 +20,18 @@ def test_schedule_matches_reference_at_every_step(continuous):
 
 
 def test_original_schedule_drops_after_warmup_and_continuous_reaches_the_peak():
-    original = learning_rates.linear_schedule(1.0, 10, 4)
-    smooth = learning_rates.linear_schedule(1.0, 10, 4, continuous=True)
+    original = learning_rates.polynomial_schedule(1.0, 10, 4)
+    smooth = learning_rates.polynomial_schedule(1.0, 10, 4, continuous=True)
     assert [round(float(original(step)), 3) for step in (0, 3, 4, 10)] == [0.0, 0.75, 0.6, 0.0]
     assert [round(float(smooth(step)), 3) for step in (0, 3, 4, 10)] == [0.0, 0.75, 1.0, 0.0]
+
+
+def test_decay_with_a_power_is_that_of_the_linear_one():
+    linear = learning_rates.polynomial_schedule(2.0, 10, 2)
+    root = learning_rates.polynomial_schedule(2.0, 10, 2, power=0.5)
+    assert float(root(tf.constant(1))) == float(linear(tf.constant(1)))
+    for step in (2, 7, 10):
+        assert float(root(tf.constant(step))) == pytest.approx(2 * (float(linear(tf.constant(step))) / 2) ** 0.5)
 
 
 NAMES = [

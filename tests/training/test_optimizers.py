@@ -39,7 +39,7 @@ def test_six_steps_match_reference(name, step, options, least_matrix, monkeypatc
     monkeypatch.setattr(xla_rowwise, "LEAST_MATRIX", least_matrix)  # 0: all matrices are gone over at once
     weights, state = arrays(0), oracle_optimizer.new_state(arrays(0))
     variables = {key: tf.Variable(value, dtype=tf.float32) for key, value in weights.items()}
-    optimizer = optimizers.create(name, variables, learning_rates.linear_schedule(0.1, 10, 3), weight_decay=0.05)
+    optimizer = optimizers.create(name, variables, learning_rates.polynomial_schedule(0.1, 10, 3), weight_decay=0.05)
     for number in range(6):
         gradients = arrays(number + 1, scale=0.02 if number % 2 else 3.0)  # below and above the norm of clipping
         clipped, norm = oracle_optimizer.clip(gradients, 1.0)
@@ -53,7 +53,7 @@ def test_six_steps_match_reference(name, step, options, least_matrix, monkeypatc
 
 def test_non_finite_gradient_changes_nothing():
     variables = {"encoder/pooler/kernel": tf.Variable([[1.0, 2.0]])}
-    optimizer = optimizers.create("adamw", variables, learning_rates.linear_schedule(0.1, 10))
+    optimizer = optimizers.create("adamw", variables, learning_rates.polynomial_schedule(0.1, 10))
     norm = optimizer.apply([tf.constant([[np.inf, 1.0]])])
     assert not np.isfinite(norm)
     np.testing.assert_array_equal(variables["encoder/pooler/kernel"], [[1.0, 2.0]])
@@ -62,7 +62,7 @@ def test_non_finite_gradient_changes_nothing():
 
 def test_weight_without_gradient_is_unchanged():
     variables = {"a/kernel": tf.Variable([[1.0]]), "b/kernel": tf.Variable([[1.0]])}
-    optimizer = optimizers.create("adamw", variables, learning_rates.linear_schedule(0.1, 10))
+    optimizer = optimizers.create("adamw", variables, learning_rates.polynomial_schedule(0.1, 10))
     optimizer.apply([tf.constant([[0.5]]), None])
     assert float(variables["b/kernel"][0, 0]) == 1.0 and float(variables["a/kernel"][0, 0]) < 1.0
 
@@ -78,7 +78,7 @@ def test_update_is_scaled_by_the_weights_factor(name):
     for factor in (1.0, 0.25):
         variable = tf.Variable([[1.0, -2.0]])
         optimizer = optimizers.create(
-            name, {"a/kernel": variable}, learning_rates.linear_schedule(0.1, 10), factors={"a/kernel": factor}
+            name, {"a/kernel": variable}, learning_rates.polynomial_schedule(0.1, 10), factors={"a/kernel": factor}
         )
         optimizer.apply([tf.constant([[0.5, 0.1]])])
         changes.append(variable.numpy() - [[1.0, -2.0]])

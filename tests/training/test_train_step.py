@@ -80,6 +80,23 @@ def test_twenty_steps_on_replicas_and_micro_batches_match_one_device(monkeypatch
         assert difference_of(name, values_of(many)[name], value).max() < 1e-5, name
 
 
+@pytest.mark.parametrize("precision, rounding", [("float32", 1e-5), ("bfloat16", 2e-2)])
+@pytest.mark.eager
+def test_gradients_are_sent_once_per_step_after_accumulation(monkeypatch, precision, rounding):
+    sent, send = [], learners.all_reduce_sum
+    monkeypatch.setattr(learners, "all_reduce_sum", lambda values: sent.append(values) or send(values))
+    config = dataclasses.replace(CONFIG, num_accumulation_steps=2, all_reduce_precision=precision)
+    one, two = learner(CONFIG), learner(config, 2)
+    batch = tiny.tensors(tiny.batch())
+    expected, sent[:] = one.step(batch), []
+    actual = two.step(batch)
+    gradients = [values for values in sent if isinstance(values, list)]
+    assert len(gradients) == 2, "once on each replica"
+    assert sum(g.shape.num_elements() * g.dtype.size for g in gradients[0]) == two.all_reduced_bytes()
+    assert {g.dtype for g in gradients[0]} == {tf.as_dtype(precision)} and one.all_reduced_bytes() == 0
+    assert float(actual["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=rounding)
+
+
 @pytest.mark.eager
 def test_models_of_different_sizes_train_in_turn_on_the_same_replicas():
     configs = (ONE_LAYER, dataclasses.replace(ONE_LAYER, num_hidden_layers=0))

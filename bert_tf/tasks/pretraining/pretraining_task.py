@@ -66,6 +66,19 @@ class PretrainingTask(Task):
         dataset = pipeline.batch_dataset(pipeline.with_seeds(dataset, seed=seed + 2), batch_size)
         return self._with_targets(dataset, seed, is_static=self.masking.static_masking)
 
+    @property
+    def train_shards(self) -> int:
+        """The number of files of training records."""
+        return len(self.records.get("train_files", ("",)))
+
+    def lane_batches(self, lane: int, lanes: int, size: int, seed: int) -> tf.data.Dataset:
+        """The rows that one of several lanes gives to each batch: from every `lanes`th file, in an order of its own."""
+        own = pipeline.seed_of_lane(seed, lane)
+        dataset = pipeline.read_records(self.records["train_files"][lane::lanes], seed=own, interleaved=2)
+        dataset = pipeline.shuffle(dataset, seed=own + 1, buffer=max(pipeline.SHUFFLED // lanes, 2 * size)).repeat()
+        dataset = pipeline.batch_dataset(pipeline.with_seeds(dataset, seed=own + 2), size)
+        return self._with_targets(dataset, seed, is_static=self.masking.static_masking)
+
     def eval_batches(self, batch_size: int, split: str = "eval") -> tf.data.Dataset:
         """One pass over the records of a split, each masked alike in every pass."""
         dataset = pipeline.with_seeds(pipeline.read_records(self.records[f"{split}_files"]), seed=EVAL_SEED + 2)

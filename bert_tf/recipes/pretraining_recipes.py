@@ -1,0 +1,120 @@
+"""Named recipes of pre-training: defaults of flags, in one phase or in several that one command runs in turn.
+
+A recipe is a row of RECIPES. Flags on the command line override it in every phase; num_train_steps is then the sum of
+the phases, and records_dir a folder for each, with commas.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bert_tf.config import flags
+from bert_tf.errors import UserError
+from bert_tf.runtime import files
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """Settings that belong together.
+
+    Attributes:
+        summary: what it is and where it is from.
+        phases: {flag: value} for each; each starts from the weights of the one before.
+    """
+
+    summary: str
+    phases: tuple[Mapping[str, Any], ...]
+
+
+def _lamb(**settings: Any) -> dict[str, Any]:
+    """A phase with NVIDIA's schedule: the decay runs from step 0, with the power 0.5."""
+    return {"optimizer": "lamb", "continuous_schedule": False, "decay_power": 0.5, "weight_decay": 0.01, **settings}
+
+
+RECIPES = {
+    "lamb_large_batch": Recipe(
+        "LAMB with 65,536 rows of 128 tokens, then 32,768 of 512 (You et al. 2020; numbers of NVIDIA's "
+        "PyTorch/LanguageModeling/BERT/scripts/configs/pretrain_config.sh)",
+        (
+            _lamb(
+                max_seq_length=128,
+                max_predictions_per_seq=20,
+                train_batch_size=65536,
+                learning_rate=6e-3,
+                num_train_steps=7038,
+                warmup_proportion=0.2843,
+            ),
+            _lamb(
+                max_seq_length=512,
+                max_predictions_per_seq=80,
+                train_batch_size=32768,
+                learning_rate=4e-3,
+                num_train_steps=1563,
+                warmup_proportion=0.128,
+            ),
+        ),
+    ),
+}
+
+
+def settings(name: str, scale: float) -> list[dict[str, Any]]:
+    """{flag: value} of each phase of a recipe; [{}] without one.
+
+    scale: of the batches; the learning rate changes with its square root (You et al. 2020, section 4).
+    """
+    if not 0 < scale < math.inf:
+        raise UserError(f"recipe_scale is {scale}; expected a number above 0.")
+    if not name:
+        return [{}]
+    return [
+        {
+            **phase,
+            "train_batch_size": max(1, round(phase["train_batch_size"] * scale)),
+            "learning_rate": phase["learning_rate"] * math.sqrt(scale),
+        }
+        for phase in RECIPES[name].phases
+    ]
+
+
+def in_turn(phases: Sequence[Any]) -> list[Any]:
+    """The flags of the phases of a run, each with its own folders and steps, and the checkpoint of the one before.
+
+    phases: the flags of each as they are read. The last phase is the run in output_dir, the others are in folders of
+    it: phase_1 and so on.
+    """
+    if len(phases) == 1:
+        return list(phases)
+    records = _records_folders(phases[0].records_dir, len(phases))
+    steps = _steps(phases)
+    result, before = [], phases[0].init_checkpoint
+    for number, options in enumerate(phases, 1):
+        last = number == len(phases)
+        folder = options.output_dir if last else f"{files.absolute(options.output_dir)}/phase_{number}"
+        changes: dict[str, Any] = {"output_dir": folder, "init_checkpoint": before}
+        changes |= {"records_dir": records[number - 1], "num_train_steps": steps[number - 1]}
+        changes |= {} if last else {"do_export": False, "export_attention": False}
+        result.append(dataclasses.replace(options, **changes))
+        before = folder
+    return result
+
+
+def _records_folders(given: str, count: int) -> list[str]:
+    folders = [part.strip() for part in given.split(",")] if given else [""] * count
+    if len(folders) != count or (given and len(set(folders)) < count):
+        raise UserError(
+            f"records_dir is {given!r}; expected {count} folders with a comma, one for each phase of the recipe."
+        )
+    return folders
+
+
+def _steps(phases: Sequence[Any]) -> list[int]:
+    """The steps of each phase, which share num_train_steps in their proportions if it is given."""
+    own = [phase["num_train_steps"] for phase in RECIPES[phases[0].recipe].phases]
+    if not flags.is_given("num_train_steps"):
+        return own
+    total = phases[0].num_train_steps
+    if total < len(phases):
+        raise UserError(f"num_train_steps is {total}; expected a step for each of {len(phases)} phases.")
+    ends = [min(total - len(own) + n, max(n, round(total * sum(own[:n]) / sum(own)))) for n in range(1, len(own))]
+    return [end - start for start, end in zip([0, *ends], [*ends, total], strict=True)]

@@ -1,0 +1,93 @@
+"""Recipes of pre-training: defaults that flags override, and phases that one command runs in turn."""
+
+import math
+import shutil
+
+import numpy as np
+import pytest
+import warm
+
+from bert_tf.checkpoints import formats
+from bert_tf.config import flags
+from bert_tf.errors import UserError
+from bert_tf.recipes import pretrain, pretraining_recipes
+
+SENTENCES = "The fox runs.\nA dog sleeps.\nRain falls.\nBirds sing.\n\n"
+TINY = ["--model_size=tiny", "--vocab_size=120", "--max_seq_length=24", "--max_predictions_per_seq=3"]
+TINY += ["--precision=float32", "--dupe_factor=1", "--eval_batch_size=4", "--dropout_prob=0.1", "--num_train_steps=4"]
+TINY += ["--recipe=lamb_large_batch", "--recipe_scale=0.000123", "--save_checkpoints_steps=1", "--nodo_export"]
+
+
+def phases(**given):
+    with flags.given_by_program(pretrain.Flags, given):
+        return pretrain.read_phases()
+
+
+def test_phases_have_their_own_batches_rates_and_lengths_and_start_from_each_other():
+    first, second = phases(recipe="lamb_large_batch", input_file="texts", output_dir="run", init_checkpoint="bert")
+    assert (first.train_batch_size, first.max_seq_length, first.num_train_steps) == (65536, 128, 7038)
+    assert (second.train_batch_size, second.max_seq_length, second.num_train_steps) == (32768, 512, 1563)
+    assert (first.learning_rate, first.warmup_proportion, first.optimizer) == (6e-3, 0.2843, "lamb")
+    assert (first.output_dir.rpartition("/")[2], first.init_checkpoint, first.do_export) == ("phase_1", "bert", False)
+    assert (second.output_dir, second.init_checkpoint, second.do_export) == ("run", first.output_dir, True)
+
+
+def test_given_flags_override_the_recipe_and_scale_changes_batches_and_rates():
+    given = {"recipe": "lamb_large_batch", "recipe_scale": 1 / 256, "learning_rate": 1e-3, "num_train_steps": 86}
+    first, second = phases(input_file="texts", records_dir="a, b", **given)
+    assert (first.train_batch_size, second.train_batch_size) == (256, 128)
+    assert first.learning_rate == second.learning_rate == 1e-3
+    assert (first.num_train_steps, second.num_train_steps) == (70, 16)
+    assert (first.records_dir, second.records_dir) == ("a", "b")
+    del given["learning_rate"]
+    assert phases(input_file="texts", **given)[0].learning_rate == pytest.approx(6e-3 / 16)
+
+
+def test_without_a_recipe_nothing_changes():
+    (options,) = phases(input_file="texts", output_dir="run", records_dir="a,b")
+    assert (options.output_dir, options.records_dir, options.optimizer) == ("run", "a,b", "adamw")
+    (options,) = phases()
+    assert options.num_train_steps == pretrain.DEMO_SETTINGS["num_train_steps"]
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"recipe_scale": 0.0}, "recipe_scale is 0.0; expected a number above 0"),
+        ({"recipe_scale": math.nan}, "recipe_scale is nan"),
+        ({"records_dir": "a"}, "records_dir is 'a'; expected 2 folders with a comma"),
+        ({"records_dir": "a,a"}, "expected 2 folders"),
+        ({"num_train_steps": 1}, "num_train_steps is 1; expected a step for each of 2 phases"),
+    ],
+)
+def test_impossible_settings_are_refused(given, message):
+    with pytest.raises(UserError, match=message):
+        phases(recipe="lamb_large_batch", input_file="texts", **given)
+
+
+@pytest.mark.parametrize("total", [2, 3, 86, 8601])
+def test_phases_share_all_steps(total):
+    steps = [one.num_train_steps for one in phases(recipe="lamb_large_batch", input_file="a", num_train_steps=total)]
+    assert sum(steps) == total and min(steps) >= 1
+
+
+def test_every_recipe_sets_flags_that_exist():
+    names = {name for row in pretraining_recipes.RECIPES.values() for phase in row.phases for name in phase}
+    assert names <= set(pretrain.Flags.__dataclass_fields__)
+
+
+def test_one_command_runs_both_phases_and_resumes_across_the_border(tmp_path):
+    (tmp_path / "texts.txt").write_text(SENTENCES * 8)
+    command = [*TINY, f"--input_file={tmp_path}/texts.txt"]
+    done = warm.run("run_pretraining.py", *command, f"--output_dir={tmp_path}/whole", eager=True)
+    assert done.returncode == 0, done.stderr
+    shutil.copytree(tmp_path / "whole/phase_1", tmp_path / "killed/phase_1")
+    for number in (2, 3):  # killed in the first phase of three steps, between 1 and 2
+        for path in (tmp_path / "killed/phase_1/checkpoints").glob(f"ckpt-{number}.*"):
+            path.unlink()
+    done = warm.run("run_pretraining.py", *command, f"--output_dir={tmp_path}/killed", eager=True)
+    assert done.returncode == 0 and "Continuing after step 1 of 3" in done.stdout, done.stderr
+    whole, resumed = (formats.read(str(tmp_path / name)).weights for name in ("whole", "killed"))
+    assert all(np.array_equal(array, resumed[name]) for name, array in whole.items()), "bitwise"
+    before = formats.read(str(tmp_path / "whole/phase_1")).weights
+    assert not all(np.array_equal(array, before[name]) for name, array in whole.items())

@@ -1,0 +1,92 @@
+"""Workers meet, learn each other's addresses and that one has ended: several in one process, over loopback."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from bert_tf.errors import UserError
+from bert_tf.runtime import cluster, meeting
+from bert_tf.runtime.cluster import Place
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Times for tests: a worker counts as dead after a fraction of a second."""
+    for name, seconds in (("BEAT", 0.05), ("SILENCE", 0.5), ("RETRY", 0.05)):
+        monkeypatch.setattr(meeting, name, seconds)
+
+
+@contextlib.asynccontextmanager
+async def job(count, timeout=5.0):
+    """A coordinator and the workers that have met there, with ports 1, 2, ..."""
+    coordinator_address = f"localhost:{cluster.free_ports(1)[0]}"
+    places = [Place(number, count, coordinator_address) for number in range(count)]
+    coordinator = meeting.Coordinator(places[0])
+    members = [meeting.Membership(place) for place in places]
+    joining = [asyncio.create_task(member.join(n + 1, timeout)) for n, member in reversed(list(enumerate(members)))]
+    await asyncio.sleep(0)  # some come before the coordinator listens
+    await coordinator.listen()
+    addresses = await asyncio.gather(*joining)
+    assert addresses == [[f"localhost:{number + 1}" for number in range(count)]] * count
+    yield coordinator, members
+    coordinator.server.close()
+
+
+def test_all_end_well(quick):
+    async def scenario():
+        async with job(3) as (coordinator, members):
+            await asyncio.sleep(3 * meeting.SILENCE)  # signs of life go back and forth
+            for member in members:
+                assert not member.failure.done() and not coordinator.all_ended.is_set()
+                await member.leave("")
+            assert await coordinator.close() == ""
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("end", ["was killed (SIGKILL)", None])
+def test_end_of_a_worker_is_told_to_all(quick, end):
+    async def scenario():
+        async with job(3) as (coordinator, members):
+            if end:
+                await members[1].leave(end)
+            else:  # the process or its machine is gone
+                for task in members[1]._tasks:
+                    task.cancel()
+            told = await asyncio.wait_for(asyncio.gather(members[0].failure, members[2].failure), 5)
+            assert told == [f"worker 1 of 3 (localhost:2) {end or meeting.ABANDONED}"] * 2
+            assert await coordinator.close() == told[0]
+
+    asyncio.run(scenario())
+
+
+def test_end_of_the_coordinator_is_noticed(quick):
+    async def scenario():
+        async with job(2) as (coordinator, members):
+            coordinator.writers[1].close()
+            assert "worker 0 of 2 (localhost:" in await asyncio.wait_for(members[1].failure, 5)
+
+    asyncio.run(scenario())
+
+
+def test_workers_that_do_not_fit_are_refused(quick):
+    async def scenario():
+        place = Place(0, 2, f"localhost:{cluster.free_ports(1)[0]}")
+        coordinator = meeting.Coordinator(place)
+        await coordinator.listen()
+        with pytest.raises(UserError, match="worker 0 expects 2 workers, and another one 3"):
+            await meeting.Membership(Place(1, 3, place.coordinator)).join(1, 5)
+        first = asyncio.create_task(meeting.Membership(place).join(1, 1.0))
+        await asyncio.sleep(0.2)
+        with pytest.raises(UserError, match="there are two workers with the number 0"):
+            await meeting.Membership(place).join(1, 5)
+        with pytest.raises(UserError, match="Port .* cannot be used"):
+            await meeting.Coordinator(place).listen()
+        with pytest.raises(UserError, match="Not all of 2 workers have come within 1 seconds"):
+            await first
+        coordinator.server.close()
+        with pytest.raises(UserError, match="Worker 0 cannot be reached at localhost:"):
+            await meeting.Membership(Place(1, 2, f"localhost:{cluster.free_ports(1)[0]}")).join(1, 0.1)
+
+    asyncio.run(scenario())
