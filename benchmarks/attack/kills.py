@@ -242,11 +242,12 @@ def watch(run):
 
 
 def said(run):
-    """Whether a command has shown a traceback, and its last line."""
+    """Whether a command has shown a traceback, which, and its last line."""
     text = run.log.read_text(errors="replace") if run.log.exists() else ""
     run.log.unlink(missing_ok=True)
     last = (text.strip().splitlines() or [""])[-1]
-    return {"traceback": "Traceback (most recent call last)" in text, "last": last[-300:]}
+    begin = text.find("Traceback (most recent call last)")
+    return {"traceback": begin >= 0, "last": last[-300:]} | ({"shown": text[begin:][-3000:]} if begin >= 0 else {})
 
 
 def table(path):

@@ -43,7 +43,11 @@ WORKLOADS = {
         "--max_seq_length=24 --doc_stride=8 --max_query_length=6 --num_train_epochs=1 --output_dir=out/run",
         "out/run",
     ),
-    "records": ("records.py", "out/records"),
+    "records": (
+        "-m bert_tf records texts.txt out/records --vocab_file=model/vocab.txt --max_seq_length=32 --dupe_factor=100 "
+        "--num_workers=2",
+        "out/records",
+    ),
     "extract": (
         "-m bert_tf extract model --file lines.txt --output out/vectors.npz --max_seq_length=32",
         "out/vectors.npz",
@@ -58,11 +62,6 @@ WORKLOADS = {
         "out/ablation",
     ),
 }  # fmt: skip
-RECORDS = """
-from bert_tf.data.pretraining.records import RecordOptions, prepare
-options = RecordOptions(vocab_file="model/vocab.txt", max_seq_length=32, dupe_factor=100)
-prepare("out/records", options, input_file="texts.txt", num_workers=2, progress=lambda *_, text, **__: print(text))
-"""
 # Phases by the last of these that a run has printed.
 PHASES = ["Learning a vocabulary", "writing records", "records are", "Training", "training", "held out", "export"]
 SENTENCES = ("The fox runs over the hill.", "A dog sleeps in the sun.", "Rain falls on the old house.", "Birds sing.")
@@ -90,7 +89,6 @@ def prepare(folder):
     ]
     content = {"version": "v2.0", "data": [{"title": "a", "paragraphs": [{"context": context, "qas": entries}]}]}
     (folder / "squad.json").write_text(json.dumps(content))
-    (folder / "records.py").write_text(RECORDS)
     shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     (folder / "config.json").write_text(json.dumps({"vocab_size": 150, "max_position_embeddings": 32, **shape}))
 
@@ -140,8 +138,6 @@ def start(name, folder):
     words = WORKLOADS[name][0].split()
     if name == "ablate":
         words = [word.replace(",", " ") for word in words]
-    if name == "records":
-        words[0] = str(folder / words[0])
     for stream in ("stdout", "stderr"):  # both names of the log
         if not os.path.lexists(folder / stream):
             os.symlink("log.txt", folder / stream)

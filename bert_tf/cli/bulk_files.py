@@ -64,6 +64,7 @@ def run(command: str, arguments: argparse.Namespace, **paths: str) -> None:
     if missing:
         build = functools.partial(_build, missing, command, settings)
         beam_runner.run(build, arguments.runner, flags, num_workers=arguments.num_workers)
+    atomic_files.remove_abandoned(folder, {os.path.basename(answers) for _, answers in every})
     there = f", {len(every) - len(missing):,} were there" if len(missing) < len(every) else ""
     print(f"{len(missing):,} files were answered{there}: {folder}.")
 

@@ -8,9 +8,11 @@ it until then (`expect_whole`).
 import contextlib
 import json
 import os
+import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from bert_tf.errors import UserError
@@ -18,6 +20,7 @@ from bert_tf.runtime import files
 from bert_tf.runtime.files import StrPath
 
 UNFINISHED = "UNFINISHED"  # the name of the object that marks a folder of a store
+SHARED_PARTIAL = re.compile(r"(.+)\.\d+\.partial")  # what `atomic_write` yields with `shared`
 
 
 @contextlib.contextmanager
@@ -26,7 +29,8 @@ def atomic_write(path: StrPath, *, shared: bool = False, folder: StrPath | None 
 
     Args:
         path: the file to write.
-        shared: whether other processes may write the same file at the same time.
+        shared: whether other processes may write the same file at the same time. A killed process leaves its file then,
+            see `remove_abandoned`; otherwise the next one replaces it.
         folder: where the temporary file lies, on the same disk; by default the folder of `path`.
     """
     path = os.fspath(path)
@@ -45,6 +49,18 @@ def atomic_write(path: StrPath, *, shared: bool = False, folder: StrPath | None 
         with contextlib.suppress(OSError):
             os.remove(partial)
         raise
+
+
+def remove_abandoned(folder: StrPath, names: Collection[str], *, seconds: float = 0.0) -> None:
+    """Removes what killed processes left of shared files of a local folder, if it has not changed for `seconds`."""
+    if files.is_remote(folder):  # there a file appears once it is whole
+        return
+    for name in files.names(folder):
+        parts, path = SHARED_PARTIAL.fullmatch(name), os.path.join(folder, name)
+        if parts and parts[1] in names:
+            with contextlib.suppress(OSError):  # it may just have been renamed
+                if os.path.getmtime(path) <= time.time() - seconds:
+                    os.remove(path)
 
 
 def _upload(source: str, path: str) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import math
 import os
 import signal
 import sys
@@ -34,6 +35,16 @@ def expect_changing_weights() -> None:
             f"{FROZEN}={os.environ[FROZEN]} is set, with which a process cannot train: unset it; "
             "the commands for inference set it themselves."
         )
+
+
+def most_open_files() -> float:
+    """The number of files and connections that this process may have open; infinite where there is no limit."""
+    try:
+        import resource  # Windows lacks it
+    except ImportError:
+        return math.inf
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return math.inf if limit == resource.RLIM_INFINITY else limit
 
 
 def keep_freed_memory() -> None:

@@ -1,6 +1,7 @@
-"""The uvicorn settings of the server, with limits on the time and the size of the header of a request."""
+"""The uvicorn settings of the server, with limits on connections, and on the time and the header of a request."""
 
 import asyncio
+import json
 from typing import Any
 
 import uvicorn
@@ -10,15 +11,25 @@ from bert_tf.serving.app import Server
 
 MAX_HEADER_BYTES = 65_536  # of the request line and all headers; also of trailers and of what frames chunks
 NO_SNIFF = ("x-content-type-options", "nosniff")
-TOO_LARGE = f'{{"error":"The header of the request is larger than {MAX_HEADER_BYTES:,} bytes."}}'
-REFUSAL = (
-    f"HTTP/1.1 431 Request Header Fields Too Large\r\n{NO_SNIFF[0]}: {NO_SNIFF[1]}\r\n"
-    f"content-type: application/json\r\ncontent-length: {len(TOO_LARGE)}\r\nconnection: close\r\n\r\n{TOO_LARGE}"
-).encode()
+
+
+def _refusal(status: str, error: str, *headers: str) -> bytes:
+    """A response after which the connection is closed."""
+    body = json.dumps({"error": error})
+    fixed = [": ".join(NO_SNIFF), "content-type: application/json", f"content-length: {len(body)}", "connection: close"]
+    return "\r\n".join([f"HTTP/1.1 {status}", *fixed, *headers, "", body]).encode()
+
+
+TOO_LARGE = _refusal(
+    "431 Request Header Fields Too Large", f"The header of the request is larger than {MAX_HEADER_BYTES:,} bytes."
+)
+TOO_MANY = _refusal("503 Service Unavailable", "There are too many connections: try again later.", "retry-after: 1")
 
 
 class Connection(HttpToolsProtocol):
-    """A connection that limits headers, which uvicorn with httptools does not.
+    """A connection with limits that uvicorn with httptools does not have.
+
+    With `most` others it is answered 503 at once.
 
     It is closed when a complete request header has not arrived within `timeout_keep_alive` seconds. uvicorn applies
     that limit only after a response. A client that connects and sends nothing, or sends its header or the rest of a
@@ -26,16 +37,26 @@ class Connection(HttpToolsProtocol):
 
     A request header above MAX_HEADER_BYTES is answered 431. Complete headers are counted, and so is what the parser
     has received without passing it on: the beginning of one endless header.
+
+    It is also closed when the client has read nothing of what is sent for `timeout_keep_alive` seconds.
     """
 
+    most = 0  # connections at a time
     _limit: asyncio.TimerHandle | None = None  # closes the connection
+    _patience: asyncio.TimerHandle | None = None  # closes the connection of a client that does not read
+    _unsent_bytes = 0  # when that was started
     _header_bytes = 0  # of this request
     _unparsed_bytes = 0  # received since the last part of a body or the last end of a request
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Starts the limit."""
+        """Starts the limit, or refuses the connection."""
         super().connection_made(transport)
-        self._begin()
+        if len(self.connections) > self.most:
+            self.connections.discard(self)
+            transport.write(TOO_MANY)
+            transport.close()
+        else:
+            self._begin()
 
     def data_received(self, data: bytes) -> None:
         """Stops the limit once the header is complete, and starts it for the next one."""
@@ -49,9 +70,20 @@ class Connection(HttpToolsProtocol):
             self._begin()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stops the limit."""
+        """Stops the limits."""
         super().connection_lost(exc)
         self._end()
+        self._stop_waiting()
+
+    def pause_writing(self) -> None:
+        """Called when the client reads more slowly than the server sends: from now on it has to read."""
+        super().pause_writing()
+        self._wait_for_reader()
+
+    def resume_writing(self) -> None:
+        """Called when the client has read nearly all."""
+        super().resume_writing()
+        self._stop_waiting()
 
     def shutdown(self) -> None:
         """Closes the connection when the server stops: complete requests are answered, incomplete ones dropped."""
@@ -103,7 +135,7 @@ class Connection(HttpToolsProtocol):
 
     def _refuse_header(self) -> None:
         if not self._is_responding:  # else it would be taken for the response to an earlier request
-            self.transport.write(REFUSAL)
+            self.transport.write(TOO_LARGE)
         self.transport.close()
 
     def _begin(self) -> None:
@@ -114,15 +146,33 @@ class Connection(HttpToolsProtocol):
             self._limit.cancel()
             self._limit = None
 
+    def _wait_for_reader(self) -> None:
+        self._unsent_bytes = self.transport.get_write_buffer_size()
+        self._patience = self.loop.call_later(self.timeout_keep_alive, self._expect_progress)
 
-def settings(server: Server, **tls: Any) -> uvicorn.Config:
+    def _expect_progress(self) -> None:
+        if self.transport.get_write_buffer_size() < self._unsent_bytes:
+            self._wait_for_reader()
+        else:
+            self.transport.abort()  # close() would wait until the client has read the rest
+
+    def _stop_waiting(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+
+def settings(server: Server, *, most_connections: int = 512, **tls: Any) -> uvicorn.Config:
     """The uvicorn.Config of a Server; its `receive_seconds` limit the time to receive a header, and silence.
 
-    tls: `ssl_certfile` and `ssl_keyfile` of uvicorn.
+    Args:
+        server: the Server.
+        most_connections: further ones are refused.
+        tls: `ssl_certfile` and `ssl_keyfile` of uvicorn.
     """
     return uvicorn.Config(
         server.app(),
-        http=Connection,
+        http=type("Connection", (Connection,), {"most": most_connections}),
         ws="none",
         log_level="error",
         access_log=False,

@@ -52,8 +52,12 @@ def test_each_row_has_one_answer_in_order(export, texts, capsys):
     )
     assert single.read_text() == (texts / "answers" / "f3.jsonl").read_text()
     (texts / "answers" / "f2.jsonl").unlink()
+    (texts / "answers" / "f2.jsonl.123.partial").touch()  # of a worker that was killed
     capsys.readouterr()
     assert command(export, texts) == 0
+    assert sorted(path.name for path in (texts / "answers").iterdir()) == [
+        *("f1.jsonl", "f2.jsonl", "f3.jsonl", "settings.json")
+    ]
     assert capsys.readouterr().out == f"1 files were answered, 2 were there: {texts}/answers.\n"
     assert command(export, texts, "--batch_size=3") == 2
     assert "holds answers made with other flags" in capsys.readouterr().err

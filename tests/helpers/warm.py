@@ -90,7 +90,8 @@ def _begin(job):
     """Becomes the process that the job asks for."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         path = os.devnull if name == "stdin" else os.path.join(job["folder"], name)
-        os.dup2(os.open(path, os.O_RDONLY if name == "stdin" else os.O_WRONLY | os.O_CREAT), number)
+        mode = os.O_RDONLY if name == "stdin" else os.O_WRONLY | os.O_CREAT | os.O_APPEND  # both may be the same file
+        os.dup2(os.open(path, mode), number)
     os.chdir(job["cwd"])
     os.environ.update(job["env"])
     import tensorflow as tf

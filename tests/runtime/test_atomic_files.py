@@ -43,6 +43,18 @@ def test_file_can_be_written_in_another_folder_first(tmp_path):
     assert (tmp_path / "a.txt").read_text() == "all" and not os.listdir(tmp_path / "work")
 
 
+def test_files_of_killed_processes_are_removed_and_no_others(tmp_path):
+    names = ["a.npz.12.partial", "a.npz.partial", "a.npz", "ba.npz.12.partial", "c.npz.7.partial"]
+    for name in [*names, "a.npz.13.partial"]:
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (0, 1000))
+    os.utime(tmp_path / names[0])  # still written
+    atomic_files.remove_abandoned(tmp_path, ["a.npz", "b"], seconds=3600)
+    assert sorted(os.listdir(tmp_path)) == sorted(names)
+    atomic_files.remove_abandoned(tmp_path, ["a.npz", "b"])
+    assert sorted(os.listdir(tmp_path)) == sorted(names[1:])
+
+
 def test_lines_and_json_are_written_exactly(tmp_path):
     atomic_files.write_lines(tmp_path / "a.txt", ["é\r\n", "two\n"])
     assert (tmp_path / "a.txt").read_bytes() == "é\r\ntwo\n".encode()

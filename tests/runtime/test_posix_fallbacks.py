@@ -1,6 +1,7 @@
 """What Windows lacks: modules and functions of POSIX are used only where there is something instead."""
 
 import ctypes
+import math
 import pathlib
 import re
 import signal
@@ -28,6 +29,7 @@ POSIX = re.compile(
 def windows(monkeypatch):
     """A process without what Windows lacks."""
     monkeypatch.setitem(sys.modules, "fcntl", None)
+    monkeypatch.setitem(sys.modules, "resource", None)
     monkeypatch.delattr(signal, "SIGPIPE")
 
     def no_library(name):
@@ -44,6 +46,7 @@ def test_no_module_needs_posix():
 
 def test_folders_are_written_and_locked_without_posix(windows, tmp_path):
     process.keep_freed_memory()
+    assert process.most_open_files() == math.inf
     lock = folder_lock.acquire(tmp_path)
     atomic_files.write_json(tmp_path / "a.json", {})
     with folder_lock.locked(tmp_path, "in use"):

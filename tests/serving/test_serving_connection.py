@@ -20,7 +20,7 @@ HEADER = b"POST /v1/models/m:predict HTTP/1.1\r\nHost: here\r\nContent-Length: %
 
 
 @contextlib.contextmanager
-def serving(receive_seconds, **limits):
+def serving(receive_seconds, most_connections=512, **limits):
     """The address of a server without TensorFlow, which takes twice the limit to say what it is told."""
 
     class Slow:
@@ -32,7 +32,8 @@ def serving(receive_seconds, **limits):
 
     model = types.SimpleNamespace(name="m", signatures={"serving_default": Slow()})
     listener = serve.listen("127.0.0.1", 0)
-    server = uvicorn.Server(connection.settings(Server([model], receive_seconds=receive_seconds, **limits)))
+    server = Server([model], receive_seconds=receive_seconds, **limits)
+    server = uvicorn.Server(connection.settings(server, most_connections=most_connections))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     yield listener.getsockname()
@@ -143,7 +144,7 @@ def test_every_response_forbids_sniffing_and_names_no_software(patient, request_
 
 def test_clients_that_reset_leave_the_queue(patient):
     body = b'{"instances": ["yes"]}'
-    for _ in range(12):
+    for _ in range(6):
         with socket.create_connection(patient) as rude:
             rude.sendall(HEADER % len(body) + body)
             rude.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing resets
@@ -151,6 +152,60 @@ def test_clients_that_reset_leave_the_queue(patient):
     with socket.create_connection(patient, timeout=10) as client:
         client.sendall(HEADER % len(body) + body)
         assert answer_of(client).startswith(b"HTTP/1.1 200")
+
+
+def test_connections_beyond_the_limit_are_refused_at_once():
+    with serving(30, most_connections=2) as address, contextlib.ExitStack() as stack:
+        silent, used = (stack.enter_context(socket.create_connection(address, timeout=10)) for _ in range(2))
+        get = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+        used.sendall(get)
+        assert used.recv(4096).startswith(b"HTTP/1.1 200")
+        for _ in range(3):  # those that are refused do not count
+            answer, seconds = talk(address, [])
+            assert answer.startswith(b"HTTP/1.1 503") and b"\r\nretry-after: 1\r\n" in answer and seconds < 5
+            assert answer.endswith(b'{"error": "There are too many connections: try again later."}')
+        used.sendall(get)
+        assert used.recv(4096).startswith(b"HTTP/1.1 200")
+        silent.close()
+        deadline = time.monotonic() + 5
+        while not talk(address, [get.replace(b"x", b"x\r\nConnection: close")])[0].startswith(b"HTTP/1.1 200"):
+            assert time.monotonic() < deadline
+
+
+@contextlib.contextmanager
+def awaiting(size):
+    """A client with small buffers that has asked for a response of that size, and its server."""
+    body = b'{"instances": ["' + b"x" * size + b'"]}'
+    with serving(LIMIT, most_bytes=2 * size) as address, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.settimeout(10)
+        client.connect(address)
+        client.sendall(HEADER % len(body) + body)
+        assert client.recv(100).startswith(b"HTTP/1.1 200")
+        yield client
+
+
+def read(client, limit=1 << 30):
+    """Reads so many bytes, or until the end or a reset; returns their number."""
+    count = 0
+    with contextlib.suppress(ConnectionError):
+        while count < limit and (received := len(client.recv(min(limit - count, 1 << 20)))):
+            count += received
+    return count
+
+
+def test_client_that_does_not_read_is_disconnected():
+    with awaiting(8 << 20) as client:
+        time.sleep(3 * LIMIT)
+        assert read(client) < 4 << 20
+
+
+def test_client_that_reads_slowly_gets_everything():
+    with awaiting(8 << 20) as client:
+        for _ in range(6):
+            time.sleep(LIMIT / 4)
+            assert read(client, 1 << 19) == 1 << 19
+        assert read(client, 2 << 20) == 2 << 20
 
 
 def test_slow_answer_keeps_the_connection_alive(address):

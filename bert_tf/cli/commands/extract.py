@@ -110,7 +110,7 @@ def answer_file(arguments: argparse.Namespace) -> None:
     settings = {name: value for name, value in vars(arguments).items() if name not in ("file", "output")}
     checkpoint, choice, extractor = _ready(json.dumps(settings))
     shape = _shape(arguments, checkpoint, choice)
-    with feature_files.writer(arguments.output, shape, arguments.format) as add:
+    with feature_files.writer(arguments.output, shape, arguments.format, shared=True) as add:
         for number, vectors, identifier in _vectors(arguments, choice, shape, extractor, _from_file(arguments)):
             add(number, vectors, identifier)
 

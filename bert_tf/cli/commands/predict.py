@@ -118,7 +118,7 @@ def answer_file(arguments: argparse.Namespace) -> None:
     process.assume_frozen_weights()
     device_flags.apply(arguments)
     export = _export(arguments.export, arguments.jit_compile)
-    predictions.write_rows(arguments.output, _rows(arguments, export))
+    predictions.write_rows(arguments.output, _rows(arguments, export), shared=True)
 
 
 @functools.lru_cache(maxsize=1)

@@ -23,6 +23,7 @@ from bert_tf.export import loaded_model
 from bert_tf.runtime import files, process
 
 TOKEN = "BERT_TF_TOKEN"  # environment variable
+OWN_FILES = 128  # that a server with several models keeps open, and some to spare for connections that are refused
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds until a request is abandoned (60)")
     parser.add_argument("--receive_timeout", type=float, default=30.0, help="seconds to receive a request (30)")
     parser.add_argument("--max_waiting", type=int, default=256, help="queued requests; more are answered 503 (256)")
+    parser.add_argument("--max_connections", type=int, default=512, help="connections; more are answered 503 (512)")
     parser.add_argument(
         "--allowed_hosts",
         help="comma-separated names that the Host header may hold, * for any (names of this machine with a loopback "
@@ -56,9 +58,7 @@ def run(arguments: argparse.Namespace) -> None:
     folders = name_exports(arguments.exports, arguments.name)
     for path in folders.values():
         loaded_model.find(path)
-    for flag in ("max_request_bytes", "max_instances", "timeout", "receive_timeout", "max_waiting"):
-        if not 0 < getattr(arguments, flag) < math.inf:
-            raise UserError(f"--{flag} is {getattr(arguments, flag)}; expected a positive number.")
+    _check_limits(arguments)
     try:
         import uvicorn
 
@@ -88,9 +88,24 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"{model.name} ({model.kind}): {address}/v1/models/{model.name}:predict", flush=True)
     print(f"Try it at {address}/; press Ctrl-C to stop.", flush=True)
     try:
-        uvicorn.Server(connection.settings(server, **tls)).run(sockets=[listener])
+        settings = connection.settings(server, most_connections=arguments.max_connections, **tls)
+        uvicorn.Server(settings).run(sockets=[listener])
     except KeyboardInterrupt:  # raised again by uvicorn after it has stopped
         print("Stopped.", flush=True)
+
+
+def _check_limits(arguments: argparse.Namespace) -> None:
+    """Raises UserError for limits that are not positive, or more connections than the process may open files."""
+    limits = ("max_request_bytes", "max_instances", "timeout", "receive_timeout", "max_waiting", "max_connections")
+    for flag in limits:
+        if not 0 < getattr(arguments, flag) < math.inf:
+            raise UserError(f"--{flag} is {getattr(arguments, flag)}; expected a positive number.")
+    most = process.most_open_files() - OWN_FILES
+    if arguments.max_connections > most:
+        raise UserError(
+            f"--max_connections is {arguments.max_connections}, and this process may open {most + OWN_FILES} files: "
+            f"give at most {most}, or raise the limit with `ulimit -n`."
+        )
 
 
 def allowed_hosts(given: str | None, address: str) -> list[str]:

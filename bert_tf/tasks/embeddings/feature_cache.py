@@ -25,6 +25,7 @@ from bert_tf.tasks.token_classification.tag_windows import TagWindows
 from bert_tf.text.tokenizer import Tokenizer
 
 ROWS_AT_ONCE = 32
+DAY = 86_400  # seconds in which another run that writes vectors changes their file
 
 
 def word_vectors(
@@ -47,7 +48,9 @@ def word_vectors(
     path = f"{path}-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
     array = _load(f"{path}.npy")
     if array is None:
-        files.make_folder(os.path.dirname(path))
+        folder, name = os.path.split(path)
+        files.make_folder(folder)
+        atomic_files.remove_abandoned(folder, [f"{name}.npy"], seconds=DAY)
         atomic_files.write_json(f"{path}.json", about, shared=True)
         with atomic_files.atomic_write(f"{path}.npy", shared=True) as partial:  # two runs may write the same vectors
             _write_vectors(split, model, tokenizer, windows, choice, partial)

@@ -49,10 +49,13 @@ def expect_writable(path: str, *, overwrite: bool = False, kind: str | None = No
 
 
 @contextlib.contextmanager
-def writer(path: str, shape: Shape, kind: str | None = None) -> Iterator[Add]:
-    """Yields `add(number, text_vectors, id)`; the file appears at the end, and not at all after an exception."""
+def writer(path: str, shape: Shape, kind: str | None = None, *, shared: bool = False) -> Iterator[Add]:
+    """Yields `add(number, text_vectors, id)`; the file appears at the end, and not at all after an exception.
+
+    shared: whether other processes may write the same file at the same time.
+    """
     with (
-        atomic_files.atomic_write(path, shared=True) as partial,
+        atomic_files.atomic_write(path, shared=shared) as partial,
         _writers()[format_of(path, kind)](partial, shape) as add,
     ):
         yield add

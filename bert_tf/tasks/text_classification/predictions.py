@@ -185,10 +185,13 @@ def write(folder: str, name: str, rows: Iterable[Mapping[str, Any]]) -> str:
     return path
 
 
-def write_rows(path: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Writes rows as they come to a .jsonl or, by its name, a .tsv or .csv file, whole or not at all."""
+def write_rows(path: str, rows: Iterable[Mapping[str, Any]], *, shared: bool = False) -> None:
+    """Writes rows as they come to a .jsonl or, by its name, a .tsv or .csv file, whole or not at all.
+
+    shared: whether other processes may write the same file at the same time.
+    """
     formats = {".tsv": tab_separated, ".csv": comma_separated}
-    write_lines(path, formats.get(os.path.splitext(path)[1].lower(), json_lines)(rows))
+    write_lines(path, formats.get(os.path.splitext(path)[1].lower(), json_lines)(rows), shared=shared)
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:

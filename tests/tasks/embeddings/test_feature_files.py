@@ -110,6 +110,14 @@ def test_file_is_written_atomically(kind, tmp_path):
     assert os.listdir(tmp_path) == [path.name] and path.read_text() == "before"
 
 
+def test_what_a_killed_process_left_is_replaced(tmp_path):
+    (tmp_path / "a.jsonl.partial").write_text("half")
+    with feature_files.writer(str(tmp_path / "a.jsonl"), TOKENS) as add:
+        add(0, TEXTS[0])
+        assert os.listdir(tmp_path) == ["a.jsonl.partial"]
+    assert os.listdir(tmp_path) == ["a.jsonl"]
+
+
 @pytest.mark.parametrize(
     "name, options, message",
     [
