@@ -83,7 +83,7 @@ def to_tokenizer(model: UnigramModel, *, lower_case: bool) -> Any:
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
     tokenizer = Tokenizer(models.Unigram(list(model.pieces), model.unknown_id))
-    steps = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+    steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if lower_case:
         steps += [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
     steps += [normalizers.Precompiled(model.charsmap)] * bool(model.charsmap)
