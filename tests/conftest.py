@@ -56,8 +56,9 @@ def same_random_numbers():
 def own_modules_end_with_their_test():
     """Forgets the package my_lab after a test: the next one has another folder of that name on its path."""
     yield
-    for name in [name for name in sys.modules if name.partition(".")[0] == "my_lab"]:
-        del sys.modules[name]
+    if "my_lab" in sys.modules:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "my_lab"]:
+            del sys.modules[name]
 
 
 @pytest.hookimpl(tryfirst=True)
