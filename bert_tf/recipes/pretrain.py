@@ -74,7 +74,7 @@ class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     recipe: str = flag(
         "",
         "Defaults of several flags, which flags that are given override; lamb_large_batch: LAMB with batches of 64k "
-        "and 32k rows in two phases.",
+        "and 32k rows in two phases; budget: for an hour on a few cores.",
         ("", *pretraining_recipes.RECIPES),
     )
     recipe_scale: float = flag(

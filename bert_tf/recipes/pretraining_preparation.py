@@ -78,8 +78,8 @@ def _check_budget(options: Any) -> None:
     for name in ("num_train_steps", "num_warmup_steps"):
         if flags.is_given(name):
             raise UserError(
-                f"budget_minutes is {options.budget_minutes:g}, after which training ends by itself: leave {name} out; "
-                "warmup_proportion is the share of the time."
+                f"budget_minutes is {options.budget_minutes:g}, after which training ends by itself: leave {name} "
+                "out, or give budget_minutes=0; warmup_proportion is the share of the time."
             )
     if number_of_workers() > 1:
         raise UserError("budget_minutes is for one process, as each has its own clock: give num_train_steps.")

@@ -238,7 +238,7 @@ ERRORS = {
     "seed of 64 bits": ({"random_seed": 2**40}, "random_seed is 1099511627776; expected a whole number from 0"),
     "negative weight": ({"next_sentence_weight": -1}, "next_sentence_weight is -1.0"),
     "words without whole words": ({"chinese_word_segmentation": True}, "do_whole_word_mask or max_span_words too"),
-    "minutes and steps": ({"budget_minutes": 1}, "ends by itself: leave num_train_steps out"),
+    "minutes and steps": ({"budget_minutes": 1}, "ends by itself: leave num_train_steps out, or give"),
     "no processes": ({"num_workers": -1}, "num_workers is -1"),
     "no devices": ({"num_logical_devices": 0}, "num_logical_devices is 0"),
     "uneven micro-batches": ({"num_accumulation_steps": 3}, "choose num_accumulation_steps that divides it"),

@@ -32,6 +32,12 @@ def test_phases_have_their_own_batches_rates_and_lengths_and_start_from_each_oth
     assert (second.output_dir, second.init_checkpoint, second.do_export) == ("run", first.output_dir, True)
 
 
+def test_budget_is_one_phase_of_minutes_with_flags_of_its_own():
+    (one,) = phases(recipe="budget", input_file="texts", budget_minutes=5)
+    assert (one.budget_minutes, one.train_batch_size, one.next_sentence_weight, one.dropout_prob) == (5, 16, 0, 0)
+    assert phases(recipe="budget", input_file="texts")[0].budget_minutes == 60
+
+
 def test_given_flags_override_the_recipe_and_scale_changes_batches_and_rates():
     given = {"recipe": "lamb_large_batch", "recipe_scale": 1 / 256, "learning_rate": 1e-3, "num_train_steps": 86}
     first, second = phases(input_file="texts", records_dir="a, b", **given)

@@ -1,6 +1,7 @@
 """The original's TF1 checkpoints: `bert_model.ckpt.index` and its data, with `bert_config.json` and `vocab.txt`.
 
-Names and shapes are those of google-research/bert `modeling.py` and `run_pretraining.py`.
+Names and shapes are those of google-research/bert `modeling.py` and `run_pretraining.py`; of an ALBERT, whose folder
+has `albert_config.json` and a SentencePiece model, those of google-research/albert.
 """
 
 import logging
@@ -25,6 +26,7 @@ from bert_tf.errors import UserError
 from bert_tf.model.weights import expand, from_canonical_names, to_canonical_names
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
+from bert_tf.runtime.json_files import require_json
 from bert_tf.training import checkpoint_paths
 
 LAYER = "bert/encoder/layer_{i}/"
@@ -65,6 +67,18 @@ NAMES = {
     "span/kernel": "cls/squad/output_weights",
     "span/bias": "cls/squad/output_bias",
 }
+# Parts of a layer's names in google-research/bert and in google-research/albert.
+ALBERT_LAYER = "bert/encoder/transformer/group_{i}/inner_group_0/"
+ALBERT_PARTS = {
+    "attention/self/": "attention_1/self/",
+    "attention/output/dense/": "attention_1/output/dense/",
+    "attention/output/LayerNorm/": "LayerNorm/",
+    "intermediate/dense/": "ffn_1/intermediate/dense/",
+    "output/dense/": "ffn_1/intermediate/output/dense/",
+    "output/LayerNorm/": "LayerNorm_1/",
+}
+ENCODERS = ("bert", "albert")
+CONFIGS = {"albert": "albert_config.json", "bert": "bert_config.json"}  # encoder -> file
 PREFIX = "bert_model.ckpt"
 INDEX = re.compile(r"[^.].*\.ckpt.*\.index")
 # State of optimizers, and counters.
@@ -88,11 +102,11 @@ def read(path: str) -> Checkpoint:
     """
     prefix = _existing_prefix(path)
     folder = os.path.dirname(files.absolute(prefix))
-    config = BertConfig.from_json_file(os.path.join(folder, "bert_config.json"))
+    config = _read_config(folder)
     arrays = read_tensors(prefix, lambda name: not NOT_WEIGHTS.fullmatch(name))
-    weights, used = to_canonical_names(expand(NAMES, config.num_hidden_layers), arrays, _is_transposed)
+    weights, used = to_canonical_names(_names(config), arrays, _is_transposed)
     weights.update((name, array) for name, array in arrays.items() if name not in used)
-    vocabulary, lower_case = read_tokenizer_files(folder)
+    vocabulary, lower_case = _read_tokenizer(folder)
     if lower_case is None:
         lower_case = _casing(os.path.basename(folder), vocabulary)
     labels, kind = read_head_file(folder)
@@ -118,14 +132,58 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     Returns:
         The names of weights that the format cannot hold.
     """
-    table = expand(NAMES, checkpoint.config.num_hidden_layers)
-    arrays, used = from_canonical_names(table, checkpoint.weights, _is_transposed)
+    arrays, used = from_canonical_names(_names(checkpoint.config), checkpoint.weights, _is_transposed)
     with new_folder(folder) as partial:
         _write_arrays(os.path.join(partial, PREFIX), arrays)
-        write_json(os.path.join(partial, "bert_config.json"), _config_values(checkpoint.config))
+        write_json(os.path.join(partial, CONFIGS[checkpoint.config.encoder]), _config_values(checkpoint.config))
         write_tokenizer_files(partial, checkpoint)
         write_head_file(partial, checkpoint)
     return sorted(checkpoint.weights.keys() - used)
+
+
+def _names(config: BertConfig) -> dict[str, tuple[str, ...]]:
+    """{canonical name: theirs} of all weights of an encoder."""
+    if config.encoder == "bert":
+        return expand(NAMES, config.num_hidden_layers)
+    names: dict[str, str | tuple[str, ...]] = {
+        "encoder/embeddings/projection/kernel": "bert/encoder/embedding_hidden_mapping_in/kernel",
+        "encoder/embeddings/projection/bias": "bert/encoder/embedding_hidden_mapping_in/bias",
+    }
+    for ours, theirs in NAMES.items():
+        names[ours] = _in_albert(theirs) if isinstance(theirs, str) else tuple(map(_in_albert, theirs))
+    return expand(names, config.layers_with_weights)
+
+
+def _in_albert(name: str) -> str:
+    if not name.startswith(LAYER):
+        return name
+    part = name.removeprefix(LAYER)
+    bert, albert = next(each for each in ALBERT_PARTS.items() if part.startswith(each[0]))
+    return ALBERT_LAYER + albert + part.removeprefix(bert)
+
+
+def _read_config(folder: str) -> BertConfig:
+    path = os.path.join(folder, CONFIGS["albert"])
+    if not files.is_file(path):
+        return BertConfig.from_json_file(os.path.join(folder, CONFIGS["bert"]))
+    values = require_json(path, "the configuration of an ALBERT")
+    if not isinstance(values, dict) or values.get("inner_group_num", 1) != 1:
+        raise UserError(
+            f"{path} has no inner_group_num of 1, with which alone layers can be read: give another ALBERT."
+        )
+    return BertConfig.from_dict({**values, "encoder": "albert"})
+
+
+def _read_tokenizer(folder: str) -> tuple[list[str] | None, bool | None]:
+    """The vocabulary and casing; of a released ALBERT, which has a model without a vocab.txt, that of the model."""
+    names = [name for name in files.names(folder) if name.endswith(".model")]
+    if not names or files.is_file(os.path.join(folder, "vocab.txt")):
+        return read_tokenizer_files(folder)
+    from bert_tf.text import sentencepiece
+
+    path = os.path.join(folder, names[0])
+    with files.open_binary(path) as file:
+        return sentencepiece.tokens_of(file.read(), path), read_tokenizer_files(folder)[1] is not False
 
 
 def _prefix(path: str) -> str | None:
@@ -169,6 +227,8 @@ def _write_arrays(prefix: str, arrays: dict[str, np.ndarray]) -> None:
 def _config_values(config: BertConfig) -> dict[str, Any]:
     """The content of `bert_config.json` for the original's code, which has one GELU and one epsilon."""
     values = config.to_dict()
+    if config.encoder == "albert":
+        values["embedding_size"], values["inner_group_num"] = config.embedding_width, 1
     if config.hidden_act == "gelu_tanh":
         values["hidden_act"] = "gelu"
     if config.hidden_act == "gelu_erf":
