@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bert_tf.checkpoints.checkpoint import SentenceVectors
+from bert_tf.config import flags
 from bert_tf.data import examples, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
@@ -14,6 +15,7 @@ from bert_tf.tasks import table_splits
 from bert_tf.tasks.catalog import TokenizerFor
 from bert_tf.tasks.embeddings.vector_goals import Positives, Similarities, TwoDropouts, VectorGoal
 from bert_tf.tasks.embeddings.vector_training import VectorTask
+from bert_tf.tasks.text_classification.loss_settings import LossSettings
 from bert_tf.text.truncation import LONGEST_FIRST
 
 COLUMNS = {  # of texts: the least and the most, and an example
@@ -48,6 +50,7 @@ def task(options: Any, tokenizer_for: TokenizerFor, *, name: str) -> VectorTask:
         tokenizer_for(lambda: (text for example in read["train"]() for text in example.texts)),
         max_seq_length=options.max_seq_length,
         criterion=options.criterion,
+        loss=flags.part(LossSettings, options),
         eval_splits={"": "dev"} if name != "simcse" or has_dev else {},
         stride=(options.doc_stride or options.max_seq_length // 2) if options.long_texts == "windows" else 0,
     )
@@ -77,7 +80,7 @@ def _columns(options: Any, name: str) -> list[str]:
 def _goal(options: Any, name: str, columns: int) -> VectorGoal:
     vectors = SentenceVectors(options.pooling or "mean", options.normalize_vectors != "false")
     if name == "sts":
-        settings = {"objective": options.similarity_loss, "largest_score": options.largest_score}
+        settings = {"loss_kind": options.similarity_loss, "largest_score": options.largest_score}
         return Similarities(vectors, scale=options.similarity_scale, **settings)
     if name == "simcse":
         return TwoDropouts(vectors, scale=options.similarity_scale)

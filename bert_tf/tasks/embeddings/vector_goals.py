@@ -138,6 +138,7 @@ class Similarities(VectorGoal):
     """Two texts and how similar they are.
 
     Args:
+        loss_kind: "cosent" or "cosine".
         largest_score: what scores are divided by for the cosine loss.
     """
 
@@ -151,17 +152,17 @@ class Similarities(VectorGoal):
         texts: int = 2,
         scale: float = 20.0,
         *,
-        objective: str = "cosent",
+        loss_kind: str = "cosent",
         largest_score: float = 1.0,
     ) -> None:
         super().__init__(vectors, texts, scale)
-        self.objective, self.largest_score = objective, largest_score
-        self.loss_name = self.loss_names[objective]  # type: ignore[misc]
+        self.loss_kind, self.largest_score = loss_kind, largest_score
+        self.loss_name = self.loss_names[loss_kind]  # type: ignore[misc]
 
     def metrics(self, vectors: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> Metrics:
         """CoSENT of the batch, a scalar, or the squared errors of cosines."""
         found, labels, weights = vector_losses.cosines(vectors), batch["labels"], batch["row_weights"]
-        if self.objective == "cosent":
+        if self.loss_kind == "cosent":
             return {self.loss_name: (vector_losses.cosent(found, labels, weights, self.scale), tf.ones([]))}
         return {self.loss_name: (tf.math.squared_difference(found, labels / self.largest_score), weights)}
 
