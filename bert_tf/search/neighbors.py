@@ -25,7 +25,8 @@ def exact(vectors: np.ndarray, queries: np.ndarray, count: int) -> Found:
     vectors: float32 [n, E], also memory-mapped. queries: float32 [q, E]. Of equal ones the first comes first.
     """
     count = min(count, len(vectors))
-    numbers, scores = np.empty([len(queries), 0], np.int64), np.empty([len(queries), 0], np.float32)
+    numbers: np.ndarray = np.empty([len(queries), 0], np.int64)
+    scores: np.ndarray = np.empty([len(queries), 0], np.float32)
     for first in range(0, len(vectors), ROWS_AT_ONCE):
         block = queries @ vectors[first : first + ROWS_AT_ONCE].T  # [q, rows]
         best = np.argpartition(-block, min(count, block.shape[1]) - 1)[:, :count] if count < block.shape[1] else None

@@ -318,12 +318,13 @@ def _vector_scores(
 ) -> dict[str, float]:
     """The scores of `embeddings.vector_goals`, of the vectors of an export."""
     from bert_tf.tasks.embeddings import vector_goals, vector_losses
+    from bert_tf.tasks.text_classification.goals import regression
 
     export = loaded_model.Export(folder, jit_compile=predicting.jit_compile)
     single = [Example(example.id, (text,), None, example.location) for example in labelled for text in example.texts]
     vectors = _numbers(export, single, predicting)["vectors"].reshape(len(labelled), len(labelled[0].texts), -1)
     if has_labels:
-        labels = vector_goals.Similarities.encode(None, labelled)  # type: ignore[arg-type]
+        labels = regression.numbers(labelled)
         cosines = vector_losses.plain_cosines(vectors)
         return {name: metrics.score_of(name)(labels, cosines) for name in vector_goals.Similarities.scores}
     ranks = vector_losses.ranks(vectors, np.array([example.texts for example in labelled], object))

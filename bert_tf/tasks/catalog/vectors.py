@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bert_tf.checkpoints.checkpoint import SentenceVectors
@@ -38,7 +38,9 @@ def task(options: Any, tokenizer_for: TokenizerFor, *, name: str) -> VectorTask:
     _check(options)
     columns = _columns(options, name)
     partial = functools.partial(_read, options, columns=columns, name=name)
-    read = {split: functools.cache(functools.partial(partial, split)) for split in table_splits.FLAGS}
+    read: dict[str, Callable[[], list[Example]]] = {
+        split: functools.cache(functools.partial(partial, split)) for split in table_splits.FLAGS
+    }
     has_dev = table_splits.find(options, "dev")
     if name != "simcse" and table_splits.needs_held_out(options):
         path = table_splits.require(options, "train")

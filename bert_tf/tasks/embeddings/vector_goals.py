@@ -16,7 +16,7 @@ from bert_tf.errors import UserError
 from bert_tf.model.sentence_encoder import SentenceEncoder
 from bert_tf.tasks.embeddings import vector_losses
 from bert_tf.tasks.text_classification.goal import Goal
-from bert_tf.tasks.text_classification.goals.regression import Regression
+from bert_tf.tasks.text_classification.goals.regression import numbers
 from bert_tf.tasks.text_classification.text_windows import Windows
 from bert_tf.text.tokenizer import Tokenizer, pack
 from bert_tf.text.truncation import LONGEST_FIRST
@@ -79,6 +79,14 @@ class VectorGoal(Goal):
         """Tokens of the longest text of an example, int32 [n, 1]."""
         return counts.max(1, keepdims=True)
 
+    def unknown(self, count: int) -> np.ndarray:
+        """Zeros."""
+        return np.zeros(count, np.float32)
+
+    def names(self, predicted: np.ndarray) -> list[str]:
+        """Numbers with three decimals."""
+        return [f"{number:.3f}" for number in predicted]
+
     @abc.abstractmethod
     def metrics(self, vectors: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> Metrics:
         """{metric: (values, weights)} of vectors [B, F, D]; batch: "labels", "row_weights" [B], "text_keys" [B, F]."""
@@ -119,14 +127,6 @@ class Positives(VectorGoal):
         """Zeros: examples have no labels."""
         return np.zeros(len(examples), np.float32)
 
-    def unknown(self, count: int) -> np.ndarray:
-        """Zeros."""
-        return np.zeros(count, np.float32)
-
-    def names(self, predicted: np.ndarray) -> list[str]:
-        """Numbers with three decimals."""
-        return [f"{number:.3f}" for number in predicted]
-
     def metrics(self, vectors: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> Metrics:
         """The loss, and how often the positive is the nearest of the batch."""
         weights = batch["row_weights"]
@@ -144,7 +144,6 @@ class Similarities(VectorGoal):
 
     scores = ("spearman", "pearson")
     loss_names: ClassVar[Mapping[str, str]] = {"cosent": "cosent", "cosine": "squared_error"}
-    encode, unknown, names = Regression.encode, Regression.unknown, Regression.names
 
     def __init__(
         self,
@@ -158,6 +157,10 @@ class Similarities(VectorGoal):
         super().__init__(vectors, texts, scale)
         self.loss_kind, self.largest_score = loss_kind, largest_score
         self.loss_name = self.loss_names[loss_kind]  # type: ignore[misc]
+
+    def encode(self, examples: Sequence[Example]) -> np.ndarray:
+        """The scores, float32 [n]."""
+        return numbers(examples)
 
     def metrics(self, vectors: tf.Tensor, batch: Mapping[str, tf.Tensor]) -> Metrics:
         """CoSENT of the batch, a scalar, or the squared errors of cosines."""
