@@ -317,10 +317,10 @@ def _vector_scores(
     folder: str, labelled: Sequence[Example], *, has_labels: bool, predicting: Predicting
 ) -> dict[str, float]:
     """The scores of `embeddings.vector_goals`, of the vectors of an export."""
+    export = loaded_model.Export(folder, jit_compile=predicting.jit_compile)
     from bert_tf.tasks.embeddings import vector_goals, vector_losses
     from bert_tf.tasks.text_classification.goals import regression
 
-    export = loaded_model.Export(folder, jit_compile=predicting.jit_compile)
     single = [Example(example.id, (text,), None, example.location) for example in labelled for text in example.texts]
     vectors = _numbers(export, single, predicting)["vectors"].reshape(len(labelled), len(labelled[0].texts), -1)
     if has_labels:

@@ -1,9 +1,11 @@
 """Trained sentence vectors: losses and ranks against plain NumPy, micro-batches and replicas against one batch."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
+import quick_exports
 import tensorflow as tf
 import tiny
 from training_steps import CONFIG, ONE_LAYER
@@ -13,6 +15,7 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.model import weights
 from bert_tf.model.sentence_encoder import pool_tokens
+from bert_tf.recipes.finetuning import scored_export
 from bert_tf.tasks.embeddings import features, vector_losses
 from bert_tf.tasks.embeddings.vector_goals import Positives, Similarities, TwoDropouts
 from bert_tf.tasks.embeddings.vector_training import VectorTask
@@ -166,6 +169,22 @@ def test_scores_of_similarities_are_correlations():
     assert labels.tolist() == [n % 3 for n in range(16)]
     assert list(ours.scores(predictions, "dev")) == ["spearman", "pearson"]
     assert ours.collapse({"vectors": np.ones_like(vectors)}, "dev") == "the vectors of all 16 texts are the same"
+
+
+@pytest.mark.parametrize(("task_name", "expected"), [("vectors/pairs", "mrr"), ("vectors/sts", "spearman")])
+def test_export_is_scored_on_a_file(task_name, expected, tmp_path):
+    def vectors(text):  # texts of one length are the same
+        return {"vectors": tf.one_hot(tf.strings.length(text) % 7, 7)}
+
+    export = quick_exports.saved(tmp_path, vectors, ("text", tf.string, []), labels=())
+    reads = {"text_columns": "a,b", "label_column": "score"}
+    about = {"task": task_name, "kind": "vectors", "reads": reads}
+    rows = [("x", "y", 5), ("xx", "yyy", 0), ("xxxx", "yyyy", 4)]
+    table = tmp_path / "rows.jsonl"
+    table.write_text("".join(json.dumps(dict(zip(("a", "b", "score"), row, strict=True))) + "\n" for row in rows))
+    scored = scored_export.score(str(export), str(table), about, batch_size=2, report=iter)
+    assert scored.examples == 3
+    assert scored.scores[expected] == pytest.approx({"mrr": (1 + 1 / 3 + 1) / 3, "spearman": 0.866}[expected], abs=1e-3)
 
 
 def test_simcse_learns_from_texts_and_is_scored_on_pairs():
