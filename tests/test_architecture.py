@@ -14,7 +14,9 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 SCRIPTS = sorted(ROOT.glob("run_*.py"))
 
 # The folders of bert_tf, from the ground up: each imports only those before it. errors.py is below all of them.
-FLOORS = "runtime config text data model training checkpoints tasks export reports serving recipes api cli".split()
+FLOORS = (
+    "runtime config text data model training checkpoints tasks export search reports serving recipes api cli".split()
+)
 AT_THE_TOP = {"__init__", "__main__", "errors"}  # the files of bert_tf itself
 # Modules that flags are checked with, that worker processes load, or that only read files.
 NO_TENSORFLOW = """
@@ -35,6 +37,7 @@ tasks.task tasks.text_classification.predictions tasks.embeddings.vector_choice 
 tasks.embeddings.feature_tables tasks.question_answering.squad_scores tasks.question_answering.squad_files
 tasks.question_answering.questions tasks.question_answering.answer_highlights
 export.prediction_inputs export.loaded_model export.engines
+search.index_files search.neighbors cli.commands.index cli.commands.search
 reports.curves reports.report reports.scoreboard reports.published reports.comparison
 recipes.pretraining_preparation recipes.initialization recipes.pretrain recipes.finetune recipes.finetune_squad
 recipes.finetuning.preparation recipes.finetuning.run recipes.finetuning.sweep
@@ -70,6 +73,7 @@ LOCAL_PATHS = {
     "checkpoints/torch_pickle.py": "a local copy",
     "cli/commands/push.py": "huggingface_hub uploads local folders",
     "export/loaded_model.py": "the libraries of tensorflow-text",
+    "search/building.py": "an index is written and mapped into memory on a disk",
 }
 VAGUE = {"utils", "util", "helpers", "helper", "misc", "base", "common"}
 

@@ -22,7 +22,12 @@ from bert_tf.tasks.embeddings.vector_choice import VectorChoice
 from bert_tf.tasks.text_classification import predictions
 
 MASKS = "masked_lm"  # the kind of a model that fills masks
-METHODS = {MASKS: "fill_mask(text)", "tags": "entities(text)", "span": "answer(question, text)"}
+METHODS = {
+    MASKS: "fill_mask(text)",
+    "vectors": "embed(texts)",
+    "tags": "entities(text)",
+    "span": "answer(question, text)",
+}
 WINDOW = 4096  # texts among which those of similar length share a batch
 
 Words = Sequence[str]  # a text that is split into words

@@ -2,7 +2,7 @@
 
 import os
 
-from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors
+from bert_tf.checkpoints.checkpoint import SentenceVectors
 from bert_tf.checkpoints.checkpoint_files import read_settings
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
@@ -42,9 +42,8 @@ def read(folder: str) -> SentenceVectors | None:
     return SentenceVectors(" and ".join(WORDS.get(name, name) for name in poolings), "Normalize" in kinds)
 
 
-def write(folder: str, checkpoint: "Checkpoint") -> None:
-    """Writes the files with which sentence-transformers loads the folder too, if the checkpoint has a known pooling."""
-    vectors = checkpoint.sentence_vectors
+def write(folder: str, vectors: SentenceVectors | None, hidden_size: int) -> None:
+    """Writes the files with which sentence-transformers loads the folder too, if the pooling is known."""
     if vectors is None or not vectors.is_known:
         return
     paths = {"Transformer": "", "Pooling": POOLING} | ({"Normalize": "2_Normalize"} if vectors.normalize else {})
@@ -55,6 +54,6 @@ def write(folder: str, checkpoint: "Checkpoint") -> None:
     write_json(os.path.join(folder, MODULES), modules)
     for path in filter(None, paths.values()):
         files.make_folder(os.path.join(folder, path))
-    values = {"word_embedding_dimension": checkpoint.config.hidden_size}
+    values = {"word_embedding_dimension": hidden_size}
     values |= {flag: name == vectors.pooling for flag, name in FLAGS.items()}
     write_json(os.path.join(folder, POOLING, "config.json"), values)

@@ -153,7 +153,7 @@ class PooledModel(BertModel):
 
         inputs: of texts in windows `token_ids`, `segment_ids` [B, W, T], `lengths` [B, W], `window_counts` [B].
         """
-        rows = _as_rows(inputs) if "window_counts" in inputs else inputs
+        rows = as_rows(inputs) if "window_counts" in inputs else inputs
         no_tokens = tf.zeros([size_of(rows["token_ids"], 0), 0], tf.int32)
         pooled = self.encoder(rows, seed=seed, positions=no_tokens, packing=packing)["pooled"]  # [B or B * W, D]
         if "window_counts" in inputs:
@@ -199,7 +199,7 @@ class MultipleChoice(PooledModel):
 
     def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
         """inputs: int32 `token_ids`, `segment_ids` [B, C, T], `lengths` [B, C]. Returns float32 "logits" [B, C]."""
-        logits = self.logits(_as_rows(inputs), seed, packing)  # [B * C, 1]
+        logits = self.logits(as_rows(inputs), seed, packing)  # [B * C, 1]
         return {"logits": tf.reshape(logits, [-1, size_of(inputs["lengths"], -1)])}
 
 
@@ -251,7 +251,7 @@ class TokenClassifier(BertModel):
         return {**super().get_config(), "size": self.classifier.bias.shape[0], "crf": self.crf is not None}
 
 
-def _as_rows(inputs: Inputs) -> dict[str, tf.Tensor]:
+def as_rows(inputs: Inputs) -> dict[str, tf.Tensor]:
     """Inputs of the encoder [B, W, ...] (windows or choices) -> [B * W, ...]."""
     flat = {name: tf.reshape(inputs[name], [-1, size_of(inputs[name], -1)]) for name in ("token_ids", "segment_ids")}
     tables = {name: inputs[name] for name in TABLES if name in inputs}  # of texts, whatever they belong to

@@ -6,6 +6,7 @@ python run_classifier.py --task_name=MRPC --data_dir=glue/MRPC --init_checkpoint
 import dataclasses
 from typing import Any, ClassVar
 
+from bert_tf.checkpoints.checkpoint import POOLINGS
 from bert_tf.config import flags
 from bert_tf.config.flag_groups import RunFlags
 from bert_tf.config.flags import changed, flag
@@ -41,7 +42,7 @@ class Flags(FineTuningFlags):
     )
 
     task_name: str = flag(
-        "", "Task: MRPC or another GLUE task, swag, xnli/de, table, ner/conll2003, or my_package.module/name."
+        "", "Task: MRPC or another GLUE task, swag, xnli/de, table, ner/conll2003, pairs, or my_package.module/name."
     )
     data_dir: str = flag("", "Folder with the task's files.")
     use_tfds: bool = flag(False, "Load GLUE from tensorflow-datasets instead of data_dir; downloads missing data.")
@@ -120,13 +121,31 @@ class Flags(FineTuningFlags):
     max_windows: int = flag(8, "Maximum number of windows per text; the rest is not read.")
     window_pooling: str = flag("mean", "How to combine the pooled vectors of a text's windows.", ("mean", "max"))
 
+    pooling: str = flag(
+        "",
+        "Sentence vectors: how the vectors of tokens become one. Default: as in init_checkpoint, else mean.",
+        ("", *POOLINGS),
+    )
+    normalize_vectors: str = flag(
+        "", "Sentence vectors of length 1. Default: as in init_checkpoint, else true.", ("", "true", "false")
+    )
+    similarity_scale: float = flag(20.0, "Sentence vectors: factor of cosines in losses that compare examples.")
+    similarity_loss: str = flag("cosent", "Loss of --task_name=sts.", ("cosent", "cosine"))
+    largest_score: float = flag(
+        1.0, "With similarity_loss=cosine: the score of texts that mean the same, 5 in STS-B; scores are divided by it."
+    )
+    eval_text_columns: str = flag(
+        "sentence1,sentence2", "With --task_name=simcse: the two columns of texts in eval_file, for label_column."
+    )
+
     FREE: ClassVar[frozenset[str]] = FineTuningFlags.FREE | {
         "eval_file",
+        "eval_text_columns",
         "predict_file",
         "feature_cache",
         "label_threshold",
     }
-    MODEL: ClassVar[frozenset[str]] = frozenset(("task_name", "label_type", "document_context", "tag_head"))
+    MODEL: ClassVar[frozenset[str]] = frozenset(("task_name", "label_type", "document_context", "tag_head", "pooling"))
 
     @classmethod
     def computed_defaults(cls) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors
 from bert_tf.config import flags
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.encoder_traits import traits
@@ -35,6 +35,7 @@ class Initialization:
         special_tokens: those that the tokenizer recognizes in texts.
         weights: {canonical name: array}; None: random initialization.
         labels: the classes of a fine-tuned checkpoint; None: unknown.
+        sentence_vectors: how the checkpoint makes vectors of texts; None: it does not say.
     """
 
     config: BertConfig
@@ -43,6 +44,7 @@ class Initialization:
     special_tokens: tuple[str, ...] = ()
     weights: dict[str, np.ndarray] | None = None
     labels: list[str] | None = None
+    sentence_vectors: SentenceVectors | None = None
 
 
 def demo_settings(settings: Mapping[str, Any], question: str, folder: str) -> dict[str, Any]:
@@ -98,6 +100,7 @@ def resolve(options: Any, *, lower_case_given: bool) -> Initialization:
         lower_case=_resolve_casing(options, checkpoint, lower_case_given, config),
         weights=checkpoint.weights if checkpoint else None,
         labels=checkpoint.labels if checkpoint else None,
+        sentence_vectors=checkpoint.sentence_vectors if checkpoint else None,
     )
 
 

@@ -38,6 +38,7 @@ USES = {
     "number": Use("text-classification", "gives each text a number", 'predict("A text.").value'),
     "choice": Use("multiple-choice", "chooses among several texts", 'predict(("A text.", "One.", "Two.")).label'),
     "tags": Use("token-classification", "finds entities in texts", 'entities("Ann sings in Ulm.")'),
+    "vectors": EMBEDDING,
     "span": Use("question-answering", "answers questions from a text", 'answer("Who sings?", "Ann sings.").text'),
 }
 # Options of `bert-tf predict` for the inputs of an export.
@@ -180,8 +181,12 @@ def commands_of(folder: str, name: str) -> list[tuple[str, str]]:
     if not about:
         return []
     run = shlex.quote(name)
+    if use is EMBEDDING:
+        own = f'bert-tf extract {run} --unit=sentence --text="A text."'
+    else:
+        own = f"bert-tf predict {run} {' '.join(options)}"
     return [
-        (f"bert-tf predict {run} {' '.join(options)}", f"it {use.phrase}"),
+        (own, f"it {use.phrase}"),
         (f"bert-tf serve {run}", "an HTTP server, with a page to try it"),
     ]
 

@@ -99,7 +99,7 @@ def atomic_folder(folder: StrPath, *, overwrite: bool = False) -> Iterator[str]:
         shutil.rmtree(partial, ignore_errors=True)  # left by a process that was killed
         os.makedirs(partial)
         yield partial
-        _replace_folder(partial, folder)
+        replace_folder(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -122,7 +122,7 @@ def expect_whole(folder: StrPath) -> None:
         raise UserError(f"{folder} is not complete: wait until it is written, or write it again.")
 
 
-def _replace_folder(partial: str, folder: str) -> None:
+def replace_folder(partial: str, folder: str) -> None:
     """Renames `partial` to `folder`; the previous content keeps another name until that is done."""
     old = f"{folder}.old.partial"
     files.remove(old)  # left by a process that was killed

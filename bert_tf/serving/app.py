@@ -5,9 +5,10 @@ import contextlib
 import functools
 import importlib.resources
 import time
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from typing import Any
 
+import numpy as np
 import prometheus_client
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,6 +22,7 @@ from bert_tf.serving import access, openapi, values
 from bert_tf.serving.batcher import Batcher, Busy
 from bert_tf.serving.body import TOO_DEEP, closed, read_json, wait_for_disconnect
 from bert_tf.serving.served import VERSION, Arrays, Served, Signature
+from bert_tf.serving.served_index import SEARCH, ServedIndex, queries_of
 
 PAGE = {
     "page.css": "text/css",
@@ -42,7 +44,7 @@ class Server:
 
     def __init__(
         self,
-        models: Iterable[Served],
+        models: Iterable[Served | ServedIndex],
         *,
         most_bytes: int = 4 << 20,
         seconds: float = 60.0,
@@ -108,6 +110,7 @@ class Server:
         for path in ("/v1/models/{name}", versions):
             routes += [
                 Route(f"{path}:predict", self.predict, methods=["POST"]),
+                Route(f"{path}:search", self.search, methods=["POST"]),
                 Route(f"{path}/metadata", self.metadata),
                 Route(path, self.status),
             ]
@@ -123,11 +126,12 @@ class Server:
         for batcher in self.batchers.values():
             await batcher.close()
 
-    def model(self, request: Request) -> Served:
+    def model(self, request: Request) -> Served | ServedIndex:
         """The model in the path; raises 404 for an unknown model or version."""
         name, version = request.path_params["name"], request.path_params.get("version", VERSION)
-        if request.url.path.endswith(":predict") and request.method != "POST":
-            raise HTTPException(405, "predict requires POST.", {"allow": "POST"})
+        verb = request.url.path.rpartition(":")[2]
+        if verb in ("predict", SEARCH) and request.method != "POST":
+            raise HTTPException(405, f"{verb} requires POST.", {"allow": "POST"})
         if name not in self.models or version != VERSION:
             requested = f"{name} version {values.cite(version)}" if name in self.models else values.cite(name)
             raise HTTPException(
@@ -188,10 +192,17 @@ class Server:
 
     async def predict(self, request: Request) -> Response:
         """Predicts, and counts the request."""
+        return await self._counted(request, self._predict)
+
+    async def search(self, request: Request) -> Response:
+        """Searches, and counts the request."""
+        return await self._counted(request, self._search)
+
+    async def _counted(self, request: Request, answer: Callable[[Request, Any], Awaitable[Response]]) -> Response:
         model, start = self.model(request), time.monotonic()
         code = 500
         try:
-            response = await self._predict(request, model)
+            response = await answer(request, model)
             code = response.status_code
         except HTTPException as error:
             code = error.status_code
@@ -201,7 +212,7 @@ class Server:
             self._seconds.labels(model.name).observe(time.monotonic() - start)
         return response
 
-    async def _predict(self, request: Request, model: Served) -> Response:
+    async def _predict(self, request: Request, model: Served | ServedIndex) -> Response:
         body = await read_json(request, self.most_bytes, self.receive_seconds)
         name = body.get("signature_name", "serving_default") if isinstance(body, dict) else "serving_default"
         if not isinstance(name, str):
@@ -227,6 +238,22 @@ class Server:
         if sum(array.size for array in outputs.values()) < MAX_INLINE_VALUES:
             return JSONResponse(values.to_json(outputs, by_row))
         return await asyncio.to_thread(lambda: JSONResponse(values.to_json(outputs, by_row)))
+
+    async def _search(self, request: Request, model: Served | ServedIndex) -> Response:
+        body = await read_json(request, self.most_bytes, self.receive_seconds)
+        if not isinstance(model, ServedIndex):
+            raise HTTPException(400, f"{model.name} is a model, which predicts; search needs an index.")
+        asked = queries_of(body)
+        if isinstance(asked, str):
+            raise HTTPException(400, asked)
+        queries, count = asked
+        if len(queries) > self.most_instances:
+            raise HTTPException(
+                413, f"There are {len(queries):,} queries: send at most {self.most_instances:,} at once."
+            )
+        arrays = {"query": np.array([query.encode("utf-8", "replace") for query in queries], object)}
+        found = await self._outputs(request, self.batchers[model.name], model.signatures[SEARCH], arrays)
+        return JSONResponse({"results": await asyncio.to_thread(model.hits, found, count)})
 
     async def _outputs(self, request: Request, batcher: Batcher, signature: Signature, arrays: Arrays) -> Arrays:
         """The outputs of the model; gives up after some time, or if the client closes the connection."""

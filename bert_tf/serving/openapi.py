@@ -7,6 +7,7 @@ import numpy as np
 
 import bert_tf
 from bert_tf.serving.served import Served, Signature, Spec
+from bert_tf.serving.served_index import MOST_HITS, ServedIndex
 
 Schema = dict[str, Any]
 
@@ -22,7 +23,7 @@ OPEN = {"/healthz": "Whether the server is alive.", "/readyz": "Whether it takes
 PROTECTED = {"/v1/models": "Names, kinds, labels and results of the models.", "/metrics": "Metrics for Prometheus."}
 
 
-def describe(models: Iterable[Served], *, has_token: bool) -> dict[str, Any]:
+def describe(models: Iterable[Served | ServedIndex], *, has_token: bool) -> dict[str, Any]:
     """The description as plain data; has_token: whether requests need a token."""
     paths: dict[str, Any] = {path: _get(text, "Server", needs_token=False) for path, text in OPEN.items()}
     paths |= {path: _get(text, "Server") for path, text in PROTECTED.items()}
@@ -30,7 +31,10 @@ def describe(models: Iterable[Served], *, has_token: bool) -> dict[str, Any]:
         path = f"/v1/models/{model.name}"
         paths[path] = _get("TensorFlow Serving's GetModelStatusResponse.", model.name)
         paths[f"{path}/metadata"] = _get("TensorFlow Serving's GetModelMetadataResponse.", model.name)
-        paths[f"{path}:predict"] = {"post": _predict(model)}
+        if isinstance(model, ServedIndex):
+            paths[f"{path}:search"] = {"post": _search(model)}
+        else:
+            paths[f"{path}:predict"] = {"post": _predict(model)}
     error = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
     components: Schema = {"schemas": {"Error": error}}
     security: Schema = {}
@@ -53,13 +57,31 @@ def _predict(model: Served) -> Schema:
         body["example"] = {"instances": [example if len(example) > 1 else next(iter(example.values()))]}
     answers = [_answer(signature) for signature in model.signatures.values()]
     answer = {"schema": answers[0] if len(answers) == 1 else {"anyOf": answers}}
+    return _post(model.name, f"Predicts with {model.name} ({model.kind}).", body, "The outputs of the model.", answer)
+
+
+def _search(model: ServedIndex) -> Schema:
+    query, count = {"type": "string"}, {"type": "integer", "minimum": 1, "maximum": MOST_HITS, "default": 10}
+    forms = [
+        {"type": "object", "properties": {name: schema, "count": count}, "required": [name]}
+        for name, schema in (("query", query), ("queries", {"type": "array", "items": query}))
+    ]
+    hit = {"id": {"type": "string"}, "score": {"type": "number"}, "text": query, "other": {"type": "object"}}
+    hits = {"type": "array", "items": {"type": "object", "properties": hit, "required": ["id", "score", "text"]}}
+    answer = {"schema": {"type": "object", "properties": {"results": {"type": "array", "items": hits}}}}
+    about = f"Finds the nearest of {len(model):,} texts."
+    return _post(model.name, about, {"schema": {"oneOf": forms}}, "The texts for each query, nearest first.", answer)
+
+
+def _post(name: str, summary: str, body: Schema, answered: str, answer: Schema) -> Schema:
+    """A route that takes and returns JSON."""
     refusal = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     return {
-        "summary": f"Predicts with {model.name} ({model.kind}).",
-        "tags": [model.name],
+        "summary": summary,
+        "tags": [name],
         "requestBody": {"required": True, "content": {"application/json": body}},
         "responses": {
-            "200": {"description": "The outputs of the model.", "content": {"application/json": answer}},
+            "200": {"description": answered, "content": {"application/json": answer}},
             **{code: {"description": text, "content": refusal} for code, text in ERRORS.items()},
         },
     }

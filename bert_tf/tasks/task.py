@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
 
+    from bert_tf.checkpoints.checkpoint import SentenceVectors
     from bert_tf.config.bert_config import BertConfig
     from bert_tf.data.examples import Example
     from bert_tf.text.tokenizer import Tokenizer
@@ -34,6 +35,21 @@ class Objective:
 
     factor: float = 1.0
     epsilon: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Says that a loss compares the rows of the global batch with each other, as in-batch negatives do.
+
+    Micro-batches and replicas do not change such a loss: `training.train_step` brings these of all rows together.
+
+    Attributes:
+        output: the output of the model that `metrics` reads, float32 [B, ...].
+        columns: the entries of a batch that `metrics` reads.
+    """
+
+    output: str
+    columns: tuple[str, ...]
 
 
 class Servable(Protocol):
@@ -56,6 +72,7 @@ class Task(abc.ABC):
         objectives: {metric: Objective}, the metrics that the loss is made of.
         eval_splits: {prefix: split} of the splits with known labels; the prefix is put before the names of their
             scores.
+        comparison: what is compared between the rows of a batch; None where the loss is a mean over rows.
         criterion: the result of an evaluation, with its prefix, that decides which checkpoint or run is the best;
             higher is better. Empty where nothing can decide, as without evaluation splits.
         tokenizer: what its texts are cut into tokens with.
@@ -64,6 +81,7 @@ class Task(abc.ABC):
     name: str
     tokenizer: Tokenizer
     objectives: Mapping[str, Objective]
+    comparison: Comparison | None = None
     eval_splits: Mapping[str, str] = {"": "eval"}
     criterion: str = ""
 
@@ -136,7 +154,9 @@ class FineTuningTask(Task):
         kind: what the head predicts, as checkpoints and exports store it: "class", "several" (labels), "number",
             "choice", "span", "tags".
         labels: names of the head's outputs, () where they have none.
-        head: the weight that makes a checkpoint one of this task, (canonical name, size of its last dimension).
+        head: the weight that makes a checkpoint one of this task, (canonical name, size of its last dimension); None
+            where the encoder is all.
+        sentence_vectors: how the model makes vectors of texts, which its run folder records; None for other tasks.
         test_splits: the splits to predict.
         rows_per_example: rows of the encoder that an example takes.
         file_flags: flags that say how its files are read; the export records them for `bert-tf evaluate`.
@@ -149,7 +169,8 @@ class FineTuningTask(Task):
 
     kind: str
     labels: tuple[str, ...] = ()
-    head: tuple[str, int]
+    head: tuple[str, int] | None
+    sentence_vectors: SentenceVectors | None = None
     eval_splits: Mapping[str, str] = {"": "dev"}
     test_splits: tuple[str, ...] = ()
     rows_per_example: int = 1

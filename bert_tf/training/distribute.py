@@ -175,6 +175,11 @@ def all_gather(values: Any) -> Any:
     return context.all_gather(values, axis=0)
 
 
+def number_of_replicas() -> int:
+    """Returns the number of replicas, inside `strategy.run`; 1 outside of it."""
+    return int(tf.distribute.get_replica_context().num_replicas_in_sync)
+
+
 def replica_id() -> tf.Tensor:
     """Returns the number of this replica, an int32 scalar; inside `strategy.run`."""
     return tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.int32)

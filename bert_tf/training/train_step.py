@@ -4,7 +4,7 @@ Every metric is divided by its global sum of weights, gradients are summed over 
 then clipped. B rows of the global batch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -22,14 +22,16 @@ from bert_tf.runtime.process import expect_changing_weights
 from bert_tf.training import adversarial, learning_rates, optimizers, step_results
 from bert_tf.training.budget import Budget
 from bert_tf.training.distribute import (
+    all_gather,
     all_reduce_sum,
     needs_static_shapes,
+    number_of_replicas,
     on_first_replica,
     replica_id,
     shard_batch,
     spans_processes,
 )
-from bert_tf.training.trainable_task import Batch, TrainableTask
+from bert_tf.training.trainable_task import Batch, Comparison, TrainableTask
 from bert_tf.training.weight_average import WeightAverage
 
 FLOAT16_SCALE = 2.0**15  # initial loss scale; halved at an overflow, doubled after this many steps without one
@@ -84,9 +86,10 @@ class TrainStep:
         self._loop = tf.function(
             self._steps_on_replicas, autograph=False, reduce_retracing=True
         )  # of any number of steps
-        self._compute_gradients = self._forward_backward
+        functions: list[Callable] = [self._forward_backward, self._forward, self._backward]
         if backend.should_jit(self.config.jit_compile):
-            self._compute_gradients = tf.function(self._forward_backward, jit_compile=True, autograph=False)
+            functions = [tf.function(each, jit_compile=True, autograph=False) for each in functions]
+        self._compute_gradients, self._compute_outputs, self._pull_back = functions
 
     def _active_after(self, step: int) -> dict[str, tf.Variable]:
         """The variables that the step after `step` trains, {canonical name: variable}."""
@@ -223,38 +226,80 @@ class TrainStep:
 
     def _over_micro_batches(self, batch: Batch, weight_sums: Sums, seed: tf.Tensor) -> tuple[Sums, Gradients]:
         parts = self.micro_batches
+        if self.task.comparison and (parts > 1 or number_of_replicas() > 1):
+            return self._over_compared_rows(self.task.comparison, batch, seed)
         if parts == 1:
             return self._compute_gradients(batch, weight_sums, seed)
-        batch = {name: tf.reshape(x, [parts, x.shape[0] // parts, *x.shape[1:]]) for name, x in batch.items()}
+        part_of = _parts(batch, seed, parts)
 
         def on_part(number: Any) -> tuple[Sums, Gradients]:
-            part_seed = tf.random.experimental.stateless_fold_in(seed, number)
-            return self._compute_gradients({name: x[number] for name, x in batch.items()}, weight_sums, part_seed)
+            part, part_seed = part_of(number)
+            return self._compute_gradients(part, weight_sums, part_seed)
 
-        metrics, gradients = on_part(0)
-        dense = [gradient for gradient in gradients if gradient is not None]
+        return _sum_over(parts, on_part)
 
-        def add(number: tf.Tensor, metrics: Sums, dense: Gradients) -> tuple[Any, ...]:
-            more_metrics, more = on_part(number)
-            more = [gradient for gradient in more if gradient is not None]
-            return number + 1, *tf.nest.map_structure(tf.add, (metrics, dense), (more_metrics, more))
+    def _over_compared_rows(self, comparison: Comparison, batch: Batch, seed: tf.Tensor) -> tuple[Sums, Gradients]:
+        """The same for a loss that compares all rows of the global batch (Gao et al. 2021, arXiv:2101.06983).
 
-        _, metrics, dense = tf.while_loop(lambda number, *_: number < parts, add, (1, metrics, dense))
-        return metrics, _fill_in(dense, gradients)
+        First the outputs of all micro-batches and replicas, without gradients; then the loss and its gradient by these
+        outputs, on every replica; then each micro-batch once more, with the same dropout, to pull that gradient back.
+        """
+        if self.config.fgm_epsilon:
+            raise UserError(
+                "fgm_epsilon was given, and the loss compares all rows of a batch: leave it out, or train with one "
+                "replica and num_accumulation_steps=1."
+            )
+        parts, replicas, part_of = self.micro_batches, number_of_replicas(), _parts(batch, seed, self.micro_batches)
+        own = tf.map_fn(
+            lambda number: self._compute_outputs(*part_of(number)),
+            tf.range(parts),
+            fn_output_signature=tf.float32,
+            parallel_iterations=1,
+        )  # [parts, B / parts, ...]
+        columns = {name: batch[name] for name in comparison.columns}
+        rows = batch[comparison.columns[0]].shape[0]  # of this replica
+        columns, outputs = all_gather((columns, tf.reshape(own, tf.concat([[rows], tf.shape(own)[2:]], 0))))
+        with tf.GradientTape() as tape:
+            tape.watch(outputs)
+            metrics = sum_metrics(self.task.metrics({comparison.output: outputs}, columns))
+            weight_sums = {name: sums[1] for name, sums in metrics.items()}
+            loss = self.loss_scale.scale(loss_of(self.task, metrics, weight_sums))
+        first = replica_id() * rows
+        gradient = tf.reshape(tape.gradient(loss, outputs)[first : first + rows], tf.shape(own))
+
+        def on_part(number: Any) -> tuple[Sums, Gradients]:
+            part, part_seed = part_of(number)
+            return {}, self._pull_back(part, gradient[number], part_seed)
+
+        _, gradients = _sum_over(parts, on_part)
+        return {name: sums / replicas for name, sums in metrics.items()}, gradients  # summed over replicas later
+
+    def _forward(self, batch: Batch, seed: tf.Tensor) -> tf.Tensor:
+        """The output of the model that rows are compared by."""
+        output = self.task.comparison.output  # type: ignore[union-attr]
+        return self._in_rows(batch, lambda rows, packing: self.model(rows, seed=seed, packing=packing)[output])
+
+    def _backward(self, batch: Batch, gradient: tf.Tensor, seed: tf.Tensor) -> Gradients:
+        """Gradients of the weights, from that of the output of `_forward`."""
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(list(self.active.values()))
+            outputs = self._forward(batch, seed)
+        gradients = tape.gradient(outputs, self.active, output_gradients=gradient)
+        return [_dense(gradients.get(name)) for name in self.trainable]
 
     def _forward_backward(self, batch: Batch, weight_sums: Sums, seed: tf.Tensor) -> tuple[Sums, Gradients]:
         """Sums of the metrics, and dense gradients (None where the loss does not depend on a weight)."""
+        return self._in_rows(batch, lambda rows, packing: self._gradients(rows, weight_sums, seed, packing))
+
+    def _in_rows(self, batch: Batch, compute: Callable[[Batch, PackingSpec | None], Any]) -> Any:
+        """compute(batch, packing), with the texts packed into rows as this device needs it."""
         if not self.is_static:
-            return self._gradients(batch, weight_sums, seed, PackingSpec.dynamic(local_costs()))
+            return compute(batch, PackingSpec.dynamic(local_costs()))
         if FITS not in batch:
-            return self._gradients(batch, weight_sums, seed)
+            return compute(batch, None)
         padded = {name: x for name, x in batch.items() if name not in (FITS, *TABLES)}
         packed = {name: x for name, x in batch.items() if name != FITS}
-        return tf.cond(
-            batch[FITS][0],
-            lambda: self._gradients(packed, weight_sums, seed),
-            lambda: self._gradients(padded, weight_sums, seed),
-        )
+        return tf.cond(batch[FITS][0], lambda: compute(packed, None), lambda: compute(padded, None))
 
     def _gradients(
         self, batch: Batch, weight_sums: Sums, seed: tf.Tensor, packing: PackingSpec | None = None
@@ -312,6 +357,30 @@ def _optimizer(
 def _dense(gradient: Any) -> tf.Tensor | None:
     """A gradient that may be sparse, or missing, as a tensor."""
     return None if gradient is None else tf.convert_to_tensor(gradient)
+
+
+def _parts(batch: Batch, seed: tf.Tensor, parts: int) -> Callable[[Any], tuple[Batch, tf.Tensor]]:
+    """A function from the number of a micro-batch to its rows and its seed of dropout."""
+    if parts == 1:
+        return lambda number: (batch, seed)
+    split = {name: tf.reshape(x, [parts, x.shape[0] // parts, *x.shape[1:]]) for name, x in batch.items()}
+    fold_in = tf.random.experimental.stateless_fold_in
+    return lambda number: ({name: x[number] for name, x in split.items()}, fold_in(seed, number))
+
+
+def _sum_over(parts: int, on_part: Callable[[Any], tuple[Sums, Gradients]]) -> tuple[Sums, Gradients]:
+    """The sums of what micro-batches give, one after the other."""
+    metrics, gradients = on_part(0)
+    dense = [gradient for gradient in gradients if gradient is not None]
+
+    def add(number: tf.Tensor, metrics: Sums, dense: Gradients) -> tuple[Any, ...]:
+        more_metrics, more = on_part(number)
+        more = [gradient for gradient in more if gradient is not None]
+        return number + 1, *tf.nest.map_structure(tf.add, (metrics, dense), (more_metrics, more))
+
+    if parts > 1:
+        _, metrics, dense = tf.while_loop(lambda number, *_: number < parts, add, (1, metrics, dense))
+    return metrics, _fill_in(dense, gradients)
 
 
 def _fill_in(dense: Sequence[tf.Tensor], gradients: Gradients) -> Gradients:

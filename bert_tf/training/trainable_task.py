@@ -21,12 +21,28 @@ class Objective(Protocol):
         """A number that is added to the sum of weights."""
 
 
+class Comparison(Protocol):
+    """What a loss needs that compares the rows of a batch with each other; see `tasks.task.Comparison`."""
+
+    @property
+    def output(self) -> str:
+        """The output of the model that is compared, float32 [B, ...]."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The entries of a batch that `metrics` reads."""
+
+
 class TrainableTask(Protocol):
     """The part of `tasks.task.Task` that training calls; documented there."""
 
     @property
     def objectives(self) -> Mapping[str, Objective]:
         """The metrics that the loss consists of."""
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """What is compared between rows; None where the loss is a mean over rows."""
 
     @property
     def eval_splits(self) -> Mapping[str, str]:

@@ -212,7 +212,7 @@ def test_wrong_export_is_refused_and_writes_nothing(live, tokenizer, tmp_path, m
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("moment", ["_save", "_compare", "_replace_folder"])
+@pytest.mark.parametrize("moment", ["_save", "_compare", "replace_folder"])
 def test_interrupted_export_keeps_the_old_one(live, tokenizer, tmp_path, monkeypatch, moment):
     folder = tmp_path / "export"
     folder.mkdir()
@@ -223,7 +223,7 @@ def test_interrupted_export_keeps_the_old_one(live, tokenizer, tmp_path, monkeyp
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(atomic_files if moment == "_replace_folder" else exporting, moment, interrupted)
+        patch.setattr(atomic_files if moment == "replace_folder" else exporting, moment, interrupted)
         export(task, live[0], tokenizer, str(folder), examples={})
     assert (folder / "saved_model.pb").read_text() == "the old one" and os.listdir(tmp_path) == ["export"]
     export(task, live[0], tokenizer, str(folder), examples={})

@@ -130,7 +130,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
         write_safetensors(os.path.join(partial, "model.safetensors"), arrays, framework="pt")
         length = config.max_position_embeddings
         huggingface_tokenizers.write(partial, checkpoint, model_max_length=length)
-        sentence_transformers.write(partial, checkpoint)
+        sentence_transformers.write(partial, checkpoint.sentence_vectors, checkpoint.config.hidden_size)
     return sorted(checkpoint.weights.keys() - used)
 
 

@@ -82,7 +82,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
         write_safetensors(os.path.join(partial, WEIGHTS), checkpoint.weights, framework="bert_tf")
         write_tokenizer_files(partial, checkpoint)
         write_head_file(partial, checkpoint)
-        sentence_transformers.write(partial, checkpoint)
+        sentence_transformers.write(partial, checkpoint.sentence_vectors, checkpoint.config.hidden_size)
     return []
 
 

@@ -8,12 +8,13 @@ import os
 
 import numpy as np
 
-from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors
 from bert_tf.checkpoints.checkpoint_files import read_head_file, read_special_tokens, read_tokenizer_files
 from bert_tf.checkpoints.formats import native
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
+from bert_tf.runtime.json_files import read_json
 
 EXTRA, CONFIG = "assets.extra", "bert_config.json"  # TensorFlow's loaders ignore the files in this folder
 
@@ -42,7 +43,16 @@ def read(path: str) -> Checkpoint:
         special_tokens=read_special_tokens(extra),
         labels=labels,
         kind=kind,
+        sentence_vectors=_sentence_vectors(path),
     )
+
+
+def _sentence_vectors(path: str) -> SentenceVectors | None:
+    """How an export of vectors of the last layer makes them; None for others."""
+    about = read_json(os.path.join(path, "about.json"))
+    if not isinstance(about, dict) or about.get("layers") not in (["last"], ["-1"]) or "pooling" not in about:
+        return None
+    return SentenceVectors(str(about["pooling"]), bool(about.get("normalize")))
 
 
 def labels(path: str) -> list[str] | None:

@@ -4,9 +4,9 @@
   bert-tf serve runs/sst2 squad=runs/squad/export --port=8501
   curl -d '{"instances": ["A gripping film."]}' localhost:8501/v1/models/sst2:predict
 
-EXPORT is the folder of an export or of a run with one, or NAME=FOLDER. Concurrent requests are batched together. On
-Ctrl-C or SIGTERM the server answers the requests it has received and stops. If --token_file or the environment variable
-BERT_TF_TOKEN gives a token, requests need it. See docs/serving.md.
+EXPORT is the folder of an export, of a run with one or of an index, or NAME=FOLDER. Concurrent requests are batched
+together. On Ctrl-C or SIGTERM the server answers the requests it has received and stops. If --token_file or the
+environment variable BERT_TF_TOKEN gives a token, requests need it. See docs/serving.md.
 """
 
 import argparse
@@ -15,12 +15,15 @@ import math
 import os
 import socket
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from bert_tf.cli import device_flags
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import loaded_model
 from bert_tf.runtime import files, process
+from bert_tf.runtime.tensorflow_startup import start_if_silenced
+from bert_tf.search.index_files import IndexFiles, is_index
 
 TOKEN = "BERT_TF_TOKEN"  # environment variable
 OWN_FILES = 128  # that a server with several models keeps open, and some to spare for connections that are refused
@@ -28,7 +31,9 @@ OWN_FILES = 128  # that a server with several models keeps open, and some to spa
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("exports", nargs="+", metavar="EXPORT", help="folder of an export or a run, or NAME=FOLDER")
+    parser.add_argument(
+        "exports", nargs="+", metavar="EXPORT", help="folder of an export, run or index, or NAME=FOLDER"
+    )
     parser.add_argument("--name", help="name of the model, if there is only one (its folder's)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1: this machine only)")
     parser.add_argument("--port", type=int, default=8501, help="port (8501, TensorFlow Serving's)")
@@ -46,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--token_file", help="file whose first line is the token that requests must have")
     parser.add_argument("--ssl_certfile", help="PEM file of a certificate chain; serves HTTPS")
     parser.add_argument("--ssl_keyfile", help="PEM file of its private key (in --ssl_certfile)")
+    parser.add_argument("--reranker", default="", metavar="MODEL", help="of indexes: export or run of a model of pairs")
+    parser.add_argument("--reranker_label", default="", metavar="LABEL", help="its class that means a match")
     device_flags.add_arguments(parser)
     parser.add_argument("--access_log", action="store_true", help="print a line per request")
     parser.add_argument("--log_format", choices=("text", "json"), default="text", help="format of that line (text)")
@@ -56,8 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
     process.assume_frozen_weights()
     device_flags.apply(arguments)
     folders = name_exports(arguments.exports, arguments.name)
-    for path in folders.values():
-        loaded_model.find(path)
+    indexes = _check_folders(folders, arguments.reranker)
     _check_limits(arguments)
     try:
         import uvicorn
@@ -69,10 +75,8 @@ def run(arguments: argparse.Namespace) -> None:
     tls = check_tls(arguments.ssl_certfile, arguments.ssl_keyfile)
     token = access.read_token(arguments.token_file, os.environ.get(TOKEN))
     listener = listen(arguments.host, arguments.port)
-    from bert_tf.serving.served import Served
-
     server = Server(
-        [Served(name, path, jit_compile=arguments.jit_compile) for name, path in folders.items()],
+        [_load(arguments, name, path, is_index=name in indexes) for name, path in folders.items()],
         most_bytes=arguments.max_request_bytes,
         seconds=arguments.timeout,
         receive_seconds=arguments.receive_timeout,
@@ -85,13 +89,43 @@ def run(arguments: argparse.Namespace) -> None:
     host, port = listener.getsockname()[:2]
     address = "http{}://{}:{}".format("s" if tls else "", f"[{host}]" if ":" in host else host, port)
     for model in server.models.values():
-        print(f"{model.name} ({model.kind}): {address}/v1/models/{model.name}:predict", flush=True)
+        verb = "search" if model.kind == "search" else "predict"
+        print(f"{model.name} ({model.kind}): {address}/v1/models/{model.name}:{verb}", flush=True)
     print(f"Try it at {address}/; press Ctrl-C to stop.", flush=True)
     try:
         settings = connection.settings(server, most_connections=arguments.max_connections, **tls)
         uvicorn.Server(settings).run(sockets=[listener])
     except KeyboardInterrupt:  # raised again by uvicorn after it has stopped
         print("Stopped.", flush=True)
+
+
+def _load(arguments: argparse.Namespace, name: str, path: str, *, is_index: bool) -> Any:
+    """A served model, or a served index."""
+    from bert_tf.serving.served import Served
+    from bert_tf.serving.served_index import ServedIndex
+
+    if not is_index:
+        return Served(name, path, jit_compile=arguments.jit_compile)
+    start_if_silenced()
+    from bert_tf.search.index import Index
+
+    index = Index(path, reranker=arguments.reranker, reranker_label=arguments.reranker_label)
+    return ServedIndex(name, index)
+
+
+def _check_folders(folders: Mapping[str, str], reranker: str) -> set[str]:
+    """The names of those that are indexes; raises UserError for a folder that cannot be served."""
+    indexes = {name for name, path in folders.items() if is_index(path)}
+    for name, path in folders.items():
+        if name in indexes:
+            IndexFiles(path)
+        else:
+            loaded_model.find(path)
+    if reranker:
+        if not indexes:
+            raise UserError("--reranker is for indexes, and none is served: leave it out.")
+        loaded_model.find(reranker)
+    return indexes
 
 
 def _check_limits(arguments: argparse.Namespace) -> None:

@@ -99,6 +99,7 @@ def _start_of(path: str) -> Initialization:
         special_tokens=checkpoint.special_tokens,
         weights=checkpoint.weights,
         labels=checkpoint.labels,
+        sentence_vectors=checkpoint.sentence_vectors,
     )
 
 

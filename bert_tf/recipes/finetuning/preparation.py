@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from bert_tf.checkpoints import sentence_transformers
 from bert_tf.config import flags
 from bert_tf.config.bert_config import expect_layers
 from bert_tf.config.train_config import LoraConfig, TrainConfig
@@ -58,7 +59,24 @@ def create_task(options: FineTuningFlags, start: Initialization, folder: RunFold
     from bert_tf.tasks import catalog
 
     tokenizer_for = functools.partial(_create_tokenizer, options, start, folder)
+    options = _with_recorded_pooling(options, start)
     return catalog.get(catalog.full_name(options.task_name))(options, tokenizer_for)
+
+
+def _with_recorded_pooling(options: FineTuningFlags, start: Initialization) -> FineTuningFlags:
+    """The flags with the pooling of the checkpoint, where they choose vectors of texts and none is given."""
+    recorded = start.sentence_vectors
+    if recorded is None or not hasattr(options, "pooling"):
+        return options
+    if not recorded.is_known and not options.pooling:
+        raise UserError(
+            f"{options.init_checkpoint} specifies the pooling {recorded.pooling}, which is not supported: give pooling."
+        )
+    values: dict[str, Any] = {
+        "pooling": options.pooling or recorded.pooling,
+        "normalize_vectors": getattr(options, "normalize_vectors", "") or str(recorded.normalize).lower(),
+    }
+    return dataclasses.replace(options, **values)
 
 
 def _create_tokenizer(
@@ -127,6 +145,8 @@ def match_head(options: FineTuningFlags, start: Initialization, task: FineTuning
     Raises UserError, before anything is written, where no training follows and the head does not fit the task: there
     is none, it has another size, or its labels have other names. LABEL_0, LABEL_1, ... are no names.
     """
+    if task.head is None:
+        return start
     name, size = task.head
     weights, names = start.weights or {}, start.labels or []
     kernel, expected = weights.get(name), (start.config.hidden_size, size)
@@ -214,6 +234,7 @@ def write_tokenizer_files(folder: RunFolder, start: Initialization, task: FineTu
     if folder.writes:
         vocabulary.write(folder.file("vocab.txt"), task.tokenizer.vocabulary)
         start.config.write(folder.file("bert_config.json"))
+        sentence_transformers.write(folder.path, task.sentence_vectors, start.config.hidden_size)
     folder.write_json("tokenizer_config.json", special_tokens.settings(start.lower_case, start.special_tokens))
     folder.write_json("task.json", {"task": task.name, "labels": list(task.labels), "kind": task.kind})
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bert_tf.data import tables
+from bert_tf.data import examples, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bert_tf.tasks.task import FineTuningTask
     from bert_tf.tasks.text_classification.goal import Goal
 
-QUESTIONS, TAGS = "span", "tags"  # kinds of heads; all others are goals of texts
+QUESTIONS, TAGS, VECTORS = "span", "tags", "vectors"  # kinds of heads; all others are goals of texts
 WINDOW = 4096  # examples among which those of similar length share batches
 Report = Callable[[Iterable], Iterable]
 UNLIKELY = 1e-38  # stands for probabilities that are too small for a float32
@@ -162,6 +162,9 @@ def score_split(folder: str, task: "FineTuningTask", split: str, count: int, *, 
         words = [sentence.words for sentence in data.sentences[:count]]
         labels = [[tag_set.labels[number] for number in row] for row in data.by_sentence(data.word_labels)[:count]]
         return entity_scores.scores(**_tags_of(folder, words, labels, tag_set, predicting))
+    if task.kind == VECTORS:
+        has_labels = task.name in ("vectors/sts", "vectors/simcse")
+        return _vector_scores(folder, data.examples[:count], has_labels=has_labels, predicting=predicting)
     predictions = _numbers(loaded_model.Export(folder), data.examples[:count], predicting)
     return task.scores({**predictions, "row_numbers": np.arange(1, count + 1)}, split)
 
@@ -297,4 +300,35 @@ def _predict_tags(
             yield row, [tag.decode() or OUTSIDE for tag in tags[: len(words[row])]]
 
 
-EVALUATE = {QUESTIONS: _questions, TAGS: _tags}  # heads other than those of texts
+def _vectors(
+    folder: str, path: str, about: Mapping[str, Any], predicting: Predicting
+) -> tuple[int, dict[str, float], dict[str, Any]]:
+    """Of a file with the columns that the model was trained on."""
+    reads = about["reads"]
+    columns = [name.strip() for name in (reads.get("text_columns") or "").split(",") if name.strip()]
+    has_labels = about.get("task") == "vectors/sts"
+    if len(columns) < 2:
+        raise UserError(f"{folder} was trained on single texts, which nothing scores: evaluate it in training.")
+    labelled = examples.read(path, texts=columns, label=reads.get("label_column") if has_labels else None)
+    return len(labelled), _vector_scores(folder, labelled, has_labels=has_labels, predicting=predicting), {}
+
+
+def _vector_scores(
+    folder: str, labelled: Sequence[Example], *, has_labels: bool, predicting: Predicting
+) -> dict[str, float]:
+    """The scores of `embeddings.vector_goals`, of the vectors of an export."""
+    export = loaded_model.Export(folder, jit_compile=predicting.jit_compile)
+    from bert_tf.tasks.embeddings import vector_goals, vector_losses
+    from bert_tf.tasks.text_classification.goals import regression
+
+    single = [Example(example.id, (text,), None, example.location) for example in labelled for text in example.texts]
+    vectors = _numbers(export, single, predicting)["vectors"].reshape(len(labelled), len(labelled[0].texts), -1)
+    if has_labels:
+        labels = regression.numbers(labelled)
+        cosines = vector_losses.plain_cosines(vectors)
+        return {name: metrics.score_of(name)(labels, cosines) for name in vector_goals.Similarities.scores}
+    ranks = vector_losses.ranks(vectors, np.array([example.texts for example in labelled], object))
+    return {score.__name__: score(np.ones(len(ranks)), ranks) for score in vector_goals.RANK_SCORES}
+
+
+EVALUATE = {QUESTIONS: _questions, TAGS: _tags, VECTORS: _vectors}  # heads other than those of texts

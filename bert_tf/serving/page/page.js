@@ -2,7 +2,7 @@
 import * as attention from "./attention.js";
 import * as attribution from "./attribution.js";
 import { bars, make, percent } from "./elements.js";
-import { asCurl, hasToken, predict, request, setToken } from "./requests.js";
+import { asCurl, hasToken, predict, request, setToken, verbOf } from "./requests.js";
 
 const $ = id => document.getElementById(id);
 
@@ -32,9 +32,12 @@ const KINDS = {
   vectors: { title: "Similar sentences", hint: "One sentence per line; each is compared with the first.",
     fields: [["text", "Sentences", 6, ""]], lines: true,
     show: showSimilar, looks: given => linesOf(given.text)[0] },
+  search: { title: "Search", hint: "",
+    fields: [["query", "Query", 2, ""]], show: showHits },
 };
 const best = values => values.indexOf(Math.max(...values));
-const MOST = 10, MOST_LABELS = 20; // labels that are listed with an answer, and below
+const MOST = 10, MOST_LABELS = 20; // labels (or texts that are found) that are listed with an answer, and below
+const MOST_CHARACTERS = 600; // of a text that is found
 let models = [], current = null;
 let asked = 0; // counts what was asked: only the last is answered
 
@@ -136,13 +139,15 @@ function aboutModel(model) {
     const { name, value } = model.score;
     words.push(`${name.replaceAll("_", " ").replace("f1", "F1")} ${Math.abs(value) <= 1 ? value.toFixed(4) : value.toFixed(2)}`);
   }
+  if (model.texts) words.push(model.texts.toLocaleString("en-GB") + " texts");
   if (model.date) words.push(new Date(model.date + "T00:00").toLocaleDateString("en-GB", { dateStyle: "medium" }));
   return make("p", { class: "about" }, ...words.flatMap((word, place) => (place ? [" · ", word] : [word])));
 }
 
 function showFoot(model) {
   const labels = model.labels.slice(0, MOST_LABELS).join(", ") + (model.labels.length > MOST_LABELS ? ", ..." : "");
-  $("foot").replaceChildren("POST /v1/models/" + model.name + ":predict, as in TensorFlow Serving. "
+  const like = model.kind === "search" ? ". " : ", as in TensorFlow Serving. ";
+  $("foot").replaceChildren("POST /v1/models/" + model.name + verbOf(model) + like
     + (labels ? "Labels: " + labels + ". " : ""));
   if (!hasToken()) $("foot").append(make("a", { href: "openapi.json" }, "OpenAPI description"), ".");
 }
@@ -168,7 +173,7 @@ function addExamples(model, kind, isFilled) {
 }
 
 async function copyCommand(button) {
-  const text = asCurl(current, { instances: instancesOf(KINDS[current.kind], inputs()) });
+  const text = asCurl(current, bodyOf(current, inputs()));
   const shown = make("pre", { tabindex: "0", "aria-label": "Command" }, text);
   $("command").replaceChildren(shown);
   try {
@@ -202,13 +207,16 @@ const inputs = () => Object.fromEntries(KINDS[current.kind].fields.map(([name]) 
 
 const instancesOf = (kind, given) => kind.lines ? linesOf(given.text).map(text => ({ text })) : [given];
 
+// The request for what the form holds.
+const bodyOf = (model, given) => model.kind === "search" ? { query: given.query, count: MOST }
+  : { instances: instancesOf(KINDS[model.kind], given) };
+
 async function ask() {
   const kind = KINDS[current.kind], model = current, given = inputs(), number = ++asked;
-  const instances = instancesOf(kind, given);
   const button = $("form").querySelector("button.go");
   button.disabled = true;
   const before = performance.now();
-  const found = await predict(model, { instances });
+  const found = await predict(model, bodyOf(model, given));
   if (number !== asked) return;
   button.disabled = false;
   $("answer").replaceChildren();
@@ -217,8 +225,9 @@ async function ask() {
     $("answer").append(make("p", { class: "error" }, found.error));
     return;
   }
-  kind.show(found.predictions, given);
+  kind.show(found.predictions || found.results, given);
   $("answer").append(make("p", { class: "small" }, Math.round(performance.now() - before) + " ms"));
+  if (!kind.looks) return;
   const text = kind.looks(given, found.predictions[0]);
   const about = signature => () => predict(model, { signature_name: signature, instances: [text] });
   if (model.signatures.includes("attribution"))
@@ -298,6 +307,13 @@ function showSimilar(answers, given) {
   const found = vectors.slice(1).map((vector, i) => [lines[i + 1], cosine(vectors[0], vector)]);
   if (!found.length) $("answer").append(make("p", {}, "Write a second line to compare the first with."));
   $("answer").append(bars(highestFirst(found), value => value.toFixed(2)));
+}
+
+const short = text => text.length > MOST_CHARACTERS ? text.slice(0, MOST_CHARACTERS) + " ..." : text;
+
+function showHits([hits]) {
+  $("answer").append(make("ol", { class: "hits" }, ...hits.map(({ id, score, text }) => make("li", {},
+    make("span", { class: "small" }, score.toFixed(3) + " · " + id), make("p", { class: "text" }, short(text))))));
 }
 
 start();

@@ -16,7 +16,9 @@ export async function request(path, options = {}) {
   }
 }
 
-const pathOf = model => "v1/models/" + encodeURIComponent(model.name) + ":predict";
+export const verbOf = model => model.kind === "search" ? ":search" : ":predict";
+
+const pathOf = model => "v1/models/" + encodeURIComponent(model.name) + verbOf(model);
 
 export const predict = async (model, body) =>
   (await request(pathOf(model), { method: "POST", body: JSON.stringify(body) })).json;

@@ -33,7 +33,9 @@ def get(name: str) -> Callable:
 
 
 def full_name(name: str) -> str:
-    """The full name of a task to fine-tune on: glue/sst-2 of SST-2 or sst2. A name with a dot stays as it is.
+    """The full name of a task to fine-tune on: glue/sst-2 of SST-2 or sst2, vectors/pairs of pairs.
+
+    A name with a dot stays as it is.
 
     Raises UserError for an unknown one.
     """
@@ -46,7 +48,7 @@ def full_name(name: str) -> str:
 
 def _plain(name: str) -> str:
     """A name without what its spellings differ in: tensorflow-datasets has sst2 for SST-2."""
-    return name.lower().removeprefix("glue/").replace("-", "")
+    return name.lower().removeprefix("glue/").removeprefix("vectors/").replace("-", "")
 
 
 def known() -> list[str]:

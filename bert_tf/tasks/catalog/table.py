@@ -4,21 +4,18 @@ import collections
 import dataclasses
 import functools
 import logging
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from bert_tf.data import examples, ready_examples, tables, tfds_datasets
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.runtime import files
+from bert_tf.tasks import table_splits
 from bert_tf.tasks.catalog import TokenizerFor
 from bert_tf.tasks.text_classification import goals
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
 from bert_tf.tasks.text_classification.goal import Goal
 
-TFDS_SPLITS = {"train": ("train",), "dev": ("validation", "valid", "dev"), "test": ("test",)}
-FLAGS = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
 MOST_NAMED = 5  # bad rows that are listed
 log = logging.getLogger("bert_tf")
 
@@ -43,12 +40,17 @@ def task(options: Any, tokenizer_for: TokenizerFor) -> TextClassification:
     goal_class = goals.get(options.label_type)
     goal_class.check_columns(columns, options)
     splits: dict[str, Callable[[], list[Example]]] = {
-        split: functools.cache(functools.partial(_examples, options, split, columns)) for split in FLAGS
+        split: functools.cache(functools.partial(_examples, options, split, columns)) for split in table_splits.FLAGS
     }
     labels = _labels(options, goal_class, splits["train"])  # of all rows: a label may be in a held-out one only
     is_ready = ready_examples.is_file_of_them(options.train_file)
-    if options.do_eval and _find(options, "train") and not _find(options, "dev") and not is_ready:
-        splits |= _held_out(_path(options, "train"), splits["train"], options.eval_fraction)
+    if (
+        options.do_eval
+        and table_splits.find(options, "train")
+        and not table_splits.find(options, "dev")
+        and not is_ready
+    ):
+        splits |= table_splits.held_out(table_splits.require(options, "train"), splits["train"], options.eval_fraction)
     return TextClassification(
         "table",
         splits,
@@ -60,7 +62,7 @@ def task(options: Any, tokenizer_for: TokenizerFor) -> TextClassification:
 
 
 def _examples(options: Any, split: str, columns: Sequence[str]) -> list[Example]:
-    path = _path(options, split)
+    path = table_splits.require(options, split)
     label = options.label_column
     if split == "test" and label not in _column_names(options, path):
         label = None
@@ -126,60 +128,10 @@ def _warn_of_variants(labels: Iterable[str]) -> None:
             )
 
 
-def _held_out(path: str, read: Callable[[], list[Example]], fraction: float) -> dict[str, Callable]:
-    """{split: function that reads its examples}, both of one table; rows with the same texts are on the same side."""
-    if not 0 < fraction < 1:
-        raise UserError(f"eval_fraction is {fraction}; expected more than 0 and less than 1, or a table as eval_file.")
-
-    @functools.cache
-    def divided() -> dict[str, list[Example]]:
-        parts: dict[str, list[Example]] = {"train": [], "dev": []}
-        for example in read():
-            drawn = zlib.crc32(b"\n".join(example.encode())) / 2**32
-            parts["dev" if drawn < fraction else "train"].append(example)
-        counts = {split: len(rows) for split, rows in parts.items()}
-        if not all(counts.values()):
-            raise UserError(
-                f"With eval_fraction={fraction}, {counts['train']} rows of {path} are left to train on and "
-                f"{counts['dev']} to evaluate on: choose another, or give a table as eval_file."
-            )
-        log.warning("%d of the %d rows of %s are held out to evaluate on.", counts["dev"], sum(counts.values()), path)
-        return parts
-
-    return {"train": lambda: divided()["train"], "dev": lambda: divided()["dev"]}
-
-
 def _column_names(options: Any, path: str) -> list[str]:
     if options.tfds_name:
         return tfds_datasets.feature_names(options.tfds_name, options.tfds_dir)
     return tables.column_names(path)
-
-
-def _find(options: Any, split: str) -> str | None:
-    """The table of a split: that of its flag, or the one in data_dir, or in train_file if that is such a folder.
-
-    With tfds_name it is DATASET/SPLIT.
-    """
-    if options.tfds_name:
-        known = tfds_datasets.split_names(options.tfds_name, options.tfds_dir)
-        return next((f"{options.tfds_name}/{name}" for name in TFDS_SPLITS[split] if name in known), None)
-    path, folder = getattr(options, FLAGS[split]), options.data_dir
-    if options.train_file and files.is_folder(options.train_file) and not tables.is_table(options.train_file):
-        folder = options.train_file
-        path = "" if split == "train" else path
-    return path or (tables.find_table(folder, split) if folder else None)
-
-
-def _path(options: Any, split: str) -> str:
-    path = _find(options, split)
-    if path is None and options.tfds_name:
-        raise UserError(f"{options.tfds_name} has no split {' or '.join(TFDS_SPLITS[split])}: leave out what needs it.")
-    if path is None:
-        raise UserError(
-            f"There is no table {split} ({', '.join(tables.EXTENSIONS)}) in data_dir={options.data_dir!r}: give it as "
-            f"{FLAGS[split]}{', or do_eval=false' if split == 'dev' else ''}."
-        )
-    return path
 
 
 def _labels(options: Any, goal_class: type[Goal], training: Callable[[], list[Example]]) -> list[str]:
@@ -195,8 +147,9 @@ def _labels(options: Any, goal_class: type[Goal], training: Callable[[], list[Ex
     elif isinstance(options.labels, str) and len(labels) < 2:
         raise UserError(f"labels is {options.labels!r}; expected two or more names with commas, or leave it out.")
     if len(labels) < 2:
+        path = table_splits.require(options, "train")
         raise UserError(
-            f"{_path(options, 'train')} has {f'only the label {labels[0]!r}' if labels else 'no label'} in its column "
+            f"{path} has {f'only the label {labels[0]!r}' if labels else 'no label'} in its column "
             f"{options.label_column!r}; expected two or more to tell apart."
         )
     return labels

@@ -143,7 +143,7 @@ class TextClassification(FineTuningTask):
 
     # Ready examples
 
-    ready_splits = None
+    ready_splits: tuple[str, ...] | None = None
 
     def ready_specs(self) -> dict[str, tf.TensorSpec]:
         """The inputs of the model, and "labels"."""

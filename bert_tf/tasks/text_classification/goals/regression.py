@@ -39,7 +39,7 @@ class Regression(Goal):
 
     def encode(self, examples: Sequence[Example]) -> np.ndarray:
         """The numbers, float32 [n]."""
-        return np.array([_number(example) for example in examples], np.float32)
+        return numbers(examples)
 
     def unknown(self, count: int) -> np.ndarray:
         """Zeros of the shape of `encode`."""
@@ -72,6 +72,11 @@ class Regression(Goal):
     def row(self, predictions: Mapping[str, np.ndarray], number: int) -> dict[str, Any]:
         """{"value": number}."""
         return {"value": float(predictions["values"][number])}
+
+
+def numbers(examples: Sequence[Example]) -> np.ndarray:
+    """The labels of examples as float32 [n]; UserError with its place for one that is no number."""
+    return np.array([_number(example) for example in examples], np.float32)
 
 
 def _number(example: Example) -> float:

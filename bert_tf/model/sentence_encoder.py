@@ -1,0 +1,70 @@
+"""SentenceEncoder: vectors of whole texts, for training.
+
+B examples, F texts of an example, T positions in a row, D hidden size.
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.model.heads import BertModel, Inputs, as_rows
+from bert_tf.model.layers import size_of
+from bert_tf.model.sequence_packing import PackingSpec
+
+SMALLEST = 1e-12  # smallest length that a vector is divided by
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class SentenceEncoder(BertModel):
+    """An encoder whose token vectors are pooled, as in sentence-transformers (Reimers & Gurevych 2019).
+
+    pooling: one of `checkpoints.checkpoint.POOLINGS`. normalize: whether vectors have length 1.
+    """
+
+    unread = ("encoder/pooler/kernel", "encoder/pooler/bias")
+
+    def __init__(
+        self, config: BertConfig | dict, pooling: str = "mean", normalize: bool = True, **options: Any
+    ) -> None:
+        super().__init__(config, **options)
+        self.pooling, self.normalize = pooling, normalize
+
+    def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
+        """inputs: `token_ids`, `segment_ids` [B, F, T], `lengths` [B, F]. Returns float32 "vectors" [B, F, D]."""
+        rows = as_rows(inputs)
+        tokens = self.encoder(rows, seed=seed, packing=packing)["tokens"]  # [B * F, T, D]
+        vectors = pool_tokens(tf.cast(tokens, tf.float32), rows["lengths"], self.pooling)
+        if self.normalize:
+            vectors = unit_vectors(vectors)
+        return {"vectors": tf.reshape(vectors, [-1, size_of(inputs["lengths"], -1), self.config.hidden_size])}
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments as plain data."""
+        return {**super().get_config(), "pooling": self.pooling, "normalize": self.normalize}
+
+
+def pool_tokens(tokens: tf.Tensor, lengths: tf.Tensor, pooling: str) -> tf.Tensor:
+    """Vectors of tokens [B, T, D] -> of texts [B, D]; padding after `lengths` [B] counts nothing, [CLS] and [SEP] do.
+
+    The same on ragged tokens of long texts is `tasks.embeddings.features.text_vectors`.
+    """
+    if pooling == "cls":
+        return tokens[:, 0]
+    if pooling == "last":
+        return tf.gather(tokens, tf.maximum(lengths - 1, 0), batch_dims=1)
+    is_text = tf.sequence_mask(lengths, size_of(tokens, 1))[:, :, None]  # [B, T, 1]
+    if pooling == "max":
+        return tf.reduce_max(tf.where(is_text, tokens, tokens.dtype.min), 1)
+    weights = tf.cast(is_text, tokens.dtype)
+    if pooling == "weighted_mean":
+        weights *= tf.range(1, size_of(tokens, 1) + 1, dtype=tokens.dtype)[None, :, None]
+    count = tf.maximum(tf.reduce_sum(weights, 1), 1)  # [B, 1]
+    divisor = tf.sqrt(count) if pooling == "mean_sqrt_len" else count
+    return tf.reduce_sum(tf.where(is_text, tokens, 0) * weights, 1) / divisor
+
+
+def unit_vectors(vectors: tf.Tensor) -> tf.Tensor:
+    """Vectors [..., D] divided by their lengths; a vector of zeros stays one, with a finite gradient."""
+    return vectors * tf.math.rsqrt(tf.maximum(tf.reduce_sum(vectors * vectors, -1, keepdims=True), SMALLEST**2))

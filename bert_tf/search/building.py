@@ -1,0 +1,195 @@
+"""Writes an index: vectors and texts of a file, block by block; a start after a kill continues.
+
+Until it is whole it lies in INDEX.partial, which has the settings that it is made with.
+"""
+
+import itertools
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.export import prediction_inputs
+from bert_tf.runtime import atomic_files, files, folder_lock
+from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime.progress import progress
+from bert_tf.runtime.tensorflow_startup import start_if_silenced
+from bert_tf.search import neighbors
+from bert_tf.search.index_files import ABOUT, GRAPH, OFFSETS, SETTINGS, TEXTS, VECTORS, VERSION
+
+if TYPE_CHECKING:
+    from bert_tf.search.embedder import Embedder
+
+BLOCK = 1024  # texts that are written together
+CHOICES = ("auto", "true", "false")
+
+
+def build(
+    texts: str,
+    folder: str,
+    model: str,
+    *,
+    pooling: str = "",
+    max_seq_length: int = 128,
+    columns: Sequence[str] = (),
+    id_column: str | None = None,
+    approximate: str = "auto",
+    batch_size: int = 64,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Writes an index of the texts of a file, whole or not at all; returns what its JSON file says.
+
+    Args:
+        texts: a file with one text per line, or a table; empty texts are left out.
+        folder: the index to write, on a disk of this machine.
+        model: a checkpoint, run or export.
+        pooling: see `Embedder`.
+        max_seq_length: tokens of a window; longer texts are read in several.
+        columns: the column of a table with the text; by default "text".
+        id_column: the column with the id; by default the number of the row.
+        approximate: "true" also makes a graph for approximate search, "auto" above a million vectors.
+        batch_size: texts that are computed at once.
+        overwrite: whether to replace an index.
+
+    Raises:
+        UserError: a file cannot be read, the folder exists, or another process is writing it.
+    """
+    prepare(texts, folder, approximate, columns, overwrite=overwrite)
+    start_if_silenced()
+    from bert_tf.search.embedder import Embedder
+
+    partial = f"{folder.rstrip(os.sep)}.partial"
+    files.make_folder(partial)
+    try:
+        lock = folder_lock.acquire(partial)
+    except BlockingIOError:
+        raise UserError(f"Another process is writing {folder}: wait for it, or give another folder.") from None
+    try:
+        settings = {
+            "model": files.absolute(model) if files.exists(model) else model,
+            "texts": files.absolute(texts),
+            "bytes": files.size(texts) if files.is_file(texts) else None,
+            "columns": list(columns),
+            "id_column": id_column,
+            "pooling": pooling,
+            "max_seq_length": max_seq_length,
+        }
+        _claim(partial, settings)
+        embedder = Embedder(model, pooling, max_seq_length, batch_size)
+        count = _write_rows(partial, embedder, _examples(texts, columns, id_column))
+        if not count:
+            raise UserError(f"{texts} holds no text: give one with a text in a line.")
+        about = _finish(partial, count, embedder, settings, approximate)
+        atomic_files.replace_folder(partial, folder.rstrip(os.sep))
+        return about
+    finally:
+        lock.release()
+
+
+def prepare(texts: str, folder: str, approximate: str, columns: Sequence[str], *, overwrite: bool) -> None:
+    """Raises UserError, before a model is loaded, for what cannot be read or written."""
+    prediction_inputs.expect_readable(texts)
+    if len(columns) > 1:
+        raise UserError(f"text_columns names {len(columns)} columns; expected one, with the text to find.")
+    if approximate not in CHOICES:
+        raise UserError(f"approximate is {approximate!r}; expected one of {', '.join(CHOICES)}.")
+    if approximate == "true":
+        neighbors.faiss()
+    if files.is_remote(folder):
+        raise UserError(f"{folder} is in a store, and an index is mapped into memory: give a folder on a disk.")
+    if not overwrite or not files.is_file(os.path.join(folder, ABOUT)):
+        atomic_files.expect_free(folder)
+
+
+def _examples(texts: str, columns: Sequence[str], id_column: str | None) -> Iterator[Example]:
+    rows = prediction_inputs.read(texts, {"text": None}, columns=columns, id_column=id_column)
+    return (row for row in rows if row.texts[0].strip())
+
+
+def _claim(partial: str, settings: Mapping[str, Any]) -> None:
+    """Removes what was begun with other settings."""
+    path = os.path.join(partial, SETTINGS)
+    if read_json(path) != settings:
+        for name in files.names(partial):
+            files.remove(os.path.join(partial, name))
+        atomic_files.write_json(path, settings)
+
+
+def _write_rows(partial: str, embedder: "Embedder", examples: Iterator[Example]) -> int:
+    """Appends the rows that are missing; returns how many there are then."""
+    vectors_path, texts_path = (os.path.join(partial, name) for name in (VECTORS, TEXTS))
+    done = _truncate(vectors_path, texts_path, 4 * embedder.dimensions)
+    if done:
+        print(f"Continuing after {done:,} texts.", flush=True)
+    rows = embedder.in_order(itertools.islice(examples, done, None))
+    with open(vectors_path, "ab") as vectors, open(texts_path, "ab") as lines, progress("indexing", None) as report:
+        while block := list(itertools.islice(rows, BLOCK)):
+            lines.write("".join(_line(example) for example, _ in block).encode("utf-8", "backslashreplace"))
+            lines.flush()
+            vectors.write(np.stack([vector for _, vector in block]).astype("<f4").tobytes())
+            vectors.flush()
+            done += len(block)
+            report(done)
+        for file in (vectors, lines):
+            os.fsync(file.fileno())
+    return done
+
+
+def _line(example: Example) -> str:
+    other = {"other": dict(example.other)} if example.other else {}
+    return json.dumps({"id": example.id, "text": example.texts[0], **other}, default=str) + "\n"
+
+
+def _truncate(vectors: str, texts: str, row_bytes: int) -> int:
+    """Cuts both files to the rows that both have whole; returns their number."""
+    for path in (vectors, texts):
+        open(path, "ab").close()
+    ends = _line_ends(texts)
+    count = min(files.size(vectors) // row_bytes, len(ends))
+    os.truncate(vectors, count * row_bytes)
+    os.truncate(texts, int(ends[count - 1]) if count else 0)
+    return count
+
+
+def _line_ends(path: str) -> np.ndarray:
+    """The offsets after the ends of lines, int64."""
+    ends, first = [np.zeros(0, np.int64)], 0
+    with open(path, "rb") as file:
+        while block := file.read(1 << 24):
+            ends.append(np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + first + 1)
+            first += len(block)
+    return np.concatenate(ends)
+
+
+def _finish(
+    partial: str, count: int, embedder: "Embedder", settings: Mapping[str, Any], approximate: str
+) -> dict[str, Any]:
+    """Writes the other files; returns the content of the JSON file."""
+    ends = _line_ends(os.path.join(partial, TEXTS))
+    np.concatenate([[0], ends]).astype("<i8").tofile(os.path.join(partial, OFFSETS))
+    names, graph = {"vectors": VECTORS, "texts": TEXTS, "offsets": OFFSETS}, None
+    if approximate == "true" or (approximate == "auto" and count > neighbors.APPROXIMATE_ABOVE):
+        names["graph"] = GRAPH
+        shape = (count, embedder.dimensions)
+        vectors = np.memmap(os.path.join(partial, VECTORS), "<f4", "r", shape=shape)
+        with progress("linking", count) as report:
+            graph = neighbors.build_graph(vectors, os.path.join(partial, GRAPH), report)
+    about = {
+        "version": VERSION,
+        "model": settings["model"],
+        "pooling": embedder.pooling,
+        "max_seq_length": settings["max_seq_length"],
+        "count": count,
+        "dimensions": embedder.dimensions,
+        "dtype": "float32, little endian, each vector of length 1",
+        "files": names,
+        "graph": graph,
+        "source": settings["texts"],
+    }
+    atomic_files.write_json(os.path.join(partial, ABOUT), about)
+    files.remove(os.path.join(partial, SETTINGS))
+    return about

@@ -1,0 +1,142 @@
+"""Index: finds the texts that are nearest to a query.
+
+q queries, k texts found for each.
+"""
+
+import dataclasses
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf.errors import UserError
+from bert_tf.search import neighbors
+from bert_tf.search.building import build
+from bert_tf.search.embedder import Embedder
+from bert_tf.search.index_files import GRAPH, IndexFiles
+from bert_tf.search.reranking import Reranker
+
+SAME = 0.999  # least cosine of the vectors of one text, now and when the index was made
+RERANKED = 100  # texts that are looked at again
+
+
+@dataclasses.dataclass(frozen=True)
+class Hit:
+    """A text that was found.
+
+    Attributes:
+        number: of the text in the index, from 0.
+        id: as in the table, else the number of its row.
+        text: the text.
+        score: cosine with the query, or what the reranker says.
+        other: the other columns of its row.
+    """
+
+    number: int
+    id: str
+    text: str
+    score: float
+    other: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data."""
+        values = {"id": self.id, "score": round(self.score, 6), "text": self.text}
+        return {**values, "other": dict(self.other)} if self.other else values
+
+
+class Index:
+    """An index that was written by `Index.build` or `bert-tf index`.
+
+    index = Index("my_index")
+    index.search("how do I raise an error?")  ->  [Hit, ...], the nearest first
+
+    Args:
+        folder: of the index.
+        model: of other vectors than the index records; "" for that one.
+        exact: whether to compare with every vector even if there is a graph for approximate search.
+        reranker: the path of a model of pairs; "" for none.
+        reranker_label: see `Reranker`.
+        batch_size: queries that are computed at once.
+
+    Attributes:
+        about: what the folder says of itself: model, pooling, count, dimensions, ...
+        is_exact: whether every vector is compared.
+    """
+
+    build = staticmethod(build)
+
+    def __init__(
+        self,
+        folder: str,
+        *,
+        model: str = "",
+        exact: bool = False,
+        reranker: str = "",
+        reranker_label: str = "",
+        batch_size: int = 64,
+    ) -> None:
+        """Loads the model. Raises UserError where a file is damaged, or the model makes other vectors."""
+        self._files = IndexFiles(folder)
+        self.folder, self.about = folder, self._files.about
+        self.is_exact = exact or "graph" not in self.about["files"]
+        self._graph = None if self.is_exact else neighbors.Graph(self._files.path(GRAPH))
+        about = self.about
+        path = model or about["model"]
+        try:
+            self._embedder = Embedder(path, about["pooling"], about["max_seq_length"], batch_size)
+        except UserError as error:
+            raise UserError(f"The model of {folder} cannot be used: {error}") from None
+        self._expect_same_vectors(path)
+        self._reranker = Reranker(reranker, reranker_label) if reranker else None
+        self._lock = threading.Lock()  # one query at a time computes: each uses all cores
+
+    def _expect_same_vectors(self, path: str) -> None:
+        (row,) = self._files.rows([0])
+        vector = self._embedder([row["text"]])[0]
+        if vector.shape != self._files.vectors[0].shape or not vector @ self._files.vectors[0] > SAME:
+            raise UserError(
+                f"{path} does not make the vectors that {self.folder} holds: give the model that it was made with, or "
+                "make the index again."
+            )
+
+    def __len__(self) -> int:
+        return len(self._files.vectors)
+
+    def search(self, query: str, count: int = 10) -> list[Hit]:
+        """The texts nearest to a query, the nearest first."""
+        return self.search_all([query], count)[0]
+
+    def search_all(self, queries: Sequence[str], count: int = 10) -> list[list[Hit]]:
+        """The texts nearest to each of several queries. Raises UserError for an empty query or a count below 1."""
+        if count < 1:
+            raise UserError(f"count is {count}; expected 1 or more.")
+        if not all(query.strip() for query in queries):
+            raise UserError("A query is empty; expected some words.")
+        with self._lock:
+            most = max(count, RERANKED) if self._reranker else count
+            numbers, scores = self.nearest(self._embedder(queries), most)
+            found = [self.hits(*each) for each in zip(numbers, scores, strict=True)]
+            return [self._reranked(*each)[:count] for each in zip(queries, found, strict=True)]
+
+    def nearest(self, vectors: np.ndarray, count: int) -> neighbors.Found:
+        """Numbers int64 [q, k] and cosines [q, k] of the nearest texts of vectors of length 1, float32 [q, E]."""
+        if self._graph is not None:
+            return self._graph(vectors, count)
+        return neighbors.exact(self._files.vectors, vectors, count)
+
+    def hits(self, numbers: np.ndarray, scores: np.ndarray) -> list[Hit]:
+        """The texts with these numbers [k], of which -1 stands for none, and their scores."""
+        is_found = numbers >= 0
+        rows = self._files.rows(numbers[is_found].tolist())
+        return [
+            Hit(int(number), row["id"], row["text"], float(score), row.get("other", {}))
+            for number, score, row in zip(numbers[is_found], scores[is_found], rows, strict=True)
+        ]
+
+    def _reranked(self, query: str, found: list[Hit]) -> list[Hit]:
+        if self._reranker is None or not found:
+            return found
+        scores = self._reranker(query, [hit.text for hit in found])
+        scored = [dataclasses.replace(hit, score=float(score)) for hit, score in zip(found, scores, strict=True)]
+        return sorted(scored, key=lambda hit: -hit.score)

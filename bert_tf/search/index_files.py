@@ -1,0 +1,70 @@
+"""The files of an index folder, and what reads them.
+
+n texts, E numbers of a vector.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf.errors import UserError
+from bert_tf.runtime import files
+from bert_tf.runtime.json_files import parse, require_json
+
+ABOUT, VECTORS, TEXTS, OFFSETS, GRAPH = "index.json", "vectors.f32", "texts.jsonl", "offsets.i64", "graph.faiss"
+SETTINGS = "settings.json"  # of an index that is not whole
+VERSION = 1
+KEYS = {"model": str, "pooling": str, "max_seq_length": int, "count": int, "dimensions": int, "files": dict}
+
+
+def is_index(path: str) -> bool:
+    """Whether a path is the folder of an index."""
+    return files.is_file(os.path.join(path, ABOUT))
+
+
+class IndexFiles:
+    """The vectors, float32 [n, E], and the texts of an index, which stay on the disk.
+
+    Attributes:
+        about: the content of its JSON file.
+        vectors: memory-mapped.
+    """
+
+    def __init__(self, folder: str) -> None:
+        """Raises UserError where there is no index, or a file of it is damaged."""
+        if not is_index(folder):
+            more = ", which is not whole: run `bert-tf index` again" if files.is_folder(f"{folder}.partial") else ""
+            raise UserError(f"{folder} is no index{more}: it has no {ABOUT}; `bert-tf index` makes one.")
+        self.folder = folder
+        path = os.path.join(folder, ABOUT)
+        self.about = require_json(path, "what an index says of itself; make it again")
+        wrong = [name for name, kind in KEYS.items() if not isinstance(self.about.get(name), kind)]
+        if wrong or self.about.get("version") != VERSION:
+            raise UserError(f"{path} does not describe an index ({', '.join(wrong) or 'version'}): make it again.")
+        count, dimensions = self.about["count"], self.about["dimensions"]
+        self._expect_size(VECTORS, 4 * count * dimensions)
+        self._expect_size(OFFSETS, 8 * (count + 1))
+        self._offsets = np.fromfile(self.path(OFFSETS), "<i8")
+        self._expect_size(TEXTS, int(self._offsets[-1]))
+        self.vectors = np.memmap(self.path(VECTORS), "<f4", "r", shape=(count, dimensions))
+
+    def path(self, name: str) -> str:
+        """The path of a file."""
+        return os.path.join(self.folder, name)
+
+    def _expect_size(self, name: str, size: int) -> None:
+        path = self.path(name)
+        if not files.is_file(path) or files.size(path) != size:
+            raise UserError(f"{path} is missing or damaged; expected {size:,} bytes: make the index again.")
+
+    def rows(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
+        """[{"id", "text", and "other" columns of a table}] of the texts with these numbers."""
+        found = []
+        with files.open_binary(self.path(TEXTS)) as file:
+            for number in numbers:
+                first, end = self._offsets[number : number + 2].tolist()
+                file.seek(first)
+                found.append(parse(file.read(end - first).decode("utf-8", "replace"), lone_surrogates=True))
+        return found

@@ -1,0 +1,83 @@
+"""The nearest of many vectors: exactly, by a matrix product, or approximately, by a graph of faiss.
+
+n vectors, q queries, k neighbors of each, E numbers of a vector. All vectors have length 1, so that dot products are
+cosines.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bert_tf.errors import UserError, reason_of
+
+APPROXIMATE_ABOVE = 1_000_000  # vectors
+ROWS_AT_ONCE = 65_536  # of the matrix product: bounds memory
+LINKS, CONSTRUCTION, SEARCHED = 32, 100, 128  # of the graph; candidates while it is built, and while it is searched
+ADDED_AT_ONCE = 50_000
+
+Found = tuple[np.ndarray, np.ndarray]
+
+
+def exact(vectors: np.ndarray, queries: np.ndarray, count: int) -> Found:
+    """Numbers int64 [q, k] and cosines float32 [q, k] of the nearest vectors, nearest first; k is at most n.
+
+    vectors: float32 [n, E], also memory-mapped. queries: float32 [q, E]. Of equal ones the first comes first.
+    """
+    count = min(count, len(vectors))
+    numbers: np.ndarray = np.empty([len(queries), 0], np.int64)
+    scores: np.ndarray = np.empty([len(queries), 0], np.float32)
+    for first in range(0, len(vectors), ROWS_AT_ONCE):
+        block = queries @ vectors[first : first + ROWS_AT_ONCE].T  # [q, rows]
+        best = np.argpartition(-block, min(count, block.shape[1]) - 1)[:, :count] if count < block.shape[1] else None
+        rows = np.broadcast_to(np.arange(block.shape[1]), block.shape) if best is None else np.sort(best, 1)
+        scores = np.concatenate([scores, np.take_along_axis(block, rows, 1)], 1)
+        numbers = np.concatenate([numbers, rows + first], 1)
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :count]
+        numbers, scores = (np.take_along_axis(each, order, 1) for each in (numbers, scores))
+    return numbers, scores
+
+
+def faiss() -> Any:
+    """The package; UserError where it is not installed."""
+    try:
+        import faiss
+    except ImportError as error:
+        raise UserError(
+            f'Approximate search needs the package faiss-cpu ({reason_of(error)}): pip install "bert-tf[search]", or '
+            "search exactly with approximate=false."
+        ) from None
+    return faiss
+
+
+def build_graph(vectors: np.ndarray, path: str, report: Callable[[int], None]) -> dict[str, Any]:
+    """Writes a graph of neighbors (HNSW: Malkov & Yashunin 2018) of float32 [n, E]; returns how it was made.
+
+    report(count): is called as vectors are added.
+    """
+    library = faiss()
+    graph = library.IndexHNSWFlat(vectors.shape[1], LINKS, library.METRIC_INNER_PRODUCT)
+    graph.hnsw.efConstruction = CONSTRUCTION
+    for first in range(0, len(vectors), ADDED_AT_ONCE):
+        graph.add(np.ascontiguousarray(vectors[first : first + ADDED_AT_ONCE]))
+        report(graph.ntotal)
+    library.write_index(graph, path)
+    return {"library": "faiss", "kind": "HNSW", "links": LINKS, "construction": CONSTRUCTION}
+
+
+class Graph:
+    """A graph that `build_graph` wrote."""
+
+    def __init__(self, path: str) -> None:
+        """Loads it; UserError where it is damaged."""
+        library = faiss()
+        try:
+            self._graph = library.read_index(path)
+        except RuntimeError as error:
+            raise UserError(f"{path} cannot be read ({reason_of(error)}): make the index again.") from None
+
+    def __call__(self, queries: np.ndarray, count: int) -> Found:
+        """As `exact`, of the vectors of the graph; nearly always the same."""
+        self._graph.hnsw.efSearch = max(SEARCHED, 2 * count)
+        scores, numbers = self._graph.search(np.ascontiguousarray(queries), min(count, self._graph.ntotal))
+        return numbers, scores

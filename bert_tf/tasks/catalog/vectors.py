@@ -1,0 +1,133 @@
+"""Vectors of whole texts, from tables: texts that belong together, texts with a score, or texts alone."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bert_tf.checkpoints.checkpoint import SentenceVectors
+from bert_tf.config import flags
+from bert_tf.data import examples, tables
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.runtime import files
+from bert_tf.tasks import table_splits
+from bert_tf.tasks.catalog import TokenizerFor
+from bert_tf.tasks.embeddings.vector_goals import Positives, Similarities, TwoDropouts, VectorGoal
+from bert_tf.tasks.embeddings.vector_training import VectorTask
+from bert_tf.tasks.text_classification.loss_settings import LossSettings
+from bert_tf.text.truncation import LONGEST_FIRST
+
+COLUMNS = {  # of texts: the least and the most, and an example
+    "pairs": (2, 2, "ANCHOR,POSITIVE"),
+    "triplets": (3, 20, "ANCHOR,POSITIVE,NEGATIVE"),
+    "sts": (2, 2, "FIRST,SECOND"),
+    "simcse": (1, 1, "TEXT"),
+}
+
+
+def task(options: Any, tokenizer_for: TokenizerFor, *, name: str) -> VectorTask:
+    """Learns vectors from `text_columns` of tables; see bert_tf.tasks.catalog for the first two arguments.
+
+    name: "pairs" (an anchor and what belongs to it), "triplets" (and hard negatives in further columns), "sts" (two
+        texts, and in label_column how similar they are), or "simcse" (one text, which belongs to itself; also a file
+        with one text per line).
+    options: the tables as for the task table, pooling, normalize_vectors, similarity_scale, similarity_loss,
+        largest_score, eval_text_columns.
+    """
+    _check(options)
+    columns = _columns(options, name)
+    partial = functools.partial(_read, options, columns=columns, name=name)
+    read: dict[str, Callable[[], list[Example]]] = {
+        split: functools.cache(functools.partial(partial, split)) for split in table_splits.FLAGS
+    }
+    has_dev = table_splits.find(options, "dev")
+    if name != "simcse" and table_splits.needs_held_out(options):
+        path = table_splits.require(options, "train")
+        read |= table_splits.held_out(path, read["train"], options.eval_fraction)
+    return VectorTask(
+        f"vectors/{name}",
+        read,
+        _goal(options, name, len(columns)),
+        tokenizer_for(lambda: (text for example in read["train"]() for text in example.texts)),
+        max_seq_length=options.max_seq_length,
+        criterion=options.criterion,
+        loss=flags.part(LossSettings, options),
+        eval_splits={"": "dev"} if name != "simcse" or has_dev else {},
+        stride=(options.doc_stride or options.max_seq_length // 2) if options.long_texts == "windows" else 0,
+    )
+
+
+def _check(options: Any) -> None:
+    """Raises UserError for flags of other tasks, and for numbers that no loss could work with."""
+    for name, default in (("class_weights", "none"), ("truncation", LONGEST_FIRST), ("temperature", "1")):
+        if getattr(options, name) != default:
+            raise UserError(f"{name}={getattr(options, name)} is not for {options.task_name}: leave it out.")
+    for name in ("similarity_scale", "largest_score"):
+        if not 0 < getattr(options, name) < float("inf"):
+            raise UserError(f"{name} is {getattr(options, name)}; expected a number above 0.")
+
+
+def _columns(options: Any, name: str) -> list[str]:
+    """The names in text_columns; UserError for too many or too few."""
+    columns = [column.strip() for column in options.text_columns.split(",") if column.strip()]
+    least, most, example = COLUMNS[name]
+    if name == "simcse" and not columns:
+        columns = ["text"]
+    if not least <= len(columns) <= most:
+        raise UserError(f"text_columns is {options.text_columns!r}; expected text_columns={example} for {name}.")
+    return columns
+
+
+def _goal(options: Any, name: str, columns: int) -> VectorGoal:
+    vectors = SentenceVectors(options.pooling or "mean", options.normalize_vectors != "false")
+    if name == "sts":
+        settings = {"loss_kind": options.similarity_loss, "largest_score": options.largest_score}
+        return Similarities(vectors, scale=options.similarity_scale, **settings)
+    if name == "simcse":
+        return TwoDropouts(vectors, scale=options.similarity_scale)
+    return Positives(vectors, columns, options.similarity_scale)
+
+
+def _read(options: Any, split: str, columns: Sequence[str], name: str) -> list[Example]:
+    """The examples of a split; of SimCSE the training texts twice, and scored pairs to evaluate on."""
+    path = table_splits.require(options, split)
+    label = options.label_column if name == "sts" else None
+    if name == "simcse" and split == "train":
+        return [dataclasses.replace(row, texts=row.texts * 2) for row in _texts(path, columns)]
+    if name == "simcse":
+        columns, label = options.eval_text_columns.split(","), options.label_column
+        if len(columns) != 2:
+            raise UserError(f"eval_text_columns is {options.eval_text_columns!r}; expected two names of columns.")
+    if split == "test" and label not in tables.column_names(path):
+        label = None
+    rows = examples.read(path, texts=columns, label=label, id_column=options.id_column or None, none_is_empty=True)
+    return _expect_texts(path, rows)
+
+
+def _texts(path: str, columns: Sequence[str]) -> list[Example]:
+    """Single texts, of a table or of the lines of a file."""
+    if tables.is_table(path):
+        return _expect_texts(path, examples.read(path, texts=columns, none_is_empty=True))
+    try:
+        with files.open_text(path) as file:
+            lines = [(number, line.strip()) for number, line in enumerate(file, 1) if line.strip()]
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not UTF-8 text: give a table, or texts, one per line.") from None
+    except FileNotFoundError:
+        raise UserError(f"There is no file {path}: give a table, or texts, one per line.") from None
+    rows = [Example(str(row), (text,), None, f"line {number} of {path}") for row, (number, text) in enumerate(lines)]
+    return _expect_texts(path, rows)
+
+
+def _expect_texts(path: str, rows: list[Example]) -> list[Example]:
+    """The rows; UserError where there is none, or a text is empty."""
+    if not rows:
+        raise UserError(f"{path} holds no text.")
+    empty = [row.location for row in rows if not all(text.strip() for text in row.texts)]
+    if empty:
+        raise UserError(f"{len(empty)} rows have an empty text, the first is {empty[0]}: fill it, or remove the row.")
+    return rows
+
+
+TASKS = {f"vectors/{name}": functools.partial(task, name=name) for name in COLUMNS}

@@ -1,0 +1,86 @@
+"""Losses of sentence vectors, and the ranks by which they are scored.
+
+B examples of a batch, F texts of an example (an anchor, what belongs to it, and hard negatives), D size of a vector,
+n examples of a split, C candidates.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.model.sentence_encoder import unit_vectors
+
+EXCLUDED = -1e9  # score of what is no candidate
+RANKED_AT_ONCE = 1024
+
+
+def cosines(vectors: tf.Tensor) -> tf.Tensor:
+    """The cosine of the first two texts of each example: [B, F, D] -> [B]."""
+    units = unit_vectors(vectors)
+    return tf.reduce_sum(units[:, 0] * units[:, 1], -1)
+
+
+def in_batch_negatives(
+    vectors: tf.Tensor, keys: tf.Tensor, weights: tf.Tensor, scale: float
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Cross-entropy of finding the positive of an anchor among those of all examples (Henderson et al. 2017).
+
+    sentence-transformers' MultipleNegativesRankingLoss, except that a candidate with the text of an anchor's positive
+    is not a negative of it.
+
+    Args:
+        vectors: of anchor, positive and any number of hard negatives, [B, F, D].
+        keys: numbers of the texts, equal where these are, int64 [B, F].
+        weights: [B], 0 for rows that are no candidates.
+        scale: factor of the cosines.
+
+    Returns:
+        Losses [B], and 1 where the positive is the nearest, else 0: [B].
+    """
+    units = unit_vectors(vectors)
+    candidates = tf.reshape(tf.transpose(units[:, 1:], [1, 0, 2]), [-1, tf.shape(units)[-1]])  # [B * (F - 1), D]
+    scores = scale * tf.matmul(units[:, 0], candidates, transpose_b=True)  # [B, B * (F - 1)]
+    rows, others = tf.shape(scores)[0], tf.shape(vectors)[1] - 1  # the positives are the first candidates
+    own = tf.range(tf.shape(scores)[1])[None, :] == tf.range(rows)[:, None]
+    is_same = tf.reshape(tf.transpose(keys[:, 1:]), [1, -1]) == keys[:, 1:2]
+    is_padding = tf.tile(weights == 0, [others])[None, :]
+    scores = tf.where(~own & (is_same | is_padding), EXCLUDED, scores)
+    positive = tf.linalg.diag_part(scores[:, :rows])  # [B]
+    losses = tf.reduce_logsumexp(scores, 1) - positive
+    return losses, tf.cast(positive >= tf.reduce_max(scores, 1), tf.float32)
+
+
+def cosent(similarities: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, scale: float) -> tf.Tensor:
+    """log(1 + sum of exp(scale * (s_i - s_j)) over all i, j with label_i < label_j): [B], [B], [B] -> [].
+
+    Su 2022, https://kexue.fm/archives/8847; sentence-transformers' CoSENTLoss.
+    """
+    differences = scale * (similarities[:, None] - similarities[None, :])
+    counts = (labels[:, None] < labels[None, :]) & (weights[:, None] * weights[None, :] > 0)
+    terms = tf.reshape(tf.where(counts, differences, EXCLUDED), [-1])
+    return tf.reduce_logsumexp(tf.concat([[0.0], terms], 0))
+
+
+def plain_cosines(vectors: np.ndarray) -> np.ndarray:
+    """As `cosines`, of an array, in float64."""
+    units = vectors.astype(np.float64)
+    units /= np.maximum(np.linalg.norm(units, axis=-1, keepdims=True), 1e-12)
+    return (units[:, 0] * units[:, 1]).sum(-1)
+
+
+def ranks(vectors: np.ndarray, texts: np.ndarray) -> np.ndarray:
+    """The rank of each positive among all candidates of a split, int64 [n], 1 for the nearest to its anchor.
+
+    vectors: [n, F, D]. texts: string [n, F]; the candidates are the different texts that are no anchors. A candidate
+    that is as near as the positive ranks before it.
+    """
+    units = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+    _, firsts, numbers = np.unique(texts[:, 1:].astype(str), return_index=True, return_inverse=True)
+    pool = units[:, 1:].reshape(-1, units.shape[-1])[firsts]  # [C, D]
+    positives = numbers.reshape(len(texts), -1)[:, 0]
+    found = np.empty(len(texts), np.int64)
+    for first in range(0, len(texts), RANKED_AT_ONCE):
+        rows = slice(first, first + RANKED_AT_ONCE)
+        scores = units[rows, 0] @ pool.T  # [rows, C]
+        own = np.take_along_axis(scores, positives[rows, None], 1)
+        found[rows] = (scores >= own).sum(1)
+    return found

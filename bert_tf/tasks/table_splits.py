@@ -1,0 +1,72 @@
+"""The tables of a task's splits: which flag or file holds which, and what is held out of the training data."""
+
+import functools
+import logging
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from bert_tf.data import tables, tfds_datasets
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.runtime import files
+
+TFDS_SPLITS = {"train": ("train",), "dev": ("validation", "valid", "dev"), "test": ("test",)}
+FLAGS = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
+log = logging.getLogger("bert_tf")
+
+
+def find(options: Any, split: str) -> str | None:
+    """The table of a split: that of its flag, or the one in data_dir, or in train_file if that is such a folder.
+
+    With tfds_name it is DATASET/SPLIT.
+    """
+    if options.tfds_name:
+        known = tfds_datasets.split_names(options.tfds_name, options.tfds_dir)
+        return next((f"{options.tfds_name}/{name}" for name in TFDS_SPLITS[split] if name in known), None)
+    path, folder = getattr(options, FLAGS[split]), options.data_dir
+    if options.train_file and files.is_folder(options.train_file) and not tables.is_table(options.train_file):
+        folder = options.train_file
+        path = "" if split == "train" else path
+    return path or (tables.find_table(folder, split) if folder else None)
+
+
+def needs_held_out(options: Any) -> bool:
+    """Whether part of the training table is to be held out, as there is no other to evaluate on."""
+    return bool(options.do_eval and find(options, "train") and not find(options, "dev"))
+
+
+def require(options: Any, split: str) -> str:
+    """As `find`; UserError where there is no table."""
+    path = find(options, split)
+    if path is None and options.tfds_name:
+        raise UserError(f"{options.tfds_name} has no split {' or '.join(TFDS_SPLITS[split])}: leave out what needs it.")
+    if path is None:
+        raise UserError(
+            f"There is no table {split} ({', '.join(tables.EXTENSIONS)}) in data_dir={options.data_dir!r}: give it as "
+            f"{FLAGS[split]}{', or do_eval=false' if split == 'dev' else ''}."
+        )
+    return path
+
+
+def held_out(path: str, read: Callable[[], list[Example]], fraction: float) -> dict[str, Callable]:
+    """{split: function that reads its examples}, both of one table; rows with the same texts are on the same side."""
+    if not 0 < fraction < 1:
+        raise UserError(f"eval_fraction is {fraction}; expected more than 0 and less than 1, or a table as eval_file.")
+
+    @functools.cache
+    def divided() -> dict[str, list[Example]]:
+        parts: dict[str, list[Example]] = {"train": [], "dev": []}
+        for example in read():
+            drawn = zlib.crc32(b"\n".join(example.encode())) / 2**32
+            parts["dev" if drawn < fraction else "train"].append(example)
+        counts = {split: len(rows) for split, rows in parts.items()}
+        if not all(counts.values()):
+            raise UserError(
+                f"With eval_fraction={fraction}, {counts['train']} rows of {path} are left to train on and "
+                f"{counts['dev']} to evaluate on: choose another, or give a table as eval_file."
+            )
+        log.warning("%d of the %d rows of %s are held out to evaluate on.", counts["dev"], sum(counts.values()), path)
+        return parts
+
+    return {"train": lambda: divided()["train"], "dev": lambda: divided()["dev"]}

@@ -1,0 +1,211 @@
+"""Indexes: exact neighbors against a full sort, building that resumes, damaged folders, re-ranking."""
+
+import json
+
+import numpy as np
+import pytest
+import quick_exports
+import tensorflow as tf
+import tiny
+from safetensors.numpy import save_file
+
+from bert_tf.cli import main as command_line
+from bert_tf.errors import UserError
+from bert_tf.model import heads
+from bert_tf.search import building, neighbors
+from bert_tf.search.index import Index
+from bert_tf.search.index_files import IndexFiles
+from bert_tf.search.reranking import Reranker
+
+WORDS = "red green blue one two three".split()
+TEXTS = ["red", "green blue", "one two", "three", "blue red green", "two"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A checkpoint of a tiny model."""
+    folder = tmp_path_factory.mktemp("model")
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+    config = {**tiny.CONFIG.to_dict(), "vocab_size": len(tokens)}
+    arrays = tiny.random_weights(heads.BertModel(config))
+    save_file(arrays, folder / "model.safetensors")
+    (folder / "bert_config.json").write_text(json.dumps(config))
+    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    path = tmp_path_factory.mktemp("texts") / "texts.txt"
+    path.write_text("\n".join([*TEXTS[:2], "  ", *TEXTS[2:]]) + "\n")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def folder(model, texts, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("indexes") / "index"
+    building.build(texts, str(folder), model)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def index(folder):
+    return Index(folder)
+
+
+def units(rows, size=5, seed=0):
+    vectors = np.random.default_rng(seed).normal(size=(rows, size)).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("count", [1, 7, 40, 60])
+def test_exact_neighbors_are_those_of_a_full_sort(count, monkeypatch):
+    monkeypatch.setattr(neighbors, "ROWS_AT_ONCE", 16)
+    vectors, queries = units(40), units(3, seed=1)
+    vectors[30] = vectors[3]  # equal ones: the first comes first
+    numbers, scores = neighbors.exact(vectors, queries, count)
+    expected = np.argsort(-(queries @ vectors.T), axis=1, kind="stable")[:, :count]
+    np.testing.assert_allclose(scores, np.take_along_axis(queries @ vectors.T, expected, 1), rtol=1e-5)
+    assert [set(row) for row in numbers.tolist()] == [set(row) for row in expected.tolist()]
+
+
+def test_texts_find_themselves(index):
+    assert [hits[0].text for hits in index.search_all(TEXTS, 3)] == TEXTS
+    hits = index.search("two")
+    assert [hit.id for hit in hits][:1] == ["6"]  # its line, from 0
+    assert len(hits) == len(TEXTS) == len(index)
+    assert hits[0].score == pytest.approx(1, abs=1e-5)
+    assert all(first.score >= second.score for first, second in zip(hits, hits[1:], strict=False))
+
+
+def test_folder_says_what_it_is(index, model):
+    about = index.about
+    assert (about["model"], about["pooling"], about["count"], about["graph"]) == (model, "mean", len(TEXTS), None)
+    assert about["dimensions"] == tiny.CONFIG.hidden_size
+
+
+def test_killed_build_continues_with_the_same_result(folder, model, texts, tmp_path, monkeypatch, capsys):
+    target = str(tmp_path / "index")
+    monkeypatch.setattr(building, "BLOCK", 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(building, "_finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            building.build(texts, target, model)
+    partial = tmp_path / "index.partial"
+    vectors = (partial / "vectors.f32").read_bytes()
+    (partial / "vectors.f32").write_bytes(vectors[: 4 * 4 * tiny.CONFIG.hidden_size - 3])  # the fourth is cut
+    building.build(texts, target, model)
+    assert "Continuing after 3 texts" in capsys.readouterr().out
+    assert not partial.exists()
+    first, second = IndexFiles(folder), IndexFiles(target)
+    np.testing.assert_allclose(first.vectors, second.vectors, atol=1e-5)
+    assert first.rows(range(len(TEXTS))) == second.rows(range(len(TEXTS)))
+
+
+def test_partial_index_made_with_other_flags_is_begun_anew(model, texts, tmp_path, capsys):
+    partial = tmp_path / "index.partial"
+    partial.mkdir()
+    (partial / "settings.json").write_text("{}")
+    (partial / "vectors.f32").write_bytes(b"x" * 1000)
+    about = building.build(texts, str(tmp_path / "index"), model, pooling="cls")
+    assert (about["count"], about["pooling"]) == (len(TEXTS), "cls")
+    assert "Continuing" not in capsys.readouterr().out
+
+
+def test_other_columns_of_a_table_are_found_again(model, tmp_path):
+    rows = [{"body": text, "key": f"k{number}", "year": 1990 + number} for number, text in enumerate(TEXTS)]
+    table = tmp_path / "table.jsonl"
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    building.build(str(table), str(tmp_path / "index"), model, columns=["body"], id_column="key")
+    row = IndexFiles(str(tmp_path / "index")).rows([3])
+    assert row == [{"id": "k3", "text": "three", "other": {"year": 1993}}]
+
+
+def test_model_with_other_vectors_is_refused(folder, model, tmp_path):
+    arrays = tiny.random_weights(heads.BertModel({**tiny.CONFIG.to_dict(), "vocab_size": 11}), seed=1)
+    for name in ("bert_config.json", "vocab.txt"):
+        (tmp_path / name).write_text((tmp_path.__class__(model) / name).read_text())
+    save_file(arrays, tmp_path / "model.safetensors")
+    with pytest.raises(UserError, match="does not make the vectors"):
+        Index(folder, model=str(tmp_path))
+
+
+def damaged(name, content):
+    def damage(folder):
+        (folder / name).write_bytes(content)
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (damaged("vectors.f32", b"12"), "is missing or damaged"),
+        (damaged("texts.jsonl", b""), "is missing or damaged"),
+        (damaged("index.json", b"{}"), "does not describe an index"),
+        (damaged("index.json", b"{"), "index.json"),
+        (lambda folder: (folder / "index.json").unlink(), "is no index"),
+    ],
+)
+def test_damaged_folders_are_one_sentence(damage, message, folder, tmp_path, capsys):
+    for path in tmp_path.__class__(folder).iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    damage(tmp_path)
+    assert command_line.main(["search", str(tmp_path), "red"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["search", "INDEX"], "Give one query"),
+        (["search", "INDEX", "  "], "The query is empty"),
+        (["search", "INDEX", "red", "--top=0"], "top is 0"),
+        (["search", "INDEX", "red", "--reranker=nowhere"], "There is no folder nowhere"),
+        (["index", "nothing.txt", "new", "--model=m"], "There is no file nothing.txt"),
+        (["index", "TEXTS", "INDEX", "--model=m"], "exists already"),
+        (["index", "TEXTS", "new", "--model=m", "--text_columns=a,b"], "expected one"),
+        (["index", "TEXTS", "gs://bucket/index", "--model=m"], "in a store"),
+    ],
+)
+def test_bad_input_is_one_sentence(words, message, folder, texts, capsys):
+    places = {"INDEX": folder, "TEXTS": texts}
+    assert command_line.main([places.get(word, word) for word in words]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_command_prints_hits(folder, capsys):
+    assert command_line.main(["search", folder, "three", "--top=2", "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["query"], row["hits"][0]["text"], len(row["hits"])) == ("three", "three", 2)
+
+
+def test_reranker_orders_by_its_class(folder, index, tmp_path):
+    def longer(text_a, text_b):  # "long" is the likelier the longer the second text is
+        return quick_exports.shares(tf.ones_like(tf.strings.length(text_b)), tf.strings.length(text_b))
+
+    export = quick_exports.saved(tmp_path, longer, ("text_a", tf.string, []), ("text_b", tf.string, []))
+    with pytest.raises(UserError, match="give one of short, long as reranker_label"):
+        Reranker(str(export))
+    index._reranker = Reranker(str(export), "long")
+    try:
+        hits = index.search("red", 3)
+    finally:
+        index._reranker = None
+    assert [hit.text for hit in hits] == ["blue red green", "green blue", "one two"]
+    assert hits[0].score == pytest.approx(14 / 15)
+
+
+def test_graph_finds_what_the_product_finds(tmp_path):
+    pytest.importorskip("faiss")
+    vectors = units(200, 16)
+    about = neighbors.build_graph(vectors, str(tmp_path / "graph"), lambda count: None)
+    assert about["library"] == "faiss"
+    numbers, scores = neighbors.Graph(str(tmp_path / "graph"))(vectors[:10], 3)
+    expected, expected_scores = neighbors.exact(vectors, vectors[:10], 3)
+    assert np.mean(numbers == expected) > 0.9
+    np.testing.assert_allclose(scores[:, 0], expected_scores[:, 0], rtol=1e-5)
