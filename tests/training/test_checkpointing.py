@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.errors import TrainingError, UserError
+from bert_tf.runtime import files
 from bert_tf.training.checkpoint_paths import newest_first
 from bert_tf.training.checkpointing import TrainState, load_weights
 
@@ -68,6 +69,21 @@ def test_damaged_checkpoint_is_skipped_for_an_older_one(tmp_path, caplog, damage
     assert restored.restore() == 4
     assert float(again["weights"]["a/kernel"][49, 49]) == 4
     assert "Skipped the damaged checkpoint" in caplog.text
+
+
+@pytest.mark.parametrize("missing, left", [("data-00000-of-00001", 2), ("index", 1)])
+def test_half_written_checkpoint_on_a_store_is_not_taken(missing, left):
+    folder = f"ram://half_written_{left}"
+    parts, state = state_in(folder)
+    state.save(4)
+    advance(parts, 4)
+    state.save(8)
+    files.remove(f"{folder}/ckpt-8.{missing}")
+    again, restored = state_in(folder)
+    assert restored.restore() == 4 and len(newest_first(folder)) == left
+    advance(again, 4)
+    restored.save(8)
+    assert state_in(folder)[1].restore() == 8
 
 
 def test_unreadable_checkpoints_are_not_overwritten(tmp_path):

@@ -50,13 +50,13 @@ def rows_of(processes, rows):
 
 
 @pytest.mark.parametrize("processes", [2, 4, 8])
-def test_batches_do_not_depend_on_the_number_of_processes(processes, tmp_path):
+def test_batches_do_not_depend_on_the_number_of_processes(processes):
     alone, several = inputs(1), inputs(processes)
     for _ in range(30):  # beyond the end of a lane's records
         expected = rows_of(*alone)
         np.testing.assert_array_equal(rows_of(*several), expected)
     assert [row // 1000 for row in expected] == [0, 0, 1, 1, 2, 2, 3, 3]
-    prefix = str(tmp_path / "ckpt-30")
+    prefix = f"ram://lanes_{processes}/ckpt-30"  # a store
     for one in several[0]:
         one.save(prefix)
     assert len(checkpoint_paths.lanes_of(prefix)) == 4

@@ -4,6 +4,8 @@ Their features are input_ids, input_mask and segment_ids [L], masked_lm_position
 [P], and next_sentence_labels [1]. A row keeps its masks; the padding that fills each row is all that differs.
 """
 
+import concurrent.futures
+import math
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,6 +19,7 @@ from bert_tf.runtime import files
 FEATURES = ("input_ids", "input_mask", "segment_ids", "masked_lm_positions", "masked_lm_ids", "next_sentence_labels")
 FORMAT = "masked"  # manifest["wanted"]["format"]
 HELD_OUT = ("eval", "test", "dev", "valid")  # in the name of a file
+OPENED = 32  # files that are looked into, of all that there are
 COUNTED = 10_000  # rows of which the tokens are counted
 
 
@@ -33,10 +36,10 @@ def find(folder: str) -> list[str]:
 def open_masked(
     paths: Sequence[str], *, max_seq_length: int, max_predictions_per_seq: int, size: int
 ) -> dict[str, Any]:
-    """A manifest as `records.open_records` returns it, and "token_counts"; only the beginning of the files is read.
+    """A manifest as `records.open_records` returns it, and "token_counts"; only the beginning of some files is read.
 
     Files with "eval", "test", "dev" or "valid" in their name are held out; without one, the last of several files.
-    Raises UserError if a file is not of this format, has other lengths, or ids from `size` on.
+    Raises UserError if one of them is not of this format, has other lengths, or ids from `size` on.
     """
     held_out = [path for path in paths if any(word in os.path.basename(path) for word in HELD_OUT)]
     warnings = []
@@ -45,8 +48,10 @@ def open_masked(
         if len(paths) == 1:
             warnings.append("The records are one file: evaluation uses the training text.")
     train = [path for path in paths if path not in held_out] or list(paths)
-    rows = [next(_rows(path), None) for path in paths]
-    for path, row in zip(paths, rows, strict=True):
+    some = paths[:: math.ceil(len(paths) / OPENED)]
+    with concurrent.futures.ThreadPoolExecutor(OPENED) as pool:  # a store answers slowly, but many at once
+        rows = list(pool.map(lambda path: next(_rows(path), None), some))
+    for path, row in zip(some, rows, strict=True):
         if row is None:
             raise UserError(f"{path} holds no record: remove it from the folder.")
         for flag, feature, expected in (

@@ -11,6 +11,7 @@ them (`workers`), or an engine of Apache Beam (`beam_pipeline`). A finished fold
   options.json, work/                 until it is finished: the options, packed documents, statistics of shards
 """
 
+import concurrent.futures
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,7 @@ from bert_tf.runtime.json_files import require_json
 __all__ = ["RecordOptions", "describe", "open_records", "prepare"]
 
 MANIFEST, OPTIONS, WORK, COUNTS = "manifest.json", "options.json", "work", "token_counts.npy"
+ASKED_AT_ONCE = 32  # files whose size is asked for: a store answers slowly, but many at once
 UNFINISHED = "unfinished records; delete the folder and prepare them again"
 
 
@@ -148,9 +150,10 @@ def open_records(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """
     folder = os.fspath(folder)
     manifest = require_json(os.path.join(folder, MANIFEST), "records; delete the folder and prepare them again")
-    for shard in manifest["shards"]:
-        path = os.path.join(folder, shard["file"])
-        size = files.size(path) if files.exists(path) else None
+    paths = [os.path.join(folder, shard["file"]) for shard in manifest["shards"]]
+    with concurrent.futures.ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
+        sizes = list(pool.map(lambda path: files.size(path) if files.exists(path) else None, paths))
+    for shard, path, size in zip(manifest["shards"], paths, sizes, strict=True):
         if size != shard["bytes"]:
             problem = "is missing" if size is None else f"has {size} bytes, not {shard['bytes']}"
             raise UserError(

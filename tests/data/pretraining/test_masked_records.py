@@ -1,5 +1,7 @@
 """Records of google-research/bert, with their masks, are read as they are."""
 
+import os
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -59,6 +61,18 @@ def test_last_of_several_files_is_held_out(tmp_path):
     manifest = opened(tmp_path)
     assert (manifest["train_files"], manifest["eval_files"]) == (paths[:2], paths[2:])
     assert manifest["warnings"] == []
+
+
+def test_opening_thousands_of_files_looks_into_a_few(tmp_path, monkeypatch):
+    first = write(tmp_path / "part-0000.tfrecord", range(2))
+    for number in range(1, 100):
+        os.link(first, tmp_path / f"part-{number:04}.tfrecord")
+    opened_files, rows = [], masked_records._rows
+    monkeypatch.setattr(masked_records, "COUNTED", 10)
+    monkeypatch.setattr(masked_records, "_rows", lambda path: opened_files.append(path) or rows(path))
+    manifest = opened(tmp_path)
+    assert len(manifest["train_files"]) == 99
+    assert len(set(opened_files)) < masked_records.OPENED + 6 and os.path.basename(max(opened_files)) > "part-0090"
 
 
 @pytest.mark.parametrize(
