@@ -66,7 +66,7 @@ async def measured(options, port, process):
     most = counts[-1]
     rows += ["", f"{most} clients together: {rates[most] / rates[counts[0]]:.2f} times what {counts[0]} got."]
     if options.minutes:
-        rows += ["", *await beside_rude_ones(port, texts, most, options, process)]
+        rows += ["", *await beside_rude_ones(port, texts, most, options, process, quiet=level)]
     return "\n".join(rows)
 
 
@@ -260,8 +260,11 @@ async def behave_badly(client, content, manner, more=b""):
         answer.cancel()
 
 
-async def beside_rude_ones(port, texts, count, options, process):
-    """What the others see meanwhile, what the rude ones get, and the server's memory, as lines of Markdown."""
+async def beside_rude_ones(port, texts, count, options, process, quiet):
+    """What the others see meanwhile, what the rude ones get, and the server's memory, as lines of Markdown.
+
+    quiet: the Level of as many clients without rude ones.
+    """
     seen, sizes, seconds = {kind: {} for kind in RUDE}, [], 60 * options.minutes
 
     async def weigh():
@@ -280,7 +283,8 @@ async def beside_rude_ones(port, texts, count, options, process):
     for kind, outcomes in seen.items():
         rows.append(f"| {kind} | {', '.join(f'{outcome}: {times}' for outcome, times in sorted(outcomes.items()))} |")
     rows += ["", f"The others: {level.rate:.1f} requests per second, p50 {level.share(0.5):.0f} ms, "]
-    rows[-1] += f"p99 {level.share(0.99):.0f} ms, errors {level.error_summary}."
+    rows[-1] += f"p99 {level.share(0.99):.0f} ms ({level.share(0.99) / quiet.share(0.99):.2f} times that without rude "
+    rows[-1] += f"ones), errors {level.error_summary}."
     rows.append(
         f"Memory in MiB: {sizes[0][1]:.0f} at the start, {late[0][1]:.0f} half way, {late[-1][1]:.0f} at the end"
     )

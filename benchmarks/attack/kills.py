@@ -2,7 +2,7 @@
 
 python benchmarks/attack/kills.py --disturb=kill --times=100 --output=kills.jsonl
 python benchmarks/attack/kills.py --disturb=disk,readonly,vanish --times=20 --output=kills.jsonl    (needs root: mounts)
-python benchmarks/attack/kills.py --disturb=clock --times=10 --output=kills.jsonl                   (needs libfaketime)
+python benchmarks/attack/kills.py --disturb=clock --times=10 --output=kills.jsonl                   (needs a C compiler)
 
 First each command runs undisturbed. Then it runs in a new folder and is disturbed when it and its children have used a
 random share of the processor time that it needs, and is started again, up to --again times. What it has left at the end
@@ -41,7 +41,9 @@ import workloads
 POLL = 0.02  # seconds
 PATIENCE = 3600  # seconds that a start may take
 DISTURBANCES = ("kill", "disk", "readonly", "vanish", "clock")
-JUMPS = ("+0", "-3d", "+400d", "-20y", "+1h")  # of libfaketime
+DAY = 86_400
+JUMPS = (0, -3 * DAY, 400 * DAY, -20 * 365 * DAY, 3600)  # seconds from the time of day
+CLOCK = "FALSE_CLOCK"  # environment variable of false_clock.c
 
 
 def main():
@@ -53,7 +55,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", default="kills.jsonl", help="file that lines are added to")
     options = parser.parse_args()
-    if "clock" in options.disturb and "FAKETIME_TIMESTAMP_FILE" not in os.environ:
+    if "clock" in options.disturb and CLOCK not in os.environ:
         return start_with_false_clock()
     folder = Path(tempfile.mkdtemp(prefix="kills-"))  # no TemporaryDirectory: forks would remove it when they end
     try:
@@ -67,16 +69,19 @@ def main():
 
 
 def start_with_false_clock():
-    """Starts this program again under libfaketime, which reads the time from a file at every call."""
-    library = next(iter(glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")), None)
-    if library is None:
-        sys.exit("libfaketime is not installed: apt-get install libfaketime")
-    with tempfile.NamedTemporaryFile("w", prefix="clock-") as file:
-        file.write("+0")
-        file.flush()
-        variables = {"LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": file.name, "FAKETIME_NO_CACHE": "1"}
-        variables |= {"FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1"}
-        return subprocess.run([sys.executable, *sys.argv], env=os.environ | variables).returncode
+    """Starts this program again with a clock that `set_clock` moves."""
+    with tempfile.TemporaryDirectory(prefix="clock-") as folder:
+        library, file = os.path.join(folder, "clock.so"), os.path.join(folder, "seconds")
+        source = Path(__file__).with_name("false_clock.c")
+        subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, source], check=True)
+        Path(file).write_bytes(bytes(8))
+        return subprocess.run([sys.executable, *sys.argv], env=os.environ | {"LD_PRELOAD": library, CLOCK: file}).returncode
+
+
+def set_clock(seconds):
+    """Moves the time of day of this process and all that it has started."""
+    with open(os.environ[CLOCK], "r+b") as file:
+        file.write(seconds.to_bytes(8, sys.byteorder, signed=True))
 
 
 class Campaign:
@@ -222,10 +227,10 @@ class Campaign:
     def clock(self, name, folder, _):
         run, jumps = workloads.start(name, folder), 0
         while (code := run.poll()) is None:
-            Path(os.environ["FAKETIME_TIMESTAMP_FILE"]).write_text(JUMPS[jumps % len(JUMPS)])
             jumps += 1
+            set_clock(JUMPS[jumps % len(JUMPS)])
             time.sleep(0.5)
-        Path(os.environ["FAKETIME_TIMESTAMP_FILE"]).write_text(JUMPS[0])
+        set_clock(JUMPS[0])
         self.note(disturbed="clock", workload=name, phase="all", victim=f"{jumps} jumps", code=code, **said(run))
         return 1
 
