@@ -23,7 +23,6 @@ Appends a line of JSON for each disturbance and comparison to --output, and prin
 import argparse
 import collections
 import contextlib
-import glob
 import json
 import os
 import random
@@ -75,7 +74,8 @@ def start_with_false_clock():
         source = Path(__file__).with_name("false_clock.c")
         subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, source], check=True)
         Path(file).write_bytes(bytes(8))
-        return subprocess.run([sys.executable, *sys.argv], env=os.environ | {"LD_PRELOAD": library, CLOCK: file}).returncode
+        environment = os.environ | {"LD_PRELOAD": library, CLOCK: file}
+        return subprocess.run([sys.executable, *sys.argv], env=environment).returncode
 
 
 def set_clock(seconds):
