@@ -16,6 +16,7 @@ GRACE = 20.0  # seconds that processes have to end by themselves after one has f
 STOP = 600.0  # seconds that they have to save and stop after SIGTERM
 INTERRUPTED = (128 + signal.SIGINT, 128 + signal.SIGTERM)  # exit codes of those that did
 AGAIN = "start the same command again to continue"
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows ends a process at once with either
 SET_PARENT_DEATH_SIGNAL = 1  # of Linux's prctl
 
 
@@ -61,9 +62,10 @@ class WorkerProcess:
         print(f"[{self.place.worker}] {line}", flush=True)
 
     def send(self, number: int) -> None:
-        """Sends the process a signal, if it is still there; SIGKILL also to those that it has started."""
+        """Sends the process a signal, if it is still there; KILL also to those that it has started."""
+        kill_group = getattr(os, "killpg", None) if number == KILL else None
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number) if number == signal.SIGKILL else self.process.send_signal(number)
+            kill_group(self.process.pid, number) if kill_group else self.process.send_signal(number)
 
 
 def cores_of(place: Place) -> list[int]:
@@ -125,7 +127,7 @@ def _forward_signals(workers: Sequence[WorkerProcess]) -> list[int]:
     def forward(number: int) -> None:
         received.append(number)
         for worker in workers:
-            worker.send(signal.SIGTERM if len(received) < 3 else signal.SIGKILL)
+            worker.send(signal.SIGTERM if len(received) < 3 else KILL)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, forward, number)
@@ -137,7 +139,7 @@ async def _stop(running: "dict[asyncio.Task[int], WorkerProcess]", reason: str, 
     if running:
         _, late = await asyncio.wait(running, timeout=patience)
         for task in late:
-            running[task].send(signal.SIGKILL)
+            running[task].send(KILL)
             running[task].say(f"bert-tf: stopped, as {reason}; {AGAIN}.")
         if late:
             await asyncio.wait(late)

@@ -46,6 +46,8 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError(
             f"{' '.join(words[:1]) or 'Nothing'} cannot be launched: give pretrain, finetune or squad after --."
         )
+    if not hasattr(os, "fork"):
+        raise UserError("launch needs Linux or macOS: here start the command itself, without launch.")
     if os.environ.get("TF_CONFIG"):
         raise UserError("TF_CONFIG is set, which names the workers already: start the command itself, without launch.")
     place = _place(arguments)

@@ -117,8 +117,8 @@ class TagTask(FineTuningTask):
     def _batches(self, name: str, batch_size: int, seed: int | None = None) -> tf.data.Dataset:
         """Batches of rows of a TagSplit.
 
-        Inputs of the model, "labels" int32 [B, T], UNKNOWN at positions that are not predicted, "row_numbers" [B], and
-        "begins" and "ends" int32 [B], 1 where the first or the last word of a sentence is predicted.
+        Inputs of the model, "labels" int32 [B, T], UNKNOWN at positions that are not predicted, "row_numbers" [B]; for
+        a CRF also "begins" and "ends" int32 [B], 1 where the first or the last word of a sentence is predicted.
         """
         if name in self.ready_files:
             return self._ready_batches(batch_size, seed)
@@ -126,7 +126,8 @@ class TagTask(FineTuningTask):
         count = split.count
         ids, token_labels = (tf.constant(x) for x in (split.ids, split.token_labels))
         columns = [tf.constant(x) for x in (split.firsts, split.sizes, split.label_begins, split.label_ends)]
-        columns += [tf.constant(x, tf.int32) for x in (split.begins, split.ends)]
+        if self.crf:
+            columns += [tf.constant(x, tf.int32) for x in (split.begins, split.ends)]
 
         def make_batch(numbers: tf.Tensor) -> dict[str, tf.Tensor]:
             is_row = numbers < count
@@ -139,7 +140,7 @@ class TagTask(FineTuningTask):
                 **rows,
                 "labels": tf.where(is_predicted, labels, UNKNOWN),
                 "row_numbers": tf.cast(tf.where(is_row, numbers + 1, 0), tf.int32),
-                **dict(zip(("begins", "ends"), edges, strict=True)),
+                **dict(zip(("begins", "ends"), edges, strict=False)),
             }
 
         lengths = split.sizes if self.groups_by_length else None

@@ -31,7 +31,13 @@ def options(**changes):
         "do_eval": True,
         "init_checkpoint": "there",
     }
-    values |= {"max_seq_length": 128, "do_predict": False, "num_train_epochs": 3.0}
+    values |= {
+        "max_seq_length": 128,
+        "do_predict": False,
+        "num_train_epochs": 3.0,
+        "unfreeze_epochs": 0.0,
+        "lora_rank": 0,
+    }
     computed = {"num_train_steps", "num_warmup_steps", "max_eval_steps", "num_train_examples", "evaluates"}
     rest = {field.name: field.default for field in dataclasses.fields(TrainConfig) if field.name not in computed}
     return types.SimpleNamespace(**{**rest, **values, **changes})

@@ -1,5 +1,6 @@
 """Long texts in windows: which pieces lie in which row, what becomes of their vectors, and that short texts stay."""
 
+import dataclasses
 import types
 
 import numpy as np
@@ -16,6 +17,7 @@ from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
 from bert_tf.tasks.text_classification.goals.classes import Classes
 from bert_tf.tasks.text_classification.goals.multi_label import MultiLabel
 from bert_tf.tasks.text_classification.goals.regression import Regression
+from bert_tf.tasks.text_classification.loss_settings import LossSettings
 from bert_tf.tasks.text_classification.text_windows import Windows, describe, pack_windows, token_counts
 from bert_tf.text.tokenizer import Tokenizer, pack
 
@@ -192,8 +194,10 @@ def test_invalid_windows_are_refused(given, message):
 def test_windows_overlap_by_half_by_default():
     same = {"max_seq_length": 128, "class_weights": "none", "criterion": "", "truncation": "longest_first"}
     same |= {"temperature": "1"}
-    flags = {**same, "doc_stride": 0, "max_windows": 8, "window_pooling": "max"}
+    loss = dataclasses.asdict(LossSettings())
+    flags = {**same, **loss, "doc_stride": 0, "max_windows": 8, "window_pooling": "max"}
     windows = settings(types.SimpleNamespace(long_texts="windows", **flags))
+    same["loss"] = LossSettings()
     assert windows == {**same, "windows": Windows(stride=64, most=8, pooling="max")}
     assert settings(types.SimpleNamespace(long_texts="cut", **flags))["windows"] is None
 
