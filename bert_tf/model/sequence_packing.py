@@ -5,7 +5,8 @@ widths.
 """
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
@@ -71,10 +72,9 @@ class PackingSpec:
 
     def assign(self, inputs: Mapping[str, tf.Tensor]) -> "RowAssignment":
         """Where the texts of trimmed inputs go."""
-        lengths, token_ids = inputs["lengths"], inputs["token_ids"]
         with backend.on_host():  # on an accelerator every step of the loops would be several tiny kernels
-            width = choose_row_width(lengths, self.costs)
-            return RowAssignment.of(lengths, tf.shape(token_ids)[1], width, costs=self.costs)
+            assign = _assign_function(self.costs, backend.platform())
+            return RowAssignment(*assign(inputs["lengths"], tf.shape(inputs["token_ids"])[1]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,6 +136,19 @@ class RowAssignment:
     def locate(self, positions: tf.Tensor) -> tf.Tensor:  # [R, P] -> [R, P]
         """Indices into the N tokens of the rows of these positions of each text."""
         return tf.gather(self.targets, positions, batch_dims=1)
+
+
+@functools.cache
+def _assign_function(costs: RowCosts, platform: str) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+    """(lengths [R], T) -> the sources and targets of a RowAssignment; traced once for all graphs of a platform."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.int32)], autograph=False)
+    def assign(lengths: tf.Tensor, length: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        with backend.on_host():
+            found = RowAssignment.of(lengths, length, choose_row_width(lengths, costs), costs=costs)
+        return found.sources, found.targets
+
+    return assign
 
 
 def choose_row_width(lengths: tf.Tensor, costs: RowCosts) -> tf.Tensor:
