@@ -4,6 +4,7 @@ B texts, N tokens in the whole batch (flat), W bytes of a model. "Normal" is the
 token; an offset counts bytes of the original text unless it is called normal.
 """
 
+import functools
 import unicodedata
 from collections.abc import Callable, Collection, Sequence, Set
 from typing import Any
@@ -40,7 +41,7 @@ class ExactWordpiece:
     def __init__(self, vocabulary: Sequence[str], *, lower_case: bool) -> None:
         normalizer, unsupported = build_normalizer_model(lower_case)
         _refuse_inexact_tokens(vocabulary, unsupported, lower_case)
-        narrow, positions, values = _wordpiece_models(_matchable(vocabulary))
+        narrow, positions, values = _wordpiece_models(tuple(_matchable(vocabulary)))
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured, not copied into each graph
             self._normalizer = tf_text.FastBertNormalizer(model_buffer=tf.constant(normalizer))
             self._model = tf.constant(narrow)  # uint8 [W]
@@ -166,7 +167,8 @@ def _matchable(vocabulary: Sequence[str]) -> list[str]:
     return [token if can_match(i, token) else f"{UNREACHABLE}{i}" for i, token in enumerate(vocabulary)]
 
 
-def _wordpiece_models(vocabulary: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+@functools.lru_cache(maxsize=8)  # several tokenizers of a process have the same vocabulary
+def _wordpiece_models(vocabulary: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The WordPiece flatbuffer with a limit of 200 bytes a word; positions and values of its bytes for WIDE_LIMIT."""
 
     def model(limit: int) -> np.ndarray:
