@@ -31,6 +31,7 @@ class Use(NamedTuple):
 
 MASK_FILLING = Use("fill-mask", "fills masked tokens", 'fill_mask("The [MASK] is open.")')
 EMBEDDING = Use("feature-extraction", "returns embeddings of tokens and texts", 'embed(["A text."])')
+MOST_LABELS = 200  # that a card lists
 # By the kind of the head, as in labels.json.
 USES = {
     "class": Use("text-classification", "sorts texts into classes", 'predict("A text.").label'),
@@ -242,8 +243,11 @@ def _summary(use: Use, config: Mapping[str, Any], size: Any, start: str, verb: s
 
 
 def _labels(labels: Any) -> str:
-    """A sentence that lists labels; "" if there are none."""
-    return f" Labels: {', '.join(map(str, labels))}." if isinstance(labels, Sequence) and labels else ""
+    """A sentence that lists labels, or the first of many; "" if there are none."""
+    if not isinstance(labels, Sequence) or not labels:
+        return ""
+    more = f" and {len(labels) - MOST_LABELS:,} more" if len(labels) > MOST_LABELS else ""
+    return f" Labels: {', '.join(map(str, labels[:MOST_LABELS]))}{more}."
 
 
 def _results(use: Use, task: str, scores: Mapping[str, Any]) -> list[Any]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Batch = Mapping[str, tf.Tensor]
     Predictions = Mapping[str, np.ndarray]
 
+MOST_CLASSES = 40  # that `summary` prints
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Objective:
@@ -226,7 +228,10 @@ class FineTuningTask(Task):
     def summary(self, details: Mapping[str, Any]) -> list[str]:
         """Lines for people on the details of a split."""
         line = "  {label:26} precision {precision:.3f}  recall {recall:.3f}  F1 {f1:.3f}  of {count}"
-        lines = [line.format(**row) for row in details.get("per_class", [])]
+        rows = details.get("per_class", [])
+        lines = [line.format(**row) for row in rows[:MOST_CLASSES]]
+        if len(rows) > MOST_CLASSES:
+            lines.append(f"  and {len(rows) - MOST_CLASSES:,} more classes, which are in eval_details.json")
         if "confidence" in details:
             lines.append(f"  {confidence.sentence(details['confidence'])}")
         return lines

@@ -13,6 +13,7 @@ from bert_tf.errors import UserError
 
 BINS = 15  # of equal width, as in the paper
 BOUNDS = 0.05, 20.0  # of temperatures
+BLOCK = 1 << 22  # logits that are computed with at once
 Rows = Sequence[np.ndarray] | np.ndarray
 BEST = "best"  # the value of the flag temperature that stands for the fitted one
 
@@ -60,33 +61,53 @@ def reliability(confidences: ArrayLike, is_right: ArrayLike) -> list[dict[str, A
     return rows
 
 
-def fit_temperature(logits: Rows, labels: Rows) -> float:
+def fit_temperature(logits: Rows, right: Rows) -> float:
     """The temperature with the smallest mean negative log-likelihood, within BOUNDS.
 
-    logits: of each example [C], C may differ. labels: of each, 1.0 for the outputs that are right [C]; their summed
+    logits: of each example [C], C may differ. right: the numbers of the outputs of each that are right; their summed
     probability counts. An example without a right output teaches that all of its outputs are unlikely: the likelihood
     is then that its first output, the prediction, is wrong.
     """
     from scipy.optimize import minimize_scalar
 
-    width = max(map(len, logits), default=0)
-    if not width:
+    blocks = [_block(logits[rows], right[rows]) for rows in _slices(logits)]
+    if not blocks:
         return 1.0
-    table, right = np.full((len(logits), width), -np.inf), np.zeros((len(logits), width))
-    for row, (values, truths) in enumerate(zip(logits, labels, strict=True)):
-        table[row, : len(values)], right[row, : len(values)] = values, truths
-    is_known = right.any(1)
 
     def loss(log_temperature: float) -> float:
-        probabilities = softmax(table, np.exp(log_temperature))
-        likelihoods = np.where(is_known, (probabilities * right).sum(1), 1 - probabilities[:, 0])
-        return float(-np.log(np.clip(likelihoods, 1e-12, 1)).mean())
+        likelihoods = [_likelihoods(*block, temperature=np.exp(log_temperature)) for block in blocks]
+        return float(-np.log(np.clip(np.concatenate(likelihoods), 1e-12, 1)).mean())
 
     found = minimize_scalar(loss, bounds=tuple(np.log(BOUNDS)), method="bounded", options={"xatol": 1e-4})
     return float(np.exp(found.x))
 
 
-def report(logits: Rows, labels: Rows) -> dict[str, Any]:
+def _slices(logits: Rows) -> list[slice]:
+    """Slices of examples with at most BLOCK logits, for the memory of 10,000 classes, but at least one example."""
+    count = max(1, BLOCK // max(map(len, logits), default=1))
+    return [slice(begin, begin + count) for begin in range(0, len(logits), count)]
+
+
+def _block(logits: Rows, right: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Logits [n, C], filled up with -inf, and the rows and columns of the outputs that are right."""
+    if isinstance(logits, np.ndarray):
+        table = logits
+    else:
+        table = np.full((len(logits), max(map(len, logits))), -np.inf)
+        for row, values in enumerate(logits):
+            table[row, : len(values)] = values
+    rows = np.repeat(np.arange(len(right)), [len(numbers) for numbers in right])
+    return table, rows, np.concatenate([np.asarray(numbers, int) for numbers in right])
+
+
+def _likelihoods(table: np.ndarray, rows: np.ndarray, columns: np.ndarray, *, temperature: float) -> np.ndarray:
+    """Of the examples of a block, [n]: see `fit_temperature`."""
+    shares = softmax(table, temperature)
+    sums = np.bincount(rows, shares[rows, columns], minlength=len(table))
+    return np.where(np.bincount(rows, minlength=len(table)) > 0, sums, 1 - shares[:, 0])
+
+
+def report(logits: Rows, right: Rows) -> dict[str, Any]:
     """How far the probabilities of the predictions can be believed, without and with a temperature.
 
     Args as for `fit_temperature`; the prediction of an example is its largest logit, of questions the first.
@@ -95,10 +116,10 @@ def report(logits: Rows, labels: Rows) -> dict[str, Any]:
         "expected_calibration_error" and "bins" of softmax(logits); "temperature", fitted on all examples; and
         "with_temperature", the error with temperatures that were each fitted on the other half of the examples.
     """
-    temperature = fit_temperature(logits, labels)
-    halves = [fit_temperature(logits[1 - half :: 2], labels[1 - half :: 2]) for half in (0, 1)]  # of the other rows
+    temperature = fit_temperature(logits, right)
+    halves = [fit_temperature(logits[1 - half :: 2], right[1 - half :: 2]) for half in (0, 1)]  # of the other rows
     best = [int(np.argmax(values)) for values in logits]
-    is_right = [float(truths[index]) for truths, index in zip(labels, best, strict=True)]
+    is_right = [float(index in numbers) for numbers, index in zip(right, best, strict=True)]
     plain = [softmax(values)[index] for values, index in zip(logits, best, strict=True)]
     scaled = [
         softmax(values, halves[row % 2])[index] for row, (values, index) in enumerate(zip(logits, best, strict=True))
@@ -109,6 +130,13 @@ def report(logits: Rows, labels: Rows) -> dict[str, Any]:
         "with_temperature": expected_calibration_error(scaled, is_right),
         "bins": reliability(plain, is_right),
     }
+
+
+def log_losses(logits: np.ndarray, labels: np.ndarray, temperature: float = 1.0) -> np.ndarray:
+    """Minus the logarithm of the probability of each label, at most that of 1e-12; logits [n, C], labels [n]."""
+    blocks = (_block(logits[rows], labels[rows, None]) for rows in _slices(logits))
+    likelihoods = [_likelihoods(*block, temperature=temperature) for block in blocks]
+    return -np.log(np.clip(np.concatenate([np.zeros(0), *likelihoods]), 1e-12, 1))
 
 
 def sentence(values: dict[str, Any]) -> str:

@@ -121,3 +121,9 @@ def test_card_of_a_conversion_loads_it_as_its_format_does(tmp_path, format_name,
     text = (folder / "README.md").read_text()
     assert program in text and "converted from runs/mine" in text and ("Labels: a, b." in text) == bool(kind)
     assert ("bert-tf extract converted" in text) == (format_name != "onnx")
+
+
+def test_card_lists_the_first_of_many_labels():
+    assert model_card._labels(["a", "b"]) == " Labels: a, b."
+    many = model_card._labels([str(number) for number in range(10_000)])
+    assert many.endswith(" 199 and 9,800 more.") and model_card._labels(None) == ""

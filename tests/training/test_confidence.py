@@ -51,12 +51,13 @@ def test_error_matches_the_plain_computation(overconfident):
 
 def test_temperature_is_the_best_of_a_grid_and_found_again(overconfident):
     logits, labels = overconfident
-    found = confidence.fit_temperature(logits, labels)
+    right = labels.argmax(1)[:, None]
+    found = confidence.fit_temperature(logits, right)
     grid = np.exp(np.linspace(-1, 3, 81))
     best = min(grid, key=lambda temperature: plain_loss(logits[:400], labels[:400], temperature))
     assert found == pytest.approx(3, rel=0.05)
-    assert confidence.fit_temperature(logits[:400], labels[:400]) == pytest.approx(best, rel=0.06)
-    values = confidence.report(logits, labels)
+    assert confidence.fit_temperature(logits[:400], right[:400]) == pytest.approx(best, rel=0.06)
+    values = confidence.report(logits, right)
     assert values["temperature"] == found and values["with_temperature"] < 0.03 < values["expected_calibration_error"]
     assert sum(row["count"] for row in values["bins"]) == 4000
 
@@ -64,10 +65,22 @@ def test_temperature_is_the_best_of_a_grid_and_found_again(overconfident):
 def test_answers_of_different_number_and_none_right():
     logits = [np.array([3.0, 1.0]), np.array([2.0, 1.5, -1.0]), np.array([0.5, 0.0]), np.array([4.0])] * 10
     labels = [np.array([1, 0]), np.array([0, 1, 1]), np.array([0, 0]), np.array([1])] * 10
-    found = confidence.fit_temperature(logits, labels)
+    found = confidence.fit_temperature(logits, [np.flatnonzero(row) for row in labels])
     losses = [plain_loss(logits, labels, found * factor) for factor in (0.97, 1, 1.03)]
     assert losses[1] == min(losses) and 0.1 < found < 10
     assert confidence.fit_temperature([], []) == 1
+
+
+def test_blocks_change_no_bit(overconfident, monkeypatch):
+    logits, labels = overconfident
+    right = labels.argmax(1)
+    expected = confidence.fit_temperature(logits, right[:, None]), confidence.log_losses(logits, right, 2.0)
+    np.testing.assert_allclose(
+        expected[1][:3], [plain_loss(logits[i : i + 1], labels[i : i + 1], 2.0) for i in range(3)]
+    )
+    monkeypatch.setattr(confidence, "BLOCK", 100)
+    assert confidence.fit_temperature(logits, right[:, None]) == expected[0]
+    np.testing.assert_array_equal(confidence.log_losses(logits, right, 2.0), expected[1])
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "inf", "nan", "warm"])

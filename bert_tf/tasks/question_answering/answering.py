@@ -250,11 +250,11 @@ class QuestionTask(FineTuningTask):
             return {}
         logits = [np.array([each["start_logit"] + each["end_logit"] for each in answers]) for _, answers in known]
         truths = [[text for text, _ in question.answers] or [""] for question, _ in known]
-        labels = [
-            np.array([max(squad_scores.exact_match(text, each["text"]) for text in texts) for each in answers])
+        right = [
+            np.flatnonzero([max(squad_scores.exact_match(text, each["text"]) for text in texts) for each in answers])
             for texts, (_, answers) in zip(truths, known, strict=True)
         ]
-        return confidence.report(logits, labels)
+        return confidence.report(logits, right)
 
     def summary(self, details: Mapping[str, Any]) -> list[str]:
         """The counts of right answers, and some of these."""

@@ -220,7 +220,7 @@ def test_temperature_is_fitted_on_questions_with_known_answers():
     n_best = [[answer(*each) for each in zip(texts[name], logits[name], strict=True)] for name in texts]
     task, predictions = task_of(QUESTIONS[:4]), {"dev": {"row_numbers": np.arange(19)}}
     task._last = predictions["dev"], [Prediction(answers[0], answers) for answers in n_best]
-    labels = [np.array(x) for x in ([1, 1], [0, 0], [1, 0], [1, 0])]  # articles and case do not count
+    labels = [np.array(x, int) for x in ([0, 1], [], [0], [0])]  # articles and case do not count
     totals = [2 * np.array(logits[name]) for name in texts]
     assert task._confidence(predictions["dev"], "dev") == confidence.report(totals, labels)
     assert task.with_calibration({"temperature": 3.0}) is task, "it was not asked for"

@@ -230,6 +230,12 @@ def test_scores_and_details_cover_the_whole_split():
     assert several.compare(answers, "dev")[1].tolist() == [[1, 0]]
 
 
+def test_summary_prints_the_first_of_many_classes():
+    row = {"label": "cat", "precision": 1.0, "recall": 1.0, "f1": 1.0, "count": 1}
+    lines = task_of("one").summary({"per_class": [row] * 10_000})
+    assert len(lines) == 41 and lines[-1] == "  and 9,960 more classes, which are in eval_details.json"
+
+
 def assert_serves(signatures, task, model, split):
     """Asserts that both signatures answer strings as the model does when called by itself."""
     source, examples = task.split(split), task.serving_examples(split)

@@ -124,8 +124,7 @@ class Classes(Goal):
 
     def losses(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> np.ndarray:
         """Minus the logarithm of the probability of the label."""
-        probabilities = np.clip(self.probabilities(predictions), 1e-12, 1)  # [n, C]
-        return -np.log(np.take_along_axis(probabilities, labels[:, None], 1)[:, 0])
+        return confidence.log_losses(predictions["logits"], labels, self.temperature)
 
     def row(self, predictions: Mapping[str, np.ndarray], number: int) -> dict[str, Any]:
         """{"probabilities": by label}."""
@@ -155,7 +154,7 @@ class Classes(Goal):
 
     def confidence(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, Any]:
         """`training.confidence.report` of the logits."""
-        return confidence.report(predictions["logits"], np.eye(predictions["logits"].shape[-1])[labels])
+        return confidence.report(predictions["logits"], labels[:, None])
 
     def calibrated(self, predictions: Mapping[str, np.ndarray], labels: np.ndarray) -> tuple[Self, str]:
         """With the temperature that fits labelled predictions best, if it is to be found."""
