@@ -157,6 +157,8 @@ def _become(words, folder):
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
     fork = multiprocessing.get_context("fork")
+    # Workers begin with the handler of the command, as spawned ones do not.
+    os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
     names = {name: getattr(multiprocessing, name) for name in ("active_children", "parent_process")}
     workers.multiprocessing = types.SimpleNamespace(get_context=lambda _: fork, **names)
     ablation.subprocess = types.SimpleNamespace(Popen=Forked, STDOUT=subprocess.STDOUT)
