@@ -21,6 +21,21 @@ class ModelFlags:
     init_checkpoint: str = flag("", "Checkpoint to start from, in any format, or a run folder. Default: from scratch.")
     bert_config_file: str = flag("", "bert_config.json. Default: the one next to init_checkpoint.")
     model_size: str = flag("base", "Model size when training from scratch.", tuple(SIZES))
+    num_hidden_layers: int = flag(
+        0, "Layers to take from init_checkpoint, fewer than it has: every n-th, or those of layer_map. 0: all."
+    )
+    layer_map: str = flag(
+        "",
+        "With num_hidden_layers or teacher: its layer for each layer of the model, such as 2,4,6; default: every n-th.",
+    )
+    teacher: str = flag(
+        "", "Trained model, as a run folder or any checkpoint, that training imitates; see docs/distillation.md."
+    )
+    distillation: str = flag(
+        "distilbert",
+        "With teacher: distilbert, tinybert or minilm, or factors of losses such as soft_targets=1,task=0.5.",
+    )
+    distillation_temperature: float = flag(2.0, "With teacher: what logits are divided by for soft targets.")
     dropout_prob: float = flag(0.1, "Dropout of hidden states and attention weights when training from scratch.")
     encoder: str = flag(
         "",

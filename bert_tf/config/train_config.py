@@ -121,6 +121,21 @@ def _is_mix(text: str) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class DistillationConfig:
+    """What a student learns from its teacher, see `training.distillation`."""
+
+    distillation: str = "distilbert"  # a recipe, or factors of losses
+    distillation_temperature: float = 2.0
+    layer_map: str = ""  # the teacher's layer for each of the student's; "": every n-th
+
+    def __post_init__(self) -> None:
+        if not 0 < self.distillation_temperature < math.inf:
+            raise UserError(
+                f"distillation_temperature is {self.distillation_temperature}; expected a number above 0, such as 2."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class LoraConfig:
     """Adapters of low rank, see `model.lora`."""
 

@@ -16,6 +16,7 @@ from bert_tf.config import flags
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.encoder_traits import traits
 from bert_tf.errors import UserError
+from bert_tf.model.layer_selection import layer_map, select
 from bert_tf.runtime import files
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.text import special_tokens, vocabulary
@@ -73,7 +74,7 @@ def resolve(options: Any, *, lower_case_given: bool) -> Initialization:
     Raises UserError if a file is missing or they do not match: another casing than the checkpoint's, a vocabulary of
     another size than the model's, a max_seq_length beyond its positions.
     """
-    checkpoint = _read_checkpoint(options.init_checkpoint)
+    checkpoint = _with_fewer_layers(_read_checkpoint(options.init_checkpoint), options)
     config = _resolve_config(options, checkpoint)
     if checkpoint:
         _check_encoder(options.init_checkpoint, checkpoint.config.encoder, config.encoder)
@@ -102,6 +103,46 @@ def resolve(options: Any, *, lower_case_given: bool) -> Initialization:
         labels=checkpoint.labels if checkpoint else None,
         sentence_vectors=checkpoint.sentence_vectors if checkpoint else None,
     )
+
+
+def read_teacher(options: Any, start: Initialization) -> Initialization | None:
+    """The model that the flag teacher names; None without one.
+
+    Raises UserError for one that is not there, or whose vocabulary or casing is not that of the student.
+    """
+    if not (options.teacher and options.do_train):
+        return None
+    checkpoint = _read_checkpoint(options.teacher)
+    assert checkpoint is not None
+    if start.vocabulary is not None and checkpoint.vocabulary != start.vocabulary:
+        raise UserError(
+            f"The teacher {options.teacher} has another vocabulary than the model to train: start from a checkpoint, "
+            "or give a vocab_file, with the teacher's."
+        )
+    if checkpoint.lower_case not in (None, start.lower_case):
+        raise UserError(
+            f"The teacher {options.teacher} was trained with do_lower_case={checkpoint.lower_case}: give it here too."
+        )
+    return dataclasses.replace(
+        start, config=checkpoint.config, weights=checkpoint.weights, labels=checkpoint.labels, sentence_vectors=None
+    )
+
+
+def _with_fewer_layers(checkpoint: Checkpoint | None, options: Any) -> Checkpoint | None:
+    """The checkpoint with the layers that num_hidden_layers and layer_map choose."""
+    count = options.num_hidden_layers
+    if checkpoint is None or not count:
+        return checkpoint
+    config = checkpoint.config
+    if not 0 < count <= config.num_hidden_layers:
+        raise UserError(
+            f"num_hidden_layers is {count}, and {options.init_checkpoint} has {config.num_hidden_layers} layers: "
+            "give a number from 1 to that."
+        )
+    layers = layer_map(options.layer_map, count, config.num_hidden_layers)
+    is_shared = config.layers_with_weights < config.num_hidden_layers  # ALBERT's: there is one to choose from
+    chosen = checkpoint.weights if is_shared else select(checkpoint.weights, layers)
+    return dataclasses.replace(checkpoint, config=dataclasses.replace(config, num_hidden_layers=count), weights=chosen)
 
 
 def _check_padding(config: BertConfig, tokens: list[str]) -> None:
@@ -144,7 +185,8 @@ def _base_config(options: Any, checkpoint: Checkpoint | None) -> BertConfig:
     if checkpoint:
         return checkpoint.config
     dropout = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), options.dropout_prob)
-    return BertConfig.of_size(options.model_size, vocab_size=options.vocab_size, **dropout)
+    config = BertConfig.of_size(options.model_size, vocab_size=options.vocab_size, **dropout)
+    return dataclasses.replace(config, num_hidden_layers=options.num_hidden_layers or config.num_hidden_layers)
 
 
 def _resolve_casing(options: Any, checkpoint: Checkpoint | None, lower_case_given: bool, config: BertConfig) -> bool:

@@ -18,7 +18,7 @@ from bert_tf.config.train_config import MaskingConfig, TrainConfig
 from bert_tf.data.pretraining import masked_records, records
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
-from bert_tf.recipes import advice, ending, pretraining_preparation, pretraining_recipes
+from bert_tf.recipes import advice, ending, initialization, pretraining_preparation, pretraining_recipes, teaching
 from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import accelerators, files
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
@@ -362,11 +362,13 @@ def run_model(
     )
     task = create_task(options, start.config, masking, manifest, tokenizer)
     model = create_model(task, options, start, strategy)
+    teacher = initialization.read_teacher(options, dataclasses.replace(start, vocabulary=tokenizer.vocabulary))
+    taught = teaching.with_teacher(task, model, teacher, options, strategy)
     evaluator = Evaluator(task, model, train_config, strategy)
     record_model(model, evaluator, options, folder)
     if options.do_train:
         with folder.phase("train"):
-            train(task, model, train_config, strategy, folder, evaluator)
+            train(taught, model, train_config, strategy, folder, evaluator)
     elif folder.last_step():
         checkpointing.load_weights(weights.variables(model), folder.checkpoints)
     if options.do_eval:

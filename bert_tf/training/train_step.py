@@ -21,6 +21,7 @@ from bert_tf.runtime import backend
 from bert_tf.runtime.process import expect_changing_weights
 from bert_tf.training import adversarial, learning_rates, optimizers, step_results
 from bert_tf.training.budget import Budget
+from bert_tf.training.distillation import DistilledTask
 from bert_tf.training.distribute import (
     all_gather,
     all_reduce_sum,
@@ -59,6 +60,7 @@ class TrainStep:
         if not config.num_accumulation_steps and spans_processes(strategy):
             raise UserError("num_accumulation_steps=auto is for one process: give a number where several train.")
         self.task, self.model, self.config, self.strategy = task, model, config, strategy
+        self.distilled = task if isinstance(task, DistilledTask) else None
         self.variables = weights.variables(model)
         self.trainable = learning_rates.trainable(self.variables, config.num_frozen_layers, config.freeze)
         if not config.train_biases:
@@ -73,6 +75,8 @@ class TrainStep:
             enable_one_hot_embeddings(model.encoder, is_required=config.use_one_hot_embeddings == "true")
         if config.fgm_epsilon:
             expect_support(model.encoder, "fgm_epsilon")
+        if self.distilled and (config.fgm_epsilon or config.gradient_checkpointing):
+            raise UserError("teacher was given: leave out fgm_epsilon and gradient_checkpointing.")
         self.loss_scale = LossScale(enabled=model.dtype_policy.compute_dtype == "float16")
         self.diverged = tf.Variable(False, trainable=False)  # from then on nothing is updated
         self.is_static = needs_static_shapes(strategy, config.jit_compile)
@@ -326,9 +330,13 @@ class TrainStep:
             tape.watch(list(self.active.values()))
             if probe:
                 probe.watch = tape.watch
-            with probing(self.model.encoder, probe):
+            seen = Probe(shows_all_tokens=True) if self.distilled else probe
+            with probing(self.model.encoder, seen):
                 outputs = self.model(batch, seed=seed, packing=packing)
-            metrics = sum_metrics(self.task.metrics(outputs, batch))
+            values = self.task.metrics(outputs, batch)
+            if self.distilled and seen:
+                values |= self.distilled.taught_metrics(outputs, seen, batch, packing)
+            metrics = sum_metrics(values)
             loss = self.loss_scale.scale(loss_of(self.task, metrics, weight_sums))
         vectors = [probe.token_vectors] if probe else []
         gradients, of_vectors = tape.gradient(loss, (self.active, vectors))

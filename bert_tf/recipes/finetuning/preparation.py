@@ -169,6 +169,16 @@ def match_head(options: FineTuningFlags, start: Initialization, task: FineTuning
     raise _wrong_task(options, reason)
 
 
+def match_teacher(
+    options: FineTuningFlags, teacher: Initialization | None, task: FineTuningTask
+) -> Initialization | None:
+    """The teacher with the columns of its head in the order of the task's labels; UserError for one of another task."""
+    if teacher is None:
+        return None
+    named = dataclasses.replace(options, init_checkpoint=options.teacher, do_train=False)
+    return match_head(named, teacher, task)
+
+
 def _wrong_task(options: FineTuningFlags, reason: str) -> UserError:
     return UserError(
         f"{options.init_checkpoint} was not trained on this task ({reason}): train first, or give a model that was."

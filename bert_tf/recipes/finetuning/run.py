@@ -9,7 +9,7 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bert_tf.config import flags
-from bert_tf.recipes import ending, initialization
+from bert_tf.recipes import ending, initialization, teaching
 from bert_tf.recipes.finetuning import preparation, ready, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.recipes.initialization import Initialization
@@ -29,11 +29,12 @@ log = logging.getLogger("bert_tf")
 
 
 class Setup(NamedTuple):
-    """What all runs of a sweep share: checkpoint, task with its tokenizer, devices."""
+    """What all runs of a sweep share: checkpoint, task with its tokenizer, devices, and the teacher if there is one."""
 
     start: Initialization
     task: FineTuningTask
     strategy: "tf.distribute.Strategy"
+    teacher: Initialization | None = None
 
 
 def main(kind: type[FineTuningFlags]) -> None:
@@ -85,11 +86,12 @@ def prepare(options: FineTuningFlags, runs: dict[str, FineTuningFlags], folder: 
     for split in splits:
         print(*task.describe(split), sep="\n", flush=True)
     start = preparation.match_head(options, start, task)
+    teacher = preparation.match_teacher(options, initialization.read_teacher(options, start), task)
     if options.write_examples:
         task.ready_specs()  # raises for a task without ready examples
     preparation.check_memory(max(runs.values(), key=lambda each: each.train_batch_size), start, task)
     start = dataclasses.replace(start, config=dataclasses.replace(start.config, vocab_size=task.tokenizer.size))
-    return Setup(start, task, create_strategy(options))
+    return Setup(start, task, create_strategy(options), teacher)
 
 
 def create_strategy(options: FineTuningFlags) -> "tf.distribute.Strategy":
@@ -115,7 +117,7 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     from bert_tf.training import precision
     from bert_tf.training.loop import Evaluator, train
 
-    start, task, strategy = setup
+    start, task, strategy, teacher = setup
     steps = preparation.number_of_steps(options, task)
     examples = task.split("train").count if options.do_train else 0
     config = preparation.train_config(options, examples, max(1, steps))
@@ -138,8 +140,9 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     evaluator = Evaluator(task, model, config, strategy)
     if options.do_train:
         announce(options, config)
+        taught = teaching.with_teacher(task, model, teacher, options, strategy)
         with folder.phase("train"):
-            steps = train(task, model, config, strategy, folder, evaluator)
+            steps = train(taught, model, config, strategy, folder, evaluator)
         preparation.merge_adapters(model, options, task, folder)
     if options.do_eval:
         with folder.phase("evaluate"):

@@ -1,0 +1,47 @@
+"""Students that begin with some layers of a larger model.
+
+Layers are counted from 1, as people do.
+"""
+
+import re
+from collections.abc import Sequence
+
+from bert_tf.errors import UserError
+from bert_tf.model.weights import Weights
+
+LAYER = re.compile(r"(.*\blayers/)(\d+)(/.*)")
+
+
+def layer_map(text: str, student: int, teacher: int) -> list[int]:
+    """The layer of a model of `teacher` layers for each of `student` layers.
+
+    text: such as "2,4,6"; "" for every n-th, the last among them. Raises UserError for a text of other numbers.
+    """
+    if not text:
+        return [round(number * teacher / student) for number in range(1, student + 1)]
+    try:
+        layers = [int(part) for part in text.split(",")]
+    except ValueError:
+        layers = []
+    if len(layers) != student or not all(1 <= number <= teacher for number in layers):
+        raise UserError(
+            f"layer_map is {text!r}; expected {student} numbers from 1 to {teacher}, one for each layer, such as "
+            f"{','.join(map(str, layer_map('', student, teacher)))}."
+        )
+    return layers
+
+
+def select(weights: Weights, layers: Sequence[int]) -> Weights:
+    """The weights of a model that consists of these layers, and of all that is no layer."""
+    places: dict[int, list[int]] = {}
+    for new, old in enumerate(layers):
+        places.setdefault(old - 1, []).append(new)
+    selected: Weights = {}
+    for name, array in weights.items():
+        match = LAYER.fullmatch(name)
+        if not match:
+            selected[name] = array
+            continue
+        for new in places.get(int(match[2]), []):
+            selected[f"{match[1]}{new}{match[3]}"] = array
+    return selected

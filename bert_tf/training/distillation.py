@@ -1,0 +1,287 @@
+"""Knowledge distillation: a student learns from what a trained model, its teacher, makes of the same rows.
+
+Teacher and student read the same batch in the same rows, the teacher without dropout. Each loss is a row of LOSSES, a
+mean over rows or tokens of the global batch like every objective; a method is a row of RECIPES, losses and their
+factors.
+
+B rows, N tokens in all rows (padding included), T positions in a row, H heads, K size of a head, D hidden size, L
+layers.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from bert_tf.config.train_config import DistillationConfig
+from bert_tf.errors import UserError
+from bert_tf.model.layer_selection import layer_map
+from bert_tf.model.probe import Probe, expect_support, probing
+from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.training.trainable_task import Batch, TrainableTask
+
+SOFT_TARGETS = "soft_targets"
+TASK = "task"  # in place of a loss: the factor of the task's own objectives
+LOGITS = {"span_loss": ("start_logits", "end_logits")}  # of an objective, where its name does not say
+UNLIKELY = -1e4  # the logit of padding
+Metrics = dict[str, tuple[tf.Tensor, tf.Tensor]]
+
+# DistilBERT: Sanh et al. 2019, and the weights of huggingface/transformers `examples/distillation`. TinyBERT: Jiao et
+# al. 2020, equations 7 to 10, all at once, the task's own loss among them, as no second stage follows. MiniLM: Wang et
+# al. 2020, equations 4 to 7, with the task's own loss, which trains the head.
+RECIPES: dict[str, dict[str, float]] = {
+    "distilbert": {SOFT_TARGETS: 5.0, TASK: 2.0, "hidden_cosine": 1.0},
+    "tinybert": {SOFT_TARGETS: 1.0, TASK: 1.0, "hidden_error": 1.0, "attention_error": 1.0},
+    "minilm": {"attention_divergence": 1.0, "value_divergence": 1.0, TASK: 1.0},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """What a loss sees of one model: its outputs, and its inside."""
+
+    outputs: Mapping[str, tf.Tensor]
+    probe: Probe
+
+    def scores(self, layer: int) -> tf.Tensor:
+        """Attention scores of a layer before the softmax, float32 [B, H, T, T]."""
+        query, key, _ = self.probe.attention[layer]
+        return _products(query, key)
+
+    def relations(self, layer: int) -> tf.Tensor:
+        """Scaled products of the values of a layer with each other, float32 [B, H, T, T]."""
+        value = self.probe.attention[layer][2]
+        return _products(value, value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """Student and teacher on a batch.
+
+    layers: number of the teacher's layer for each of the student's, from 0. weights: of the task's objectives.
+    """
+
+    student: View
+    teacher: View
+    layers: Sequence[int]
+    temperature: float
+    weights: Mapping[str, tf.Tensor]
+    lengths: tf.Tensor
+
+    @property
+    def is_token(self) -> tf.Tensor:
+        """1 for tokens of texts, 0 for padding: float32 [N]."""
+        return tf.cast(tf.sign(self.student.probe.texts), tf.float32)
+
+    def over_keys(self, values: tf.Tensor) -> tf.Tensor:  # [B, H, T, T] -> [N]
+        """The sum over the keys that a query may see, and the mean over heads."""
+        seen = tf.cast(self.student.probe.mask == 0, tf.float32)  # [B, 1, 1 or T, T]
+        return tf.reshape(tf.reduce_mean(tf.reduce_sum(values * seen, -1), 1), [-1])
+
+    def keys(self) -> tf.Tensor:
+        """How many keys each query may see, at least 1: float32 [N]."""
+        rows, width = tf.shape(self.student.scores(0))[0], tf.shape(self.student.scores(0))[2]
+        seen = tf.broadcast_to(tf.cast(self.student.probe.mask == 0, tf.float32), [rows, 1, width, width])
+        return tf.maximum(self.over_keys(seen), 1.0)
+
+    def divergence(self, student: tf.Tensor, teacher: tf.Tensor) -> tf.Tensor:  # [B, H, T, T] twice -> [N]
+        """The Kullback-Leibler divergence of the student's softmax over keys from the teacher's."""
+        mask = tf.cast(self.student.probe.mask, tf.float32)
+        return self.over_keys(_divergences(student + mask, teacher + mask))
+
+
+def soft_targets(pair: Pair) -> Metrics:
+    """T^2 KL(teacher || student) of the logits, both over the temperature T (Hinton et al. 2015, section 2)."""
+    found: Metrics = {}
+    for objective, weights in pair.weights.items():
+        own = (f"{objective.removesuffix('_loss')}_logits",)
+        names = LOGITS.get(objective, own if own[0] in pair.student.outputs else ("logits",))
+        if not {*names} <= pair.student.outputs.keys():
+            raise UserError("soft_targets are of classes, which this task does not have: choose other losses.")
+        terms = []
+        for name in names:
+            student, teacher = (view.outputs[name] / pair.temperature for view in (pair.student, pair.teacher))
+            if len(names) > 1:  # the classes are the tokens
+                is_used = tf.sequence_mask(pair.lengths, tf.shape(student)[1])
+                student, teacher = (tf.where(is_used, x, UNLIKELY) for x in (student, teacher))
+            terms.append(tf.reduce_sum(_divergences(student, teacher), -1))
+        found[f"soft_{objective}"] = pair.temperature**2 * tf.add_n(terms) / len(terms), weights
+    return found
+
+
+def hidden_cosine(pair: Pair) -> Metrics:
+    """1 - the cosine of the last hidden states, per token."""
+    student, teacher = (tf.cast(view.probe.hidden_states[-1], tf.float32) for view in (pair.student, pair.teacher))
+    cosine = tf.reduce_sum(tf.math.l2_normalize(student, -1) * tf.math.l2_normalize(teacher, -1), -1)
+    return {"hidden_cosine": (1 - cosine, pair.is_token)}
+
+
+def hidden_error(pair: Pair) -> Metrics:
+    """Mean squared differences of embeddings and hidden states, summed over layers, per token."""
+    student, teacher = pair.student.probe.hidden_states, pair.teacher.probe.hidden_states
+    matched = [(student[0], teacher[0])]
+    matched += [(student[ours + 1], teacher[theirs + 1]) for ours, theirs in enumerate(pair.layers)]
+    errors = [tf.reduce_mean(tf.math.squared_difference(*_float32(both)), -1) for both in matched]
+    return {"hidden_error": (tf.add_n(errors), pair.is_token)}
+
+
+def attention_error(pair: Pair) -> Metrics:
+    """Mean squared differences of attention scores before the softmax, summed over layers, per token."""
+    differences = [
+        tf.math.squared_difference(pair.student.scores(ours), pair.teacher.scores(theirs))
+        for ours, theirs in enumerate(pair.layers)
+    ]
+    return {"attention_error": (pair.over_keys(tf.add_n(differences)) / pair.keys(), pair.is_token)}
+
+
+def attention_divergence(pair: Pair) -> Metrics:
+    """KL(teacher || student) of the last layer's attention, per token (Wang et al. 2020, equation 4)."""
+    divergence = pair.divergence(pair.student.scores(-1), pair.teacher.scores(-1))
+    return {"attention_divergence": (divergence, pair.is_token)}
+
+
+def value_divergence(pair: Pair) -> Metrics:
+    """KL(teacher || student) of the softmax of the last layer's value relations, per token (equations 5 and 6)."""
+    divergence = pair.divergence(pair.student.relations(-1), pair.teacher.relations(-1))
+    return {"value_divergence": (divergence, pair.is_token)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Loss:
+    """A row of LOSSES.
+
+    equal: the entries of a BertConfig that student and teacher must share.
+    """
+
+    function: Callable[[Pair], Metrics]
+    equal: tuple[str, ...] = ()
+
+
+LOSSES = {
+    SOFT_TARGETS: Loss(soft_targets),
+    "hidden_cosine": Loss(hidden_cosine, equal=("hidden_size",)),
+    "hidden_error": Loss(hidden_error, equal=("hidden_size",)),
+    "attention_error": Loss(attention_error, equal=("num_attention_heads",)),
+    "attention_divergence": Loss(attention_divergence, equal=("num_attention_heads",)),
+    "value_divergence": Loss(value_divergence, equal=("num_attention_heads",)),
+}
+
+
+def parse_losses(text: str) -> dict[str, float]:
+    """{loss: factor} of a recipe's name, or of a list such as "soft_targets=1,task=0.5"; UserError for others."""
+    if text in RECIPES:
+        return RECIPES[text]
+    factors = {}
+    for part in text.split(","):
+        name, _, number = part.strip().partition("=")
+        try:
+            factor = float(number or 1)
+        except ValueError:
+            factor = math.nan
+        if name not in (*LOSSES, TASK) or not 0 <= factor < math.inf:
+            raise UserError(
+                f"distillation is {text!r}; expected {', '.join(RECIPES)}, or factors of losses such as "
+                f"soft_targets=1,task=0.5, of {', '.join((*LOSSES, TASK))}."
+            )
+        factors[name] = factor
+    return factors
+
+
+@dataclasses.dataclass(frozen=True)
+class Term:
+    """An objective of training, see `tasks.task.Objective`."""
+
+    factor: float
+    epsilon: float = 0.0
+
+
+class DistilledTask:
+    """A task whose loss has the terms of a teacher too; in everything else it is that task.
+
+    Args:
+        task: what is learned.
+        teacher: a trained model of it.
+        student: the model to train.
+        config: the losses.
+
+    Raises:
+        UserError: for a teacher or losses that do not fit the student or the task.
+    """
+
+    def __init__(self, task: TrainableTask, teacher: keras.Model, student: keras.Model, config: DistillationConfig):
+        factors = dict(parse_losses(config.distillation))
+        own = factors.pop(TASK, 0.0)
+        self.task, self.teacher = task, teacher
+        self.temperature = config.distillation_temperature
+        counts = student.config.num_hidden_layers, teacher.config.num_hidden_layers
+        self.layers = [number - 1 for number in layer_map(config.layer_map, *counts)]
+        self.losses = [name for name, factor in factors.items() if factor]
+        self.objectives = {name: Term(own * each.factor, each.epsilon) for name, each in task.objectives.items() if own}
+        for name in self.losses:
+            metrics = [f"soft_{each}" for each in task.objectives] if name == SOFT_TARGETS else [name]
+            self.objectives |= {metric: Term(factors[name]) for metric in metrics}
+        self._check(student)
+
+    def _check(self, student: keras.Model) -> None:
+        for model in (student, self.teacher):
+            expect_support(model.encoder, "teacher")
+        if self.task.comparison:
+            raise UserError("teacher was given, and the loss compares all rows of a batch: leave it out.")
+        if getattr(self.task, "kind", "") == "several" and SOFT_TARGETS in self.losses:
+            raise UserError("soft_targets need one class for each text, and this task has several: see distillation.")
+        for loss in self.losses:
+            for entry in LOSSES[loss].equal:
+                ours, theirs = (getattr(model.config, entry) for model in (student, self.teacher))
+                if ours != theirs:
+                    raise UserError(
+                        f"{loss} compares models of the same {entry}, which is {ours} here and {theirs} in the "
+                        f"teacher: choose other losses, such as distillation={SOFT_TARGETS}=1,{TASK}=1."
+                    )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.task, name)
+
+    def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Of the task's objectives; of soft targets the same; of what is compared token by token the lengths."""
+        weights = dict(self.task.loss_weights(batch))
+        weights |= {f"soft_{name}": values for name, values in weights.items()}
+        tokens = tf.cast(batch["lengths"], tf.float32)
+        return {name: weights.get(name, tokens) for name in self.objectives}
+
+    def taught_metrics(
+        self, outputs: Mapping[str, tf.Tensor], probe: Probe, batch: Batch, packing: PackingSpec | None
+    ) -> Metrics:
+        """{metric: (values, weights)} of the losses, float32.
+
+        outputs, probe: of the student's pass, which showed all tokens. packing: as it had.
+        """
+        seen = Probe(shows_all_tokens=True)
+        with probing(self.teacher.encoder, seen):
+            taught = self.teacher(batch, packing=packing)
+        pair = Pair(
+            student=View(outputs, probe),
+            teacher=View(taught, seen),
+            layers=self.layers,
+            temperature=self.temperature,
+            weights=self.task.loss_weights(batch),
+            lengths=batch["lengths"],
+        )
+        return {name: value for loss in self.losses for name, value in LOSSES[loss].function(pair).items()}
+
+
+def _divergences(student: tf.Tensor, teacher: tf.Tensor) -> tf.Tensor:
+    """P (log p - log q) of the softmax p of the teacher's logits and q of the student's, of their shape."""
+    logs = tf.nn.log_softmax(tf.cast(teacher, tf.float32))
+    return tf.exp(logs) * (logs - tf.nn.log_softmax(tf.cast(student, tf.float32)))
+
+
+def _products(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:  # [B, H, T, K] twice -> float32 [B, H, T, T]
+    x, y = _float32((x, y))
+    return tf.matmul(x, y, transpose_b=True) / math.sqrt(x.shape[-1])
+
+
+def _float32(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    return [tf.cast(x, tf.float32) for x in tensors]
