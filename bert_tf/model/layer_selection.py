@@ -4,10 +4,11 @@ Layers are counted from 1, as people do.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from bert_tf.errors import UserError
-from bert_tf.model.weights import Weights
 
 LAYER = re.compile(r"(.*\blayers/)(\d+)(/.*)")
 
@@ -31,12 +32,12 @@ def layer_map(text: str, student: int, teacher: int) -> list[int]:
     return layers
 
 
-def select(weights: Weights, layers: Sequence[int]) -> Weights:
+def select(weights: Mapping[str, np.ndarray], layers: Sequence[int]) -> dict[str, np.ndarray]:
     """The weights of a model that consists of these layers, and of all that is no layer."""
     places: dict[int, list[int]] = {}
     for new, old in enumerate(layers):
         places.setdefault(old - 1, []).append(new)
-    selected: Weights = {}
+    selected: dict[str, np.ndarray] = {}
     for name, array in weights.items():
         match = LAYER.fullmatch(name)
         if not match:

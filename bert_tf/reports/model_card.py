@@ -53,9 +53,9 @@ EXAMPLES = {
 }
 # Flags that describe a recipe, where a run has them.
 RECIPE = (
-    "init_checkpoint task_name learning_rate train_batch_size num_train_epochs num_train_steps warmup_proportion "
-    "num_warmup_steps optimizer weight_decay dropout_prob max_seq_length masked_lm_prob next_sentence_weight precision "
-    "random_seed"
+    "init_checkpoint teacher task_name learning_rate train_batch_size num_train_epochs num_train_steps "
+    "warmup_proportion num_warmup_steps optimizer weight_decay dropout_prob max_seq_length "
+    "masked_lm_prob next_sentence_weight precision random_seed"
 ).split()
 UNSET = (None, "", -1)
 DATA_FLAGS = ("input_file", "data_dir", "train_file", "eval_file", "predict_file")

@@ -10,10 +10,11 @@ import tensorflow as tf
 import tiny
 from training_steps import CONFIG, ONE_LAYER, learner
 
-from bert_tf.config.train_config import LoraConfig, TrainConfig
+from bert_tf.config.train_config import DistillationConfig, LoraConfig, TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.model import lora, weights
 from bert_tf.training import adversarial, distribute, loop
+from bert_tf.training.distillation import DistilledTask
 from bert_tf.training.run_directory import RunFolder
 
 pytestmark = pytest.mark.eager
@@ -135,7 +136,7 @@ TRAINING = TrainConfig(
 )
 
 
-def train(path, config, stops_after=0, adapter=None):
+def train(path, config, stops_after=0, adapter=None, teacher=None):
     """The final weights of a run, which may be stopped after a step and begun anew."""
     keras.utils.set_random_seed(5)
     strategy = distribute.create_strategy("one_device")
@@ -146,8 +147,11 @@ def train(path, config, stops_after=0, adapter=None):
     with contextlib.closing(RunFolder(str(path))) as folder:
         folder.open(name="tiny", flags={}, decisive={})
         short = dataclasses.replace(config, num_train_steps=stops_after or config.num_train_steps)
-        parts = (tiny.task(), model, config, strategy, folder)
-        training = loop.TrainingLoop(*parts, loop.Evaluator(parts[0], model, config, strategy))
+        evaluator = loop.Evaluator(tiny.task(), model, config, strategy)
+        task = tiny.task()
+        if teacher:
+            task = DistilledTask(task, tiny.pretrainer(seed=5)[0], model, teacher)
+        training = loop.TrainingLoop(task, model, config, strategy, folder, evaluator)
         training._is_last = lambda step: step >= short.num_train_steps
         training._save = training._save if not stops_after else training.state.save
         training.run([], lambda *_: None)
@@ -156,17 +160,17 @@ def train(path, config, stops_after=0, adapter=None):
 
 
 @pytest.mark.parametrize(
-    "changes, adapter",
+    "changes, parts",
     [
-        ({"unfreeze_steps": 1, "fgm_epsilon": 1.0}, None),
-        ({"ema_decay": 0.9}, None),
-        ({"freeze": "encoder"}, LoraConfig(lora_rank=2)),
+        ({"unfreeze_steps": 1, "fgm_epsilon": 1.0}, {}),
+        ({"ema_decay": 0.9}, {"teacher": DistillationConfig()}),
+        ({"freeze": "encoder"}, {"adapter": LoraConfig(lora_rank=2)}),
     ],
     ids=str,
 )
-def test_stopped_run_resumes_bitwise(changes, adapter, tmp_path):
+def test_stopped_run_resumes_bitwise(changes, parts, tmp_path):
     config = dataclasses.replace(TRAINING, **changes)
-    whole = train(tmp_path / "whole", config, adapter=adapter)
-    train(tmp_path / "stopped", config, stops_after=2, adapter=adapter)
-    for name, value in train(tmp_path / "stopped", config, adapter=adapter).items():
+    whole = train(tmp_path / "whole", config, **parts)
+    train(tmp_path / "stopped", config, stops_after=2, **parts)
+    for name, value in train(tmp_path / "stopped", config, **parts).items():
         np.testing.assert_array_equal(value, whole[name], err_msg=name)
