@@ -114,7 +114,7 @@ def read_teacher(options: Any, start: Initialization) -> Initialization | None:
         return None
     checkpoint = _read_checkpoint(options.teacher)
     assert checkpoint is not None
-    if start.vocabulary is not None and checkpoint.vocabulary != start.vocabulary:
+    if checkpoint.vocabulary != start.vocabulary:
         raise UserError(
             f"The teacher {options.teacher} has another vocabulary than the model to train: start from a checkpoint, "
             "or give a vocab_file, with the teacher's."

@@ -226,6 +226,7 @@ def run_phase(options: Flags) -> None:
     accelerators.cache_compiled_programs(options.xla_cache)
     train_config, masking = flags.part(TrainConfig, options), flags.part(MaskingConfig, options)
     start = pretraining_preparation.resolve(options, lower_case_given=flags.is_given("do_lower_case"))
+    initialization.read_teacher(options, start)  # what is wrong with it is an error before anything is written
     options = without_pairs(options, start.config)
     with contextlib.closing(RunFolder(options.output_dir, writes=worker_number() == 0)) as folder:
         run(options, start, train_config, masking, folder)
@@ -362,7 +363,7 @@ def run_model(
     )
     task = create_task(options, start.config, masking, manifest, tokenizer)
     model = create_model(task, options, start, strategy)
-    teacher = initialization.read_teacher(options, dataclasses.replace(start, vocabulary=tokenizer.vocabulary))
+    teacher = initialization.read_teacher(options, start)
     taught = teaching.with_teacher(task, model, teacher, options, strategy)
     evaluator = Evaluator(task, model, train_config, strategy)
     record_model(model, evaluator, options, folder)
