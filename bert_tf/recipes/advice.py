@@ -69,6 +69,6 @@ def after_pretraining(results: Mapping[str, float]) -> list[str]:
     if loss < unigram:
         return []
     return [
-        f"Warning: the loss, {loss:.2f}, is not below {unigram:.2f}, that of guessing tokens by their frequency: "
+        f"Warning: the loss, {loss:.4f}, is not below {unigram:.4f}, that of guessing tokens by their frequency: "
         "the model has not learned to use the context. Train longer (--num_train_steps), or raise --learning_rate."
     ]
