@@ -28,6 +28,7 @@ class WorkerProcess:
         self.environment = {**os.environ, "TF_CONFIG": cluster.tf_config(addresses, place.worker)}
         self.environment |= {"PYTHONUNBUFFERED": "1", **gpus_of(place, os.environ)}
         self.cores = cores_of(place)
+        self.said_why = False  # it ends
 
     async def run(self) -> int:
         """Starts the process and prints its lines; returns its exit code, negative for a signal that killed it."""
@@ -45,6 +46,7 @@ class WorkerProcess:
         while chunk := await self.process.stdout.read(1 << 16):
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
+                self.said_why |= line.startswith(b"bert-tf: ")
                 self.say(line.decode(errors="replace"))
         if rest:
             self.say(rest.decode(errors="replace"))
@@ -135,12 +137,16 @@ def _forward_signals(workers: Sequence[WorkerProcess]) -> list[int]:
 
 
 async def _stop(running: "dict[asyncio.Task[int], WorkerProcess]", reason: str, *, patience: float) -> None:
-    """Waits for processes that will notice by themselves that another has ended, then kills them with a line each."""
+    """Waits for processes that will notice by themselves that another has ended, then kills them.
+
+    Those that have not said by then why they end get a line.
+    """
     if running:
         _, late = await asyncio.wait(running, timeout=patience)
         for task in late:
             running[task].send(KILL)
-            running[task].say(f"bert-tf: stopped, as {reason}; {AGAIN}.")
+            if not running[task].said_why:
+                running[task].say(f"bert-tf: stopped, as {reason}; {AGAIN}.")
         if late:
             await asyncio.wait(late)
 

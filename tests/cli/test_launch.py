@@ -53,6 +53,15 @@ def test_killed_worker_ends_the_others_with_a_line_each(programs, capfd, monkeyp
     ]
 
 
+def test_worker_that_said_why_but_is_slow_to_end_has_one_line(programs, capfd, monkeypatch, tmp_path):
+    monkeypatch.setattr(worker_processes, "GRACE", 0.3)
+    noticed, said = "bert-tf: worker 1 of this job has ended.", str(tmp_path / "said")
+    programs += [f"import time; print({noticed!r}, flush=True); open({said!r}, 'w'); time.sleep(60)"]
+    programs += [f"import os, time\nwhile not os.path.exists({said!r}): time.sleep(0.01)\nos.kill(os.getpid(), 9)"]
+    code, lines, _ = launched(capfd, "--workers=2")
+    assert code == 1 and len(lines) == 2 and lines[0] == f"[0] {noticed}"
+
+
 def test_worker_that_says_why_it_ends_is_not_talked_over(programs, capfd):
     programs += [
         "print('No such file.'); raise SystemExit(2)",
