@@ -10,7 +10,7 @@ RUN /opt/bert_tf/bin/pip install --no-cache-dir ".[serve]"
 FROM python:3.13-slim
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin bert_tf
 COPY --from=build /opt/bert_tf /opt/bert_tf
-ENV PATH=/opt/bert_tf/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 TF_CPP_MIN_LOG_LEVEL=2
+ENV PATH=/opt/bert_tf/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 10001
 EXPOSE 8501
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
