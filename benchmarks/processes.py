@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-STEPS = 60
+STEPS = 40
 
 
 def main():
@@ -26,7 +26,7 @@ def main():
     parser.add_argument("--all_reduce", default="float32,bfloat16", help="--all_reduce_precision of several processes")
     parser.add_argument("--rounds", type=int, default=3, help="all of them in turn, as often")
     parser.add_argument("--rows", type=int, default=32, help="of 128 tokens, of each process in a step")
-    parser.add_argument("--model_size", default="mini")
+    parser.add_argument("--model_size", default="tiny")
     options = parser.parse_args()
     counts = [int(count) for count in options.processes.split(",")]
     cases = [(n, kind) for n in counts for kind in (options.all_reduce.split(",") if n > 1 else ["float32"])]

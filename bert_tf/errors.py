@@ -68,9 +68,8 @@ def describe_failure(error: Exception, *, memory: str) -> tuple[str, int] | None
     if isinstance(error, errors.DataLossError) or "Read less bytes" in reason or "Read fewer bytes" in reason:
         return f"a file is damaged or cut short ({reason}): fetch or write it again.", 2
     if "Collective ops is aborted" in str(error.message):
-        lost = re.search(r"/task:(\d+)", str(error.message))
-        which = f"worker {lost[1]}" if lost else "a worker"
-        return f"{which} of this job has ended: start the same command again on all machines to continue.", 1
+        # the tasks in the message may be that of this process, or one that only passes the failure on
+        return "another worker of this job has ended: start the same command again on all machines to continue.", 1
     if isinstance(error, errors.UnavailableError | errors.DeadlineExceededError | errors.UnauthenticatedError):
         return f"a store or another machine does not answer ({reason}): run the same command again.", 1
     if isinstance(error, errors.PermissionDeniedError) or "File system scheme" in reason:

@@ -100,7 +100,7 @@ def raised_by(operation):
         (
             lambda _: tf.errors.UnavailableError(None, None, f"Graph error:\n{ABORTED}"),
             1,
-            "worker 1 of this job has ended: start the same command again on all machines to continue.",
+            "another worker of this job has ended: start the same command again on all machines to continue.",
         ),
         (lambda _: tf.errors.UnavailableError(None, None, "Socket closed"), 1, "does not answer (Socket closed)"),
         (
