@@ -34,10 +34,13 @@ def check(prefix: str) -> None:
     header = tensor_bundle_pb2.BundleHeaderProto.FromString(entries[0][1])
     if header.endianness != tensor_bundle_pb2.BundleHeaderProto.LITTLE:
         raise ValueError("it was written on a big-endian machine")
-    for key, value in entries[1:]:
-        entry = tensor_bundle_pb2.BundleEntryProto.FromString(value)
+    found = {key: tensor_bundle_pb2.BundleEntryProto.FromString(value) for key, value in entries[1:]}
+    for key, entry in found.items():
         try:
             _check_entry(entry, prefix, header.num_shards)
+            if entry.slices:
+                start = b"\0" + key + b"\0\1"  # of the keys of its parts, as OrderedCode writes them
+                _check_parts(entry, [part for name, part in found.items() if name.startswith(start)])
         except ValueError as error:
             raise ValueError(f"{error} in the entry {key[:60]!r} of its index") from None
 
@@ -63,6 +66,22 @@ def _check_entry(entry: Any, prefix: str, shards: int) -> None:
         raise ValueError("a place beyond the end of the data")
     if not _fits(entry.dtype, count, entry.size):
         raise ValueError(f"a shape that does not fit {entry.size} bytes")
+
+
+def _check_parts(entry: Any, parts: list[Any]) -> None:
+    """Raises ValueError unless the entries of the parts have the type of the whole and the shapes of its slices."""
+    sizes = [dimension.size for dimension in entry.shape.dim]
+    places = [
+        tuple((part.start, part.length or size) for part, size in zip(each.extent, sizes, strict=True))
+        for each in entry.slices
+    ]
+    if len(set(places)) < len(places):
+        raise ValueError("the same slice twice")
+    expected = sorted([length for _, length in place] for place in places)
+    if any(part.dtype != entry.dtype or part.slices for part in parts):
+        raise ValueError("parts of another type")
+    if sorted([dimension.size for dimension in part.shape.dim] for part in parts) != expected:
+        raise ValueError("parts that do not fit its slices")
 
 
 def _is_part(start: int, length: int, size: int) -> bool:

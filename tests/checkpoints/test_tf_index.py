@@ -4,6 +4,7 @@ import crafted_checkpoints as crafted
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import tensor_bundle_pb2
 
 from bert_tf.checkpoints.checkpoint_files import read_tensors
 from bert_tf.errors import UserError
@@ -68,6 +69,29 @@ def test_wrong_slices_are_refused(written, start, length):
     whole.slices.add().extent.add(start=start, length=length)
     with pytest.raises(UserError, match="an impossible slice in the entry b'scalar'"):
         read_tensors(written(crafted.entries() | {b"scalar": whole.SerializeToString()}), bool)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dtype": 5}, "parts of another type"),
+        ({"rows": 1}, "parts that do not fit its slices"),
+        ({"twice": True}, "the same slice twice"),
+    ],
+)
+def test_parts_that_do_not_fit_their_slices_are_refused(written, change, message):
+    entries = crafted.entries()
+    key = min(key for key in entries if key.startswith(b"\0sliced\0\1"))
+    part, whole = (tensor_bundle_pb2.BundleEntryProto.FromString(entries[name]) for name in (key, b"sliced"))
+    if "dtype" in change:
+        part.dtype, part.size = change["dtype"], part.size // 2
+    if "rows" in change:
+        part.shape.dim[0].size, part.size = change["rows"], 4 * change["rows"] * part.shape.dim[1].size
+    if "twice" in change:
+        whole.slices.add().CopyFrom(whole.slices[0])
+    changed = entries | {key: part.SerializeToString(), b"sliced": whole.SerializeToString()}
+    with pytest.raises(UserError, match=f"{message} in the entry b'sliced'"):
+        read_tensors(written(changed), bool)
 
 
 BLOCKS = {
