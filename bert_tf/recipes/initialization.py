@@ -134,6 +134,8 @@ def _with_fewer_layers(checkpoint: Checkpoint | None, options: Any) -> Checkpoin
     if checkpoint is None or not count:
         return checkpoint
     config = checkpoint.config
+    if options.bert_config_file:
+        raise UserError("num_hidden_layers and bert_config_file were given: leave one out.")
     if not 0 < count <= config.num_hidden_layers:
         raise UserError(
             f"num_hidden_layers is {count}, and {options.init_checkpoint} has {config.num_hidden_layers} layers: "

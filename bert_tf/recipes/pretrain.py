@@ -226,14 +226,19 @@ def run_phase(options: Flags) -> None:
     accelerators.cache_compiled_programs(options.xla_cache)
     train_config, masking = flags.part(TrainConfig, options), flags.part(MaskingConfig, options)
     start = pretraining_preparation.resolve(options, lower_case_given=flags.is_given("do_lower_case"))
-    initialization.read_teacher(options, start)  # what is wrong with it is an error before anything is written
+    teacher = initialization.read_teacher(options, start)
     options = without_pairs(options, start.config)
     with contextlib.closing(RunFolder(options.output_dir, writes=worker_number() == 0)) as folder:
-        run(options, start, train_config, masking, folder)
+        run(options, start, teacher, train_config, masking, folder)
 
 
 def run(
-    options: Flags, start: Initialization, train_config: TrainConfig, masking: MaskingConfig, folder: RunFolder
+    options: Flags,
+    start: Initialization,
+    teacher: Initialization | None,
+    train_config: TrainConfig,
+    masking: MaskingConfig,
+    folder: RunFolder,
 ) -> None:
     """Everything that is written into the folder of the run."""
     open_run(folder, options)
@@ -255,7 +260,7 @@ def run(
     if options.do_train and not options.budget_minutes and "statistics" in manifest:
         for line in advice.before_pretraining(config, options, manifest["statistics"]["train"]["tokens"]):
             print(line, flush=True)
-    run_model(options, start, train_config, masking, manifest, folder)
+    run_model(options, start, teacher, train_config, masking, manifest, folder)
     if folder.writes:
         ending.finish(folder)
 
@@ -345,6 +350,7 @@ def is_finished(folder: RunFolder, options: Flags) -> bool:
 def run_model(
     options: Flags,
     start: Initialization,
+    teacher: Initialization | None,
     train_config: TrainConfig,
     masking: MaskingConfig,
     manifest: Mapping[str, Any],
@@ -363,7 +369,6 @@ def run_model(
     )
     task = create_task(options, start.config, masking, manifest, tokenizer)
     model = create_model(task, options, start, strategy)
-    teacher = initialization.read_teacher(options, start)
     taught = teaching.with_teacher(task, model, teacher, options, strategy)
     evaluator = Evaluator(task, model, train_config, strategy)
     record_model(model, evaluator, options, folder)

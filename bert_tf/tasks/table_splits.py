@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from bert_tf.data import tables, tfds_datasets
+from bert_tf.data import ready_examples, tables, tfds_datasets
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
@@ -32,8 +32,13 @@ def find(options: Any, split: str) -> str | None:
 
 
 def needs_held_out(options: Any) -> bool:
-    """Whether part of the training table is to be held out, as there is no other to evaluate on."""
-    return bool(options.do_eval and find(options, "train") and not find(options, "dev"))
+    """Whether part of the training table is to be held out, as there is no other to evaluate on.
+
+    Not of ready examples, whose rows are no texts to divide.
+    """
+    if not options.do_eval or ready_examples.is_file_of_them(options.train_file):
+        return False
+    return bool(find(options, "train") and not find(options, "dev"))
 
 
 def require(options: Any, split: str) -> str:

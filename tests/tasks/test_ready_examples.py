@@ -9,10 +9,13 @@ import tensorflow as tf
 from tagging_cases import FILE
 from tagging_cases import task_of as tag_task
 
+from bert_tf.checkpoints.checkpoint import SentenceVectors
 from bert_tf.data import ready_examples
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import ready
+from bert_tf.tasks.embeddings.vector_goals import Positives, Similarities, TwoDropouts
+from bert_tf.tasks.embeddings.vector_training import VectorTask
 from bert_tf.tasks.question_answering.answering import QuestionTask
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
 from bert_tf.tasks.question_answering.questions import Question
@@ -87,6 +90,29 @@ def test_texts_are_trained_on_and_evaluated_as_from_their_table(kind, tmp_path):
             ["a cat sat on a mat and a", "ran"],
         ]
         assert task.serving_examples("dev")["serving_default"]["text_a"][0] == "the fox"
+
+
+VECTORS = SentenceVectors("mean", True)
+VECTOR_KINDS = {
+    "pairs": (Positives(VECTORS), [(("the fox", LONG), None), ((LONG, "ran"), None), (("a", "mat"), None)]),
+    "triplets": (Positives(VECTORS, 3), [(("the fox", LONG, "ran"), None), ((LONG, "ran", "a"), None)]),
+    "sts": (Similarities(VECTORS), [(("the fox", "sat"), "1.2345"), ((LONG, "ran"), "0")]),
+    "simcse": (TwoDropouts(VECTORS), [(("the fox",) * 2, None), ((LONG,) * 2, None)]),
+}
+
+
+@pytest.mark.parametrize("kind", VECTOR_KINDS)
+def test_texts_for_vectors_are_trained_on_as_from_their_table(kind, tmp_path):
+    goal, rows = VECTOR_KINDS[kind]
+    examples = [Example(str(i), *rows[i % len(rows)]) for i in range(7)]
+    source, task = (
+        VectorTask(kind, splits, goal, TOKENIZER, max_seq_length=12) for splits in ({"train": lambda: examples}, {})
+    )
+    ready.write(source, options_of(tmp_path), start_of(), ["train"])
+    ready.attach(task, options_of(train_file=f"{tmp_path}/train.tf_record"), start_of())
+    assert_same(task.train_batches(4, 3).take(4), source.train_batches(4, 3).take(4))
+    with pytest.raises(UserError, match="do not hold what"):
+        ready.attach(task, options_of(eval_file="dev.tf_record"), start_of())
 
 
 def test_tags_and_questions_are_trained_on_as_from_their_files(tmp_path):

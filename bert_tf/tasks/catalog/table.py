@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from bert_tf.data import examples, ready_examples, tables, tfds_datasets
+from bert_tf.data import examples, tables, tfds_datasets
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.tasks import table_splits
@@ -43,13 +43,7 @@ def task(options: Any, tokenizer_for: TokenizerFor) -> TextClassification:
         split: functools.cache(functools.partial(_examples, options, split, columns)) for split in table_splits.FLAGS
     }
     labels = _labels(options, goal_class, splits["train"])  # of all rows: a label may be in a held-out one only
-    is_ready = ready_examples.is_file_of_them(options.train_file)
-    if (
-        options.do_eval
-        and table_splits.find(options, "train")
-        and not table_splits.find(options, "dev")
-        and not is_ready
-    ):
+    if table_splits.needs_held_out(options):
         splits |= table_splits.held_out(table_splits.require(options, "train"), splits["train"], options.eval_fraction)
     return TextClassification(
         "table",

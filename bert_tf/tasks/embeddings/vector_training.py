@@ -40,7 +40,7 @@ class VectorTask(TextClassification):
     goal: VectorGoal
     head = None
     comparison = Comparison(VECTORS, ("labels", "row_weights", "text_keys"))
-    ready_splits = ()
+    ready_splits = ("train",)
 
     def __init__(
         self,
