@@ -32,10 +32,15 @@ class TrainState:
         self.manager = tf.train.CheckpointManager(
             self.checkpoint, self.scratch or folder, max_to_keep=1 if self.scratch else max_to_keep or None
         )
+        self._damaged: set[str] = set()  # the checkpoints that could not be restored
 
     def save(self, step: int) -> None:
         """Saves under the number of the step; earlier checkpoints stay if that fails."""
         folder = self.scratch or self.folder
+        path = checkpoint_paths.path_of(folder, step)
+        if path in self._damaged:  # an index that is gone cannot be taken with new data
+            files.remove(f"{path}.index")
+            self._damaged.remove(path)
         before = checkpoint_paths.files_of(folder, step)
         try:
             self.manager.save(checkpoint_number=step)
@@ -68,6 +73,7 @@ class TrainState:
             except Exception as error:  # a damaged file raises anything from DataLossError to IndexError
                 reason = reason_of(error)
                 logging.getLogger("bert_tf").warning("Skipped the damaged checkpoint %s (%s).", path, reason)
+                self._damaged.add(path)
             else:
                 return checkpoint_paths.step_of(path)
         if paths:
