@@ -5,8 +5,9 @@
 A small BERT learns on the manual and the library of Python, or on --texts, from the same number of rows of 64 tokens
 in steps of 32, 128 and 512. Both optimizers scale their learning rate with the square root of the batch (You et al.
 2020, section 4) from a rate at the smallest, with the same share of warm-up. LAMB has the schedule of
-`--recipe=lamb_large_batch`; the last line is the recipe itself, both phases in one command, with rows of 64 tokens in
-both. Processor seconds are of all threads. Finished runs are kept: the same command goes on.
+`--recipe=lamb_large_batch`; the last lines are the recipe itself, both phases in one command, with rows of 64 tokens in
+both, at its own learning rates, which are for long runs, and at that of the line with its batch. Processor seconds are
+of all threads. Finished runs are kept: the same command goes on.
 """
 
 import argparse
@@ -79,11 +80,14 @@ def main():
         batch = BATCHES[-1]
         scale = batch / 65536  # of the first phase; the second has half of that
         flags = {name: value for name, value in common.items() if name != "warmup_proportion"}
-        flags |= {"recipe": "lamb_large_batch", "recipe_scale": scale, "output_dir": output / "recipe"}
+        flags |= {"recipe": "lamb_large_batch", "recipe_scale": scale}
         flags |= {"records_dir": f"{output / 'records'},{output / 'records_2'}"}
         phase_1, phase_2 = (batch * 7038, batch // 2 * 1563)  # rows at these numbers of steps
         flags["num_train_steps"] = round(options.rows / (phase_1 + phase_2) * (7038 + 1563))
-        line("the recipe, both phases", flags)
+        line("the recipe, both phases", {**flags, "output_dir": output / "recipe"})
+        flags["learning_rate"] = dict(each.split("=") for each in options.rates.split(","))["LAMB"]
+        flags["learning_rate"] = float(flags["learning_rate"]) * math.sqrt(batch / BATCHES[0])
+        line("the recipe at LAMB's rate above", {**flags, "output_dir": output / "recipe_rate"})
 
 
 def line(name, flags):

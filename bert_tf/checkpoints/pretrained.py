@@ -91,7 +91,8 @@ def model_of(checkpoint: Checkpoint) -> heads.BertModel:
     config, names = checkpoint.config, checkpoint.weights
     parts = {name.split("/")[0] for name in names}
     if "replaced_token" in parts:
-        return (replaced_tokens.ReplacedTokenModel if "generator" in parts else replaced_tokens.Discriminator)(config)
+        has_generator = replaced_tokens.is_generator(config, names)
+        return (replaced_tokens.ReplacedTokenModel if has_generator else replaced_tokens.Discriminator)(config)
     if parts & {"masked_lm", "next_sentence"}:
         return heads.Pretrainer(config)
     if "span" in parts:

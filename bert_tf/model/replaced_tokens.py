@@ -4,9 +4,11 @@ B rows, T positions in a row, D hidden size, E width of the embeddings, V vocabu
 """
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
@@ -61,6 +63,12 @@ def generator_config(config: BertConfig) -> BertConfig:
         intermediate_size=max(1, config.intermediate_size // 4),
         embedding_size=config.embedding_width,
     )
+
+
+def is_generator(config: BertConfig, arrays: Mapping[str, np.ndarray]) -> bool:
+    """Whether {canonical name: array} has a generator of the size of `generator_config`; others are published too."""
+    bias = arrays.get("generator/layers/0/attention/project_out/bias")
+    return bias is not None and bias.shape == (generator_config(config).hidden_size,)
 
 
 @keras.saving.register_keras_serializable("bert_tf")

@@ -1,16 +1,19 @@
 """The original's TF1 checkpoints: `bert_model.ckpt.index` and its data, with `bert_config.json` and `vocab.txt`.
 
 Names and shapes are those of google-research/bert `modeling.py` and `run_pretraining.py`; of an ALBERT, whose folder
-has `albert_config.json` and a SentencePiece model, those of google-research/albert.
+has `albert_config.json` and a SentencePiece model, those of google-research/albert; of an ELECTRA those of
+google-research/electra, whose archives have the weights and `vocab.txt` alone.
 """
 
 import logging
 import os
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from bert_tf.checkpoints import google_layouts
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
@@ -23,64 +26,17 @@ from bert_tf.checkpoints.checkpoint_files import (
 )
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
-from bert_tf.model.weights import expand, from_canonical_names, to_canonical_names
+from bert_tf.model.weights import from_canonical_names, to_canonical_names
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.runtime.json_files import require_json
 from bert_tf.training import checkpoint_paths
 
-LAYER = "bert/encoder/layer_{i}/"
-NAMES = {
-    "encoder/embeddings/token_table": "bert/embeddings/word_embeddings",
-    "encoder/embeddings/position_table": "bert/embeddings/position_embeddings",
-    "encoder/embeddings/segment_table": "bert/embeddings/token_type_embeddings",
-    "encoder/embeddings/norm/gamma": "bert/embeddings/LayerNorm/gamma",
-    "encoder/embeddings/norm/beta": "bert/embeddings/LayerNorm/beta",
-    "encoder/layers/{i}/attention/query_key_value/kernel": tuple(
-        LAYER + f"attention/self/{part}/kernel" for part in ("query", "key", "value")
-    ),
-    "encoder/layers/{i}/attention/query_key_value/bias": tuple(
-        LAYER + f"attention/self/{part}/bias" for part in ("query", "key", "value")
-    ),
-    "encoder/layers/{i}/attention/project_out/kernel": LAYER + "attention/output/dense/kernel",
-    "encoder/layers/{i}/attention/project_out/bias": LAYER + "attention/output/dense/bias",
-    "encoder/layers/{i}/attention_norm/gamma": LAYER + "attention/output/LayerNorm/gamma",
-    "encoder/layers/{i}/attention_norm/beta": LAYER + "attention/output/LayerNorm/beta",
-    "encoder/layers/{i}/feed_forward/expand/kernel": LAYER + "intermediate/dense/kernel",
-    "encoder/layers/{i}/feed_forward/expand/bias": LAYER + "intermediate/dense/bias",
-    "encoder/layers/{i}/feed_forward/contract/kernel": LAYER + "output/dense/kernel",
-    "encoder/layers/{i}/feed_forward/contract/bias": LAYER + "output/dense/bias",
-    "encoder/layers/{i}/feed_forward_norm/gamma": LAYER + "output/LayerNorm/gamma",
-    "encoder/layers/{i}/feed_forward_norm/beta": LAYER + "output/LayerNorm/beta",
-    "encoder/pooler/kernel": "bert/pooler/dense/kernel",
-    "encoder/pooler/bias": "bert/pooler/dense/bias",
-    "masked_lm/transform/kernel": "cls/predictions/transform/dense/kernel",
-    "masked_lm/transform/bias": "cls/predictions/transform/dense/bias",
-    "masked_lm/norm/gamma": "cls/predictions/transform/LayerNorm/gamma",
-    "masked_lm/norm/beta": "cls/predictions/transform/LayerNorm/beta",
-    "masked_lm/output_bias": "cls/predictions/output_bias",
-    "next_sentence/kernel": "cls/seq_relationship/output_weights",
-    "next_sentence/bias": "cls/seq_relationship/output_bias",
-    "classifier/kernel": "output_weights",  # as run_classifier.py names them, at the top
-    "classifier/bias": "output_bias",
-    "crf/potentials": "crf/potentials",
-    "span/kernel": "cls/squad/output_weights",
-    "span/bias": "cls/squad/output_bias",
-}
-# Parts of a layer's names in google-research/bert and in google-research/albert.
-ALBERT_LAYER = "bert/encoder/transformer/group_{i}/inner_group_0/"
-ALBERT_PARTS = {
-    "attention/self/": "attention_1/self/",
-    "attention/output/dense/": "attention_1/output/dense/",
-    "attention/output/LayerNorm/": "LayerNorm/",
-    "intermediate/dense/": "ffn_1/intermediate/dense/",
-    "output/dense/": "ffn_1/intermediate/output/dense/",
-    "output/LayerNorm/": "LayerNorm_1/",
-}
-ENCODERS = ("bert", "albert")
-CONFIGS = {"albert": "albert_config.json", "bert": "bert_config.json"}  # encoder -> file
+ENCODERS = ("bert", "albert", "electra")
+# encoder -> file. Archives of google-research/electra have none: see `google_layouts.electra_config`.
+CONFIGS = {"albert": "albert_config.json", "electra": "electra_config.json", "bert": "bert_config.json"}
 PREFIX = "bert_model.ckpt"
-INDEX = re.compile(r"[^.].*\.ckpt.*\.index")
+INDEX = re.compile(r"[^.].*\.ckpt.*\.index|electra_(small|base|large)\.index")
 # State of optimizers, and counters.
 NOT_WEIGHTS = re.compile(
     r"(.*/)?(global_step|(adam|lamb)_[mv]|\w*(Adam|LAMB)\w*Optimizer(_1)?|beta[12]_power|ExponentialMovingAverage)"
@@ -102,9 +58,9 @@ def read(path: str) -> Checkpoint:
     """
     prefix = _existing_prefix(path)
     folder = os.path.dirname(files.absolute(prefix))
-    config = _read_config(folder)
     arrays = read_tensors(prefix, lambda name: not NOT_WEIGHTS.fullmatch(name))
-    weights, used = to_canonical_names(_names(config), arrays, _is_transposed)
+    config = _read_config(folder, arrays)
+    weights, used = to_canonical_names(google_layouts.names_of(config), arrays, _is_transposed)
     weights.update((name, array) for name, array in arrays.items() if name not in used)
     vocabulary, lower_case = _read_tokenizer(folder)
     if lower_case is None:
@@ -132,7 +88,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     Returns:
         The names of weights that the format cannot hold.
     """
-    arrays, used = from_canonical_names(_names(checkpoint.config), checkpoint.weights, _is_transposed)
+    arrays, used = from_canonical_names(google_layouts.names_of(checkpoint.config), checkpoint.weights, _is_transposed)
     with new_folder(folder) as partial:
         _write_arrays(os.path.join(partial, PREFIX), arrays)
         write_json(os.path.join(partial, CONFIGS[checkpoint.config.encoder]), _config_values(checkpoint.config))
@@ -141,37 +97,22 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     return sorted(checkpoint.weights.keys() - used)
 
 
-def _names(config: BertConfig) -> dict[str, tuple[str, ...]]:
-    """{canonical name: theirs} of all weights of an encoder."""
-    if config.encoder == "bert":
-        return expand(NAMES, config.num_hidden_layers)
-    names: dict[str, str | tuple[str, ...]] = {
-        "encoder/embeddings/projection/kernel": "bert/encoder/embedding_hidden_mapping_in/kernel",
-        "encoder/embeddings/projection/bias": "bert/encoder/embedding_hidden_mapping_in/bias",
-    }
-    for ours, theirs in NAMES.items():
-        names[ours] = _in_albert(theirs) if isinstance(theirs, str) else tuple(map(_in_albert, theirs))
-    return expand(names, config.layers_with_weights)
-
-
-def _in_albert(name: str) -> str:
-    if not name.startswith(LAYER):
-        return name
-    part = name.removeprefix(LAYER)
-    bert, albert = next(each for each in ALBERT_PARTS.items() if part.startswith(each[0]))
-    return ALBERT_LAYER + albert + part.removeprefix(bert)
-
-
-def _read_config(folder: str) -> BertConfig:
-    path = os.path.join(folder, CONFIGS["albert"])
-    if not files.is_file(path):
-        return BertConfig.from_json_file(os.path.join(folder, CONFIGS["bert"]))
-    values = require_json(path, "the configuration of an ALBERT")
+def _read_config(folder: str, arrays: Mapping[str, np.ndarray]) -> BertConfig:
+    """The configuration in a folder; of an ELECTRA without one, what the shapes of its weights say."""
+    names = {encoder: os.path.join(folder, name) for encoder, name in CONFIGS.items()}
+    path = next((names[encoder] for encoder in ("albert", "electra") if files.is_file(names[encoder])), names["bert"])
+    is_electra = google_layouts.is_electra(arrays)
+    if is_electra and not files.is_file(path):
+        return google_layouts.electra_config(arrays)
+    if path == names["bert"] and not is_electra:
+        return BertConfig.from_json_file(path)
+    encoder = "albert" if path == names["albert"] else "electra"
+    values = require_json(path, f"the configuration of an {encoder.upper()}")
     if not isinstance(values, dict) or values.get("inner_group_num", 1) != 1:
         raise UserError(
             f"{path} has no inner_group_num of 1, with which alone layers can be read: give another ALBERT."
         )
-    return BertConfig.from_dict({**values, "encoder": "albert"})
+    return BertConfig.from_dict({**values, "encoder": encoder}, gelu=google_layouts.GELUS[encoder])
 
 
 def _read_tokenizer(folder: str) -> tuple[list[str] | None, bool | None]:
@@ -229,11 +170,13 @@ def _config_values(config: BertConfig) -> dict[str, Any]:
     values = config.to_dict()
     if config.encoder == "albert":
         values["embedding_size"], values["inner_group_num"] = config.embedding_width, 1
-    if config.hidden_act == "gelu_tanh":
+    if config.hidden_act == google_layouts.GELUS[config.encoder]:
         values["hidden_act"] = "gelu"
-    if config.hidden_act == "gelu_erf":
+    elif config.hidden_act.startswith("gelu"):
         logging.getLogger("bert_tf").warning(
-            "This model has gelu_erf, which bert_config.json names; the original's code has the tanh GELU only."
+            "This model has %s, which %s names; the original's code has another GELU only.",
+            config.hidden_act,
+            CONFIGS[config.encoder],
         )
     if config.layer_norm_eps == 1e-12:
         del values["layer_norm_eps"]

@@ -1,0 +1,160 @@
+"""The names of weights in the TF1 checkpoints of google-research/bert, albert and electra.
+
+Those of electra are of its `model/modeling.py` and `run_pretraining.py`; the generator reads the embeddings of the
+discriminator, and its own variables lie beside.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.errors import UserError
+from bert_tf.model.weights import expand
+
+LAYER = "bert/encoder/layer_{i}/"
+NAMES: dict[str, str | tuple[str, ...]] = {
+    "encoder/embeddings/token_table": "bert/embeddings/word_embeddings",
+    "encoder/embeddings/position_table": "bert/embeddings/position_embeddings",
+    "encoder/embeddings/segment_table": "bert/embeddings/token_type_embeddings",
+    "encoder/embeddings/norm/gamma": "bert/embeddings/LayerNorm/gamma",
+    "encoder/embeddings/norm/beta": "bert/embeddings/LayerNorm/beta",
+    "encoder/layers/{i}/attention/query_key_value/kernel": tuple(
+        LAYER + f"attention/self/{part}/kernel" for part in ("query", "key", "value")
+    ),
+    "encoder/layers/{i}/attention/query_key_value/bias": tuple(
+        LAYER + f"attention/self/{part}/bias" for part in ("query", "key", "value")
+    ),
+    "encoder/layers/{i}/attention/project_out/kernel": LAYER + "attention/output/dense/kernel",
+    "encoder/layers/{i}/attention/project_out/bias": LAYER + "attention/output/dense/bias",
+    "encoder/layers/{i}/attention_norm/gamma": LAYER + "attention/output/LayerNorm/gamma",
+    "encoder/layers/{i}/attention_norm/beta": LAYER + "attention/output/LayerNorm/beta",
+    "encoder/layers/{i}/feed_forward/expand/kernel": LAYER + "intermediate/dense/kernel",
+    "encoder/layers/{i}/feed_forward/expand/bias": LAYER + "intermediate/dense/bias",
+    "encoder/layers/{i}/feed_forward/contract/kernel": LAYER + "output/dense/kernel",
+    "encoder/layers/{i}/feed_forward/contract/bias": LAYER + "output/dense/bias",
+    "encoder/layers/{i}/feed_forward_norm/gamma": LAYER + "output/LayerNorm/gamma",
+    "encoder/layers/{i}/feed_forward_norm/beta": LAYER + "output/LayerNorm/beta",
+    "encoder/pooler/kernel": "bert/pooler/dense/kernel",
+    "encoder/pooler/bias": "bert/pooler/dense/bias",
+    "masked_lm/transform/kernel": "cls/predictions/transform/dense/kernel",
+    "masked_lm/transform/bias": "cls/predictions/transform/dense/bias",
+    "masked_lm/norm/gamma": "cls/predictions/transform/LayerNorm/gamma",
+    "masked_lm/norm/beta": "cls/predictions/transform/LayerNorm/beta",
+    "masked_lm/output_bias": "cls/predictions/output_bias",
+    "next_sentence/kernel": "cls/seq_relationship/output_weights",
+    "next_sentence/bias": "cls/seq_relationship/output_bias",
+    "classifier/kernel": "output_weights",  # as run_classifier.py names them, at the top
+    "classifier/bias": "output_bias",
+    "crf/potentials": "crf/potentials",
+    "span/kernel": "cls/squad/output_weights",
+    "span/bias": "cls/squad/output_bias",
+}
+# Parts of a layer's names in google-research/bert and in google-research/albert.
+ALBERT_LAYER = "bert/encoder/transformer/group_{i}/inner_group_0/"
+ALBERT_PARTS = {
+    "attention/self/": "attention_1/self/",
+    "attention/output/dense/": "attention_1/output/dense/",
+    "attention/output/LayerNorm/": "LayerNorm/",
+    "intermediate/dense/": "ffn_1/intermediate/dense/",
+    "output/dense/": "ffn_1/intermediate/output/dense/",
+    "output/LayerNorm/": "LayerNorm_1/",
+}
+# What the others call `masked_lm` and the heads of pre-training.
+ELECTRA_HEADS = {
+    "masked_lm/transform/kernel": "generator_predictions/dense/kernel",
+    "masked_lm/transform/bias": "generator_predictions/dense/bias",
+    "masked_lm/norm/gamma": "generator_predictions/LayerNorm/gamma",
+    "masked_lm/norm/beta": "generator_predictions/LayerNorm/beta",
+    "masked_lm/output_bias": "generator_predictions/output_bias",
+    "replaced_token/transform/kernel": "discriminator_predictions/dense/kernel",
+    "replaced_token/transform/bias": "discriminator_predictions/dense/bias",
+    "replaced_token/output_layer/kernel": "discriminator_predictions/dense_1/kernel",
+    "replaced_token/output_layer/bias": "discriminator_predictions/dense_1/bias",
+}
+ELECTRA_TABLE = "electra/embeddings/word_embeddings"
+ELECTRA_HEAD_SIZE = 64  # google-research/electra `get_bert_config`
+GELUS = {"bert": "gelu_tanh", "albert": "gelu_tanh", "electra": "gelu_erf"}  # what each code computes for "gelu"
+
+
+def names_of(config: BertConfig) -> dict[str, tuple[str, ...]]:
+    """Returns {canonical name: theirs} of all weights of an encoder and its heads."""
+    if config.encoder == "electra":
+        return expand(_electra_names(), config.num_hidden_layers)
+    if config.encoder == "albert":
+        return expand(_albert_names(), config.layers_with_weights)
+    return expand(NAMES, config.num_hidden_layers)
+
+
+def is_electra(arrays: Mapping[str, np.ndarray]) -> bool:
+    """Whether {their name: array} are of a checkpoint of google-research/electra."""
+    return ELECTRA_TABLE in arrays
+
+
+def electra_config(arrays: Mapping[str, np.ndarray]) -> BertConfig:
+    """Returns the configuration of an ELECTRA as the shapes of its weights give it.
+
+    Raises UserError if weights are missing that every ELECTRA has.
+    """
+    layer = LAYER.replace("bert/", "electra/", 1)
+    names = (
+        ELECTRA_TABLE,
+        "electra/embeddings/position_embeddings",
+        "electra/embeddings/token_type_embeddings",
+        layer.format(i=0) + "intermediate/dense/kernel",
+    )
+    missing = [name for name in names if name not in arrays or arrays[name].ndim != 2]
+    if missing:
+        raise UserError(f"The checkpoint of an ELECTRA lacks the matrix {missing[0]}: fetch it again.")
+    (vocab_size, width), (positions, _), (segments, _), (hidden, intermediate) = (arrays[name].shape for name in names)
+    num_layers = 0
+    while layer.format(i=num_layers) + "intermediate/dense/kernel" in arrays:
+        num_layers += 1
+    return BertConfig(
+        encoder="electra",
+        vocab_size=vocab_size,
+        embedding_size=width,
+        hidden_size=hidden,
+        num_hidden_layers=num_layers,
+        num_attention_heads=max(1, hidden // ELECTRA_HEAD_SIZE),
+        intermediate_size=intermediate,
+        max_position_embeddings=positions,
+        type_vocab_size=segments,
+        hidden_act=GELUS["electra"],
+    )
+
+
+def _electra_names() -> dict[str, str | tuple[str, ...]]:
+    names: dict[str, str | tuple[str, ...]] = {}
+    for ours, theirs in NAMES.items():
+        names[ours] = _in_scope("electra/", theirs)
+        if ours.startswith(("encoder/layers/", "encoder/pooler/")):  # poolers are ours alone
+            names[ours.replace("encoder/", "generator/", 1)] = _in_scope("generator/", theirs)
+    for ours, scope in (("encoder", "electra"), ("generator", "generator")):
+        for part in ("kernel", "bias"):
+            names[f"{ours}/embeddings/projection/{part}"] = f"{scope}/embeddings_project/{part}"
+    return names | ELECTRA_HEADS
+
+
+def _in_scope(scope: str, theirs: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    if isinstance(theirs, str):
+        return scope + theirs.removeprefix("bert/") if theirs.startswith("bert/") else theirs
+    return tuple(scope + name.removeprefix("bert/") for name in theirs)
+
+
+def _albert_names() -> dict[str, str | tuple[str, ...]]:
+    names: dict[str, str | tuple[str, ...]] = {
+        "encoder/embeddings/projection/kernel": "bert/encoder/embedding_hidden_mapping_in/kernel",
+        "encoder/embeddings/projection/bias": "bert/encoder/embedding_hidden_mapping_in/bias",
+    }
+    for ours, theirs in NAMES.items():
+        names[ours] = _in_albert(theirs) if isinstance(theirs, str) else tuple(map(_in_albert, theirs))
+    return names
+
+
+def _in_albert(name: str) -> str:
+    if not name.startswith(LAYER):
+        return name
+    part = name.removeprefix(LAYER)
+    bert, albert = next(each for each in ALBERT_PARTS.items() if part.startswith(each[0]))
+    return ALBERT_LAYER + albert + part.removeprefix(bert)
