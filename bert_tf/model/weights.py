@@ -18,6 +18,7 @@ from bert_tf.errors import UserError
 # A mismatched shape of these is another model, not another task.
 PRE_TRAINED = ("encoder/", "masked_lm/", "next_sentence/", "replaced_token/", "generator/")
 HEADS = ("classifier/", "span/", *BETWEEN)  # prefixes of task heads
+TEACHER_PROJECTION = "teacher_projection/"  # prefix of what distillation trains beside the model
 Weights = dict[str, np.ndarray]  # {canonical name: array}
 
 

@@ -36,4 +36,5 @@ def with_teacher(
             f"{(missing or [name for name, *_ in loaded.shape_mismatch])[0]}): train it first."
         )
     print(f"The teacher is {options.teacher}, of {teaching.count_params():,} parameters", flush=True)
-    return DistilledTask(task, teaching, model, flags.part(DistillationConfig, options))
+    with strategy.scope():
+        return DistilledTask(task, teaching, model, flags.part(DistillationConfig, options))

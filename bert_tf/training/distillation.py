@@ -18,7 +18,9 @@ import tensorflow as tf
 
 from bert_tf.config.train_config import DistillationConfig
 from bert_tf.errors import UserError
+from bert_tf.model import weights
 from bert_tf.model.layer_selection import layer_map
+from bert_tf.model.layers import Dense
 from bert_tf.model.probe import Probe, expect_support, probing
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.training.trainable_task import Batch, TrainableTask
@@ -62,6 +64,7 @@ class Pair:
     """Student and teacher on a batch.
 
     layers: number of the teacher's layer for each of the student's, from 0. weights: of the task's objectives.
+    widen: maps the student's hidden states to the width of the teacher's.
     """
 
     student: View
@@ -70,6 +73,7 @@ class Pair:
     temperature: float
     weights: Mapping[str, tf.Tensor]
     lengths: tf.Tensor
+    widen: Callable[[tf.Tensor], tf.Tensor] = tf.identity
 
     @property
     def is_token(self) -> tf.Tensor:
@@ -96,7 +100,7 @@ class Pair:
 def soft_targets(pair: Pair) -> Metrics:
     """T^2 KL(teacher || student) of the logits, both over the temperature T (Hinton et al. 2015, section 2)."""
     found: Metrics = {}
-    for objective, weights in pair.weights.items():
+    for objective, given in pair.weights.items():
         own = (f"{objective.removesuffix('_loss')}_logits",)
         names = LOGITS.get(objective, own if own[0] in pair.student.outputs else ("logits",))
         if not {*names} <= pair.student.outputs.keys():
@@ -108,7 +112,7 @@ def soft_targets(pair: Pair) -> Metrics:
                 is_used = tf.sequence_mask(pair.lengths, tf.shape(student)[1])
                 student, teacher = (tf.where(is_used, x, UNLIKELY) for x in (student, teacher))
             terms.append(tf.reduce_sum(_divergences(student, teacher), -1))
-        found[f"soft_{objective}"] = pair.temperature**2 * tf.add_n(terms) / len(terms), weights
+        found[f"soft_{objective}"] = pair.temperature**2 * tf.add_n(terms) / len(terms), given
     return found
 
 
@@ -120,8 +124,13 @@ def hidden_cosine(pair: Pair) -> Metrics:
 
 
 def hidden_error(pair: Pair) -> Metrics:
-    """Mean squared differences of embeddings and hidden states, summed over layers, per token."""
-    student, teacher = pair.student.probe.hidden_states, pair.teacher.probe.hidden_states
+    """Mean squared differences of embeddings and hidden states, summed over layers, per token.
+
+    A narrower or wider student's are mapped to the teacher's width first, by one layer for all, which is trained too
+    (Jiao et al. 2020, equation 8; `fit_dense` of their code).
+    """
+    student = [pair.widen(tf.cast(x, tf.float32)) for x in pair.student.probe.hidden_states]
+    teacher = pair.teacher.probe.hidden_states
     matched = [(student[0], teacher[0])]
     matched += [(student[ours + 1], teacher[theirs + 1]) for ours, theirs in enumerate(pair.layers)]
     errors = [tf.reduce_mean(tf.math.squared_difference(*_float32(both)), -1) for both in matched]
@@ -163,7 +172,7 @@ class Loss:
 LOSSES = {
     SOFT_TARGETS: Loss(soft_targets),
     "hidden_cosine": Loss(hidden_cosine, equal=("hidden_size",)),
-    "hidden_error": Loss(hidden_error, equal=("hidden_size",)),
+    "hidden_error": Loss(hidden_error),
     "attention_error": Loss(attention_error, equal=("num_attention_heads",)),
     "attention_divergence": Loss(attention_divergence, equal=("num_attention_heads",)),
     "value_divergence": Loss(value_divergence, equal=("num_attention_heads",)),
@@ -201,6 +210,8 @@ class Term:
 class DistilledTask:
     """A task whose loss has the terms of a teacher too; in everything else it is that task.
 
+    Created in the scope of a strategy, as it may have variables of its own.
+
     Args:
         task: what is learned.
         teacher: a trained model of it.
@@ -224,6 +235,16 @@ class DistilledTask:
             metrics = [f"soft_{each}" for each in task.objectives] if name == SOFT_TARGETS else [name]
             self.objectives |= {metric: Term(factors[name]) for metric in metrics}
         self._check(student)
+        self.projection: Dense | None = None
+        widths = [model.config.hidden_size for model in (student, teacher)]
+        if "hidden_error" in self.losses and widths[0] != widths[1]:
+            self.projection = Dense(student.config, *widths, dtype="float32")
+
+    @property
+    def variables(self) -> dict[str, tf.Variable]:
+        """{name: variable} of what is trained beside the student."""
+        own = weights.variables(self.projection) if self.projection else {}
+        return {weights.TEACHER_PROJECTION + name: variable for name, variable in own.items()}
 
     def _check(self, student: keras.Model) -> None:
         for model in (student, self.teacher):
@@ -246,10 +267,10 @@ class DistilledTask:
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
         """Of the task's objectives; of soft targets the same; of what is compared token by token the lengths."""
-        weights = dict(self.task.loss_weights(batch))
-        weights |= {f"soft_{name}": values for name, values in weights.items()}
+        given = dict(self.task.loss_weights(batch))
+        given |= {f"soft_{name}": values for name, values in given.items()}
         tokens = tf.cast(batch["lengths"], tf.float32)
-        return {name: weights.get(name, tokens) for name in self.objectives}
+        return {name: given.get(name, tokens) for name in self.objectives}
 
     def taught_metrics(
         self, outputs: Mapping[str, tf.Tensor], probe: Probe, batch: Batch, packing: PackingSpec | None
@@ -268,6 +289,7 @@ class DistilledTask:
             temperature=self.temperature,
             weights=self.task.loss_weights(batch),
             lengths=batch["lengths"],
+            widen=self.projection or tf.identity,
         )
         return {name: value for loss in self.losses for name, value in LOSSES[loss].function(pair).items()}
 

@@ -61,7 +61,7 @@ class TrainStep:
             raise UserError("num_accumulation_steps=auto is for one process: give a number where several train.")
         self.task, self.model, self.config, self.strategy = task, model, config, strategy
         self.distilled = task if isinstance(task, DistilledTask) else None
-        self.variables = weights.variables(model)
+        self.variables = weights.variables(model) | (self.distilled.variables if self.distilled else {})
         self.trainable = learning_rates.trainable(self.variables, config.num_frozen_layers, config.freeze)
         if not config.train_biases:
             self.trainable = learning_rates.without_biases(self.trainable)

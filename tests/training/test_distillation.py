@@ -8,12 +8,14 @@ import pytest
 import tensorflow as tf
 import tiny
 
+from bert_tf.checkpoints import formats
 from bert_tf.config.train_config import DistillationConfig, TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.model import heads, layer_selection, weights
 from bert_tf.model.probe import Probe, probing
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.training import distillation, distribute
+from bert_tf.training.checkpointing import TrainState
 from bert_tf.training.distillation import DistilledTask
 from bert_tf.training.train_step import TrainStep
 
@@ -89,6 +91,43 @@ def test_every_loss_is_that_of_numpy_and_packing_changes_nothing(models):
         assert actual.keys() == expected.keys()
         for name, value in actual.items():
             assert value == pytest.approx(expected[name], rel=2e-4), name
+
+
+NARROW = dataclasses.replace(tiny.CONFIG, hidden_size=12)
+
+
+def test_hidden_states_of_a_narrow_student_are_widened_by_what_is_trained_too():
+    student, teacher = tiny.pretrainer(NARROW)[0], tiny.pretrainer(TEACHER, seed=5)[0]
+    task = distilled((student, teacher), "hidden_error=1")
+    assert {name: tuple(x.shape) for name, x in task.variables.items()} == {
+        "teacher_projection/kernel": (12, 16),
+        "teacher_projection/bias": (16,),
+    }
+    kernel, bias = (variable.numpy() for variable in task.variables.values())
+    states, taught = inside(student)[0], inside(teacher)[0]
+    expected = 0.0
+    for row, length in enumerate(BATCH["lengths"].numpy()):
+        for ours, their in ((0, 0), (1, 2), (2, 4)):
+            error = (states[ours][row, :length] @ kernel + bias - taught[their][row, :length]) ** 2
+            expected += error.mean(-1).sum()
+    for packing in (None, PackingSpec.dynamic()):
+        assert metrics_of(task, student, packing) == {"hidden_error": pytest.approx(expected, rel=2e-4)}
+    config = TrainConfig(train_batch_size=4, learning_rate=0.01, num_train_steps=9, num_warmup_steps=0)
+    step = TrainStep(task, student, config, tf.distribute.get_strategy())
+    before = step.step(BATCH)["metrics"]["hidden_error"][0]
+    assert not np.array_equal(kernel, task.variables["teacher_projection/kernel"].numpy())
+    assert float(step.step(BATCH)["metrics"]["hidden_error"][0]) < float(before)
+
+
+def test_projection_is_in_the_checkpoint_but_not_in_the_model(tmp_path):
+    student, teacher = tiny.pretrainer(NARROW)[0], tiny.pretrainer(TEACHER, seed=5)[0]
+    config = TrainConfig(train_batch_size=4, num_train_steps=9)
+    task = distilled((student, teacher), "hidden_error=1,task=1")
+    step = TrainStep(task, student, config, tf.distribute.get_strategy())
+    TrainState(str(tmp_path / "checkpoints"), step.state()).save(1)
+    NARROW.write(tmp_path / "bert_config.json")
+    assert "teacher_projection/kernel" in step.state()["weights"]
+    assert formats.read(str(tmp_path)).weights.keys() == weights.variables(student).keys()
 
 
 def test_objectives_have_their_factors_and_weights(models):

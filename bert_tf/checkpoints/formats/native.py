@@ -27,6 +27,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import LoraConfig
 from bert_tf.errors import UserError
 from bert_tf.model import lora
+from bert_tf.model.weights import TEACHER_PROJECTION
 from bert_tf.runtime import files
 from bert_tf.training import checkpoint_paths
 
@@ -50,6 +51,7 @@ def read(path: str) -> Checkpoint:
     config = BertConfig.from_json_file(os.path.join(folder, CONFIG))
     prefixes = _prefixes(path, folder)
     weights = _read_newest_whole(prefixes) if prefixes else read_safetensors(os.path.join(folder, WEIGHTS))
+    weights = {name: array for name, array in weights.items() if not name.startswith(TEACHER_PROJECTION)}
     if any(map(lora.NAME.fullmatch, weights)):
         weights = lora.merged(weights, _adapter_of(folder))
     vocabulary, lower_case = read_tokenizer_files(folder)
