@@ -194,7 +194,8 @@ def test_runs_with_other_masks_share_records(tmp_path):
     options = {"input_file": write_texts(tmp_path) / "good.txt", "records_dir": tmp_path / "shared"}
     assert script(tmp_path / "first", **options, prepare_only=True)[0] == 0
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "shared").iterdir()}
-    options |= {"vocab_file": tmp_path / "first" / "vocab.txt", "masking_mix": "100/0/0", "num_train_steps": 2}
+    shutil.copy(tmp_path / "first" / "vocab.txt", tmp_path / "words.txt")  # the name of the vocabulary does not matter
+    options |= {"vocab_file": tmp_path / "words.txt", "masking_mix": "100/0/0", "num_train_steps": 2}
     assert script(tmp_path / "second", **options, do_export=False)[0] == 0
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "shared").iterdir()} == before
     assert (tmp_path / "second" / "eval_results.json").exists()

@@ -225,8 +225,8 @@ def check_same(
     """Raises UserError about the first option that differs; accept_cleaned: see `records.prepare`."""
     later = [each for each in LATER_OPTIONS if each in old and not (accept_cleaned and each in CLEANING)]
     for name in dict.fromkeys([*new, *later]):
-        if old.get(name) != new.get(name):
-            before, now = old.get(name), new.get(name)
+        before, now = old.get(name), new.get(name)
+        if before != now and not (name == "vocab_file" and _has_same_digest(before, now)):
             if isinstance(now, list):
                 before, now = _first_difference(before or [], now)
                 name = name.replace("train_input", "input_file").replace("eval_input", "eval_file")
@@ -234,6 +234,11 @@ def check_same(
                 f"{folder} holds records made with another {name} ({before} -> {now}); give another folder, the old "
                 f"{name}, or delete {folder}."
             )
+
+
+def _has_same_digest(before: Any, now: Any) -> bool:
+    """Whether two entries "name digest" are of the same tokens: a run has a vocabulary of another name as vocab.txt."""
+    return isinstance(before, str) and before.rpartition(" ")[2] == now.rpartition(" ")[2]
 
 
 def _first_difference(before: Sequence[str], now: Sequence[str]) -> tuple[str, str]:
