@@ -4,6 +4,7 @@ B rows of a batch, T = max_seq_length positions. All randomness comes from a giv
 saved and restored by `tf.train.Checkpoint` and then continues bit for bit.
 """
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.data.mlm_masking import random_bits
+from bert_tf.errors import reason_of
 
 INTERLEAVED_FILES = 8  # read alternately while training, so that neighbours come from different shards
 SHUFFLE_ROUNDS = 16  # the default of 4 leaves positions that depend on the order of the file (correlation 0.18)
@@ -46,6 +48,21 @@ def read_records(
         read = functools.partial(tf.data.TFRecordDataset, compression_type=compression)
         dataset = dataset.interleave(read, cycle_length=cycle_length, num_parallel_calls=1)
     return dataset.repeat() if forever else dataset
+
+
+def first_damage(files: Sequence[str]) -> str:
+    """What is wrong with the first damaged one of TFRecord files, all of which are read for it; "" for none."""
+    for path in files:
+        records = read_records([path])
+        try:
+            records.reduce(0, no_autograph(lambda count, _: count + 1))
+        except tf.errors.DataLossError as error:
+            readable = 0
+            with contextlib.suppress(tf.errors.DataLossError):
+                for _ in records:
+                    readable += 1
+            return f"{path} is damaged after {readable:,} records ({reason_of(error)}), and those that follow are lost"
+    return ""
 
 
 # Without it TensorFlow translates the source of every function passed to a map, a third of the time to start.

@@ -361,7 +361,7 @@ def run_model(
     from bert_tf.model import weights
     from bert_tf.text import tokenizer_kinds
     from bert_tf.training import checkpointing
-    from bert_tf.training.loop import Evaluator, train
+    from bert_tf.training.loop import Evaluator, explain_damaged_records, train
 
     strategy = create_strategy(options, start.config)
     tokenizer = tokenizer_kinds.from_file(
@@ -371,7 +371,8 @@ def run_model(
     model = create_model(task, options, start, strategy)
     taught = teaching.with_teacher(task, model, teacher, options, strategy)
     evaluator = Evaluator(task, model, train_config, strategy)
-    record_model(model, evaluator, options, folder)
+    with explain_damaged_records(task):
+        record_model(model, evaluator, options, folder)
     if options.do_train:
         with folder.phase("train"):
             train(taught, model, train_config, strategy, folder, evaluator)

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config.train_config import TrainConfig
+from bert_tf.data import pipeline
 from bert_tf.errors import Interrupted, TrainingError, UserError, reason_of
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
 from bert_tf.runtime import backend
@@ -161,7 +162,7 @@ class TrainingLoop:
 
     def _steps(self, step: int, count: int, *, stop_requested: bool) -> Sequence[Mapping[str, Any]]:
         """Takes steps after `step`, with smaller micro-batches if memory runs out and they may be."""
-        with explain_damaged_records():
+        with explain_damaged_records(self.task):
             batches = [next(self.batches) for _ in range(count)]
         while True:
             try:
@@ -302,7 +303,7 @@ class Evaluator:
         chunks: dict[str, list[np.ndarray]] = collections.defaultdict(list)
         batches = iterate(self.batches(split).take(max_batches))
         while True:
-            with explain_damaged_records():
+            with explain_damaged_records(self.task):
                 batch = next(batches, None)
             if batch is None:
                 return sums, {name: np.concatenate(parts) for name, parts in chunks.items()}
@@ -353,13 +354,15 @@ def _out_of_memory(train_step: TrainStep, step: int, error: BaseException) -> Tr
 
 
 @contextlib.contextmanager
-def explain_damaged_records() -> Iterator[None]:
-    """Turns TensorFlow's errors about damaged or missing records into a UserError."""
+def explain_damaged_records(task: TrainableTask) -> Iterator[None]:
+    """Turns TensorFlow's errors about damaged or missing records into a UserError, which names the file if it can."""
     try:
         yield
     except (tf.errors.DataLossError, tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
+        shards = getattr(task, "shards", ())
+        damage = pipeline.first_damage(shards) if shards and isinstance(error, tf.errors.DataLossError) else ""
         raise UserError(
-            f"The records cannot be read ({reason_of(error)}): "
+            f"{damage or f'The records cannot be read ({reason_of(error)})'}: "
             "remove the folder of the records and run the same command again."
         ) from None
 

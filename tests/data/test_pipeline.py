@@ -8,6 +8,7 @@ from bert_tf.data.mlm_masking import mask_tokens
 from bert_tf.data.pipeline import (
     batch_dataset,
     batch_indices,
+    first_damage,
     parse_pretraining_records,
     read_records,
     record_seeds,
@@ -188,3 +189,16 @@ def test_restored_iterator_continues_with_the_same_batches(files, tmp_path, stop
         repeated = next(restored)
         for name, value in batch.items():
             assert (value.numpy() == repeated[name].numpy()).all(), name
+
+
+def test_first_damaged_file_is_named_with_the_records_before_the_damage(tmp_path):
+    paths = [str(tmp_path / f"{number}.tfrecord") for number in range(3)]
+    for path in paths:
+        with tf.io.TFRecordWriter(path) as writer:
+            for number in range(5):
+                writer.write(b"%d" % number)
+    assert first_damage(paths) == ""
+    content = bytearray((tmp_path / "1.tfrecord").read_bytes())
+    content[3 * len(content) // 5 + 12] ^= 255  # a byte of the fourth record
+    (tmp_path / "1.tfrecord").write_bytes(content)
+    assert first_damage(paths).startswith(f"{paths[1]} is damaged after 3 records (corrupted record at ")

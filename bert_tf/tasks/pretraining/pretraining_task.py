@@ -67,6 +67,11 @@ class PretrainingTask(Task):
         return self._with_targets(dataset, seed, is_static=self.masking.static_masking)
 
     @property
+    def shards(self) -> list[str]:
+        """The files of all records."""
+        return [*self.records.get("train_files", ()), *self.records.get("eval_files", ())]
+
+    @property
     def train_shards(self) -> int:
         """The number of files of training records."""
         return len(self.records.get("train_files", ("",)))
