@@ -59,9 +59,9 @@ def limited(rows):
 
 
 def loop_of(ours):
-    """A loop that has a step and batches only, and what it writes into run.json."""
+    """A loop that has a task, a step and batches only, and what it writes into run.json."""
     training = loop.TrainingLoop.__new__(loop.TrainingLoop)
-    training.train_step, training.batches, written = ours, iter(BATCHES), {}
+    training.task, training.train_step, training.batches, written = ours.task, ours, iter(BATCHES), {}
     training.folder = types.SimpleNamespace(update=lambda **values: written.update(values), writes=True)
     return training, written
 
