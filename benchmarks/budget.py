@@ -18,8 +18,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-COMMON = {
-    "model_size": "tiny",
+COMMON: dict = {
     "vocab_size": 8000,
     "train_batch_size": 32,
     "eval_batch_size": 32,
@@ -45,6 +44,7 @@ ARMS = {
     "and LayerNorm first, 3e-3": [{**BASE, "encoder": "pre_ln_bert", "learning_rate": 3e-3}],
     "and no biases": [{**BASE, "train_biases": False}],
     "and 16 rows": [{**BASE, "train_batch_size": 16}],
+    "and 16 rows, tokens dropped": [{**BASE, "train_batch_size": 16, "token_dropping": 0.5}],
     "and rows of 64 for half the time": [{**BASE, **SHORT, "train_batch_size": 64}, {**BASE, "learning_rate": 5e-4}],
 }
 START = """
@@ -80,18 +80,23 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=0.5)
     parser.add_argument("--clock", choices=("wall", "cpu"), default="cpu")
     parser.add_argument("--output", default="/tmp/budget")
-    parser.add_argument("--arms", type=int, default=len(ARMS), help="how many of the rows")
+    parser.add_argument("--model_size", default="tiny")
+    parser.add_argument("--arms", default="", help="those whose names end so, with semicolons; default: all")
     parser.add_argument("--seeds", type=int, default=1)
     options = parser.parse_args()
     vocabulary = pathlib.Path(options.output, "vocabulary")
-    common = {**COMMON, "input_file": options.texts, "vocab_file": vocabulary / "vocab.txt"}
+    common = {**COMMON, "model_size": options.model_size, "input_file": options.texts}
+    common["vocab_file"] = vocabulary / "vocab.txt"
     if not (vocabulary / "vocab.txt").exists():
         first = {name: value for name, value in common.items() if name != "vocab_file"}
         run_once = {**first, "output_dir": vocabulary, "num_train_steps": 1}
         run(run_once, "wall")
-    print(f"{options.minutes:g} minutes each ({options.clock} clock), {COMMON['model_size']}")
+    print(f"{options.minutes:g} minutes each ({options.clock} clock), {options.model_size}")
     print(f"  {'':34}{'masked LM loss':>16}{'accuracy':>12}{'steps':>8}")
-    for name, phases in list(ARMS.items())[: options.arms]:
+    for name, phases in ARMS.items():
+        too_shallow = options.model_size == "tiny" and any("token_dropping" in phase for phase in phases)
+        if too_shallow or not name.endswith(tuple(options.arms.split(";"))):
+            continue
         for seed in range(1, options.seeds + 1):
             folder = pathlib.Path(options.output, f"{name.replace(' ', '_').replace(chr(39), '')}_{seed}")
             before: dict = {}

@@ -21,6 +21,7 @@ class TrainConfig:
     num_warmup_steps: int = 10000
     budget_minutes: float = 0.0  # training ends after them, the schedule of num_train_steps is stretched; 0: by steps
     train_biases: bool = True  # False: biases of the encoder's dense layers stay as they are, 0 in a new model
+    token_dropping: float = 0.0  # share of each row that the middle layers do not see, see `model.token_dropping`
     input_lanes: int = 0  # see `training.lanes`; 0: as suits the number of shards
     num_accumulation_steps: int = 1  # 0: as many as memory makes necessary
     iterations_per_loop: int = 1  # steps of one call; 0: as suits the device
@@ -64,6 +65,8 @@ class TrainConfig:
             raise UserError(f"random_seed is {self.random_seed}; expected a whole number from 0 to {MAX_SEED:,}.")
         if not 0 <= self.ema_decay < 1:
             raise UserError(f"ema_decay is {self.ema_decay}; expected 0 or more, below 1, such as 0.999.")
+        if not 0 <= self.token_dropping < 1:
+            raise UserError(f"token_dropping is {self.token_dropping}; expected 0 or more, below 1, such as 0.5.")
         if not 0 < self.layerwise_learning_rate_decay <= 1:
             raise UserError(
                 f"layerwise_learning_rate_decay is {self.layerwise_learning_rate_decay}; expected more than 0, up to 1."

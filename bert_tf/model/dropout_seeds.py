@@ -1,8 +1,10 @@
-"""Seeds of dropout for a model that Keras trains: a counter that is saved with the model."""
+"""Seeds of dropout: those of a model that Keras trains, a counter that is saved with it, and those of streams."""
 
 import random
+import zlib
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 
@@ -23,3 +25,13 @@ def next_seed(state: keras.Variable) -> tf.Tensor:
     if replica is None or replica.num_replicas_in_sync == 1:
         return seed
     return tf.random.fold_in(seed, replica.replica_id_in_sync_group)
+
+
+def stream_id(stream: str) -> int:
+    """The number, as an int32, of a stream of random numbers with that name."""
+    return int(np.uint32(zlib.crc32(stream.encode())).view(np.int32))
+
+
+def of_stream(seed: tf.Tensor, number: int) -> tf.Tensor:
+    """The seed, int32 [2], of the stream with that number in the pass that has the seed `seed`."""
+    return tf.bitwise.bitwise_xor(seed, tf.constant([number, 0], tf.int32))

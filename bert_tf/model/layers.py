@@ -6,7 +6,6 @@ Activations are two-dimensional [N, D]: a matrix product, its bias and its activ
 
 import dataclasses
 import math
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.model import attention, fused_ops
+from bert_tf.model import attention, dropout_seeds, fused_ops
 from bert_tf.model.probe import Probe
 
 
@@ -221,7 +220,7 @@ class Dropout(keras.layers.Layer):
     def __init__(self, rate: float, stream: str, width: int = 0, **options: Any):
         super().__init__(**options)
         self.rate, self.stream, self.width = rate, stream, width
-        self.stream_id = int(np.uint32(zlib.crc32(stream.encode())).view(np.int32))
+        self.stream_id = dropout_seeds.stream_id(stream)
         self.built = True
 
     def call(
@@ -230,8 +229,8 @@ class Dropout(keras.layers.Layer):
         """Drops numbers of `x`, then adds `residual`, of the same shape. seed: int32 [2]; None: nothing is dropped."""
         if seed is None or not self.rate:
             return x if residual is None else residual + x
-        seed = tf.bitwise.bitwise_xor(seed, tf.constant([self.stream_id, 0], tf.int32))
-        return fused_ops.dropout(x, random_lanes(x, seed), self.rate, residual, width=self.width)
+        lanes = random_lanes(x, dropout_seeds.of_stream(seed, self.stream_id))
+        return fused_ops.dropout(x, lanes, self.rate, residual, width=self.width)
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments as plain data."""

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
-from bert_tf.model import row_ladder, weights
+from bert_tf.model import row_ladder, token_dropping, weights
 from bert_tf.model.probe import Probe, expect_support, probing
 from bert_tf.model.row_ladder import FITS
 from bert_tf.model.sequence_packing import TABLES, PackingSpec, local_costs
@@ -71,12 +71,14 @@ class TrainStep:
         self.average = WeightAverage(self.trainable, config.ema_decay)
         if config.gradient_checkpointing:
             enable_gradient_checkpointing(model.encoder)
+        if config.token_dropping:
+            enable_token_dropping(model.encoder, config.token_dropping)
         if uses_one_hot(config.use_one_hot_embeddings, strategy):
             enable_one_hot_embeddings(model.encoder, is_required=config.use_one_hot_embeddings == "true")
         if config.fgm_epsilon:
             expect_support(model.encoder, "fgm_epsilon")
-        if self.distilled and (config.fgm_epsilon or config.gradient_checkpointing):
-            raise UserError("teacher was given: leave out fgm_epsilon and gradient_checkpointing.")
+        if self.distilled and (config.fgm_epsilon or config.gradient_checkpointing or config.token_dropping):
+            raise UserError("teacher was given: leave out fgm_epsilon, gradient_checkpointing and token_dropping.")
         self.loss_scale = LossScale(enabled=model.dtype_policy.compute_dtype == "float16")
         self.diverged = tf.Variable(False, trainable=False)  # from then on nothing is updated
         self.is_static = needs_static_shapes(strategy, config.jit_compile)
@@ -404,6 +406,17 @@ def enable_gradient_checkpointing(encoder: Any) -> None:
             f"gradient_checkpointing is for BERT's layers, and encoder={encoder.config.encoder} has none: leave it out."
         )
     encoder.gradient_checkpointing = True
+
+
+def enable_token_dropping(encoder: Any, share: float) -> None:
+    """Makes the middle layers of an encoder skip tokens in training; UserError if it has no such layers."""
+    layers = encoder.config.num_hidden_layers
+    if not hasattr(encoder, "token_dropping") or not token_dropping.middle_layers(layers):
+        raise UserError(
+            f"token_dropping needs three of BERT's layers or more, and encoder={encoder.config.encoder} with "
+            f"num_hidden_layers {layers} was given: leave it out."
+        )
+    encoder.token_dropping = share
 
 
 def uses_one_hot(flag: str, strategy: tf.distribute.Strategy) -> bool:

@@ -23,6 +23,7 @@ from bert_tf.model.layers import (
 )
 from bert_tf.model.probe import Probe
 from bert_tf.model.sequence_packing import PackingSpec, RowAssignment
+from bert_tf.model.token_dropping import KeptTokens, middle_layers
 
 TRAITS = {
     "is_functional": True,
@@ -45,6 +46,7 @@ class BertEncoder(EncoderLayer):
 
     gradient_checkpointing: in training a layer keeps only its input for the backward pass, and computes the rest again
         there (Chen et al. 2016, arXiv:1604.06174): the same gradients, a third more work, a fraction of the memory.
+    token_dropping: in training, the share of each row that the middle layers do not see, see `model.token_dropping`.
     probe: to be filled by the next pass, see `model.probe.probing`.
 
     Args:
@@ -54,6 +56,7 @@ class BertEncoder(EncoderLayer):
 
     takes_row_tables = True
     gradient_checkpointing = False
+    token_dropping = 0.0
     probe: Probe | None = None
     layer_class: type[TransformerLayer] = TransformerLayer
     embedding_options: Mapping[str, bool] = {}
@@ -132,7 +135,13 @@ class BertEncoder(EncoderLayer):
         """The input of the first layer, the output of each, and their attention probabilities."""
         hidden_states, attention = [x], []
         shows_all = layout.probe is not None and layout.probe.shows_all_tokens
+        part = middle_layers(self.config.num_hidden_layers) if self.token_dropping and layout.training else range(0)
         for number in range(self.config.num_hidden_layers):
+            if part and number == part.start:
+                kept = KeptTokens.draw(layout, positions, self.token_dropping, is_causal=self.config.is_causal)
+                (everything, x), (whole, layout) = (x, kept.narrow(x)), (layout, kept.layout)
+            if part and number == part.stop:
+                x, layout = kept.widen(x, everything), whole
             layer, layer_layout = self.layer_at(number, layout)
             is_last = number == self.config.num_hidden_layers - 1
             options = {"layout": layer_layout, "positions": positions if is_last and not shows_all else None}

@@ -1,0 +1,65 @@
+"""Token dropping: in pre-training, the middle layers see part of each row (Hou et al. 2022, arXiv:2203.13240).
+
+The first layers, up to the middle, see all tokens; then a fixed share of each row skips all layers but the last one,
+which sees all again. Tokens whose outputs are needed, which are the masked ones, are dropped last; the others are drawn
+anew in each pass. The paper draws by the loss of each vocabulary entry, and finds random draws nearly as good.
+
+B rows, T positions in a row, N = B * T, D hidden size, K positions of a row that are kept.
+"""
+
+import dataclasses
+
+import tensorflow as tf
+
+from bert_tf.model import dropout_seeds
+from bert_tf.model.layers import BatchLayout
+
+
+def middle_layers(count: int) -> range:
+    """The numbers of the layers, out of `count`, that see part of the tokens; half of them, if there are many."""
+    return range(max(1, count // 2 - 1), count - 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class KeptTokens:
+    """The tokens that the middle layers see: their places in [N, D], int32 [B * K], and how they lie in rows of K."""
+
+    places: tf.Tensor
+    layout: BatchLayout
+
+    @classmethod
+    def draw(
+        cls, layout: BatchLayout, needed: tf.Tensor | None, dropped: float, *, is_causal: bool = False
+    ) -> "KeptTokens":
+        """Draws them from the seed of the pass.
+
+        Args:
+            layout: of all tokens, in training.
+            needed: int32 [R], places in [N, D] of tokens that are kept before others; None: all are alike.
+            dropped: the share of each row that is not kept, padding first.
+            is_causal: whether tokens see only those before them.
+        """
+        rows, width = layout.rows, layout.width
+        is_static = isinstance(width, int)
+        count = width - (int(width * dropped) if is_static else tf.cast(tf.cast(width, tf.float32) * dropped, tf.int32))
+        seed = dropout_seeds.of_stream(layout.seed, dropout_seeds.stream_id("token_dropping"))
+        bits = tf.random.stateless_uniform(
+            [rows * width], seed, None, None, tf.uint32, alg="philox"
+        )  # as XLA draws them
+        ranks = tf.cast(tf.bitwise.right_shift(bits, tf.constant(8, tf.uint32)), tf.float32) / 2**24
+        ranks -= tf.cast(tf.reshape(layout.text_numbers, [-1]) == 0, tf.float32)
+        if needed is not None:
+            ranks = tf.tensor_scatter_nd_max(ranks, needed[:, None], tf.ones_like(needed, tf.float32))
+        kept = tf.sort(tf.math.top_k(tf.reshape(ranks, [rows, width]), count, sorted=False).indices)  # [B, K], in order
+        places = tf.reshape(kept + width * tf.range(rows)[:, None], [-1])
+        numbers = tf.gather(tf.reshape(layout.text_numbers, [-1]), places)
+        options = {"heads": layout.heads, "dtype": layout.mask.dtype, "seed": layout.seed, "is_causal": is_causal}
+        return cls(places, BatchLayout.packed(tf.reshape(numbers, [rows, count]), **options))
+
+    def narrow(self, x: tf.Tensor) -> tf.Tensor:
+        """The kept tokens [B * K, D] of all tokens [N, D]."""
+        return tf.gather(x, self.places)
+
+    def widen(self, x: tf.Tensor, everything: tf.Tensor) -> tf.Tensor:
+        """All tokens [N, D], with `x` [B * K, D] in the places of the kept ones."""
+        return tf.tensor_scatter_nd_update(everything, self.places[:, None], x)
