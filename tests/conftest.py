@@ -53,6 +53,18 @@ def same_random_numbers():
 
 
 @pytest.fixture(autouse=True)
+def same_layer_names():
+    """Lets Keras number layers from 0 in each test.
+
+    TensorFlow keeps a kernel for each name and shape of a variable, which takes longer to make than the variable: with
+    the names of an earlier test there is one already.
+    """
+    from keras.src.utils import naming
+
+    naming.reset_uids()
+
+
+@pytest.fixture(autouse=True)
 def own_modules_end_with_their_test():
     """Forgets the package my_lab after a test: the next one has another folder of that name on its path."""
     yield

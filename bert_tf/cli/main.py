@@ -126,10 +126,10 @@ def parser(loaded: dict[str, ModuleType] | None = None) -> argparse.ArgumentPars
     return top
 
 
-def _docstring(name: str) -> str | None:
-    """The docstring of a command, read without importing it."""
-    path = pathlib.Path(__file__).with_name("commands") / f"{name}.py"
-    return ast.get_docstring(ast.parse(path.read_bytes()), clean=False)
+def _docstring(name: str) -> str:
+    """The docstring of a command, with which its file begins, read without importing it."""
+    text = (pathlib.Path(__file__).with_name("commands") / f"{name}.py").read_text(encoding="utf-8")
+    return ast.literal_eval(text[: text.index('"""', 3) + 3])
 
 
 def _fail(message: object, code: int) -> int:
