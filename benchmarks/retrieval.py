@@ -62,13 +62,16 @@ def percentiles(search, queries):
     return f"p50 {np.percentile(times, 50):8.2f} ms  p99 {np.percentile(times, 99):8.2f} ms"
 
 
-def latency(count, dimensions, graph):
+def latency(count, dimensions, intrinsic, graph):
     from bert_tf.search import neighbors
 
     rng = np.random.default_rng(0)
-    vectors = rng.standard_normal((count, dimensions), np.float32)
+    vectors = 0.1 * rng.standard_normal((count, dimensions), np.float32)
+    vectors += rng.standard_normal((count, intrinsic), np.float32) @ rng.standard_normal(
+        (intrinsic, dimensions), np.float32
+    )
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    queries = vectors[rng.integers(count, size=200)] + 0.05 * rng.standard_normal((200, dimensions), np.float32)
+    queries = vectors[rng.integers(count, size=200)] + 0.02 * rng.standard_normal((200, dimensions), np.float32)
     queries /= np.linalg.norm(queries, axis=1, keepdims=True)
     print(f"{count:,} vectors of {dimensions} numbers, {len(queries)} queries one by one, 10 neighbors")
     print(
@@ -104,9 +107,10 @@ if __name__ == "__main__":
     parser.add_argument("--questions", type=int, default=2000)
     parser.add_argument("--vectors", type=int, default=0)
     parser.add_argument("--dimensions", type=int, default=384)
+    parser.add_argument("--intrinsic", type=int, default=32, help="dimensions of the space near which the vectors lie")
     parser.add_argument("--graph", action="store_true", help="also approximate search, whose graph takes long to make")
     arguments = parser.parse_args()
     if arguments.squad:
         retrieval(arguments.model, arguments.squad, arguments.questions)
     if arguments.vectors:
-        latency(arguments.vectors, arguments.dimensions, arguments.graph)
+        latency(arguments.vectors, arguments.dimensions, arguments.intrinsic, arguments.graph)
