@@ -9,11 +9,16 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 
 # What `import tensorflow` imports of Keras at its end, to register its optimizers for `tf.saved_model.load`: a third of
 # the time. No SavedModel of this package has one, and what needs Keras imports it.
 PART_OF_KERAS = "keras.src.optimizers"
+
+# What `import keras` imports if it is installed, for plots and wrappers that nothing here uses: most of its time.
+EXTRAS_OF_KERAS = ("matplotlib", "sklearn")
 
 _process = {"is_silenced": False, "is_started": False}
 
@@ -39,10 +44,12 @@ def start_if_silenced() -> None:
 def start_tensorflow() -> None:
     """Imports TensorFlow without Keras; what it prints to standard error meanwhile is shown only if that fails.
 
-    Call it before importing modules that need TensorFlow. TF_CPP_MIN_LOG_LEVEL=0 shows everything.
+    If Keras is imported later, it is without EXTRAS_OF_KERAS. Call it before importing modules that need TensorFlow.
+    TF_CPP_MIN_LOG_LEVEL=0 shows everything.
     """
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
         return
+    sys.meta_path.insert(0, _KerasFinder())
     with _without(PART_OF_KERAS):
         _start_silently()
 
@@ -64,17 +71,35 @@ def quiet_log() -> Iterator[None]:
             logger.setLevel(level)
 
 
+class _KerasFinder:
+    """Finds Keras such that its import goes without EXTRAS_OF_KERAS."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != "keras":
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_alone(module: ModuleType) -> None:
+                sys.meta_path.remove(self)
+                with _without(*EXTRAS_OF_KERAS):
+                    execute(module)
+
+            spec.loader.exec_module = execute_alone  # type: ignore[method-assign]
+        return spec
+
+
 @contextlib.contextmanager
-def _without(module: str) -> Iterator[None]:
-    """Makes the import of a module that is not loaded yet fail, as if it was not installed."""
-    if module in sys.modules:
-        yield
-        return
-    sys.modules[module] = None  # type: ignore[assignment]
+def _without(*modules: str) -> Iterator[None]:
+    """Makes the import of modules that are not loaded yet fail, as if they were not installed."""
+    missing = [module for module in modules if module not in sys.modules]
+    sys.modules.update(dict.fromkeys(missing))  # type: ignore[arg-type]
     try:
         yield
     finally:
-        del sys.modules[module]
+        for module in missing:
+            del sys.modules[module]
 
 
 def _start_silently() -> None:

@@ -145,6 +145,7 @@ def _load_and_precompute():
     start_tensorflow()
     import keras  # noqa: F401
     import sentencex  # noqa: F401
+    import sklearn.metrics  # noqa: F401
     import tensorboard.summary.writer.event_file_writer  # noqa: F401
     import tensorflow_text  # noqa: F401
     from huggingface_hub import metadata_load  # noqa: F401
