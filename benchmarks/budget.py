@@ -32,6 +32,13 @@ COMMON: dict = {
     "save_checkpoints_steps": 10**6,
     "do_export": False,
 }
+SHAPE = {
+    "vocab_size": COMMON["vocab_size"],
+    "hidden_size": 128,
+    "num_attention_heads": 2,
+    "intermediate_size": 512,
+    "max_position_embeddings": 128,
+}
 NO_NSP = {"next_sentence_weight": 0, "keep_pairs": True}
 BASE = {**NO_NSP, "dropout_prob": 0}
 SHORT = {"max_seq_length": 64, "max_predictions_per_seq": 10}
@@ -80,21 +87,24 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=0.5)
     parser.add_argument("--clock", choices=("wall", "cpu"), default="cpu")
     parser.add_argument("--output", default="/tmp/budget")
-    parser.add_argument("--model_size", default="tiny")
+    parser.add_argument("--layers", type=int, default=4, help="of 128")
     parser.add_argument("--arms", default="", help="those whose names end so, with semicolons; default: all")
     parser.add_argument("--seeds", type=int, default=1)
     options = parser.parse_args()
     vocabulary = pathlib.Path(options.output, "vocabulary")
-    common = {**COMMON, "model_size": options.model_size, "input_file": options.texts}
+    config = pathlib.Path(options.output, "bert_config.json")
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(json.dumps({**SHAPE, "num_hidden_layers": options.layers}), encoding="utf-8")
+    common = {**COMMON, "bert_config_file": config, "input_file": options.texts}
     common["vocab_file"] = vocabulary / "vocab.txt"
     if not (vocabulary / "vocab.txt").exists():
         first = {name: value for name, value in common.items() if name != "vocab_file"}
         run_once = {**first, "output_dir": vocabulary, "num_train_steps": 1}
         run(run_once, "wall")
-    print(f"{options.minutes:g} minutes each ({options.clock} clock), {options.model_size}")
+    print(f"{options.minutes:g} minutes each ({options.clock} clock), {options.layers} layers of 128")
     print(f"  {'':34}{'masked LM loss':>16}{'accuracy':>12}{'steps':>8}")
     for name, phases in ARMS.items():
-        too_shallow = options.model_size == "tiny" and any("token_dropping" in phase for phase in phases)
+        too_shallow = options.layers < 3 and any("token_dropping" in phase for phase in phases)
         if too_shallow or not name.endswith(tuple(options.arms.split(";"))):
             continue
         for seed in range(1, options.seeds + 1):

@@ -23,14 +23,11 @@ def pytest_configure(config):
     """Starts TensorFlow, but not in a process that only hands tests to others."""
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         return
-    from bert_tf.runtime.tensorflow_startup import start_tensorflow
+    import warm
 
-    start_tensorflow()
-    import keras  # noqa: F401
+    warm.prepare()
     import tensorflow as tf
 
-    gc.freeze()  # modules and graphs are not searched for garbage again and again
-    gc.set_threshold(200_000, 50, 1000)
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 

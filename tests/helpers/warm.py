@@ -1,7 +1,8 @@
 """Processes that begin with TensorFlow loaded: forked off one that has imported it and used nothing of it.
 
-Importing TensorFlow takes some six seconds of a core, and the tests start dozens of scripts. Apart from that a script
-runs as if it were started by itself: another working directory, environment, standard output and end.
+Importing TensorFlow takes some six seconds of a core, and the tests start hundreds of scripts. Apart from that a script
+runs as if it were started by itself: another working directory, environment, standard output and end. The first process
+is forked off the one that runs the tests, before that uses TensorFlow: conftest.py calls `prepare`.
 
     done = warm.run("run_classifier.py", "--task_name=MRPC")    # done.returncode, done.stdout, done.stderr
     done = warm.run("-m", "bert_tf", "predict", ...)
@@ -9,6 +10,8 @@ runs as if it were started by itself: another working directory, environment, st
 """
 
 import atexit
+import contextlib
+import faulthandler
 import gc
 import json
 import multiprocessing
@@ -18,10 +21,27 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-_source = None
+_pipes = {}  # "jobs" to the first process, "answers" from it
+
+
+def prepare():
+    """Loads TensorFlow and forks the first process."""
+    _load_and_precompute()
+    (jobs, jobs_in), (answers, answers_in) = os.pipe(), os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of the thread of pytest-xdist, which only reads
+        child = os.fork()
+    if child:
+        os.close(jobs)
+        os.close(answers_in)
+        _pipes["jobs"], _pipes["answers"] = os.fdopen(jobs_in, "w"), os.fdopen(answers)
+        return
+    _forget_pytest(keep={0, 1, 2, jobs, answers_in})
+    _become(_jobs(os.fdopen(jobs), os.fdopen(answers_in, "w")))
 
 
 def run(*command, cwd=ROOT, env=None, **options):
@@ -37,11 +57,6 @@ def start(*command, cwd=ROOT, env=None, eager=False, optimizes_graphs=False, wit
     takes a fifth of a short run and changes no result by more than rounding: it is off unless asked for.
     without_package: as where bert_tf is not installed.
     """
-    global _source
-    if _source is None or _source.poll() is not None:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        _source = subprocess.Popen([sys.executable, __file__], env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"}, **pipes)
-        atexit.register(_source.stdin.close)
     folder = tempfile.TemporaryDirectory()
     os.mkfifo(os.path.join(folder.name, "stdout"))
     job = {"command": list(map(str, command)), "cwd": str(cwd), "env": env or {}, "folder": folder.name}
@@ -51,8 +66,8 @@ def start(*command, cwd=ROOT, env=None, eager=False, optimizes_graphs=False, wit
 
 def _ask(job):
     """The number with which the first process answers."""
-    print(json.dumps(job), file=_source.stdin, flush=True)
-    return int(_source.stdout.readline())
+    print(json.dumps(job), file=_pipes["jobs"], flush=True)
+    return int(_pipes["answers"].readline())
 
 
 class Process:
@@ -73,18 +88,33 @@ class Process:
             return code, output, Path(self.folder.name, "stderr").read_text(encoding="utf-8")
 
 
-def _jobs():
+def _forget_pytest(keep):
+    """Closes the files of the process that runs the tests but for `keep`, and undoes what pytest does to imports."""
+    faulthandler.disable()
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in keep:
+            with contextlib.suppress(OSError):  # the one that listed them
+                os.close(int(name))
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__module__.startswith("_pytest")]
+    tests = str(ROOT / "tests")
+    sys.path[:] = [str(ROOT), *(path for path in sys.path if path and path != str(ROOT) and not path.startswith(tests))]
+    sys.path.append(os.path.dirname(__file__))
+
+
+def _jobs(jobs, answers):
     """Forks for each job that comes in and answers with the number of the new process; there it returns the job."""
-    for line in sys.stdin:
+    for line in jobs:
         job = json.loads(line)
         if "wait_for" in job:
-            print(os.waitstatus_to_exitcode(os.waitpid(job["wait_for"], 0)[1]), flush=True)
+            print(os.waitstatus_to_exitcode(os.waitpid(job["wait_for"], 0)[1]), file=answers, flush=True)
             continue
         child = os.fork()
         if not child:
+            jobs.close()
+            answers.close()
             return job
-        print(child, flush=True)
-    sys.exit()
+        print(child, file=answers, flush=True)
+    os._exit(0)
 
 
 def _become(job):
@@ -93,6 +123,9 @@ def _become(job):
         path = os.devnull if name == "stdin" else os.path.join(job["folder"], name)
         mode = os.O_RDONLY if name == "stdin" else os.O_WRONLY | os.O_CREAT | os.O_APPEND  # both may be the same file
         os.dup2(os.open(path, mode), number)
+    sys.stdin, sys.stdout = open(0, encoding="utf-8"), open(1, "w", encoding="utf-8")  # noqa: SIM115 - until the end
+    sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
     os.chdir(job["cwd"])
     os.environ.update(job["env"])
     import tensorflow as tf
@@ -164,9 +197,3 @@ def _load_and_precompute():
     normalizer.final_sigma_pattern()
     gc.freeze()  # the garbage collector does not look through all this again and again
     gc.set_threshold(200_000, 50, 1000)
-
-
-if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
-    _load_and_precompute()
-    _become(_jobs())
