@@ -1,6 +1,7 @@
 """Imports go one way, few files read flags, TensorFlow is loaded only where it is needed: read from the sources."""
 
 import ast
+import functools
 import pathlib
 import re
 import subprocess
@@ -84,10 +85,15 @@ def floor_of(path):
     return parts[0] if len(parts) > 1 else None
 
 
-def imports_of(source):
+@functools.cache
+def tree(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports_of(tree):
     """Full names of all a source imports, within functions too: `from bert_tf import text` is "bert_tf.text"."""
     names = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -96,8 +102,9 @@ def imports_of(source):
     return names
 
 
+@functools.cache
 def imports(path):
-    return imports_of(path.read_text(encoding="utf-8"))
+    return imports_of(tree(path))
 
 
 def among(names, *packages):
@@ -124,7 +131,7 @@ def each_source(paths):
 
 def test_import_reader_sees_imports_inside_functions():
     source = "import a.b\nfrom bert_tf import text\ndef f():\n    from d.e import g\n"
-    assert imports_of(source) == {"a.b", "bert_tf", "bert_tf.text", "d.e", "d.e.g"}
+    assert imports_of(ast.parse(source)) == {"a.b", "bert_tf", "bert_tf.text", "d.e", "d.e.g"}
     assert among({"a", "a.b", "ab", "b.a"}, "a") == ["a", "a.b"]
     assert [floor_of(PACKAGE / path) for path in ("errors.py", "text/corpus.py", "tasks/catalog/glue.py")] == [
         None,
@@ -179,7 +186,7 @@ def test_json_is_read_in_one_place():
 def test_user_paths_are_handled_in_one_place():
     callers = set()
     for path in SOURCES:
-        calls = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+        calls = [node for node in ast.walk(tree(path)) if isinstance(node, ast.Call)]
         if LOCAL_ONLY & {ast.unparse(call.func) for call in calls}:
             callers.add(path.relative_to(PACKAGE).as_posix())
     assert callers == set(LOCAL_PATHS)
@@ -220,7 +227,7 @@ def test_listed_modules_do_not_load_tensorflow():
 @each_source(SOURCES + SCRIPTS)
 def test_modules_are_named_after_their_content_and_documented(path):
     assert path.stem not in VAGUE
-    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), "a file opens with a sentence on what it is"
+    assert ast.get_docstring(tree(path)), "a file opens with a sentence on what it is"
 
 
 def test_ci_runs_the_command_of_the_readme():
