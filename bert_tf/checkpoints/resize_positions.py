@@ -45,7 +45,7 @@ def with_position_table(checkpoint: Checkpoint) -> Checkpoint:
     config = checkpoint.config
     if config.position_embedding_type == "absolute":
         return checkpoint
-    from bert_tf.model.layers import sinusoids
+    from bert_tf.model.embeddings import sinusoids
 
     first = np.zeros([config.encoder_traits.position_offset, config.embedding_width], np.float32)
     table = np.concatenate([first, sinusoids(config.max_position_embeddings, config.embedding_width)])

@@ -18,7 +18,8 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model import attention, encoders, heads, weights
-from bert_tf.model.layers import activate, pooled_tokens
+from bert_tf.model.batch_layout import pooled_tokens
+from bert_tf.model.layers import activate
 from bert_tf.runtime import tensorflow_startup
 
 Tensors = Mapping[str, tf.Tensor]

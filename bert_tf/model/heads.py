@@ -13,9 +13,10 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model import encoders, weights
+from bert_tf.model.batch_layout import size_of
 from bert_tf.model.crf import Crf
 from bert_tf.model.inputs import complete
-from bert_tf.model.layers import ConfiguredLayer, Dropout, dense, size_of
+from bert_tf.model.layers import ConfiguredLayer, Dropout, dense
 from bert_tf.model.sequence_packing import TABLES, PackingSpec
 
 Inputs = Mapping[str, tf.Tensor]

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.model.layers import size_of
+from bert_tf.model.batch_layout import size_of
 
 ALIASES = {"input_ids": "token_ids", "token_type_ids": "segment_ids"}  # the names of Hugging Face
 MASKS = ("attention_mask", "padding_mask")  # of Hugging Face and of KerasHub: 1 for tokens, 0 for padding after them

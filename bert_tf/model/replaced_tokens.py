@@ -13,8 +13,10 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model import encoders
+from bert_tf.model.batch_layout import size_of
+from bert_tf.model.embeddings import SharedEmbeddings
 from bert_tf.model.heads import BertModel, Inputs, LogitsHead, MaskedLmHead
-from bert_tf.model.layers import ConfiguredLayer, SharedEmbeddings, size_of
+from bert_tf.model.layers import ConfiguredLayer
 from bert_tf.model.sequence_packing import PackingSpec
 
 GENERATOR, SAMPLE = 0x5EED, 1  # what the seeds of the generator differ by

@@ -9,8 +9,8 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.model.batch_layout import size_of
 from bert_tf.model.heads import BertModel, Inputs, as_rows
-from bert_tf.model.layers import size_of
 from bert_tf.model.sequence_packing import PackingSpec
 
 SMALLEST = 1e-12  # smallest length that a vector is divided by

@@ -12,7 +12,7 @@ import dataclasses
 import tensorflow as tf
 
 from bert_tf.model import dropout_seeds
-from bert_tf.model.layers import BatchLayout
+from bert_tf.model.batch_layout import BatchLayout
 
 
 def middle_layers(count: int) -> range:

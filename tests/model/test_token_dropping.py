@@ -10,7 +10,7 @@ import tiny
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.model import attention, heads, weights
-from bert_tf.model.layers import BatchLayout
+from bert_tf.model.batch_layout import BatchLayout
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.model.token_dropping import KeptTokens, middle_layers
 from bert_tf.training import train_step

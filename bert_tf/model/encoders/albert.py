@@ -8,8 +8,9 @@ import dataclasses
 import keras
 import tensorflow as tf
 
+from bert_tf.model.batch_layout import BatchLayout
 from bert_tf.model.encoders.bert import BertEncoder
-from bert_tf.model.layers import BatchLayout, TransformerLayer
+from bert_tf.model.layers import TransformerLayer
 
 TRAITS = {
     "is_functional": True,

@@ -10,17 +10,10 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.model.batch_layout import BatchLayout, gather_tokens, pooled_positions, pooled_tokens, size_of
+from bert_tf.model.embeddings import Embeddings, SharedEmbeddings
 from bert_tf.model.encoder_layer import EncoderLayer
-from bert_tf.model.layers import (
-    BatchLayout,
-    Embeddings,
-    SharedEmbeddings,
-    TransformerLayer,
-    gather_tokens,
-    pooled_positions,
-    pooled_tokens,
-    size_of,
-)
+from bert_tf.model.layers import TransformerLayer
 from bert_tf.model.probe import Probe
 from bert_tf.model.sequence_packing import PackingSpec, RowAssignment
 from bert_tf.model.token_dropping import KeptTokens, middle_layers

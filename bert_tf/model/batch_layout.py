@@ -1,0 +1,114 @@
+"""How texts lie in the rows of a batch, and the tokens that are taken out of them.
+
+B rows, T positions in a row, N = B * T, D hidden size, H heads, K size of one head.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from bert_tf.model import attention
+from bert_tf.model.probe import Probe
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchLayout:
+    """How texts lie in rows, and the seed of this pass's dropout: all that layers need besides the tokens.
+
+    `mask` [B, 1, 1 or T, T] is added to attention scores. `seed` [2] (int32) makes every dropout mask a function of
+    itself and of the layer alone; None means no dropout. `text_numbers` [B, T]: 1, 2, ... by text of a row, 0 on
+    padding. `probe`: to be filled by this pass.
+    """
+
+    rows: tf.Tensor | int
+    width: tf.Tensor | int  # positions in a row
+    heads: int
+    mask: tf.Tensor
+    seed: tf.Tensor | None = None
+    text_numbers: tf.Tensor | None = None
+    probe: Probe | None = None
+
+    @classmethod
+    def padded(
+        cls,
+        lengths: tf.Tensor,
+        width: tf.Tensor | int,
+        *,
+        heads: int,
+        dtype: str,
+        seed: tf.Tensor | None = None,
+        is_causal: bool = False,
+    ) -> "BatchLayout":
+        """One text per row, in the first `lengths` [B] positions of it."""
+        mask = attention.padding_mask(lengths, width, is_causal=is_causal, dtype=dtype)
+        numbers = tf.cast(tf.sequence_mask(lengths, width), tf.int32)
+        return cls(rows=size_of(lengths, 0), width=width, heads=heads, mask=mask, seed=seed, text_numbers=numbers)
+
+    @classmethod
+    def packed(
+        cls,
+        text_numbers: tf.Tensor,
+        *,
+        heads: int,
+        dtype: str,
+        seed: tf.Tensor | None = None,
+        is_causal: bool = False,
+    ) -> "BatchLayout":
+        """Several texts per row that do not see each other: `text_numbers` [B, T], 1, 2, ... by text, 0 on padding."""
+        width = size_of(text_numbers, 1)
+        mask = attention.packing_mask(text_numbers, width, is_causal=is_causal, dtype=dtype)
+        rows = size_of(text_numbers, 0)
+        return cls(rows=rows, width=width, heads=heads, mask=mask, seed=seed, text_numbers=text_numbers)
+
+    def with_probe(self, probe: Probe | None) -> "BatchLayout":
+        """The same with a probe, which receives texts and mask; None: as it is."""
+        if probe is None or self.text_numbers is None:
+            return self
+        before = self.width * tf.range(self.rows)[:, None]  # texts that earlier rows have room for
+        probe.texts = tf.reshape(tf.where(self.text_numbers > 0, before + self.text_numbers, 0), [-1])
+        probe.mask = self.mask
+        return dataclasses.replace(self, probe=probe)
+
+    @property
+    def training(self) -> bool:
+        """Whether a gradient will be computed."""
+        return self.seed is not None
+
+    def split_heads(self, x: tf.Tensor, parts: int) -> list[tf.Tensor]:
+        """Splits [N, parts * D] into `parts` tensors [B, H, T, K]."""
+        size = x.shape[-1] // (parts * self.heads)
+        x = tf.reshape(x, [self.rows, self.width, parts, self.heads, size])
+        return tf.unstack(tf.transpose(x, [2, 0, 3, 1, 4]))  # unstack, as the gradient of slices is slow
+
+    def join_heads(self, x: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+        """Merges the heads of [B, H, T, K] into [N, D], the shape of `like`."""
+        return tf.reshape(tf.transpose(x, [0, 2, 1, 3]), tf.shape(like))  # then TensorFlow knows that they can be added
+
+    def as_rows(self, x: tf.Tensor) -> tf.Tensor:
+        """Reshapes [N, D] to [B, T, D]."""
+        return tf.reshape(x, [self.rows, self.width, x.shape[-1]])
+
+
+def gather_tokens(x: tf.Tensor, positions: tf.Tensor | None) -> tf.Tensor:  # [N, D], [R] -> [R, D]
+    """The tokens at these positions; None: all."""
+    return x if positions is None else tf.gather(x, positions)
+
+
+def pooled_positions(inputs: Mapping[str, tf.Tensor], *, is_causal: bool) -> tf.Tensor:
+    """The position of the token that has seen its whole text, int32 [B]: [CLS], or of a causal model the last one."""
+    if is_causal:
+        return tf.maximum(inputs["lengths"] - 1, 0)
+    return tf.zeros([size_of(inputs["token_ids"], 0)], tf.int32)
+
+
+def pooled_tokens(tokens: tf.Tensor, inputs: Mapping[str, tf.Tensor], *, is_causal: bool) -> tf.Tensor:
+    """The tokens [B, D] among [B, T, D] that have seen their whole text."""
+    if is_causal:
+        return tf.gather(tokens, pooled_positions(inputs, is_causal=True), batch_dims=1)
+    return tokens[:, 0]
+
+
+def size_of(tensor: tf.Tensor, axis: int) -> tf.Tensor | int:
+    """The static size where it is known: static shapes are what XLA and TPUs need."""
+    return tensor.shape[axis] if tensor.shape[axis] is not None else tf.shape(tensor)[axis]

@@ -1,0 +1,126 @@
+"""The embeddings with which every encoder begins: words, positions and segments.
+
+B rows, T positions in a row, N = B * T, D hidden size, E size of an embedding, V vocabulary.
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.model.batch_layout import BatchLayout
+from bert_tf.model.layers import ConfiguredLayer
+
+
+def one_hot_lookup(table: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:  # [V, D], [N] -> [N, D]
+    """The rows of a table at these indices, as a matrix product (google-research/bert `embedding_lookup`)."""
+    table = tf.convert_to_tensor(table)
+    return tf.matmul(tf.one_hot(indices, table.shape[0], dtype=table.dtype), table)
+
+
+def sinusoids(count: int, width: int) -> np.ndarray:
+    """Fixed positions float32 [count, width]: sines in even columns, cosines in odd ones (Vaswani et al. 2017, 3.5)."""
+    angles = np.arange(count)[:, None] / np.power(10000, np.arange(width) // 2 * 2 / width)
+    return np.where(np.arange(width) % 2, np.cos(angles), np.sin(angles)).astype(np.float32)
+
+
+class Embeddings(ConfiguredLayer):
+    """Word + position + segment, normalised, then dropout (in this order: `embedding_postprocessor`).
+
+    one_hot: look up tokens by a matrix product, which TPUs compute faster than a gather and its gradient; the same
+        values.
+
+    Args:
+        has_segments: whether it adds a vector for the segment. Where there is one kind of segment, all have its vector.
+        is_normalized: whether it normalises.
+        is_projected: whether a dense layer makes the embeddings [N, E] as wide as the hidden states [N, D]; None: only
+            where they are not.
+    """
+
+    one_hot = False
+
+    def __init__(
+        self,
+        config: BertConfig | dict,
+        *,
+        has_segments: bool = True,
+        is_normalized: bool = True,
+        is_projected: bool | None = None,
+        **options: Any,
+    ):
+        super().__init__(config, **options)
+        self.token_table = self.new_table("token_table", self.config.vocab_size)
+        if self.config.position_embedding_type == "absolute":
+            rows = self.config.encoder_traits.position_offset + self.config.max_position_embeddings
+            self.position_table = self.new_table("position_table", rows)
+        if has_segments:
+            self.segment_table = self.new_table("segment_table", self.config.type_vocab_size)
+        if is_normalized:
+            self.norm = self.new_norm(self.config.embedding_width)
+        self.dropout = self.new_dropout(self.config.hidden_dropout_prob, "embeddings")
+        if is_projected or (is_projected is None and self.config.embedding_width != self.config.hidden_size):
+            self.projection = self.new_dense(self.config.embedding_width, self.config.hidden_size)
+        self.built = True
+
+    def call(
+        self, token_ids: tf.Tensor, segment_ids: tf.Tensor, positions: tf.Tensor | None, *, layout: BatchLayout
+    ) -> tf.Tensor:
+        """Embeds ids, each [B, T], as [N, D]; positions None: 0, 1, ... in every row."""
+        x = self.narrow(token_ids, segment_ids, positions, layout=layout)
+        return self.projection(x, needs_gradient=layout.training) if hasattr(self, "projection") else x
+
+    def narrow(
+        self, token_ids: tf.Tensor, segment_ids: tf.Tensor, positions: tf.Tensor | None, *, layout: BatchLayout
+    ) -> tf.Tensor:
+        """As `call`, before the projection: [N, E]."""
+        look_up = one_hot_lookup if self.one_hot else tf.gather
+        x = look_up(self.token_table.value, tf.reshape(token_ids, [-1]))  # [N, E]
+        x = layout.probe.embed(x) if layout.probe else x
+        x = self._add_segments(x, segment_ids)
+        table = self._positions()  # [P, E]
+        if positions is None:
+            x = layout.as_rows(x) + table[: layout.width]  # [B, T, E]
+            x = tf.reshape(x, [-1, self.config.embedding_width])
+        else:
+            x += tf.gather(table, tf.reshape(positions, [-1]))
+        x = self.norm(x) if hasattr(self, "norm") else x
+        return self.dropout(x, seed=layout.seed)
+
+    def _add_segments(self, x: tf.Tensor, segment_ids: tf.Tensor) -> tf.Tensor:
+        if not hasattr(self, "segment_table"):
+            return x
+        table = self.segment_table.value
+        if self.config.type_vocab_size == 1:
+            return x + table
+        return x + one_hot_lookup(table, tf.reshape(segment_ids, [-1]))  # always: the table is tiny
+
+    def _positions(self) -> tf.Tensor:
+        if self.config.position_embedding_type == "sinusoidal":
+            table = sinusoids(self.config.max_position_embeddings, self.config.embedding_width)
+            return tf.constant(table, self.compute_dtype)
+        return self.position_table.value[self.config.encoder_traits.position_offset :]
+
+
+class SharedEmbeddings(ConfiguredLayer):
+    """The Embeddings of another encoder, made as wide as the hidden states of this one."""
+
+    def __init__(self, config: BertConfig | dict, embeddings: Embeddings, **options: Any):
+        super().__init__(config, **options)
+        self._embeddings = embeddings  # with an underscore: its weights are those of the other encoder
+        if self.config.embedding_width != self.config.hidden_size:
+            self.projection = self.new_dense(self.config.embedding_width, self.config.hidden_size)
+        self.built = True
+
+    @property
+    def token_table(self) -> keras.Variable:
+        """The word embeddings [V, E]."""
+        return self._embeddings.token_table
+
+    def call(
+        self, token_ids: tf.Tensor, segment_ids: tf.Tensor, positions: tf.Tensor | None, *, layout: BatchLayout
+    ) -> tf.Tensor:
+        """As Embeddings."""
+        x = self._embeddings.narrow(token_ids, segment_ids, positions, layout=layout)
+        return self.projection(x, needs_gradient=layout.training) if hasattr(self, "projection") else x
