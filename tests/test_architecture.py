@@ -40,7 +40,7 @@ tasks.question_answering.questions tasks.question_answering.answer_highlights
 export.prediction_inputs export.loaded_model export.engines
 search.index_files search.neighbors cli.commands.index cli.commands.search
 reports.curves reports.report reports.scoreboard reports.published reports.comparison
-recipes.pretraining_preparation recipes.initialization recipes.pretrain recipes.finetune recipes.finetune_squad
+recipes.pretraining.preparation recipes.initialization recipes.pretrain recipes.finetune recipes.finetune_squad
 recipes.finetuning.preparation recipes.finetuning.run recipes.finetuning.sweep
 cli.main cli.recipe_flags cli.commands.pretrain cli.commands.finetune cli.commands.squad cli.commands.convert
 cli.commands.predict cli.commands.extract cli.commands.evaluate cli.commands.export cli.commands.report

@@ -5,7 +5,8 @@ import types
 import pytest
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.recipes import advice, pretraining_preparation
+from bert_tf.recipes import advice
+from bert_tf.recipes.pretraining import preparation
 
 TINY, BASE = (BertConfig.of_size(size, vocab_size=1000) for size in ("tiny", "base"))
 
@@ -52,7 +53,7 @@ def computed(tmp_path, **changes):
     path = tmp_path / "text.txt"
     path.write_text("words " * 2_000_000)
     flags = dataclasses.replace(Flags(), input_file=str(path), **changes)
-    return pretraining_preparation.with_computed_defaults(flags)
+    return preparation.with_computed_defaults(flags)
 
 
 def test_warmup_is_a_proportion_unless_given(tmp_path):

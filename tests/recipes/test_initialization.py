@@ -10,7 +10,8 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config import flags
 from bert_tf.errors import UserError
-from bert_tf.recipes import initialization, pretraining_preparation
+from bert_tf.recipes import initialization
+from bert_tf.recipes.pretraining import preparation
 from bert_tf.text import special_tokens
 from bert_tf.training.run_directory import RunFolder
 
@@ -71,10 +72,10 @@ def test_encoder_that_sees_its_targets_is_refused(monkeypatch):
     config = dataclasses.replace(tiny.CONFIG, encoder="bilstm_on_top")
     start = initialization.Initialization(config=config, vocabulary=None, lower_case=True)
     monkeypatch.setattr(initialization, "resolve", lambda *_, **__: start)
-    monkeypatch.setattr(pretraining_preparation, "_check_numbers", lambda options: None)
+    monkeypatch.setattr(preparation, "_check_numbers", lambda options: None)
     options = types.SimpleNamespace(init_checkpoint="tagger", input_file="", eval_file="", records_dir="")
     with pytest.raises(UserError, match="The encoder bilstm_on_top is for fine-tuning only: give"):
-        pretraining_preparation.resolve(options, lower_case_given=False)
+        preparation.resolve(options, lower_case_given=False)
 
 
 @pytest.mark.parametrize(

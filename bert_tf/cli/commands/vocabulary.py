@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _learn(arguments: argparse.Namespace, lower_case: bool) -> list[str]:
     """Learns a vocabulary; raises UserError if there is no text or the size is too small."""
-    from bert_tf.recipes import pretraining_preparation
+    from bert_tf.recipes.pretraining import preparation
 
     minimum = len(vocabulary.SPECIAL_TOKENS)
     if arguments.vocab_size <= minimum:
@@ -74,10 +74,8 @@ def _learn(arguments: argparse.Namespace, lower_case: bool) -> list[str]:
         raise UserError(f"--kind={arguments.kind} is learned on this machine alone: leave out --runner.")
     if arguments.runner:
         return _learn_on_beam(arguments, lower_case)
-    pretraining_preparation.check_has_text("input_file", arguments)
-    return pretraining_preparation.learn_vocabulary(
-        arguments, arguments.vocab_size, lower_case=lower_case, kind=arguments.kind
-    )
+    preparation.check_has_text("input_file", arguments)
+    return preparation.learn_vocabulary(arguments, arguments.vocab_size, lower_case=lower_case, kind=arguments.kind)
 
 
 def _learn_on_beam(arguments: argparse.Namespace, lower_case: bool) -> list[str]:

@@ -10,7 +10,8 @@ import warm
 from bert_tf.checkpoints import formats
 from bert_tf.config import flags
 from bert_tf.errors import UserError
-from bert_tf.recipes import pretrain, pretraining_recipes
+from bert_tf.recipes import pretrain
+from bert_tf.recipes.pretraining import named_recipes, pretraining_flags
 
 SENTENCES = "The fox runs.\nA dog sleeps.\nRain falls.\nBirds sing.\n\n"
 TINY = ["--model_size=tiny", "--vocab_size=120", "--max_seq_length=24", "--max_predictions_per_seq=3"]
@@ -53,7 +54,7 @@ def test_without_a_recipe_nothing_changes():
     (options,) = phases(input_file="texts", output_dir="run", records_dir="a,b")
     assert (options.output_dir, options.records_dir, options.optimizer) == ("run", "a,b", "adamw")
     (options,) = phases()
-    assert options.num_train_steps == pretrain.DEMO_SETTINGS["num_train_steps"]
+    assert options.num_train_steps == pretraining_flags.DEMO_SETTINGS["num_train_steps"]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_phases_share_all_steps(total):
 
 
 def test_every_recipe_sets_flags_that_exist():
-    names = {name for row in pretraining_recipes.RECIPES.values() for phase in row.phases for name in phase}
+    names = {name for row in named_recipes.RECIPES.values() for phase in row.phases for name in phase}
     assert names <= set(pretrain.Flags.__dataclass_fields__)
 
 
