@@ -13,13 +13,13 @@ import tensorflow as tf
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
-from bert_tf.model import row_ladder, token_dropping, weights
+from bert_tf.model import row_ladder, weights
 from bert_tf.model.probe import Probe, expect_support, probing
 from bert_tf.model.row_ladder import FITS
 from bert_tf.model.sequence_packing import TABLES, PackingSpec, local_costs
 from bert_tf.runtime import backend
 from bert_tf.runtime.process import expect_changing_weights
-from bert_tf.training import adversarial, learning_rates, optimizers, step_results
+from bert_tf.training import adversarial, encoder_options, learning_rates, optimizers, step_results
 from bert_tf.training.budget import Budget
 from bert_tf.training.distillation import DistilledTask
 from bert_tf.training.distribute import (
@@ -32,11 +32,9 @@ from bert_tf.training.distribute import (
     shard_batch,
     spans_processes,
 )
+from bert_tf.training.loss_scale import LossScale
 from bert_tf.training.trainable_task import Batch, Comparison, TrainableTask
 from bert_tf.training.weight_average import WeightAverage
-
-FLOAT16_SCALE = 2.0**15  # initial loss scale; halved at an overflow, doubled after this many steps without one
-FLOAT16_PATIENCE = 2000
 
 Sums = dict[str, tf.Tensor]  # {metric: [sum of values * weights, sum of weights]}
 Gradients = list[tf.Tensor | None]
@@ -69,12 +67,7 @@ class TrainStep:
         self.budget = Budget(config.budget_minutes)
         self.optimizer = _optimizer(config, self.variables, self.trainable, self.budget)
         self.average = WeightAverage(self.trainable, config.ema_decay)
-        if config.gradient_checkpointing:
-            enable_gradient_checkpointing(model.encoder)
-        if config.token_dropping:
-            enable_token_dropping(model.encoder, config.token_dropping)
-        if uses_one_hot(config.use_one_hot_embeddings, strategy):
-            enable_one_hot_embeddings(model.encoder, is_required=config.use_one_hot_embeddings == "true")
+        encoder_options.apply(config, model.encoder, strategy)
         if config.fgm_epsilon:
             expect_support(model.encoder, "fgm_epsilon")
         if self.distilled and (config.fgm_epsilon or config.gradient_checkpointing or config.token_dropping):
@@ -399,43 +392,6 @@ def _fill_in(dense: Sequence[tf.Tensor], gradients: Gradients) -> Gradients:
     return [None if gradient is None else next(remaining) for gradient in gradients]
 
 
-def enable_gradient_checkpointing(encoder: Any) -> None:
-    """Makes an encoder store less for its backward pass; UserError if it has no layers to recompute."""
-    if not hasattr(encoder, "gradient_checkpointing"):
-        raise UserError(
-            f"gradient_checkpointing is for BERT's layers, and encoder={encoder.config.encoder} has none: leave it out."
-        )
-    encoder.gradient_checkpointing = True
-
-
-def enable_token_dropping(encoder: Any, share: float) -> None:
-    """Makes the middle layers of an encoder skip tokens in training; UserError if it has no such layers."""
-    layers = encoder.config.num_hidden_layers
-    if not hasattr(encoder, "token_dropping") or not token_dropping.middle_layers(layers):
-        raise UserError(
-            f"token_dropping needs three of BERT's layers or more, and encoder={encoder.config.encoder} with "
-            f"num_hidden_layers {layers} was given: leave it out."
-        )
-    encoder.token_dropping = share
-
-
-def uses_one_hot(flag: str, strategy: tf.distribute.Strategy) -> bool:
-    """Whether a flag "true", "false" or "auto" means to look up embeddings by a matrix product; auto: on TPUs."""
-    return flag == "true" or (flag == "auto" and isinstance(strategy, tf.distribute.TPUStrategy))
-
-
-def enable_one_hot_embeddings(encoder: Any, *, is_required: bool) -> None:
-    """Makes an encoder look up tokens by a matrix product; UserError if it cannot and `is_required`."""
-    embeddings: Any = getattr(encoder, "embeddings", None)
-    if hasattr(embeddings, "one_hot"):
-        embeddings.one_hot = True
-    elif is_required:
-        raise UserError(
-            f"use_one_hot_embeddings is for BERT's embeddings, and encoder={encoder.config.encoder} has others: "
-            "leave it out."
-        )
-
-
 def sum_metrics(metrics: Mapping[str, tuple[tf.Tensor, tf.Tensor]]) -> Sums:
     """Returns {metric: [sum of values * weights, sum of weights]} from {metric: (values, weights)}."""
     return {name: tf.stack([tf.reduce_sum(v * w), tf.reduce_sum(w)]) for name, (v, w) in metrics.items()}
@@ -455,42 +411,3 @@ def averages(task: TrainableTask, metrics: Mapping[str, np.ndarray]) -> dict[str
     values = {name: float(total / max(weight, 1e-12)) for name, (total, weight) in metrics.items()}
     loss = sum(objective.factor * values[name] for name, objective in task.objectives.items())
     return {"loss": loss, **values}
-
-
-class LossScale(tf.Module):
-    """Dynamic loss scaling for float16 (Micikevicius et al. 2018): the factor halves at overflows and doubles later."""
-
-    def __init__(self, *, enabled: bool) -> None:
-        super().__init__()
-        self.enabled = enabled
-        self.factor = tf.Variable(FLOAT16_SCALE if enabled else 1.0, trainable=False)
-        self.good_steps = tf.Variable(0, dtype=tf.int64, trainable=False)
-
-    def state(self) -> dict[str, tf.Variable]:
-        """Returns what a checkpoint must contain."""
-        return {"factor": self.factor, "good_steps": self.good_steps}
-
-    def scale(self, loss: tf.Tensor) -> tf.Tensor:
-        """Multiplies the loss by the factor."""
-        return loss * self.factor if self.enabled else loss
-
-    def unscale(self, gradients: Gradients) -> Gradients:
-        """Divides the gradients by the factor."""
-        if not self.enabled:
-            return gradients
-        return [None if gradient is None else gradient / self.factor for gradient in gradients]
-
-    def update(self, norm: tf.Tensor) -> tf.Tensor:
-        """Adapts the factor to the norm of a step's gradients.
-
-        Returns whether training has diverged: the norm is not finite, and no smaller factor will help.
-        """
-        is_finite = tf.math.is_finite(norm)
-        if not self.enabled:
-            return ~is_finite
-        diverged = ~is_finite & (self.factor <= 1.0)
-        should_grow = self.good_steps + 1 >= FLOAT16_PATIENCE
-        grown = tf.where(should_grow, self.factor * 2, self.factor)
-        self.factor.assign(tf.where(is_finite, grown, tf.maximum(self.factor / 2, 1.0)))
-        self.good_steps.assign(tf.where(is_finite & ~should_grow, self.good_steps + 1, 0))
-        return diverged

@@ -29,8 +29,9 @@ from bert_tf.tasks.text_classification.goals.regression import Regression
 from bert_tf.tasks.text_classification.text_windows import Windows
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute
+from bert_tf.training.encoder_options import enable_one_hot_embeddings
 from bert_tf.training.loop import Evaluator
-from bert_tf.training.train_step import TrainStep, enable_one_hot_embeddings
+from bert_tf.training.train_step import TrainStep
 
 COMPILED = dataclasses.replace(CONFIG, jit_compile="true", eval_batch_size=4, use_one_hot_embeddings="true")
 MODEL = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)

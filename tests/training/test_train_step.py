@@ -13,7 +13,8 @@ from training_steps import CONFIG, ONE_LAYER, learner, passes
 from bert_tf.errors import UserError
 from bert_tf.model import weights, xla_rowwise
 from bert_tf.training import train_step as learners
-from bert_tf.training.train_step import LossScale, averages
+from bert_tf.training.loss_scale import LossScale
+from bert_tf.training.train_step import averages
 
 
 def values_of(learner):
