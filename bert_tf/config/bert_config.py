@@ -116,6 +116,12 @@ class BertConfig:
         return self.num_hidden_groups if self.encoder_traits.shares_layers else self.num_hidden_layers
 
     @property
+    def middle_layers(self) -> range:
+        """The numbers of the layers that token dropping concerns: half of many, none of two; see its module."""
+        count = self.num_hidden_layers if self.encoder_traits.has_attention else 0
+        return range(max(1, count // 2 - 1), count - 1)
+
+    @property
     def layers_with_states(self) -> int:
         """The number of layers with hidden states, without the embeddings."""
         return self.num_hidden_layers * self.encoder_traits.has_layers + self.encoder_traits.extra_layers

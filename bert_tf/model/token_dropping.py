@@ -1,8 +1,8 @@
 """Token dropping: in pre-training, the middle layers see part of each row (Hou et al. 2022, arXiv:2203.13240).
 
-The first layers, up to the middle, see all tokens; then a fixed share of each row skips all layers but the last one,
-which sees all again. Tokens whose outputs are needed, which are the masked ones, are dropped last; the others are drawn
-anew in each pass. The paper draws by the loss of each vocabulary entry, and finds random draws nearly as good.
+The first layers see all tokens; from `BertConfig.middle_layers` a fixed share of each row is left out; the last layer
+sees all again. Tokens whose outputs are needed, which are the masked ones, are dropped last; the others are drawn anew in
+each pass. (The paper keeps those whose entry of the vocabulary has had the largest loss so far.)
 
 B rows, T positions in a row, N = B * T, D hidden size, K positions of a row that are kept.
 """
@@ -13,11 +13,6 @@ import tensorflow as tf
 
 from bert_tf.model import dropout_seeds
 from bert_tf.model.batch_layout import BatchLayout
-
-
-def middle_layers(count: int) -> range:
-    """The numbers of the layers, out of `count`, that see part of the tokens; half of them, if there are many."""
-    return range(max(1, count // 2 - 1), count - 1)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,7 +19,14 @@ from bert_tf.export import loaded_model
 from bert_tf.recipes import advice, ending, initialization, teaching
 from bert_tf.recipes.initialization import Initialization
 from bert_tf.recipes.pretraining import named_recipes, preparation
-from bert_tf.recipes.pretraining.pretraining_flags import FREE_FLAGS, TEXT_FLAGS, Flags, read_flags, without_pairs
+from bert_tf.recipes.pretraining.pretraining_flags import (
+    FREE_FLAGS,
+    TEXT_FLAGS,
+    Flags,
+    read_flags,
+    without_dropping,
+    without_pairs,
+)
 from bert_tf.runtime import accelerators, files
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.runtime.tf_config import worker_number
@@ -89,6 +96,8 @@ def run(
         else:
             config, manifest = preparation.wait_for_chief(options, folder)
     start = dataclasses.replace(start, config=config)
+    options = without_dropping(options, config)
+    train_config = dataclasses.replace(train_config, token_dropping=options.token_dropping)
     print(describe(manifest), flush=True)
     for warning in manifest["warnings"]:
         print(f"Warning: {warning}", flush=True)

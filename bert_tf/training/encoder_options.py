@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
-from bert_tf.model import token_dropping
 
 
 def apply(config: TrainConfig, encoder: Any, strategy: tf.distribute.Strategy) -> None:
@@ -29,12 +28,12 @@ def enable_gradient_checkpointing(encoder: Any) -> None:
 
 
 def enable_token_dropping(encoder: Any, share: float) -> None:
-    """Makes the middle layers of an encoder skip tokens in training; UserError if it has no such layers."""
-    layers = encoder.config.num_hidden_layers
-    if not hasattr(encoder, "token_dropping") or not token_dropping.middle_layers(layers):
+    """Makes the middle layers of an encoder skip tokens in training; UserError if it has none."""
+    config = encoder.config
+    if not config.middle_layers:
         raise UserError(
-            f"token_dropping needs three of BERT's layers or more, and encoder={encoder.config.encoder} with "
-            f"num_hidden_layers {layers} was given: leave it out."
+            f"token_dropping needs three of BERT's layers or more, and encoder={config.encoder} with num_hidden_layers "
+            f"{config.num_hidden_layers} was given: leave it out."
         )
     encoder.token_dropping = share
 

@@ -12,7 +12,7 @@ from bert_tf.errors import UserError
 from bert_tf.model import attention, heads, weights
 from bert_tf.model.batch_layout import BatchLayout
 from bert_tf.model.sequence_packing import PackingSpec
-from bert_tf.model.token_dropping import KeptTokens, middle_layers
+from bert_tf.model.token_dropping import KeptTokens
 from bert_tf.training import encoder_options
 
 DEEP = dataclasses.replace(tiny.CONFIG, num_hidden_layers=5)
@@ -36,7 +36,7 @@ def encoder_of(config=DEEP, dropped=0.5):
     ("layers", "expected"), [(1, []), (2, []), (3, [1]), (4, [1, 2]), (6, [2, 3, 4]), (12, [5, 6, 7, 8, 9, 10])]
 )
 def test_the_first_layers_and_the_last_one_see_all_tokens(layers, expected):
-    assert list(middle_layers(layers)) == expected
+    assert list(dataclasses.replace(DEEP, num_hidden_layers=layers).middle_layers) == expected
 
 
 @pytest.mark.eager
@@ -81,7 +81,7 @@ def test_middle_layers_see_the_kept_tokens_alone(kind, encoder):
 
     def plain(x):
         for number, layer in enumerate(ours.layers):
-            is_middle = number in middle_layers(5)
+            is_middle = number in DEEP.middle_layers
             layer_layout = dataclasses.replace(layout, mask=tf.minimum(layout.mask, hidden)) if is_middle else layout
             y = layer(x, layout=layer_layout)[0]
             x = tf.where(is_kept[:, None], y, x) if is_middle else y

@@ -16,7 +16,7 @@ from bert_tf.model.encoder_layer import EncoderLayer
 from bert_tf.model.layers import TransformerLayer
 from bert_tf.model.probe import Probe
 from bert_tf.model.sequence_packing import PackingSpec, RowAssignment
-from bert_tf.model.token_dropping import KeptTokens, middle_layers
+from bert_tf.model.token_dropping import KeptTokens
 
 TRAITS = {
     "is_functional": True,
@@ -128,7 +128,7 @@ class BertEncoder(EncoderLayer):
         """The input of the first layer, the output of each, and their attention probabilities."""
         hidden_states, attention = [x], []
         shows_all = layout.probe is not None and layout.probe.shows_all_tokens
-        part = middle_layers(self.config.num_hidden_layers) if self.token_dropping and layout.training else range(0)
+        part = self.config.middle_layers if self.token_dropping and layout.training else range(0)
         for number in range(self.config.num_hidden_layers):
             if part and number == part.start:
                 kept = KeptTokens.draw(layout, positions, self.token_dropping, is_causal=self.config.is_causal)

@@ -56,13 +56,15 @@ RECIPES = {
         ),
     ),
     "budget": Recipe(
-        "An hour on a few cores: what `benchmarks/budget.py` found best, masked LM alone, no dropout, small batches",
+        "An hour on a few cores: what `benchmarks/budget.py` found best, masked LM alone, no dropout, small batches, "
+        "half of the tokens in the middle layers",
         (
             {
                 "budget_minutes": 60.0,
                 "next_sentence_weight": 0.0,
                 "keep_pairs": True,
                 "dropout_prob": 0.0,
+                "token_dropping": 0.5,  # from three layers on
                 "train_batch_size": 16,
                 "learning_rate": 1e-3,
                 "warmup_proportion": 0.1,

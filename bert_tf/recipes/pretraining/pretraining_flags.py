@@ -205,6 +205,13 @@ def without_pairs(options: Flags, config: BertConfig) -> Flags:
     return _with_passes(dataclasses.replace(options, next_sentence_weight=0.0))
 
 
+def without_dropping(options: Flags, config: BertConfig) -> Flags:
+    """The flags without the token dropping of a recipe, if the encoder has no layers in the middle."""
+    if config.middle_layers or flags.is_given("token_dropping"):
+        return options
+    return dataclasses.replace(options, token_dropping=0.0)
+
+
 def _with_passes(options: Flags) -> Flags:
     """The flags with one pass over the text where all passes would have the same texts."""
     has_pairs = options.next_sentence_weight or options.keep_pairs

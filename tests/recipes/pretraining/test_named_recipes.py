@@ -1,10 +1,12 @@
 """Recipes of pre-training: defaults that flags override, and phases that one command runs in turn."""
 
+import dataclasses
 import math
 import shutil
 
 import numpy as np
 import pytest
+import tiny
 import warm
 
 from bert_tf.checkpoints import formats
@@ -37,6 +39,16 @@ def test_budget_is_one_phase_of_minutes_with_flags_of_its_own():
     (one,) = phases(recipe="budget", input_file="texts", budget_minutes=5)
     assert (one.budget_minutes, one.train_batch_size, one.next_sentence_weight, one.dropout_prob) == (5, 16, 0, 0)
     assert phases(recipe="budget", input_file="texts")[0].budget_minutes == 60
+
+
+def test_a_recipe_drops_tokens_only_where_there_are_middle_layers():
+    deep, shallow = (dataclasses.replace(tiny.CONFIG, num_hidden_layers=layers) for layers in (3, 2))
+    (one,) = phases(recipe="budget", input_file="texts")
+    assert pretraining_flags.without_dropping(one, deep).token_dropping == 0.5
+    assert pretraining_flags.without_dropping(one, shallow).token_dropping == 0
+    with flags.given_by_program(pretrain.Flags, {"token_dropping": 0.5}):
+        given = pretrain.read_flags()
+        assert pretraining_flags.without_dropping(given, shallow).token_dropping == 0.5, "it is refused later"
 
 
 def test_given_flags_override_the_recipe_and_scale_changes_batches_and_rates():
