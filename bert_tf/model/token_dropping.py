@@ -1,8 +1,8 @@
 """Token dropping: in pre-training, the middle layers see part of each row (Hou et al. 2022, arXiv:2203.13240).
 
 The first layers see all tokens; from `BertConfig.middle_layers` a fixed share of each row is left out; the last layer
-sees all again. Tokens whose outputs are needed, which are the masked ones, are dropped last; the others are drawn anew in
-each pass. (The paper keeps those whose entry of the vocabulary has had the largest loss so far.)
+sees all again. Tokens whose outputs are needed, which are the masked ones, are dropped last; the others are drawn
+anew in each pass. (The paper keeps those whose entry of the vocabulary has had the largest loss so far.)
 
 B rows, T positions in a row, N = B * T, D hidden size, K positions of a row that are kept.
 """
