@@ -10,7 +10,6 @@ is forked off the one that runs the tests, before that uses TensorFlow: conftest
 """
 
 import atexit
-import contextlib
 import faulthandler
 import gc
 import json
@@ -40,7 +39,7 @@ def prepare():
         os.close(answers_in)
         _pipes["jobs"], _pipes["answers"] = os.fdopen(jobs_in, "w"), os.fdopen(answers)
         return
-    _forget_pytest(keep={0, 1, 2, jobs, answers_in})
+    _forget_pytest(keep=(2, *sorted([jobs, answers_in])))
     _become(_jobs(os.fdopen(jobs), os.fdopen(answers_in, "w")))
 
 
@@ -89,12 +88,13 @@ class Process:
 
 
 def _forget_pytest(keep):
-    """Closes the files of the process that runs the tests but for `keep`, and undoes what pytest does to imports."""
+    """Closes files of the process that runs the tests, and undoes what pytest does to imports.
+
+    keep: numbers of files that stay open, in order; those before the first of them do too.
+    """
     faulthandler.disable()
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) not in keep:
-            with contextlib.suppress(OSError):  # the one that listed them
-                os.close(int(name))
+    for one, following in zip(keep, [*keep[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
+        os.closerange(one + 1, following)
     sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__module__.startswith("_pytest")]
     tests = str(ROOT / "tests")
     sys.path[:] = [str(ROOT), *(path for path in sys.path if path and path != str(ROOT) and not path.startswith(tests))]
