@@ -53,6 +53,15 @@ def test_scripts_are_run_with_flags_that_they_have(gpu, tmp_path, tiny):
         assert "--num_train_epochs=500.0" in runs["run_classifier SST-2"], "a thousand steps of 32"
 
 
+@pytest.mark.eager
+@pytest.mark.parametrize("kind", ["fine_tune", "pretrain"])
+def test_the_contender_of_this_package_trains(gpu, kind, monkeypatch):
+    monkeypatch.syspath_prepend(Path(gpu.__file__).parent / "peers")
+    contender = importlib.import_module("race_bert_tf")
+    work = gpu.workload(kind, 2, 16, types.SimpleNamespace(repeats=1, device="cpu"))
+    contender.worker({**work, "jit_compile": "false"}, "tiny", "float32")()
+
+
 def test_result_of_a_script_is_a_table(gpu):
     result = {
         "command": "python run_classifier.py",

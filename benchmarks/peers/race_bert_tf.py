@@ -128,7 +128,7 @@ def fine_tuning(work, config, policy, strategy):
     goal = Classes(["0", "1"])
 
     class Task:
-        objectives = {"cross_entropy": objective()}
+        objectives, comparison = {"cross_entropy": objective()}, None
 
         def loss_weights(self, batch):
             return {"cross_entropy": tf.ones_like(batch["label"], tf.float32)}

@@ -49,7 +49,8 @@ def start_tensorflow() -> None:
     """
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
         return
-    sys.meta_path.insert(0, _KerasFinder())
+    if "keras" not in sys.modules:
+        sys.meta_path.insert(0, _KerasFinder())
     with _without(PART_OF_KERAS):
         _start_silently()
 
