@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import importlib
 import pathlib
 import re
 import subprocess
@@ -201,6 +202,21 @@ def test_nothing_imports_or_starts_the_scripts():
 def test_no_test_imports_a_test():
     tests = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
     assert violations((ROOT / "tests").rglob("*.py"), *tests) == {}
+
+
+def test_benchmarks_import_what_exists():
+    names = set().union(*(among(imports(path), "bert_tf") for path in (ROOT / "benchmarks").rglob("*.py")))
+    assert len(names) > 100 and [name for name in sorted(names) if not exists(name)] == []
+
+
+def exists(name):
+    """Whether there is a module of that full name, or an attribute of a module."""
+    parent, _, attribute = name.rpartition(".")
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError:
+        return hasattr(importlib.import_module(parent), attribute)
+    return True
 
 
 def test_tests_mirror_the_folders():
