@@ -66,6 +66,15 @@ flags.run(pretrain.main)
 """
 
 
+def config_file(options: argparse.Namespace, dropout: float) -> pathlib.Path:
+    """The configuration file of models with that dropout, which --dropout_prob does not change in one."""
+    path = pathlib.Path(options.output, f"bert_config_{dropout:g}.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    dropouts = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), dropout)
+    path.write_text(json.dumps({**SHAPE, **dropouts, "num_hidden_layers": options.layers}), encoding="utf-8")
+    return path
+
+
 def run(flags: dict, clock: str) -> dict:
     """One phase; returns what became of it."""
     folder = pathlib.Path(str(flags["output_dir"]))
@@ -92,13 +101,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     options = parser.parse_args()
     vocabulary = pathlib.Path(options.output, "vocabulary")
-    config = pathlib.Path(options.output, "bert_config.json")
-    config.parent.mkdir(parents=True, exist_ok=True)
-    config.write_text(json.dumps({**SHAPE, "num_hidden_layers": options.layers}), encoding="utf-8")
-    common = {**COMMON, "bert_config_file": config, "input_file": options.texts}
-    common["vocab_file"] = vocabulary / "vocab.txt"
+    common = {**COMMON, "input_file": options.texts, "vocab_file": vocabulary / "vocab.txt"}
     if not (vocabulary / "vocab.txt").exists():
         first = {name: value for name, value in common.items() if name != "vocab_file"}
+        first["bert_config_file"] = config_file(options, 0.0)
         run_once = {**first, "output_dir": vocabulary, "num_train_steps": 1}
         run(run_once, "wall")
     print(f"{options.minutes:g} minutes each ({options.clock} clock), {options.layers} layers of 128")
@@ -115,6 +121,7 @@ def main() -> None:
                 flags = {**common, **phase, **shared, "output_dir": folder / str(number), **before}
                 length = flags["max_seq_length"]  # all else that records depend on is the same
                 flags["records_dir"] = pathlib.Path(options.output, f"records_{length}_{seed}")
+                flags["bert_config_file"] = config_file(options, float(flags.pop("dropout_prob", 0.1)))
                 before = {"init_checkpoint": folder / str(number)}
                 result = run(flags, options.clock)
             loss, accuracy = result["masked_lm_loss"], result["masked_lm_accuracy"]

@@ -30,7 +30,7 @@ def enable_gradient_checkpointing(encoder: Any) -> None:
 def enable_token_dropping(encoder: Any, share: float) -> None:
     """Makes the middle layers of an encoder skip tokens in training; UserError if it has none."""
     config = encoder.config
-    if not config.middle_layers:
+    if not config.middle_layers or not hasattr(encoder, "token_dropping"):
         raise UserError(
             f"token_dropping needs three of BERT's layers or more, and encoder={config.encoder} with num_hidden_layers "
             f"{config.num_hidden_layers} was given: leave it out."

@@ -206,8 +206,8 @@ def without_pairs(options: Flags, config: BertConfig) -> Flags:
 
 
 def without_dropping(options: Flags, config: BertConfig) -> Flags:
-    """The flags without the token dropping of a recipe, if the encoder has no layers in the middle."""
-    if config.middle_layers or flags.is_given("token_dropping"):
+    """The flags without the token dropping of a recipe, if there are no layers in the middle, or a teacher sees all."""
+    if (config.middle_layers and not options.teacher) or flags.is_given("token_dropping"):
         return options
     return dataclasses.replace(options, token_dropping=0.0)
 

@@ -46,6 +46,8 @@ def test_a_recipe_drops_tokens_only_where_there_are_middle_layers():
     (one,) = phases(recipe="budget", input_file="texts")
     assert pretraining_flags.without_dropping(one, deep).token_dropping == 0.5
     assert pretraining_flags.without_dropping(one, shallow).token_dropping == 0
+    taught = dataclasses.replace(one, teacher="run")
+    assert pretraining_flags.without_dropping(taught, deep).token_dropping == 0
     with flags.given_by_program(pretrain.Flags, {"token_dropping": 0.5}):
         given = pretrain.read_flags()
         assert pretraining_flags.without_dropping(given, shallow).token_dropping == 0.5, "it is refused later"
