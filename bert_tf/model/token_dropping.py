@@ -55,6 +55,6 @@ class KeptTokens:
         """The kept tokens [B * K, D] of all tokens [N, D]."""
         return tf.gather(x, self.places)
 
-    def widen(self, x: tf.Tensor, everything: tf.Tensor) -> tf.Tensor:
+    def widen(self, x: tf.Tensor, all_tokens: tf.Tensor) -> tf.Tensor:
         """All tokens [N, D], with `x` [B * K, D] in the places of the kept ones."""
-        return tf.tensor_scatter_nd_update(everything, self.places[:, None], x)
+        return tf.tensor_scatter_nd_update(all_tokens, self.places[:, None], x)

@@ -2,7 +2,7 @@
 
 Importing TensorFlow takes some six seconds of a core, and the tests start hundreds of scripts. Apart from that a script
 runs as if it were started by itself: another working directory, environment, standard output and end. The first process
-is forked off the one that runs the tests, before that uses TensorFlow: conftest.py calls `prepare`.
+is forked off the one that runs the tests, before it uses TensorFlow: conftest.py calls `prepare`.
 
     done = warm.run("run_classifier.py", "--task_name=MRPC")    # done.returncode, done.stdout, done.stderr
     done = warm.run("-m", "bert_tf", "predict", ...)

@@ -128,13 +128,14 @@ class BertEncoder(EncoderLayer):
         """The input of the first layer, the output of each, and their attention probabilities."""
         hidden_states, attention = [x], []
         shows_all = layout.probe is not None and layout.probe.shows_all_tokens
-        part = self.config.middle_layers if self.token_dropping and layout.training else range(0)
+        middle = self.config.middle_layers if self.token_dropping and layout.training else range(0)
         for number in range(self.config.num_hidden_layers):
-            if part and number == part.start:
+            if middle and number == middle.start:
                 kept = KeptTokens.draw(layout, positions, self.token_dropping, is_causal=self.config.is_causal)
-                (everything, x), (whole, layout) = (x, kept.narrow(x)), (layout, kept.layout)
-            if part and number == part.stop:
-                x, layout = kept.widen(x, everything), whole
+                all_tokens, all_positions = x, layout
+                x, layout = kept.narrow(x), kept.layout
+            if middle and number == middle.stop:
+                x, layout = kept.widen(x, all_tokens), all_positions
             layer, layer_layout = self.layer_at(number, layout)
             is_last = number == self.config.num_hidden_layers - 1
             options = {"layout": layer_layout, "positions": positions if is_last and not shows_all else None}
