@@ -90,6 +90,7 @@ def by_loop(arguments, seed):
         "max_seq_length": LENGTH,
         "warmup_proportion": WARMUP,
         "optimizer": "adamw_corrected",
+        "head_learning_rate": "same",  # fit has one for all weights
         "keep_best": False,  # fit ends with the last weights too
         "precision": "float32",
         "random_seed": seed,

@@ -84,6 +84,7 @@ def recipe_of(options):
 def run_ours(options, script, flags):
     """Runs one of our scripts, [path, arguments], with the peers' recipe."""
     recipe = {**recipe_of(options), "eval_batch_size": BATCH, "optimizer": "adamw_corrected"}
+    recipe |= {"head_learning_rate": "same"}
     settings = {**recipe, "do_export": False, **flags}
     arguments = [*(f"--{n}={v}" for n, v in settings.items()), *options.our_flags.split()]
     subprocess.run([sys.executable, HERE.parent / script[0], *script[1:], *arguments], check=True)

@@ -59,7 +59,7 @@ def flag(
     members_of: str | None = None,
     aliases: tuple[str, ...] = (),
     old_values: Mapping[str, str] | None = None,
-    words: Mapping[str, int] | None = None,
+    words: Mapping[str, float] | None = None,
     earlier_default: Any = None,
 ) -> Any:
     """Returns a dataclass field that `define` makes a flag of.
@@ -91,7 +91,7 @@ def define(kind: type, **defaults: Any) -> None:
         if choices_of(field.metadata):
             absl_flags.DEFINE_flag(_ChoiceFlag(name, default, field.metadata), module_name=owner)
         elif words := field.metadata["words"]:
-            parser = _NumberParser(words)
+            parser = (_FloatOrWord if field.type is float else _IntegerOrWord)(words)
             serializer: Any = absl_flags.ArgumentSerializer()
             absl_flags.DEFINE(parser, name, default, field.metadata["help"], serializer=serializer, module_name=owner)
         else:
@@ -148,19 +148,30 @@ def read(kind: type[Options], instead: Mapping[str, Any] | None = None, **values
     return kind(**values)
 
 
-class _NumberParser(absl_flags.IntegerParser):
-    """Whole numbers, and words that stand for some."""
+class _NumberOrWord:
+    """A mixin for parsers of numbers: some of them have words that stand for them."""
 
-    def __init__(self, words: Mapping[str, int]) -> None:
+    number: str
+
+    def __init__(self, words: Mapping[str, float]) -> None:
         super().__init__()
         self.words = words
 
-    def parse(self, argument: str | int) -> int:
-        return super().parse(self.words.get(str(argument), argument))
+    def parse(self, argument: Any) -> Any:
+        return super().parse(self.words.get(str(argument), argument))  # type: ignore[misc]
 
     @property
     def expected(self) -> str:
-        return f"a whole number or {' or '.join(self.words)}"
+        *first, last = (self.number, *self.words)
+        return f"{', '.join(first)} or {last}"
+
+
+class _IntegerOrWord(_NumberOrWord, absl_flags.IntegerParser):
+    number = "a whole number"
+
+
+class _FloatOrWord(_NumberOrWord, absl_flags.FloatParser):
+    number = "a number"
 
 
 def _set_by_parity(kind: type) -> dict[str, Any]:
@@ -225,15 +236,18 @@ def value(name: str) -> Any:
 def with_earlier_defaults(options: Options, recorded: Mapping[str, Any]) -> Options:
     """Returns the options to continue a run with, which an earlier version may have begun with other defaults.
 
-    A flag that is not on the command line keeps the recorded value if that is the default of earlier versions.
+    A flag that is not on the command line keeps the recorded value if that is the default of earlier versions; one that
+    they did not know has what they did without it.
     """
+    if not recorded:
+        return options
     fields, by_parity = _fields(type(options)), _set_by_parity(type(options))
     recorded = upgrade(type(options), recorded)
     kept = {
-        name: recorded[name]
+        name: field.metadata["earlier_default"]
         for name, field in fields.items()
         if field.metadata["earlier_default"] is not None
-        and recorded.get(name) == field.metadata["earlier_default"]
+        and recorded.get(name, field.metadata["earlier_default"]) == field.metadata["earlier_default"]
         and not is_given(name)
         and name not in by_parity
     }
@@ -336,8 +350,8 @@ def _help_of(name: str, text: str) -> str:
     return "\n".join([f"  {spelled}", *lines])
 
 
-def _words_of(known: Any) -> Mapping[str, int]:
-    return known.parser.words if isinstance(known.parser, _NumberParser) else {}
+def _words_of(known: Any) -> Mapping[str, float]:
+    return known.parser.words if isinstance(known.parser, _NumberOrWord) else {}
 
 
 def _set_up_logging() -> None:

@@ -39,6 +39,13 @@ QUIRKS = (
         "bias correction (Mosbach et al. 2020)",
     ),
     Quirk(
+        "head_learning_rate",
+        0.0,
+        -1.0,
+        "the head has the learning rate of the encoder (`same`)",
+        "1e-3 for a new head of tags or answers and fewer than 10,000 examples (`auto`)",
+    ),
+    Quirk(
         "num_warmup_steps",
         10_000,
         -1,

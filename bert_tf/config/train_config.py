@@ -30,6 +30,7 @@ class TrainConfig:
     decay_power: float = 1.0  # see `training.learning_rates`
     weight_decay: float = 0.01
     layerwise_learning_rate_decay: float = 1.0  # see `training.learning_rates`
+    head_learning_rate: float = 0.0  # of the heads of tasks; 0: learning_rate
     num_frozen_layers: int = 0  # see `training.learning_rates`
     freeze: str = "none"  # one of FROZEN; see `training.learning_rates`
     unfreeze_steps: int = 0  # after which one more layer is trained, from the head down; 0: all from the start
@@ -57,12 +58,17 @@ class TrainConfig:
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}; expected a whole number above 0.")
         not_negative = "learning_rate num_warmup_steps weight_decay packed_rows num_frozen_layers eval_steps"
+        not_negative += " head_learning_rate"
         not_negative += " unfreeze_steps fgm_epsilon budget_minutes early_stop_patience num_accumulation_steps"
         for name in (*not_negative.split(), "iterations_per_loop", "input_lanes"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise UserError(f"{name} is {getattr(self, name)}; expected 0 or more.")
         if not 0 <= self.random_seed <= MAX_SEED:
             raise UserError(f"random_seed is {self.random_seed}; expected a whole number from 0 to {MAX_SEED:,}.")
+        if self.head_learning_rate and not self.learning_rate:
+            raise UserError(
+                "head_learning_rate needs a learning_rate above 0: give freeze=encoder to train the head alone."
+            )
         if not 0 <= self.ema_decay < 1:
             raise UserError(f"ema_decay is {self.ema_decay}; expected 0 or more, below 1, such as 0.999.")
         if not 0 <= self.token_dropping < 1:

@@ -53,8 +53,8 @@ EXAMPLES = {
 }
 # Flags that describe a recipe, where a run has them.
 RECIPE = (
-    "init_checkpoint teacher task_name learning_rate train_batch_size num_train_epochs num_train_steps "
-    "warmup_proportion num_warmup_steps optimizer weight_decay dropout_prob max_seq_length "
+    "init_checkpoint teacher task_name learning_rate head_learning_rate train_batch_size num_train_epochs "
+    "num_train_steps warmup_proportion num_warmup_steps optimizer weight_decay dropout_prob max_seq_length "
     "masked_lm_prob next_sentence_weight precision random_seed"
 ).split()
 UNSET = (None, "", -1)
@@ -111,7 +111,7 @@ def of_run(folder: str) -> str:
         program=PROGRAM.format(name=name, call=use.call.replace(*PAIR) if "text_b" in inputs else use.call),
         data=_data(flags, splits, report.dictionary(values["manifest"].get("statistics"))),
         command=wording.command(run.get("command")).replace(" \\\n    ", " "),
-        recipe=[(flag, wording.exact_text(flags[flag])) for flag in RECIPE if flags.get(flag) not in UNSET],
+        recipe=_recipe(flags, report.dictionary(run.get("training"))),
         versions=", ".join(
             f"{package} {version}" for package, version in report.dictionary(run.get("versions")).items()
         ),
@@ -229,6 +229,13 @@ def _hub_name(start: str) -> str | None:
     """owner/name of a start that is on the hub."""
     handle = start if start.startswith("hf://") else published.handle(start)
     return handle.removeprefix("hf://") if handle else None
+
+
+def _recipe(flags: Mapping[str, Any], training: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Flags and their values, with what the run chose where it was to choose."""
+    chosen = {"optimizer": training.get("optimizer") or flags.get("optimizer")}
+    values = {**flags, **chosen, "head_learning_rate": training.get("head_learning_rate") or None}
+    return [(flag, wording.exact_text(values[flag])) for flag in RECIPE if values.get(flag) not in UNSET]
 
 
 def _summary(use: Use, config: Mapping[str, Any], size: Any, start: str, verb: str = "started from") -> str:

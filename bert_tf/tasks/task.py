@@ -158,6 +158,8 @@ class FineTuningTask(Task):
         labels: names of the head's outputs, () where they have none.
         head: the weight that makes a checkpoint one of this task, (canonical name, size of its last dimension); None
             where the encoder is all.
+        new_head_rate: learning rate of a head that begins with random weights, where examples are few; 0: that of the
+            encoder, at which a head on every token hardly moves in some hundred steps.
         sentence_vectors: how the model makes vectors of texts, which its run folder records; None for other tasks.
         test_splits: the splits to predict.
         rows_per_example: rows of the encoder that an example takes.
@@ -172,6 +174,7 @@ class FineTuningTask(Task):
     kind: str
     labels: tuple[str, ...] = ()
     head: tuple[str, int] | None
+    new_head_rate: float = 0.0
     sentence_vectors: SentenceVectors | None = None
     eval_splits: Mapping[str, str] = {"": "dev"}
     test_splits: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import expect_layers
 from bert_tf.model import crf
+from bert_tf.model.weights import HEADS
 
 LAYER = re.compile(r"encoder/layers/(\d+)/")
 ADAPTER = "/lora/"
@@ -48,16 +49,18 @@ def of_share(schedule: Schedule, share: Callable[[], tf.Tensor], num_train_steps
     return lambda step: schedule(share() * num_train_steps)
 
 
-def layer_factors(names: Iterable[str], decay: float) -> dict[str, float]:
+def layer_factors(names: Iterable[str], decay: float, head: float = 1.0) -> dict[str, float]:
     """Returns {canonical name: factor of the learning rate}, smaller for layers closer to the input.
 
-    With L layers, counted from 0, layer i has decay^(L - i), the embeddings decay^(L + 1), pooler and heads 1.
+    With L layers, counted from 0, layer i has decay^(L - i), the embeddings decay^(L + 1), the pooler and heads of
+    pre-training 1, those of tasks `head`.
     This is the discriminative fine-tuning of ULMFiT (Howard and Ruder 2018, section 3.1); google-research/electra
     (`model/optimization.py: _get_layer_lrs`) uses one power more for layers and embeddings. A CRF has its own factor.
     """
     names = list(names)
     top = number_of_layers(names)
     factors = {name: decay ** (top + 1 - _depth(name, top)) for name in names}
+    factors |= {name: head for name in names if name.startswith(HEADS)}
     return factors | {name: crf.RATE_FACTOR for name in names if name.startswith("crf/")}
 
 

@@ -353,7 +353,8 @@ def _optimizer(
     )
     if budget.minutes:
         schedule = learning_rates.of_share(schedule, budget.share, config.num_train_steps)
-    factors = learning_rates.layer_factors(variables, config.layerwise_learning_rate_decay)
+    head = config.head_learning_rate / config.learning_rate if config.head_learning_rate else 1.0
+    factors = learning_rates.layer_factors(variables, config.layerwise_learning_rate_decay, head)
     return optimizers.create(config.optimizer, trainable, schedule, weight_decay=config.weight_decay, factors=factors)
 
 

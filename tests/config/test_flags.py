@@ -35,6 +35,7 @@ class Size:
     tool: str = flag("auto", "What to paint with.", ("auto",), members_of="tools")
     share: float = flag(0.5, "Share of it.")
     coats: int = flag(0, "Coats of it.", words={"auto": 0})
+    thickness: float = flag(-1.0, "Of a coat.", words={"auto": -1.0, "none": 0.0})
     do_paint: bool = flag(True, "Paint it.", aliases=("paint",))
     notes: tuple = ()  # no help, so no flag
 
@@ -94,6 +95,7 @@ def test_precedence_of_defaults(script):
         "colour": "blue",
         "share": 0.25,
         "coats": 0,
+        "thickness": -1.0,
         "tool": "auto",
         "do_paint": True,
         "notes": ["a"],
@@ -103,7 +105,9 @@ def test_precedence_of_defaults(script):
 
 
 def test_given_flags_win_even_with_their_default_value(script):
-    code, output, errors = run(script, "--width=4", "--colour", "red", "--nodo_paint", "--coats=auto")
+    code, output, errors = run(
+        script, "--width=4", "--colour", "red", "--nodo_paint", "--coats=auto", "--thickness=none"
+    )
     assert (code, errors) == (0, "")
     options, paint, *explicit_flags = json.loads(output)
     assert options == {
@@ -111,6 +115,7 @@ def test_given_flags_win_even_with_their_default_value(script):
         "colour": "red",
         "share": 0.25,
         "coats": 0,
+        "thickness": 0.0,
         "tool": "auto",
         "do_paint": False,
         "notes": ["a"],
@@ -190,6 +195,7 @@ def test_inherited_group_can_change_a_default():
         ("--width=wide", 2, "--width=wide was given; expected a whole number."),
         ("--width=4.5", 2, "--width=4.5 was given; expected a whole number."),
         ("--coats=some", 2, "--coats=some was given; expected a whole number or auto."),
+        ("--thickness=thin", 2, "--thickness=thin was given; expected a number, auto or none."),
         ("--share=half", 2, "--share=half was given; expected a number."),
         ("--colour=green", 2, "--colour=green was given; expected one of red, blue."),
         ("--breadth=1", 2, "The width is 1; expected 2 or more."),
@@ -242,5 +248,6 @@ class Recipe:
 def test_earlier_runs_continue_with_earlier_defaults():
     recorded = {"keep": False, "steps": 7, "rate": 0.5}
     assert with_earlier_defaults(Recipe(), recorded) == Recipe(keep=False)
-    assert with_earlier_defaults(Recipe(), {"steps": 100}) == Recipe(steps=100)
+    assert with_earlier_defaults(Recipe(), {"keep": True, "steps": 100}) == Recipe(steps=100)
+    assert with_earlier_defaults(Recipe(), {"steps": 7}) == Recipe(keep=False)  # it did not know the other flag
     assert with_earlier_defaults(Recipe(), {}) == Recipe()

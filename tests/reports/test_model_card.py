@@ -12,13 +12,20 @@ from bert_tf.reports import model_card
 RUN = {
     "name": "table",
     "command": ["run_classifier.py", "--task_name=table", "--data_dir=my data"],
-    "flags": {"task_name": "table", "data_dir": "my data", "learning_rate": 5e-05, "dropout_prob": 0.0, "seed": 1},
+    "flags": {
+        "task_name": "table",
+        "data_dir": "my data",
+        "learning_rate": 5e-05,
+        "dropout_prob": 0.0,
+        "optimizer": "auto",
+    },
     "config": {"num_hidden_layers": 2, "hidden_size": 128, "vocab_size": 1500, "max_position_embeddings": 512},
     "parameters": 672138,
     "text_statistics": {"train": {"examples": 512, "mean_length": 107.4}},
     "versions": {"python": "3.11.7", "tensorflow": "2.21.0"},
     "machine": {"cores": 2, "processor": "x86_64"},
     "phases": {"train": 60.0, "export": 5.0},
+    "training": {"optimizer": "adamw_corrected", "head_learning_rate": 0.001},
 }
 
 
@@ -53,6 +60,8 @@ def test_card_states_data_recipe_scores_and_limits(run):
         "`python run_classifier.py --task_name=table '--data_dir=my data'`",
         "| learning_rate | 5e-05 |",
         "| dropout_prob | 0.0 |",
+        "| optimizer | adamw_corrected |",
+        "| head_learning_rate | 0.001 |",
         "Trained with python 3.11.7, tensorflow 2.21.0 on 2 cores (x86_64), in 1 min 5 s.",
         "| Accuracy | 0.75 |",
         "6 of 8 examples (75.0%) are correct. Always predicting the most frequent class, a, would be correct for",

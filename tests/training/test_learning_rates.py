@@ -44,6 +44,11 @@ NAMES = [
 ]
 
 
+def test_a_faster_head_is_that_of_the_task():
+    names = [*NAMES, "span/kernel", "masked_lm/bias"]
+    assert list(learning_rates.layer_factors(names, 1.0, head=10.0).values()) == [1.0] * 5 + [10.0, 10.0, 1.0]
+
+
 def test_layerwise_decay_lowers_early_layers_and_not_the_head():
     assert list(learning_rates.layer_factors(NAMES, 0.5).values()) == [0.125, 0.125, 0.25, 0.5, 1.0, 1.0]
     assert set(learning_rates.layer_factors(NAMES, 1.0).values()) == {1.0}

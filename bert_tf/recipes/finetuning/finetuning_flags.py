@@ -9,6 +9,8 @@ from bert_tf.config.flags import changed, flag
 from bert_tf.config.train_config import FROZEN, LoraConfig
 from bert_tf.errors import UserError
 
+AUTO = -1.0  # the learning rate of the head that depends on whether it is new, and on the number of examples
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningFlags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
@@ -54,6 +56,13 @@ class FineTuningFlags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     )
     layerwise_learning_rate_decay: float = flag(
         1.0, "Learning rate of a layer relative to the layer above, such as 0.9; the head uses the full rate."
+    )
+    head_learning_rate: float = flag(
+        AUTO,
+        "Peak learning rate of the head; same: learning_rate; auto: at least 1e-3 for tags and answers where the "
+        "checkpoint has no such head and fewer than 10,000 examples train it, else learning_rate.",
+        words={"auto": AUTO, "same": 0.0},
+        earlier_default=0.0,
     )
     num_frozen_layers: int = flag(0, "Freeze the embeddings and the first N layers; 0: none.")
     freeze: str = flag(

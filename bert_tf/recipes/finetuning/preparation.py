@@ -17,7 +17,7 @@ from bert_tf.config.bert_config import expect_layers
 from bert_tf.config.train_config import LoraConfig, TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import sweep
-from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
+from bert_tf.recipes.finetuning.finetuning_flags import AUTO, FineTuningFlags
 from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import files, memory_estimate
 from bert_tf.runtime.json_files import read_json
@@ -198,11 +198,24 @@ def number_of_steps(options: FineTuningFlags, task: FineTuningTask) -> int:
     return max(1, int(task.split("train").count / options.train_batch_size * options.num_train_epochs))
 
 
-def train_config(options: FineTuningFlags, examples: int, steps: int) -> TrainConfig:
+def new_head_rate(start: Initialization, task: FineTuningTask) -> float:
+    """The task's learning rate of a new head; 0 if the checkpoint has the head already, or there is none."""
+    if task.head is None or not start.weights:
+        return 0.0
+    name, size = task.head
+    is_known = name in start.weights and start.weights[name].shape[-1] == size
+    return 0.0 if is_known else task.new_head_rate
+
+
+def train_config(options: FineTuningFlags, examples: int, steps: int, *, new_head_rate: float = 0.0) -> TrainConfig:
     """The TrainConfig for this number of examples and steps; what has no flag keeps its default."""
     optimizer = options.optimizer
     if optimizer == "auto":
         optimizer = "adamw_corrected" if examples < FEW_EXAMPLES else "adamw"
+    head_rate = options.head_learning_rate
+    if head_rate == AUTO:
+        is_faster = examples < FEW_EXAMPLES and 0 < options.learning_rate < new_head_rate
+        head_rate = new_head_rate if is_faster else 0.0
     unfreeze_steps = math.ceil(options.unfreeze_epochs * examples / options.train_batch_size)
     computed = {
         "num_train_steps": steps,
@@ -210,6 +223,7 @@ def train_config(options: FineTuningFlags, examples: int, steps: int) -> TrainCo
         "freeze": "encoder" if options.lora_rank else options.freeze,
         "num_warmup_steps": int(steps * options.warmup_proportion),
         "optimizer": optimizer,
+        "head_learning_rate": head_rate,
         "max_eval_steps": sys.maxsize,
         "num_train_examples": examples,
         "evaluates": options.do_eval,

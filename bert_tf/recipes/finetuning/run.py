@@ -120,7 +120,8 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     start, task, strategy, teacher = setup
     steps = preparation.number_of_steps(options, task)
     examples = task.split("train").count if options.do_train else 0
-    config = preparation.train_config(options, examples, max(1, steps))
+    head_rate = preparation.new_head_rate(start, task)
+    config = preparation.train_config(options, examples, max(1, steps), new_head_rate=head_rate)
     preparation.open_folder(folder, options)
     splits = preparation.requested_splits(options, task)
     if options.write_examples and folder.writes:
@@ -158,14 +159,15 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
 
 
 def announce(options: FineTuningFlags, config: Any) -> None:
-    """Prints the length of training, and why which optimizer is used."""
+    """Prints the length of training, why which optimizer is used, and the learning rate of a new head."""
     few = options.optimizer == "auto" and config.num_train_examples < preparation.FEW_EXAMPLES
     reason = (
         f" (Adam with bias correction, as there are fewer than {preparation.FEW_EXAMPLES:,} examples)" if few else ""
     )
+    head = f"; learning rate of the head {config.head_learning_rate:g}" if config.head_learning_rate else ""
     print(
         f"Training on {config.num_train_examples:,} examples, {options.num_train_epochs:g} epochs, "
-        f"{config.num_train_steps:,} steps, {config.optimizer}{reason}",
+        f"{config.num_train_steps:,} steps, {config.optimizer}{reason}{head}",
         flush=True,
     )
 

@@ -63,6 +63,7 @@ class QuestionTask(FineTuningTask):
 
     kind = "span"
     head = ("span/kernel", 2)
+    new_head_rate = 1e-3
     objectives = {"span_loss": Objective()}
     file_flags = ("version_2_with_negative",)
     calibration_file = "null_threshold.json"

@@ -47,6 +47,7 @@ class TagTask(FineTuningTask):
     """
 
     kind = "tags"
+    new_head_rate = 1e-3
     criterion = "f1"
     objectives = {"tag_loss": Objective()}
     test_splits = ("test",)

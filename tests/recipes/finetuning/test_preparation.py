@@ -12,6 +12,7 @@ from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
 from bert_tf.recipes.finetuning import preparation, run
+from bert_tf.recipes.finetuning.finetuning_flags import AUTO
 from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import memory_estimate
 from bert_tf.runtime.json_files import read_json
@@ -76,6 +77,8 @@ def test_all_layers_frozen_trains_the_head_only():
         ({"eval_steps": -1}, "eval_steps is -1; expected 0 or more"),
         ({"early_stop_patience": -2}, "early_stop_patience is -2; expected 0 or more"),
         ({"layerwise_learning_rate_decay": 0.0}, "layerwise_learning_rate_decay is 0.0; expected more than 0, up to 1"),
+        ({"learning_rate": 0.0, "head_learning_rate": 1.0}, "head_learning_rate needs a learning_rate above 0"),
+        ({"head_learning_rate": -2.0}, "head_learning_rate is -2.0; expected 0 or more"),
         ({"layerwise_learning_rate_decay": 1.5}, "expected more than 0, up to 1"),
     ],
 )
@@ -94,6 +97,45 @@ def test_few_examples_use_bias_correction_and_say_so(capsys):
         "(Adam with bias correction, as there are fewer than 10,000 examples)",
         "Training on 10,000 examples, 3 epochs, 10 steps, adamw",
     ]
+
+
+@pytest.mark.parametrize(
+    "given, examples, rate, expected",
+    [
+        ({}, 9_999, 1e-3, 1e-3),
+        ({"learning_rate": 1e-3}, 9_999, 1e-3, 0),
+        ({}, 10_000, 1e-3, 0),
+        ({}, 9_999, 0.0, 0),
+        ({"head_learning_rate": 0.0}, 9_999, 1e-3, 0),
+        ({"head_learning_rate": 0.5}, 10_000, 0.0, 0.5),
+    ],
+)
+def test_a_new_head_learns_faster_from_few_examples(given, examples, rate, expected, capsys):
+    given = options(**{"head_learning_rate": AUTO, **given})
+    config = preparation.train_config(given, examples, 10, new_head_rate=rate)
+    assert config.head_learning_rate == expected
+    run.announce(given, config)
+    assert ("; learning rate of the head" in capsys.readouterr().out) is (expected != 0)
+
+
+@pytest.mark.parametrize("given, factor", [({}, 1), ({"head_learning_rate": 0.2}, 4), ({"learning_rate": 0.0}, 1)])
+def test_head_has_its_own_learning_rate(given, factor):
+    strategy = distribute.create_strategy("one_device")
+    config = dataclasses.replace(CONFIG, **given)  # its learning rate is 0.05
+    factors = TrainStep(tiny.task(), heads.SpanFinder(tiny.CONFIG), config, strategy).optimizer.factors
+    rates = {name: factor for name, factor in factors.items() if factor != 1}
+    assert rates == ({} if factor == 1 else dict.fromkeys(["span/kernel", "span/bias"], pytest.approx(factor)))
+
+
+def test_head_is_new_where_an_encoder_has_none_of_that_size():
+    def is_new(arrays, head=("classifier/kernel", 2)):
+        start = Initialization(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays)
+        return preparation.new_head_rate(start, types.SimpleNamespace(head=head, new_head_rate=0.5)) == 0.5
+
+    encoder = {"encoder/pooler/kernel": np.zeros([4, 4])}
+    assert is_new(encoder) and is_new(encoder | {"classifier/kernel": np.zeros([4, 3])})
+    assert not is_new(encoder | {"classifier/kernel": np.zeros([4, 2])})
+    assert not is_new(None) and not is_new(encoder, head=None)
 
 
 def task(known=True, **changes):
