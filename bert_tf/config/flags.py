@@ -236,8 +236,8 @@ def value(name: str) -> Any:
 def with_earlier_defaults(options: Options, recorded: Mapping[str, Any]) -> Options:
     """Returns the options to continue a run with, which an earlier version may have begun with other defaults.
 
-    A flag that is not on the command line keeps the recorded value if that is the default of earlier versions; one that
-    they did not know has what they did without it.
+    A flag that is not on the command line keeps the recorded value if that is the default of earlier versions, and has
+    that default if the run was begun before the flag existed.
     """
     if not recorded:
         return options
