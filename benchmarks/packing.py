@@ -54,14 +54,14 @@ def fill(task, packs, groups):
     """The share of positions that hold a token."""
     import tensorflow as tf
 
-    from bert_tf.model.sequence_packing import choose_row_width, first_fit_decreasing, local_costs
+    from bert_tf.model.sequence_packing import choose_rows, local_costs
 
     task.groups_by_length = groups
-    fit, used, positions = tf.function(first_fit_decreasing, reduce_retracing=True), 0, 0
+    choose = tf.function(lambda lengths: choose_rows(lengths, local_costs()), reduce_retracing=True)
+    used = positions = 0
     for batch in task.train_batches(BATCH, 1).take(ROWS // BATCH):
         lengths = batch["lengths"]
-        width = choose_row_width(lengths, local_costs()) if packs else tf.reduce_max(lengths)
-        rows = fit(lengths, width[None])[1][0] if packs else BATCH
+        rows, width = choose(lengths)[1:] if packs else (BATCH, tf.reduce_max(lengths))
         used, positions = used + int(np.sum(lengths)), positions + int(rows) * int(width)
     return used / positions
 

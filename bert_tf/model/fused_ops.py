@@ -139,7 +139,7 @@ def bias_add(x: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Callable]:  # [N
 
     def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         ones = tf.ones([1, tf.shape(upstream)[0]], upstream.dtype)
-        return upstream, tf.matmul(ones, upstream)[0]
+        return upstream, tf.squeeze(tf.matmul(ones, upstream), 0)
 
     return tf.nn.bias_add(x, bias), backward
 

@@ -102,16 +102,14 @@ class RowAssignment:
         cls,
         lengths: tf.Tensor,
         length: tf.Tensor | int,
+        starts: tf.Tensor,
+        rows: tf.Tensor | int,
         width: tf.Tensor | int,
-        *,
-        costs: RowCosts | None = None,
     ) -> "RowAssignment":
-        """Texts of `lengths` [R], padded to `length`, into rows of `width`; a text of length 0 takes no room.
+        """Texts of `lengths` [R], padded to `length`, that begin at `starts` [R], counted through `rows` of `width`.
 
-        There are as many rows as needed, rounded up as `costs` says.
+        A text of length 0 takes no room.
         """
-        starts, needed, _ = (x[0] for x in first_fit_decreasing(lengths, tf.reshape(width, [1])))  # [R], []
-        rows = round_up_row_count(needed, width, costs or RowCosts())
         position = tf.range(length)[None, :]
         used = position < lengths[:, None]  # [R, T]
         targets = tf.where(used, starts[:, None] + position, 0)
@@ -140,32 +138,45 @@ class RowAssignment:
 
 @functools.cache
 def _assign_function(costs: RowCosts, platform: str) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
-    """(lengths [R], T) -> the sources and targets of a RowAssignment; traced once for all graphs of a platform."""
+    """(lengths [R], T) -> the sources and targets of a RowAssignment; traced once for all graphs of a platform.
+
+    A tf.function would be traced again for each device and replica that it is called on.
+    """
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.int32)], autograph=False)
     def assign(lengths: tf.Tensor, length: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         with backend.on_host():
-            found = RowAssignment.of(lengths, length, choose_row_width(lengths, costs), costs=costs)
+            starts, rows, width = choose_rows(lengths, costs)
+            found = RowAssignment.of(lengths, length, starts, round_up_row_count(rows, width, costs), width)
         return found.sources, found.targets
 
-    return assign
+    with tf.init_scope(), tf.device(None):
+        return assign.get_concrete_function()
 
 
-def choose_row_width(lengths: tf.Tensor, costs: RowCosts) -> tf.Tensor:
-    """The width of rows for texts of `lengths` [R] that costs least, int32 []; at least the longest text."""
+def choose_rows(lengths: tf.Tensor, costs: RowCosts) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """The rows for texts of `lengths` [R] that cost least, at least as wide as the longest text.
+
+    Returns:
+        Where each text begins, counted through all rows, int32 [R]; the number of rows and their width, int32 [].
+    """
     longest = tf.cast(tf.maximum(tf.reduce_max(lengths), 1), tf.float32)
     texts = tf.maximum(tf.reduce_sum(tf.cast(lengths > 0, tf.float32)), 1)
     mean = tf.cast(tf.reduce_sum(lengths), tf.float32) / texts
     multiples = longest * tf.constant(costs.longest_multiples)
     widths = tf.concat([multiples, [tf.maximum(longest, costs.mean_multiple * mean)]], 0)  # [K]
     widths = tf.cast(tf.math.ceil(widths), tf.int32)
-    _, rows, used = first_fit_decreasing(lengths, tf.concat([widths, _round_up(widths, costs.block)], 0))
+    widths = tf.concat([widths, _round_up(widths, costs.block)], 0)
+    starts, rows, used = first_fit_decreasing(lengths, widths)
     count = len(costs.longest_multiples) + 1
     used = tf.concat([used[:count], _round_up(used[count:], costs.block)], 0)
     width = tf.cast(used, tf.float32)
     uneven = tf.where(used % costs.block == 0, 1.0, costs.uneven)
     cost = tf.cast(rows, tf.float32) * width * (1 + width / costs.attention_width) * uneven
-    return tf.maximum(used[tf.argmin(cost)], 1)
+    best = tf.argmin(cost)
+    width = tf.maximum(used[best], 1)
+    row, place = starts[best] // widths[best], starts[best] % widths[best]  # the same in rows of `width`
+    return row * width + place, rows[best], width
 
 
 def _round_up(widths: tf.Tensor, block: int) -> tf.Tensor:

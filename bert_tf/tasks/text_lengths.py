@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from bert_tf.model import sequence_packing
+from bert_tf.model.sequence_packing import PackingSpec, local_costs
 
 BATCH, MOST_BATCHES = 32, 8  # padding is estimated on 8 batches of 32 texts, from all over the split
 SAMPLE = 2048  # rows of pre-training, of which there may be millions
@@ -67,10 +67,9 @@ def _padding_of_batches(rows: np.ndarray) -> tuple[float, float]:
     return 1 - used / cut, 1 - used / packed
 
 
-@tf.function(input_signature=[tf.TensorSpec([None], tf.int32)], autograph=False)
-def _positions_when_packed(lengths: tf.Tensor) -> tf.Tensor:
-    width = sequence_packing.choose_row_width(lengths, sequence_packing.local_costs())
-    return sequence_packing.first_fit_decreasing(lengths, width[None])[1][0] * width
+def _positions_when_packed(lengths: np.ndarray) -> tf.Tensor:
+    batch = {"lengths": tf.constant(lengths), "token_ids": tf.zeros([len(lengths), lengths.max()], tf.int32)}
+    return tf.size(PackingSpec.dynamic(local_costs()).assign(batch).sources)
 
 
 def _bars(sizes: np.ndarray) -> dict[str, Any]:

@@ -16,7 +16,15 @@ import tensorflow as tf
 from bert_tf.errors import UserError
 from bert_tf.text import byte_level
 from bert_tf.text.byte_level import OTHER, SPACE
-from bert_tf.text.ragged_scan import ragged_rows, shift, utf8_sizes, without_overlaps
+from bert_tf.text.ragged_scan import (
+    from_row_numbers,
+    ragged_rows,
+    repeat,
+    row_numbers,
+    shift,
+    utf8_sizes,
+    without_overlaps,
+)
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.vocabulary import SubwordVocabulary
 from bert_tf.text.wordpiece import as_single_node, character_offsets, flat_bytes
@@ -121,7 +129,7 @@ class ByteBpe:
         starts = tf.minimum(starts + tf.gather(self._leading, ids.values), ends)
         ends = tf.maximum(ends - tf.gather(self._trailing, ids.values), starts)
         if in_characters:
-            starts, ends = character_offsets(texts, ids.value_rowids(), starts, ends)
+            starts, ends = character_offsets(texts, row_numbers(ids), starts, ends)
         return ids, ids.with_values(starts), ids.with_values(ends)
 
     def _split(self, texts: tf.Tensor, points: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
@@ -129,7 +137,7 @@ class ByteBpe:
         starts = self._starts(points)  # [C]
         counts = tf.cumsum(tf.cast(starts, tf.int64))
         number = tf.reduce_sum(tf.cast(starts, tf.int64))
-        words = tf.RaggedTensor.from_value_rowids(points.values, counts - 1, nrows=number, validate=False)
+        words = from_row_numbers(points.values, counts - 1, number)
         different, index = tf.unique(tf.strings.unicode_encode(words, "UTF-8"))
         tokens, begins, ends = self._tokens_of(different)
         chosen = ragged_rows(tokens.row_splits, index)  # of each word the indices of its tokens: [W, (tokens)]
@@ -139,7 +147,7 @@ class ByteBpe:
             splits = tf.ensure_shape(splits, [texts.shape[0] + 1])
         ids = tf.RaggedTensor.from_row_splits(tf.gather(tokens.values, chosen.values), splits, validate=False)
         sizes = tf.cast(tf.gather(tf.strings.length(different), index), tf.int64)  # [W]
-        base = tf.repeat(tf.cumsum(sizes, exclusive=True), chosen.row_lengths())
+        base = repeat(tf.cumsum(sizes, exclusive=True), chosen.row_lengths())
         return ids, base + tf.gather(begins, chosen.values), base + tf.gather(ends, chosen.values) - 1
 
     def _starts(self, points: tf.RaggedTensor) -> tf.Tensor:
@@ -148,7 +156,7 @@ class ByteBpe:
         It is 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
         """
         x = points.values
-        text = tf.cast(points.value_rowids(), tf.int32)
+        text = row_numbers(points)
         kind = tf.gather(self._classes, tf.gather(self._pages, x // BLOCK) * BLOCK + x % BLOCK)
         inside = tf.concat([[False], tf.equal(text[1:], text[:-1])], 0)[: tf.size(x)]  # not the first of its text
         before = tf.where(inside, shift(x, 1), -1)
@@ -196,7 +204,7 @@ class ByteBpe:
         ids = tf.RaggedTensor.from_row_splits(ids, splits, validate=False)
         sizes = tf.cast(tf.strings.length(words), tf.int64)
         is_last = tf.scatter_nd((splits[1:] - 1)[:, None], tf.ones_like(counts), total) > 0
-        end = tf.where(is_last, tf.repeat(sizes, counts), shift(begin, -1))
+        end = tf.where(is_last, repeat(sizes, counts), shift(begin, -1))
         return ids, begin, end
 
     def _merge(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
@@ -206,7 +214,7 @@ class ByteBpe:
         """
         text_bytes, base = flat_bytes(words)
         count, sizes = tf.size(words), tf.strings.length(words)
-        word = tf.repeat(tf.range(count), sizes)
+        word = repeat(tf.range(count), tf.cast(sizes, tf.int64))
         begin = tf.range(tf.size(word, tf.int64)) - tf.gather(base, word)
         ids = tf.gather(self._byte_ids, tf.cast(text_bytes[: tf.size(word)], tf.int32))
 
@@ -225,9 +233,7 @@ class ByteBpe:
             (tf.size(ids) > 0, ids, word, begin),
             shape_invariants=(tf.TensorShape([]), some, some, some),
         )
-        return tf.RaggedTensor.from_value_rowids(ids, word, nrows=count, validate=False).with_row_splits_dtype(
-            tf.int64
-        ), begin
+        return from_row_numbers(ids, word, count), begin
 
     def _pairs(self, ids: tf.Tensor, word: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Of each token with the one after it in its word: the rank of their merge, NEVER if none, and its product."""

@@ -25,6 +25,33 @@ def without_overlaps(joins: tf.Tensor) -> tf.Tensor:
     return joins & tf.equal((numbers - first) % 2, 0)
 
 
+def row_numbers(ragged: tf.RaggedTensor) -> tf.Tensor:
+    """The row of each value, int64 [N]: `value_rowids()`, for which TensorFlow makes a mask of all rows."""
+    return _rows_of(ragged.row_splits, tf.size(ragged.values, tf.int64))
+
+
+def from_row_numbers(values: tf.Tensor, rows: tf.Tensor, count: tf.Tensor) -> tf.RaggedTensor:
+    """`RaggedTensor.from_value_rowids`, for which TensorFlow takes dozens of operations: ragged [count, (values)].
+
+    rows: the row of each value, ascending. count: the number of rows.
+    """
+    numbers = tf.expand_dims(tf.range(tf.cast(count, rows.dtype) + 1), 0)
+    bounds = tf.raw_ops.LowerBound(sorted_inputs=tf.expand_dims(rows, 0), values=numbers, out_type=tf.int64)
+    return tf.RaggedTensor.from_row_splits(values, tf.squeeze(bounds, 0), validate=False)
+
+
+def repeat(x: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
+    """Each element of a vector so many times, as `tf.repeat`, without its mask. counts: int64, as long as `x`."""
+    splits = tf.concat([[0], tf.cumsum(counts)], 0)
+    return tf.gather(x, _rows_of(splits, splits[-1]))
+
+
+def _rows_of(splits: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+    values = tf.expand_dims(tf.range(count, dtype=splits.dtype), 0)
+    bounds = tf.raw_ops.UpperBound(sorted_inputs=tf.expand_dims(splits, 0), values=values, out_type=tf.int64)
+    return tf.squeeze(bounds, 0) - 1
+
+
 def ragged_rows(splits: tf.Tensor, rows: tf.Tensor) -> tf.RaggedTensor:
     """The indices of the values of some rows, in their order: ragged int64 [rows, (values)]."""
     return tf.ragged.range(tf.gather(splits[:-1], rows), tf.gather(splits[1:], rows), row_splits_dtype=tf.int64)

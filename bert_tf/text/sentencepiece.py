@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UserError
-from bert_tf.text.ragged_scan import shift, utf8_sizes, without_overlaps
+from bert_tf.text.ragged_scan import repeat, row_numbers, shift, utf8_sizes, without_overlaps
 from bert_tf.text.text_kernels import tf_text
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.vocabulary import SENTENCEPIECE, SubwordVocabulary, normalize
@@ -79,7 +79,7 @@ class SentencePiece:
         points, origin = tf.strings.unicode_decode_with_offsets(texts, "UTF-8", errors="ignore")
         normal, normal_points, sources = self._normalize(points)
         ids, starts, ends = self._split(normal, texts)
-        row = ids.value_rowids()
+        row = row_numbers(ids)
         text_bytes, base = flat_bytes(normal)
         base = tf.gather(base, row)
         starts, ends = _without_spaces(text_bytes, base + starts, base + ends)  # among all bytes
@@ -117,7 +117,7 @@ class SentencePiece:
         is_changed = tf.equal(tf.gather(self._changed, place), x)
         counts = tf.where(is_changed, tf.gather(self._lengths, place), tf.where(x < 0, tf.constant(0, tf.int64), 1))
         splits = tf.concat([[0], tf.cumsum(counts)], 0)
-        sources = tf.repeat(tf.range(tf.size(x, tf.int64)), counts)
+        sources = repeat(tf.range(tf.size(x, tf.int64)), counts)
         inside = tf.range(tf.size(sources, tf.int64)) - tf.gather(splits, sources)
         replaced = tf.gather(self._values, tf.gather(tf.gather(self._starts, place), sources) + inside)
         return tf.where(tf.gather(is_changed, sources), replaced, tf.gather(x, sources)), counts, sources
@@ -125,7 +125,7 @@ class SentencePiece:
 
 def _with_quotes(points: tf.RaggedTensor) -> tf.Tensor:
     """All code points, with a double quote for each pair of QUOTES and -1, nothing, in the second place of it."""
-    x, text = points.values, points.value_rowids()
+    x, text = points.values, row_numbers(points)
     has_next = tf.concat([tf.equal(text[1:], text[:-1]), [False]], 0)[: tf.size(x)]
     for quote in QUOTES:
         pairs = without_overlaps(tf.equal(x, ord(quote)) & tf.equal(shift(x, -1), ord(quote)) & has_next)

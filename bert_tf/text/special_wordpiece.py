@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from bert_tf.text.characters import special_token_pattern
+from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.text_kernels import tf_text
 from bert_tf.text.wordpiece import ExactWordpiece, character_offsets
 
@@ -45,7 +46,7 @@ class SpecialWordpiece:
         ordinary = tf.where(is_special, "", parts.values)
         ids, *offsets = self._wordpiece.tokenize_with_offsets(ordinary, in_characters=False)
         all_ids = _join(parts, ids, special_ids)
-        begin_of_token = tf.gather(begins.values, ids.value_rowids())
+        begin_of_token = tf.gather(begins.values, row_numbers(ids))
         flat = [
             _join(parts, inside.with_values(inside.values + begin_of_token), special_ids.with_values(bound)).values
             for inside, bound in zip(
@@ -53,7 +54,7 @@ class SpecialWordpiece:
             )
         ]
         if in_characters:
-            flat = character_offsets(texts, all_ids.value_rowids(), *flat)
+            flat = character_offsets(texts, row_numbers(all_ids), *flat)
         return all_ids, all_ids.with_values(flat[0]), all_ids.with_values(flat[1])
 
     def _parts(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:

@@ -15,6 +15,7 @@ import tensorflow as tf
 from bert_tf.errors import UserError
 from bert_tf.text.characters import MAX_WORD_CHARACTERS, is_accent, is_deleted, is_space, reference_tokenize
 from bert_tf.text.normalizer import build_normalizer_model, final_sigma_pattern
+from bert_tf.text.ragged_scan import repeat, row_numbers
 from bert_tf.text.text_kernels import tf_text
 
 UNREACHABLE = "\x02"  # a control: deleted from every text, so that a token with it matches no word
@@ -61,7 +62,7 @@ class ExactWordpiece:
         """texts: string [B] -> ids (int32), starts, ends (int64): ragged [B, (tokens)]."""
         normal, origin = self._normalizer.normalize_with_offsets(self._lowered_sigma(texts))  # origin of each byte
         ids, normal_starts, normal_ends = self._split(texts, normal)
-        row = ids.value_rowids()  # [N]
+        row = row_numbers(ids)  # [N]
         base = tf.gather(origin.row_starts(), row)
         starts, ends, last = (
             tf.gather(origin.values, base + offset) for offset in (normal_starts, normal_ends, normal_ends - 1)
@@ -104,10 +105,10 @@ class ExactWordpiece:
             model_buffer=tf.tensor_scatter_nd_update(self._model, *self._widening), token_out_type=tf.int32
         )
         new_ids, new_starts, new_ends = wide.tokenize_with_offsets(tf.gather(words, short))
-        shift = tf.repeat(tf.gather(starts, unknown), new_ids.row_lengths())
+        shift = repeat(tf.gather(starts, unknown), new_ids.row_lengths())
         # Each [UNK] at `unknown` is replaced by its new tokens: `source` is the old index of each token afterwards.
         counts = tf.tensor_scatter_nd_update(tf.ones_like(starts), unknown[:, None], new_ids.row_lengths())  # [N]
-        source = tf.repeat(tf.range(tf.size(ids)), counts)  # [N afterwards]
+        source = repeat(tf.range(tf.size(ids)), counts)  # [N afterwards]
         is_replaced = tf.scatter_nd(unknown[:, None], tf.ones_like(unknown), tf.shape(starts, tf.int64))
         new = tf.where(tf.gather(is_replaced, source) > 0)
 
@@ -232,7 +233,7 @@ def _substrings(texts: tf.Tensor, row: tf.Tensor, starts: tf.Tensor, ends: tf.Te
     base = tf.gather(base, row)
     positions = tf.ragged.range(base + starts, base + ends)  # [N, (bytes)]
     letters = tf.gather(EVERY_BYTE, tf.cast(tf.gather(text_bytes, positions.values), tf.int32))
-    return tf.strings.unsorted_segment_join(letters, positions.value_rowids(), positions.nrows())
+    return tf.strings.unsorted_segment_join(letters, row_numbers(positions), positions.nrows())
 
 
 def flat_bytes(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -174,7 +174,7 @@ class TrainStep:
         metrics, gradients = self._over_micro_batches(batch, weight_sums, seed)
         gradients = self.loss_scale.unscale(self._sum_over_replicas(gradients))
         learning_rate = self.optimizer.learning_rate()
-        norm = tf.cond(self.diverged, lambda: tf.constant(np.nan), lambda: self.optimizer.apply(gradients))
+        norm = self._update(gradients)
         self.average.update(self.optimizer.step)
         diverged = self.loss_scale.update(norm)
         self.diverged.assign(diverged)
@@ -183,6 +183,17 @@ class TrainStep:
             counts["stop_requests"] = tf.identity(requested)  # a tensor of this replica: only such can be summed
         numbers = {"gradient_norm": norm, "diverged": diverged, "learning_rate": learning_rate}
         return {"metrics": all_reduce_sum(metrics), **numbers, **all_reduce_sum(counts)}
+
+    def _update(self, gradients: Gradients) -> tf.Tensor:
+        """Updates the weights if the global norm of the gradients is finite, and counts the step; returns the norm.
+
+        Training that has diverged stands still: the norm is NaN, and nothing is counted.
+        """
+        norm = tf.linalg.global_norm([gradient for gradient in gradients if gradient is not None])
+        norm = tf.where(self.diverged, np.nan, norm)
+        tf.cond(tf.math.is_finite(norm), lambda: self.optimizer.apply(gradients, norm), lambda: None)
+        self.optimizer.step.assign_add(tf.where(self.diverged, tf.constant(0, tf.int64), 1))
+        return norm
 
     def _sum_over_replicas(self, gradients: Gradients) -> Gradients:
         """All that replicas send each other in a step but for some numbers: gradients of all their micro-batches."""

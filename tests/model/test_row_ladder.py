@@ -43,7 +43,7 @@ def test_placement_on_the_host_is_that_of_the_graph():
     lengths = sorted([3, 9, 4, 2, 5, 3, 1], reverse=True)
     starts, rows, _ = first_fit_decreasing(tf.constant(lengths), tf.constant([9]))
     np.testing.assert_array_equal(first_fit(lengths, 9, rows=int(rows[0]), texts=99), starts[0])
-    graph = RowAssignment.of(tf.constant(lengths), 9, 9)
+    graph = RowAssignment.of(tf.constant(lengths), 9, starts[0], rows[0], 9)
     (placement,) = Ladder(9, texts_per_row=3, rows=(3,)).place(lengths)
     tables = placement.assignment(lengths)
     np.testing.assert_array_equal(tables["row_sources"], graph.sources)

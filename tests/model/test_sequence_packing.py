@@ -14,7 +14,7 @@ from bert_tf.model.sequence_packing import (
     PackingSpec,
     RowAssignment,
     RowCosts,
-    choose_row_width,
+    choose_rows,
     first_fit_decreasing,
     round_up_row_count,
 )
@@ -46,7 +46,7 @@ def test_longest_text_is_packed_first_into_the_first_row_with_room(compiled):
 
 
 def test_rows_hold_every_token_once_with_its_position():
-    packing = RowAssignment.of(tf.constant([2, 3, 1]), 4, tf.constant(3))
+    packing = RowAssignment.of(tf.constant([2, 3, 1]), 4, tf.constant([3, 0, 5]), 2, 3)
     inputs = {"token_ids": tf.constant([[1, 2, 0, 0], [3, 4, 5, 0], [6, 0, 0, 0]])}
     rows = packing.pack({**inputs, "segment_ids": inputs["token_ids"] % 2})
     assert rows["token_ids"].numpy().tolist() == [[3, 4, 5], [1, 2, 6]]
@@ -56,15 +56,28 @@ def test_rows_hold_every_token_once_with_its_position():
     assert packing.locate(tf.constant([[0], [2], [0]])).numpy().tolist() == [[3], [2], [5]]
 
 
+def width_of(lengths, costs=CPU_COSTS):
+    return int(choose_rows(tf.constant(lengths), costs)[2])
+
+
 def test_row_width_minimizes_cost():
-    assert choose_row_width(tf.constant([10] * 8), CPU_COSTS) == 10
-    assert choose_row_width(tf.constant([10] * 4 + [2] * 4), CPU_COSTS) == 12
-    assert choose_row_width(tf.constant([100] + [2] * 20), CPU_COSTS) == 140, "one row, no wider than what is in it"
-    assert choose_row_width(tf.constant([250] * 5 + [10] * 3), CPU_COSTS) == 260, (
-        "not so wide that none of the long ones has company"
-    )
-    assert choose_row_width(tf.constant([0, 0]), CPU_COSTS) == 1
-    assert choose_row_width(tf.constant([55] * 20 + [9] * 20), CPU_COSTS) == 64, "a multiple of 16 takes less time"
+    assert width_of([10] * 8) == 10
+    assert width_of([10] * 4 + [2] * 4) == 12
+    assert width_of([100] + [2] * 20) == 140, "one row, no wider than what is in it"
+    assert width_of([250] * 5 + [10] * 3) == 260, "not so wide that none of the long ones has company"
+    assert width_of([0, 0]) == 1
+    assert width_of([55] * 20 + [9] * 20) == 64, "a multiple of 16 takes less time"
+
+
+@pytest.mark.parametrize("costs", [CPU_COSTS, RowCosts()])
+def test_texts_begin_where_first_fit_puts_them_in_rows_of_the_chosen_width(costs):
+    draws = np.random.default_rng(0)
+    for _ in range(30):
+        lengths = tf.constant(draws.integers(0, draws.integers(2, 60), draws.integers(1, 40)), tf.int32)
+        starts, rows, width = choose_rows(lengths, costs)
+        (expected,), (needed,), _ = first_fit_decreasing(lengths, width[None])
+        np.testing.assert_array_equal(starts, expected)
+        assert rows == needed
 
 
 def test_rows_are_padded_to_whole_blocks_if_cheap():
@@ -178,7 +191,7 @@ def test_packed_loss_and_gradients_match_padded(make, loss):
 
 def test_export_packs_rows_for_any_processor():
     lengths = tf.constant([55] * 20 + [8] * 20)
-    assert (choose_row_width(lengths, RowCosts()), choose_row_width(lengths, CPU_COSTS)) == (63, 64)
+    assert (width_of(lengths, RowCosts()), width_of(lengths)) == (63, 64)
     assert round_up_row_count(51, 64, RowCosts()) == 51
     assert PackingSpec.dynamic().costs == RowCosts()
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.staged_signature import staged_signature
+from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import Tokenizer, pack
 
 MASK = "[MASK]"
@@ -111,32 +112,35 @@ def ids_with_masks(tokenizer: Tokenizer, texts: tf.Tensor) -> tf.RaggedTensor:
         texts = tf.strings.regex_replace(texts, rf" ?(\[MASK\]|{tokenizer.mask_token})", MASK)
     parts = tf.strings.split(texts, MASK)  # ragged [B, (parts)]
     ids = tokenizer(parts.values)  # ragged [all parts, (tokens)]
-    masks = tf.fill([ids.nrows(), 1], tf.constant(tokenizer.mask_id, tf.int32))
-    ids = tf.concat([ids, masks], 1).with_row_splits_dtype(tf.int64)
-    merged = tf.RaggedTensor.from_row_splits(ids, parts.row_splits, validate=False).merge_dims(1, 2)
-    return merged[:, :-1]  # no mask follows the last part
+    splits, count = tf.cast(parts.row_splits, tf.int32), tf.shape(ids.values)[0]
+    # Masks stay where no token is put: between the parts of a text, and not after its last one.
+    masks_before = tf.range(tf.shape(parts.values)[0]) - tf.cast(row_numbers(parts), tf.int32)  # [all parts]
+    place = tf.range(count) + tf.gather(masks_before, row_numbers(ids))
+    between = splits - tf.range(tf.shape(splits)[0])  # masks before each text, [B + 1]
+    masks = tf.fill([count + between[-1]], tf.constant(tokenizer.mask_id, tf.int32))
+    values = tf.tensor_scatter_nd_update(masks, place[:, None], ids.values)
+    row_splits = tf.gather(tf.cast(ids.row_splits, tf.int64), splits) + tf.cast(between, tf.int64)
+    return tf.RaggedTensor.from_row_splits(values, row_splits, validate=False)
 
 
 def _truncate_around_mask(ids: tf.RaggedTensor, mask_id: int, room: int) -> tf.RaggedTensor:
     """Keeps at most `room` tokens of each text, with its first mask in the middle where both sides are too long."""
-    is_mask = tf.equal(ids.to_tensor(default_value=-1, shape=[None, None]), mask_id)
-    is_mask = tf.pad(is_mask, [[0, 0], [0, 1]])  # argmax of no column fails
-    first = tf.argmax(is_mask, -1, tf.int32)
-    lengths = tf.cast(ids.row_lengths(), tf.int32)
-    start = tf.clip_by_value(first - room // 2, 0, tf.maximum(lengths - room, 0))  # [B]
-    positions = tf.ragged.range(lengths)
-    begin = tf.gather(start, positions.value_rowids())
-    is_kept = (positions.values >= begin) & (positions.values < begin + room)
-    return tf.ragged.boolean_mask(ids, positions.with_values(is_kept))
+    lengths, rows = tf.cast(ids.row_lengths(), tf.int32), row_numbers(ids)
+    positions = tf.range(tf.size(ids.values)) - tf.gather(tf.cast(ids.row_starts(), tf.int32), rows)  # in its text
+    places = tf.where(tf.equal(ids.values, mask_id), positions, tf.int32.max)
+    first = tf.math.unsorted_segment_min(places, rows, tf.size(lengths))  # [B]
+    first = tf.where(tf.equal(first, tf.int32.max), 0, first)
+    start = tf.clip_by_value(first - room // 2, 0, tf.maximum(lengths - room, 0))
+    offset = positions - tf.gather(start, rows)
+    kept = tf.boolean_mask(ids.values, (offset >= 0) & (offset < room))
+    return tf.RaggedTensor.from_row_lengths(kept, tf.cast(tf.minimum(lengths, room), tf.int64), validate=False)
 
 
 def _framed(ids: tf.RaggedTensor, tokenizer: Tokenizer) -> dict[str, tf.Tensor]:
     """Ragged [B, (tokens)] -> [CLS] tokens [SEP] as model inputs [B, T]."""
-    ends = [tf.fill([ids.nrows(), 1], tf.constant(end, tf.int32)) for end in (tokenizer.cls_id, tokenizer.sep_id)]
-    framed = tf.concat([ends[0], ids, ends[1]], 1)
-    token_ids = framed.to_tensor(default_value=tokenizer.pad_id)
-    return {
-        "token_ids": token_ids,
-        "segment_ids": tf.zeros_like(token_ids),
-        "lengths": tf.cast(framed.row_lengths(), tf.int32),
-    }
+    lengths = tf.cast(ids.row_lengths(), tf.int32) + 2
+    token_ids = tf.pad(ids.to_tensor(tokenizer.pad_id), [[0, 0], [1, 1]], constant_values=tokenizer.pad_id)
+    positions = tf.range(tf.shape(token_ids)[1])
+    token_ids = tf.where(tf.equal(positions, lengths[:, None] - 1), tokenizer.sep_id, token_ids)
+    token_ids = tf.where(tf.equal(positions, 0), tokenizer.cls_id, token_ids)
+    return {"token_ids": token_ids, "segment_ids": tf.zeros_like(token_ids), "lengths": lengths}

@@ -8,6 +8,7 @@ import dataclasses
 import tensorflow as tf
 
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
+from bert_tf.text.ragged_scan import from_row_numbers
 
 IMPOSSIBLE = -1e9  # the score of what cannot be chosen; finite, as differences of infinities are no numbers
 SPARE = 5  # candidates considered for each answer that is returned: some have the same text
@@ -94,7 +95,8 @@ class Search:
             And "null_scores" float32 [Q], "score_differences" [Q]: null minus the best other answer.
         """
         count = tf.size(contexts)
-        of_question = {name: _by_owner(x, owners, count) for name, x in candidates.items() if name != "null_scores"}
+        windows = from_row_numbers(tf.range(tf.size(owners)), owners, count)  # of each question
+        of_question = {name: _by_owner(x, windows) for name, x in candidates.items() if name != "null_scores"}
         null = self._null_scores(candidates["null_scores"], owners, count)  # [Q, 2]
         answers = self._unique(of_question, contexts)
         best = answers["start_scores"][:, 0] + answers["end_scores"][:, 0]
@@ -166,12 +168,11 @@ class Search:
         return tf.where(takes_null, null, other)
 
 
-def _by_owner(x: tf.Tensor, owners: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+def _by_owner(x: tf.Tensor, windows: tf.RaggedTensor) -> tf.Tensor:
     """[W, M] -> [Q, (windows of the question) * M], padded with what cannot be chosen."""
-    rows = tf.RaggedTensor.from_value_rowids(x, owners, nrows=tf.cast(count, owners.dtype))
     padding = tf.constant(IMPOSSIBLE if x.dtype.is_floating else 0, x.dtype)
-    dense = rows.to_tensor(padding)  # [Q, windows, M]
-    return tf.reshape(dense, [count, -1])
+    dense = windows.with_values(x).to_tensor(padding)  # [Q, windows, M]
+    return tf.reshape(dense, [windows.nrows(), -1])
 
 
 def _where(is_kept: tf.Tensor, answers: Tensors) -> Tensors:

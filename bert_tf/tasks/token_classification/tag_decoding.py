@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from bert_tf.model import crf
 from bert_tf.tasks.token_classification.tag_schemes import TagSet
+from bert_tf.text.ragged_scan import from_row_numbers
 
 ROWS_AT_ONCE = 16  # so that memory does not depend on the number of rows of a text
 TEXTS_AT_ONCE = 64
@@ -38,7 +39,7 @@ def decode(
 
     def of_texts(first: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
         block = slice(*tf.unstack(tf.searchsorted(owners, [first, end])))
-        words = tf.RaggedTensor.from_value_rowids(logits[block], owners[block] - first, nrows=end - first)
+        words = from_row_numbers(logits[block], owners[block] - first, end - first)
         lengths = tf.cast(words.row_lengths(), tf.int32)
         emissions = tf.ensure_shape(tf.pad(words.to_tensor(), [[0, 0], [0, 1], [0, 0]]), [None, None, size])
         chosen = tf.one_hot(crf.viterbi(emissions, lengths, legal), size)

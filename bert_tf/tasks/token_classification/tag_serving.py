@@ -24,6 +24,7 @@ from bert_tf.tasks.token_classification.tag_decoding import concat_blocks
 from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.tasks.token_classification.tag_windows import TagWindows, tokenize_words
 from bert_tf.text.characters import is_cjk
+from bert_tf.text.ragged_scan import from_row_numbers, row_numbers
 from bert_tf.text.tokenizer import Tokenizer
 
 WITHIN_WORDS = "-./&_@"  # marks that do not separate letters and digits on both sides of them
@@ -237,7 +238,7 @@ def _split_words(
     is_mark = [surface != "" and surface in WITHIN_WORDS for surface in surfaces]
     is_mark, of_letters = (tf.gather(tf.constant(np.array(table)), ids.values) for table in (is_mark, of_letters))
     continues = tokenizer.continues_word(ids.values, starts, ends)
-    texts = ids.value_rowids()
+    texts = row_numbers(ids)
     touches = tf.equal(texts, _shifted(texts, -1)) & tf.equal(starts, _shifted(ends, -1))  # the token before
     before_letters = tf.concat([(touches & of_letters)[1:], [False]], 0)[: tf.size(is_mark)]
     is_within = is_mark & touches & _shifted(of_letters, False) & before_letters
@@ -298,7 +299,6 @@ def _entities(
         "scores": tf.math.unsorted_segment_mean(tf.gather(scores, inside), number, total),
     }
     count = tf.size(text)
-    padded = {
-        name: tf.RaggedTensor.from_value_rowids(x, owner, nrows=count).to_tensor() for name, x in entities.items()
-    }
+    of_texts = from_row_numbers(first, owner, count)
+    padded = {name: of_texts.with_values(x).to_tensor() for name, x in entities.items()}
     return {**padded, "counts": tf.math.unsorted_segment_sum(tf.ones_like(owner), owner, count)}

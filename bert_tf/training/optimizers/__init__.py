@@ -16,7 +16,7 @@ class Optimizer(Protocol):
     """What the training step calls.
 
     Attributes:
-        step: int64 variable, the number of updates so far.
+        step: int64 variable, the number of steps so far; the training step counts it.
     """
 
     step: tf.Variable
@@ -27,10 +27,11 @@ class Optimizer(Protocol):
     def learning_rate(self) -> tf.Tensor:
         """Returns the learning rate of the next update."""
 
-    def apply(self, gradients: Sequence[tf.Tensor | None]) -> tf.Tensor:
-        """Updates every variable by its (global) gradient and counts the step; leaves those without one unchanged.
+    def apply(self, gradients: Sequence[tf.Tensor | None], norm: tf.Tensor) -> None:
+        """Updates every variable by its (global) gradient; leaves those without one unchanged.
 
-        Returns the global norm of the gradients before clipping. If it is not finite, only the step is counted.
+        norm: the global norm of the gradients, float32. It is finite: otherwise this is not called. The training step
+        counts `step` afterwards.
         """
 
 

@@ -25,6 +25,9 @@ class Rates:
         learning: {factor: learning rate}.
         adam: {factor: learning rate with both corrections}.
         decay: {factor: learning rate times weight decay}.
+        betas: decay of m and of v.
+        rests: what is left of 1 by them.
+        zero: what TensorFlow's kernel takes as their powers, so that it corrects nothing.
     """
 
     scale_m: tf.Tensor
@@ -33,6 +36,9 @@ class Rates:
     learning: dict[float, tf.Tensor]
     adam: dict[float, tf.Tensor]
     decay: dict[float, tf.Tensor]
+    betas: tuple[tf.Tensor, ...]
+    rests: tuple[tf.Tensor, ...]
+    zero: tf.Tensor
 
 
 class AdamWeightDecay(tf.Module):
@@ -80,22 +86,12 @@ class AdamWeightDecay(tf.Module):
         """Returns the learning rate of the next update."""
         return self.schedule(self.step)
 
-    def apply(self, gradients: Sequence[tf.Tensor | None]) -> tf.Tensor:
-        """Updates every variable by its (global) gradient; returns the global norm before clipping."""
-        norm = tf.linalg.global_norm([gradient for gradient in gradients if gradient is not None])
-        scale = self.clip_norm / tf.maximum(norm, self.clip_norm)
-        rows = zip(self.targets.items(), gradients, self.m, self.v, strict=True)
-        connected = [(name, weight, g, m, v) for (name, weight), g, m, v in rows if g is not None]
-
-        def update() -> bool:
-            rates = self._rates()
-            for name, weight, gradient, m, v in connected:
+    def apply(self, gradients: Sequence[tf.Tensor | None], norm: tf.Tensor) -> None:
+        """Updates every variable that has a gradient. norm: the finite global norm, before clipping."""
+        rates, scale = self._rates(), self.clip_norm / tf.maximum(norm, self.clip_norm)
+        for (name, weight), gradient, m, v in zip(self.targets.items(), gradients, self.m, self.v, strict=True):
+            if gradient is not None:
                 self._update(name, weight, gradient, scale, m, v, rates)
-            return True
-
-        tf.cond(tf.math.is_finite(norm), update, lambda: False)
-        self.step.assign_add(1)
-        return norm
 
     def _rates(self) -> Rates:
         """The scalars that all weights share, so that they are computed once."""
@@ -112,6 +108,9 @@ class AdamWeightDecay(tf.Module):
             learning=factors,
             adam={factor: rate * scale_m / root for factor, rate in factors.items()},
             decay={factor: rate * self.weight_decay for factor, rate in factors.items()},
+            betas=tuple(tf.constant(beta, tf.float32) for beta in self.betas),
+            rests=tuple(tf.constant(1 - beta, tf.float32) for beta in self.betas),
+            zero=tf.constant(0.0),
         )
 
     def _update(
@@ -133,8 +132,8 @@ class AdamWeightDecay(tf.Module):
         factor = self.factors.get(name, 1.0)
         decays = self.weight_decay and not NO_DECAY.search(name)
         if xla_rowwise.should_compile_weight(weight.shape):
-            numbers = [scale, rates.adam[factor], rates.decay[factor] if decays else tf.constant(0.0), rates.epsilon]
-            numbers += [tf.constant(beta, tf.float32) for beta in self.betas]
+            decay = rates.decay[factor] if decays else rates.zero
+            numbers = [scale, rates.adam[factor], decay, rates.epsilon, *rates.betas]
             xla_rowwise.jit(_adam)([weight.handle, m.handle, v.handle], gradient, numbers)
             return
         if decays:
@@ -143,11 +142,11 @@ class AdamWeightDecay(tf.Module):
             var=weight.handle,
             m=m.handle,
             v=v.handle,
-            beta1_power=0.0,
-            beta2_power=0.0,
+            beta1_power=rates.zero,
+            beta2_power=rates.zero,
             lr=rates.adam[factor],
-            beta1=self.betas[0],
-            beta2=self.betas[1],
+            beta1=rates.betas[0],
+            beta2=rates.betas[1],
             epsilon=rates.epsilon,
             grad=gradient * scale,
         )

@@ -23,9 +23,11 @@ class Lamb(AdamWeightDecay):
         rates: Rates,
     ) -> None:
         gradient = gradient * scale
-        m.assign(self.betas[0] * m + (1 - self.betas[0]) * gradient)
-        v.assign(self.betas[1] * v + (1 - self.betas[1]) * tf.square(gradient))
-        update = m * rates.scale_m / (tf.sqrt(v * rates.scale_v) + EPSILON)
+        new_m = rates.betas[0] * m + rates.rests[0] * gradient
+        new_v = rates.betas[1] * v + rates.rests[1] * tf.square(gradient)
+        m.assign(new_m)
+        v.assign(new_v)
+        update = new_m * rates.scale_m / (tf.sqrt(new_v * rates.scale_v) + EPSILON)
         if self.weight_decay and not NO_DECAY.search(name):
             update += self.weight_decay * weight
         rate = rates.learning[self.factors.get(name, 1.0)]
@@ -36,10 +38,11 @@ def _trust_ratio(name: str, weight: tf.Variable, update: tf.Tensor) -> tf.Tensor
     if NO_DECAY.search(name):  # as in the authors' code: the same exclusions as for weight decay
         return 1.0
     parts = 3 if name.endswith(FUSED) else 1
-    shape = [weight.shape[0], parts, -1] if len(weight.shape) == 2 else [1, 1, -1]
+    rows = weight.shape[0] if len(weight.shape) == 2 else 1
+    shape = [rows, parts, weight.shape.num_elements() // (rows * parts)]
     norms = [tf.norm(tf.reshape(x, shape), axis=[0, 2], keepdims=True) for x in (weight, update)]  # [1, parts, 1]
     ratio = tf.where((norms[0] > 0) & (norms[1] > 0), norms[0] / norms[1], 1.0)
-    return tf.reshape(tf.broadcast_to(ratio, tf.shape(tf.reshape(weight, shape))), weight.shape)
+    return tf.reshape(tf.broadcast_to(ratio, shape), weight.shape) if parts > 1 else tf.squeeze(ratio)
 
 
 create = functools.partial(Lamb, bias_correction=True)
