@@ -62,16 +62,31 @@ def staged_signature(
 
     def of_rows(rows: Tensors) -> Tensors:
         rows = PackingSpec.dynamic().plan(rows)
-        specs = {name: tf.TensorSpec([None] * x.shape.rank, x.dtype) for name, x in rows.items()}
+        if tf.executing_eagerly():
+            return compute(rows)
+        specs = {name: tf.TensorSpec([None] * x.shape.rank, x.dtype, name) for name, x in rows.items()}
         return stages.compute.get_concrete_function(specs)(rows)
 
     def signature(*strings: tf.Tensor) -> Tensors:
+        if tf.executing_eagerly():  # as an export is compared: a graph takes longer to make than a few texts
+            rows, rest = read(*strings)
+            return answer(in_blocks(of_rows, rows) if in_blocks else of_rows(rows), rest)
         rows, rest = stages.read(*strings)
-        return stages.answer(in_blocks(of_rows, rows) if in_blocks else of_rows(rows), rest)
+        numbers = in_blocks(of_rows, rows) if in_blocks else of_rows(rows)
+        specs = _named_specs(numbers, "numbers"), _named_specs(rest, "rest")
+        return stages.answer.get_concrete_function(*specs)(numbers, rest)
 
     function = tf.function(with_parameters(signature, names), input_signature=input_signature, autograph=False)
     function.stages = stages
     return function
+
+
+def _named_specs(tensors: Mapping[str, Any], part: str) -> dict[str, Any]:
+    """What `tensors` look like. Without names a function would be traced again when saved, and be in the file twice."""
+    return {
+        name: tf.TensorSpec.from_tensor(x, f"{part}_{name}") if isinstance(x, tf.Tensor) else tf.type_spec_from_value(x)
+        for name, x in tensors.items()
+    }
 
 
 def stages_of(signatures: Mapping[str, Any]) -> dict[str, Stages]:

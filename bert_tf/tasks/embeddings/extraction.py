@@ -27,6 +27,7 @@ from bert_tf.tasks.embeddings import features
 from bert_tf.tasks.embeddings.feature_windows import NO_OFFSET, rows_and_tokens, split_pairs
 from bert_tf.tasks.embeddings.text_vectors import TextVectors
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice
+from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import Tokenizer
 
 POSITIONS_AT_ONCE = 8192  # of rows that pass the encoder together: bounds memory, and is enough for all cores
@@ -142,7 +143,7 @@ class Extractor:
             vectors = tf.gather(flat, sources.values)  # [M, K, E]
         if choice.unit == "sentence":
             pooling = "cls" if choice.pooling == "pooled" else choice.pooling
-            texts = tf.cast(sources.value_rowids(), tf.int32)
+            texts = tf.cast(row_numbers(sources), tf.int32)
             vectors = features.text_vectors(vectors, texts, tf.cast(sources.nrows(), tf.int32), pooling)
         return features.normalize(vectors) if choice.unit in choice.normalize else vectors
 

@@ -26,6 +26,7 @@ from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.tasks.token_classification.tag_splits import UNKNOWN, TagSplit
 from bert_tf.tasks.token_classification.tag_windows import TagWindows
 from bert_tf.tasks.token_classification.tagging import TagTask
+from bert_tf.text.ragged_scan import from_row_numbers
 from bert_tf.text.tokenizer import Tokenizer
 
 
@@ -169,7 +170,7 @@ class FeatureWordLogits(tag_serving.WordLogits):
 
         def of_texts(first: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
             block = slice(*tf.unstack(tf.searchsorted(owners, [first, end])))
-            words = tf.RaggedTensor.from_value_rowids(states[block], owners[block] - first, nrows=end - first)
+            words = from_row_numbers(states[block], owners[block] - first, end - first)
             padded = tf.pad(words.to_tensor(), [[0, 0], [0, 1], [0, 0], [0, 0]])  # one word at least
             lengths = tf.cast(words.row_lengths(), tf.int32)
             logits = model({"vectors": padded, "lengths": lengths})["logits"]  # [texts, words, C]

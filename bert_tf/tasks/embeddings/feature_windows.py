@@ -9,6 +9,7 @@ import dataclasses
 import tensorflow as tf
 
 from bert_tf.data import windows as sliding
+from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import Tokenizer
 
 PAIR = r"(?s)(.*\S.*) \|\|\| (.*)"  # split at the last bar, as in google-research/bert `extract_features.py`
@@ -97,7 +98,7 @@ class _Segment:
 
     def best(self, whole: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
         """The window with the most context of each token, and the position in it: int32 [N] each."""
-        owners = tf.cast(whole.value_rowids(), tf.int32)
+        owners = tf.cast(row_numbers(whole), tf.int32)
         return sliding.best_windows(whole.values - tf.gather(self.begins(), owners), owners, self.windows)
 
 
@@ -158,7 +159,7 @@ def _sources(
     parts, closings, offset = [], [], tf.ones_like(first_rows)  # after [CLS]
     for segment, indices in zip(segments, whole, strict=True):
         numbers, inside = segment.best(indices)
-        owners = indices.value_rowids()
+        owners = row_numbers(indices)
         rows = tf.gather(first_rows, owners) + numbers
         parts.append(indices.with_values(rows * row_width + tf.gather(offset, owners) + inside))
         closings.append((first_rows + segment.windows.counts - 1) * row_width + offset + segment.windows.sizes)

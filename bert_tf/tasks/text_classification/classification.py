@@ -283,7 +283,9 @@ class TextClassification(FineTuningTask):
 
         def predict_examples(examples: tf.Tensor) -> dict[str, tf.Tensor]:
             features = {name: tf.io.FixedLenFeature(shape, tf.string) for name, shape in shapes.items()}
-            return serving_default(**tf.io.parse_example(examples, features))  # the same graph, traced once
+            # The same graph, traced once; eagerly none, as for comparison with an export.
+            function = serving_default.python_function if tf.executing_eagerly() else serving_default
+            return function(**tf.io.parse_example(examples, features))
 
         specs = [tf.TensorSpec([None, *shape], tf.string, name) for name, shape in shapes.items()]
         has_row_each = self.windows is None and self.rows_per_example == 1

@@ -11,7 +11,7 @@ import tiny
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
-from bert_tf.model.sequence_packing import PackingSpec, choose_row_width
+from bert_tf.model.sequence_packing import PackingSpec, choose_rows
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
 from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
 from bert_tf.tasks.text_classification.goals.classes import Classes
@@ -118,7 +118,7 @@ def test_text_vector_is_pooled_over_windows_and_empty_rows_are_skipped(pooling):
     np.testing.assert_allclose(output(model, batch)[3], expected, atol=1e-5)
     np.testing.assert_allclose(output(model, batch, PACKING), output(model, batch), atol=1e-5)
     lengths = tf.reshape(inputs_of(goal, texts_of(1, length=2), most=6)["lengths"], [-1])
-    width = choose_row_width(lengths, PACKING.costs)
+    width = choose_rows(lengths, PACKING.costs)[2]
     assert width == 7, "two texts per row; windows without a text are in none"
 
 
