@@ -71,11 +71,13 @@ def test_row_width_minimizes_cost():
 
 @pytest.mark.parametrize("costs", [CPU_COSTS, RowCosts()])
 def test_texts_begin_where_first_fit_puts_them_in_rows_of_the_chosen_width(costs):
-    draws = np.random.default_rng(0)
+    draws, of_any_number = np.random.default_rng(0), [tf.TensorSpec([None], tf.int32)]
+    choose = tf.function(lambda lengths: choose_rows(lengths, costs), of_any_number, autograph=False)
+    fit = tf.function(first_fit_decreasing, [*of_any_number, tf.TensorSpec([1], tf.int32)], autograph=False)
     for _ in range(30):
         lengths = tf.constant(draws.integers(0, draws.integers(2, 60), draws.integers(1, 40)), tf.int32)
-        starts, rows, width = choose_rows(lengths, costs)
-        (expected,), (needed,), _ = first_fit_decreasing(lengths, width[None])
+        starts, rows, width = choose(lengths)
+        (expected,), (needed,), _ = fit(lengths, width[None])
         np.testing.assert_array_equal(starts, expected)
         assert rows == needed
 
