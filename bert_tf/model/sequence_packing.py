@@ -72,8 +72,8 @@ class PackingSpec:
 
     def assign(self, inputs: Mapping[str, tf.Tensor]) -> "RowAssignment":
         """Where the texts of trimmed inputs go."""
-        with backend.on_host():  # on an accelerator every step of the loops would be several tiny kernels
-            assign = _assign_function(self.costs, backend.platform())
+        with backend.on_host():
+            assign = _assign_function(self.costs)
             return RowAssignment(*assign(inputs["lengths"], tf.shape(inputs["token_ids"])[1]))
 
 
@@ -137,15 +137,15 @@ class RowAssignment:
 
 
 @functools.cache
-def _assign_function(costs: RowCosts, platform: str) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
-    """(lengths [R], T) -> the sources and targets of a RowAssignment; traced once for all graphs of a platform.
+def _assign_function(costs: RowCosts) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+    """(lengths [R], T) -> the sources and targets of a RowAssignment; traced once for all graphs.
 
     A tf.function would be traced again for each device and replica that it is called on.
     """
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.int32)], autograph=False)
     def assign(lengths: tf.Tensor, length: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        with backend.on_host():
+        with tf.device(backend.HOST):  # on an accelerator every step of the loops would be several tiny kernels
             starts, rows, width = choose_rows(lengths, costs)
             found = RowAssignment.of(lengths, length, starts, round_up_row_count(rows, width, costs), width)
         return found.sources, found.targets
