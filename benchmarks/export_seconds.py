@@ -2,8 +2,8 @@ r"""Seconds to export a pre-trained model of twelve narrow layers, to load the e
 
     python benchmarks/export_seconds.py --vocab_file=vocab.txt --clones=.,FOLDER
 
-With several clones of this project, of other commits say, they take turns, in a new process each time; ROUNDS of them.
-The layers are narrow, so that what is measured is the work on graphs and not the size of the weights.
+Several clones of this project, for example of two commits, take turns, ROUNDS times, each time in a new process. The
+layers are narrow, so that the work on graphs is measured rather than the size of the weights.
 """
 
 import argparse

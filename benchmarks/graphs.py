@@ -2,10 +2,10 @@ r"""Counts the operations of all graphs that a script builds, by the line that a
 
     python benchmarks/graphs.py run_squad.py --num_train_epochs=0.02 --output_dir=FOLDER
 
-What follows the script are its flags. An operation of a graph takes 0.3 to 1 ms to add, once per process, so the number
-of operations is most of the time until the first step, the first evaluation and the end of an export. A function that
-is traced several times counts as often. After what the script prints come the functions traced, with how often and how
-many operations they have without those that they call, and the lines of this package that add most.
+The script's own flags follow its name. Adding an operation takes Python time, before the first step, the first
+evaluation and every export. A function that is traced twice counts twice. After the output of the script come the
+traced functions, with the number of operations (without those of the functions they call) and of traces, and the lines
+of this package that add most.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def main():
 
 
 def count_operations():
-    """From now on counts: operations by (file, line), operations by function, traces by function."""
+    """Starts counting; returns three counters: operations by line, operations by function, traces by function."""
     from tensorflow.python.eager.polymorphic_function import tracing_compilation
     from tensorflow.python.framework import ops
 

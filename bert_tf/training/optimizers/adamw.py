@@ -25,9 +25,9 @@ class Rates:
         learning: {factor: learning rate}.
         adam: {factor: learning rate with both corrections}.
         decay: {factor: learning rate times weight decay}.
-        betas: decay of m and of v.
-        rests: what is left of 1 by them.
-        zero: what TensorFlow's kernel takes as their powers, so that it corrects nothing.
+        betas: decay rates of m and v.
+        complements: 1 minus each of them.
+        zero: given to TensorFlow's kernel as the powers of the betas, so that it applies no bias correction.
     """
 
     scale_m: tf.Tensor
@@ -37,7 +37,7 @@ class Rates:
     adam: dict[float, tf.Tensor]
     decay: dict[float, tf.Tensor]
     betas: tuple[tf.Tensor, ...]
-    rests: tuple[tf.Tensor, ...]
+    complements: tuple[tf.Tensor, ...]
     zero: tf.Tensor
 
 
@@ -109,7 +109,7 @@ class AdamWeightDecay(tf.Module):
             adam={factor: rate * scale_m / root for factor, rate in factors.items()},
             decay={factor: rate * self.weight_decay for factor, rate in factors.items()},
             betas=tuple(tf.constant(beta, tf.float32) for beta in self.betas),
-            rests=tuple(tf.constant(1 - beta, tf.float32) for beta in self.betas),
+            complements=tuple(tf.constant(1 - beta, tf.float32) for beta in self.betas),
             zero=tf.constant(0.0),
         )
 

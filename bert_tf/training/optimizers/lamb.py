@@ -23,8 +23,8 @@ class Lamb(AdamWeightDecay):
         rates: Rates,
     ) -> None:
         gradient = gradient * scale
-        new_m = rates.betas[0] * m + rates.rests[0] * gradient
-        new_v = rates.betas[1] * v + rates.rests[1] * tf.square(gradient)
+        new_m = rates.betas[0] * m + rates.complements[0] * gradient
+        new_v = rates.betas[1] * v + rates.complements[1] * tf.square(gradient)
         m.assign(new_m)
         v.assign(new_v)
         update = new_m * rates.scale_m / (tf.sqrt(new_v * rates.scale_v) + EPSILON)
