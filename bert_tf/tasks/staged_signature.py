@@ -68,7 +68,7 @@ def staged_signature(
         return stages.compute.get_concrete_function(specs)(rows)
 
     def signature(*strings: tf.Tensor) -> Tensors:
-        if tf.executing_eagerly():  # as an export is compared: a graph takes longer to make than a few texts
+        if tf.executing_eagerly():  # when an export is compared: a graph takes longer to build than a few texts
             rows, rest = read(*strings)
             return answer(in_blocks(of_rows, rows) if in_blocks else of_rows(rows), rest)
         rows, rest = stages.read(*strings)

@@ -283,7 +283,7 @@ class TextClassification(FineTuningTask):
 
         def predict_examples(examples: tf.Tensor) -> dict[str, tf.Tensor]:
             features = {name: tf.io.FixedLenFeature(shape, tf.string) for name, shape in shapes.items()}
-            # The same graph, traced once; eagerly none, as for comparison with an export.
+            # In a graph the same one, traced once; eagerly, when an export is compared, none.
             function = serving_default.python_function if tf.executing_eagerly() else serving_default
             return function(**tf.io.parse_example(examples, features))
 
