@@ -34,7 +34,7 @@ def main():
     path = options.work_dir / "batch.npz"
     np.savez(path, **{name: batch[name].numpy()[None] for name in glue_steps.INPUTS if name in batch})
     theirs = reproduction.run_peer(
-        reproduction.peer_python(options),
+        options,
         "transformers_dropout.py",
         {"start": start, "batches": path, "draws": options.draws, **rates},
         options.work_dir / "draws.json",

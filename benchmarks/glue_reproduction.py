@@ -15,7 +15,6 @@ at the same time on separate cores (taskset). Results are stored in work_dir, so
 printing a table, --table prints it for the results so far.
 """
 
-import functools
 import json
 import pathlib
 import shutil
@@ -58,9 +57,7 @@ def with_fewer_rows(options):
 def measure(options):
     """Does all runs that are not done yet; both sides of a seed, then the next task, then the next seed."""
     checkpoint = reproduction.without_pooler(options.init_checkpoint, options.work_dir / "checkpoint")
-    runs = {"bert_tf": ours}
-    if "transformers" in options.sides:
-        runs["transformers"] = functools.partial(peer, reproduction.peer_python(options))
+    runs = {"bert_tf": ours, "transformers": peer}
     for seed in options.seeds:
         for task in options.tasks:
             if seed != options.seeds[0] and EPOCHS[task] == 1:
@@ -105,13 +102,13 @@ def ours(options, checkpoint, task, seed, output):
     output.write_text(json.dumps({"scores": scores, "seconds": reproduction.seconds_of_training(folder)}))
 
 
-def peer(python, options, checkpoint, task, seed, output):
+def peer(options, checkpoint, task, seed, output):
     """Runs the peer, and scores its answers by our metrics."""
     from bert_tf.training import metrics
 
     data_task = task_of(options, checkpoint, task)
     flags = flags_of_peer(options, checkpoint, data_task, task, seed)
-    answers = reproduction.run_peer(python, "transformers_glue.py", flags, output.with_suffix(".answers.json"))
+    answers = reproduction.run_peer(options, "transformers_glue.py", flags, output.with_suffix(".answers.json"))
     logits = np.array(answers["logits"])
     predictions = logits.argmax(-1) if flags["size"] > 1 else logits[:, 0]
     labels = data_task.split("dev").labels

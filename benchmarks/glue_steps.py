@@ -109,9 +109,7 @@ def peer(options, start, batches, warm_up):
         path, **{name: np.stack([batch[name].numpy() for batch in batches]) for name in INPUTS if name in batches[0]}
     )
     flags = {"start": start, "batches": path, "warm_up": warm_up, "learning_rate": options.learning_rate}
-    return reproduction.run_peer(
-        reproduction.peer_python(options), "transformers_steps.py", flags, options.work_dir / "steps.json"
-    )
+    return reproduction.run_peer(options, "transformers_steps.py", flags, options.work_dir / "steps.json")
 
 
 def show(mine, theirs):

@@ -38,7 +38,7 @@ def main():
     if not options.table:
         reproduction.without_pooler(options.init_checkpoint, options.checkpoint)
         write_rows(options)
-        run_peer = functools.partial(peer, options, reproduction.peer_python(options))
+        run_peer = functools.partial(peer, options)
         if options.max_steps:
             output = options.work_dir / "steps.json"
             reproduction.compare_steps(options, lambda seed, steps: run_peer(seed, output, max_steps=steps)["seconds"])
@@ -141,9 +141,9 @@ def flags_of_peer(options, seed):
     return flags | {"precision": options.precision, **reproduction.recipe_of(options)}
 
 
-def peer(options, python, seed, output, *, max_steps=0):
+def peer(options, seed, output, *, max_steps=0):
     flags = flags_of_peer(options, seed) | {"max_steps": max_steps}
-    return reproduction.run_peer(python, "transformers_ner.py", flags, output.with_suffix(".answers.json"))
+    return reproduction.run_peer(options, "transformers_ner.py", flags, output.with_suffix(".answers.json"))
 
 
 def scores_of(options, tags):

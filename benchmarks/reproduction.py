@@ -102,7 +102,7 @@ def initialized_by_peer(options, script, flags, folder):
     if not folder.exists():
         new = folder.with_name(f"{folder.name}.{os.getpid()}")  # the other side may be making it too
         shutil.copytree(flags["checkpoint"], new)
-        start_peer(peer_python(options), script, flags | {"start": new})
+        start_peer(options, script, flags | {"start": new})
         if not folder.exists():
             new.rename(folder)
     return folder
@@ -113,15 +113,15 @@ def in_order_of(start, script):
     return [pathlib.Path("benchmarks", "in_given_order.py"), start / "order.json", script]
 
 
-def start_peer(python, script, flags):
+def start_peer(options, script, flags):
     """Runs a script of peers/."""
-    command = [python, HERE / "peers" / script, *(f"--{n}={v}" for n, v in flags.items())]
+    command = [peer_python(options), HERE / "peers" / script, *(f"--{n}={v}" for n, v in flags.items())]
     subprocess.run(command, check=True, env=os.environ | PEER_MEMORY)
 
 
-def run_peer(python, script, flags, answers):
+def run_peer(options, script, flags, answers):
     """Runs a script of peers/, and returns what it has written to `answers`."""
-    start_peer(python, script, {**flags, "output": answers})
+    start_peer(options, script, {**flags, "output": answers})
     return json.loads(answers.read_text(encoding="utf-8"))
 
 

@@ -37,7 +37,7 @@ def main():
     options.work_dir.mkdir(parents=True, exist_ok=True)
     if not options.table:
         join_files(options)
-        run_peer = functools.partial(peer, options, reproduction.peer_python(options))
+        run_peer = functools.partial(peer, options)
         if options.max_steps:
             output = options.work_dir / "steps.json"
             reproduction.compare_steps(options, lambda seed, steps: run_peer(seed, output, max_steps=steps)[1])
@@ -108,10 +108,10 @@ def ours(options, seed, output):
     return answers, reproduction.seconds_of_training(folder)
 
 
-def peer(options, python, seed, output, *, max_steps=0):
+def peer(options, seed, output, *, max_steps=0):
     flags = {"checkpoint": options.init_checkpoint, "data": options.work_dir, "epochs": options.epochs}
     flags |= {"seed": seed, "max_steps": max_steps, "precision": options.precision, **reproduction.recipe_of(options)}
-    result = reproduction.run_peer(python, "transformers_squad.py", flags, output.with_suffix(".answers.json"))
+    result = reproduction.run_peer(options, "transformers_squad.py", flags, output.with_suffix(".answers.json"))
     return result["answers"], result["seconds"]
 
 

@@ -76,6 +76,7 @@ def run_phase(options: Flags) -> None:
     start = preparation.resolve(options, lower_case_given=flags.is_given("do_lower_case"))
     teacher = initialization.read_teacher(options, start)
     options = without_pairs(options, start.config)
+    without_dropping(options, start.config)  # raises before anything is written
     with contextlib.closing(RunFolder(options.output_dir, writes=worker_number() == 0)) as folder:
         run(options, start, teacher, train_config, masking, folder)
 

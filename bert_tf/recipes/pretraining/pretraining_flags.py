@@ -206,9 +206,20 @@ def without_pairs(options: Flags, config: BertConfig) -> Flags:
 
 
 def without_dropping(options: Flags, config: BertConfig) -> Flags:
-    """The flags without the token dropping of a recipe, if there are no layers in the middle, or a teacher sees all."""
-    if (config.middle_layers and not options.teacher) or flags.is_given("token_dropping"):
+    """The flags without the token dropping of a recipe, if there are no layers in the middle, or a teacher sees all.
+
+    Raises UserError if a flag asks for it.
+    """
+    if not options.token_dropping or (config.middle_layers and not options.teacher):
         return options
+    if flags.is_given("token_dropping"):
+        reason = (
+            "a teacher sees every token"
+            if options.teacher
+            else f"it needs three of BERT's layers or more, and encoder={config.encoder} with num_hidden_layers "
+            f"{config.num_hidden_layers} was given"
+        )
+        raise UserError(f"token_dropping is {options.token_dropping:g}, but {reason}: leave it out.")
     return dataclasses.replace(options, token_dropping=0.0)
 
 

@@ -50,7 +50,10 @@ def test_a_recipe_drops_tokens_only_where_there_are_middle_layers():
     assert pretraining_flags.without_dropping(taught, deep).token_dropping == 0
     with flags.given_by_program(pretrain.Flags, {"token_dropping": 0.5}):
         given = pretrain.read_flags()
-        assert pretraining_flags.without_dropping(given, shallow).token_dropping == 0.5, "it is refused later"
+        with pytest.raises(UserError, match="three of BERT's layers or more.*num_hidden_layers 2 was given"):
+            pretraining_flags.without_dropping(given, shallow)
+        with pytest.raises(UserError, match="token_dropping is 0.5, but a teacher sees every token: leave it out"):
+            pretraining_flags.without_dropping(dataclasses.replace(given, teacher="run"), deep)
 
 
 def test_given_flags_override_the_recipe_and_scale_changes_batches_and_rates():
