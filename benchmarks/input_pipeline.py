@@ -37,10 +37,10 @@ def main():
 def training_batches(arguments):
     """The iterator that the training loop reads."""
     from bert_tf.data.examples import Example
+    from bert_tf.data.pipeline import iterate
     from bert_tf.tasks.text_classification.classification import TextClassification
     from bert_tf.tasks.text_classification.goals.classes import Classes
     from bert_tf.text.tokenizer import Tokenizer
-    from bert_tf.training.loop import iterate
 
     with open(arguments.sentences, encoding="utf-8", newline="") as file:
         texts = [row["sentence"] for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]

@@ -17,7 +17,8 @@ from bert_tf.checkpoints.formats.huggingface import NAMES
 from bert_tf.config.train_config import MaskingConfig, TrainConfig
 from bert_tf.model import weights
 from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
-from bert_tf.training.train_step import TrainStep, averages
+from bert_tf.training.metric_sums import averages
+from bert_tf.training.train_step import TrainStep
 
 RELATIVE = 1e-4
 # A key bias adds the same to all scores of a query, which softmax takes away again: its gradient is 0, what moves it is

@@ -35,7 +35,7 @@ def main():
     from bert_tf.runtime.tensorflow_startup import start_tensorflow
 
     start_tensorflow()
-    from bert_tf.tasks.question_answering import answering, questions
+    from bert_tf.tasks.question_answering import question_splits, questions
     from bert_tf.tasks.question_answering.question_splits import QuestionSplit
     from bert_tf.tasks.question_answering.question_windows import QuestionWindows
     from bert_tf.text import vocabulary
@@ -53,7 +53,7 @@ def main():
     count = len(split.owners)
     print(f"| preparation, {count:,} windows in {seconds:.1f} s | {count / seconds:,.0f} | {memory():,.0f} |")
     for name, part, seed in (("training", split.trainable(), 1), ("evaluation", split, None)):
-        dataset = answering.batches(part, options.batch_size, tokenizer=tokenizer, windows=windows, seed=seed)
+        dataset = question_splits.batches(part, options.batch_size, tokenizer=tokenizer, windows=windows, seed=seed)
         speeds = [speed(dataset, options) for _ in range(options.repeats)]
         print(f"| {name} | {statistics.median(speeds):,.0f} | {memory():,.0f} |", flush=True)
 

@@ -15,8 +15,8 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")  # comp
 SEED = 20181011
 
 # Files whose tests start processes or train, the longest first: begun last they would keep one process waiting.
-SLOW = "readme loop finetune_squad pretrain train_step sweep answering finetune ner stores classification".split()
-SLOW += "earlier_versions extract early_stopping saved_model tokenizer feature_tagging tag_serving".split()
+LONGEST = "readme loop finetune_squad pretrain train_step sweep answering finetune ner stores classification".split()
+LONGEST += "earlier_versions extract early_stopping saved_model tokenizer feature_tagging tag_serving".split()
 
 
 def pytest_configure(config):
@@ -91,5 +91,5 @@ def pytest_sessionfinish():
 
 def pytest_collection_modifyitems(items):
     """Slow files first, otherwise in the usual order."""
-    place = {f"test_{name}": number for number, name in enumerate(SLOW)}
+    place = {f"test_{name}": number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(place)))

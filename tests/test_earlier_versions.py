@@ -89,6 +89,7 @@ def test_export_predicts_as_before(folder, run, capsys):
     assert_close(rows, read_lines(folder / "expected" / f"{run}.jsonl"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", LABELLED)
 def test_export_has_the_scores_of_its_run(folder, run, capsys):
     assert main.main(["evaluate", str(folder / "runs" / run), "--file", str(folder / LABELLED[run]), "--json"]) == 0
@@ -98,6 +99,7 @@ def test_export_has_the_scores_of_its_run(folder, run, capsys):
     assert_close(scores, {name: expected[name] for name in scores})
 
 
+@pytest.mark.slow
 def test_run_is_exported_again_and_predicts_the_same(folder, tmp_path, capsys):
     run = tmp_path / "classifier"
     shutil.copytree(folder / "runs" / "classifier", run, ignore=shutil.ignore_patterns("export"))
@@ -108,6 +110,7 @@ def test_run_is_exported_again_and_predicts_the_same(folder, tmp_path, capsys):
     assert_close(rows, read_lines(folder / "expected" / "classifier.jsonl"))
 
 
+@pytest.mark.slow
 def test_pretraining_run_resumes(folder, tmp_path):
     for name in ("text.txt", "config.json"):
         shutil.copy(folder / name, tmp_path)

@@ -106,6 +106,7 @@ def assert_prints(example, output):
             assert re.search("".join(kinds), output), line
 
 
+@pytest.mark.slow
 def test_shell_commands_run_in_order(folder):
     lines = [line for block in blocks("bash") for line in block.splitlines()]
     assert sorted(line for line in lines if not line.startswith(tuple(PRINTS))) == sorted(NOT_RUN)
@@ -130,6 +131,7 @@ def test_shell_commands_run_in_order(folder):
     assert (folder / "exported/model.safetensors").exists() and (folder / "runs/table/predictions.tsv").exists()
 
 
+@pytest.mark.slow
 def test_python_programs_run(folder):
     assert (folder / "runs/pretraining/export").exists(), "the shell commands run first"
     (predict, serve, tokenize), (ask,) = (blocks("python", page) for page in ("README", "questions"))

@@ -22,7 +22,7 @@ def ours(work):
     from bert_tf.runtime.tensorflow_startup import start_tensorflow
 
     start_tensorflow()
-    from bert_tf.tasks.question_answering import answering, questions
+    from bert_tf.tasks.question_answering import question_splits, questions
     from bert_tf.tasks.question_answering.question_splits import QuestionSplit
     from bert_tf.tasks.question_answering.question_windows import QuestionWindows
     from bert_tf.text.tokenizer import Tokenizer
@@ -32,7 +32,7 @@ def ours(work):
 
     def features():
         split = QuestionSplit(examples, tokenizer, windows)
-        batches = iter(answering.batches(split.trainable(), BATCH, tokenizer=tokenizer, windows=windows, seed=1))
+        batches = iter(question_splits.batches(split.trainable(), BATCH, tokenizer=tokenizer, windows=windows, seed=1))
         for _ in range(len(split.owners) // BATCH):
             batch = next(batches)
         return batch["token_ids"].numpy()

@@ -141,7 +141,7 @@ def _scores(function: Function, rows: Rows) -> tuple[dict[str, float], int]:
     """The scores of a function of batches, and the number of texts, questions or sentences that they are of."""
     import tensorflow as tf
 
-    from bert_tf.training.train_step import averages, sum_metrics
+    from bert_tf.training.metric_sums import averages, sum_metrics
 
     task, sums = rows.task, collections.defaultdict[str, Any](lambda: np.zeros(2))
     chunks: dict[str, list[np.ndarray]] = collections.defaultdict(list)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from bert_tf.model.heads import BertModel
     from bert_tf.tasks.task import Task
     from bert_tf.text.tokenizer import Tokenizer
-    from bert_tf.training.loop import Evaluator
+    from bert_tf.training.evaluator import Evaluator
 
 DEMO_SENTENCES = (
     "Return True [MASK] the file exists.",
@@ -174,10 +174,12 @@ def run_model(
 ) -> None:
     """Creates task and model, trains, evaluates and exports."""
     start_if_silenced()
+    from bert_tf.data.pretraining.record_input import explain_damage
     from bert_tf.model import weights
     from bert_tf.text import tokenizer_kinds
     from bert_tf.training import checkpointing
-    from bert_tf.training.loop import Evaluator, explain_damaged_records, train
+    from bert_tf.training.evaluator import Evaluator
+    from bert_tf.training.loop import train
 
     strategy = create_strategy(options, start.config)
     tokenizer = tokenizer_kinds.from_file(
@@ -187,7 +189,7 @@ def run_model(
     model = create_model(task, options, start, strategy)
     taught = teaching.with_teacher(task, model, teacher, options, strategy)
     evaluator = Evaluator(task, model, train_config, strategy)
-    with explain_damaged_records(task):
+    with explain_damage(task.shards):
         record_model(model, evaluator, options, folder)
     if options.do_train:
         with folder.phase("train"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from bert_tf.errors import UserError
@@ -94,6 +94,11 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
         """An endless dataset of batches, dictionaries of tensors with static shapes [B, ...]."""
+
+    @property
+    def shards(self) -> Sequence[str]:
+        """The files of all records, if the task reads some that may be damaged."""
+        return ()
 
     @property
     def train_shards(self) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.config.train_config import TrainConfig
+from bert_tf.data.pipeline import iterate
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import files
 from bert_tf.training import checkpoint_paths
@@ -30,7 +31,7 @@ def number_of_lanes(task: TrainableTask, config: TrainConfig, folder: str) -> in
     newest = checkpoint_paths.newest_first(folder)
     if newest:
         return max(1, len(checkpoint_paths.lanes_of(newest[0])))
-    shards, lanes = getattr(task, "train_shards", 1), config.input_lanes
+    shards, lanes = task.train_shards, config.input_lanes
     if not lanes:
         most = min(shards // SHARDS_PER_LANE, MOST_LANES)
         return math.gcd(config.train_batch_size, 1 << max(0, most.bit_length() - 1))
@@ -104,18 +105,13 @@ class LaneInput:
                 ) from None
 
 
-def open_input(
-    task: TrainableTask, config: TrainConfig, lanes: int, rows: range, open_dataset: Any = iter
-) -> WholeInput | LaneInput:
-    """The batches of training from the beginning, for a process that needs the given rows of each.
-
-    open_dataset: from a dataset to its iterator.
-    """
+def open_input(task: TrainableTask, config: TrainConfig, lanes: int, rows: range) -> WholeInput | LaneInput:
+    """The batches of training from the beginning, for a process that needs the given rows of each."""
     size, seed = config.train_batch_size, config.random_seed
     if lanes == 1:
-        return WholeInput(open_dataset(task.train_batches(size, seed)))
+        return WholeInput(iterate(task.train_batches(size, seed)))
     of_lane = size // lanes
     needed = range(rows.start // of_lane, math.ceil(rows.stop / of_lane))
     first_rows_inside = range(math.ceil(rows.start / of_lane), math.ceil(rows.stop / of_lane))
-    batches = {lane: open_dataset(task.lane_batches(lane, lanes, of_lane, seed)) for lane in needed}
+    batches = {lane: iterate(task.lane_batches(lane, lanes, of_lane, seed)) for lane in needed}
     return LaneInput(batches, lanes, first_rows_inside)

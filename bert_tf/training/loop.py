@@ -1,39 +1,30 @@
 """The training loop: steps, evaluations, checkpoints; resumes, stops on signals, reports progress."""
 
-import collections
 import contextlib
-import math
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from bert_tf.config.train_config import TrainConfig
-from bert_tf.data import pipeline
-from bert_tf.errors import Interrupted, TrainingError, UserError, reason_of
-from bert_tf.model.sequence_packing import PackingSpec, local_costs
-from bert_tf.runtime import backend
+from bert_tf.data.pretraining.record_input import explain_damage
+from bert_tf.errors import Interrupted, TrainingError, reason_of
 from bert_tf.runtime.progress import progress
 from bert_tf.training import checkpoint_paths, lanes, nonfinite
 from bert_tf.training.checkpointing import TrainState
 from bert_tf.training.distribute import (
-    all_gather,
-    all_reduce_sum,
     barrier,
     is_chief,
-    needs_static_shapes,
-    on_first_replica,
     rows_of_process,
-    shard_batch,
 )
 from bert_tf.training.early_stopping import EarlyStopping
+from bert_tf.training.evaluator import Evaluator
+from bert_tf.training.metrics_log import MetricsLog
 from bert_tf.training.run_directory import RunFolder
-from bert_tf.training.train_step import TrainStep, averages, sum_metrics
+from bert_tf.training.train_step import TrainStep
 from bert_tf.training.trainable_task import Batch, TrainableTask
 
 EARLY_STEPS = 5  # after which the time that training takes is estimated for the first time
@@ -45,7 +36,7 @@ def train(
     config: TrainConfig,
     strategy: tf.distribute.Strategy,
     folder: RunFolder,
-    evaluator: "Evaluator | None" = None,
+    evaluator: Evaluator | None = None,
 ) -> int:
     """Trains the model up to `config.num_train_steps`, or for `config.budget_minutes`.
 
@@ -73,10 +64,6 @@ def train(
     return loop.early_stopping.best_step(step)
 
 
-class Diverged(TrainingError):
-    """The loss or its gradient is not finite: the settings do not work for this model and these data."""
-
-
 class TrainingLoop:
     """A training run: its parts, and what happens after each step."""
 
@@ -87,12 +74,12 @@ class TrainingLoop:
         config: TrainConfig,
         strategy: tf.distribute.Strategy,
         folder: RunFolder,
-        evaluator: "Evaluator",
+        evaluator: Evaluator,
     ) -> None:
         self.task, self.config, self.folder = task, config, folder
         self.lanes = lanes.number_of_lanes(task, config, folder.checkpoints)
         rows = rows_of_process(strategy, config.train_batch_size)
-        self.batches = lanes.open_input(task, config, self.lanes, rows, iterate)
+        self.batches = lanes.open_input(task, config, self.lanes, rows)
         with strategy.scope():
             self.train_step = TrainStep(task, model, config, strategy)
         self.early_stopping = EarlyStopping(task, config, self.train_step.variables, folder, strategy)
@@ -162,7 +149,7 @@ class TrainingLoop:
 
     def _steps(self, step: int, count: int, *, stop_requested: bool) -> Sequence[Mapping[str, Any]]:
         """Takes steps after `step`, with smaller micro-batches if memory runs out and they may be."""
-        with explain_damaged_records(self.task):
+        with explain_damage(self.task.shards):
             batches = [next(self.batches) for _ in range(count)]
         while True:
             try:
@@ -236,7 +223,7 @@ class TrainingLoop:
     def _batch_of(self, step: int) -> Batch:
         """The batch of an earlier step, from the data position of the newest checkpoint on, or from the start."""
         rows = range(self.config.train_batch_size)
-        batches = lanes.open_input(self.task, self.config, self.lanes, rows, iterate)
+        batches = lanes.open_input(self.task, self.config, self.lanes, rows)
         start = self.state.rewind(**batches.parts())
         if start:
             batches.restore(checkpoint_paths.path_of(self.folder.checkpoints, start))
@@ -248,94 +235,6 @@ class TrainingLoop:
         """Removes temporary files."""
         self.state.close()
         self.early_stopping.close()
-
-
-class Evaluator:
-    """Evaluates a model on held-out examples; traced once, called any number of times.
-
-    Attributes:
-        predictions: {split: {name: array [n, ...]}} of the last call.
-    """
-
-    def __init__(
-        self, task: TrainableTask, model: keras.Model, config: TrainConfig, strategy: tf.distribute.Strategy
-    ) -> None:
-        self.task, self.model, self.strategy = task, model, strategy
-        self.batch_size = (
-            math.ceil(config.eval_batch_size / strategy.num_replicas_in_sync) * strategy.num_replicas_in_sync
-        )
-        self.max_batches = config.max_eval_steps
-        self.predictions: dict[str, dict[str, np.ndarray]] = {}
-        self._batches: dict[str, tf.data.Dataset] = {}
-        self._packing = (
-            None if needs_static_shapes(strategy, config.jit_compile) else PackingSpec.dynamic(local_costs())
-        )
-        self._evaluate_batch = tf.function(self._on_replicas, autograph=False)
-        self._sums_and_predictions = self._forward
-        if backend.should_jit(config.jit_compile):
-            self._sums_and_predictions = tf.function(self._forward, jit_compile=True, autograph=False)
-
-    def __call__(self) -> dict[str, float]:
-        """Returns {name: number}: mean metrics, "loss" and scores of every evaluation split.
-
-        Evaluates at most `max_eval_steps` batches of each.
-        """
-        results: dict[str, float] = {}
-        for prefix, split in self.task.eval_splits.items():
-            sums, predictions = self.evaluate_split(split, self.max_batches)
-            self.predictions[split] = predictions
-            values = averages(self.task, sums) | self.task.scores(predictions, split)
-            results |= {f"{prefix}{name}": value for name, value in values.items()}
-        return results
-
-    def batches(self, split: str) -> tf.data.Dataset:
-        """One pass over a split, in the batches in which it is evaluated; its pipeline is built once."""
-        if split not in self._batches:
-            self._batches[split] = self.task.eval_batches(self.batch_size, split)
-        return self._batches[split]
-
-    def evaluate_split(self, split: str, max_batches: int = -1) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Passes over a split once, or over at most `max_batches` batches of it.
-
-        Returns {metric: [sum, sum of weights]} and the task's predictions for n examples, {name: array [n, ...]}.
-        """
-        sums: dict[str, np.ndarray] = collections.defaultdict(lambda: np.zeros(2))
-        chunks: dict[str, list[np.ndarray]] = collections.defaultdict(list)
-        batches = iterate(self.batches(split).take(max_batches))
-        while True:
-            with explain_damaged_records(self.task):
-                batch = next(batches, None)
-            if batch is None:
-                return sums, {name: np.concatenate(parts) for name, parts in chunks.items()}
-            try:
-                metrics, predictions = self._evaluate_batch(shard_batch(self.strategy, batch))
-            except (tf.errors.ResourceExhaustedError, MemoryError) as error:
-                raise TrainingError(
-                    f"Memory ran out in evaluation with eval_batch_size {self.batch_size} ({reason_of(error)}): lower "
-                    "eval_batch_size or max_seq_length."
-                ) from None
-            for name, value in metrics.items():
-                sums[name] += value.numpy()
-            for name, value in predictions.items():
-                chunks[name].append(value.numpy()[predictions["row_numbers"].numpy() > 0])
-
-    def _on_replicas(self, batch: Any) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-        return on_first_replica(self.strategy, self.strategy.run(self._on_replica, args=(batch,)))
-
-    def _on_replica(self, batch: Batch) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-        sums, predictions = self._sums_and_predictions(batch)
-        return all_reduce_sum(sums), all_gather(predictions)
-
-    def _forward(self, batch: Batch) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-        outputs = self.model(batch, packing=self._packing)
-        return sum_metrics(self.task.metrics(outputs, batch)), self.task.predictions(outputs, batch)
-
-
-def iterate(dataset: tf.data.Dataset) -> Iterator[Any]:
-    """Returns an iterator without TensorFlow's autotuning, whose thread would delay its end by up to a minute."""
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    return iter(dataset.with_options(options))
 
 
 def _agree_to_stop(signals: Sequence[int], result: Mapping[str, Any]) -> list[int]:
@@ -351,64 +250,6 @@ def _out_of_memory(train_step: TrainStep, step: int, error: BaseException) -> Tr
         f"({reason_of(error)}). Raise num_accumulation_steps or give auto, or use gradient_checkpointing (same "
         "result), or lower train_batch_size or max_seq_length."
     )
-
-
-@contextlib.contextmanager
-def explain_damaged_records(task: TrainableTask) -> Iterator[None]:
-    """Turns TensorFlow's errors about damaged or missing records into a UserError, which names the file if it can."""
-    try:
-        yield
-    except (tf.errors.DataLossError, tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
-        shards = getattr(task, "shards", ())
-        damage = pipeline.first_damage(shards) if shards and isinstance(error, tf.errors.DataLossError) else ""
-        raise UserError(
-            f"{damage or f'The records cannot be read ({reason_of(error)})'}: "
-            "remove the folder of the records and run the same command again."
-        ) from None
-
-
-class MetricsLog:
-    """Collects the results of steps and logs their means, so that not every step has to be waited for."""
-
-    def __init__(self, task: TrainableTask, folder: RunFolder, explain: Callable[[int], str]) -> None:
-        self.task, self.folder, self.explain = task, folder, explain  # why the loss of a step is not finite
-        self.pending: list[tuple[int, Mapping[str, Any]]] = []
-        self.restart_clock()
-
-    def restart_clock(self) -> None:
-        """Measures seconds from now on: evaluating and saving are not training."""
-        self.start = time.monotonic()
-
-    def add(self, step: int, result: Mapping[str, Any]) -> None:
-        """Adds the result of a step, without waiting for it."""
-        self.pending.append((step, result))
-
-    def wait(self) -> None:
-        """Waits for the last step that was added."""
-        self.pending[-1][1]["gradient_norm"].numpy()
-
-    def write(self, step: int) -> str:
-        """Logs the metrics of the steps since the last call; returns them in short. Raises Diverged."""
-        results = [(number, tf.nest.map_structure(lambda x: x.numpy(), result)) for number, result in self.pending]
-        self._expect_finite(results)
-        sums = {
-            name: np.sum([np.float64(result["metrics"][name]) for _, result in results], axis=0)
-            for name in results[0][1]["metrics"]
-        }
-        seconds = time.monotonic() - self.start
-        values = averages(self.task, sums)
-        values["learning_rate"] = float(results[-1][1]["learning_rate"])
-        values["gradient_norm"] = float(np.mean([result["gradient_norm"] for _, result in results]))
-        values["tokens_per_second"] = float(sum(result["tokens"] for _, result in results)) / seconds
-        self.folder.log(step, values)
-        self.pending = []
-        self.restart_clock()
-        return f"loss {values['loss']:.3f}  {values['tokens_per_second']:.0f} tokens/s"
-
-    def _expect_finite(self, results: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
-        for step, result in results:
-            if result["diverged"]:
-                raise Diverged(self.explain(step))
 
 
 @contextlib.contextmanager

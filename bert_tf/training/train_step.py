@@ -19,7 +19,7 @@ from bert_tf.model.row_ladder import FITS
 from bert_tf.model.sequence_packing import TABLES, PackingSpec, local_costs
 from bert_tf.runtime import backend
 from bert_tf.runtime.process import expect_changing_weights
-from bert_tf.training import adversarial, encoder_options, learning_rates, optimizers, step_results
+from bert_tf.training import adversarial, encoder_options, learning_rates, micro_batches, optimizers, step_results
 from bert_tf.training.budget import Budget
 from bert_tf.training.distillation import DistilledTask
 from bert_tf.training.distribute import (
@@ -33,11 +33,10 @@ from bert_tf.training.distribute import (
     spans_processes,
 )
 from bert_tf.training.loss_scale import LossScale
+from bert_tf.training.metric_sums import Sums, loss_of, sum_metrics
+from bert_tf.training.micro_batches import Gradients
 from bert_tf.training.trainable_task import Batch, Comparison, TrainableTask
 from bert_tf.training.weight_average import WeightAverage
-
-Sums = dict[str, tf.Tensor]  # {metric: [sum of values * weights, sum of weights]}
-Gradients = list[tf.Tensor | None]
 
 
 class TrainStep:
@@ -202,7 +201,7 @@ class TrainStep:
             return gradients
         sent = [tf.cast(gradient, self.config.all_reduce_precision) for gradient in dense]
         reduced = [tf.cast(total, own.dtype) for total, own in zip(all_reduce_sum(sent), dense, strict=True)]
-        return _fill_in(reduced, gradients)
+        return micro_batches.fill_in(reduced, gradients)
 
     def all_reduced_bytes(self) -> int:
         """The bytes of the gradients that replicas sum in every step; 0 for one replica."""
@@ -240,13 +239,13 @@ class TrainStep:
             return self._over_compared_rows(self.task.comparison, batch, seed)
         if parts == 1:
             return self._compute_gradients(batch, weight_sums, seed)
-        part_of = _parts(batch, seed, parts)
+        part_of = micro_batches.split(batch, seed, parts)
 
         def on_part(number: Any) -> tuple[Sums, Gradients]:
             part, part_seed = part_of(number)
             return self._compute_gradients(part, weight_sums, part_seed)
 
-        return _sum_over(parts, on_part)
+        return micro_batches.sum_over(parts, on_part)
 
     def _over_compared_rows(self, comparison: Comparison, batch: Batch, seed: tf.Tensor) -> tuple[Sums, Gradients]:
         """The same for a loss that compares all rows of the global batch (Gao et al. 2021, arXiv:2101.06983).
@@ -259,7 +258,8 @@ class TrainStep:
                 "fgm_epsilon was given, and the loss compares all rows of a batch: leave it out, or train with one "
                 "replica and num_accumulation_steps=1."
             )
-        parts, replicas, part_of = self.micro_batches, number_of_replicas(), _parts(batch, seed, self.micro_batches)
+        parts, replicas = self.micro_batches, number_of_replicas()
+        part_of = micro_batches.split(batch, seed, parts)
         own = tf.map_fn(
             lambda number: self._compute_outputs(*part_of(number)),
             tf.range(parts),
@@ -281,7 +281,7 @@ class TrainStep:
             part, part_seed = part_of(number)
             return {}, self._pull_back(part, gradient[number], part_seed)
 
-        _, gradients = _sum_over(parts, on_part)
+        _, gradients = micro_batches.sum_over(parts, on_part)
         return {name: sums / replicas for name, sums in metrics.items()}, gradients  # summed over replicas later
 
     def _forward(self, batch: Batch, seed: tf.Tensor) -> tf.Tensor:
@@ -295,7 +295,7 @@ class TrainStep:
             tape.watch(list(self.active.values()))
             outputs = self._forward(batch, seed)
         gradients = tape.gradient(outputs, self.active, output_gradients=gradient)
-        return [_dense(gradients.get(name)) for name in self.trainable]
+        return [micro_batches.to_dense(gradients.get(name)) for name in self.trainable]
 
     def _forward_backward(self, batch: Batch, weight_sums: Sums, seed: tf.Tensor) -> tuple[Sums, Gradients]:
         """Sums of the metrics, and dense gradients (None where the loss does not depend on a weight)."""
@@ -346,7 +346,8 @@ class TrainStep:
             loss = self.loss_scale.scale(loss_of(self.task, metrics, weight_sums))
         vectors = [probe.token_vectors] if probe else []
         gradients, of_vectors = tape.gradient(loss, (self.active, vectors))
-        return metrics, [_dense(gradient) for gradient in (*map(gradients.get, self.trainable), *of_vectors)]
+        found = (*map(gradients.get, self.trainable), *of_vectors)
+        return metrics, [micro_batches.to_dense(gradient) for gradient in found]
 
 
 def _optimizer(
@@ -367,59 +368,3 @@ def _optimizer(
     head = config.head_learning_rate / config.learning_rate if config.head_learning_rate else 1.0
     factors = learning_rates.layer_factors(variables, config.layerwise_learning_rate_decay, head)
     return optimizers.create(config.optimizer, trainable, schedule, weight_decay=config.weight_decay, factors=factors)
-
-
-def _dense(gradient: Any) -> tf.Tensor | None:
-    """A gradient that may be sparse, or missing, as a tensor."""
-    return None if gradient is None else tf.convert_to_tensor(gradient)
-
-
-def _parts(batch: Batch, seed: tf.Tensor, parts: int) -> Callable[[Any], tuple[Batch, tf.Tensor]]:
-    """A function from the number of a micro-batch to its rows and its seed of dropout."""
-    if parts == 1:
-        return lambda number: (batch, seed)
-    split = {name: tf.reshape(x, [parts, x.shape[0] // parts, *x.shape[1:]]) for name, x in batch.items()}
-    fold_in = tf.random.experimental.stateless_fold_in
-    return lambda number: ({name: x[number] for name, x in split.items()}, fold_in(seed, number))
-
-
-def _sum_over(parts: int, on_part: Callable[[Any], tuple[Sums, Gradients]]) -> tuple[Sums, Gradients]:
-    """The sums of what micro-batches give, one after the other."""
-    metrics, gradients = on_part(0)
-    dense = [gradient for gradient in gradients if gradient is not None]
-
-    def add(number: tf.Tensor, metrics: Sums, dense: Gradients) -> tuple[Any, ...]:
-        more_metrics, more = on_part(number)
-        more = [gradient for gradient in more if gradient is not None]
-        return number + 1, *tf.nest.map_structure(tf.add, (metrics, dense), (more_metrics, more))
-
-    if parts > 1:
-        _, metrics, dense = tf.while_loop(lambda number, *_: number < parts, add, (1, metrics, dense))
-    return metrics, _fill_in(dense, gradients)
-
-
-def _fill_in(dense: Sequence[tf.Tensor], gradients: Gradients) -> Gradients:
-    """The dense gradients, with None where `gradients` has None."""
-    remaining = iter(dense)
-    return [None if gradient is None else next(remaining) for gradient in gradients]
-
-
-def sum_metrics(metrics: Mapping[str, tuple[tf.Tensor, tf.Tensor]]) -> Sums:
-    """Returns {metric: [sum of values * weights, sum of weights]} from {metric: (values, weights)}."""
-    return {name: tf.stack([tf.reduce_sum(v * w), tf.reduce_sum(w)]) for name, (v, w) in metrics.items()}
-
-
-def loss_of(task: TrainableTask, metrics: Sums, weight_sums: Sums) -> tf.Tensor:
-    """Returns the loss: each objective's sum, divided by the global sum of its weights, times its factor."""
-    terms = [
-        objective.factor * metrics[name][0] / (weight_sums[name] + objective.epsilon)
-        for name, objective in task.objectives.items()
-    ]
-    return tf.add_n(terms)
-
-
-def averages(task: TrainableTask, metrics: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Returns {metric: mean} and "loss" of metrics summed over a whole global batch, or over many."""
-    values = {name: float(total / max(weight, 1e-12)) for name, (total, weight) in metrics.items()}
-    loss = sum(objective.factor * values[name] for name, objective in task.objectives.items())
-    return {"loss": loss, **values}

@@ -1,6 +1,6 @@
 """What training needs of a task; `tasks.task.Task` is one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,6 +54,10 @@ class TrainableTask(Protocol):
 
     def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
         """Returns an endless dataset of batches."""
+
+    @property
+    def shards(self) -> Sequence[str]:
+        """The files of all records; () where there are none."""
 
     @property
     def train_shards(self) -> int:

@@ -35,6 +35,7 @@ def test_fine_tune_trains_reports_and_resumes(tmp_path):
     assert again.scores == run.scores and not [each for each in logged[count:] if "learning_rate" in each[1]]
 
 
+@pytest.mark.slow
 @pytest.mark.eager
 def test_pretrain_takes_texts(tmp_path):
     texts = [f"The fox ran {number}. It saw a hound. The hound slept." for number in range(40)]

@@ -202,10 +202,12 @@ def export(folder):
     return folder / "export"
 
 
+@pytest.mark.slow
 def test_export_runs_on_any_device(export):
     device_graphs.assert_runs_anywhere(export)
 
 
+@pytest.mark.slow
 def test_export_equals_the_command(export, folder):
     signatures = tf.saved_model.load(str(export)).signatures
     sentences = run(folder, "--layers=-1,embeddings", "--pooling=max", "--unit=sentence")["vectors"]
@@ -220,6 +222,7 @@ def test_export_equals_the_command(export, folder):
         assert (actual[name].numpy()[~is_token] == -1).all()
 
 
+@pytest.mark.slow
 def test_export_runs_in_c_and_with_predict(export, folder, capsys):
     actual = c_loader.run_in_c(export, {"text": LINES}, ["vectors", "starts"], signature="tokens")
     expected = run(folder, "--layers=-1,embeddings")

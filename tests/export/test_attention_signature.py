@@ -13,6 +13,8 @@ from bert_tf.errors import UserError
 from bert_tf.export import attention_signature
 from bert_tf.export.saved_model import export
 
+pytestmark = pytest.mark.slow
+
 WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
 

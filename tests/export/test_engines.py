@@ -145,6 +145,7 @@ def assert_the_page_runs(folder, model, capsys):
     assert capsys.readouterr().out.strip() == str([LABELS[i] for i in np.argmax(logits, -1)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", engines.names())
 def test_pretraining_heads_are_converted(name, tmp_path):
     config = dataclasses.replace(CONFIG, is_causal=True, hidden_act="gelu_tanh")
@@ -155,6 +156,7 @@ def test_pretraining_heads_are_converted(name, tmp_path):
     assert written.difference < apart(name)
 
 
+@pytest.mark.slow
 def test_masked_lm_without_pooler_has_no_next_sentence_output(tmp_path):
     whole = checkpoint(heads.Pretrainer(CONFIG))
     remaining = {
@@ -164,6 +166,7 @@ def test_masked_lm_without_pooler_has_no_next_sentence_output(tmp_path):
     assert written.outputs == ["masked_lm_logits"] and written.difference < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", engines.names())
 def test_int8_is_smaller_and_close(name, classifier, tmp_path):
     if name == "openvino" and importlib.util.find_spec("nncf") is None:
@@ -267,6 +270,7 @@ def test_missing_package_error_names_the_extra(exported, tmp_path, monkeypatch, 
     assert capsys.readouterr().err == 'bert-tf: onnxruntime is missing: pip install "bert-tf[onnx]".\n'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [0.1, np.nan])
 def test_wrong_engine_output_is_refused_and_writes_nothing(wrong, classifier, tmp_path, monkeypatch):
     from bert_tf.export.engines import litert

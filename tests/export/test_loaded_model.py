@@ -85,6 +85,7 @@ def test_predictions_keep_the_order_of_the_texts(exported):
     assert sum(row["probabilities"].values()) == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.slow
 @with_gcc
 def test_c_program_gives_the_same_outputs(exported):
     kind, folder, expected = exported

@@ -79,10 +79,12 @@ def exported(trained, tokenizer, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_export_runs_on_any_device(exported):
     device_graphs.assert_runs_anywhere(exported)
 
 
+@pytest.mark.slow
 def test_next_sentence_signature_matches_reference(exported, live):
     signature = tf.saved_model.load(exported).signatures["next_sentence"]
     is_next = signature(**{name: tf.constant(texts) for name, texts in PAIRS.items()})["is_next"]
@@ -103,6 +105,7 @@ def test_next_sentence_signature_matches_reference(exported, live):
         assert float(is_next[row]) == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_fresh_process_without_this_package_gives_the_same_outputs(exported, fill, tmp_path):
     program = (
         "import json, sys, tensorflow as tf, tensorflow_text\n"
@@ -121,6 +124,7 @@ def test_fresh_process_without_this_package_gives_the_same_outputs(exported, fil
     np.testing.assert_allclose(scores, expected_scores, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("gcc"), reason="the C program is compiled with gcc, which is missing")
 def test_c_program_gives_the_same_outputs(exported, fill):
     outputs = c_loader.run_in_c(exported, {"text": TEXTS}, ["pieces", "scores"])
@@ -129,6 +133,7 @@ def test_c_program_gives_the_same_outputs(exported, fill):
     np.testing.assert_allclose(np.array(outputs["scores"], float), scores, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_export_describes_itself_and_holds_each_weight_once(exported, live):
     with open(os.path.join(exported, "about.json"), encoding="utf-8") as file:
         assert json.load(file) == {"task": "tiny", "version": "1", "inputs": {"text": None}}
@@ -139,6 +144,7 @@ def test_export_describes_itself_and_holds_each_weight_once(exported, live):
     assert weights_size <= os.path.getsize(f"{prefix}.data-00000-of-00001") < weights_size + 8_000
 
 
+@pytest.mark.slow
 def test_mixed_precision_model_is_exported_in_float32(exported, live):
     signature = tf.saved_model.load(exported).signatures["serving_default"]
     graph = signature.graph.as_graph_def()
@@ -149,6 +155,7 @@ def test_mixed_precision_model_is_exported_in_float32(exported, live):
     np.testing.assert_allclose(scores[0], expected_answers(live[1], "the [MASK] ran")[1], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_bfloat16_export_is_half_the_size_and_a_float32_checkpoint(live, tokenizer, tmp_path):
     folder = str(tmp_path / "export")
     export(tiny.task(), live[0], tokenizer, folder, examples=EXAMPLES, precision="bfloat16")
@@ -212,6 +219,7 @@ def test_wrong_export_is_refused_and_writes_nothing(live, tokenizer, tmp_path, m
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["_save", "_compare", "replace_folder"])
 def test_interrupted_export_keeps_the_old_one(live, tokenizer, tmp_path, monkeypatch, moment):
     folder = tmp_path / "export"

@@ -12,7 +12,7 @@ from bert_tf.tasks.token_classification.tag_windows import TagWindows
 from bert_tf.tasks.token_classification.tagging import TagTask
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute
-from bert_tf.training.loop import Evaluator
+from bert_tf.training.evaluator import Evaluator
 
 WORDS = "the fox saw jo ##ann ##a from paris in - . , new york u s 科 技 we met".split()
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS])

@@ -100,7 +100,11 @@ def test_plain_path_matches_reference():
     ("compiles", "dtype", "case"),
     [
         *((False, "float32", case) for case in CASES),
-        *((True, "float32", case) for case in CASES if "causal" not in case and "all positions" not in case),
+        *(
+            pytest.param(True, "float32", case, marks=pytest.mark.slow)
+            for case in CASES
+            if "causal" not in case and "all positions" not in case
+        ),
         *((True, "mixed_bfloat16", case) for case in ("padded", "packed dynamically", "packed into fixed rows")),
     ],
     ids=str,

@@ -186,6 +186,7 @@ print("_MklLayerNorm" in device_graphs.operations(device_graphs.optimized(graph.
 """
 
 
+@pytest.mark.slow
 def test_onednn_fuses_layer_norm_and_residual_matmul():
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "helpers")])
     onednn = {"TF_ENABLE_ONEDNN_OPTS": "1", "PYTHONPATH": path}  # not every CPU has it by itself

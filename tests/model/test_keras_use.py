@@ -128,6 +128,7 @@ def fitted(strategy, policy="float32", validates=True, **options):
     return model, data, history.history["loss"]
 
 
+@pytest.mark.slow
 def test_compiled_fit_trains():
     _, _, losses = fitted(tf.distribute.get_strategy(), validates=False, jit_compile=True)
     assert losses[-1] < losses[0]
@@ -141,6 +142,7 @@ def test_fit_trains_with_dropout_and_evaluate_and_predict_without():
     np.testing.assert_allclose(predictions, model(rows(8))["logits"], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_fit_works_under_a_strategy_in_mixed_precision():
     strategy = create_strategy("mirrored", num_logical_devices=2)
     model, _, losses = fitted(strategy, "mixed_bfloat16", validates=False, jit_compile=False)

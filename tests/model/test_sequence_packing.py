@@ -69,6 +69,7 @@ def test_row_width_minimizes_cost():
     assert width_of([55] * 20 + [9] * 20) == 64, "a multiple of 16 takes less time"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("costs", [CPU_COSTS, RowCosts()])
 def test_texts_begin_where_first_fit_puts_them_in_rows_of_the_chosen_width(costs):
     draws, of_any_number = np.random.default_rng(0), [tf.TensorSpec([None], tf.int32)]

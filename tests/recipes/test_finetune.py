@@ -69,6 +69,7 @@ def test_trained_model_predicts_unlabeled_file_with_its_labels(trained):
     assert sum(row["probabilities"].values()) == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_export_scores_match_and_can_be_rewritten(trained, capsys, tmp_path):
     folder, run, _ = trained
     assert main.main(["evaluate", str(run), f"--file={folder / 'dev.csv'}", "--json"]) == 0
@@ -84,6 +85,7 @@ def test_export_scores_match_and_can_be_rewritten(trained, capsys, tmp_path):
         np.testing.assert_array_equal(before.get_tensor(name), after.get_tensor(name))
 
 
+@pytest.mark.slow
 def test_label_thresholds_are_calibrated_per_label(tmp_path, capsys):
     """They go from the evaluation to predictions, export and the scores of that; a number given goes before them."""
     rows = [f'the {" ".join(words)} sat on mat number {i},"{",".join(words)}"\n' for i, words in enumerate(CELLS * 3)]

@@ -86,6 +86,7 @@ def test_predictions_use_best_threshold_and_rescore_equal(trained):
     assert scores["f1"] == pytest.approx(results["best_f1"])
 
 
+@pytest.mark.slow
 def test_prediction_only_run_is_scored_in_the_report(trained, tmp_path):
     file, (run, _), _ = trained
     only = {"do_train": False, "do_eval": False, "do_export": False, "do_predict": True}
@@ -96,6 +97,7 @@ def test_prediction_only_run_is_scored_in_the_report(trained, tmp_path):
     assert "Answers to questions" in (tmp_path / "only" / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_later_export_has_best_threshold_and_scores(trained, capsys, tmp_path):
     file, (run, _), _ = trained
     assert main.main(["export", str(run), str(tmp_path / "export")]) == 0

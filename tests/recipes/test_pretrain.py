@@ -110,6 +110,7 @@ def test_every_step_is_logged_once(whole_run):
     assert held_out[0] == 2
 
 
+@pytest.mark.slow
 def test_second_phase_with_longer_rows_starts_from_the_weights_and_vocabulary_of_the_first(whole_run, tmp_path):
     """Learning rate 0: the step changes nothing, so every weight must still be that of the first phase."""
     texts, first, _ = whole_run
@@ -178,6 +179,7 @@ def test_locked_folder_is_refused(whole_run):
     assert "is using" in errors[0]
 
 
+@pytest.mark.slow
 def test_prepared_records_are_reused_with_other_training_flags(tmp_path):
     options = {"input_file": write_texts(tmp_path) / "one.txt", "compress_records": True}
     code, output, _ = script(tmp_path / "run", **options, prepare_only=True)
@@ -190,6 +192,7 @@ def test_prepared_records_are_reused_with_other_training_flags(tmp_path):
     assert not any("Traceback" in line for line in errors)
 
 
+@pytest.mark.slow
 def test_runs_with_other_masks_share_records(tmp_path):
     options = {"input_file": write_texts(tmp_path) / "good.txt", "records_dir": tmp_path / "shared"}
     assert script(tmp_path / "first", **options, prepare_only=True)[0] == 0

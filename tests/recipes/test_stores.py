@@ -1,5 +1,6 @@
 """Runs whose every path lies in a store: ram://, TensorFlow's file system in memory, so that one process does all."""
 
+import pytest
 import warm
 
 PROGRAM = """
@@ -63,6 +64,7 @@ print(*files.names("ram://b/out"), *files.names("ram://b"))
 """
 
 
+@pytest.mark.slow
 def test_train_convert_and_predict_with_all_paths_in_a_store(tmp_path):
     done = warm.run("-c", PROGRAM, cwd=tmp_path, eager=True)
     assert done.returncode == 0, done.stderr

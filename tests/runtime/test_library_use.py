@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import tiny
 
 from bert_tf.checkpoints import formats
@@ -46,6 +47,7 @@ print(json.dumps({"imported": before == imported, "used": before == after, "redi
 """
 
 
+@pytest.mark.slow
 def test_importing_loading_and_creating_a_strategy_have_no_side_effects(tmp_path):
     weights = tiny.random_weights(tiny.pretrainer()[0])
     formats.write(Checkpoint(config=tiny.CONFIG, weights=weights), str(tmp_path / "checkpoint"), "native")

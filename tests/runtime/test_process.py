@@ -49,6 +49,7 @@ def saved(folder, seed):
     return module.answer
 
 
+@pytest.mark.slow
 def test_two_models_with_frozen_weights_answer_alternately(tmp_path):
     answers = [saved(tmp_path / str(seed), seed) for seed in (1, 2)]
     environment = {name: value for name, value in os.environ.items() if name != process.FROZEN}

@@ -71,6 +71,7 @@ def assert_same(actual, expected, names=None):
             np.testing.assert_array_equal(ours[name], theirs[name], err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_texts_are_trained_on_and_evaluated_as_from_their_table(kind, tmp_path):
     source = text_task(kind)

@@ -74,6 +74,7 @@ def test_library_documents_are_docstrings_and_comments(tmp_path):
     assert list(demo_corpus.installed_python(tmp_path / "empty")) == manual
 
 
+@pytest.mark.slow
 def test_library_is_several_times_as_long_as_the_manual():
     words = [sum(len(sentence.split()) for sentence in document) for document in demo_corpus.installed_python()]
     manual = [sum(len(sentence.split()) for sentence in document) for document in demo_corpus.python_manual()]

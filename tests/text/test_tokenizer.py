@@ -230,6 +230,7 @@ def assert_like_the_oracle(tokenizer, texts):
     assert len(rows) == len(texts) and different == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lower_case", [True, False], ids=["uncased", "cased"])
 def test_every_assigned_character_is_handled_like_the_original(lower_case):
     texts = [f"a{c}b" for c in assigned_characters()]

@@ -12,7 +12,7 @@ import tiny
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import Interrupted, UserError
 from bert_tf.model import weights
-from bert_tf.training import budget, distribute, learning_rates, loop
+from bert_tf.training import budget, distribute, learning_rates, loop, metrics_log
 from bert_tf.training.run_directory import RunFolder
 from bert_tf.training.train_step import TrainStep
 
@@ -74,7 +74,7 @@ def test_training_ends_with_its_minutes_and_a_resumed_run_goes_on_with_them(tmp_
             raise Interrupted("killed", 15)
 
     monkeypatch.setattr(loop.TrainStep, "step", step)
-    monkeypatch.setattr(loop.MetricsLog, "add", add)
+    monkeypatch.setattr(metrics_log.MetricsLog, "add", add)
     config = dataclasses.replace(CONFIG, save_checkpoints_steps=3, evaluates=False)
     with pytest.raises(Interrupted):
         train(tmp_path, config)  # after step 4; step 3 is saved, with the time of two

@@ -30,7 +30,7 @@ from bert_tf.tasks.text_classification.text_windows import Windows
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute
 from bert_tf.training.encoder_options import enable_one_hot_embeddings
-from bert_tf.training.loop import Evaluator
+from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.train_step import TrainStep
 
 COMPILED = dataclasses.replace(CONFIG, jit_compile="true", eval_batch_size=4, use_one_hot_embeddings="true")
@@ -92,6 +92,7 @@ def assert_compiles(function, *arguments):
     assert not re.search(r"\b(infeed|outfeed|send|recv|after-all)\b|callback", code), "the host takes part"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_gradients_and_evaluation_of_every_task_compile(name, tmp_path):
     task, strategy = TASKS[name](tmp_path), distribute.create_strategy("one_device")

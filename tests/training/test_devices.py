@@ -9,10 +9,10 @@ from bert_tf.config.train_config import TrainConfig
 from bert_tf.model import xla_rowwise
 from bert_tf.runtime import backend
 from bert_tf.training import distribute
-from bert_tf.training.loop import Evaluator
+from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.train_step import TrainStep
 
-pytestmark = pytest.mark.optimized_graphs
+pytestmark = [pytest.mark.optimized_graphs, pytest.mark.slow]
 
 CONFIG = TrainConfig(train_batch_size=4, eval_batch_size=4, max_eval_steps=1, num_train_steps=9, jit_compile="false")
 
@@ -35,7 +35,7 @@ def train():
     return graphs
 
 
-@pytest.mark.parametrize("run", [evaluate, train])
+@pytest.mark.parametrize("run", [evaluate, pytest.param(train, marks=pytest.mark.slow)])
 def test_no_cpu_only_operation_is_traced(run, monkeypatch):
     monkeypatch.setattr(backend, "has_onednn", lambda: True)
     assert any("FusedBatchNormV3" in device_graphs.operations(graph) for graph in run())

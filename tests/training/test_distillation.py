@@ -161,6 +161,7 @@ def test_step_minimizes_the_terms_and_leaves_the_teacher():
     assert not any(name.startswith("teacher") for name in step.state()["weights"])
 
 
+@pytest.mark.slow
 def test_replicas_and_micro_batches_change_no_loss():
     results = []
     for replicas, parts in ((1, 1), (2, 2)):

@@ -20,7 +20,8 @@ from bert_tf.recipes.finetuning.preparation import open_folder
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training import distribute
 from bert_tf.training.early_stopping import BestWeights, Evaluations, is_due
-from bert_tf.training.loop import Evaluator, train
+from bert_tf.training.evaluator import Evaluator
+from bert_tf.training.loop import train
 from bert_tf.training.run_directory import RunFolder
 from bert_tf.training.train_step import TrainStep
 
@@ -185,6 +186,7 @@ def test_keep_best_ends_with_the_best_weights(eager, scripted, tmp_path, capsys)
     assert again[0] == 4 and equal(again[1], best), "the same command once more"
 
 
+@pytest.mark.slow
 def test_best_weights_are_kept_on_replicas(eager, scripted, tmp_path, monkeypatch):
     saved = {}
     save = BestWeights.save
@@ -242,6 +244,7 @@ def killed():
     raise Killed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at, action, error", [
     (5, killed, Killed),  # between the best evaluation and the checkpoint that knows of it
     (6, lambda: os.kill(os.getpid(), signal.SIGTERM), Interrupted),  # saved before an evaluation that is due

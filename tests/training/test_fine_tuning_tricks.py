@@ -15,6 +15,7 @@ from bert_tf.errors import UserError
 from bert_tf.model import lora, weights
 from bert_tf.training import adversarial, distribute, loop
 from bert_tf.training.distillation import DistilledTask
+from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder
 
 pytestmark = pytest.mark.eager
@@ -147,7 +148,7 @@ def train(path, config, stops_after=0, adapter=None, teacher=None):
     with contextlib.closing(RunFolder(str(path))) as folder:
         folder.open(name="tiny", flags={}, decisive={})
         short = dataclasses.replace(config, num_train_steps=stops_after or config.num_train_steps)
-        evaluator = loop.Evaluator(tiny.task(), model, config, strategy)
+        evaluator = Evaluator(tiny.task(), model, config, strategy)
         task = tiny.task()
         if teacher:
             task = DistilledTask(task, tiny.pretrainer(seed=5)[0], model, teacher)
@@ -159,6 +160,7 @@ def train(path, config, stops_after=0, adapter=None, teacher=None):
     return {name: variable.numpy() for name, variable in weights.variables(model).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes, parts",
     [

@@ -116,6 +116,7 @@ def train(folder, steps):
     return {name: variable.numpy() for name, variable in weights.variables(model).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.eager
 def test_run_with_lanes_resumes_bitwise_and_a_checkpoint_without_index_is_not_taken(tmp_path):
     whole = train(tmp_path / "whole", steps=4)

@@ -11,8 +11,10 @@ import tiny
 import warm
 
 from bert_tf.config.train_config import TrainConfig
-from bert_tf.training import distribute, loop
+from bert_tf.data import pipeline
+from bert_tf.training import distribute, loop, metrics_log
 from bert_tf.training.budget import Budget
+from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.run_directory import RunFolder
 
 PROCESS = "tests/helpers/training_process.py"
@@ -36,6 +38,7 @@ def uninterrupted(tmp_path_factory):
     return weights_of(output)
 
 
+@pytest.mark.slow
 def test_stopped_and_killed_run_resumes_bitwise(uninterrupted, tmp_path):
     code, output, errors = run(tmp_path, "--replicas=2", "--stop-at=5")
     assert code == 0 and "Stopped after step 5, which is saved" in output, errors
@@ -48,6 +51,7 @@ def test_stopped_and_killed_run_resumes_bitwise(uninterrupted, tmp_path):
     assert training == list(range(1, 13)), "every step is logged, and those done again only once"
 
 
+@pytest.mark.slow
 def test_two_workers_equal_one_replica_and_stop_together(tmp_path):
     import socket
 
@@ -87,12 +91,12 @@ def result(**changes):
 def test_divergence_ends_training_but_float16_overflow_does_not():
     lines = []
     folder = types.SimpleNamespace(log=lambda step, values: lines.append(values))
-    log = loop.MetricsLog(types.SimpleNamespace(objectives={}), folder, "Step {} is not finite.".format)
+    log = metrics_log.MetricsLog(types.SimpleNamespace(objectives={}), folder, "Step {} is not finite.".format)
     log.add(5, result(gradient_norm=float("nan")))
     log.write(5)
     log.add(6, result(gradient_norm=float("nan"), diverged=True))
     log.add(7, result(gradient_norm=float("nan"), diverged=True))
-    with pytest.raises(loop.Diverged, match="Step 6 is not finite"):
+    with pytest.raises(metrics_log.Diverged, match="Step 6 is not finite"):
         log.write(7)
     assert len(lines) == 1
 
@@ -102,7 +106,8 @@ def test_first_steps_are_reported_before_anything_is_logged():
     training.config = TrainConfig(num_train_steps=10_000)
     training.early_stopping = types.SimpleNamespace(is_due=lambda step: False, should_stop=False)
     training.budget = Budget(0)
-    training.log, training.early = loop.MetricsLog(None, None, None), 2 + loop.EARLY_STEPS  # continues after step 2
+    training.log = metrics_log.MetricsLog(None, None, None)
+    training.early = 2 + loop.EARLY_STEPS  # continues after step 2
     reported = []
     for step in range(3, 20):
         training.log.add(step, result())
@@ -125,9 +130,9 @@ def taking(seconds, clock, function, tokens=None):
 @pytest.mark.eager
 def test_tokens_per_second_exclude_evaluation_and_saving(tmp_path, monkeypatch):
     clock, tokens = [0.0], []
-    monkeypatch.setattr(loop, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(metrics_log, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr(loop.TrainStep, "step", taking(2, clock, loop.TrainStep.step, tokens))
-    monkeypatch.setattr(loop.Evaluator, "__call__", taking(100, clock, loop.Evaluator.__call__))
+    monkeypatch.setattr(Evaluator, "__call__", taking(100, clock, Evaluator.__call__))
     monkeypatch.setattr(loop.TrainState, "save", taking(100, clock, loop.TrainState.save))
     sizes = {"train_batch_size": 4, "eval_batch_size": 4, "max_eval_steps": 1}
     config = TrainConfig(num_train_steps=5, num_warmup_steps=0, save_checkpoints_steps=2, eval_steps=3, **sizes)
@@ -177,6 +182,6 @@ def test_failing_loop_is_closed(monkeypatch):
 
 
 def test_datasets_do_not_use_autotuning():
-    iterator = loop.iterate(tf.data.Dataset.range(3))
+    iterator = pipeline.iterate(tf.data.Dataset.range(3))
     assert iterator._dataset.options().autotune.enabled is False
     assert [int(number) for number in iterator] == [0, 1, 2]

@@ -11,7 +11,7 @@ import tiny
 from training_steps import CONFIG, ONE_LAYER, learner
 
 from bert_tf.model import weights
-from bert_tf.training import distribute, loop, nonfinite
+from bert_tf.training import distribute, loop, metrics_log, nonfinite
 from bert_tf.training.run_directory import RunFolder
 
 NAN = float("nan")
@@ -94,7 +94,7 @@ def test_run_stops_with_the_batch_and_the_weights_before_it(tmp_path):
             f'stopped in step {step}, as "masked_lm_weights" of the batch is not finite in rows 3 counted from 0 .*'
             "kept: ckpt-.*: correct or remove these rows"
         )
-        with pytest.raises(loop.Diverged, match=message):
+        with pytest.raises(metrics_log.Diverged, match=message):
             loop.train(task, model, config, strategy, folder, evaluator=lambda: {})
     report = json.loads((tmp_path / nonfinite.REPORT).read_text())
     assert (report["step"], report["kind"], report["rows"]) == (step, "batch", [3])

@@ -27,6 +27,7 @@ def expect_same_bits(ours, theirs):
         np.testing.assert_array_equal(actual, expected, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replicas, jit_compile", [(2, "false"), (1, "true")])
 def test_steps_of_one_call_are_bitwise_those_of_several(replicas, jit_compile, monkeypatch):
     monkeypatch.setattr(train_step, "spans_processes", lambda strategy: strategy.num_replicas_in_sync > 1)
@@ -66,6 +67,7 @@ def loop_of(ours):
     return training, written
 
 
+@pytest.mark.slow
 def test_micro_batches_are_halved_until_memory_suffices(capsys):
     auto = dataclasses.replace(CONFIG, num_accumulation_steps=0, iterations_per_loop=3)
     training, written = loop_of(learner(auto, task=limited(2)))

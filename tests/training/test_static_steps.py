@@ -11,7 +11,7 @@ from training_steps import CONFIG, learner, passes
 from bert_tf.model import heads, weights
 from bert_tf.model.row_ladder import pack_batch
 
-pytestmark = pytest.mark.optimized_graphs
+pytestmark = [pytest.mark.optimized_graphs, pytest.mark.slow]
 
 LENGTHS = [3, 9, 0, 4, 2, 5, 3, 1]  # in rows of twelve: 9 3, 5 4 3, 2 1
 HEADS = {
@@ -56,6 +56,7 @@ def batch_of(lengths):
     return tiny.tensors({**batch, "lengths": np.array(lengths)})
 
 
+@pytest.mark.slow
 def test_packed_static_step_matches_plain_step():
     known = dataclasses.replace(CONFIG, jit_compile="true")
     task = tiny.task(next_sentence_weight=0.0)  # so that some weights have no gradient
@@ -73,6 +74,7 @@ def test_packed_static_step_matches_plain_step():
                 np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_whole_packed_step_compiles_with_static_shapes():
     ours = learner(dataclasses.replace(CONFIG, jit_compile="true", packed_rows=3, gradient_checkpointing=True))
     compiled = tf.function(ours._on_replica, jit_compile=True, autograph=False)

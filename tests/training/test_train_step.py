@@ -14,7 +14,7 @@ from bert_tf.errors import UserError
 from bert_tf.model import weights, xla_rowwise
 from bert_tf.training import train_step as learners
 from bert_tf.training.loss_scale import LossScale
-from bert_tf.training.train_step import averages
+from bert_tf.training.metric_sums import averages
 
 
 def values_of(learner):
@@ -63,6 +63,7 @@ def difference_of(name, value, other):
     return difference
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replicas, parts, compiles", [(1, 4, False), (2, 2, True)])
 def test_twenty_steps_on_replicas_and_micro_batches_match_one_device(monkeypatch, replicas, parts, compiles):
     if compiles:
@@ -138,6 +139,7 @@ def test_indivisible_batch_is_refused(replicas, parts):
         learner(dataclasses.replace(CONFIG, train_batch_size=4, num_accumulation_steps=parts), replicas)
 
 
+@pytest.mark.slow
 def test_whole_step_compiles_with_static_shapes():
     ours = learner(dataclasses.replace(CONFIG, num_accumulation_steps=2, jit_compile="true"))
     batch = tiny.tensors(tiny.batch())
@@ -146,12 +148,14 @@ def test_whole_step_compiles_with_static_shapes():
     assert "ENTRY" in code and "<=" not in code, "a dynamic dimension is written <=N"
 
 
+@pytest.mark.slow
 def test_compiled_step_matches_plain_step():
     plain, compiled = learner(), learner(dataclasses.replace(CONFIG, jit_compile="true"))
     for expected, actual in zip(run(plain, 3), run(compiled, 3), strict=True):
         assert float(actual["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_gradient_checkpointing_matches_plain_gradients():
     config = dataclasses.replace(ONE_LAYER, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2)
     plain = passes(learner(dataclasses.replace(CONFIG, jit_compile="true"), 1, config))

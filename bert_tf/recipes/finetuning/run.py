@@ -22,7 +22,7 @@ from bert_tf.training.run_directory import RunFolder, recorded_flags
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from bert_tf.training.loop import Evaluator
+    from bert_tf.training.evaluator import Evaluator
 
 
 log = logging.getLogger("bert_tf")
@@ -115,7 +115,8 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     import keras
 
     from bert_tf.training import precision
-    from bert_tf.training.loop import Evaluator, train
+    from bert_tf.training.evaluator import Evaluator
+    from bert_tf.training.loop import train
 
     start, task, strategy, teacher = setup
     steps = preparation.number_of_steps(options, task)

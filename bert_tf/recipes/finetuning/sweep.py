@@ -108,7 +108,7 @@ def run_all(runs: Mapping[str, Any], folder: RunFolder, run: Callable[[Any, RunF
     Returns {name: outcome}, see `outcome_of`. A run whose loss is not a number any more has "failed" instead, and is
     skipped with a warning. Raises TrainingError if all failed.
     """
-    from bert_tf.training.loop import Diverged
+    from bert_tf.training.metrics_log import Diverged
 
     finished = [name for name, options in runs.items() if is_finished(options)]  # as every worker sees it at the start
     outcomes: dict[str, Outcome] = {}

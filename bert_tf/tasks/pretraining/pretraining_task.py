@@ -3,7 +3,7 @@
 B rows, T positions in a row, P predicted positions of a row.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -13,7 +13,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import MaskingConfig
 from bert_tf.data import pipeline
 from bert_tf.data.mlm_masking import mask_tokens
-from bert_tf.data.pretraining import masked_records
+from bert_tf.data.pretraining import masked_records, record_input
 from bert_tf.model import heads
 from bert_tf.tasks.pretraining import mask_filling
 from bert_tf.tasks.task import Objective, Task
@@ -62,12 +62,12 @@ class PretrainingTask(Task):
     def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
         """Endless batches, in a new order every epoch and, unless masks are static, with new masks."""
         files = self.records["train_files"]
-        dataset = pipeline.shuffle(pipeline.read_records(files, seed=seed), seed=seed + 1).repeat()
+        dataset = pipeline.shuffle(record_input.read_records(files, seed=seed), seed=seed + 1).repeat()
         dataset = pipeline.batch_dataset(pipeline.with_seeds(dataset, seed=seed + 2), batch_size)
         return self._with_targets(dataset, seed, is_static=self.masking.static_masking)
 
     @property
-    def shards(self) -> list[str]:
+    def shards(self) -> Sequence[str]:
         """The files of all records."""
         return [*self.records.get("train_files", ()), *self.records.get("eval_files", ())]
 
@@ -79,14 +79,14 @@ class PretrainingTask(Task):
     def lane_batches(self, lane: int, lanes: int, size: int, seed: int) -> tf.data.Dataset:
         """The rows that one of several lanes gives to each batch: from every `lanes`th file, in an order of its own."""
         own = pipeline.seed_of_lane(seed, lane)
-        dataset = pipeline.read_records(self.records["train_files"][lane::lanes], seed=own, interleaved=2)
+        dataset = record_input.read_records(self.records["train_files"][lane::lanes], seed=own, interleaved=2)
         dataset = pipeline.shuffle(dataset, seed=own + 1, buffer=max(pipeline.SHUFFLED // lanes, 2 * size)).repeat()
         dataset = pipeline.batch_dataset(pipeline.with_seeds(dataset, seed=own + 2), size)
         return self._with_targets(dataset, seed, is_static=self.masking.static_masking)
 
     def eval_batches(self, batch_size: int, split: str = "eval") -> tf.data.Dataset:
         """One pass over the records of a split, each masked alike in every pass."""
-        dataset = pipeline.with_seeds(pipeline.read_records(self.records[f"{split}_files"]), seed=EVAL_SEED + 2)
+        dataset = pipeline.with_seeds(record_input.read_records(self.records[f"{split}_files"]), seed=EVAL_SEED + 2)
         dataset = pipeline.batch_dataset(dataset, batch_size, pad_rows=True)
         return self._with_targets(dataset, EVAL_SEED, is_static=True)
 
@@ -97,7 +97,7 @@ class PretrainingTask(Task):
             return self._with_given_targets(dataset, max_seq_length)
 
         def make_batch(records: tf.Tensor, seeds: tf.Tensor) -> dict[str, tf.Tensor]:
-            pairs = pipeline.parse_pretraining_records(records, max_seq_length, self.tokenizer.pad_id)
+            pairs = record_input.parse_pretraining_records(records, max_seq_length, self.tokenizer.pad_id)
             static_seeds = pipeline.record_seeds(pairs.pop("record_ids"), seed=seed)
             pairs, continues = self._without_marks(pairs)
             return {**pairs, **self._targets(pairs, static_seeds if is_static else seeds, continues)}
@@ -110,7 +110,7 @@ class PretrainingTask(Task):
         most = self.masking.max_predictions_per_seq
 
         def make_batch(records: tf.Tensor, seeds: tf.Tensor) -> dict[str, tf.Tensor]:
-            return pipeline.parse_masked_records(records, max_seq_length, most)
+            return record_input.parse_masked_records(records, max_seq_length, most)
 
         make_batch = pipeline.no_autograph(make_batch)
         return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(2)

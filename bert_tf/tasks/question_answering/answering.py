@@ -20,26 +20,24 @@ from bert_tf.data import pipeline
 from bert_tf.data.examples import Example
 from bert_tf.data.ready_examples import ReadyRows, ReadySplit
 from bert_tf.model import heads
-from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks import text_lengths
 from bert_tf.tasks.question_answering import (
     answer_highlights,
+    answer_serving,
     original_alignment,
     question_splits,
+    spans,
     squad_files,
     squad_scores,
 )
 from bert_tf.tasks.question_answering.question_splits import QUESTIONS_AT_ONCE, QuestionSplit
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
-from bert_tf.tasks.question_answering.questions import Answer, Prediction, Question, no_answer
-from bert_tf.tasks.question_answering.spans import IMPOSSIBLE, Search
-from bert_tf.tasks.staged_signature import staged_signature
+from bert_tf.tasks.question_answering.questions import Prediction, Question
+from bert_tf.tasks.question_answering.spans import CANDIDATES, IMPOSSIBLE, Search
 from bert_tf.tasks.task import FineTuningTask, Objective
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import confidence
 
-WINDOWS_AT_ONCE = 16  # in the export, so that memory does not depend on the length of a context
-CANDIDATES = ("start_scores", "end_scores", "starts", "ends", "null_scores")
 COMPARED = 8  # questions on which an export is compared with the live model
 THRESHOLD = "null_score_diff_threshold"
 
@@ -90,7 +88,7 @@ class QuestionTask(FineTuningTask):
         self._questions = questions
         self._splits: dict[str, QuestionSplit] = {}
         self._last: tuple[Predictions, list[Prediction]] | None = None
-        self._traced_search = tf.function(self._search, autograph=False, reduce_retracing=True)
+        self._traced_answers = tf.function(self.search.answers, autograph=False, reduce_retracing=True)
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
         """A SpanFinder."""
@@ -132,9 +130,11 @@ class QuestionTask(FineTuningTask):
         """Endless batches of windows whose answers are known."""
         if "train" in self.ready_files:
             return self._ready_batches(batch_size, seed)
-        split = self.split("train").trainable()
-        sizes = question_splits.window_sizes(split, self.windows)[split.rows] if self.groups_by_length else None
-        return batches(split, batch_size, tokenizer=self.tokenizer, windows=self.windows, seed=seed, lengths=sizes)
+        split, windows = self.split("train").trainable(), self.windows
+        sizes = question_splits.window_sizes(split, windows)[split.rows] if self.groups_by_length else None
+        return question_splits.batches(
+            split, batch_size, tokenizer=self.tokenizer, windows=windows, seed=seed, lengths=sizes
+        )
 
     def _ready_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
         """`train_batches` of ready examples."""
@@ -149,7 +149,7 @@ class QuestionTask(FineTuningTask):
 
     def eval_batches(self, batch_size: int, split: str) -> tf.data.Dataset:
         """One pass over all windows."""
-        return batches(self.split(split), batch_size, tokenizer=self.tokenizer, windows=self.windows)
+        return question_splits.batches(self.split(split), batch_size, tokenizer=self.tokenizer, windows=self.windows)
 
     # Training and scores
 
@@ -176,13 +176,8 @@ class QuestionTask(FineTuningTask):
 
     def predictions(self, outputs: Any, batch: Batch) -> dict[str, tf.Tensor]:
         """The candidates of each window, see `Search.candidates`; float32 is exact for contexts below 16 million."""
-        candidates = self._candidates(outputs, batch) | {"row_numbers": batch["row_numbers"]}
+        candidates = self.search.window_candidates(outputs, batch, self.windows) | {"row_numbers": batch["row_numbers"]}
         return {name: tf.cast(x, tf.float32) for name, x in candidates.items()}
-
-    def _candidates(self, outputs: Any, rows: Batch) -> dict[str, tf.Tensor]:
-        length = tf.shape(outputs["start_logits"])[1]  # rows may be wider
-        rows = {name: x[:, :length] if name in ("starts", "ends") else x for name, x in rows.items()}
-        return self.search.candidates(outputs["start_logits"], outputs["end_logits"], rows, self.windows)
 
     def scores(self, predictions: Predictions, split: str) -> dict[str, float]:
         """The official scores of the questions whose windows were all predicted; {} without known answers."""
@@ -206,14 +201,12 @@ class QuestionTask(FineTuningTask):
             candidates = {name: tf.constant(predictions[name][windows]) for name in CANDIDATES}
             candidates |= {name: tf.cast(candidates[name], tf.int32) for name in ("starts", "ends")}
             contexts = tf.constant(split.contexts[split.context_numbers[first:last]])
-            found = self._traced_search(candidates, tf.constant(split.owners[windows] - first), contexts)
+            found = self._traced_answers(candidates, tf.constant(split.owners[windows] - first), contexts)
             arrays = {name: x.numpy() for name, x in found.items()}
-            answers += [_prediction(arrays, row, has_null=self.search.has_null) for row in range(last - first)]
-        return self._align(answers, split.questions) if self._is_aligned else answers
-
-    def _search(self, candidates: dict[str, tf.Tensor], owners: tf.Tensor, contexts: tf.Tensor) -> dict[str, tf.Tensor]:
-        answers = self.search.answers(candidates, owners, contexts)
-        return {**answers, "chosen": self.search.choose(answers)}
+            answers += [spans.to_prediction(arrays, row, has_null=self.search.has_null) for row in range(last - first)]
+        if self._is_aligned:
+            return original_alignment.align_predictions(answers, split.questions, self.tokenizer)
+        return answers
 
     # Reports
 
@@ -283,29 +276,6 @@ class QuestionTask(FineTuningTask):
         task._is_aligned = True
         return task
 
-    def _align(self, answers: Sequence[Prediction], questions: Sequence[Question]) -> list[Prediction]:
-        """The same answers cut out as in the original; of those with the same text the best one."""
-        aligned = []
-        for prediction, question in zip(answers, questions, strict=False):
-            n_best: dict[str, Answer] = {}
-            for answer in prediction.answers:
-                answer = self._align_answer(answer, question.context)
-                n_best.setdefault(answer["text"], answer)
-            best = self._align_answer(prediction.answer, question.context)
-            aligned.append(Prediction(best, list(n_best.values()), prediction.null_odds))
-        return aligned
-
-    def _align_answer(self, answer: Answer, context: str) -> Answer:
-        text = answer["text"]
-        tokens = self.tokenizer.detokenize(self.tokenizer([text]))[0].split() if text else []
-        if not tokens:
-            return answer
-        start, end, lower_case = answer["start"], answer["end"], self.tokenizer.lower_case
-        return {
-            **answer,
-            "text": original_alignment.original_answer(context, start, end, tokens, lower_case=lower_case),
-        }
-
     def serving_examples(self, split: str) -> dict[str, dict[str, list]]:
         """Some questions and their contexts, evenly from all over the split."""
         questions = _evenly(self.split(split).questions, COMPARED)
@@ -325,31 +295,8 @@ class QuestionTask(FineTuningTask):
         return f"{textwrap.shorten(example.texts[1], 90)}  ->  {row['answer']!r}{true_label}"
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
-        """serving_default(question string [Q], context string [Q]) -> the answer, its offsets, and the n best.
-
-        "answer" string [Q], "start" and "end" int32 [Q] in characters of the context: the answer is exactly that
-        slice; "score" float32 [Q], its probability among the n best; "null_score" float32 [Q], the sum of the scores
-        of [CLS]. "answers", "starts", "ends", "probabilities" [Q, n] (n + 1 with "no answer"), best first.
-        """
-
-        def read(question: tf.Tensor, context: tf.Tensor) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-            rows = self.windows.all_rows(tokenizer, question, context)
-            return rows, {"owners": rows.pop("owners"), "contexts": context}
-
-        def compute(rows: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            return self._candidates(model(rows, packing=PackingSpec.dynamic()), rows)
-
-        def answer(candidates: dict[str, tf.Tensor], rest: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            answers = self._search(candidates, rest["owners"], rest["contexts"])
-            fields = {"answer": "texts", "start": "starts", "end": "ends", "score": "probabilities"}
-            best = {name: tf.gather(answers[field], answers["chosen"], batch_dims=1) for name, field in fields.items()}
-            n_best = {name: answers[name] for name in ("starts", "ends", "probabilities")}
-            return {**best, "answers": answers["texts"], **n_best, "null_score": answers["null_scores"]}
-
-        specs = [tf.TensorSpec([None], tf.string, name) for name in ("question", "context")]
-        is_static = model.encoder.takes_row_tables
-        signature = staged_signature(read, compute, answer, specs, is_static=is_static, in_blocks=_in_blocks)
-        return {"serving_default": signature}
+        """serving_default, see `answer_serving.signature`."""
+        return {"serving_default": answer_serving.signature(model, tokenizer, self.windows, self.search)}
 
     # Thresholds
 
@@ -401,91 +348,13 @@ class QuestionTask(FineTuningTask):
     def _with_search(self, search: Search) -> Self:
         task = copy.copy(self)
         task.search, task._last = search, None
-        task._traced_search = tf.function(task._search, autograph=False, reduce_retracing=True)
+        task._traced_answers = tf.function(search.answers, autograph=False, reduce_retracing=True)
         return task
-
-
-def batches(
-    split: QuestionSplit,
-    batch_size: int,
-    *,
-    tokenizer: Tokenizer,
-    windows: QuestionWindows,
-    seed: int | None = None,
-    lengths: np.ndarray | None = None,
-) -> tf.data.Dataset:
-    """Batches of windows.
-
-    Inputs of the model, "start_positions", "end_positions" [B] of the answer (0: [CLS]), "row_weights" and
-    "row_numbers" [B]. With a seed endless, in a new order every epoch; without one a pass in order, whose last batch is
-    padded with rows of number and weight 0, with all of `QuestionWindows.rows`. All shapes are static. The state of an
-    iterator is one number. lengths: of the rows of the split, to batch those of like length.
-    """
-    count = len(split.rows)
-    rows = tf.constant(np.append(split.rows, 0))
-    owners, numbers = tf.constant(split.owners), tf.constant(split.numbers)
-    columns = [tf.constant(x) for x in (split.context_numbers, split.first_tokens, split.last_tokens)]
-    weights = tf.constant(split.is_trainable.astype(np.float32))
-
-    def make_batch(indices: tf.Tensor) -> dict[str, tf.Tensor]:
-        window = tf.gather(rows, indices)
-        owner, number = tf.gather(owners, window), tf.gather(numbers, window)
-        context, first, last = (tf.gather(column, owner) for column in columns)
-        batch = windows.rows(tokenizer, split.tokens, owner, context, number)
-        start_positions, end_positions = windows.targets(batch, first, last)
-        is_row = indices < count
-        if seed is not None:
-            batch = {name: batch[name] for name in ("token_ids", "segment_ids", "lengths")}
-        return {
-            **batch,
-            "start_positions": start_positions,
-            "end_positions": end_positions,
-            "row_weights": tf.gather(weights, owner) * tf.cast(is_row, tf.float32),
-            "row_numbers": tf.cast(tf.where(is_row, indices + 1, 0), tf.int32),
-        }
-
-    return pipeline.indexed_batches(count, batch_size, make_batch, seed=seed, lengths=lengths)
 
 
 def _without_padding(logits: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     return tf.where(tf.range(tf.shape(logits)[1])[None, :] < lengths[:, None], logits, IMPOSSIBLE)
 
 
-def _prediction(arrays: Mapping[str, np.ndarray], row: int, *, has_null: bool) -> Prediction:
-    """The Prediction of a question, from what `QuestionTask._search` returned."""
-    valid = np.flatnonzero(arrays["probabilities"][row] > 0)
-    answers: list[Answer] = [
-        {
-            "text": arrays["texts"][row, index].decode("utf-8", "replace"),
-            "start": int(arrays["starts"][row, index]),
-            "end": int(arrays["ends"][row, index]),
-            "probability": float(arrays["probabilities"][row, index]),
-            "start_logit": float(arrays["start_scores"][row, index]),
-            "end_logit": float(arrays["end_scores"][row, index]),
-        }
-        for index in valid
-    ]
-    chosen = int(arrays["chosen"][row])
-    best = next((answer for answer, index in zip(answers, valid, strict=True) if index == chosen), None)
-    odds = float(arrays["score_differences"][row]) if has_null else None
-    return Prediction(best or no_answer(), answers, odds)
-
-
 def _evenly(questions: Sequence[Question], count: int) -> Sequence[Question]:
     return questions[:: -(-len(questions) // count)]
-
-
-def _in_blocks(compute: Callable[[dict[str, tf.Tensor]], dict[str, tf.Tensor]], rows: Batch) -> dict[str, tf.Tensor]:
-    """A function of rows, on WINDOWS_AT_ONCE rows at a time; the results concatenated."""
-    count = tf.size(rows["lengths"])
-    blocks = -(-count // WINDOWS_AT_ONCE)
-    dtypes = dict.fromkeys(CANDIDATES, tf.float32) | {"starts": tf.int32, "ends": tf.int32}
-    arrays = {name: tf.TensorArray(dtypes[name], blocks, infer_shape=False) for name in CANDIDATES}
-
-    def step(number: tf.Tensor, arrays: dict[str, tf.TensorArray]) -> tuple[tf.Tensor, dict[str, tf.TensorArray]]:
-        first = number * WINDOWS_AT_ONCE
-        candidates = compute({name: x[first : first + WINDOWS_AT_ONCE] for name, x in rows.items()})
-        return number + 1, {name: array.write(number, candidates[name]) for name, array in arrays.items()}
-
-    _, arrays = tf.while_loop(lambda number, _: number < blocks, step, (0, arrays), parallel_iterations=1)
-    return {name: array.concat() for name, array in arrays.items()}

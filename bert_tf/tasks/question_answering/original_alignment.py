@@ -5,9 +5,35 @@ Our answers use the offsets of tokens; this module is for reproducing the origin
 
 from collections.abc import Sequence
 
+from bert_tf.tasks.question_answering.questions import Answer, Prediction, Question
 from bert_tf.text import characters
+from bert_tf.text.tokenizer import Tokenizer
 
 SPACES = frozenset(" \t\r\n\u202f")
+
+
+def align_predictions(
+    answers: Sequence[Prediction], questions: Sequence[Question], tokenizer: Tokenizer
+) -> list[Prediction]:
+    """The same answers cut out as in the original; of those with the same text the best one."""
+    aligned = []
+    for prediction, question in zip(answers, questions, strict=False):
+        n_best: dict[str, Answer] = {}
+        for answer in prediction.answers:
+            answer = _align_answer(answer, question.context, tokenizer)
+            n_best.setdefault(answer["text"], answer)
+        best = _align_answer(prediction.answer, question.context, tokenizer)
+        aligned.append(Prediction(best, list(n_best.values()), prediction.null_odds))
+    return aligned
+
+
+def _align_answer(answer: Answer, context: str, tokenizer: Tokenizer) -> Answer:
+    text = answer["text"]
+    tokens = tokenizer.detokenize(tokenizer([text]))[0].split() if text else []
+    if not tokens:
+        return answer
+    start, end, lower_case = answer["start"], answer["end"], tokenizer.lower_case
+    return {**answer, "text": original_answer(context, start, end, tokens, lower_case=lower_case)}
 
 
 def split_words(context: str) -> tuple[list[str], list[int]]:

@@ -1,6 +1,6 @@
 """Questions as arrays, and what to know about them before hours of training.
 
-Q questions, C contexts, W windows of all questions.
+Q questions, C contexts, W windows of all questions, B rows of a batch.
 """
 
 import copy
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.data import pipeline
 from bert_tf.tasks import text_lengths
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
 from bert_tf.tasks.question_answering.questions import Question, answer_span
@@ -131,3 +132,45 @@ def window_sizes(split: QuestionSplit, windows: QuestionWindows) -> np.ndarray:
     questions, contexts = questions[split.owners], contexts[split.context_numbers][split.owners]  # [W]
     rest = contexts - split.numbers * windows.stride(questions).numpy()
     return np.minimum(rest + questions + 2 + windows.separators, windows.max_seq_length)
+
+
+def batches(
+    split: QuestionSplit,
+    batch_size: int,
+    *,
+    tokenizer: Tokenizer,
+    windows: QuestionWindows,
+    seed: int | None = None,
+    lengths: np.ndarray | None = None,
+) -> tf.data.Dataset:
+    """Batches of windows.
+
+    Inputs of the model, "start_positions", "end_positions" [B] of the answer (0: [CLS]), "row_weights" and
+    "row_numbers" [B]. With a seed endless, in a new order every epoch; without one a pass in order, whose last batch is
+    padded with rows of number and weight 0, with all of `QuestionWindows.rows`. All shapes are static. The state of an
+    iterator is one number. lengths: of the rows of the split, to batch those of like length.
+    """
+    count = len(split.rows)
+    rows = tf.constant(np.append(split.rows, 0))
+    owners, numbers = tf.constant(split.owners), tf.constant(split.numbers)
+    columns = [tf.constant(x) for x in (split.context_numbers, split.first_tokens, split.last_tokens)]
+    weights = tf.constant(split.is_trainable.astype(np.float32))
+
+    def make_batch(indices: tf.Tensor) -> dict[str, tf.Tensor]:
+        window = tf.gather(rows, indices)
+        owner, number = tf.gather(owners, window), tf.gather(numbers, window)
+        context, first, last = (tf.gather(column, owner) for column in columns)
+        batch = windows.rows(tokenizer, split.tokens, owner, context, number)
+        start_positions, end_positions = windows.targets(batch, first, last)
+        is_row = indices < count
+        if seed is not None:
+            batch = {name: batch[name] for name in ("token_ids", "segment_ids", "lengths")}
+        return {
+            **batch,
+            "start_positions": start_positions,
+            "end_positions": end_positions,
+            "row_weights": tf.gather(weights, owner) * tf.cast(is_row, tf.float32),
+            "row_numbers": tf.cast(tf.where(is_row, indices + 1, 0), tf.int32),
+        }
+
+    return pipeline.indexed_batches(count, batch_size, make_batch, seed=seed, lengths=lengths)

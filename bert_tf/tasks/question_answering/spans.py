@@ -4,13 +4,17 @@ B rows, T positions in a row, n = n_best_size, W windows, Q questions, M candida
 """
 
 import dataclasses
+from collections.abc import Mapping
 
+import numpy as np
 import tensorflow as tf
 
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
+from bert_tf.tasks.question_answering.questions import Answer, Prediction, no_answer
 from bert_tf.text.ragged_scan import from_row_numbers
 
 IMPOSSIBLE = -1e9  # the score of what cannot be chosen; finite, as differences of infinities are no numbers
+CANDIDATES = ("start_scores", "end_scores", "starts", "ends", "null_scores")
 SPARE = 5  # candidates considered for each answer that is returned: some have the same text
 
 Tensors = dict[str, tf.Tensor]
@@ -29,6 +33,14 @@ class Search:
     has_null: bool = False
     threshold: float = 0.0
     temperature: float = 1.0
+
+    def window_candidates(
+        self, outputs: Mapping[str, tf.Tensor], rows: Mapping[str, tf.Tensor], windows: QuestionWindows
+    ) -> Tensors:
+        """`candidates`, from the outputs of a SpanFinder; `rows` may have more positions than these."""
+        length = tf.shape(outputs["start_logits"])[1]
+        own_rows = {name: x[:, :length] if name in ("starts", "ends") else x for name, x in rows.items()}
+        return self.candidates(outputs["start_logits"], outputs["end_logits"], own_rows, windows)
 
     def candidates(
         self, start_logits: tf.Tensor, end_logits: tf.Tensor, rows: Tensors, windows: QuestionWindows
@@ -92,7 +104,8 @@ class Search:
             Best first, string "texts" and float32 "start_scores", "end_scores", "probabilities" [Q, n], int32 "starts"
             and "ends" (characters of the context) [Q, n]; padding has an empty text, probability 0 and the scores
             IMPOSSIBLE. No text occurs twice. With has_null [Q, n + 1]: "no answer" is among them, an empty text at 0.
-            And "null_scores" float32 [Q], "score_differences" [Q]: null minus the best other answer.
+            And "null_scores" float32 [Q], "score_differences" [Q]: null minus the best other answer; "chosen" int32
+            [Q], see `choose`.
         """
         count = tf.size(contexts)
         windows = from_row_numbers(tf.range(tf.size(owners)), owners, count)  # of each question
@@ -107,7 +120,8 @@ class Search:
         is_answer = totals > IMPOSSIBLE / 2
         probabilities = tf.nn.softmax(tf.where(is_answer, totals / self.temperature, IMPOSSIBLE))
         answers["probabilities"] = tf.where(is_answer, probabilities, 0.0)
-        return {**answers, "null_scores": tf.reduce_sum(null, -1), "score_differences": difference}
+        answers |= {"null_scores": tf.reduce_sum(null, -1), "score_differences": difference}
+        return {**answers, "chosen": self.choose(answers)}
 
     def _null_scores(self, scores: tf.Tensor, owners: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
         """Start and end score of "no answer": of the window with the smallest sum."""
@@ -179,3 +193,23 @@ def _where(is_kept: tf.Tensor, answers: Tensors) -> Tensors:
     """The answers [Q, n], with padding in place of those that are not kept."""
     padding = {"texts": "", "starts": 0, "ends": 0, "start_scores": IMPOSSIBLE, "end_scores": IMPOSSIBLE}
     return {name: tf.where(is_kept, x, tf.constant(padding[name], x.dtype)) for name, x in answers.items()}
+
+
+def to_prediction(arrays: Mapping[str, np.ndarray], row: int, *, has_null: bool) -> Prediction:
+    """The Prediction of a question, from what `Search.answers` returned, as NumPy arrays."""
+    valid = np.flatnonzero(arrays["probabilities"][row] > 0)
+    answers: list[Answer] = [
+        {
+            "text": arrays["texts"][row, index].decode("utf-8", "replace"),
+            "start": int(arrays["starts"][row, index]),
+            "end": int(arrays["ends"][row, index]),
+            "probability": float(arrays["probabilities"][row, index]),
+            "start_logit": float(arrays["start_scores"][row, index]),
+            "end_logit": float(arrays["end_scores"][row, index]),
+        }
+        for index in valid
+    ]
+    chosen = int(arrays["chosen"][row])
+    best = next((answer for answer, index in zip(answers, valid, strict=True) if index == chosen), None)
+    odds = float(arrays["score_differences"][row]) if has_null else None
+    return Prediction(best or no_answer(), answers, odds)

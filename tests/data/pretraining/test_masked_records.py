@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.data import pipeline
-from bert_tf.data.pretraining import masked_records
+from bert_tf.data.pretraining import masked_records, record_input
 from bert_tf.errors import UserError
 
 LENGTH, PREDICTIONS = 8, 3
@@ -45,7 +44,7 @@ def test_rows_keep_their_masks(tmp_path):
     assert manifest["eval_files"] == [str(tmp_path / "b_eval.tfrecord")]
     assert manifest["token_counts"][[9, 4, 3]].tolist() == [4, 0, 8]  # [MASK] is 4, and 9 is behind it
     records = [*tf.data.TFRecordDataset(manifest["train_files"]), tf.constant("")]
-    batch = pipeline.parse_masked_records(tf.stack(records), LENGTH, PREDICTIONS)
+    batch = record_input.parse_masked_records(tf.stack(records), LENGTH, PREDICTIONS)
     assert batch["token_ids"][1].numpy().tolist() == [2, 6, 4, 3, 7, 3, 0, 0]
     assert batch["segment_ids"][1].numpy().tolist() == [0, 0, 0, 0, 1, 1, 0, 0]
     assert batch["lengths"].numpy().tolist() == [6, 6, 6, 6, 0]

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.data.pipeline import read_records
 from bert_tf.data.pretraining import buckets, duplicates, parts, workers
+from bert_tf.data.pretraining.record_input import read_records
 from bert_tf.data.pretraining.records import RecordOptions, describe, open_records, prepare
 from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
 from bert_tf.errors import MachineError, UserError

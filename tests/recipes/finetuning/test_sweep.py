@@ -12,7 +12,7 @@ from script_runs import TINY
 from bert_tf.checkpoints import formats
 from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import sweep
-from bert_tf.training.loop import Diverged
+from bert_tf.training.metrics_log import Diverged
 from bert_tf.training.run_directory import RunFolder
 
 
@@ -150,6 +150,7 @@ def arguments(flags):
     return [f"--{name}={value}" for name, value in flags.items()]
 
 
+@pytest.mark.slow
 def test_killed_sweep_resumes_and_keeps_the_best_run(tmp_path):
     rows = [f"the {'cat' if i % 2 else 'dog'} sat on mat number {i},{i % 2}\n" for i in range(12)]
     (tmp_path / "train.csv").write_text("text,kind\n" + "".join(rows))

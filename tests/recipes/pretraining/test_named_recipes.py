@@ -100,6 +100,7 @@ def test_every_recipe_sets_flags_that_exist():
     assert names <= set(pretrain.Flags.__dataclass_fields__)
 
 
+@pytest.mark.slow
 def test_one_command_runs_both_phases_and_resumes_across_the_border(tmp_path):
     (tmp_path / "texts.txt").write_text(SENTENCES * 8)
     command = [*TINY, f"--input_file={tmp_path}/texts.txt"]

@@ -25,7 +25,7 @@ from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.tasks.token_classification.tag_windows import TagWindows
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import distribute
-from bert_tf.training.loop import Evaluator
+from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.train_step import TrainStep
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklm", *(f"##{letter}" for letter in "abcdefghijkl")]
@@ -88,6 +88,7 @@ def test_batch_has_reference_vectors_of_first_tokens_and_zero_padding(make):
     assert not first["vectors"].numpy()[0, 2].any()
 
 
+@pytest.mark.slow
 @pytest.mark.eager
 def test_vectors_are_cached_until_weights_or_data_change(make, monkeypatch, tmp_path):
     written, write = [], feature_cache._write_vectors
@@ -166,6 +167,7 @@ def training(tmp_path_factory):
     return saved
 
 
+@pytest.mark.slow
 def test_training_learns_with_a_fixed_encoder(training, tmp_path):
     assert {name for name in training["start"] if not name.startswith("encoder/")} >= {
         "mix/scores",
@@ -187,6 +189,7 @@ def test_training_learns_with_a_fixed_encoder(training, tmp_path):
     assert lines[:5] == ["ab B-X B-X", "c O O", "\u200b O O", "d B-X B-X", "ca I-X I-X"]
 
 
+@pytest.mark.slow
 def test_training_resumes_bitwise(training):
     again = learner(training["task"])
     for variable, value in zip(tf.nest.flatten(again.state()), training["state"], strict=True):
@@ -223,6 +226,7 @@ def test_padding_and_sentence_order_have_no_effect(choice):
     }
 
 
+@pytest.mark.slow
 def test_export_tags_like_prediction_and_finds_entities_in_long_texts(training, tmp_path):
     task, model, folder = training["task"], training["learner"].model, str(tmp_path / "export")
     export(task, model, TOKENIZER, folder, examples=task.serving_examples("dev"), about={"labels": TAGS.labels})

@@ -20,7 +20,7 @@ from bert_tf.tasks.embeddings import features, vector_losses
 from bert_tf.tasks.embeddings.vector_goals import Positives, Similarities, TwoDropouts
 from bert_tf.tasks.embeddings.vector_training import VectorTask
 from bert_tf.training import distribute
-from bert_tf.training.loop import Evaluator
+from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.train_step import TrainStep
 
 MEAN = SentenceVectors("mean", True)
@@ -123,12 +123,14 @@ def expect_same(found, expected):
         np.testing.assert_allclose(arrays[name], array, atol=1e-3, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.eager
 @pytest.mark.parametrize("goal", [Positives(MEAN), Similarities(MEAN)], ids=["in_batch", "cosent"])
 def test_micro_batches_see_the_negatives_of_the_whole_batch(goal):
     expect_same(after_a_step(*task(goal), parts=4), after_a_step(*task(goal)))
 
 
+@pytest.mark.slow
 def test_replicas_see_the_negatives_of_the_whole_batch():
     expect_same(after_a_step(*task(), parts=2, replicas=2), after_a_step(*task()))
 

@@ -14,14 +14,14 @@ from bert_tf.config.train_config import TrainConfig
 from bert_tf.export import loaded_model
 from bert_tf.export.saved_model import export
 from bert_tf.model import weights
-from bert_tf.tasks.question_answering import answering
+from bert_tf.tasks.question_answering import answer_serving, original_alignment
 from bert_tf.tasks.question_answering.answering import QuestionTask
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
 from bert_tf.tasks.question_answering.questions import Prediction, Question
 from bert_tf.tasks.question_answering.spans import Search
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.training import confidence, distribute
-from bert_tf.training.loop import Evaluator
+from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.train_step import TrainStep
 
 WORDS = "the fox dog ran sat on a mat and cat red big old . , ! it is was he she to of in ##s".split()
@@ -137,6 +137,7 @@ def strategies():
     return [distribute.create_strategy("one_device"), distribute.create_strategy("mirrored", num_logical_devices=2)]
 
 
+@pytest.mark.slow
 def test_two_replicas_answer_like_one(strategies):
     answers = []
     for strategy in strategies:
@@ -149,7 +150,9 @@ def test_two_replicas_answer_like_one(strategies):
         assert one.null_odds == pytest.approx(two.null_odds, abs=1e-4)
 
 
-@pytest.mark.parametrize("has_null", [pytest.param(False, marks=pytest.mark.eager), True])
+@pytest.mark.parametrize(
+    "has_null", [pytest.param(False, marks=pytest.mark.eager), pytest.param(True, marks=pytest.mark.slow)]
+)
 def test_export_answers_strings_like_evaluation(has_null, tmp_path):
     task = task_of(has_null=has_null, threshold=0.3)
     model, strategy = model_of(task), distribute.create_strategy("one_device")
@@ -188,7 +191,7 @@ def test_long_context_is_answered_in_windows(monkeypatch):
     model = model_of(task)
     inputs = {"question": tf.constant(["fox ?", "mat"]), "context": tf.constant([LONG * 9, "a big mat"])}
     expected = task.signatures(model, TOKENIZER)["serving_default"](**inputs)
-    monkeypatch.setattr(answering, "WINDOWS_AT_ONCE", 1000)
+    monkeypatch.setattr(answer_serving, "WINDOWS_AT_ONCE", 1000)
     at_once = task.signatures(model, TOKENIZER)["serving_default"](**inputs)
     for name, x in expected.items():
         if x.dtype != tf.string:
@@ -203,10 +206,11 @@ def test_word_alignment_aligns_words_and_deduplicates_answers():
         for text, start, probability in (("mat", 2, 0.5), ("mat,", 2, 0.3), ("", 0, 0.2))
     ]
     questions = task.split("dev").questions
-    (aligned,) = task._align([Prediction(n_best[1], n_best)], questions)
+    (aligned,) = original_alignment.align_predictions([Prediction(n_best[1], n_best)], questions, TOKENIZER)
     assert [answer["text"] for answer in aligned.answers] == ["mat", "mat,", ""]
     assert (aligned.answer["text"], aligned.answer["end"]) == ("mat,", 6)
-    (aligned,) = task._align([Prediction(n_best[1], [n_best[0], dict(n_best[0], probability=0.1)])], questions)
+    twice = Prediction(n_best[1], [n_best[0], dict(n_best[0], probability=0.1)])
+    (aligned,) = original_alignment.align_predictions([twice], questions, TOKENIZER)
     assert len(aligned.answers) == 1
 
 

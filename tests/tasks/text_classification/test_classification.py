@@ -26,7 +26,7 @@ from bert_tf.tasks.text_classification.goals.regression import Regression
 from bert_tf.tasks.text_classification.loss_settings import LossSettings
 from bert_tf.tasks.text_classification.splits import Split
 from bert_tf.training import distribute
-from bert_tf.training.loop import Evaluator
+from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.train_step import TrainStep
 
 TOKENIZER = tiny.Words("the fox dog ran sat on a mat and cat red big".split())
@@ -198,6 +198,7 @@ def strategies():
     return [distribute.create_strategy("one_device"), distribute.create_strategy("mirrored", num_logical_devices=2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pair", "number"])
 def test_two_replicas_gather_predictions_in_order(kind, strategies):
     task, answers = task_of(kind), []
@@ -259,6 +260,7 @@ def test_signatures_match_the_model(kind):
     assert_serves(task.signatures(model, TOKENIZER), task, model, "test")
 
 
+@pytest.mark.slow
 def test_export_matches_the_model_also_in_static_shapes(tmp_path, monkeypatch):
     task = task_of("pair")
     model, folder = model_of(task), str(tmp_path / "export")

@@ -16,7 +16,7 @@ from bert_tf.recipes.finetuning import preparation
 from bert_tf.tasks.token_classification import tag_schemes
 from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.training import distribute, learning_rates
-from bert_tf.training.loop import Evaluator
+from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.train_step import TrainStep
 
 
@@ -94,6 +94,7 @@ def test_sentences_are_decoded_whole_and_as_the_scheme_writes(task, evaluated):
     assert [x.tolist() for x in task.word_predictions(part, "dev")[0]] == [x.tolist() for x in labels[:2]]
 
 
+@pytest.mark.slow
 def test_replicas_learn_what_one_device_does(task, monkeypatch):
     monkeypatch.setattr(heads, "HEAD_DROPOUT", 0.0)  # of which every replica draws its own
     taught = []

@@ -39,6 +39,7 @@ def trained(tmp_path_factory):
     return folder, folder / "run", script(eager=False, **TINY, **flags, data_dir=folder, output_dir=folder / "run")
 
 
+@pytest.mark.slow
 def test_run_evaluates_during_training_and_keeps_the_best(trained):
     _, run, stdout = trained
     assert "train: 16 sentences; 64 words; 32 entities in IOB2: " in stdout and "dev: 6 sentences" in stdout
@@ -52,6 +53,7 @@ def test_run_evaluates_during_training_and_keeps_the_best(trained):
     assert "LOC" in (run / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_predictions_use_the_files_scheme_and_trained_model_predicts_others(trained):
     folder, run, stdout = trained
     assert "3 predictions are in" in stdout
@@ -64,6 +66,7 @@ def test_predictions_use_the_files_scheme_and_trained_model_predicts_others(trai
     assert [line.split()[0] for line in (run / "predictions.txt").read_text().splitlines()] == ["Ann", "saw", "Rome"]
 
 
+@pytest.mark.slow
 def test_command_prints_entities_with_offsets(trained, capsys, tmp_path):
     _, run, _ = trained
     (tmp_path / "some.txt").write_text("Ann saw Rome.\n\nBob saw Bob.\n")
@@ -80,6 +83,7 @@ def test_command_prints_entities_with_offsets(trained, capsys, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_export_scores_match_the_script(trained, capsys):
     folder, run, _ = trained
     assert main.main(["evaluate", str(run), f"--file={folder / 'dev.txt'}", "--batch_size=4", "--json"]) == 0

@@ -13,6 +13,8 @@ from bert_tf.export import loaded_model
 from bert_tf.export.saved_model import export
 from bert_tf.tasks.token_classification import tag_schemes
 
+pytestmark = pytest.mark.slow
+
 TEXTS = [
     "The fox saw Jo-Anna, from PARIS.",
     "",

@@ -11,7 +11,7 @@ from bert_tf.errors import UserError
 from bert_tf.tasks.token_classification import conll_files, tag_schemes
 from bert_tf.tasks.token_classification.tag_windows import TagWindows
 from bert_tf.training import distribute
-from bert_tf.training.loop import Evaluator
+from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.train_step import TrainStep
 
 

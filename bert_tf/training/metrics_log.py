@@ -1,0 +1,61 @@
+"""What training writes to the log of a run: the means of the steps since the line before."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.errors import TrainingError
+from bert_tf.training.metric_sums import averages
+from bert_tf.training.run_directory import RunFolder
+from bert_tf.training.trainable_task import TrainableTask
+
+
+class Diverged(TrainingError):
+    """The loss or its gradient is not finite: the settings do not work for this model and these data."""
+
+
+class MetricsLog:
+    """Collects the results of steps and logs their means, so that not every step has to be waited for."""
+
+    def __init__(self, task: TrainableTask, folder: RunFolder, explain: Callable[[int], str]) -> None:
+        self.task, self.folder, self.explain = task, folder, explain  # why the loss of a step is not finite
+        self.pending: list[tuple[int, Mapping[str, Any]]] = []
+        self.restart_clock()
+
+    def restart_clock(self) -> None:
+        """Measures seconds from now on: evaluating and saving are not training."""
+        self.start = time.monotonic()
+
+    def add(self, step: int, result: Mapping[str, Any]) -> None:
+        """Adds the result of a step, without waiting for it."""
+        self.pending.append((step, result))
+
+    def wait(self) -> None:
+        """Waits for the last step that was added."""
+        self.pending[-1][1]["gradient_norm"].numpy()
+
+    def write(self, step: int) -> str:
+        """Logs the metrics of the steps since the last call; returns them in short. Raises Diverged."""
+        results = [(number, tf.nest.map_structure(lambda x: x.numpy(), result)) for number, result in self.pending]
+        self._expect_finite(results)
+        sums = {
+            name: np.sum([np.float64(result["metrics"][name]) for _, result in results], axis=0)
+            for name in results[0][1]["metrics"]
+        }
+        seconds = time.monotonic() - self.start
+        values = averages(self.task, sums)
+        values["learning_rate"] = float(results[-1][1]["learning_rate"])
+        values["gradient_norm"] = float(np.mean([result["gradient_norm"] for _, result in results]))
+        values["tokens_per_second"] = float(sum(result["tokens"] for _, result in results)) / seconds
+        self.folder.log(step, values)
+        self.pending = []
+        self.restart_clock()
+        return f"loss {values['loss']:.3f}  {values['tokens_per_second']:.0f} tokens/s"
+
+    def _expect_finite(self, results: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
+        for step, result in results:
+            if result["diverged"]:
+                raise Diverged(self.explain(step))

@@ -1,0 +1,137 @@
+"""Records as training reads them: order, inputs of the model, masks, and resuming from a saved iterator."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.data.mlm_masking import mask_tokens
+from bert_tf.data.pipeline import batch_dataset, record_seeds, shuffle, with_seeds
+from bert_tf.data.pretraining.record_files import serialize_records
+from bert_tf.data.pretraining.record_input import first_damage, parse_pretraining_records, read_records
+
+
+def serialize_record(token_ids, *numbers):
+    """One record: its tokens, second_start, next_sentence_label and record_id."""
+    columns = (np.array([number]) for number in (len(token_ids), *numbers))
+    return serialize_records(np.array(token_ids), *columns)[0]
+
+
+@pytest.fixture(params=["", ".gz"])
+def files(request, tmp_path):
+    """Two record files of 10 records each; record n holds [CLS] n+10 [SEP] n+50 n+50 [SEP]."""
+    paths = [str(tmp_path / name) + request.param for name in ("a.tfrecord", "b.tfrecord")]
+    for number, path in enumerate(paths):
+        with tf.io.TFRecordWriter(path, "GZIP" if request.param else None) as writer:
+            for n in range(number * 10, number * 10 + 10):
+                writer.write(serialize_record([1, n + 10, 2, n + 50, n + 50, 2], 3, n % 2, n))
+    return paths
+
+
+def ids(dataset, count=None):
+    serialized = dataset if count is None else dataset.take(count)
+    return [int(parse_pretraining_records(tf.reshape(one, [1]), 8)["record_ids"][0]) for one in serialized]
+
+
+def eagerly(function, value):
+    return function(value)
+
+
+def inside_a_dataset(function, value):
+    return next(iter(tf.data.Dataset.from_tensors(value).map(function)))
+
+
+def training_batches(files, *, seed=3, static=False):
+    """What a pre-training task does with these functions."""
+    special = {"cls_id": 1, "sep_id": 2, "pad_id": 0, "mask_id": 3, "vocab_size": 100}
+    records = shuffle(read_records(files, seed=seed, forever=True), seed=seed, buffer=7)
+
+    def features(serialized, seeds):
+        batch = parse_pretraining_records(serialized, 8)
+        seeds = record_seeds(batch["record_ids"], seed=seed) if static else seeds
+        return batch | mask_tokens(batch["token_ids"], seeds, max_predictions_per_seq=2, **special)
+
+    return batch_dataset(with_seeds(records, seed=seed), 6).map(features, num_parallel_calls=2).prefetch(2)
+
+
+@pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
+def test_pairs_are_parsed_into_padded_rows_with_segments(run):
+    serialized = tf.constant(
+        [serialize_record([1, 5, 2, 6, 7, 2], 3, 1, 77), serialize_record([1, 5, 2], 3, 0, 78), b""]
+    )
+    batch = run(lambda records: parse_pretraining_records(records, 8), serialized)
+    assert batch["token_ids"].numpy().tolist() == [[1, 5, 2, 6, 7, 2, 0, 0], [1, 5, 2, 0, 0, 0, 0, 0], [0] * 8]
+    assert batch["segment_ids"].numpy().tolist() == [[0, 0, 0, 1, 1, 1, 0, 0], [0] * 8, [0] * 8]
+    assert batch["lengths"].numpy().tolist() == [6, 3, 0]
+    assert batch["next_sentence_labels"].numpy().tolist() == [1, 0, 0]
+    assert batch["next_sentence_weights"].numpy().tolist() == [1, 1, 0]
+    assert batch["record_ids"].numpy().tolist() == [77, 78, 0]
+
+
+def test_records_are_read_in_order_without_seed(files):
+    assert ids(read_records(files)) == list(range(20))
+
+
+def test_each_epoch_has_all_records_in_another_order(files):
+    def dataset():
+        return shuffle(read_records(files, seed=1), seed=1, buffer=20).repeat(3)
+
+    order = ids(dataset())
+    epochs = [order[:20], order[20:40], order[40:]]
+    assert all(sorted(epoch) == list(range(20)) for epoch in epochs)
+    assert epochs[0] != epochs[1] != epochs[2]
+    assert ids(dataset()) == order
+
+
+def test_infinite_dataset_continues_after_the_last_record(files):
+    assert len(ids(read_records(files, seed=1, forever=True), 45)) == 45
+
+
+@pytest.mark.parametrize("pad_rows", [False, True])
+def test_every_batch_has_a_static_shape(files, pad_rows):
+    dataset = batch_dataset(read_records(files), 6, pad_rows=pad_rows).map(
+        lambda records: parse_pretraining_records(records, 8)
+    )
+    assert dataset.element_spec["token_ids"].shape == [6, 8]
+    assert dataset.element_spec["next_sentence_weights"].shape == [6]
+    rows = sum(float(tf.reduce_sum(batch["next_sentence_weights"])) for batch in dataset)
+    assert rows == (20 if pad_rows else 18)
+
+
+def test_masks_change_per_epoch_unless_static(files):
+    def masks_of_record_7(static):
+        rows = []
+        for batch in training_batches(files, static=static).take(60):
+            for row in np.flatnonzero(batch["record_ids"].numpy() == 7):
+                rows.append(tuple(batch["token_ids"][row].numpy().tolist()))
+        return rows
+
+    assert len(masks_of_record_7(static=True)) >= 17 and len(set(masks_of_record_7(static=True))) == 1
+    assert len(set(masks_of_record_7(static=False))) > 1
+
+
+@pytest.mark.parametrize("stop", [1, 5])
+def test_restored_iterator_continues_with_the_same_batches(files, tmp_path, stop):
+    iterator = iter(training_batches(files))
+    for _ in range(stop):  # 1: inside the first epoch; 5: in the second
+        next(iterator)
+    saved = tf.train.Checkpoint(iterator=iterator).save(str(tmp_path / "saved"))
+    expected = [next(iterator) for _ in range(8)]
+    restored = iter(training_batches(files))
+    tf.train.Checkpoint(iterator=restored).restore(saved).assert_consumed()
+    for batch in expected:
+        repeated = next(restored)
+        for name, value in batch.items():
+            assert (value.numpy() == repeated[name].numpy()).all(), name
+
+
+def test_first_damaged_file_is_named_with_the_records_before_the_damage(tmp_path):
+    paths = [str(tmp_path / f"{number}.tfrecord") for number in range(3)]
+    for path in paths:
+        with tf.io.TFRecordWriter(path) as writer:
+            for number in range(5):
+                writer.write(b"%d" % number)
+    assert first_damage(paths) == ""
+    content = bytearray((tmp_path / "1.tfrecord").read_bytes())
+    content[3 * len(content) // 5 + 12] ^= 255  # a byte of the fourth record
+    (tmp_path / "1.tfrecord").write_bytes(content)
+    assert first_damage(paths).startswith(f"{paths[1]} is damaged after 3 records (corrupted record at ")
