@@ -3,9 +3,9 @@
 With no flag it does all of it on the manual of Python, in a few minutes; with --input_file on your own text.
 """
 
-from bert_tf.config import flags
+from bert_tf.config import entry_point, flags
 from bert_tf.recipes import pretrain
 
 if __name__ == "__main__":
     flags.define(pretrain.Flags)
-    flags.run(pretrain.main)
+    entry_point.run(pretrain.main)

@@ -56,13 +56,13 @@ ARMS = {
 }
 START = """
 import os, time
-from bert_tf.config import flags
+from bert_tf.config import entry_point, flags
 from bert_tf.recipes import pretrain
 from bert_tf.training import budget
 if {cpu}:
     budget.clock = lambda: time.process_time() / len(os.sched_getaffinity(0))
 flags.define(pretrain.Flags)
-flags.run(pretrain.main)
+entry_point.run(pretrain.main)
 """
 
 

@@ -8,7 +8,7 @@ import dataclasses
 import sys
 from types import ModuleType
 
-from bert_tf.config import flags
+from bert_tf.config import entry_point, flag_parsers, flags
 
 BOOLEANS = ("true", "false")
 
@@ -22,7 +22,7 @@ def run(command: ModuleType, words: list[str]) -> None:
     """Runs the recipe with the flags after its name; exits as the recipe does."""
     sys.argv = ["bert-tf", *words]  # what error messages, --help and run.json show
     flags.define(command.Flags)
-    flags.run(command.main, words[1:], command.__doc__)
+    entry_point.run(command.main, words[1:], command.__doc__)
 
 
 def add_arguments(parser: argparse.ArgumentParser, kind: type) -> None:
@@ -30,6 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser, kind: type) -> None:
     for field in dataclasses.fields(kind):
         if "help" not in field.metadata:
             continue
-        choices = BOOLEANS if field.type is bool else flags.choices_of(field.metadata) or None
+        choices = BOOLEANS if field.type is bool else flag_parsers.choices_of(field.metadata) or None
         help = field.metadata["help"].replace("%", "%%")
         parser.add_argument(f"--{field.name}", choices=choices, help=help)

@@ -138,3 +138,9 @@ def wordpiece(word: str, vocabulary: Container[str], *, inside: bool = False) ->
         tokens.append(prefix + word[start:end])
         start = end
     return tokens
+
+
+def normalize_albert(text: str) -> str:
+    """The normalization of uncased models of ALBERT before SentencePiece's own: quotes, NFKD, accents, lower case."""
+    decomposed = unicodedata.normalize("NFKD", text.replace("``", '"').replace("''", '"'))
+    return "".join(character.lower() for character in decomposed if not is_accent(character))

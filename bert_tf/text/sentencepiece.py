@@ -12,10 +12,11 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UserError
+from bert_tf.text.characters import normalize_albert
 from bert_tf.text.ragged_scan import repeat, row_numbers, shift, utf8_sizes, without_overlaps
 from bert_tf.text.text_kernels import tf_text
 from bert_tf.text.tokenizer import Tokenizer
-from bert_tf.text.vocabulary import SENTENCEPIECE, SubwordVocabulary, normalize
+from bert_tf.text.vocabulary import SENTENCEPIECE, SubwordVocabulary
 from bert_tf.text.wordpiece import as_single_node, character_offsets, flat_bytes
 
 SPACE = "▁"  # stands for the space before a word
@@ -160,7 +161,7 @@ def _replacements(lower_case: bool) -> tuple[np.ndarray, ...]:
     table = {}
     if lower_case:
         for code in (*range(0xD800), *range(0xE000, 0x110000)):
-            replacement = normalize(chr(code))
+            replacement = normalize_albert(chr(code))
             if replacement != chr(code):
                 table[code] = [ord(c) for c in replacement]
     codes = sorted(table) or [0]

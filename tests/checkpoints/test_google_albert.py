@@ -11,7 +11,7 @@ import tiny
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
-from bert_tf.text import vocabulary
+from bert_tf.text import vocabulary_learning
 from bert_tf.text.vocabulary import SENTENCEPIECE
 
 CONFIG = dataclasses.replace(tiny.CONFIG, encoder="albert", embedding_size=8, num_hidden_layers=4, num_hidden_groups=2)
@@ -23,7 +23,7 @@ ffn_1/intermediate/dense/kernel ffn_1/intermediate/output/dense/bias ffn_1/inter
 
 @pytest.fixture(scope="module")
 def tokens():
-    return vocabulary.learn(["the quick brown fox jumped over the lazy dogs"] * 3, 50, kind=SENTENCEPIECE)
+    return vocabulary_learning.learn(["the quick brown fox jumped over the lazy dogs"] * 3, 50, kind=SENTENCEPIECE)
 
 
 @pytest.fixture

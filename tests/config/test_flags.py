@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bert_tf.config import flags
+from bert_tf.config import entry_point
 from bert_tf.config.flags import changed, flag, upgrade, with_earlier_defaults
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,7 +19,7 @@ SCRIPT = '''"""A script to try flags with."""
 import dataclasses
 import json
 
-from bert_tf.config import flags
+from bert_tf.config import entry_point, flags
 from bert_tf.errors import Interrupted, TrainingError, UserError
 from bert_tf.config.flags import flag
 
@@ -64,7 +64,7 @@ def main():
 
 if __name__ == "__main__":
     flags.define(Size, colour="blue")
-    flags.run(main)
+    entry_point.run(main)
 '''
 
 
@@ -148,7 +148,7 @@ def test_every_error_of_the_system_is_one_line(capsys, number, path, code, expec
         raise OSError("of a library") if number is None else OSError(number, os.strerror(number), path)
 
     with pytest.raises(SystemExit) as ended:
-        flags._call(main)
+        entry_point._call(main)
     stderr = capsys.readouterr().err
     assert ended.value.code == code and expected in stderr and stderr.count("\n") == 1
 

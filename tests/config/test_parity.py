@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bert_tf.config import flags, parity
+from bert_tf.config import flag_parsers, flags, parity
 from bert_tf.errors import UserError
 from bert_tf.recipes import finetune, finetune_squad, pretrain
 
@@ -28,7 +28,7 @@ def test_every_quirk_is_a_flag_whose_two_values_differ_and_are_valid():
         fields = [field for kind in SCRIPTS for field in dataclasses.fields(kind) if field.name == quirk.flag]
         assert fields and quirk.google != quirk.fixed
         for field in fields:
-            choices = flags.choices_of(field.metadata)
+            choices = flag_parsers.choices_of(field.metadata)
             assert all(isinstance(value, field.type) for value in (quirk.google, quirk.fixed))
             assert not choices or {quirk.google, quirk.fixed} <= set(choices)
 

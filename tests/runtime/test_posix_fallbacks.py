@@ -11,7 +11,7 @@ import pytest
 
 import bert_tf
 from bert_tf.cli import main
-from bert_tf.config import flags
+from bert_tf.config import entry_point
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, folder_lock, process
 
@@ -66,7 +66,7 @@ def test_closed_pipe_needs_no_signal(windows, monkeypatch):
     monkeypatch.setattr(main.os, "dup2", lambda *_: None)
     assert main.main(["x"]) == 141
     with pytest.raises(SystemExit) as ended:
-        flags._call(closed)
+        entry_point._call(closed)
     assert ended.value.code == 141
 
 

@@ -15,7 +15,7 @@ from bert_tf.checkpoints.resize_vocabulary import with_vocabulary
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.tasks.pretraining import mask_filling
-from bert_tf.text import byte_level, tokenizer_kinds, vocabulary
+from bert_tf.text import byte_level, tokenizer_kinds, vocabulary, vocabulary_learning
 from bert_tf.text.byte_bpe import ByteBpeTokenizer
 from bert_tf.text.tokenizer import pack
 from bert_tf.text.vocabulary import BYTE_BPE, SubwordVocabulary
@@ -41,7 +41,7 @@ HARD_STRINGS = [
 
 @pytest.fixture(scope="module")
 def tokens():
-    return vocabulary.learn(TEXTS * 3, 340, kind=BYTE_BPE)
+    return vocabulary_learning.learn(TEXTS * 3, 340, kind=BYTE_BPE)
 
 
 @pytest.fixture(scope="module")
@@ -169,4 +169,4 @@ def test_wrong_files_of_a_folder_are_one_sentence(folder, tmp_path):
     with pytest.raises(UserError, match="merges.txt is not UTF-8 text"):
         byte_level.parse_merges(b"\xff\xfe a b")
     with pytest.raises(UserError, match="special tokens and bytes alone are 261"):
-        vocabulary.learn(TEXTS, 261, kind=BYTE_BPE)
+        vocabulary_learning.learn(TEXTS, 261, kind=BYTE_BPE)

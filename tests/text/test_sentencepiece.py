@@ -12,7 +12,7 @@ from bert_tf.checkpoints import huggingface_tokenizers
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
-from bert_tf.text import tokenizer_kinds, vocabulary
+from bert_tf.text import characters, tokenizer_kinds, vocabulary, vocabulary_learning
 from bert_tf.text.vocabulary import SENTENCEPIECE, SubwordVocabulary
 
 TEXTS = ["the quick brown fox jumped over the lazy dogs", "naïve café, it's 1234 12", "``a fox'' the dog aaa"] * 3
@@ -31,7 +31,7 @@ HARD_STRINGS = [
 
 @pytest.fixture(scope="module")
 def tokens():
-    return vocabulary.learn(TEXTS, 60, kind=SENTENCEPIECE)
+    return vocabulary_learning.learn(TEXTS, 60, kind=SENTENCEPIECE)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_ids_are_those_of_sentencepiece_on_normalized_text(tokenizer, tokens):
     theirs, texts = sentencepiece.SentencePieceProcessor(model_proto=tokens.rules), probes()
     assert tokens[:5] == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"] and "▁fox" in tokens
     ids = tf.function(tokenizer)(tf.constant(texts)).to_list()
-    assert ids == [theirs.encode(vocabulary.normalize(text)) for text in texts]
+    assert ids == [theirs.encode(characters.normalize_albert(text)) for text in texts]
     cased = tokenizer_kinds.create(tokens, lower_case=False)
     assert cased(["The fox"]).to_list() == [theirs.encode("The fox")]
     assert tokenizer.detokenize(tokenizer(["The fox, it's"])) == ["the fox, it's"]
@@ -124,6 +124,6 @@ def test_tokenizer_json_gives_the_same_ids_and_is_read_without_a_model(tokens, t
 
 def test_too_large_or_incomplete_vocabularies_are_one_sentence(tokens):
     with pytest.raises(UserError, match=r"No SentencePiece vocabulary of 6 tokens can be learned .*"):
-        vocabulary.learn(TEXTS, 6, kind=SENTENCEPIECE)
+        vocabulary_learning.learn(TEXTS, 6, kind=SENTENCEPIECE)
     with pytest.raises(UserError, match=r"The vocabulary has no \[MASK\]"):
         tokenizer_kinds.create(SubwordVocabulary(tokens[:4] + tokens[5:], SENTENCEPIECE, tokens.rules))

@@ -18,7 +18,7 @@ import shlex
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
-from bert_tf.text import vocabulary
+from bert_tf.text import vocabulary, vocabulary_learning
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,4 +92,4 @@ def _learn_on_beam(arguments: argparse.Namespace, lower_case: bool) -> list[str]
     folder = os.path.dirname(files.absolute(arguments.output))
     settings = {"lower_case": lower_case, "runner": arguments.runner, "flags": flags}
     counts = beam_vocabulary.count_words(sources, folder, **settings)
-    return vocabulary.learn_from_counts(counts, arguments.vocab_size, lower_case=lower_case)
+    return vocabulary_learning.learn_from_counts(counts, arguments.vocab_size, lower_case=lower_case)

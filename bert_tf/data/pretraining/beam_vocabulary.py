@@ -12,7 +12,7 @@ import apache_beam as beam
 from bert_tf.data.pretraining.parts import PART_BYTES
 from bert_tf.runtime import atomic_files, beam_runner, files
 from bert_tf.runtime.json_files import require_json
-from bert_tf.text import corpus, vocabulary
+from bert_tf.text import corpus, vocabulary_learning
 
 GROUPS = 64  # of parts, of which the counts are added up first
 Counts = dict[str, int]
@@ -50,7 +50,7 @@ def count_words(
 def _count(item: tuple[int, tuple[corpus.Source, ...]], lower_case: bool) -> tuple[int, Counts]:
     number, sources = item
     texts = (text for source in sources for document in corpus.read_documents(source) for text in document)
-    return number % GROUPS, dict(vocabulary.count_words(texts, lower_case=lower_case))
+    return number % GROUPS, dict(vocabulary_learning.count_words(texts, lower_case=lower_case))
 
 
 def _add(counts: Iterable[Counts]) -> Counts:

@@ -23,7 +23,7 @@ from bert_tf.runtime import files, memory_estimate
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tf_config import number_of_workers
 from bert_tf.tasks.task import FineTuningTask
-from bert_tf.text import special_tokens, vocabulary
+from bert_tf.text import special_tokens, vocabulary, vocabulary_learning
 from bert_tf.training.run_directory import RunFolder
 
 # Examples below which the corrected optimizer is the default: fine-tuning on few fails now and then without it
@@ -90,7 +90,7 @@ def _create_tokenizer(
         tokens = vocabulary.read(folder.file("vocab.txt"))
     if tokens is None:
         print(f"Learning a vocabulary of {options.vocab_size:,} tokens", flush=True)
-        tokens = vocabulary.learn(
+        tokens = vocabulary_learning.learn(
             texts(),
             options.vocab_size,
             lower_case=start.lower_case,

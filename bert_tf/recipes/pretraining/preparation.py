@@ -23,7 +23,7 @@ from bert_tf.runtime import files, memory_estimate
 from bert_tf.runtime.progress import progress
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.runtime.tf_config import expect_workers, number_of_workers
-from bert_tf.text import corpus, special_tokens, vocabulary
+from bert_tf.text import corpus, special_tokens, vocabulary, vocabulary_learning
 from bert_tf.text.demo_corpus import installed_python
 from bert_tf.training.run_directory import RunFolder
 
@@ -237,7 +237,7 @@ def learn_vocabulary(
     """Learns a vocabulary from `input_file`, or from its first 100 million characters if there are more."""
     texts = itertools.chain.from_iterable(_documents(options))
     some = _take_characters(texts, MAX_VOCABULARY_TEXT)
-    return vocabulary.learn(some, size, lower_case=lower_case, kind=kind, special_tokens=recognized)
+    return vocabulary_learning.learn(some, size, lower_case=lower_case, kind=kind, special_tokens=recognized)
 
 
 def _documents(options: Any) -> Iterator[list[str]]:

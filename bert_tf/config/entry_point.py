@@ -1,0 +1,173 @@
+"""The frame of every script: --help, and one line and an exit code for what the user or the machine causes."""
+
+import contextlib
+import logging
+import os
+import re
+import signal
+import sys
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+from typing import Any, NoReturn
+
+from absl import flags as absl_flags
+
+from bert_tf.config import flags
+from bert_tf.config.flag_parsers import ChoiceParser, NumberOrWord
+from bert_tf.errors import UserError, describe_failure
+from bert_tf.runtime import process, tensorflow_startup
+
+HELP = frozenset(("-h", "-?", "-help", "--help", "-helpshort", "--helpshort"))
+HELP_WIDTH, HELP_INDENT = 100, " " * 6
+VALUE_NAMES = {"int": "N", "float": "X"}  # of flags, in --help
+MORE_MEMORY = (
+    "raise num_accumulation_steps or give auto, use gradient_checkpointing, or lower train_batch_size, eval_batch_size "
+    "or max_seq_length"
+)
+
+
+def run(main: Callable[[], None], arguments: Sequence[str] | None = None, description: str | None = None) -> None:
+    """Parses the flags and calls `main()`; the user's mistakes end as one line on standard error and exit code 2.
+
+    arguments: the flags, by default those of the command line. description: shown by --help, by default the docstring
+    of the script.
+    """
+    from absl import app
+
+    if arguments is None:
+        arguments = sys.argv[1:]
+    if HELP.intersection(arguments):
+        _print_help(description or sys.modules["__main__"].__doc__ or "")
+        return
+    with contextlib.suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGTERM, _terminate)
+    _set_up_logging()
+    process.keep_freed_memory()
+    tensorflow_startup.silence()
+    app.run(lambda _: _call(main), argv=[sys.argv[0], *arguments], flags_parser=_parse)
+
+
+def _print_help(description: str) -> None:
+    lines = [description.rstrip()]
+    for kind in flags.defined_kinds:
+        fields = flags.fields_of(kind)
+        for title, names in _help_groups(kind).items():
+            lines += ["", f"{title}:", *(_help_of(name, fields[name].metadata["help"]) for name in names)]
+    lines += ["", "--helpfull shows absl's own flags too, such as --flagfile."]
+    try:
+        print(*lines, sep="\n", flush=True)
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's flush at exit would fail
+
+
+def _help_groups(kind: type) -> dict[str, list[str]]:
+    """{title: flags}: those in MOST_USED of the dataclass, then those of each class it inherits, itself first."""
+    most_used = list(getattr(kind, "MOST_USED", ()))
+    groups = {"Flags used most": most_used, **{_title(owner): [] for owner in kind.__mro__}}
+    for name, field in flags.fields_of(kind).items():
+        if name not in most_used:
+            groups[_title(_owner(kind, name, field))].append(name)
+    return {title: names for title, names in groups.items() if names}
+
+
+def _owner(kind: type, name: str, field: Any) -> type:
+    """The class that declares a flag first."""
+    owner: type = field.metadata.get("changes") or next(
+        each for each in kind.__mro__ if name in each.__dict__.get("__annotations__", {})
+    )
+    return owner
+
+
+def _title(kind: type) -> str:
+    return (kind.__doc__ or "").partition("\n")[0].rstrip(".").replace("`", "")
+
+
+def _help_of(name: str, text: str) -> str:
+    """A flag with its choices, what it does, and its default."""
+    known = absl_flags.FLAGS[name]
+    if isinstance(known.value, bool):
+        spelled = f"--[no]{name}"
+    elif isinstance(known.parser, ChoiceParser):
+        spelled = f"--{name}=<{'|'.join(filter(None, known.parser.enum_values))}>"
+    else:
+        spelled = f"--{name}={VALUE_NAMES.get(known.parser.flag_type(), 'TEXT')}"
+    value = str(known.value).lower() if isinstance(known.value, bool) else known.value
+    value = next((word for word, number in _words_of(known).items() if number == value), value)
+    text += "" if value in (None, "") else f" (default: {value})"
+    lines = textwrap.wrap(text, HELP_WIDTH, initial_indent=HELP_INDENT, subsequent_indent=HELP_INDENT)
+    return "\n".join([f"  {spelled}", *lines])
+
+
+def _words_of(known: Any) -> Mapping[str, float]:
+    return known.parser.words if isinstance(known.parser, NumberOrWord) else {}
+
+
+def _set_up_logging() -> None:
+    """Shows our own log as bare lines; of the libraries' only errors."""
+    from absl import logging as absl_logging
+
+    log = logging.getLogger("bert_tf")
+    log.addHandler(logging.StreamHandler())
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    absl_logging.set_verbosity(absl_logging.ERROR)
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM; like Ctrl-C it passes through `except Exception`."""
+
+
+def _terminate(signal_number: int, frame: FrameType | None) -> NoReturn:
+    raise _Terminated
+
+
+def _call(main: Callable[[], None]) -> None:
+    """Runs `main`; what the user or the machine causes ends as one line, a bug as a traceback."""
+    try:
+        main()
+    except UserError as error:
+        _fail(str(error), error.exit_code)
+    except _Terminated:
+        _fail("stopped by SIGTERM; run the same command again to continue.", 143)
+    except KeyboardInterrupt:
+        _fail("interrupted; run the same command again to continue.", 130)
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's flush at exit would fail
+        sys.exit(process.PIPE_CLOSED)
+    except Exception as error:
+        failure = describe_failure(error, memory=MORE_MEMORY)
+        if failure is None:
+            raise
+        _fail(*failure)
+
+
+def _parse(arguments: list[str]) -> list[str]:
+    try:
+        rest = absl_flags.FLAGS(arguments)
+    except absl_flags.Error as error:
+        _fail(f"{_describe(str(error))} Try --help.", 2)
+    positional = [kind.POSITIONAL for kind in flags.defined_kinds if hasattr(kind, "POSITIONAL")]
+    if len(rest) == 2 and positional and "=" not in rest[1] and not flags.is_given(positional[0]):
+        absl_flags.FLAGS[positional[0]].parse(rest[1])
+        return rest[:1]
+    if len(rest) > 1:
+        _fail(f"{rest[1]!r} is not a flag: flags begin with --, as in --name=value. Try --help.", 2)
+    return rest
+
+
+def _describe(error: str) -> str:
+    """What absl says about a wrong flag, with the types in words."""
+    match = re.match(r"flag --(\w+)=(.*?): ", error, re.DOTALL)
+    if not match:
+        return error if error.endswith(".") else f"{error.rstrip(' ?')}{'?' if error.endswith('?') else '.'}"
+    name, value = match.groups()
+    parser = absl_flags.FLAGS[name].parser
+    types = {"bool": "true or false", "int": "a whole number", "float": "a number"}
+    expected = parser.expected if hasattr(parser, "expected") else types.get(parser.flag_type(), "another value")
+    return f"--{name}={value} was given; expected {expected}."
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    print(f"{os.path.basename(sys.argv[0])}: {message}", file=sys.stderr, flush=True)
+    sys.exit(code)

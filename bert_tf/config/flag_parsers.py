@@ -1,0 +1,75 @@
+"""Parsers of absl for flags with choices, and for numbers that some words stand for."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from absl import flags as absl_flags
+
+from bert_tf.runtime import open_set
+
+
+def choices_of(metadata: Mapping[str, Any]) -> list[str]:
+    """Returns the values that a flag may have, from the metadata of its field; [] if any value may be given."""
+    members = open_set.names(metadata["members_of"]) if metadata["members_of"] else []
+    return [*(metadata["choices"] or ()), *members]
+
+
+class ChoiceFlag(absl_flags.EnumFlag):
+    """A flag with choices, old names for some of them, and modules from outside if they come from an open set."""
+
+    def __init__(self, name: str, default: str, metadata: Mapping[str, Any]) -> None:
+        super().__init__(name, default, metadata["help"], choices_of(metadata))
+        is_open = metadata["members_of"] is not None
+        self.parser = ChoiceParser(self.parser.enum_values, metadata["old_values"], is_open=is_open)
+
+
+class ChoiceParser(absl_flags.EnumParser):
+    """The parser of such a flag."""
+
+    def __init__(self, values: Collection[str], old_values: Mapping[str, str], *, is_open: bool) -> None:
+        super().__init__(values)
+        self.old_values, self.is_open = old_values, is_open
+
+    def parse(self, argument: str) -> str:
+        """The value that the argument stands for."""
+        if self.is_open and "." in argument and open_set.find_outside(argument):
+            return argument
+        return super().parse(self.old_values.get(argument, argument))
+
+    @property
+    def expected(self) -> str:
+        """What may be given, for error messages."""
+        own = ", or a module of your own such as my_lab.my_module" if self.is_open else ""
+        return f"one of {', '.join(filter(None, self.enum_values))}{own}"
+
+
+class NumberOrWord:
+    """A mixin for parsers of numbers: some of them have words that stand for them."""
+
+    number: str
+
+    def __init__(self, words: Mapping[str, float]) -> None:
+        super().__init__()
+        self.words = words
+
+    def parse(self, argument: Any) -> Any:
+        """The value that the argument stands for."""
+        return super().parse(self.words.get(str(argument), argument))  # type: ignore[misc]
+
+    @property
+    def expected(self) -> str:
+        """What may be given, for error messages."""
+        *first, last = (self.number, *self.words)
+        return f"{', '.join(first)} or {last}"
+
+
+class IntegerOrWord(NumberOrWord, absl_flags.IntegerParser):
+    """The parser of a flag of whole numbers."""
+
+    number = "a whole number"
+
+
+class FloatOrWord(NumberOrWord, absl_flags.FloatParser):
+    """The parser of a flag of numbers."""
+
+    number = "a number"

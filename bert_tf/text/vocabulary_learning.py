@@ -1,0 +1,238 @@
+"""Vocabularies learned from texts: WordPiece, byte-level BPE, SentencePiece."""
+
+import bisect
+import io
+import itertools
+import logging
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from bert_tf.errors import UserError
+from bert_tf.runtime import json_files
+from bert_tf.text import byte_level
+from bert_tf.text.characters import (
+    MAX_WORD_CHARACTERS,
+    basic_tokenize,
+    is_accent,
+    normalize_albert,
+    special_token_pattern,
+)
+from bert_tf.text.vocabulary import (
+    BYTE_BPE,
+    SENTENCEPIECE,
+    SPECIAL_TOKENS,
+    SPECIAL_TOKENS_OF,
+    WORDPIECE,
+    SubwordVocabulary,
+)
+
+MIN_ALPHABET, COVERAGE = 1000, 0.9995  # characters kept: this many, or the commonest that make up this share
+WORDS_PER_CHUNK = 10_000  # passed to the trainer at a time: enough to keep its threads busy, little memory
+
+log = logging.getLogger(__name__)
+
+
+def learn(
+    texts: Iterable[str],
+    size: int,
+    *,
+    lower_case: bool = True,
+    min_frequency: int = 2,
+    limit_alphabet: int | None = None,
+    kind: str = WORDPIECE,
+    special_tokens: Sequence[str] = (),
+) -> list[str]:
+    """Learns a vocabulary of at most `size` tokens, of WordPiece unless `kind` says otherwise.
+
+    The five special tokens come first ([PAD] is id 0), then the alphabet, then the result of pair merging: the trainer
+    of Hugging Face `tokenizers`, on words split as the tokenizer splits them. Deterministic: the same texts in any
+    order give the same list. Memory grows with the number of different words, not with the texts. A corpus too small
+    for `size` gives a smaller list; that is logged.
+
+    Args:
+        texts: the texts, read once.
+        size: the maximum number of tokens.
+        lower_case: as the tokenizer that will use it.
+        min_frequency: how often a pair must occur to be merged.
+        limit_alphabet: how many of the most frequent characters are kept; a word with another one is ignored, as it
+            will be [UNK]. None: 1,000, or for writing systems with many characters as many as make up 99.95% of the
+            texts (SentencePiece's `character_coverage`), but not more than take up half of `size`.
+        kind: of tokenizer. Byte-level BPE does not lower-case, and its alphabet is that of bytes.
+        special_tokens: more of them, for WordPiece, which follow the five; where they occur in the texts they are no
+            words.
+
+    Raises:
+        UserError: the texts hold no word, or `size` has no room for the alphabet.
+    """
+    if kind == BYTE_BPE:
+        return _learn_byte_bpe(texts, size, min_frequency)
+    if kind == SENTENCEPIECE:
+        return _learn_sentencepiece(texts, size, lower_case)
+    specials = list(dict.fromkeys([*SPECIAL_TOKENS, *special_tokens]))
+    no_words = re.compile(special_token_pattern(specials)) if special_tokens else None
+    cleaned = (no_words.sub(" ", text) if no_words else text for text in texts)
+    counts = count_words(cleaned, lower_case=lower_case)
+    return learn_from_counts(
+        counts,
+        size,
+        specials=specials,
+        lower_case=lower_case,
+        min_frequency=min_frequency,
+        limit_alphabet=limit_alphabet,
+    )
+
+
+def count_words(texts: Iterable[str], *, lower_case: bool) -> Counter[str]:
+    """How often each word occurs in texts, split as the tokenizer splits them."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(basic_tokenize(text, lower_case=lower_case))
+    return counts
+
+
+def learn_from_counts(
+    counts: Mapping[str, int],
+    size: int,
+    *,
+    lower_case: bool = True,
+    min_frequency: int = 2,
+    limit_alphabet: int | None = None,
+    specials: Sequence[str] = SPECIAL_TOKENS,
+) -> list[str]:
+    """`learn`, from how often each word occurs; `specials` are the first tokens."""
+    alphabet = _alphabet(counts, limit_alphabet, size, lower_case)
+    counted = sorted((word, count) for word, count in counts.items() if alphabet.issuperset(word) and _fits(word))
+    if not counted:
+        raise UserError("No word was found in the texts to learn a vocabulary from; give text files that hold text.")
+    single = sorted({character for word, _ in counted for character in word})
+    inner = sorted({f"##{character}" for word, _ in counted for character in word[1:]})
+    first = [*specials, *single, *inner]
+    if len(first) > size:
+        raise UserError(
+            f"size={size} was given, but the special tokens and the {len(single)} characters of the texts need "
+            f"{len(first)}; give a larger size."
+        )
+    vocabulary = _merge_pairs(counted, first, size, min_frequency)
+    if len(vocabulary) < size:
+        log.warning("The texts gave %d tokens, fewer than the requested %d.", len(vocabulary), size)
+    return vocabulary
+
+
+def _learn_byte_bpe(texts: Iterable[str], size: int, min_frequency: int) -> SubwordVocabulary:
+    """The special tokens in the order of RoBERTa's, the 256 bytes, and what the trainer of `tokenizers` merges."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    special = [SPECIAL_TOKENS_OF[BYTE_BPE][number] for number in (2, 0, 3, 1, 4)]
+    if size <= len(special) + 256:
+        raise UserError(
+            f"size={size} was given, but special tokens and bytes alone are {len(special) + 256}; give more."
+        )
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=min_frequency,
+        special_tokens=special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.train_from_iterator(texts, trainer)
+    state = json_files.parse(tokenizer.to_str())["model"]
+    tokens = sorted(state["vocab"], key=state["vocab"].__getitem__)
+    if not state["merges"]:
+        raise UserError("No word was found in the texts to learn a vocabulary from; give text files that hold text.")
+    if len(tokens) < size:
+        log.warning("The texts gave %d tokens, fewer than the requested %d.", len(tokens), size)
+    return SubwordVocabulary(tokens, BYTE_BPE, byte_level.format_merges(state["merges"]).encode())
+
+
+def _learn_sentencepiece(texts: Iterable[str], size: int, lower_case: bool) -> SubwordVocabulary:
+    """A unigram model of the package `sentencepiece`, with the special tokens of ALBERT."""
+    try:
+        import sentencepiece
+    except ImportError:
+        raise UserError(
+            "A SentencePiece vocabulary needs the package sentencepiece: pip install 'bert-tf[sentencepiece]'."
+        ) from None
+    model, (pad, unknown, *controls) = io.BytesIO(), SPECIAL_TOKENS_OF[SENTENCEPIECE]
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=(normalize_albert(text) if lower_case else text for text in texts),
+            model_writer=model,
+            vocab_size=size,
+            pad_id=0,
+            pad_piece=pad,
+            unk_id=1,
+            unk_piece=unknown,
+            bos_id=-1,
+            eos_id=-1,
+            control_symbols=controls,
+            hard_vocab_limit=False,
+            minloglevel=2,
+            num_threads=1,  # with more the order of sums differs from run to run
+        )
+    except (RuntimeError, OSError) as error:
+        reason = (str(error).strip().splitlines() or ["unknown"])[-1]
+        raise UserError(
+            f"No SentencePiece vocabulary of {size} tokens can be learned from the texts ({reason})."
+        ) from None
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    tokens = [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
+    return SubwordVocabulary(tokens, SENTENCEPIECE, model.getvalue())
+
+
+def _alphabet(counts: Mapping[str, int], limit: int | None, size: int, lower_case: bool) -> set[str]:
+    """The most frequent characters of the words; ties go to the smaller code point."""
+    characters: Counter[str] = Counter()
+    inner: set[str] = set()
+    for word, count in counts.items():
+        inner.update(word[1:])
+        for character in word:
+            characters[character] += count
+    usable = (item for item in characters.items() if _can_be_exact(item[0], lower_case))
+    ordered = sorted(usable, key=lambda item: (-item[1], item[0]))
+    if limit is None and ordered:
+        covered = list(itertools.accumulate(count for _, count in ordered))
+        needed = bisect.bisect_left(covered, COVERAGE * covered[-1]) + 1
+        tokens = itertools.accumulate(1 + (character in inner) for character, _ in ordered)  # c, and ##c inside a word
+        limit = max(MIN_ALPHABET, min(needed, bisect.bisect_right(list(tokens), size // 2)))
+    return {character for character, _ in ordered[:limit]}
+
+
+def _can_be_exact(character: str, lower_case: bool) -> bool:
+    """False for unassigned characters, and for marks that NFD reorders but lower-casing does not drop."""
+    is_reordered = unicodedata.combining(character) and not is_accent(character)
+    return unicodedata.category(character) != "Cn" and not (lower_case and is_reordered)
+
+
+def _fits(word: str) -> bool:
+    return len(word.encode()) <= MAX_WORD_CHARACTERS
+
+
+def _merge_pairs(
+    counted_words: Iterable[tuple[str, int]], first: list[str], size: int, min_frequency: int
+) -> list[str]:
+    """The tokens `first`, which have the first ids, and the merged pairs of the words: at most `size`.
+
+    The trainer numbers the ## characters in the order of a randomly seeded hash map, and equal pairs by number: two
+    runs differ. Passing the alphabet as special tokens fixes all numbers in advance.
+    """
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=size, min_frequency=min_frequency, special_tokens=first, show_progress=False
+    )
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.train_from_iterator(_repeat_words(counted_words), trainer)
+    by_id = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+    return [token for token, _ in by_id]
+
+
+def _repeat_words(counted_words: Iterable[tuple[str, int]]) -> Iterator[str]:
+    """Texts that hold each word as often as it was counted."""
+    for word, count in counted_words:
+        for start in range(0, count, WORDS_PER_CHUNK):
+            yield f"{word} " * min(WORDS_PER_CHUNK, count - start)
