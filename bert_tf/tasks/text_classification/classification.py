@@ -14,7 +14,6 @@ import tensorflow as tf
 
 from bert_tf.config import flags
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.data import pipeline
 from bert_tf.data.examples import Example
 from bert_tf.data.ready_examples import ReadyRows
 from bert_tf.errors import UserError
@@ -131,15 +130,15 @@ class TextClassification(FineTuningTask):
         return splits.statistics(self.split(split).token_counts(self.goal, self.tokenizer), self.max_seq_length)
 
     def train_batches(self, batch_size: int, seed: int) -> tf.data.Dataset:
-        """See `batches`."""
+        """See `splits.batches`."""
         split = self.split("train")
         lengths = split.token_counts(self.goal, self.tokenizer).sum(1) if self.groups_by_length else None
         holds_model = self.tokenizer.holds_model
-        return batches(split, batch_size, self._inputs, seed=seed, lengths=lengths, holds_model=holds_model)
+        return splits.batches(split, batch_size, self._inputs, seed=seed, lengths=lengths, holds_model=holds_model)
 
     def eval_batches(self, batch_size: int, split: str = "dev") -> tf.data.Dataset:
-        """See `batches`."""
-        return batches(self.split(split), batch_size, self._inputs)
+        """See `splits.batches`."""
+        return splits.batches(self.split(split), batch_size, self._inputs)
 
     # Ready examples
 
@@ -366,39 +365,6 @@ def _criterion_first(scores: Sequence[Score], criterion: str, goal: Goal) -> dic
             )
         functions = {criterion: functions.get(criterion, criterion)} | functions
     return {name: metrics.score_of(score) if isinstance(score, str) else score for name, score in functions.items()}
-
-
-def batches(
-    split: Split,
-    batch_size: int,
-    inputs: Callable[[tf.Tensor], dict[str, tf.Tensor]],
-    *,
-    seed: int | None = None,
-    lengths: np.ndarray | None = None,
-    holds_model: bool = False,
-) -> tf.data.Dataset:
-    """Batches of a Split: inputs(texts [B, F]), "labels" [B, ...], "row_weights" and "row_numbers" [B].
-
-    With a seed endless, in a new order every epoch; without one a pass in order, the last batch padded with rows of
-    number and weight 0. Every tensor has a static first dimension. The state of an iterator is one number.
-    lengths: of the examples, int [n], to batch those of like length. holds_model: see `data.pipeline.indexed_batches`.
-    """
-    count = len(split.texts)
-    # an empty row after the last one pads the last batch
-    texts = tf.constant(np.concatenate([split.texts, np.full_like(split.texts[:1], "")]))  # string [n + 1, F]
-    labels = tf.constant(np.concatenate([split.labels, np.zeros_like(split.labels[:1])]))
-    weights = tf.constant(np.append(split.weights, np.float32(0)))
-
-    def batch_of(rows: tf.Tensor) -> dict[str, tf.Tensor]:
-        numbers = tf.where(rows < count, rows + 1, 0)
-        return {
-            **(split.ready.gather(rows) if split.ready else inputs(tf.gather(texts, rows))),
-            "labels": tf.gather(labels, rows),
-            "row_weights": tf.gather(weights, rows),
-            "row_numbers": tf.cast(numbers, tf.int32),
-        }
-
-    return pipeline.indexed_batches(count, batch_size, batch_of, seed=seed, lengths=lengths, holds_model=holds_model)
 
 
 def serialize_example(row: Mapping[str, str | list[str]]) -> bytes:

@@ -1,13 +1,15 @@
 """A split: its examples as arrays, and sentences on it that are worth reading before hours of training.
 
-n examples, F texts of an example, C classes.
+n examples, F texts of an example, C classes, B rows of a batch.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
+from bert_tf.data import pipeline
 from bert_tf.data.examples import Example
 from bert_tf.data.ready_examples import ReadyRows
 from bert_tf.errors import UserError
@@ -57,6 +59,39 @@ class Split:
             self._token_counts = goal.token_counts(text_windows.token_counts(tokenizer, self.texts))
             self._token_counts[:, 1:] += tokenizer.separators - 1  # more than one [SEP] before a segment
         return self._token_counts
+
+
+def batches(
+    split: Split,
+    batch_size: int,
+    inputs: Callable[[tf.Tensor], dict[str, tf.Tensor]],
+    *,
+    seed: int | None = None,
+    lengths: np.ndarray | None = None,
+    holds_model: bool = False,
+) -> tf.data.Dataset:
+    """Batches of a Split: inputs(texts [B, F]), "labels" [B, ...], "row_weights" and "row_numbers" [B].
+
+    With a seed endless, in a new order every epoch; without one a pass in order, the last batch padded with rows of
+    number and weight 0. Every tensor has a static first dimension. The state of an iterator is one number.
+    lengths: of the examples, int [n], to batch those of like length. holds_model: see `data.pipeline.indexed_batches`.
+    """
+    count = len(split.texts)
+    # an empty row after the last one pads the last batch
+    texts = tf.constant(np.concatenate([split.texts, np.full_like(split.texts[:1], "")]))  # string [n + 1, F]
+    labels = tf.constant(np.concatenate([split.labels, np.zeros_like(split.labels[:1])]))
+    weights = tf.constant(np.append(split.weights, np.float32(0)))
+
+    def batch_of(rows: tf.Tensor) -> dict[str, tf.Tensor]:
+        numbers = tf.where(rows < count, rows + 1, 0)
+        return {
+            **(split.ready.gather(rows) if split.ready else inputs(tf.gather(texts, rows))),
+            "labels": tf.gather(labels, rows),
+            "row_weights": tf.gather(weights, rows),
+            "row_numbers": tf.cast(numbers, tf.int32),
+        }
+
+    return pipeline.indexed_batches(count, batch_size, batch_of, seed=seed, lengths=lengths, holds_model=holds_model)
 
 
 def statistics(counts: np.ndarray, max_seq_length: int) -> dict[str, Any]:
