@@ -80,6 +80,7 @@ def test_runs_and_exports_are_checkpoints(folder, run, model, labels, kind):
         assert export.weights.keys() == checkpoint.weights.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", PREDICTED)
 def test_export_predicts_as_before(folder, run, capsys):
     assert main.main(["predict", str(folder / "runs" / run), "--file", str(folder / PREDICTED[run]), "--json"]) == 0

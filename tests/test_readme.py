@@ -146,6 +146,7 @@ def test_python_programs_run(folder):
     assert "\nToken(token=" in result.stdout and "\n(2, 128)\n" in result.stdout
 
 
+@pytest.mark.slow
 def test_run_leaves_the_files_listed_in_the_readme(folder):
     listed = re.findall(r"[\w.]+\.(?:jsonl?|html|txt)|\w+(?=/ )", README.split("runs/mine/\n")[1].split("```")[0])
     assert len(listed) == 12

@@ -41,6 +41,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_embed_equals_the_extract_command(folder, capsys):
     source = folder / "pretrained"
     model = bert_tf.load(source)
@@ -84,6 +85,7 @@ def test_predict_returns_labels_in_the_order_of_the_texts(folder):
     assert isinstance(bert_tf.load(folder / "number").predict("a b").value, float)
 
 
+@pytest.mark.slow
 def test_attributions_sum_to_the_difference_of_logits(folder):
     classifier = bert_tf.load(folder / "classes")
     explained = classifier.attribute(("a b c", "d e"))
@@ -129,6 +131,7 @@ def test_words_that_are_split_are_tagged_one_by_one(folder):
         assert all(" ".join(words)[entity.start : entity.end] == entity.text for entity in found)
 
 
+@pytest.mark.slow
 def test_words_that_are_split_give_what_their_text_gives(folder):
     classes, span = bert_tf.load(folder / "classes"), bert_tf.load(folder / "span")
     rows = [["a", "b"], ["c"], []]

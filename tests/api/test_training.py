@@ -14,6 +14,7 @@ ROWS = [(f"the {'fox' if number % 2 else 'hound'} ran", ["dog", "fox"][number % 
 SMALL = {"model_size": "tiny", "max_seq_length": 8, "vocab_size": 60, "do_export": False, "precision": "float32"}
 
 
+@pytest.mark.slow
 @pytest.mark.eager
 def test_fine_tune_trains_reports_and_resumes(tmp_path):
     logged = []

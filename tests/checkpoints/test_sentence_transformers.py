@@ -89,6 +89,7 @@ def vectors(folder, *flags):
     return np.load(output)["vectors"]
 
 
+@pytest.mark.slow
 def test_pooling_of_the_folder_is_used_unless_flags_are_given(folder, capsys):
     requested = vectors(folder, "--unit=sentence", "--pooling=max", "--normalize")
     assert "specified by" not in capsys.readouterr().err

@@ -106,6 +106,7 @@ def test_export_without_weight_names_is_refused(tmp_path):
         formats.read(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", engines.names())
 def test_converted_export_matches_the_model_at_every_length(name, classifier, exported, tmp_path, capsys):
     to = tmp_path / "to"

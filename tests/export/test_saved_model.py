@@ -202,6 +202,7 @@ def test_values_are_compared_relative_to_their_size_and_integers_may_be_swapped(
     assert exporting._difference(np.array(expected), np.array(actual), 0.1) == rough
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor, difference", [(1.5, r"[\d.]+"), (np.nan, "nan")])
 def test_wrong_export_is_refused_and_writes_nothing(live, tokenizer, tmp_path, monkeypatch, factor, difference):
     spoiled = type(

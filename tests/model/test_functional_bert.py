@@ -30,6 +30,7 @@ CASES = {
     "all positions": ("tags", tiny.CONFIG, {}),
     "all positions, packed": ("tags", tiny.CONFIG, {"packing": STATIC}),
 }
+SLOW = ("causal, packed", "gradient checkpointing, packed", "all positions")  # of these the parts are tested otherwise
 
 
 def batch_of():
@@ -99,13 +100,18 @@ def test_plain_path_matches_reference():
 @pytest.mark.parametrize(
     ("compiles", "dtype", "case"),
     [
-        *((False, "float32", case) for case in CASES),
+        *((False, "float32", case) for case in CASES if case not in SLOW),
+        *(pytest.param(False, "float32", case, marks=pytest.mark.slow) for case in SLOW),
         *(
             pytest.param(True, "float32", case, marks=pytest.mark.slow)
             for case in CASES
             if "causal" not in case and "all positions" not in case
         ),
-        *((True, "mixed_bfloat16", case) for case in ("padded", "packed dynamically", "packed into fixed rows")),
+        (True, "mixed_bfloat16", "packed into fixed rows"),
+        *(
+            pytest.param(True, "mixed_bfloat16", case, marks=pytest.mark.slow)
+            for case in ("padded", "packed dynamically")
+        ),
     ],
     ids=str,
 )

@@ -134,6 +134,7 @@ def test_compiled_fit_trains():
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.slow
 def test_fit_trains_with_dropout_and_evaluate_and_predict_without():
     model, data, losses = fitted(tf.distribute.get_strategy(), jit_compile=False)
     assert losses[-1] < losses[0]

@@ -35,7 +35,7 @@ def lstm_of(size_in, *, backwards, dtype="float32"):
     return lstm
 
 
-@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("backwards", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("lengths", LENGTHS)
 def test_states_and_gradients_match_keras(lengths, backwards):
     lstm = lstm_of(5, backwards=backwards)
@@ -58,6 +58,7 @@ def test_bfloat16_states_are_close_to_float32():
         np.testing.assert_allclose(actual, expected, atol=0.03 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 def test_mixed_precision_layers_are_close_to_float32():
     x = np.random.default_rng(0).normal(size=(4, 8, 5)).astype(np.float32)
     actual = []

@@ -71,6 +71,7 @@ def run(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_every_form_is_scored_on_the_same_rows_and_written(run, capsys):
     assert main.main(["compare", str(run), "--batch_size=2", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)

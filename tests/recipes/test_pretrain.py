@@ -166,6 +166,7 @@ def test_missing_shard_is_named(whole_run, tmp_path):
     assert f"{shard} is missing" in errors[0]
 
 
+@pytest.mark.slow
 def test_locked_folder_is_refused(whole_run):
     fcntl = pytest.importorskip("fcntl", reason="locks of folders are those of POSIX")
     texts, run, _ = whole_run

@@ -102,6 +102,7 @@ VECTOR_KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", VECTOR_KINDS)
 def test_texts_for_vectors_are_trained_on_as_from_their_table(kind, tmp_path):
     goal, rows = VECTOR_KINDS[kind]
@@ -116,6 +117,7 @@ def test_texts_for_vectors_are_trained_on_as_from_their_table(kind, tmp_path):
         ready.attach(task, options_of(eval_file="dev.tf_record"), start_of())
 
 
+@pytest.mark.slow
 def test_tags_and_questions_are_trained_on_as_from_their_files(tmp_path):
     (tmp_path / "some.txt").write_text(FILE)
     questions = [

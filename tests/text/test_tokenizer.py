@@ -355,6 +355,7 @@ def saved(uncased, tmp_path_factory):
     return folder, {name: value.numpy() for name, value in serve(tf.constant(SERVED)).items()}
 
 
+@pytest.mark.slow
 def test_saved_model_works_with_tensorflow_text_alone(saved, tmp_path):
     folder, expected = saved
     np.save(tmp_path / "texts.npy", np.array([t.encode() if isinstance(t, str) else t for t in SERVED], object))
@@ -371,6 +372,7 @@ def test_saved_model_works_with_tensorflow_text_alone(saved, tmp_path):
     assert expected["tokens"].shape[1] > 150
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 def test_saved_model_works_without_python(saved):
     folder, expected = saved

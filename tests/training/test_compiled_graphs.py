@@ -107,6 +107,7 @@ def test_gradients_and_evaluation_of_every_task_compile(name, tmp_path):
     assert_compiles(evaluator._on_replica, next(iter(task.eval_batches(4, next(iter(task.eval_splits.values()))))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["choice", "windows", "tags", "questions"])  # the others are evaluated as these are
 def test_evaluation_without_xla_has_nothing_of_a_cpu_on_a_gpu(name, tmp_path, monkeypatch):
     monkeypatch.setattr(backend, "platform", lambda: "gpu")

@@ -177,6 +177,7 @@ def expect_best(path, best, last):
     assert sorted(each.name for each in (path / "best").glob("*.index")) == ["ckpt-4.index"]
 
 
+@pytest.mark.slow
 def test_keep_best_ends_with_the_best_weights(eager, scripted, tmp_path, capsys):
     step, best = run(tmp_path / "best", keep_best=True)
     assert step == 4

@@ -111,7 +111,7 @@ def test_adversarial_step_adds_the_gradient_at_the_perturbed_vectors():
             np.testing.assert_allclose(gradient, clean[name] + there[name], atol=2e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("replicas, parts", [(2, 1), (1, 2)])
+@pytest.mark.parametrize("replicas, parts", [pytest.param(2, 1, marks=pytest.mark.slow), (1, 2)])
 def test_adversarial_step_is_the_same_on_replicas_and_micro_batches(replicas, parts):
     config = dataclasses.replace(CONFIG, fgm_epsilon=1.0)
     one, many = learner(config), learner(dataclasses.replace(config, num_accumulation_steps=parts), replicas)

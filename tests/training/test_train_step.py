@@ -32,7 +32,7 @@ def compile_everything(monkeypatch):
 
 
 @pytest.mark.optimized_graphs
-@pytest.mark.parametrize("compiles", [False, True])
+@pytest.mark.parametrize("compiles", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_three_steps_match_reference_losses_norms_and_weights(compiles, monkeypatch):
     if compiles:
         compile_everything(monkeypatch)

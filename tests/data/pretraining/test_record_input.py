@@ -16,12 +16,13 @@ def serialize_record(token_ids, *numbers):
     return serialize_records(np.array(token_ids), *columns)[0]
 
 
-@pytest.fixture(params=["", ".gz"])
+@pytest.fixture
 def files(request, tmp_path):
     """Two record files of 10 records each; record n holds [CLS] n+10 [SEP] n+50 n+50 [SEP]."""
-    paths = [str(tmp_path / name) + request.param for name in ("a.tfrecord", "b.tfrecord")]
+    suffix = getattr(request, "param", "")
+    paths = [str(tmp_path / name) + suffix for name in ("a.tfrecord", "b.tfrecord")]
     for number, path in enumerate(paths):
-        with tf.io.TFRecordWriter(path, "GZIP" if request.param else None) as writer:
+        with tf.io.TFRecordWriter(path, "GZIP" if suffix else None) as writer:
             for n in range(number * 10, number * 10 + 10):
                 writer.write(serialize_record([1, n + 10, 2, n + 50, n + 50, 2], 3, n % 2, n))
     return paths
@@ -67,6 +68,7 @@ def test_pairs_are_parsed_into_padded_rows_with_segments(run):
     assert batch["record_ids"].numpy().tolist() == [77, 78, 0]
 
 
+@pytest.mark.parametrize("files", ["", ".gz"], indirect=True)
 def test_records_are_read_in_order_without_seed(files):
     assert ids(read_records(files)) == list(range(20))
 
@@ -97,6 +99,7 @@ def test_every_batch_has_a_static_shape(files, pad_rows):
     assert rows == (20 if pad_rows else 18)
 
 
+@pytest.mark.slow
 def test_masks_change_per_epoch_unless_static(files):
     def masks_of_record_7(static):
         rows = []
@@ -109,7 +112,7 @@ def test_masks_change_per_epoch_unless_static(files):
     assert len(set(masks_of_record_7(static=False))) > 1
 
 
-@pytest.mark.parametrize("stop", [1, 5])
+@pytest.mark.parametrize("files, stop", [("", 1), (".gz", 5)], indirect=["files"])
 def test_restored_iterator_continues_with_the_same_batches(files, tmp_path, stop):
     iterator = iter(training_batches(files))
     for _ in range(stop):  # 1: inside the first epoch; 5: in the second

@@ -202,6 +202,7 @@ def test_second_process_waits_for_the_first(tmp_path, vocab_file, text, capsys):
     assert manifests[0]["train_files"] and make() == manifests[0]
 
 
+@pytest.mark.slow
 def test_changed_options_or_text_are_named(tmp_path, vocab_file, text):
     prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
     with pytest.raises(UserError, match=r"another dupe_factor \(2 -> 3\)"):

@@ -29,6 +29,7 @@ def run(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_pretraining_export_has_its_weights_and_overwrites_on_request(run, capsys):
     assert main.main(["export", str(run), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {

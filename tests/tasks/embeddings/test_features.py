@@ -157,7 +157,15 @@ def rows_of(segments, stride):
     return {name: values.numpy()[is_used] for name, values in windows.items()}, counts
 
 
-@pytest.mark.parametrize("run, stride", [(eagerly, 0), (eagerly, 1), (eagerly, 6), (inside_a_dataset, 3)])
+@pytest.mark.parametrize(
+    "run, stride",
+    [
+        (eagerly, 0),
+        pytest.param(eagerly, 1, marks=pytest.mark.slow),
+        (eagerly, 6),
+        pytest.param(inside_a_dataset, 3, marks=pytest.mark.slow),
+    ],
+)
 def test_every_token_comes_from_its_best_window(run, stride):
     def made(*columns):
         return rows_and_tokens(TOKENIZER, *columns, max_seq_length=9, stride=stride)

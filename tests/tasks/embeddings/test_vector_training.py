@@ -146,6 +146,7 @@ def test_cached_gradients_have_the_same_dropout():
     assert np.abs(encoded[0] - train_step._forward(first, tf.constant([1, 3]))).max() > 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.eager
 def test_it_learns_which_texts_belong_together():
     rows = [Example(str(n), (word, f"{word} {word}")) for n, word in enumerate(WORDS[:8])]

@@ -83,7 +83,7 @@ def test_batches_have_the_answer_position_in_each_window():
     assert positions == {1: "a fox", 11: "the old red dog", 12: "the old red dog", 18: "big"}
 
 
-@pytest.mark.parametrize("groups_by_length", [False, True])
+@pytest.mark.parametrize("groups_by_length", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_training_epoch_has_every_window_once_and_resumes(tmp_path, groups_by_length):
     task = task_of()
     task.groups_by_length = groups_by_length
@@ -115,6 +115,7 @@ def test_loss_does_not_depend_on_row_length():
     np.testing.assert_allclose(whole["span_loss"][0], cut["span_loss"][0], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_training_learns_answers():
     task = task_of([q for q in QUESTIONS if q.answers], has_null=False)
     config = dataclasses.replace(CONFIG, learning_rate=0.003, num_train_steps=130)

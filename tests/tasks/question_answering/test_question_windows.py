@@ -27,7 +27,7 @@ def random_text(rng, words):
     return " ".join("".join(rng.choice(LETTERS, rng.integers(1, 4))) for _ in range(words))
 
 
-@pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
+@pytest.mark.parametrize("run", [eagerly, pytest.param(inside_a_dataset, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("stride, query", [(5, 4), (3, 3), (1, 2), (40, 5)])
 def test_windows_match_the_original(run, stride, query):
     rng = np.random.default_rng(stride)
@@ -56,7 +56,7 @@ def test_windows_match_the_original(run, stride, query):
     assert row == len(rows["owners"])
 
 
-@pytest.mark.parametrize("run", [eagerly, inside_a_dataset])
+@pytest.mark.parametrize("run", [eagerly, pytest.param(inside_a_dataset, marks=pytest.mark.slow)])
 def test_offsets_are_characters_of_the_context(run):
     context = "éa 😀 b\u0301c, é"
     rows = run(lambda q, c: QuestionWindows(12, 4, 1).all_rows(TOKENIZER, q, c), ["x"], [context])

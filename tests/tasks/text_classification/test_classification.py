@@ -178,7 +178,9 @@ def model_of(task, strategy=None):
     return model
 
 
-@pytest.mark.parametrize("kind", ["several", "number", "choice"])
+@pytest.mark.parametrize(
+    "kind", ["several", pytest.param("number", marks=pytest.mark.slow), pytest.param("choice", marks=pytest.mark.slow)]
+)
 def test_training_learns_in_forty_steps(kind):
     task, strategy = task_of(kind), distribute.create_strategy("one_device")
     model = model_of(task)

@@ -111,6 +111,7 @@ def test_training_epoch_has_every_row_once_and_resumes(path, tmp_path, groups_by
     assert next(again)["row_numbers"].numpy().tolist() == expected["row_numbers"].numpy().tolist()
 
 
+@pytest.mark.slow
 def test_training_learns_tags_in_sixty_steps(path):
     task, strategy = task_of(path), distribute.create_strategy("one_device")
     with strategy.scope():
@@ -131,6 +132,7 @@ def test_training_learns_tags_in_sixty_steps(path):
     assert after["accuracy"] == pytest.approx(np.delete(labels == predicted, [5, 30]).mean())
 
 
+@pytest.mark.slow
 def test_two_replicas_tag_like_one_and_partial_rows_give_whole_sentences(path, predicted):
     mirrored = distribute.create_strategy("mirrored", num_logical_devices=2)
     rows, predictions = predicted
