@@ -1,6 +1,7 @@
 """Pre-trains BERT on raw text: vocabulary, records, training, evaluation, SavedModel.
 
-With no flag it does all of it on the manual of Python, in a few minutes; with --input_file on your own text.
+With no flag it does all of it on what the installed Python says of itself, in a few minutes; with --input_file on your
+own text.
 """
 
 from bert_tf.config import entry_point, flags
