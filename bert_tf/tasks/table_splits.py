@@ -69,7 +69,8 @@ def held_out(path: str, read: Callable[[], list[Example]], fraction: float) -> d
         if not all(counts.values()):
             raise UserError(
                 f"With eval_fraction={fraction}, {counts['train']} rows of {path} are left to train on and "
-                f"{counts['dev']} to evaluate on: choose another, or give a table as eval_file."
+                f"{counts['dev']} to evaluate on (rows with the same texts stay together): choose another, or give a "
+                "table as eval_file."
             )
         log.warning("%d of the %d rows of %s are held out to evaluate on.", counts["dev"], sum(counts.values()), path)
         return parts

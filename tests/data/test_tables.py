@@ -72,7 +72,11 @@ def test_malformed_rows_are_skipped_only_on_request(write_table):
         ("a.tsv", "x\ty\n1\t2\t3\n", "Line 2 of .* has 3 fields; expected 2"),
         ("a.tsv", "", "holds no rows"),
         ("a.tsv", "x\ty\n", "holds no rows; expected at least one below the header"),
-        ("a.tsv", b"x\nab\xffc\n", "is not UTF-8: byte 3 of line 2 is 0xff"),
+        (
+            "a.tsv",
+            b"x\nab\xffc\n",
+            "is not UTF-8: byte 3 of line 2 is 0xff; save it as UTF-8, which Excel calls CSV UTF-8\\.",
+        ),
         ("a.tsv", b"x\n\0\n", "line 2 holds NUL"),
         ("a.csv", 'x\na\n"b\nc\n', "is not CSV at line 4"),
         ("a.csv", 'x\n"a"b\n', "is not CSV at line 2"),

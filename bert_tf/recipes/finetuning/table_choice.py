@@ -26,12 +26,15 @@ def defaults(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
     user gave.
 
     Raises:
-        UserError: the table cannot be read, or it is not clear which columns hold texts and labels.
+        UserError: the table cannot be read, lacks a column that the user named, or it is not clear which columns hold
+            texts and labels.
     """
     table = path if tables.is_table(path) else tables.find_table(path, "train") or path
     rows = [row for _, row in itertools.islice(tables.read(table, malformed=[]), ROWS)]  # bad rows are reported later
     label = options.get("label_column") or label_column(table, rows)
     text = options.get("text_columns") or text_column(table, rows, label)
+    columns = dict.fromkeys(name for row in rows for name in row)
+    tables.check_columns(table, columns, [*(name.strip() for name in text.split(",")), label])
     chosen = {
         "task_name": "table",
         "label_column": label,

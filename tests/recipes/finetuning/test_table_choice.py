@@ -44,6 +44,12 @@ def test_flags_win(table, capsys):
     assert capsys.readouterr().out.endswith("the run is here, from scratch, with rows of 32 tokens.\n")
 
 
+def test_column_that_is_not_there_is_refused_before_anything_is_fetched(table, capsys):
+    with pytest.raises(UserError, match=r"has no column 'Review'; its columns: .*Review Text"):
+        table_choice.defaults(table(), {"text_columns": "Review", "label_column": "Sentiment"})
+    assert capsys.readouterr().out == ""
+
+
 def test_long_texts_and_numbers_are_recognized(tmp_path, capsys):
     (tmp_path / "flats").mkdir()
     rows = "".join(f"{'big ' * 220}flat {n},{300 + n}.50\n" for n in range(60))
