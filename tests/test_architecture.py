@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import graphlib
 import importlib
 import pathlib
 import re
@@ -116,6 +117,11 @@ def among(names, *packages):
     return sorted(name for name in names if any(f"{name}.".startswith(f"{package}.") for package in packages))
 
 
+def parents(name):
+    """a.b.c -> a, a.b: importing a module imports them first."""
+    return {name[:end] for end, letter in enumerate(name) if letter == "."}
+
+
 def files_on(*floors):
     """The sources in these folders; without one a test would say nothing."""
     files = [path for path in SOURCES if floor_of(path) in floors]
@@ -155,6 +161,15 @@ def test_folders_import_only_preceding_ones(path):
     imported = {name.split(".")[1] for name in among(imports(path), "bert_tf") if "." in name}
     assert imported & set(FLOORS) <= set(allowed)
     assert imported <= {*FLOORS, "errors", "__version__"}, "a name that lies nowhere"
+
+
+def test_modules_import_each_other_in_no_circle():
+    modules = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in SOURCES
+    }
+    graph = {name: (imports(path) & modules.keys()) - {name, *parents(name)} for name, path in modules.items()}
+    assert len(graph) > 300 and sum(map(len, graph.values())) > 1000
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError
 
 
 def test_errors_import_nothing_of_the_package():
