@@ -4,8 +4,8 @@
 class Size:
     width: int = flag(4, "Width in metres.", aliases=("breadth",))
 
-flags.define(Size)                   # --width=4
-entry_point.run(main)                     # main() calls flags.read(Size)
+flags.define(Size)       # --width=4
+entry_point.run(main)    # main() calls flags.read(Size)
 """
 
 import contextlib

@@ -134,7 +134,7 @@ def decode_line(raw: bytes, number: int, name: str) -> str:
     try:
         return raw.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
-        from_excel = ", which Excel calls CSV UTF-8" if name.lower().endswith((".csv", ".tsv")) else ""
+        from_excel = ", which Excel calls CSV UTF-8" if name.lower().endswith(".csv") else ""
         raise UserError(
             f"{name} is not UTF-8: byte {error.start + 1} of line {number} is 0x{raw[error.start]:02x}; "
             f"save it as UTF-8{from_excel}."

@@ -76,7 +76,8 @@ def run_phase(options: Flags) -> None:
     start = preparation.resolve(options, lower_case_given=flags.is_given("do_lower_case"))
     teacher = initialization.read_teacher(options, start)
     options = without_pairs(options, start.config)
-    without_dropping(options, start.config)  # raises before anything is written
+    dropping = without_dropping(options, start.config).token_dropping
+    train_config = dataclasses.replace(train_config, token_dropping=dropping)
     with contextlib.closing(RunFolder(options.output_dir, writes=worker_number() == 0)) as folder:
         run(options, start, teacher, train_config, masking, folder)
 
@@ -97,8 +98,6 @@ def run(
         else:
             config, manifest = preparation.wait_for_chief(options, folder)
     start = dataclasses.replace(start, config=config)
-    options = without_dropping(options, config)
-    train_config = dataclasses.replace(train_config, token_dropping=options.token_dropping)
     print(describe(manifest), flush=True)
     for warning in manifest["warnings"]:
         print(f"Warning: {warning}", flush=True)

@@ -346,8 +346,8 @@ class TrainStep:
             loss = self.loss_scale.scale(loss_of(self.task, metrics, weight_sums))
         vectors = [probe.token_vectors] if probe else []
         gradients, of_vectors = tape.gradient(loss, (self.active, vectors))
-        found = (*map(gradients.get, self.trainable), *of_vectors)
-        return metrics, [micro_batches.to_dense(gradient) for gradient in found]
+        in_order = (*map(gradients.get, self.trainable), *of_vectors)
+        return metrics, [micro_batches.to_dense(gradient) for gradient in in_order]
 
 
 def _optimizer(

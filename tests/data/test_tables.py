@@ -73,7 +73,7 @@ def test_malformed_rows_are_skipped_only_on_request(write_table):
         ("a.tsv", "", "holds no rows"),
         ("a.tsv", "x\ty\n", "holds no rows; expected at least one below the header"),
         (
-            "a.tsv",
+            "a.csv",
             b"x\nab\xffc\n",
             "is not UTF-8: byte 3 of line 2 is 0xff; save it as UTF-8, which Excel calls CSV UTF-8\\.",
         ),

@@ -31,7 +31,8 @@ def signature(model: keras.Model, tokenizer: Tokenizer, windows: QuestionWindows
         return rows, {"owners": rows.pop("owners"), "contexts": context}
 
     def compute(rows: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        return search.window_candidates(model(rows, packing=PackingSpec.dynamic()), rows, windows)
+        outputs = model(rows, packing=PackingSpec.dynamic())
+        return search.candidates(outputs["start_logits"], outputs["end_logits"], rows, windows)
 
     def answer(candidates: dict[str, tf.Tensor], rest: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         answers = search.answers(candidates, rest["owners"], rest["contexts"])

@@ -176,7 +176,8 @@ class QuestionTask(FineTuningTask):
 
     def predictions(self, outputs: Any, batch: Batch) -> dict[str, tf.Tensor]:
         """The candidates of each window, see `Search.candidates`; float32 is exact for contexts below 16 million."""
-        candidates = self.search.window_candidates(outputs, batch, self.windows) | {"row_numbers": batch["row_numbers"]}
+        candidates = self.search.candidates(outputs["start_logits"], outputs["end_logits"], batch, self.windows)
+        candidates |= {"row_numbers": batch["row_numbers"]}
         return {name: tf.cast(x, tf.float32) for name, x in candidates.items()}
 
     def scores(self, predictions: Predictions, split: str) -> dict[str, float]:

@@ -34,16 +34,8 @@ class Search:
     threshold: float = 0.0
     temperature: float = 1.0
 
-    def window_candidates(
-        self, outputs: Mapping[str, tf.Tensor], rows: Mapping[str, tf.Tensor], windows: QuestionWindows
-    ) -> Tensors:
-        """`candidates`, from the outputs of a SpanFinder; `rows` may have more positions than these."""
-        length = tf.shape(outputs["start_logits"])[1]
-        own_rows = {name: x[:, :length] if name in ("starts", "ends") else x for name, x in rows.items()}
-        return self.candidates(outputs["start_logits"], outputs["end_logits"], own_rows, windows)
-
     def candidates(
-        self, start_logits: tf.Tensor, end_logits: tf.Tensor, rows: Tensors, windows: QuestionWindows
+        self, start_logits: tf.Tensor, end_logits: tf.Tensor, rows: Mapping[str, tf.Tensor], windows: QuestionWindows
     ) -> Tensors:
         """The best spans of each window: of its best starts with its best ends.
 
@@ -53,7 +45,7 @@ class Search:
         Args:
             start_logits: float32 [B, T].
             end_logits: float32 [B, T].
-            rows: those of `windows`, with "starts" and "ends" of as many positions.
+            rows: those of `windows`, with "starts" and "ends" of at least as many positions.
             windows: how contexts are cut.
 
         Returns:
@@ -61,7 +53,9 @@ class Search:
             scores of IMPOSSIBLE where there is no other valid span. "null_scores" float32 [B, 2]: those of [CLS] as
             start and end.
         """
-        is_padding = tf.range(tf.shape(start_logits)[1])[None, :] >= rows["lengths"][:, None]
+        length = tf.shape(start_logits)[1]
+        rows = {name: x[:, :length] if name in ("starts", "ends") else x for name, x in rows.items()}
+        is_padding = tf.range(length)[None, :] >= rows["lengths"][:, None]
         padding = [[0, 0], [0, self.n_best_size]]  # rows may have fewer positions than answers are returned
 
         def top(logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -73,9 +67,9 @@ class Search:
 
         (start_scores, first), (end_scores, last) = top(start_logits), top(end_logits)
         starts, ends = gather("starts", first), gather("ends", last)  # [B, n]
-        length = last[:, None, :] - first[:, :, None] + 1  # [B, n, n]
+        sizes = last[:, None, :] - first[:, :, None] + 1  # [B, n, n]
         is_valid = windows.is_max_context(rows, first)[:, :, None] & (ends >= 0)[:, None, :]
-        is_valid &= (length >= 1) & (length <= self.max_answer_length)
+        is_valid &= (sizes >= 1) & (sizes <= self.max_answer_length)
 
         def pairs(x: tf.Tensor, axis: int, default: float) -> tf.Tensor:  # [B, n] -> [B, n * n]
             values = tf.where(is_valid, tf.expand_dims(x, axis), default)
