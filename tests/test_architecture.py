@@ -41,7 +41,8 @@ checkpoints.formats checkpoints.checkpoint_files
 tasks.task tasks.text_classification.predictions tasks.embeddings.vector_choice tasks.embeddings.feature_files
 tasks.embeddings.feature_tables tasks.question_answering.squad_scores tasks.question_answering.squad_files
 tasks.question_answering.questions tasks.question_answering.answer_highlights
-export.prediction_inputs export.loaded_model export.engines
+runtime.proto_messages runtime.tensorflow_c
+export.prediction_inputs export.loaded_model export.quick_export export.engines
 search.index_files search.neighbors cli.commands.index cli.commands.search
 reports.curves reports.report reports.scoreboard reports.published reports.comparison
 recipes.pretraining.preparation recipes.initialization recipes.pretrain recipes.finetune recipes.finetune_squad
@@ -61,6 +62,7 @@ LOCAL_PATHS = {
     "runtime/files.py": "the one room",
     "runtime/atomic_files.py": "local paths are renamed, those of stores go to runtime/files.py",
     "runtime/backend.py": "/proc/cpuinfo",
+    "runtime/tensorflow_c.py": "TensorFlow's own library",
     "runtime/accelerators.py": "devices",
     "runtime/memory_estimate.py": "control groups",
     "recipes/ablation/ablation.py": "the log that a process writes to",

@@ -3,11 +3,12 @@
 B texts in a batch.
 """
 
+import abc
 import concurrent.futures
 import glob
 import importlib.util
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bert_tf.data.examples import Example
@@ -43,38 +44,55 @@ class Predictor(Protocol):
         """{name: sequence of B values} of the outputs."""
 
 
-class Signature:
-    """A function on strings, of a SavedModel or of a live model.
+class TextFunction(abc.ABC):
+    """A function on texts that says by name what it takes and returns.
 
     Attributes:
         source: the path of the model, for messages.
         inputs: {name: None, or the number of texts of an example that it takes}, in the order of an example's texts.
+        batch_size: how many texts to compute at once where nobody says.
     """
+
+    source: str
+    inputs: dict[str, int | None]
+    batch_size: int = BATCH_SIZE
+
+    def predict(self, examples: Sequence[Example]) -> "dict[str, np.ndarray]":
+        """{name: array [B, ...]} of the outputs for B examples. Raises UserError where memory does not suffice."""
+        columns, first = {}, 0
+        for name, count in self.inputs.items():
+            texts = [example.encode()[first : first + (count or 1)] for example in examples]
+            columns[name] = texts if count else [text for (text,) in texts]
+            first += count or 1
+        try:
+            return self._run(columns)
+        except MemoryError:
+            raise UserError(f"Memory ran out for {len(examples)} texts at once: lower batch_size.") from None
+
+    @abc.abstractmethod
+    def _run(self, columns: dict[str, list]) -> "dict[str, np.ndarray]":
+        """The outputs for the inputs; raises MemoryError, or UserError where it fails otherwise."""
+
+
+class Signature(TextFunction):
+    """A function on strings, of a SavedModel or of a live model."""
 
     def __init__(self, function: Any, source: str) -> None:
         """Takes a tf.function with an input signature, or one of `signatures`; UserError if it takes no strings."""
         self.source = source
         self._function = function.get_concrete_function() if hasattr(function, "get_concrete_function") else function
         self.inputs = _inputs_of(source, self._function)
+        if hasattr(self._function, "ladder"):
+            self.batch_size = STATIC_BATCH_SIZE
 
-    @property
-    def batch_size(self) -> int:
-        """How many texts to compute at once where nobody says."""
-        return STATIC_BATCH_SIZE if hasattr(self._function, "ladder") else BATCH_SIZE
-
-    def predict(self, examples: Sequence[Example]) -> "dict[str, np.ndarray]":
-        """{name: array [B, ...]} of the outputs for B examples. Raises UserError where memory does not suffice."""
+    def _run(self, columns: dict[str, list]) -> "dict[str, np.ndarray]":
         import tensorflow as tf
 
-        inputs, first = {}, 0
-        for name, count in self.inputs.items():
-            texts = [example.encode()[first : first + (count or 1)] for example in examples]
-            inputs[name] = tf.constant(texts if count else [text for (text,) in texts], tf.string)
-            first += count or 1
+        inputs = {name: tf.constant(texts, tf.string) for name, texts in columns.items()}
         try:
             return {name: tensor.numpy() for name, tensor in self._function(**inputs).items()}
         except tf.errors.ResourceExhaustedError:
-            raise UserError(f"Memory ran out for {len(examples)} texts at once: lower batch_size.") from None
+            raise MemoryError from None
         except tf.errors.OpError as error:
             raise UserError(f"The export {self.source} failed: {reason_of(error)}.") from None
 
@@ -101,9 +119,7 @@ class Export(Signature):
             raise UserError(f"The export {folder} has no signature {signature!r}; it has {has}.")
         super().__init__(self.signatures[signature], folder)
         self.folder = folder
-        values = about(folder)
-        self.labels: tuple[str, ...] = tuple(values.get("labels") or ())
-        self.task = str(values.get("task") or "")
+        self.labels, self.task = labels_and_task(folder)
 
 
 def signatures(folder: str, *, jit_compile: str = "auto") -> dict[str, Any]:
@@ -138,10 +154,15 @@ def _register_text_operations() -> None:
     """
     import tensorflow as tf
 
+    for library in text_operations():
+        tf.load_op_library(library)
+
+
+def text_operations() -> list[str]:
+    """The paths of the libraries with the operations of tensorflow-text."""
     package = importlib.util.find_spec("tensorflow_text")
     folder = os.path.dirname(str(package and package.origin))
-    for library in sorted(glob.glob(os.path.join(folder, "python", "ops", "_*.so"))):
-        tf.load_op_library(library)
+    return sorted(glob.glob(os.path.join(folder, "python", "ops", "_*.so")))
 
 
 def _inputs_of(folder: str, signature: Any) -> dict[str, int | None]:
@@ -149,19 +170,28 @@ def _inputs_of(folder: str, signature: Any) -> dict[str, int | None]:
 
     positional, named = signature.structured_input_signature  # positional ones of functions that are not loaded
     specs = {**{spec.name: spec for spec in positional}, **named}
-    inputs: dict[str, int | None] = {}
-    for name in sorted(specs, key=lambda name: (specs[name].shape.rank or 0, name)):
-        spec = specs[name]
+    for name, spec in specs.items():
         if spec.dtype != tf.string or spec.shape.rank not in (1, 2):
             raise UserError(f"The export {folder} takes {name} of {spec.dtype.name} {spec.shape}; expected strings.")
-        inputs[name] = spec.shape[1] if spec.shape.rank == 2 else None
-    return inputs
+    return inputs_in_order({name: spec.shape.as_list() for name, spec in specs.items()})
+
+
+def inputs_in_order(shapes: Mapping[str, Sequence[int]]) -> dict[str, int | None]:
+    """`TextFunction.inputs` from {name: shape}: single texts first, then those of several, by name."""
+    names = sorted(shapes, key=lambda name: (len(shapes[name]), name))
+    return {name: shapes[name][1] if len(shapes[name]) == 2 else None for name in names}
 
 
 def about(folder: str) -> dict[str, Any]:
     """The content of about.json; {} where it is missing or damaged, as an export works without it."""
     values = json_files.read_json(os.path.join(folder, ABOUT))
     return values if isinstance(values, dict) else {}
+
+
+def labels_and_task(folder: str) -> tuple[tuple[str, ...], str]:
+    """The names of the classes and of the task from `about.json`: () and "" without."""
+    values = about(folder)
+    return tuple(values.get("labels") or ()), str(values.get("task") or "")
 
 
 def predict_in_order(

@@ -51,8 +51,34 @@ def start_tensorflow() -> None:
         return
     if "keras" not in sys.modules:
         sys.meta_path.insert(0, _KerasFinder())
-    with _without(PART_OF_KERAS):
-        _start_silently()
+    with _without(PART_OF_KERAS), no_messages():
+        from bert_tf.runtime import backend
+
+        backend.gpu_count()  # loads the drivers
+
+
+@contextlib.contextmanager
+def no_messages() -> Iterator[None]:
+    """Shows what the process prints to standard error while the block runs, C++ too, only if the block fails.
+
+    TF_CPP_MIN_LOG_LEVEL=0 shows everything.
+    """
+    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
+        yield
+        return
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as output:
+        stderr = os.dup(2)
+        os.dup2(output.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            output.seek(0)
+            os.write(stderr, output.read())
+            raise
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
 @contextlib.contextmanager
@@ -101,21 +127,3 @@ def _without(*modules: str) -> Iterator[None]:
     finally:
         for module in missing:
             del sys.modules[module]
-
-
-def _start_silently() -> None:
-    sys.stderr.flush()
-    with tempfile.TemporaryFile() as output:
-        stderr = os.dup(2)  # of the process: the messages come from C++
-        os.dup2(output.fileno(), 2)
-        try:
-            from bert_tf.runtime import backend
-
-            backend.gpu_count()  # loads the drivers
-        except BaseException:
-            output.seek(0)
-            os.write(stderr, output.read())
-            raise
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)

@@ -9,18 +9,16 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
 from bert_tf.errors import UserError
+from bert_tf.runtime.proto_messages import FIELD, message_class
 from bert_tf.text.vocabulary import SENTENCEPIECE, SPECIAL_TOKENS_OF, SubwordVocabulary
 
 SPACE = "▁"
 UNIGRAM, NORMAL, UNKNOWN, CONTROL = 1, 1, 2, 3  # values of enums of the messages
-_FIELD = descriptor_pb2.FieldDescriptorProto
-_MESSAGES = {  # {message: {field: (number, type)}}; a type in a list is repeated
-    "Piece": {"piece": (1, _FIELD.TYPE_STRING), "score": (2, _FIELD.TYPE_FLOAT), "type": (3, _FIELD.TYPE_INT32)},
-    "Trainer": {"model_type": (3, _FIELD.TYPE_INT32), "unk_id": (40, _FIELD.TYPE_INT32)},
-    "Normalizer": {"name": (1, _FIELD.TYPE_STRING), "precompiled_charsmap": (2, _FIELD.TYPE_BYTES)},
+_MESSAGES = {
+    "Piece": {"piece": (1, FIELD.TYPE_STRING), "score": (2, FIELD.TYPE_FLOAT), "type": (3, FIELD.TYPE_INT32)},
+    "Trainer": {"model_type": (3, FIELD.TYPE_INT32), "unk_id": (40, FIELD.TYPE_INT32)},
+    "Normalizer": {"name": (1, FIELD.TYPE_STRING), "precompiled_charsmap": (2, FIELD.TYPE_BYTES)},
     "Model": {"pieces": (1, ["Piece"]), "trainer_spec": (2, "Trainer"), "normalizer_spec": (3, "Normalizer")},
 }
 
@@ -41,19 +39,7 @@ class UnigramModel:
 @functools.cache
 def _message() -> Any:
     """The class of the message of a whole model."""
-    file = descriptor_pb2.FileDescriptorProto(name="bert_tf/sentencepiece.proto", package="bert_tf.sentencepiece")
-    for name, fields in _MESSAGES.items():
-        message = file.message_type.add(name=name)
-        for field, (number, kind) in fields.items():
-            label = _FIELD.LABEL_REPEATED if isinstance(kind, list) else _FIELD.LABEL_OPTIONAL
-            entry = message.field.add(name=field, number=number, label=label)
-            if isinstance(kind, int):
-                entry.type = kind
-            else:
-                entry.type, entry.type_name = _FIELD.TYPE_MESSAGE, kind[0] if isinstance(kind, list) else kind
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("bert_tf.sentencepiece.Model"))
+    return message_class("Model", _MESSAGES)
 
 
 def parse(model: bytes) -> UnigramModel | None:

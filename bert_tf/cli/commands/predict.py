@@ -23,7 +23,8 @@ from bert_tf.cli.text_progress import report_texts
 from bert_tf.data import tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model, prediction_inputs, tagged_words
+from bert_tf.export import loaded_model, prediction_inputs, quick_export, tagged_words
+from bert_tf.export.loaded_model import Export
 from bert_tf.runtime import files, process
 from bert_tf.tasks.text_classification import predictions
 
@@ -33,6 +34,7 @@ OTHER_TEXTS = ("text_b", "question", "choice")
 MAX_PROBABILITIES = 10  # printed for a single text
 NO_ANSWER = "no answer"
 
+TextExport = Export | quick_export.QuickExport
 Row = Mapping[str, Any]  # as `predictions` makes it
 
 
@@ -70,15 +72,20 @@ def run(arguments: argparse.Namespace) -> None:
         bulk_files.run("predict", arguments, export=files.absolute(folder))
         return
     check(arguments)
-    is_single = arguments.file is None and arguments.jit_compile == "auto"  # compiling would take longer than it saves
-    export = loaded_model.Export(folder, jit_compile="false" if is_single else arguments.jit_compile)
-    _write(arguments, _rows(arguments, export))
+    _write(arguments, _rows(arguments, _load(arguments, folder)))
 
 
-def _rows(arguments: argparse.Namespace, export: loaded_model.Export) -> Iterator[dict[str, Any]]:
+def _load(arguments: argparse.Namespace, folder: str) -> TextExport:
+    """The export; for a single text, compiling would take longer than it saves, and so would TensorFlow's start."""
+    if arguments.file is not None or arguments.jit_compile != "auto":
+        return Export(folder, jit_compile=arguments.jit_compile)
+    return Export(folder, jit_compile="false") if arguments.is_split_into_words else quick_export.load(folder)
+
+
+def _rows(arguments: argparse.Namespace, export: TextExport) -> Iterator[dict[str, Any]]:
     """The rows of the predictions, in order."""
     batch_size = arguments.batch_size or export.batch_size
-    if arguments.is_split_into_words and tagged_words.SIGNATURE in export.signatures:
+    if isinstance(export, Export) and arguments.is_split_into_words and tagged_words.SIGNATURE in export.signatures:
         return _tagged(arguments, export, batch_size)
     examples = iter(_single(arguments, export)) if arguments.file is None else _from_file(arguments, export)
     window = _window(arguments, batch_size)
@@ -86,7 +93,7 @@ def _rows(arguments: argparse.Namespace, export: loaded_model.Export) -> Iterato
     return (predictions.export_row(*pair, labels=export.labels, inputs=export.inputs) for pair in outputs)
 
 
-def _tagged(arguments: argparse.Namespace, export: loaded_model.Export, batch_size: int) -> Iterator[dict[str, Any]]:
+def _tagged(arguments: argparse.Namespace, export: Export, batch_size: int) -> Iterator[dict[str, Any]]:
     """Yields the rows of sentences that are split into words, of a tagger."""
     tagger = tagged_words.WordTagger(export.signatures[tagged_words.SIGNATURE])
     if arguments.file is None:
@@ -122,9 +129,9 @@ def answer_file(arguments: argparse.Namespace) -> None:
 
 
 @functools.lru_cache(maxsize=1)
-def _export(folder: str, jit_compile: str) -> loaded_model.Export:
+def _export(folder: str, jit_compile: str) -> Export:
     """The export, kept for the next file of this process."""
-    return loaded_model.Export(folder, jit_compile=jit_compile)
+    return Export(folder, jit_compile=jit_compile)
 
 
 def check(arguments: argparse.Namespace, *, has_folder: bool = False) -> None:
@@ -152,7 +159,7 @@ def check(arguments: argparse.Namespace, *, has_folder: bool = False) -> None:
         raise UserError(f"output and file are both {output}: give the predictions another name.")
 
 
-def _single(arguments: argparse.Namespace, export: loaded_model.Export) -> list[Example]:
+def _single(arguments: argparse.Namespace, export: TextExport) -> list[Example]:
     """The text of the flags as one Example; raises UserError if the export takes more or fewer texts."""
     values = {"text": [arguments.text], "text_b": [arguments.text_b], "question": [arguments.question]}
     values["choice"] = arguments.choice or [None]
@@ -176,14 +183,14 @@ def _flag_of(name: str, count: int | None) -> str:
     return "question" if name == "question" else "text_b"
 
 
-def _from_file(arguments: argparse.Namespace, export: loaded_model.Export) -> Iterator[Example]:
+def _from_file(arguments: argparse.Namespace, export: TextExport) -> Iterator[Example]:
     """Yields the texts of the file."""
     columns = [name.strip() for name in (arguments.text_columns or "").split(",") if name.strip()]
     columns = columns or _columns_of_training(arguments.file, export)
     return prediction_inputs.read(arguments.file, export.inputs, columns=columns, id_column=arguments.id_column)
 
 
-def _columns_of_training(path: str, export: loaded_model.Export) -> list[str]:
+def _columns_of_training(path: str, export: TextExport) -> list[str]:
     """The text columns of the table that the model was trained on, if the file has them."""
     if path == prediction_inputs.STANDARD_INPUT or not tables.is_table(path):
         return []
