@@ -1,8 +1,10 @@
-"""Measures start-up: the console script's --help, and the extra time of the first training step.
+"""Measures start-up: the console script's --help, a single text, and the extra time of the first training step.
 
     python benchmarks/start_up.py --work_dir=FOLDER
+    python benchmarks/start_up.py --export=runs/classifier
 
-Runs each command ROUNDS times, in turns; writes the table to benchmarks/README.md.
+Runs each command ROUNDS times, in turns, and writes the table to benchmarks/README.md. With --export it only predicts a
+text, by TensorFlow's C library and after `import tensorflow`, and prints the table.
 """
 
 import argparse
@@ -17,34 +19,51 @@ import race
 import training_step
 
 ROUNDS = 5
-LIMITS = {"command": 0.5, "first step": 10.0}  # seconds
+LIMITS = {"command": 0.5, "text": 3.0, "first step": 10.0}  # seconds
 COMMANDS = ("--help", "convert --help", "vocabulary --help", "predict --help", "evaluate --help", "serve --help")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work_dir", required=True, type=pathlib.Path)
+    place = parser.add_mutually_exclusive_group(required=True)
+    place.add_argument("--work_dir", type=pathlib.Path)
+    place.add_argument("--export", help="folder of an export or a run that takes one text")
     arguments = parser.parse_args()
+    if arguments.export:
+        predict = ["predict", arguments.export, "--text=A text."]
+        print(table(timed([predict, [*predict, "--jit_compile=false"]])))
+        return
     arguments.work_dir.mkdir(parents=True, exist_ok=True)
-    seconds_by_name = {f"bert-tf {command}": [] for command in COMMANDS}
-    for _ in range(ROUNDS):
-        for command in COMMANDS:
-            start = time.perf_counter()
-            subprocess.run([sys.executable, "-m", "bert_tf", *command.split()], check=True, capture_output=True)
-            seconds_by_name[f"bert-tf {command}"].append(time.perf_counter() - start)
+    seconds_by_name = timed([command.split() for command in COMMANDS])
     for name in ("pretraining", "fine_tuning"):
         what, make = training_step.WORKS[name]
         file = arguments.work_dir / f"{name}.json"
         file.write_text(json.dumps(make(arguments)))
         title = f"first training step, extra time: {what}, BERT-base"
         seconds_by_name[title] = [first_step(file) for _ in range(3)]
-    lines = ["| | median, s | limit |", "|---|---:|---:|"]
-    for name, seconds in seconds_by_name.items():
-        limit = LIMITS["first step" if name.startswith("first") else "command"]
-        lines.append(f"| {name} | {statistics.median(seconds):.2f} | {limit} |")
-    text = "\n".join(lines)
+    text = table(seconds_by_name)
     print(text)
     race.save_section("Start-up", text)
+
+
+def timed(commands):
+    """{command: seconds of each round}."""
+    seconds_by_name = {f"bert-tf {' '.join(command)}": [] for command in commands}
+    for _ in range(ROUNDS):
+        for name, command in zip(seconds_by_name, commands, strict=True):
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-m", "bert_tf", *command], check=True, capture_output=True)
+            seconds_by_name[name].append(time.perf_counter() - start)
+    return seconds_by_name
+
+
+def table(seconds_by_name):
+    """Medians beside their limits, in Markdown."""
+    lines = ["| | median, s | limit |", "|---|---:|---:|"]
+    for name, seconds in seconds_by_name.items():
+        kind = "first step" if name.startswith("first") else "text" if "--text" in name else "command"
+        lines.append(f"| {name} | {statistics.median(seconds):.2f} | {LIMITS[kind]} |")
+    return "\n".join(lines)
 
 
 def first_step(file):

@@ -77,6 +77,16 @@ def library_path() -> str | None:
     return min(paths, default=None)
 
 
+def _open_library(path: str) -> ctypes.CDLL:
+    """Loads a library for all that are loaded later; finds its functions when they are called, unlike ctypes."""
+    dlopen = ctypes.CDLL(None).dlopen
+    dlopen.restype = ctypes.c_void_p
+    handle = dlopen(path.encode(), os.RTLD_LAZY | os.RTLD_GLOBAL)
+    if not handle:
+        raise OSError(f"{path} cannot be loaded")
+    return ctypes.CDLL(path, handle=handle)
+
+
 class Session:
     """A SavedModel in memory, on the CPU.
 
@@ -101,7 +111,7 @@ class Session:
         import hashlib  # noqa: F401
         import ssl  # noqa: F401
 
-        self._library = ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
+        self._library = _open_library(library)
         for name in POINTERS:
             getattr(self._library, name).restype = ctypes.c_void_p
         for name in SIZES:
