@@ -52,6 +52,9 @@ ARMS = {
     "and no biases": [{**BASE, "train_biases": False}],
     "and 16 rows": [{**BASE, "train_batch_size": 16}],
     "and 16 rows, tokens dropped": [{**BASE, "train_batch_size": 16, "token_dropping": 0.5}],
+    "and 16 rows, tokens dropped, Muon": [
+        {**BASE, "train_batch_size": 16, "token_dropping": 0.5, "optimizer": "muon", "learning_rate": 1e-2}
+    ],
     "and rows of 64 for half the time": [{**BASE, **SHORT, "train_batch_size": 64}, {**BASE, "learning_rate": 5e-4}],
 }
 START = """

@@ -92,7 +92,8 @@ class OptimizationFlags:
     learning_rate: float = flag(5e-5, "Peak learning rate.")
     optimizer: str = flag(
         "adamw",
-        "adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches.",
+        "adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches; muon: "
+        "LAMB with orthogonal updates of hidden matrices, for few steps.",
         members_of="bert_tf.training.optimizers",
     )
     warmup_proportion: float = flag(0.1, "Fraction of the training steps used for warm-up.")

@@ -41,6 +41,27 @@ def lamb(weights, gradients, state, *, learning_rate, weight_decay=0.01, bias_co
     return new_weights, state
 
 
+def muon(weights, gradients, state, *, learning_rate, weight_decay=0.01, momentum=0.9):
+    """One step of Muon on hidden matrices, as in Liu et al. 2025, equation 4, and of LAMB on all other weights.
+
+    The singular values of Nesterov's momentum become those of five iterations of a polynomial on its normalized ones.
+    """
+    new_weights, new_state = lamb(weights, gradients, state, learning_rate=learning_rate, weight_decay=weight_decay)
+    for name, weight in weights.items():
+        if "/layers/" not in name or not name.endswith("kernel"):
+            continue
+        direction = momentum * new_state["m"][name] + (1 - momentum) * gradients[name]
+        steps = []
+        for matrix in np.split(direction, 3 if name.endswith("query_key_value/kernel") else 1, -1):
+            left, values, right = np.linalg.svd(matrix, full_matrices=False)
+            values = values / np.linalg.norm(values)
+            for _ in range(5):
+                values = 3.4445 * values - 4.7750 * values**3 + 2.0315 * values**5
+            steps.append(0.2 * math.sqrt(max(matrix.shape)) * (left * values) @ right)
+        new_weights[name] = weight - learning_rate * (np.concatenate(steps, -1) + weight_decay * weight)
+    return new_weights, new_state
+
+
 def _trust(weight, direction):
     """How much longer the weight is than the direction in which it goes."""
     lengths = float(np.linalg.norm(weight)), float(np.linalg.norm(direction))

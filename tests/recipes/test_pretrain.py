@@ -238,7 +238,10 @@ ERRORS = {
     "too short": ({"max_seq_length": 4, "max_predictions_per_seq": 2}, "max_seq_length=4 was given"),
     "unknown flag": ({"learning_rat": 1}, "Did you mean: learning_rate?"),
     "wrong type": ({"num_train_steps": "many"}, "--num_train_steps=many was given; expected a whole number."),
-    "wrong choice": ({"optimizer": "sgd"}, "expected one of adamw, adamw_corrected, lamb, or a module of your own"),
+    "wrong choice": (
+        {"optimizer": "sgd"},
+        "expected one of adamw, adamw_corrected, lamb, muon, or a module of your own",
+    ),
     "not a number": ({"learning_rate": "nan"}, "learning_rate is nan"),
     "seed of 64 bits": ({"random_seed": 2**40}, "random_seed is 1099511627776; expected a whole number from 0"),
     "negative weight": ({"next_sentence_weight": -1}, "next_sentence_weight is -1.0"),

@@ -12,10 +12,12 @@ from training_steps import CONFIG, learner
 from bert_tf.errors import UserError
 from bert_tf.model import xla_rowwise
 from bert_tf.training import learning_rates, optimizers
+from bert_tf.training.optimizers import muon
 
 SHAPES = {
     "encoder/layers/0/attention/query_key_value/kernel": (4, 12),
     "encoder/layers/0/attention_norm/gamma": (4,),
+    "encoder/layers/0/feed_forward/contract/kernel": (6, 4),
     "masked_lm/output_bias": (7,),
     "encoder/embeddings/token_table": (7, 4),
 }
@@ -33,6 +35,7 @@ def arrays(seed, scale=1.0):
         ("adamw", oracle_optimizer.adam_weight_decay, {}),
         ("adamw_corrected", oracle_optimizer.adam_weight_decay, {"bias_correction": True}),
         ("lamb", oracle_optimizer.lamb, {}),
+        ("muon", oracle_optimizer.muon, {}),
     ],
 )
 def test_six_steps_match_reference(name, step, options, least_matrix, monkeypatch):
@@ -49,6 +52,21 @@ def test_six_steps_match_reference(name, step, options, least_matrix, monkeypatc
         optimizer.step.assign_add(1)
         for key, variable in variables.items():
             np.testing.assert_allclose(variable, weights[key], atol=2e-5, err_msg=f"{key} after step {number}")
+
+
+def test_muon_makes_hidden_matrices_orthogonal_whatever_their_shape():
+    for rows, columns in (16, 16), (8, 24), (24, 8):
+        matrix = np.random.default_rng(rows).normal(size=(rows, columns)).astype(np.float32)
+        values = np.linalg.svd(muon.orthogonal(tf.constant(matrix)).numpy())[1]
+        assert values.min() > 0.6 and values.max() < 1.3
+    assert not muon.orthogonal(tf.zeros([3, 5])).numpy().any()
+
+
+def test_muon_keeps_no_second_moment_of_hidden_matrices():
+    variables = {name: tf.Variable(array, dtype=tf.float32) for name, array in arrays(0).items()}
+    optimizer = optimizers.create("muon", variables, learning_rates.polynomial_schedule(0.1, 10))
+    sizes = {name: v.shape.num_elements() for name, v in zip(variables, optimizer.state()["v"], strict=True)}
+    assert sizes == {name: 1 if "/layers/" in name and "kernel" in name else np.prod(SHAPES[name]) for name in SHAPES}
 
 
 LION = """
@@ -111,11 +129,11 @@ def test_weight_without_gradient_is_unchanged():
 
 
 def test_unknown_optimizer_error_lists_known_optimizers():
-    with pytest.raises(UserError, match="no optimizer 'sgd'. Known: adamw, adamw_corrected, lamb"):
+    with pytest.raises(UserError, match="no optimizer 'sgd'. Known: adamw, adamw_corrected, lamb, muon"):
         optimizers.create("sgd", {}, None)
 
 
-@pytest.mark.parametrize("name", ["adamw", "lamb"])
+@pytest.mark.parametrize("name", ["adamw", "lamb", "muon"])
 def test_update_is_scaled_by_the_weights_factor(name):
     changes = []
     for factor in (1.0, 0.25):

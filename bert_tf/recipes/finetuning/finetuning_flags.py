@@ -49,7 +49,7 @@ class FineTuningFlags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
         "auto",
         choices=("auto",),
         help="adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches; "
-        "auto: adamw_corrected below 10,000 training examples, else adamw.",
+        "muon: LAMB with orthogonal updates; auto: adamw_corrected below 10,000 training examples, else adamw.",
     )
     group_by_length: bool = flag(
         False, "Make each batch of training of texts of like length, so that there is less padding."

@@ -22,11 +22,11 @@ DEMO_SETTINGS = {
     "train_batch_size": 64,
     "eval_batch_size": 32,
     "precision": "float32",  # on such a narrow model faster than bfloat16, on CPUs without AMX by 30%
-    "optimizer": "lamb",  # with adamw at its best rate, 1e-3, the loss is 0.6 higher after as many steps
+    "optimizer": "muon",  # lamb needs more than twice the steps, adamw still more
     "learning_rate": 1.5e-2,
-    "num_train_steps": 2400,
+    "num_train_steps": 900,
     "warmup_proportion": 0.1,
-    "save_checkpoints_steps": 600,
+    "save_checkpoints_steps": 150,
 }
 
 

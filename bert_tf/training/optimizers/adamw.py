@@ -76,7 +76,14 @@ class AdamWeightDecay(tf.Module):
         self.bias_correction, self.clip_norm, self.betas = bias_correction, clip_norm, (beta_1, beta_2)
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
         self.m = [tf.Variable(tf.zeros(v.shape), trainable=False) for v in self.targets.values()]
-        self.v = [tf.Variable(tf.zeros(v.shape), trainable=False) for v in self.targets.values()]
+        self.v = [
+            tf.Variable(tf.zeros(v.shape if self._uses_v(name, v) else ()), trainable=False)
+            for name, v in self.targets.items()
+        ]
+
+    def _uses_v(self, name: str, weight: tf.Variable) -> bool:
+        """Whether the second moment of a weight is needed; otherwise its v is a scalar, 0."""
+        return True
 
     def state(self) -> dict[str, Any]:
         """Returns the variables that a checkpoint must contain."""

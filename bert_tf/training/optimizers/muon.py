@@ -1,0 +1,65 @@
+"""Muon (Jordan et al. 2024): the momentum of each hidden matrix is made orthogonal; the other weights by LAMB.
+
+From scratch it needs less than half of LAMB's steps, which take a fifth longer on a small model (docs/results.md).
+"""
+
+import functools
+import re
+
+import tensorflow as tf
+
+from bert_tf.training.optimizers.adamw import Rates
+from bert_tf.training.optimizers.lamb import FUSED, Lamb
+
+HIDDEN = re.compile(r"(layers/\d+/.*|pooler|transform)/kernel$")  # not tables, nor the kernels of heads
+RMS = 0.2  # root mean square of an update, about that of Adam's (Liu et al. 2025, section 2.2)
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the polynomial that takes singular values towards 1
+ITERATIONS = 5
+
+
+class Muon(Lamb):
+    """Lamb whose updates of hidden matrices are orthogonal, scaled to a root mean square of RMS."""
+
+    def _uses_v(self, name: str, weight: tf.Variable) -> bool:
+        return len(weight.shape) != 2 or not HIDDEN.search(name)
+
+    def _update(
+        self,
+        name: str,
+        weight: tf.Variable,
+        gradient: tf.Tensor,
+        scale: tf.Tensor,
+        m: tf.Variable,
+        v: tf.Variable,
+        rates: Rates,
+    ) -> None:
+        if self._uses_v(name, weight):
+            super()._update(name, weight, gradient, scale, m, v, rates)
+            return
+        gradient = gradient * scale
+        new_m = rates.betas[0] * m + rates.complements[0] * gradient
+        m.assign(new_m)
+        momentum = rates.betas[0] * new_m + rates.complements[0] * gradient  # Nesterov's
+        matrices = tf.split(momentum, 3 if name.endswith(FUSED) else 1, axis=1)
+        size = max(matrices[0].shape)
+        update = tf.concat([orthogonal(matrix) for matrix in matrices], axis=1) * (RMS * size**0.5)
+        rate = rates.learning[self.factors.get(name, 1.0)]
+        weight.assign_sub(rate * (update + self.weight_decay * weight))
+
+
+def orthogonal(matrix: tf.Tensor) -> tf.Tensor:
+    """The nearest orthogonal matrix, roughly: the same singular vectors, singular values from 0.7 to 1.2.
+
+    By Newton and Schulz's iteration with Jordan's coefficients. A matrix of zeros stays zero.
+    """
+    rows, columns = matrix.shape
+    x = tf.transpose(matrix) if rows > columns else matrix
+    x = tf.math.divide_no_nan(x, tf.norm(x))
+    a, b, c = COEFFICIENTS
+    for _ in range(ITERATIONS):
+        square = tf.matmul(x, x, transpose_b=True)
+        x = a * x + tf.matmul(b * square + c * tf.matmul(square, square), x)
+    return tf.transpose(x) if rows > columns else x
+
+
+create = functools.partial(Muon, bias_correction=True)
