@@ -4,7 +4,8 @@
 """
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import loaded_model
@@ -30,7 +31,10 @@ class QuickExport(TextFunction):
 
     Attributes:
         folder, labels, task: as those of an `Export`.
+        signatures: none other can be called, {}.
     """
+
+    signatures: Mapping[str, Any] = {}
 
     def __init__(self, library: str, folder: str) -> None:
         """Loads the folder. library: `tensorflow_c.library_path`. Raises what `load` expects where it cannot."""

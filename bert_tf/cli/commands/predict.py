@@ -24,7 +24,6 @@ from bert_tf.data import tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs, quick_export, tagged_words
-from bert_tf.export.loaded_model import Export
 from bert_tf.runtime import files, process
 from bert_tf.tasks.text_classification import predictions
 
@@ -34,7 +33,7 @@ OTHER_TEXTS = ("text_b", "question", "choice")
 MAX_PROBABILITIES = 10  # printed for a single text
 NO_ANSWER = "no answer"
 
-TextExport = Export | quick_export.QuickExport
+TextExport = loaded_model.Export | quick_export.QuickExport
 Row = Mapping[str, Any]  # as `predictions` makes it
 
 
@@ -78,14 +77,16 @@ def run(arguments: argparse.Namespace) -> None:
 def _load(arguments: argparse.Namespace, folder: str) -> TextExport:
     """The export; for a single text, compiling would take longer than it saves, and so would TensorFlow's start."""
     if arguments.file is not None or arguments.jit_compile != "auto":
-        return Export(folder, jit_compile=arguments.jit_compile)
-    return Export(folder, jit_compile="false") if arguments.is_split_into_words else quick_export.load(folder)
+        return loaded_model.Export(folder, jit_compile=arguments.jit_compile)
+    if arguments.is_split_into_words:
+        return loaded_model.Export(folder, jit_compile="false")
+    return quick_export.load(folder)
 
 
 def _rows(arguments: argparse.Namespace, export: TextExport) -> Iterator[dict[str, Any]]:
     """The rows of the predictions, in order."""
     batch_size = arguments.batch_size or export.batch_size
-    if isinstance(export, Export) and arguments.is_split_into_words and tagged_words.SIGNATURE in export.signatures:
+    if arguments.is_split_into_words and tagged_words.SIGNATURE in export.signatures:
         return _tagged(arguments, export, batch_size)
     examples = iter(_single(arguments, export)) if arguments.file is None else _from_file(arguments, export)
     window = _window(arguments, batch_size)
@@ -93,7 +94,7 @@ def _rows(arguments: argparse.Namespace, export: TextExport) -> Iterator[dict[st
     return (predictions.export_row(*pair, labels=export.labels, inputs=export.inputs) for pair in outputs)
 
 
-def _tagged(arguments: argparse.Namespace, export: Export, batch_size: int) -> Iterator[dict[str, Any]]:
+def _tagged(arguments: argparse.Namespace, export: TextExport, batch_size: int) -> Iterator[dict[str, Any]]:
     """Yields the rows of sentences that are split into words, of a tagger."""
     tagger = tagged_words.WordTagger(export.signatures[tagged_words.SIGNATURE])
     if arguments.file is None:
@@ -129,9 +130,9 @@ def answer_file(arguments: argparse.Namespace) -> None:
 
 
 @functools.lru_cache(maxsize=1)
-def _export(folder: str, jit_compile: str) -> Export:
+def _export(folder: str, jit_compile: str) -> loaded_model.Export:
     """The export, kept for the next file of this process."""
-    return Export(folder, jit_compile=jit_compile)
+    return loaded_model.Export(folder, jit_compile=jit_compile)
 
 
 def check(arguments: argparse.Namespace, *, has_folder: bool = False) -> None:
