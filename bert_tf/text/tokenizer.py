@@ -151,6 +151,20 @@ class Tokenizer:
             return self._join(rows)
         return [self._join(row) for row in rows]
 
+    def tokenize(self, text: str) -> list[str]:
+        """The tokens of a text, without [CLS] and [SEP]."""
+        return [self.vocabulary[number] for number in self([text])[0].numpy()]
+
+    def encode(self, text: str, pair: str | None = None) -> list[int]:
+        """The ids of a text or a pair, as in a row of a model: [CLS] a [SEP] b [SEP], neither cut nor padded."""
+        first, *second = self([text] if pair is None else [text, pair]).to_list()
+        row = [self.cls_id, *first, self.sep_id]
+        return row + [self.sep_id] * (self.separators - 1) + second[0] + [self.sep_id] if second else row
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of a row of ids as `detokenize` gives it, without [CLS], [SEP] and [PAD]."""
+        return self._join([int(number) for number in ids if number not in (self.cls_id, self.sep_id, self.pad_id)])
+
     def special_count(self, segments: int) -> int:
         """The number of special tokens in a row of that many segments."""
         return 2 + (segments - 1) * self.separators

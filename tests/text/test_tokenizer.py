@@ -204,6 +204,18 @@ def test_ids_to_tokens_keeps_the_shape(uncased):
     assert uncased.ids_to_tokens(tf.constant([[2, 3]])).numpy().tolist() == [[b"[CLS]", b"[SEP]"]]
 
 
+def test_tokenize_encode_and_decode_take_and_return_plain_values(uncased):
+    assert uncased.tokenize("The foxes ran.") == ["the", "fox", "##es", "ran", "."]
+    assert uncased.tokenize("") == []
+    one, pair = uncased.encode("The foxes ran."), uncased.encode("The fox", "")
+    assert [uncased.vocabulary[number] for number in one] == ["[CLS]", "the", "fox", "##es", "ran", ".", "[SEP]"]
+    assert [uncased.vocabulary[number] for number in pair] == ["[CLS]", "the", "fox", "[SEP]", "[SEP]"]
+    packed = pack(uncased, [["The fox"], ["ran ."]], 8)
+    assert uncased.encode("The fox", "ran .") == packed["token_ids"][0].numpy().tolist()[:7]
+    assert uncased.decode(one) == "the foxes ran ." and uncased.decode([]) == ""
+    assert all(type(number) is int for number in one)
+
+
 def test_detokenize_joins_word_tokens_and_drops_padding(uncased):
     packed = pack(uncased, [["the foxes ran"]], 9)
     assert uncased.detokenize(packed["token_ids"]) == ["[CLS] the foxes ran [SEP]"]
