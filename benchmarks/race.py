@@ -25,6 +25,7 @@ REQUIREMENTS = {
     "torch": ("torch==2.13.0", "transformers==5.23.0"),
     "openvino": ("openvino==2026.4.1", "torch==2.13.0", "transformers==5.23.0"),
     "keras_hub": ("tensorflow==2.21.0", "keras==3.15.1", "keras-hub==0.32.0"),
+    "xla": ("jax[tpu]==0.9.2", "jax-cuda12-plugin==0.9.2", "jax-cuda12-pjrt==0.9.2", "nvidia-cuda-nvcc-cu12==12.9.86"),
     "garden": ("tf-models-official==2.19.1", "tf-keras==2.19.0"),
 }
 STOLEN, TRIES = 0.1, 5  # the share of the machine that other processes may use; how often a turn is repeated

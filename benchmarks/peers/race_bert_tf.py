@@ -139,7 +139,7 @@ def fine_tuning(work, config, policy, strategy):
     batches = [
         rows_of(texts, work["seq_length"]) | {"label": tf.zeros([len(texts)], tf.int32)} for texts in work["batches"]
     ]
-    return stepping(Task(), heads.Classifier(config, 2, dtype=policy), batches, strategy, recipe_of(work))
+    return Steps(Task(), heads.Classifier(config, 2, dtype=policy), batches, strategy, recipe_of(work))
 
 
 def pretraining(work, config, policy, strategy):
@@ -161,7 +161,7 @@ def pretraining(work, config, policy, strategy):
         masks |= {"masked_lm_weights": tf.ones(positions.shape), **labels}
         batches.append(rows_of(texts, work["seq_length"]) | masks)
     task = PretrainingTask({}, None, MaskingConfig())
-    return stepping(task, heads.Pretrainer(config, dtype=policy), batches, strategy, recipe_of(work))
+    return Steps(task, heads.Pretrainer(config, dtype=policy), batches, strategy, recipe_of(work))
 
 
 def recipe_of(work):
@@ -175,16 +175,19 @@ def objective():
     return Objective()
 
 
-def stepping(task, model, batches, strategy, overrides=None):
+class Steps:
     """A function that does a step for each batch; overrides: {name: value} of the TrainConfig."""
-    from bert_tf.config import train_config
-    from bert_tf.training import train_step
 
-    recipe = {"train_batch_size": len(batches[0]["lengths"]), "num_train_steps": 1000, "num_warmup_steps": 1} | (
-        overrides or {}
-    )
-    trainer = train_step.TrainStep(task, model, train_config.TrainConfig(**recipe), strategy)
-    return lambda: [trainer.step(batch)["gradient_norm"].numpy() for batch in batches]
+    def __init__(self, task, model, batches, strategy, overrides=None):
+        from bert_tf.config import train_config
+        from bert_tf.training import train_step
+
+        recipe = {"train_batch_size": len(batches[0]["lengths"]), "num_train_steps": 1000, "num_warmup_steps": 1}
+        config = train_config.TrainConfig(**recipe | (overrides or {}))
+        self.trainer, self.batches = train_step.TrainStep(task, model, config, strategy), batches
+
+    def __call__(self):
+        return [self.trainer.step(batch)["gradient_norm"].numpy() for batch in self.batches]
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from bert_tf.model import attention
+from bert_tf.model import attention, fused_ops
 from bert_tf.model.probe import Probe
+from bert_tf.runtime import backend
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,9 +91,13 @@ class BatchLayout:
         return tf.reshape(x, [self.rows, self.width, x.shape[-1]])
 
 
-def gather_tokens(x: tf.Tensor, positions: tf.Tensor | None) -> tf.Tensor:  # [N, D], [R] -> [R, D]
-    """The tokens at these positions; None: all."""
-    return x if positions is None else tf.gather(x, positions)
+def gather_tokens(x: tf.Tensor, indices: tf.Tensor | None) -> tf.Tensor:
+    """The tokens of `x` [N, D] at these indices: int32 [R], or [B, P], of each of B rows P within the row; None: all."""
+    if indices is None:
+        return x
+    if indices.shape.rank == 2 and backend.platform() != "cpu":
+        return fused_ops.gather_within_rows(x, indices)
+    return tf.gather(x, tf.reshape(indices, [-1]))
 
 
 def pooled_positions(inputs: Mapping[str, tf.Tensor], *, is_causal: bool) -> tf.Tensor:

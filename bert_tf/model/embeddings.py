@@ -12,6 +12,7 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model.batch_layout import BatchLayout
 from bert_tf.model.layers import ConfiguredLayer
+from bert_tf.runtime import backend
 
 
 def one_hot_lookup(table: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:  # [V, D], [N] -> [N, D]
@@ -94,7 +95,10 @@ class Embeddings(ConfiguredLayer):
         table = self.segment_table.value
         if self.config.type_vocab_size == 1:
             return x + table
-        return x + one_hot_lookup(table, tf.reshape(segment_ids, [-1]))  # always: the table is tiny
+        indices = tf.reshape(segment_ids, [-1])
+        if self.config.type_vocab_size == 2 and backend.platform() in ("gpu", "tpu"):
+            return x + tf.where(indices[:, None] == 0, table[0], table[1])  # XLA adds it to `x` in the same pass
+        return x + one_hot_lookup(table, indices)  # always: the table is tiny
 
     def _positions(self) -> tf.Tensor:
         if self.config.position_embedding_type == "sinusoidal":

@@ -1,4 +1,4 @@
-"""LayerNorm, GELU, dropout and bias with hand-written gradients.
+"""LayerNorm, GELU, dropout, bias and a gather, with hand-written gradients.
 
 They store less for the backward pass than TensorFlow's automatic gradients and traverse the data fewer times. They
 compute in float32 whatever the dtype of their arguments.
@@ -135,13 +135,38 @@ def _layer_norm_slopes(
 
 @with_gradient
 def bias_add(x: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Callable]:  # [N, D], [D] -> [N, D]
-    """Adds a bias; its gradient is a product with ones, faster on CPUs than the gradient of tf.nn.bias_add."""
+    """Adds a bias; its gradient is a product with ones on CPUs, faster there than the gradient of tf.nn.bias_add.
+
+    On accelerators it is a sum: XLA would join the products of all layers to one, and keep all that they multiply.
+    """
 
     def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        if backend.platform() != "cpu":
+            return upstream, tf.cast(tf.reduce_sum(tf.cast(upstream, tf.float32), 0), upstream.dtype)
         ones = tf.ones([1, tf.shape(upstream)[0]], upstream.dtype)
         return upstream, tf.squeeze(tf.matmul(ones, upstream), 0)
 
     return tf.nn.bias_add(x, bias), backward
+
+
+def gather_within_rows(x: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:  # [N, D], int32 [B, P] -> [B * P, D]
+    """Gathers from `x`, B rows of N / B tokens each, where the P indices of a row lie in that row.
+
+    Its gradient is a matrix product. That of tf.gather is a scatter, after which XLA lays out what a GPU computes by
+    columns, far beyond the scatter itself.
+    """
+
+    @with_gradient
+    def gathered(x: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+        def backward(upstream: tf.Tensor) -> tf.Tensor:
+            rows, width = tf.shape(indices)[0], tf.shape(x)[0] // tf.shape(indices)[0]
+            places = tf.one_hot(indices % width, width, dtype=upstream.dtype)  # [B, P, T]
+            upstream = tf.reshape(upstream, [rows, -1, x.shape[-1]])
+            return tf.reshape(tf.matmul(places, upstream, transpose_a=True), tf.shape(x))
+
+        return tf.gather(x, tf.reshape(indices, [-1])), backward
+
+    return gathered(x)
 
 
 def dropout(
@@ -152,10 +177,9 @@ def dropout(
     width: decides whether it is compiled, as the length of a row does in `xla_rowwise`.
     """
     weights = [tf.constant(round(rate * LANE), tf.uint16), tf.constant(1 / (1 - rate))]
-    lanes = tf.reshape(lanes, [-1])
 
     def apply(x: tf.Tensor, *residual: tf.Tensor) -> tf.Tensor:
-        tensors = [tf.reshape(x, [-1]), lanes, *(tf.reshape(other, [-1]) for other in residual)]
+        tensors = [tf.reshape(each, [-1]) for each in (x, lanes, *residual)]
         return tf.reshape(xla_rowwise.jit_rowwise(_dropped, tensors, weights, width=width)[0][0], tf.shape(x))
 
     @with_gradient

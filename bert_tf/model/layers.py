@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.model import attention, dropout_seeds, fused_ops
+from bert_tf.model import attention, dropout_seeds, fused_ops, random_bits
 from bert_tf.model.batch_layout import BatchLayout, gather_tokens
 
 
@@ -124,20 +124,12 @@ class Dropout(keras.layers.Layer):
         """Drops numbers of `x`, then adds `residual`, of the same shape. seed: int32 [2]; None: nothing is dropped."""
         if seed is None or not self.rate:
             return x if residual is None else residual + x
-        lanes = random_lanes(x, dropout_seeds.of_stream(seed, self.stream_id))
+        lanes = random_bits.lanes(x, dropout_seeds.of_stream(seed, self.stream_id))
         return fused_ops.dropout(x, lanes, self.rate, residual, width=self.width)
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments as plain data."""
         return {**super().get_config(), "rate": self.rate, "stream": self.stream, "width": self.width}
-
-
-def random_lanes(x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Uniform random uint16 in the shape of `x`: two of every 32 random bits, as drawing these takes time."""
-    count = math.prod(x.shape) if x.shape.is_fully_defined() else tf.size(x)
-    bits = {"minval": None, "maxval": None, "dtype": tf.uint32}
-    words = tf.random.stateless_uniform([(count + 1) // 2], seed, alg="philox", **bits)
-    return tf.reshape(tf.reshape(tf.bitcast(words, tf.uint16), [-1])[:count], tf.shape(x))
 
 
 class SelfAttention(ConfiguredLayer):
@@ -153,9 +145,9 @@ class SelfAttention(ConfiguredLayer):
         self.built = True
 
     def call(
-        self, x: tf.Tensor, *, layout: BatchLayout, positions: tf.Tensor | None = None
+        self, x: tf.Tensor, *, layout: BatchLayout, indices: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """[N, D] -> [N, D] and probabilities [B, H, T, T]; with `positions` [R] only these tokens, [R, D]."""
+        """[N, D] -> [N, D] and probabilities [B, H, T, T]; with `indices` only these tokens, [R, D]."""
         query, key, value = layout.split_heads(self.query_key_value(x, needs_gradient=layout.training), 3)
         if layout.probe:
             layout.probe.attention.append((query, key, value))
@@ -169,7 +161,7 @@ class SelfAttention(ConfiguredLayer):
             dropout=(lambda x: self.dropout(x, seed=layout.seed)) if drops else None,
             training=layout.training,
         )
-        context = gather_tokens(layout.join_heads(context, x), positions)
+        context = gather_tokens(layout.join_heads(context, x), indices)
         return self.project_out(context, needs_gradient=layout.training), probabilities
 
 
@@ -205,11 +197,11 @@ class TransformerLayer(ConfiguredLayer):
         self.built = True
 
     def call(
-        self, x: tf.Tensor, *, layout: BatchLayout, positions: tf.Tensor | None = None
+        self, x: tf.Tensor, *, layout: BatchLayout, indices: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """[N, D] -> [N, D] and probabilities [B, H, T, T]; with `positions` [R] only these tokens, [R, D]."""
-        context, probabilities = self.attention(x, layout=layout, positions=positions)
-        residual = gather_tokens(x, positions)
+        """[N, D] -> [N, D] and probabilities [B, H, T, T]; with `indices` only these tokens, [R, D]."""
+        context, probabilities = self.attention(x, layout=layout, indices=indices)
+        residual = gather_tokens(x, indices)
         x = self.attention_norm(self.attention_dropout(context, seed=layout.seed, residual=residual))
         narrow = self.feed_forward(x, layout=layout)
         x = self.feed_forward_norm(self.feed_forward_dropout(narrow, seed=layout.seed, residual=x))
@@ -227,10 +219,10 @@ class PreNormLayer(TransformerLayer):
     """
 
     def call(
-        self, x: tf.Tensor, *, layout: BatchLayout, positions: tf.Tensor | None = None
+        self, x: tf.Tensor, *, layout: BatchLayout, indices: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """As TransformerLayer."""
-        context, probabilities = self.attention(self.attention_norm(x), layout=layout, positions=positions)
-        x = self.attention_dropout(context, seed=layout.seed, residual=gather_tokens(x, positions))
+        context, probabilities = self.attention(self.attention_norm(x), layout=layout, indices=indices)
+        x = self.attention_dropout(context, seed=layout.seed, residual=gather_tokens(x, indices))
         narrow = self.feed_forward(self.feed_forward_norm(x), layout=layout)
         return self.feed_forward_dropout(narrow, seed=layout.seed, residual=x), probabilities

@@ -30,7 +30,7 @@ class KeptTokens:
 
         Args:
             layout: of all tokens, in training.
-            needed: int32 [R], places in [N, D] of tokens that are kept before others; None: all are alike.
+            needed: int32 [R] or [B, P], places in [N, D] of tokens that are kept before others; None: all are alike.
             dropped: the share of each row that is not kept, padding first.
             is_causal: whether tokens see only those before them.
         """
@@ -44,6 +44,7 @@ class KeptTokens:
         ranks = tf.cast(tf.bitwise.right_shift(bits, tf.constant(8, tf.uint32)), tf.float32) / 2**24
         ranks -= tf.cast(tf.reshape(layout.text_numbers, [-1]) == 0, tf.float32)
         if needed is not None:
+            needed = tf.reshape(needed, [-1])
             ranks = tf.tensor_scatter_nd_max(ranks, needed[:, None], tf.ones_like(needed, tf.float32))
         kept = tf.sort(tf.math.top_k(tf.reshape(ranks, [rows, width]), count, sorted=False).indices)  # [B, K], in order
         places = tf.reshape(kept + width * tf.range(rows)[:, None], [-1])

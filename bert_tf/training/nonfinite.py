@@ -1,6 +1,6 @@
 """Why a loss or gradient is not finite: the step is computed again, eagerly and layer by layer, once it has happened.
 
-Training itself only stops updating (`TrainStep.diverged`), so the weights are still those before the step.
+Training itself only stops updating (`WeightUpdate.diverged`), so the weights are still those before the step.
 """
 
 import contextlib

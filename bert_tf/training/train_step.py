@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from bert_tf.config.train_config import TrainConfig
@@ -37,6 +36,7 @@ from bert_tf.training.metric_sums import Sums, loss_of, sum_metrics
 from bert_tf.training.micro_batches import Gradients
 from bert_tf.training.trainable_task import Batch, Comparison, TrainableTask
 from bert_tf.training.weight_average import WeightAverage
+from bert_tf.training.weight_update import WeightUpdate
 
 
 class TrainStep:
@@ -72,8 +72,9 @@ class TrainStep:
         if self.distilled and (config.fgm_epsilon or config.gradient_checkpointing or config.token_dropping):
             raise UserError("teacher was given: leave out fgm_epsilon, gradient_checkpointing and token_dropping.")
         self.loss_scale = LossScale(enabled=model.dtype_policy.compute_dtype == "float16")
-        self.diverged = tf.Variable(False, trainable=False)  # from then on nothing is updated
         self.is_static = needs_static_shapes(strategy, config.jit_compile)
+        parts = self.trainable, self.optimizer, self.loss_scale, self.average
+        self.update = WeightUpdate(*parts, is_compiled=self.is_static)
         self.iterations_per_loop = 1
         if config.num_accumulation_steps:  # else a step that fails for want of memory is taken again
             self.iterations_per_loop = config.iterations_per_loop or backend.steps_per_call()
@@ -84,10 +85,10 @@ class TrainStep:
         self._loop = tf.function(
             self._steps_on_replicas, autograph=False, reduce_retracing=True
         )  # of any number of steps
-        functions: list[Callable] = [self._forward_backward, self._forward, self._backward]
+        functions: list[Callable] = [self._forward_backward, self._forward, self._backward, self.update]
         if backend.should_jit(self.config.jit_compile):
             functions = [tf.function(each, jit_compile=True, autograph=False) for each in functions]
-        self._compute_gradients, self._compute_outputs, self._pull_back = functions
+        self._compute_gradients, self._compute_outputs, self._pull_back, self._update = functions
 
     def _active_after(self, step: int) -> dict[str, tf.Variable]:
         """The variables that the step after `step` trains, {canonical name: variable}."""
@@ -171,28 +172,13 @@ class TrainStep:
         weight_sums = {name: all_reduce_sum(tf.reduce_sum(w)) for name, w in self.task.loss_weights(batch).items()}
         seed = self._seed(tf.cast(self.optimizer.step, tf.int32), replica_id())
         metrics, gradients = self._over_micro_batches(batch, weight_sums, seed)
-        gradients = self.loss_scale.unscale(self._sum_over_replicas(gradients))
         learning_rate = self.optimizer.learning_rate()
-        norm = self._update(gradients)
-        self.average.update(self.optimizer.step)
-        diverged = self.loss_scale.update(norm)
-        self.diverged.assign(diverged)
+        norm, diverged = self._update(self._sum_over_replicas(gradients))
         counts = {"tokens": tf.reduce_sum(tf.cast(batch["lengths"], tf.float32))}
         for requested in stop:  # one where processes train together, else none
             counts["stop_requests"] = tf.identity(requested)  # a tensor of this replica: only such can be summed
         numbers = {"gradient_norm": norm, "diverged": diverged, "learning_rate": learning_rate}
         return {"metrics": all_reduce_sum(metrics), **numbers, **all_reduce_sum(counts)}
-
-    def _update(self, gradients: Gradients) -> tf.Tensor:
-        """Updates the weights if the global norm of the gradients is finite, and counts the step; returns the norm.
-
-        Training that has diverged stands still: the norm is NaN, and nothing is counted.
-        """
-        norm = tf.linalg.global_norm([gradient for gradient in gradients if gradient is not None])
-        norm = tf.where(self.diverged, np.nan, norm)
-        tf.cond(tf.math.is_finite(norm), lambda: self.optimizer.apply(gradients, norm), lambda: None)
-        self.optimizer.step.assign_add(tf.where(self.diverged, tf.constant(0, tf.int64), 1))
-        return norm
 
     def _sum_over_replicas(self, gradients: Gradients) -> Gradients:
         """All that replicas send each other in a step but for some numbers: gradients of all their micro-batches."""

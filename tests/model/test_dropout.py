@@ -1,14 +1,16 @@
 """Dropout: its masks are functions of the seed and of the layer's name, and are the same when they are drawn again."""
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf.model import attention, functional_bert, heads, weights
-from bert_tf.model.layers import Dropout, random_lanes
+from bert_tf.model import attention, functional_bert, heads, random_bits, weights
+from bert_tf.model.layers import Dropout
+from bert_tf.runtime import backend
 
 DROPPING = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
 
@@ -55,8 +57,10 @@ def test_recomputed_layers_drop_the_same_values():
     assert np.abs(other[name] - expected[name]).max() > 1e-3
 
 
-def test_dropout_is_where_the_original_has_it_and_gradients_drop_the_same_values(monkeypatch):
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
+def test_dropout_is_where_the_original_has_it_and_gradients_drop_the_same_values(platform, monkeypatch):
     """Against the textbook form with the same random bits: place, amount and gradient of every dropout."""
+    monkeypatch.setattr(backend, "platform", lambda: platform)
     config = dataclasses.replace(tiny.CONFIG, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.2)
     model, seed, batch = heads.TokenClassifier(config, 3), tf.constant([1, 2]), tiny.tensors(tiny.batch())
     arrays = tiny.random_weights(model)
@@ -72,7 +76,7 @@ def test_dropout_is_where_the_original_has_it_and_gradients_drop_the_same_values
     actual = gradients_of(weights.variables(model), lambda: model(batch, seed=seed)["logits"])
 
     def dropped(x, stream, rate=0.1):
-        lanes = random_lanes(x, seed ^ tf.constant([Dropout(rate, stream).stream_id, 0]))
+        lanes = random_bits.lanes(x, seed ^ tf.constant([Dropout(rate, stream).stream_id, 0]))
         return tf.where(lanes >= round(rate * 2**16), x / (1 - rate), 0.0)
 
     numbers, dense, norm = iter("01"), functional_bert.dense, functional_bert.layer_norm
@@ -125,12 +129,48 @@ def test_dropout_keeps_the_mean_and_differs_between_layers():
     assert float(tf.reduce_mean(tf.cast((first == 0) & (second == 0), tf.float32))) == pytest.approx(0.0625, abs=0.01)
 
 
-def test_both_lanes_of_random_bits_are_uniform_and_independent():
-    drawn = random_lanes(tf.zeros([401, 501]), tf.constant([1, 2])).numpy()
-    assert drawn.dtype == np.uint16 and drawn.shape == (401, 501)
-    pairs = drawn.reshape(-1)[: 2 * (drawn.size // 2)].reshape(-1, 2) / 65535
-    np.testing.assert_allclose(pairs.mean(0), 0.5, atol=0.005)
-    np.testing.assert_allclose(pairs.std(0), 12**-0.5, atol=0.005)
-    assert abs(np.corrcoef(pairs.T)[0, 1]) < 0.01
-    inside = tf.function(lambda x: random_lanes(x, tf.constant([1, 2])), input_signature=[tf.TensorSpec([None, 501])])
-    np.testing.assert_array_equal(inside(tf.zeros([401, 501])), drawn)
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
+def test_random_bits_are_uniform_and_independent(platform, monkeypatch):
+    monkeypatch.setattr(backend, "platform", lambda: platform)
+    seeds = [[1, 2], [1, 3], [2, 2], [-5, 2]]
+    drawn = [random_bits.lanes(tf.zeros([401, 501]), tf.constant(seed)).numpy() for seed in seeds]
+    assert drawn[0].dtype == np.uint16 and drawn[0].shape == (401, 501)
+    flat = np.stack([each.reshape(-1)[: 401 * 500] for each in drawn]) / 65535
+    np.testing.assert_allclose(flat.mean(1), 0.5, atol=0.005)
+    np.testing.assert_allclose(flat.std(1), 12**-0.5, atol=0.005)
+    neighbours = [flat[0, :-distance] for distance in (1, 2, 501, 4096)], [flat[0, d:] for d in (1, 2, 501, 4096)]
+    pairs = [*zip(*neighbours, strict=True), *((flat[0], other) for other in flat[1:])]
+    assert max(abs(np.corrcoef(*pair)[0, 1]) for pair in pairs) < 0.01
+    dropped = np.stack([each < 0.1 for each in flat]).reshape(4, -1, 20).sum(2)  # of 20 in a row
+    expected = [math.comb(20, k) * 0.1**k * 0.9 ** (20 - k) for k in range(5)]
+    counts = np.stack([np.mean(dropped == k, 1) for k in range(5)], 1)
+    np.testing.assert_allclose(counts, [expected] * 4, atol=0.015)
+
+
+def test_random_bits_do_not_depend_on_whether_shapes_are_known():
+    drawn = random_bits.lanes(tf.zeros([41, 51]), tf.constant([1, 2])).numpy()
+    specification = [tf.TensorSpec([None, 51])]
+    inside = tf.function(lambda x: random_bits.lanes(x, tf.constant([1, 2])), input_signature=specification)
+    np.testing.assert_array_equal(inside(tf.zeros([41, 51])), drawn)
+
+
+def test_accelerators_hash_positions_of_known_shapes(monkeypatch):
+    monkeypatch.setattr(backend, "platform", lambda: "tpu")
+    shape, seed = [3, 2, 1000], np.array([-77, 2**31 - 5], np.int32)
+    actual = random_bits.lanes(tf.zeros(shape), tf.constant(seed)).numpy()
+    first, second = (int(each) for each in seed.view(np.uint32))
+    second ^= first * 0x9E3779B9 % 2**32
+
+    def mix(x):
+        x = (x ^ x >> np.uint64(16)) * np.uint64(0x7FEB352D) % np.uint64(2**32)
+        x = (x ^ x >> np.uint64(15)) * np.uint64(0x846CA68B) % np.uint64(2**32)
+        return x ^ x >> np.uint64(16)
+
+    places = (np.arange(6000, dtype=np.uint64) + np.uint64(first)) % np.uint64(2**32)
+    expected = mix((mix(places) + np.uint64(second)) % np.uint64(2**32)) >> np.uint64(16)
+    np.testing.assert_array_equal(actual, expected.reshape(shape))
+    compiled = tf.function(random_bits.lanes, jit_compile=True)(tf.zeros(shape), tf.constant(seed))
+    np.testing.assert_array_equal(compiled, actual)
+    dynamic = tf.function(random_bits.lanes, input_signature=[tf.TensorSpec([None]), tf.TensorSpec([2], tf.int32)])
+    operations = {operation.type for operation in dynamic.get_concrete_function().graph.get_operations()}
+    assert "StatelessRandomUniformFullIntV2" in operations, "each operation of the hash would be a pass of its own"

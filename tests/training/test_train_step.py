@@ -12,6 +12,7 @@ from training_steps import CONFIG, ONE_LAYER, learner, passes
 
 from bert_tf.errors import UserError
 from bert_tf.model import weights, xla_rowwise
+from bert_tf.runtime import backend
 from bert_tf.training import train_step as learners
 from bert_tf.training.loss_scale import LossScale
 from bert_tf.training.metric_sums import averages
@@ -153,6 +154,57 @@ def test_compiled_step_matches_plain_step():
     plain, compiled = learner(), learner(dataclasses.replace(CONFIG, jit_compile="true"))
     for expected, actual in zip(run(plain, 3), run(compiled, 3), strict=True):
         assert float(actual["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["adamw", "adamw_corrected", "lamb", "muon"])
+def test_compiled_update_matches_plain_one_and_leaves_all_as_it_was_where_the_norm_is_not_finite(name):
+    config = dataclasses.replace(CONFIG, optimizer=name, learning_rate=1e-3, ema_decay=0.9)
+    plain, compiled = learner(config), learner(dataclasses.replace(config, jit_compile="true"))
+    for ours in (plain, compiled):
+        weights.assign(ours.model, tiny.random_weights(ours.model))
+    generator = np.random.default_rng(1)
+    gradients = [tf.constant(generator.normal(size=v.shape), tf.float32) for v in plain.trainable.values()]
+    gradients[3] = None
+
+    def numbers(ours):
+        parts = ours.trainable, ours.optimizer.state(), ours.average.state()
+        return [variable.numpy() for variable in tf.nest.flatten(parts)]
+
+    results = [ours._update(gradients) for ours in (plain, compiled, plain, compiled)][2:]
+    np.testing.assert_allclose(*([float(norm) for norm, _ in results][i : i + 1] for i in (0, 1)), rtol=1e-6)
+    for expected, actual in zip(*map(numbers, (plain, compiled)), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=2e-6)
+    before = [dict(zip(compiled.trainable, map(tf.identity, compiled.trainable.values()), strict=True))]
+    before += [tf.nest.map_structure(tf.identity, compiled.optimizer.state())]
+    norm, diverged = compiled._update([gradients[0] * np.inf, *gradients[1:]])
+    assert not np.isfinite(norm) and diverged
+    assert int(compiled.optimizer.step) == int(before[1].pop("step")) + 1, "the step after which it diverged counts"
+    after = [compiled.trainable, compiled.optimizer.state()]
+    after[1].pop("step")
+    tf.nest.map_structure(np.testing.assert_array_equal, after, before)
+    assert np.isnan(compiled._update(gradients)[0]), "training has ended"
+    tf.nest.map_structure(np.testing.assert_array_equal, after, before)
+
+
+def scatters_of(function, *arguments):
+    operations = function.get_concrete_function(*arguments).graph.get_operations()
+    return sum(operation.type == "UnsortedSegmentSum" for operation in operations)
+
+
+def test_gradients_on_accelerators_are_those_on_cpus(monkeypatch):
+    """The formulas that XLA compiles best there, computed on a CPU."""
+    config, batch = dataclasses.replace(ONE_LAYER, num_hidden_layers=2), tiny.tensors(tiny.batch())
+    ours = learner(dataclasses.replace(CONFIG, jit_compile="true"), model_config=config)
+    on_cpu = passes(ours)
+    scatters = [scatters_of(on_cpu, batch)]
+    expected = on_cpu(batch)
+    monkeypatch.setattr(backend, "platform", lambda: "gpu")
+    on_gpu = passes(ours)
+    scatters.append(scatters_of(on_gpu, batch))
+    assert scatters == [3, 1], "of the word embeddings, and on CPUs of two gathers of the tokens that are needed"
+    for ours, theirs in zip(on_gpu(batch), expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -104,7 +104,7 @@ class BertEncoder(EncoderLayer):
             assignment = packing.assign(inputs)
         rows = assignment.pack(inputs) if assignment else inputs
         layout = self.layout(rows, seed).with_probe(self.probe)
-        indices = None if positions is None else self._flat_positions(inputs, assignment, positions)  # [B * (1 + P)]
+        indices = None if positions is None else self._indices(inputs, assignment, positions)
         x = self.embeddings(rows["token_ids"], rows["segment_ids"], rows.get("positions"), layout=layout)  # [N, D]
         hidden_states, attention = self._through_layers(x, layout, indices)
         x = hidden_states[-1]
@@ -123,7 +123,7 @@ class BertEncoder(EncoderLayer):
         return outputs
 
     def _through_layers(
-        self, x: tf.Tensor, layout: BatchLayout, positions: tf.Tensor | None
+        self, x: tf.Tensor, layout: BatchLayout, indices: tf.Tensor | None
     ) -> tuple[list[tf.Tensor], list[tf.Tensor | None]]:
         """The input of the first layer, the output of each, and their attention probabilities."""
         hidden_states, attention = [x], []
@@ -131,14 +131,14 @@ class BertEncoder(EncoderLayer):
         middle = self.config.middle_layers if self.token_dropping and layout.training else range(0)
         for number in range(self.config.num_hidden_layers):
             if middle and number == middle.start:
-                kept = KeptTokens.draw(layout, positions, self.token_dropping, is_causal=self.config.is_causal)
+                kept = KeptTokens.draw(layout, indices, self.token_dropping, is_causal=self.config.is_causal)
                 all_tokens, all_positions = x, layout
                 x, layout = kept.narrow(x), kept.layout
             if middle and number == middle.stop:
                 x, layout = kept.widen(x, all_tokens), all_positions
             layer, layer_layout = self.layer_at(number, layout)
             is_last = number == self.config.num_hidden_layers - 1
-            options = {"layout": layer_layout, "positions": positions if is_last and not shows_all else None}
+            options = {"layout": layer_layout, "indices": indices if is_last and not shows_all else None}
             if self.gradient_checkpointing and layout.training:
                 x, probabilities = _checkpointed(layer, x, **options), None
             else:
@@ -149,19 +149,22 @@ class BertEncoder(EncoderLayer):
         if layout.probe:
             layout.probe.hidden_states = list(hidden_states)
         if shows_all and self.layers:
-            hidden_states[-1] = gather_tokens(hidden_states[-1], positions)
+            hidden_states[-1] = gather_tokens(hidden_states[-1], indices)
         return hidden_states, attention
 
-    def _flat_positions(
+    def _indices(
         self, inputs: Mapping[str, tf.Tensor], assignment: RowAssignment | None, positions: tf.Tensor
     ) -> tf.Tensor:
-        """Indices into [N, D] of the needed tokens, int32 [B * (1 + P)]: of each text the pooled one, then the rest."""
+        """Indices into [N, D] of the needed tokens, of each text the pooled one, then the rest.
+
+        int32 [B, 1 + P], or [B * (1 + P)] where texts are packed, so that they are not those of a row.
+        """
         first = pooled_positions(inputs, is_causal=self.config.is_causal)
         positions = tf.concat([first[:, None], positions], 1)  # [B, 1 + P]
         if assignment:
             return tf.reshape(assignment.locate(positions), [-1])
         rows, width = size_of(inputs["token_ids"], 0), size_of(inputs["token_ids"], 1)
-        return tf.reshape(positions + width * tf.range(rows)[:, None], [-1])
+        return positions + width * tf.range(rows)[:, None]
 
 
 Encoder = BertEncoder

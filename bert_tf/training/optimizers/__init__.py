@@ -30,8 +30,8 @@ class Optimizer(Protocol):
     def apply(self, gradients: Sequence[tf.Tensor | None], norm: tf.Tensor) -> None:
         """Updates every variable by its (global) gradient; leaves those without one unchanged.
 
-        norm: the global norm of the gradients, float32. It is finite: otherwise this is not called. The training step
-        counts `step` afterwards.
+        norm: the global norm of the gradients, float32. Where it is not finite, this is not called, or under XLA its
+        changes to the variables, and to those of `state`, are not kept. The training step counts `step` afterwards.
         """
 
 

@@ -1,0 +1,45 @@
+"""The random bits of dropout, a function of a seed alone: from a generator, or computed where they are used."""
+
+import math
+
+import tensorflow as tf
+
+from bert_tf.runtime import backend
+
+MULTIPLIERS = 0x7FEB352D, 0x846CA68B  # of lowbias32 (Wellons, hash-prospector)
+SPAN = 4096  # positions that are numbered together
+GOLDEN_RATIO = 0x9E3779B9  # of 2**32; odd, so that different seeds stay different
+
+
+def lanes(x: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Uniform random uint16 in the shape of `x`. seed: int32 [2].
+
+    Philox draws them (Salmon et al. 2011), two of every 32 bits, as drawing takes time. What XLA compiles for an
+    accelerator hashes positions instead: within the pass that uses the bits, rather than in four passes before it.
+    """
+    count = math.prod(x.shape) if x.shape.is_fully_defined() else tf.size(x)
+    if backend.platform() != "cpu" and isinstance(count, int):
+        return tf.reshape(hashed(count, seed), x.shape)
+    bits = {"minval": None, "maxval": None, "dtype": tf.uint32}
+    words = tf.random.stateless_uniform([(count + 1) // 2], seed, alg="philox", **bits)
+    return tf.reshape(tf.reshape(tf.bitcast(words, tf.uint16), [-1])[:count], tf.shape(x))
+
+
+def hashed(count: int, seed: tf.Tensor) -> tf.Tensor:
+    """Uniform random uint16 [count]: the upper halves of a hash of each position and of the seed, int32 [2]."""
+    first, second = tf.unstack(tf.bitcast(seed, tf.uint32))
+    second = tf.bitwise.bitwise_xor(second, first * tf.constant(GOLDEN_RATIO, tf.uint32))
+    starts = first + tf.cast(tf.range(0, count, SPAN), tf.uint32)  # with the seed: else TensorFlow stores all positions
+    places = tf.reshape(starts[:, None] + tf.cast(tf.range(SPAN), tf.uint32), [-1])[:count]
+    return tf.cast(_shift(_mix(_mix(places) + second), 16), tf.uint16)
+
+
+def _mix(x: tf.Tensor) -> tf.Tensor:
+    """A permutation of all uint32 in which every bit depends on all others."""
+    x = tf.bitwise.bitwise_xor(x, _shift(x, 16)) * tf.constant(MULTIPLIERS[0], tf.uint32)
+    x = tf.bitwise.bitwise_xor(x, _shift(x, 15)) * tf.constant(MULTIPLIERS[1], tf.uint32)
+    return tf.bitwise.bitwise_xor(x, _shift(x, 16))
+
+
+def _shift(x: tf.Tensor, count: int) -> tf.Tensor:
+    return tf.bitwise.right_shift(x, tf.constant(count, tf.uint32))
