@@ -18,7 +18,6 @@ def main():
     sys.path.insert(0, source)
     rows, width = int(rows), int(width)
     import tensorflow as tf
-    from tensorflow.compiler.xla.service import hlo_pb2
 
     from bert_tf.config.bert_config import BertConfig
     from bert_tf.model import heads
@@ -47,6 +46,14 @@ def main():
         gradients = [tf.zeros(variable.shape) for variable in trainer.trainable.values()]
         parts = {"gradients": (trainer._forward_backward, [batch, sums, tf.constant([1, 2])])}
         function, arguments = {**parts, "update": (trainer._update, [gradients])}[part]
+    pathlib.Path(file).write_bytes(lowered(function, *arguments))
+
+
+def lowered(function, *arguments):
+    """The HLO of a function, as bytes, before XLA has optimized it."""
+    import tensorflow as tf
+    from tensorflow.compiler.xla.service import hlo_pb2
+
     compiled = tf.function(function, jit_compile=True, autograph=False)
     module = hlo_pb2.HloModuleProto()
     module.ParseFromString(compiled.experimental_get_compiler_ir(*arguments)(stage="hlo_serialized"))
@@ -54,7 +61,7 @@ def main():
         for instruction in computation.instructions:
             if instruction.opcode == "copy":  # StableHLO has none; a conversion to the same type is the same
                 instruction.opcode = "convert"
-    pathlib.Path(file).write_bytes(module.SerializeToString())
+    return module.SerializeToString()
 
 
 if __name__ == "__main__":

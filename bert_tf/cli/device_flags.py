@@ -3,7 +3,7 @@
 import argparse
 
 from bert_tf.config.flag_groups import JIT_CHOICES, XLA_CACHE_HELP
-from bert_tf.runtime import accelerators, xla_cache
+from bert_tf.runtime import accelerators, xla_options
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,11 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=True,
         help="take memory of GPUs as it is needed, not nearly all of it at the start",
     )
-    parser.add_argument("--xla_cache", default=xla_cache.DEFAULT_CACHE, metavar="FOLDER", help=XLA_CACHE_HELP)
+    parser.add_argument("--xla_cache", default=xla_options.DEFAULT_CACHE, metavar="FOLDER", help=XLA_CACHE_HELP)
 
 
 def apply(arguments: argparse.Namespace) -> None:
     """Sets up the process, before TensorFlow is imported."""
     if arguments.gpu_memory_growth:
         accelerators.grow_memory()
-    xla_cache.use(arguments.xla_cache)
+    xla_options.set_up(arguments.xla_cache)

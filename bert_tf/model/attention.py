@@ -7,6 +7,9 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from bert_tf.model import fused_ops
+from bert_tf.runtime import backend
+
 MASK_BIAS = -10000.0  # added to the scores of masked positions: their probability is then exactly zero
 
 
@@ -53,6 +56,8 @@ def softmax(scores: tf.Tensor, training: bool) -> tf.Tensor:  # [..., T] -> [...
     """Softmax, computed in float32: oneDNN's softmax of bfloat16 does so by itself, its gradient does not."""
     if scores.dtype == tf.bfloat16 and not training:
         return tf.nn.softmax(scores)
+    if training and backend.platform() != "cpu":
+        return fused_ops.softmax(scores)
     return tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32)), scores.dtype)
 
 

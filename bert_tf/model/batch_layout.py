@@ -92,7 +92,7 @@ class BatchLayout:
 
 
 def gather_tokens(x: tf.Tensor, indices: tf.Tensor | None) -> tf.Tensor:
-    """The tokens of `x` [N, D] at these indices: int32 [R], or [B, P], of each of B rows P within the row; None: all."""
+    """The tokens of `x` [N, D] at these indices: int32 [R], or [B, P], P within each of B rows; None: all."""
     if indices is None:
         return x
     if indices.shape.rank == 2 and backend.platform() != "cpu":

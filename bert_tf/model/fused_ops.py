@@ -149,6 +149,19 @@ def bias_add(x: tf.Tensor, bias: tf.Tensor) -> tuple[tf.Tensor, Callable]:  # [N
     return tf.nn.bias_add(x, bias), backward
 
 
+@with_gradient
+def softmax(x: tf.Tensor) -> tuple[tf.Tensor, Callable]:  # [..., T] -> [..., T]
+    """Softmax whose gradient needs the result alone, in the type of `x`: XLA would keep it in float32."""
+    y = tf.cast(tf.nn.softmax(tf.cast(x, tf.float32)), x.dtype)
+
+    def backward(upstream: tf.Tensor) -> tf.Tensor:
+        wide, upstream = tf.cast(y, tf.float32), tf.cast(upstream, tf.float32)
+        along = tf.reduce_sum(upstream * wide, -1, keepdims=True)
+        return tf.cast((upstream - along) * wide, x.dtype)
+
+    return y, backward
+
+
 def gather_within_rows(x: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:  # [N, D], int32 [B, P] -> [B * P, D]
     """Gathers from `x`, B rows of N / B tokens each, where the P indices of a row lie in that row.
 

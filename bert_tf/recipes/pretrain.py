@@ -27,7 +27,7 @@ from bert_tf.recipes.pretraining.pretraining_flags import (
     without_dropping,
     without_pairs,
 )
-from bert_tf.runtime import files, xla_cache
+from bert_tf.runtime import files, xla_options
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.runtime.tf_config import worker_number
 from bert_tf.training.run_directory import RunFolder, recorded_flags
@@ -71,7 +71,7 @@ def run_phase(options: Flags) -> None:
     """Runs all stages: vocabulary and records, then task, training, evaluation and export, then the report."""
     options = flags.with_earlier_defaults(options, recorded_flags(options.output_dir))
     options = preparation.with_computed_defaults(options)
-    xla_cache.use(options.xla_cache)
+    xla_options.set_up(options.xla_cache)
     train_config, masking = flags.part(TrainConfig, options), flags.part(MaskingConfig, options)
     start = preparation.resolve(options, lower_case_given=flags.is_given("do_lower_case"))
     teacher = initialization.read_teacher(options, start)

@@ -217,3 +217,18 @@ def test_no_cpu_only_operation_is_used_where_a_gpu_is_visible(monkeypatch):
         value_and_gradients(plain_norm, [tf.constant(x) for x in (X, GAMMA, BETA)]),
         "float32",
     )
+
+
+@pytest.mark.parametrize("kind", NOISE)
+def test_softmax_matches_tensorflow(kind):
+    arguments = [tf.cast(tf.constant(X), kind)]
+    expected = value_and_gradients(tf.nn.softmax, [tf.cast(x, tf.float32) for x in arguments])
+    assert_near(value_and_gradients(fused_ops.softmax, arguments), expected, kind)
+
+
+@pytest.mark.parametrize("kind", NOISE)
+def test_gather_within_rows_matches_gather(kind):
+    x = tf.cast(tf.constant(X), kind)
+    indices = tf.constant(DRAWS.integers(0, 13, [5, 13]) + 13 * np.arange(5)[:, None], tf.int32)  # of five rows
+    expected = value_and_gradients(lambda x: tf.gather(x, tf.reshape(indices, [-1])), [tf.cast(x, tf.float32)])
+    assert_near(value_and_gradients(lambda x: fused_ops.gather_within_rows(x, indices), [x]), expected, kind)

@@ -5,6 +5,7 @@
 
 import dataclasses
 import functools
+import itertools
 import math
 import re
 import sys
@@ -89,9 +90,11 @@ def _create_tokenizer(
     if tokens is None and folder.last_step():
         tokens = vocabulary.read(folder.file("vocab.txt"))
     if tokens is None:
+        iterator = iter(texts())
+        first = list(itertools.islice(iterator, 1))  # a file that cannot be read is an error before the line below
         print(f"Learning a vocabulary of {options.vocab_size:,} tokens", flush=True)
         tokens = vocabulary_learning.learn(
-            texts(),
+            itertools.chain(first, iterator),
             options.vocab_size,
             lower_case=start.lower_case,
             kind=start.config.encoder_traits.tokenizer,

@@ -13,7 +13,7 @@ from bert_tf.recipes import ending, initialization, teaching
 from bert_tf.recipes.finetuning import preparation, ready, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.recipes.initialization import Initialization
-from bert_tf.runtime import xla_cache
+from bert_tf.runtime import xla_options
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.runtime.tf_config import worker_number
 from bert_tf.tasks.task import FineTuningTask
@@ -46,7 +46,7 @@ def main(kind: type[FineTuningFlags]) -> None:
         each.check()
         preparation.train_config(each, 1, 1)
     options = runs.get("", options)
-    xla_cache.use(options.xla_cache)
+    xla_options.set_up(options.xla_cache)
     with contextlib.closing(RunFolder(options.output_dir, writes=worker_number() == 0)) as folder:
         run_in_folder(options, runs, folder)
 

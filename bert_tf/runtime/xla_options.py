@@ -1,4 +1,4 @@
-"""XLA's cache of programs that it has compiled for accelerators; without TensorFlow."""
+"""How XLA compiles for accelerators, and its cache of what it has compiled; without TensorFlow."""
 
 import os
 import sys
@@ -6,29 +6,43 @@ import sys
 from bert_tf.errors import UserError
 from bert_tf.runtime import accelerators, files
 
-XLA_FLAGS, CACHE_FLAG = "TF_XLA_FLAGS", "--tf_xla_persistent_cache_directory"
+FLAGS, ROUNDING = "XLA_FLAGS", "--xla_allow_excess_precision"
+BRIDGE_FLAGS, CACHE = "TF_XLA_FLAGS", "--tf_xla_persistent_cache_directory"
 CACHED_DEVICES = "--tf_xla_persistent_cache_device_types=XLA_GPU_JIT,GPU"  # XLA on CPUs compiles for the one machine
 DEFAULT_CACHE, NO_CACHE = "auto", "none"
 
 
-def use(folder: str = DEFAULT_CACHE) -> None:
-    """Lets XLA keep what it compiles for GPUs in a folder, from which later processes take it; before TensorFlow.
+def set_up(cache: str = DEFAULT_CACHE) -> None:
+    """Lets XLA round as the model says, and keep what it compiles for GPUs for later processes; before TensorFlow.
 
-    folder: "auto": one in the user's cache; "none": nothing is kept. Does nothing where there is no accelerator, where
-    TF_XLA_FLAGS names a folder, and in a process that has imported TensorFlow.
+    By its default it leaves out roundings to bfloat16 in what it fuses, and then reads and writes float32 between its
+    programs: more bytes. Does nothing where there is no accelerator, and in a process that has imported TensorFlow.
+    What the variables XLA_FLAGS and TF_XLA_FLAGS say stays.
+
+    cache: a folder; "auto": one in the user's cache; "none": nothing is kept.
 
     Raises:
         UserError: the folder cannot be made, or its name has a space, at which TensorFlow would cut it.
     """
-    flags = os.environ.get(XLA_FLAGS, "")
-    if folder == NO_CACHE or CACHE_FLAG in flags or "tensorflow" in sys.modules or not accelerators.are_there():
+    if "tensorflow" in sys.modules or not accelerators.are_there():
         return
+    if ROUNDING not in os.environ.get(FLAGS, ""):
+        _add(FLAGS, f"{ROUNDING}=false")
+    if cache != NO_CACHE and CACHE not in os.environ.get(BRIDGE_FLAGS, ""):
+        _use_cache(cache)
+
+
+def _use_cache(folder: str) -> None:
     path = os.path.join(_user_cache(), "bert_tf", "xla") if folder == DEFAULT_CACHE else files.absolute(folder)
     problem = "its name has a space" if len(path.split()) > 1 else _problem_of(path)
     if not problem:
-        os.environ[XLA_FLAGS] = f"{flags} {CACHE_FLAG}={path} {CACHED_DEVICES}".strip()
+        _add(BRIDGE_FLAGS, f"{CACHE}={path} {CACHED_DEVICES}")
     elif folder != DEFAULT_CACHE:
         raise UserError(f"xla_cache={folder} cannot be used ({problem}): give another folder, or none.")
+
+
+def _add(variable: str, flags: str) -> None:
+    os.environ[variable] = f"{os.environ.get(variable, '')} {flags}".strip()
 
 
 def _problem_of(folder: str) -> str:
