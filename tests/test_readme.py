@@ -188,9 +188,10 @@ def test_every_flag_on_the_pages_exists():
     anywhere |= {"nodes", "ntasks", "nnodes", "nproc_per_node", "rdzv_endpoint"}  # Slurm's and torchrun's
     anywhere |= {"teraflops", "gigabytes", "bytes_per_gradient"}  # benchmarks/scaling.py's
     anywhere |= {
-        "tf_xla_persistent_cache_directory",
-        *("device", "tiny", "work_dir", "glue_dir"),
-    }  # XLA's, benchmarks/gpu.py's
+        *("tf_xla_persistent_cache_directory", "xla_allow_excess_precision"),  # XLA's
+        *("device", "tiny", "work_dir", "glue_dir"),  # benchmarks/gpu.py's
+        *("source", "excess_precision", "tasks"),  # benchmarks/programs.py's
+    }
     for page, text in PAGES.items():
         names = set(re.findall(r"--(\w+)", text))
         assert {name for name in names if not {name, name.removeprefix("no")} & anywhere} == set(), page
