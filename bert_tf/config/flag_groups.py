@@ -8,6 +8,7 @@ from bert_tf.config.flags import flag
 from bert_tf.config.train_config import ALL_REDUCE_PRECISIONS
 
 JIT_CHOICES = ("auto", "true", "false")
+EXPORT_PRECISIONS = ("float32", "bfloat16", "float16")
 XLA_CACHE_HELP = (
     "Folder in which XLA keeps what it compiles for GPUs, so that later starts are quick; auto: bert_tf/xla in the "
     "user's cache folder; none: nothing is kept."

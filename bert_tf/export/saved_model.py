@@ -53,7 +53,7 @@ def export(
         folder: the folder to write.
         examples: {signature: {input: strings}}, on which the export is compared with the model.
         about: plain data for `about.json`: "labels" and "kind" of the head, how files for it are read.
-        precision: of the weights and the computation; bfloat16 needs a CPU with instructions for it to be fast.
+        precision: of the weights and the computation; 16 bits need a device with instructions for them to be fast.
         with_attention: whether to add the signatures of `attention_signature` and, where the model has a prediction
             to explain, of `attribution_signature`.
 

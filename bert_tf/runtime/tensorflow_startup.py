@@ -20,7 +20,7 @@ PART_OF_KERAS = "keras.src.optimizers"
 # What `import keras` imports if it is installed, for plots and wrappers that nothing here uses: most of its time.
 EXTRAS_OF_KERAS = ("matplotlib", "sklearn")
 
-_process = {"is_silenced": False, "is_started": False}
+_process = {"is_silenced": False, "is_started": False, "has_tf32": False}
 
 
 def silence() -> None:
@@ -28,17 +28,22 @@ def silence() -> None:
     _process["is_silenced"] = True
 
 
+def allow_tf32() -> None:
+    """Lets `start_if_silenced` leave products of float32 on GPUs to TF32."""
+    _process["has_tf32"] = True
+
+
 def start_if_silenced() -> None:
     """`start_tensorflow` in a process that called `silence`; otherwise does nothing.
 
-    GPUs then multiply float32 in float32; TensorFlow's default is TF32, which has 10 bits.
+    GPUs then multiply float32 in float32, unless `allow_tf32` was called; TensorFlow's default is TF32, of 10 bits.
     """
     if _process["is_silenced"] and not _process["is_started"]:
         _process["is_started"] = True
         start_tensorflow()
         from bert_tf.runtime import backend
 
-        backend.allow_tf32(False)
+        backend.allow_tf32(_process["has_tf32"])
 
 
 def start_tensorflow() -> None:

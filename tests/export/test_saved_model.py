@@ -156,15 +156,16 @@ def test_mixed_precision_model_is_exported_in_float32(exported, live):
 
 
 @pytest.mark.slow
-def test_bfloat16_export_is_half_the_size_and_a_float32_checkpoint(live, tokenizer, tmp_path):
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_export_of_16_bits_is_half_the_size_and_a_float32_checkpoint(precision, live, tokenizer, tmp_path):
     folder = str(tmp_path / "export")
-    export(tiny.task(), live[0], tokenizer, folder, examples=EXAMPLES, precision="bfloat16")
+    export(tiny.task(), live[0], tokenizer, folder, examples=EXAMPLES, precision=precision)
     kinds = {name: kind for name, kind in kinds_of_variables(folder).items() if "GRAPH" not in name}
-    assert {*kinds.values()} == {tf.float32, tf.bfloat16}
+    assert {*kinds.values()} == {tf.float32, tf.as_dtype(precision)}
     assert all((kind == tf.float32) == ("norm" in name) for name, kind in kinds.items())
     read = saved_model.read(folder).weights
     for name, array in live[1].items():
-        rounded = array if "norm" in name else array.astype(tf.bfloat16.as_numpy_dtype)
+        rounded = array if "norm" in name else array.astype(tf.as_dtype(precision).as_numpy_dtype)
         np.testing.assert_array_equal(read[name], rounded.astype(np.float32))
         assert read[name].dtype == np.float32
     scores = tf.saved_model.load(folder).signatures["serving_default"](text=tf.constant(["the [MASK] ran"]))["scores"]

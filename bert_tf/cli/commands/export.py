@@ -2,7 +2,7 @@
 
   bert-tf export runs/sst2
   bert-tf export runs/squad exports/squad
-  bert-tf export runs/sst2 exports/sst2 --precision=bfloat16      half the size; faster on CPUs with bfloat16
+  bert-tf export runs/sst2 exports/sst2 --precision=bfloat16      half the size; faster on CPUs with bfloat16, and GPUs
 
 RUN is a run folder without an export: trained with --do_export=false, or the export was deleted. For several runs
 (--num_seeds, grids) the best is exported. TO is by default the folder `export` in RUN. The training data is not needed.
@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 
+from bert_tf.config.flag_groups import EXPORT_PRECISIONS
 from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import finished_run
 from bert_tf.reports import model_card
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--attention", action="store_true", help="add signatures that return attention weights and attributions"
     )
-    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32", help="of weights (float32)")
+    parser.add_argument("--precision", choices=EXPORT_PRECISIONS, default="float32", help="of weights (float32)")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing export")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 

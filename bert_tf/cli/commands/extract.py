@@ -28,6 +28,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import bulk_files, checkpoint_flags, device_flags
 from bert_tf.cli.text_progress import report_texts
+from bert_tf.config.flag_groups import EXPORT_PRECISIONS
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
@@ -71,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text_columns", metavar="NAMES", help="column of FILE with the text, or two with pairs")
     parser.add_argument("--id_column", metavar="NAME", help="column of FILE with an id to write too")
     checkpoint_flags.add_arguments(parser)
-    parser.add_argument("--precision", choices=("float32", "bfloat16", "auto"), default="float32", help="(float32)")
+    parser.add_argument("--precision", choices=(*EXPORT_PRECISIONS, "auto"), default="float32", help="(float32)")
     device_flags.add_arguments(parser)
     parser.add_argument("--batch_size", type=int, default=256, help="texts per batch (256)")
 
@@ -159,9 +160,7 @@ def _check_combinations(arguments: argparse.Namespace) -> None:
         if getattr(arguments, name) and not is_applicable:
             raise UserError(f"{name} requires {required}: leave it out.")
     if arguments.export and arguments.precision == "auto":
-        raise UserError(
-            "precision=auto suits this machine, and an export may run on another: give precision=float32 or bfloat16."
-        )
+        raise UserError("precision=auto suits this machine, and an export may run on another: give another precision.")
 
 
 def _check_numbers(arguments: argparse.Namespace) -> None:

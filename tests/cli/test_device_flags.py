@@ -1,0 +1,22 @@
+"""The flags with which commands of inference set up the process."""
+
+import argparse
+
+import pytest
+
+from bert_tf.cli import device_flags
+from bert_tf.runtime import backend, tensorflow_startup
+
+
+@pytest.mark.parametrize("flags, expected", [([], False), (["--tf32"], True)])
+def test_float32_is_multiplied_in_tf32_on_request_only(flags, expected, monkeypatch):
+    process = {"is_silenced": True, "is_started": False, "has_tf32": False}
+    monkeypatch.setattr(tensorflow_startup, "_process", process)
+    allowed = []
+    monkeypatch.setattr(backend, "allow_tf32", allowed.append)
+    monkeypatch.setenv("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+    parser = argparse.ArgumentParser()
+    device_flags.add_arguments(parser)
+    device_flags.apply(parser.parse_args(flags))
+    tensorflow_startup.start_if_silenced()
+    assert allowed == [expected]
