@@ -50,6 +50,14 @@ def test_help_lists_commands_quickly_without_tensorflow():
     assert done.stdout == "set()\n"
 
 
+@pytest.mark.slow
+def test_tensorflow_says_nothing_where_a_command_starts_it(tmp_path):
+    (tmp_path / "run.json").write_text('{"flags": {}}')
+    done = bert_tf("export", str(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr == f"bert-tf: The run in {tmp_path} has no checkpoint with its bert_config.json: train first.\n"
+
+
 def test_convert_help_lists_every_format(capsys):
     with pytest.raises(SystemExit) as ended:
         main.main(["convert", "--help"])

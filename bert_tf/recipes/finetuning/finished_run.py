@@ -52,7 +52,6 @@ def read(path: str, *, with_attention: bool = False) -> FinishedRun:
     """
     folder, run = RunFolder(path, writes=False), expect_run(path)
     options = _options(run)
-    start_if_silenced()
     from bert_tf.recipes.finetuning import preparation
 
     start = _start_of(path)
@@ -110,10 +109,11 @@ def _fine_tuned_task(options: Any, folder: RunFolder, start: Initialization) -> 
 
 
 def expect_run(path: str) -> dict[str, Any]:
-    """run.json of a folder with a checkpoint; UserError, before TensorFlow is loaded, where there is none."""
+    """run.json of a folder with a checkpoint; UserError where there is none."""
     run = read_json(os.path.join(path, "run.json"))
     if not isinstance(run, dict) or not isinstance(run.get("flags"), dict):
         raise UserError(f"{path} is not the folder of a run: it holds no readable run.json.")
+    start_if_silenced()
     from bert_tf.checkpoints.formats import native
 
     if not native.recognizes(path):
