@@ -150,8 +150,9 @@ def test_whole_step_compiles_with_static_shapes():
 
 
 @pytest.mark.slow
-def test_compiled_step_matches_plain_step():
-    plain, compiled = learner(), learner(dataclasses.replace(CONFIG, jit_compile="true"))
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_compiled_step_matches_plain_step(replicas):
+    plain, compiled = learner(), learner(dataclasses.replace(CONFIG, jit_compile="true"), replicas)
     for expected, actual in zip(run(plain, 3), run(compiled, 3), strict=True):
         assert float(actual["gradient_norm"]) == pytest.approx(float(expected["gradient_norm"]), rel=1e-4)
 
