@@ -37,7 +37,7 @@ def test_packed_static_rows_match_padded_rows_under_xla(head):
         inputs = {name: tf.reshape(x, [4, 2, *x.shape[1:]]) for name, x in inputs.items()}
     expected, rows = model(inputs), []
     first = model.encoder.layers[0]
-    plain, first.call = first.call, lambda x, layout, positions: rows.append(layout.rows) or plain(x, layout=layout)
+    plain, first.call = first.call, lambda x, layout, indices: rows.append(layout.rows) or plain(x, layout=layout)
     tables = pack_batch(inputs["lengths"].numpy(), 12, slices=1, rows=3)
     all_fit = tables.pop("row_fits")
     inputs |= {name: tf.constant(x) for name, x in tables.items()}
