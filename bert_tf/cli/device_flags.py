@@ -21,7 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="take memory of GPUs as it is needed, not nearly all of it at the start",
     )
     parser.add_argument(
-        "--tf32", action="store_true", help="multiply float32 in TF32 on GPUs: several times as fast, with 10 bits"
+        "--tf32",
+        action="store_true",
+        help="multiply float32 in TF32 on GPUs: several times as fast, with 10 bits of mantissa",
     )
     parser.add_argument("--xla_cache", default=xla_options.DEFAULT_CACHE, metavar="FOLDER", help=XLA_CACHE_HELP)
 

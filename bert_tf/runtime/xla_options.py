@@ -15,8 +15,8 @@ DEFAULT_CACHE, NO_CACHE = "auto", "none"
 def set_up(cache: str = DEFAULT_CACHE) -> None:
     """Lets XLA round as the model says, and keep what it compiles for GPUs for later processes; before TensorFlow.
 
-    By its default it leaves out roundings to bfloat16 in what it fuses, and then reads and writes float32 between its
-    programs: more bytes. Does nothing where there is no accelerator, and in a process that has imported TensorFlow.
+    By default XLA may leave out roundings to bfloat16, and then keeps float32 between kernels, which moves more bytes.
+    Does nothing where there is no accelerator, and in a process that has imported TensorFlow.
     What the variables XLA_FLAGS and TF_XLA_FLAGS say stays.
 
     cache: a folder; "auto": one in the user's cache; "none": nothing is kept.

@@ -54,9 +54,9 @@ class WeightUpdate:
         return norm, diverged
 
     def _select(self, gradients: Gradients, norm: tf.Tensor) -> None:
-        """Chooses between the numbers after and before the update, with both of which XLA is done in one pass.
+        """Updates without a branch: keeps the numbers from before the update where the norm is not finite.
 
-        At a branch the host would wait until an accelerator knows the norm, and start the update only then.
+        XLA computes and selects a number in the same pass. At a branch the host would have to wait for the norm.
         """
         variables = [*self.trainable.values(), *tf.nest.flatten(self.optimizer.state())]
         before = [variable.read_value() for variable in variables]

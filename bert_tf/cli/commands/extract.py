@@ -160,7 +160,10 @@ def _check_combinations(arguments: argparse.Namespace) -> None:
         if getattr(arguments, name) and not is_applicable:
             raise UserError(f"{name} requires {required}: leave it out.")
     if arguments.export and arguments.precision == "auto":
-        raise UserError("precision=auto suits this machine, and an export may run on another: give another precision.")
+        raise UserError(
+            "precision=auto suits this machine, and an export may run on another: "
+            f"give one of {', '.join(EXPORT_PRECISIONS)}."
+        )
 
 
 def _check_numbers(arguments: argparse.Namespace) -> None:
