@@ -34,6 +34,7 @@ from bert_tf.config.bert_config import BertConfig  # noqa: E402
 from bert_tf.errors import UserError  # noqa: E402
 from bert_tf.model import weights  # noqa: E402
 from bert_tf.model.heads import Pretrainer  # noqa: E402
+from bert_tf.runtime import backend  # noqa: E402
 
 # Fair in float32: a plain NumPy BERT is 6e-6 from the recorded hidden states and 3.3e-5 from the masked-LM logits.
 TOLERANCES = {"hidden states": 1e-5, "masked-LM logits": 5e-5, "next-sentence logits": 1e-4}
@@ -226,6 +227,7 @@ def main():
     parser.add_argument("--goldens", required=True, help="folder of goldens")
     parser.add_argument("--weights", required=True, help="folder of checkpoints with the names of the goldens")
     parser.add_argument("--write", help="Markdown file to write the tables to, between markers")
+    backend.allow_tf32(False)  # as scripts and commands do: float32 is float32 on GPUs, too
     try:
         return run(parser.parse_args())
     except UserError as error:

@@ -28,8 +28,14 @@ _pipes = {}  # "jobs" to the first process, "answers" from it
 
 
 def prepare():
-    """Loads TensorFlow and forks the first process."""
-    _load_and_precompute()
+    """Loads TensorFlow and forks the first process.
+
+    CUDA does not survive a fork: on a machine with a GPU the first process loads TensorFlow itself and sees no GPU, so
+    scripts run on CPUs there, and what tests do in their own process on the GPU.
+    """
+    has_gpu = os.path.exists("/dev/nvidia0") and os.environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1")
+    if not has_gpu:
+        _load_and_precompute()
     (jobs, jobs_in), (answers, answers_in) = os.pipe(), os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of the thread of pytest-xdist, which only reads
@@ -40,6 +46,9 @@ def prepare():
         _pipes["jobs"], _pipes["answers"] = os.fdopen(jobs_in, "w"), os.fdopen(answers)
         return
     _forget_pytest(keep=(2, *sorted([jobs, answers_in])))
+    if has_gpu:
+        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+        _load_and_precompute()
     _become(_jobs(os.fdopen(jobs), os.fdopen(answers_in, "w")))
 
 
