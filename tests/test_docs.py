@@ -1,7 +1,6 @@
 """Runs the code of docs/adding_a_task.md and docs/adding_a_checkpoint_format.md."""
 
 import json
-import pathlib
 import re
 import sys
 
@@ -10,6 +9,7 @@ import pytest
 import tiny
 from checkpoint_cases import assert_covers_every_weight, assert_equal, checkpoint, cut_short
 from head_cases import HEADS
+from pages import DOCS, blocks
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
@@ -18,14 +18,7 @@ from bert_tf.recipes.finetune import Flags
 from bert_tf.tasks import catalog
 from bert_tf.text.tokenizer import Tokenizer
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 LETTERS = "abcdefghijklmnopqrstuvwxy"
-
-
-def blocks(page, language):
-    """The code blocks of a language on a page of docs/."""
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
 @pytest.fixture
@@ -100,17 +93,17 @@ def test_functions_named_on_the_page_exist():
     from bert_tf.tasks.text_classification import goals
     from bert_tf.training import metrics
 
-    page = (ROOT / "docs" / "adding_a_task.md").read_text(encoding="utf-8")
+    page = (DOCS / "adding_a_task.md").read_text(encoding="utf-8")
     for name in open_set.names(goals.__name__):
         assert f"| `{goals.get(name).__name__}(" in page
     assert callable(examples.read) and metrics.SCORES["macro_f1"]
 
 
 def test_architecture_page_lists_folders_in_import_order():
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    floors = re.search(r'^FLOORS = \(?\s*"(.*)"', (ROOT / "tests/test_architecture.py").read_text(), re.MULTILINE)[
-        1
-    ].split()
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    floors = re.search(
+        r'^FLOORS = \(?\s*"(.*)"', (DOCS.parent / "tests/test_architecture.py").read_text(), re.MULTILINE
+    )[1].split()
     rows = re.findall(r"^\| `(\w+)/` \|.*\| ([\w ]*) ?\|$", page, re.MULTILINE)[: len(floors)]
     assert [name for name, _ in rows] == floors
     for number, (name, imports) in enumerate(rows):

@@ -6,6 +6,7 @@ import re
 import sys
 
 import numpy as np
+import pages
 import pytest
 import tensorflow as tf
 import tiny
@@ -114,38 +115,9 @@ def test_bert_weights_initialize_other_encoders_and_formats_refuse_them(tmp_path
     assert again.config == config and again.weights.keys() == written.weights.keys()
 
 
-BAG = """
-import tensorflow as tf
-
-from bert_tf.model.encoder_layer import EncoderLayer
-
-TRAITS = {"pretraining": "masked", "has_layers": False}
-
-
-class Encoder(EncoderLayer):
-    def __init__(self, config, **options):
-        super().__init__(config, **options)
-        self.table = self.new_table("token_table", self.config.vocab_size)
-        self.mixer = self.new_dense(self.config.hidden_size, self.config.hidden_size, "tanh")
-        self.built = True
-
-    @property
-    def token_table(self):
-        return tf.cast(self.table.value, self.compute_dtype)
-
-    def encode(self, inputs, seed, positions, return_hidden_states, return_attention, packing):
-        inputs = packing.trim(inputs) if packing else inputs
-        tokens = tf.gather(self.token_table, inputs["token_ids"])
-        pooled = self.mixer(tf.reduce_mean(tokens, 1))
-        tokens += pooled[:, None]
-        at = {} if positions is None else {"tokens_at": tf.gather(tokens, positions, batch_dims=1)}
-        return {"tokens": tokens, "pooled": pooled, **at}
-"""
-
-
 def test_outside_encoder_can_be_trained(tmp_path, monkeypatch):
     (tmp_path / "my_lab").mkdir()
-    (tmp_path / "my_lab" / "bag.py").write_text(BAG)
+    (tmp_path / "my_lab" / "bag.py").write_text(pages.code("adding_an_encoder.md"))
     monkeypatch.syspath_prepend(str(tmp_path))
     config = dataclasses.replace(tiny.CONFIG, encoder="my_lab.bag")
     assert (config.layers_with_states, config.encoder_traits.pretraining) == (0, "masked")

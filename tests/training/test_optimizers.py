@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import oracle_optimizer
+import pages
 import pytest
 import tensorflow as tf
 import tiny
@@ -69,40 +70,11 @@ def test_muon_keeps_no_second_moment_of_hidden_matrices():
     assert sizes == {name: 1 if "/layers/" in name and "kernel" in name else np.prod(SHAPES[name]) for name in SHAPES}
 
 
-LION = """
-import tensorflow as tf
-
-
-class Lion(tf.Module):  # Chen et al. 2023
-    def __init__(self, variables, schedule, *, weight_decay, factors):
-        super().__init__()
-        self.targets, self.schedule, self.weight_decay = list(variables.values()), schedule, weight_decay
-        self.step = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self.m = [tf.Variable(tf.zeros(variable.shape), trainable=False) for variable in self.targets]
-
-    def state(self):
-        return {"step": self.step, "m": self.m}
-
-    def learning_rate(self):
-        return self.schedule(self.step)
-
-    def apply(self, gradients, norm):
-        rate = self.learning_rate()
-        for variable, m, gradient in zip(self.targets, self.m, gradients):
-            update = tf.sign(0.9 * m + 0.1 * gradient)
-            variable.assign_sub(rate * (update + self.weight_decay * variable))
-            m.assign(0.99 * m + 0.01 * gradient)
-
-
-create = Lion
-"""
-
-
 @pytest.fixture
 def lion(tmp_path, monkeypatch):
-    """The module my_lab.lion, an optimizer from outside."""
+    """The module my_lab.lion of docs/adding_an_optimizer.md, an optimizer from outside."""
     (tmp_path / "my_lab").mkdir()
-    (tmp_path / "my_lab" / "lion.py").write_text(LION)
+    (tmp_path / "my_lab" / "lion.py").write_text(pages.code("adding_an_optimizer.md"))
     monkeypatch.syspath_prepend(tmp_path)
 
 
