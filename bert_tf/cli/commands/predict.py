@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text_b", help="second text, for pairs")
     parser.add_argument("--question", help="question about the text")
     parser.add_argument("--choice", action="append", metavar="TEXT", help="a choice; repeat for each")
-    parser.add_argument("--text_columns", metavar="NAMES", help="comma-separated columns of FILE, such as question,context")
+    parser.add_argument("--text_columns", metavar="NAMES", help="columns of FILE, such as question,context")
     parser.add_argument(
         "--is_split_into_words",
         action="store_true",
