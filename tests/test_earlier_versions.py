@@ -90,6 +90,16 @@ def test_export_predicts_as_before(folder, run, capsys):
     assert_close(rows, read_lines(folder / "expected" / f"{run}.jsonl"))
 
 
+def test_run_answers_from_python_as_its_export_did(folder):
+    model = bert_tf.load(folder / "runs" / "squad")
+    paragraph = json.loads((folder / PREDICTED["squad"]).read_text())["data"][0]["paragraphs"][0]
+    question, text = paragraph["qas"][0]["question"], paragraph["context"]
+    answer = model.answer(question, text)
+    row = read_lines(folder / "expected" / "squad.jsonl")[0]
+    assert (answer.text, answer.start, answer.end) == (row["answer"], row["start"], row["end"])
+    assert answer.probability == pytest.approx(row["score"], abs=1e-4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("run", LABELLED)
 def test_export_has_the_scores_of_its_run(folder, run, capsys):

@@ -22,6 +22,8 @@ SAVED_MODEL, ABOUT = "saved_model.pb", "about.json"
 MAX_CHARACTERS = 4 << 20  # in the texts that are held at once: 4096 of a thousand each
 MAX_PARALLEL_BATCHES = 4  # on as many cores; measured with two
 BATCH_SIZE, STATIC_BATCH_SIZE = 32, 2048  # texts that fill all cores, and those that fill the rows of an accelerator
+# The orders of inputs that exports without `inputs` in about.json may have.
+ORDERS = (("question", "context"), ("text_a", "text_b"), ("text_a", "choices"))
 
 
 def find(path: str) -> str:
@@ -50,11 +52,13 @@ class TextFunction(abc.ABC):
     Attributes:
         source: the path of the model, for messages.
         inputs: {name: None, or the number of texts of an example that it takes}, in the order of an example's texts.
+        has_order: whether that order is known; otherwise it is that of names, and texts must be given by name.
         batch_size: how many texts to compute at once where nobody says.
     """
 
     source: str
     inputs: dict[str, int | None]
+    has_order: bool
     batch_size: int = BATCH_SIZE
 
     def predict(self, examples: Sequence[Example]) -> "dict[str, np.ndarray]":
@@ -69,6 +73,14 @@ class TextFunction(abc.ABC):
         except MemoryError:
             raise UserError(f"Memory ran out for {len(examples)} texts at once: lower batch_size.") from None
 
+    def expect_order(self) -> None:
+        """Raises UserError where the order of the inputs is unknown, so that no text has a place."""
+        if not self.has_order:
+            raise UserError(
+                f"{self.source} does not say in which order it takes {' and '.join(self.inputs)}: give a table with "
+                "columns of these names, without text_columns."
+            )
+
     @abc.abstractmethod
     def _run(self, columns: dict[str, list]) -> "dict[str, np.ndarray]":
         """The outputs for the inputs; raises MemoryError, or UserError where it fails otherwise."""
@@ -77,11 +89,14 @@ class TextFunction(abc.ABC):
 class Signature(TextFunction):
     """A function on strings, of a SavedModel or of a live model."""
 
-    def __init__(self, function: Any, source: str) -> None:
-        """Takes a tf.function with an input signature, or one of `signatures`; UserError if it takes no strings."""
+    def __init__(self, function: Any, source: str, declared: Sequence[str] = ()) -> None:
+        """Takes a tf.function with an input signature, or one of `signatures`; UserError if it takes no strings.
+
+        declared: the inputs in order, of one of `signatures`, which holds them by name.
+        """
         self.source = source
         self._function = function.get_concrete_function() if hasattr(function, "get_concrete_function") else function
-        self.inputs = _inputs_of(source, self._function)
+        self.inputs, self.has_order = _inputs_of(source, self._function, declared)
         if hasattr(self._function, "ladder"):
             self.batch_size = STATIC_BATCH_SIZE
 
@@ -117,7 +132,7 @@ class Export(Signature):
         if signature not in self.signatures:
             has = ", ".join(self.signatures) or "none"
             raise UserError(f"The export {folder} has no signature {signature!r}; it has {has}.")
-        super().__init__(self.signatures[signature], folder)
+        super().__init__(self.signatures[signature], folder, declared_inputs(folder))
         self.folder = folder
         self.labels, self.task = labels_and_task(folder)
 
@@ -165,21 +180,37 @@ def text_operations() -> list[str]:
     return sorted(glob.glob(os.path.join(folder, "python", "ops", "_*.so")))
 
 
-def _inputs_of(folder: str, signature: Any) -> dict[str, int | None]:
+def _inputs_of(source: str, signature: Any, declared: Sequence[str]) -> tuple[dict[str, int | None], bool]:
     import tensorflow as tf
 
     positional, named = signature.structured_input_signature  # positional ones of functions that are not loaded
     specs = {**{spec.name: spec for spec in positional}, **named}
     for name, spec in specs.items():
         if spec.dtype != tf.string or spec.shape.rank not in (1, 2):
-            raise UserError(f"The export {folder} takes {name} of {spec.dtype.name} {spec.shape}; expected strings.")
-    return inputs_in_order({name: spec.shape.as_list() for name, spec in specs.items()})
+            raise UserError(f"The export {source} takes {name} of {spec.dtype.name} {spec.shape}; expected strings.")
+    shapes = {name: spec.shape.as_list() for name, spec in specs.items()}
+    return inputs_in_order(shapes, [spec.name for spec in positional] or declared)
 
 
-def inputs_in_order(shapes: Mapping[str, Sequence[int]]) -> dict[str, int | None]:
-    """`TextFunction.inputs` from {name: shape}: single texts first, then those of several, by name."""
-    names = sorted(shapes, key=lambda name: (len(shapes[name]), name))
-    return {name: shapes[name][1] if len(shapes[name]) == 2 else None for name in names}
+def inputs_in_order(
+    shapes: Mapping[str, Sequence[int | None]], declared: Sequence[str]
+) -> tuple[dict[str, int | None], bool]:
+    """`TextFunction.inputs` and `has_order`.
+
+    Args:
+        shapes: {name: shape} of the inputs, in any order: a SavedModel has none.
+        declared: their names in order, as an export says; anything else counts as unsaid.
+    """
+    orders = (tuple(declared), *ORDERS, tuple(shapes)[:1])
+    order = next((order for order in orders if set(order) == shapes.keys()), None)
+    names = order or sorted(shapes)
+    return {name: shapes[name][1] if len(shapes[name]) == 2 else None for name in names}, order is not None
+
+
+def declared_inputs(folder: str) -> list[str]:
+    """The names of the inputs of serving_default in order, from about.json; [] where it does not say."""
+    inputs = about(folder).get("inputs")
+    return list(inputs) if isinstance(inputs, dict) else []
 
 
 def about(folder: str) -> dict[str, Any]:

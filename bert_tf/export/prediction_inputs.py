@@ -107,8 +107,12 @@ def _read_questions(path: str, inputs: Inputs) -> Iterator[Example]:
     if sorted(inputs) != ["context", "question"]:
         raise UserError(f"{path} holds questions in SQuAD's layout; the model takes {' and '.join(inputs)}.")
     for question in questions.read(path):
-        texts = tuple({"context": question.context, "question": question.question}[name] for name in inputs)
-        yield Example(question.id, texts, None, f"question {question.id} of {path}")
+        yield Example(question.id, texts_of(question, inputs), None, f"question {question.id} of {path}")
+
+
+def texts_of(question: questions.Question, inputs: Inputs) -> tuple[str, ...]:
+    """The question and its context in the order of the inputs."""
+    return tuple({"context": question.context, "question": question.question}[name] for name in inputs)
 
 
 def _read_rows(

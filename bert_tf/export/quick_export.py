@@ -42,7 +42,8 @@ class QuickExport(TextFunction):
         self.source = self.folder = folder
         self._spec = self._session.signatures["serving_default"]
         shapes = {name: spec.shape for name, spec in self._spec.inputs.items() if spec.is_string and spec.shape}
-        self.inputs = loaded_model.inputs_in_order({name: shapes[name] for name in self._spec.inputs})
+        shapes = {name: shapes[name] for name in self._spec.inputs}
+        self.inputs, self.has_order = loaded_model.inputs_in_order(shapes, loaded_model.declared_inputs(folder))
         self.labels, self.task = loaded_model.labels_and_task(folder)
 
     def _run(self, columns: dict[str, list]) -> "dict[str, np.ndarray]":

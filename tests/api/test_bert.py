@@ -111,7 +111,8 @@ def test_entities_and_answers_are_slices_of_the_text(folder):
     single, (several, _) = tagger.entities(text), tagger.entities([text, "x"])
     assert single == several
     assert all(text[entity.start : entity.end] == entity.text and entity.label == "LOC" for entity in single)
-    answer = bert_tf.load(folder / "span").answer("a b", text)
+    answer = bert_tf.load(folder / "span").answer("x y z w v", text)
+    assert answer.text and set(answer.text) & set("xyzwv") == set(), "not a part of the question"
     assert text[answer.start : answer.end] == answer.text == answer.n_best[0].text
     assert sum(each.probability for each in answer.n_best) == pytest.approx(1, abs=1e-4)
 

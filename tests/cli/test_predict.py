@@ -287,3 +287,36 @@ def test_unknown_outputs_are_kept_as_they_are():
     outputs = {"vector": tf.constant([1.5]).numpy(), "name": b"a"}
     row = predictions.export_row(Example("7", ("x",)), outputs, labels=(), inputs={"text_a": None})
     assert row == {"id": "7", "text_a": "x", "vector": [1.5], "name": "a"}
+
+
+@pytest.fixture
+def nli(tmp_path):
+    """Two exports of others, with texts whose names are not ours: one says their order, one does not."""
+    inputs = [(name, tf.string, ()) for name in ("premise", "hypothesis")]
+    folders = []
+    for name, about in (("told", {"inputs": {"premise": None, "hypothesis": None}}), ("untold", {})):
+        folders.append(quick_exports.saved(tmp_path / name, lambda premise, hypothesis: {"label": premise}, *inputs))
+        (tmp_path / name / "about.json").write_text(json.dumps(about))
+    return folders
+
+
+def test_texts_by_place_need_an_export_that_says_their_order(nli, capsys, tmp_path):
+    told, untold = nli
+    pair = "--text=Ann sings", "--text_b=She is silent", "--json"
+    expected = {"premise": "Ann sings", "hypothesis": "She is silent", "label": "Ann sings"}
+    assert json.loads(answers(capsys, told, *pair)[0]) == {"id": "0", **expected}
+    (tmp_path / "a.csv").write_text("x,y,premise,hypothesis\np,h,Ann sings,She is silent\n")
+    table = "--file", tmp_path / "a.csv", "--json"
+    for folder in (told, untold):
+        row = json.loads(answers(capsys, folder, *table)[0])
+        assert (row["label"], row["premise"], row["hypothesis"]) == ("Ann sings", "Ann sings", "She is silent")
+    assert json.loads(answers(capsys, told, *table, "--text_columns=x,y")[0])["label"] == "p"
+    for arguments in (pair, (*table, "--text_columns=x,y")):
+        assert main.main(["predict", str(untold), *map(str, arguments)]) == 2
+        assert "does not say in which order it takes hypothesis and premise" in capsys.readouterr().err
+
+
+def test_columns_of_questions_are_named_in_the_order_of_the_inputs(exports, capsys, tmp_path):
+    (tmp_path / "a.csv").write_text("q,passage\nWho?,Ann sings\n")
+    flags = "--file", tmp_path / "a.csv", "--text_columns=q,passage", "--json"
+    assert json.loads(answers(capsys, exports["question"], *flags)[0])["answer"] == "Ann"

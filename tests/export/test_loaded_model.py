@@ -149,3 +149,21 @@ def test_invalid_unicode_is_refused_with_its_location(exported):
     texts = ("\ud800", *TEXTS[exported[0]][0][1:])
     with pytest.raises(UserError, match="In line 7 of x.jsonl a text is not Unicode"):
         loaded_model.Export(exported[1]).predict([Example("0", texts, None, "line 7 of x.jsonl")])
+
+
+@pytest.mark.parametrize(
+    "shapes, declared, expected, has_order",
+    [
+        ({"context": [None], "question": [None]}, (), ["question", "context"], True),
+        ({"context": [None], "question": [None]}, ["context", "question"], ["context", "question"], True),
+        ({"context": [None], "question": [None]}, ["other"], ["question", "context"], True),
+        ({"choices": [None, 3], "text_a": [None]}, (), ["text_a", "choices"], True),
+        ({"hypothesis": [None], "premise": [None]}, ["premise", "hypothesis"], ["premise", "hypothesis"], True),
+        ({"premise": [None], "hypothesis": [None]}, (), ["hypothesis", "premise"], False),
+        ({"anything": [None]}, (), ["anything"], True),
+    ],
+)
+def test_inputs_have_the_order_that_an_export_declares(shapes, declared, expected, has_order):
+    inputs, is_known = loaded_model.inputs_in_order(shapes, declared)
+    assert (list(inputs), is_known) == (expected, has_order)
+    assert all(inputs[name] == (shape[1] if len(shape) == 2 else None) for name, shape in shapes.items())

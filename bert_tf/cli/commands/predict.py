@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text_b", help="second text, for pairs")
     parser.add_argument("--question", help="question about the text")
     parser.add_argument("--choice", action="append", metavar="TEXT", help="a choice; repeat for each")
-    parser.add_argument("--text_columns", metavar="NAMES", help="comma-separated columns of FILE, in the inputs' order")
+    parser.add_argument("--text_columns", metavar="NAMES", help="columns of FILE, such as question,context")
     parser.add_argument(
         "--is_split_into_words",
         action="store_true",
@@ -164,7 +164,7 @@ def _single(arguments: argparse.Namespace, export: TextExport) -> list[Example]:
     """The text of the flags as one Example; raises UserError if the export takes more or fewer texts."""
     values = {"text": [arguments.text], "text_b": [arguments.text_b], "question": [arguments.question]}
     values["choice"] = arguments.choice or [None]
-    flags = ["text", *(_flag_of(name, count) for name, count in list(export.inputs.items())[1:])]
+    flags = _flags_of(arguments.export, export)
     for name in OTHER_TEXTS:
         if name in flags and values[name] == [None]:
             raise UserError(f"{arguments.export} takes {' and '.join(export.inputs)}: give --{name} too.")
@@ -177,17 +177,25 @@ def _single(arguments: argparse.Namespace, export: TextExport) -> list[Example]:
     return [Example("0", texts, None, "the flags")]
 
 
-def _flag_of(name: str, count: int | None) -> str:
-    """The flag for an input of an export other than its first."""
-    if count:
-        return "choice"
-    return "question" if name == "question" else "text_b"
+def _flags_of(path: str, export: TextExport) -> list[str]:
+    """The flags with the texts of the inputs, in their order; UserError where it is unknown which is whose."""
+    export.expect_order()
+    singles = [name for name, count in export.inputs.items() if not count]
+    questions = [name for name in singles if name == "question"] if len(singles) > 1 else []
+    texts = [name for name in singles if name not in questions]
+    flags = dict(zip(texts, ("text", "text_b"), strict=False)) | dict.fromkeys(questions, "question")
+    flags |= {name: "choice" for name, count in export.inputs.items() if count}
+    if len(set(flags.values())) < len(export.inputs) or "text" not in flags.values():
+        raise UserError(f"{path} takes {' and '.join(export.inputs)}: give a table with these columns as --file.")
+    return [flags[name] for name in export.inputs]
 
 
 def _from_file(arguments: argparse.Namespace, export: TextExport) -> Iterator[Example]:
     """Yields the texts of the file."""
     columns = [name.strip() for name in (arguments.text_columns or "").split(",") if name.strip()]
     columns = columns or _columns_of_training(arguments.file, export)
+    if columns:
+        export.expect_order()
     return prediction_inputs.read(arguments.file, export.inputs, columns=columns, id_column=arguments.id_column)
 
 

@@ -251,7 +251,7 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
 
     The examples are written too: the page of the server shows them.
     """
-    from bert_tf.export.loaded_model import Signature
+    from bert_tf.export.loaded_model import Signature, declared_inputs
     from bert_tf.export.saved_model import export
     from bert_tf.tasks.text_classification.predictions import export_row, texts_by_input
 
@@ -268,7 +268,8 @@ def export_and_demo(options: FineTuningFlags, task: FineTuningTask, model: Any, 
         with_attention=options.export_attention,
     )
     print(f"The export, {path}, answers as the model does:")
-    exported, examples = Signature(loaded.signatures["serving_default"], path), task.demo_examples(split)
+    exported = Signature(loaded.signatures["serving_default"], path, declared_inputs(path))
+    examples = task.demo_examples(split)
     outputs = exported.predict(examples)
     for number, example in enumerate(examples):
         values = {name: array[number] for name, array in outputs.items()}

@@ -206,6 +206,8 @@ def _labelled(path: str, export: loaded_model.Export, about: Mapping[str, Any]) 
         return iter(glue.read_file(path, layout, next(iter(layout.eval_splits.values()), "test")))
     if not columns and about.get("task") == "swag":
         return iter(swag.read(path))
+    if columns:
+        export.expect_order()
     return prediction_inputs.read(path, export.inputs, columns=columns, label=reads.get("label_column") or "label")
 
 
@@ -227,7 +229,7 @@ def _answers(
     folder: str, asked: Sequence[questions.Question], predicting: Predicting, *, has_null: bool
 ) -> list[questions.Prediction]:
     export = loaded_model.Export(folder, jit_compile=predicting.jit_compile)
-    pairs = [Example(q.id, (q.context, q.question), None, q.id) for q in asked]  # in the order of export.inputs
+    pairs = [Example(q.id, prediction_inputs.texts_of(q, export.inputs), None, q.id) for q in asked]
     return [_prediction(values, has_null) for _, values in predicting.in_order(export, iter(pairs))]
 
 

@@ -284,16 +284,16 @@ class QuestionTask(FineTuningTask):
         return {"serving_default": texts}
 
     def demo_examples(self, split: str, count: int = 3) -> list[Example]:
-        """Some questions as (context, question), the label is the first true answer."""
+        """Some questions as (question, context), the label is the first true answer."""
         questions = _evenly(self.split(split).questions, COMPARED)[:count]
         labels = [question.answers[0][0] if question.answers else None for question in questions]
         pairs = zip(questions, labels, strict=True)
-        return [Example(q.id, (q.context, q.question), label, q.id) for q, label in pairs]
+        return [Example(q.id, (q.question, q.context), label, q.id) for q, label in pairs]
 
     def demo_line(self, example: Example, row: Mapping[str, Any]) -> str:
         """The question, its answer and the true answer."""
         true_label = f" (it is {example.label!r})" if example.label else ""
-        return f"{textwrap.shorten(example.texts[1], 90)}  ->  {row['answer']!r}{true_label}"
+        return f"{textwrap.shorten(example.texts[0], 90)}  ->  {row['answer']!r}{true_label}"
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """serving_default, see `answer_serving.signature`."""
