@@ -227,6 +227,22 @@ def _count_characters(texts: tf.Tensor, row: tf.Tensor, *offsets: tf.Tensor) -> 
     return [tf.cast(tf.gather(before, base + offset) - zero, tf.int64) for offset in offsets]
 
 
+def substrings(texts: tf.Tensor, row: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
+    """The parts of `texts` [B] from one character to another, string [N]: `tf.strings.substr` without copies.
+
+    `substr` takes a text for each part, so that many parts of a long text need memory for as many copies of it.
+    row: the text of each part; starts, ends: in characters of it, at most its length. int32 [N].
+    """
+    text_bytes, base = flat_bytes(texts)
+    is_first = (text_bytes < 0x80) | (text_bytes > 0xBF)
+    places = tf.where(is_first)[:, 0]  # of the first byte of each character, and of one after the last text
+    before = tf.cumsum(tf.cast(is_first, tf.int64), exclusive=True)
+    number = tf.gather(tf.gather(before, base), row)  # of the first character of the text
+    first = tf.gather(base, row)
+    starts, ends = (tf.gather(places, number + tf.cast(offset, tf.int64)) - first for offset in (starts, ends))
+    return _substrings(texts, row, starts, ends)
+
+
 def _substrings(texts: tf.Tensor, row: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
     """Parts of texts, string [N], in time that does not grow with tokens x text (as gather and substr would)."""
     text_bytes, base = flat_bytes(texts)

@@ -12,6 +12,7 @@ import tensorflow as tf
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
 from bert_tf.tasks.question_answering.questions import Answer, Prediction, no_answer
 from bert_tf.text.ragged_scan import from_row_numbers
+from bert_tf.text.wordpiece import substrings
 
 IMPOSSIBLE = -1e9  # the score of what cannot be chosen; finite, as differences of infinities are no numbers
 CANDIDATES = ("start_scores", "end_scores", "starts", "ends", "null_scores")
@@ -135,9 +136,9 @@ class Search:
         is_valid = totals > IMPOSSIBLE / 2
         indices = tf.where(is_valid, indices, 0)
         best = {name: tf.gather(x, indices, batch_dims=1) for name, x in candidates.items()}  # [Q, width]
-        sizes = best["ends"] - best["starts"]
-        texts = tf.strings.substr(contexts[:, None], best["starts"], sizes, unit="UTF8_CHAR")  # [Q, width]
-        texts = tf.where(is_valid, texts, "")
+        questions = tf.repeat(tf.range(tf.size(contexts)), width)
+        texts = substrings(contexts, questions, *(tf.reshape(best[name], [-1]) for name in ("starts", "ends")))
+        texts = tf.where(is_valid, tf.reshape(texts, [-1, width]), "")  # [Q, width]
         earlier = tf.linalg.band_part(tf.ones([width, width], tf.int32), -1, 0) - tf.eye(width, dtype=tf.int32)
         same = tf.cast(tf.equal(texts[:, :, None], texts[:, None, :]), tf.int32) * earlier
         is_new = is_valid & tf.equal(tf.reduce_max(same, -1), 0)

@@ -26,6 +26,7 @@ from bert_tf.tasks.token_classification.tag_windows import TagWindows, tokenize_
 from bert_tf.text.characters import is_cjk
 from bert_tf.text.ragged_scan import from_row_numbers, row_numbers
 from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.text.wordpiece import substrings
 
 WITHIN_WORDS = "-./&_@"  # marks that do not separate letters and digits on both sides of them
 COMPARED = 8  # sentences on which an export is compared with the live model
@@ -290,9 +291,8 @@ def _entities(
     number, total = tf.gather(tf.cumsum(tf.cast(begins, tf.int32)) - 1, inside), tf.size(first)
     start, owner = tf.gather(starts, first), tf.gather(owners, first)
     end = tf.math.unsorted_segment_max(tf.gather(ends, inside), number, total)
-    texts = tf.strings.substr(tf.gather(text, owner), start, end - start, unit="UTF8_CHAR")
     entities = {
-        "texts": texts,
+        "texts": substrings(text, owner, start, end),
         "labels": tf.gather(tf.constant(["", *tag_set.types]), tf.gather(tags["types"], first)),
         "starts": start,
         "ends": end,
