@@ -6,7 +6,7 @@
 import dataclasses
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from bert_tf.runtime import files
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.text import special_tokens, vocabulary
 from bert_tf.training.run_directory import RunFolder
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 PRETRAINING_RUN = "runs/pretraining"  # the default output_dir of `bert-tf pretrain`
 
@@ -46,6 +49,25 @@ class Initialization:
     weights: dict[str, np.ndarray] | None = None
     labels: list[str] | None = None
     sentence_vectors: SentenceVectors | None = None
+
+
+def start_devices(options: Any) -> "tf.distribute.Strategy":
+    """Starts TensorFlow on the devices that the flags name; call it before any operation of TensorFlow.
+
+    Devices and the connections between workers cannot be configured later. Repeated calls are free.
+    """
+    start_if_silenced()
+    from bert_tf.training import distribute
+
+    return distribute.strategy_of(options)
+
+
+def start_for_files(options: Any) -> None:
+    """Starts TensorFlow to read or write files, such that it can train afterwards; `prepare_only` needs no devices."""
+    if getattr(options, "prepare_only", False):
+        start_if_silenced()
+    else:
+        start_devices(options)
 
 
 def demo_settings(settings: Mapping[str, Any], question: str, folder: str) -> dict[str, Any]:
@@ -74,7 +96,7 @@ def resolve(options: Any, *, lower_case_given: bool) -> Initialization:
     Raises UserError if a file is missing or they do not match: another casing than the checkpoint's, a vocabulary of
     another size than the model's, a max_seq_length beyond its positions.
     """
-    checkpoint = _with_fewer_layers(_read_checkpoint(options.init_checkpoint), options)
+    checkpoint = _with_fewer_layers(_read_checkpoint(options.init_checkpoint, options), options)
     config = _resolve_config(options, checkpoint)
     if checkpoint:
         _check_encoder(options.init_checkpoint, checkpoint.config.encoder, config.encoder)
@@ -112,7 +134,7 @@ def read_teacher(options: Any, start: Initialization) -> Initialization | None:
     """
     if not (options.teacher and options.do_train):
         return None
-    checkpoint = _read_checkpoint(options.teacher)
+    checkpoint = _read_checkpoint(options.teacher, options)
     assert checkpoint is not None
     if checkpoint.vocabulary != start.vocabulary:
         raise UserError(
@@ -157,11 +179,11 @@ def _check_padding(config: BertConfig, tokens: list[str]) -> None:
         )
 
 
-def _read_checkpoint(path: str) -> Checkpoint | None:
+def _read_checkpoint(path: str, options: Any) -> Checkpoint | None:
     if not path:
         return None
     path = formats.locate(path)  # a wrong path is an error before TensorFlow is loaded
-    start_if_silenced()
+    start_for_files(options)
     return formats.read(path)
 
 

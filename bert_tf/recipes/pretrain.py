@@ -28,7 +28,6 @@ from bert_tf.recipes.pretraining.pretraining_flags import (
     without_pairs,
 )
 from bert_tf.runtime import files, xla_options
-from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.runtime.tf_config import worker_number
 from bert_tf.training.run_directory import RunFolder, recorded_flags
 
@@ -172,7 +171,7 @@ def run_model(
     folder: RunFolder,
 ) -> None:
     """Creates task and model, trains, evaluates and exports."""
-    start_if_silenced()
+    strategy = create_strategy(options, start.config)
     from bert_tf.data.pretraining.record_input import explain_damage
     from bert_tf.model import weights
     from bert_tf.text import tokenizer_kinds
@@ -180,7 +179,6 @@ def run_model(
     from bert_tf.training.evaluator import Evaluator
     from bert_tf.training.loop import train
 
-    strategy = create_strategy(options, start.config)
     tokenizer = tokenizer_kinds.from_file(
         folder.file("vocab.txt"), start.lower_case, special_tokens_in_strings=start.special_tokens
     )
@@ -206,12 +204,12 @@ def run_model(
 
 def create_strategy(options: Flags, config: BertConfig) -> "tf.distribute.Strategy":
     """The distribution strategy; UserError if the encoder has no attention to export."""
-    from bert_tf.export import attention_signature
-    from bert_tf.training import distribute
-
+    strategy = initialization.start_devices(options)
     if options.export_attention:
+        from bert_tf.export import attention_signature
+
         attention_signature.check(config)
-    return distribute.strategy_of(options)
+    return strategy
 
 
 def create_task(

@@ -94,9 +94,16 @@ def _multi_worker() -> tf.distribute.Strategy:
     options = tf.distribute.experimental.CommunicationOptions(
         implementation=tf.distribute.experimental.CommunicationImplementation.AUTO
     )
-    return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    except RuntimeError as error:  # its runtime has started
+        raise UserError(
+            f"The workers of TF_CONFIG cannot be connected any more ({reason_of(error)}): train before this process "
+            "uses TensorFlow for anything else."
+        ) from None
 
 
+@functools.cache
 def _tpu(tpu_name: str) -> tf.distribute.Strategy:
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu_name)
@@ -164,7 +171,7 @@ def on_first_replica(strategy: tf.distribute.Strategy, values: Any) -> Any:
 
 def all_reduce_sum(values: Any) -> Any:
     """Sums tensors over all replicas; inside `strategy.run`."""
-    return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, values)
+    return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, _of_this_replica(values))
 
 
 def all_gather(values: Any) -> Any:
@@ -172,7 +179,12 @@ def all_gather(values: Any) -> Any:
     context = tf.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1 or not tf.nest.flatten(values):
         return values
-    return context.all_gather(values, axis=0)
+    return context.all_gather(_of_this_replica(values), axis=0)
+
+
+def _of_this_replica(values: Any) -> Any:
+    """The same tensors with the device of the replica, without which workers cannot send one: arguments have none."""
+    return tf.nest.map_structure(tf.identity, values)
 
 
 def number_of_replicas() -> int:

@@ -176,7 +176,7 @@ class TrainStep:
         norm, diverged = self._update(self._sum_over_replicas(gradients))
         counts = {"tokens": tf.reduce_sum(tf.cast(batch["lengths"], tf.float32))}
         for requested in stop:  # one where processes train together, else none
-            counts["stop_requests"] = tf.identity(requested)  # a tensor of this replica: only such can be summed
+            counts["stop_requests"] = requested
         numbers = {"gradient_norm": norm, "diverged": diverged, "learning_rate": learning_rate}
         return {"metrics": all_reduce_sum(metrics), **numbers, **all_reduce_sum(counts)}
 

@@ -14,7 +14,6 @@ from bert_tf.recipes.finetuning import preparation, ready, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import xla_options
-from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.runtime.tf_config import worker_number
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import RunFolder, recorded_flags
@@ -70,7 +69,7 @@ def run_in_folder(options: FineTuningFlags, runs: dict[str, FineTuningFlags], fo
 def prepare(options: FineTuningFlags, runs: dict[str, FineTuningFlags], folder: RunFolder) -> Setup:
     """Reads checkpoint and data; errors in them are raised here, before anything is written."""
     start = initialization.resolve(options, lower_case_given=flags.is_given("do_lower_case"))
-    start_if_silenced()
+    strategy = initialization.start_devices(options)
     if options.export_attention:
         from bert_tf.export import attention_signature
 
@@ -91,14 +90,7 @@ def prepare(options: FineTuningFlags, runs: dict[str, FineTuningFlags], folder: 
         task.ready_specs()  # raises for a task without ready examples
     preparation.check_memory(max(runs.values(), key=lambda each: each.train_batch_size), start, task)
     start = dataclasses.replace(start, config=dataclasses.replace(start.config, vocab_size=task.tokenizer.size))
-    return Setup(start, task, create_strategy(options), teacher)
-
-
-def create_strategy(options: FineTuningFlags) -> "tf.distribute.Strategy":
-    """The devices to train on."""
-    from bert_tf.training import distribute
-
-    return distribute.strategy_of(options)
+    return Setup(start, task, strategy, teacher)
 
 
 def run_sweep(options: FineTuningFlags, runs: dict[str, FineTuningFlags], folder: RunFolder, setup: Setup) -> None:

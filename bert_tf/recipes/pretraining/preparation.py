@@ -21,7 +21,6 @@ from bert_tf.recipes import advice, initialization
 from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import files, memory_estimate
 from bert_tf.runtime.progress import progress
-from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.runtime.tf_config import expect_workers, number_of_workers
 from bert_tf.text import corpus, special_tokens, vocabulary, vocabulary_learning
 from bert_tf.text.demo_corpus import installed_python
@@ -181,7 +180,7 @@ def _open_masked(paths: list[str], config: BertConfig, options: Any) -> dict[str
     ):
         if not is_valid:
             raise UserError(f"{name} does not go with records that another program masked: {expected}.")
-    start_if_silenced()
+    initialization.start_for_files(options)
     return masked_records.open_masked(
         paths,
         max_seq_length=options.max_seq_length,
@@ -193,12 +192,12 @@ def _open_masked(paths: list[str], config: BertConfig, options: Any) -> dict[str
 def _number_of_workers(options: Any) -> int:
     """One for each core; for little text none, as a worker takes seconds to load TensorFlow, which this process needs.
 
-    Writing records starts TensorFlow's runtime, after which devices cannot be configured: then workers do it.
+    The chief of several processes writes records while the others wait for them, not yet connected with it: then
+    workers do it, too, as TensorFlow's operations would start its runtime before the connections are configured.
     """
-    configures_devices = options.num_logical_devices > 1 or options.distribution_strategy not in ("auto", "one_device")
-    if configures_devices or _text_bytes(options) > LITTLE_TEXT:
+    if number_of_workers() > 1 or _text_bytes(options) > LITTLE_TEXT:
         return os.cpu_count() or 1
-    start_if_silenced()
+    initialization.start_for_files(options)
     from bert_tf.runtime import backend
 
     return (os.cpu_count() or 1) if backend.gpu_count() else IN_THIS_PROCESS
