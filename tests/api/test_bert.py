@@ -37,6 +37,7 @@ def folder(tmp_path_factory):
     write(folder / "classes", heads.Classifier(config, 3), ["x", "y", "z"], "class")
     write(folder / "tags", heads.TokenClassifier(config, 3), ["O", "B-LOC", "I-LOC"], "tags")
     write(folder / "span", heads.SpanFinder(config), kind="span")
+    write(folder / "several", heads.Classifier(config, 3), ["x", "y", "z"], "several")
     write(folder / "number", heads.Regressor(config), kind="number")
     return folder
 
@@ -83,6 +84,15 @@ def test_predict_returns_labels_in_the_order_of_the_texts(folder):
         assert prediction.label == max(prediction.probabilities, key=prediction.probabilities.get)
         assert model.predict(text).probabilities == pytest.approx(prediction.probabilities, abs=1e-5)
     assert isinstance(bert_tf.load(folder / "number").predict("a b").value, float)
+
+
+def test_each_of_several_labels_has_the_sigmoid_of_its_logit(folder):
+    model = bert_tf.load(folder / "several")
+    prediction = model.predict("a b c")
+    ids = np.array([model.tokenizer.encode("a b c")])
+    expected = 1 / (1 + np.exp(-model.model({"token_ids": ids})["logits"].numpy()[0]))
+    assert list(prediction.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-5)
+    assert prediction.label == ",".join(np.array(["x", "y", "z"])[expected > 0.5])
 
 
 @pytest.mark.slow

@@ -59,6 +59,12 @@ def test_fewer_than_two_labels_are_refused(labels):
         Classes(labels)
 
 
+def test_one_of_several_labels_may_be_the_only_one():
+    assert MultiLabel.from_about({"labels": ["toxic"]}).thresholds.tolist() == [0.5]
+    with pytest.raises(UserError, match="The labels are a, a; expected different ones"):
+        MultiLabel(["a", "a"])
+
+
 def test_multi_label_cell_becomes_a_binary_vector():
     goal = MultiLabel(["a", "b", "c"])
     assert goal.encode([example("c, a"), example(""), example(["b"])]).tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]

@@ -22,6 +22,7 @@ class Classes(Goal):
     loss_name = "cross_entropy"
     scores: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
     has_names = True
+    fewest_labels: ClassVar[int] = 2
     calibration_file = "temperature.json"
     temperature = 1.0  # logits are divided by it before the softmax
     fits_temperature = False
@@ -30,8 +31,9 @@ class Classes(Goal):
         self.labels = tuple(labels)
         self.size = len(self.labels)
         self._numbers: dict[str | None, int] = {label: number for number, label in enumerate(self.labels)}
-        if len(self.labels) < 2 or len(set(self.labels)) < len(self.labels):
-            raise UserError(f"The labels are {', '.join(self.labels) or 'none'}; expected two or more different ones.")
+        if len(self.labels) < self.fewest_labels or len(set(self.labels)) < len(self.labels):
+            count = "two or more different ones" if self.fewest_labels > 1 else "different ones"
+            raise UserError(f"The labels are {', '.join(self.labels) or 'none'}; expected {count}.")
 
     @property
     def criteria(self) -> tuple[str, ...]:

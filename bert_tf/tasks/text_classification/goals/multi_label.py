@@ -32,6 +32,7 @@ class MultiLabel(Classes):
     loss_name = "binary_cross_entropy"
     scores = ("micro_f1", "macro_f1", "accuracy")
     missing = (None,)
+    fewest_labels = 1
     calibration_file = "label_thresholds.json"
 
     def __init__(
@@ -74,7 +75,8 @@ class MultiLabel(Classes):
     def from_about(cls, about: Mapping[str, Any]) -> Self:
         """See `Goal`."""
         labels = [str(label) for label in about["labels"]]
-        return cls(labels, about["reads"].get("label_separator", ","), about.get("thresholds"))
+        reads = about.get("reads") or {}  # which a checkpoint from elsewhere has not
+        return cls(labels, reads.get("label_separator", ","), about.get("thresholds"))
 
     def about(self) -> dict[str, Any]:
         """The thresholds."""
