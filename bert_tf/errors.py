@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import sys
+from collections.abc import Iterable
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 WRONG_PATH = (
@@ -19,6 +20,15 @@ WRONG_PATH = (
     errno.EPERM,
     errno.EROFS,
 )
+
+
+MOST_LISTED = 30  # names in a sentence
+
+
+def listed(names: Iterable[object]) -> str:
+    """Names with commas, at most MOST_LISTED of them."""
+    names = list(map(str, names))
+    return ", ".join(names[:MOST_LISTED]) + (f" and {len(names) - MOST_LISTED:,} more" * (len(names) > MOST_LISTED))
 
 
 def reason_of(error: BaseException) -> str:

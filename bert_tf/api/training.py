@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -124,19 +125,39 @@ def _rows(data: Data, columns: Sequence[str], label: str) -> Iterator[dict[str, 
             values = list(row)
         else:
             raise UserError(f"Row {number} is {row!r}; expected a dictionary, or a tuple of {', '.join(names)}.")
-        yield dict(zip(names, map(_plain, values), strict=True))
+        try:
+            yield dict(zip(names, map(_plain, values), strict=True))
+        except UnicodeDecodeError as error:
+            raise UserError(f"Row {number} holds bytes that are not UTF-8 ({error.reason}); expected text.") from None
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: bytes as text, numbers of NumPy as Python's, arrays of words as lists."""
+    """A value as JSON has it: bytes as text, numbers of NumPy as Python's, arrays as lists, NaN and pandas' NA as null.
+
+    Raises UnicodeDecodeError.
+    """
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
+    if type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and math.isnan(value)):
+        return None
     return value.decode("utf-8") if isinstance(value, bytes) else value
 
 
 def _write(path: str, rows: Iterable[Mapping[str, Any]]) -> str:
     """Writes rows as JSON lines, whole or not at all; the table of a run stays with it, so that it can be resumed."""
     make_folder(os.path.dirname(path))
-    atomic_files.write_lines(path, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    atomic_files.write_lines(path, (_line(number, row) for number, row in enumerate(rows)))
     return path
+
+
+def _line(number: int, row: Mapping[str, Any]) -> str:
+    line = json.dumps(row, ensure_ascii=False) + "\n"
+    try:
+        line.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"Row {number} is not Unicode: it holds half a surrogate pair, {line[error.start]!r}; mend the text, or "
+            "leave the row out."
+        ) from None
+    return line

@@ -1,15 +1,34 @@
 """Excel workbooks, Parquet files and folders of texts as rows of tables. Free of TensorFlow."""
 
+import collections
+import math
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
-from bert_tf.errors import UserError, reason_of
+from bert_tf.data import text_lines
+from bert_tf.errors import UserError, listed, reason_of
 from bert_tf.runtime import files
 
 MOST_UNPACKED = 200  # bytes of a workbook for each byte of its file
-PLAIN = (str, int, float, list, dict, type(None))
+MOST_ROWS = 1 << 20  # of a sheet
+
+
+def expect_different(path: str, names: Sequence[str]) -> None:
+    """Raises UserError for names of columns that are repeated, unless they are empty."""
+    repeated = sorted(name for name, count in collections.Counter(names).items() if name and count > 1)
+    if repeated:
+        raise UserError(f"{path} has several columns {listed(map(repr, repeated))}; give each a name of its own.")
+
+
+def without_nan(value: Any) -> Any:
+    """A value of JSON with None for NaN, also within lists and objects."""
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, list):
+        return [without_nan(each) for each in value]
+    return {name: without_nan(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 def excel_fields(path: str) -> Iterator[tuple[int, list[str]]]:
@@ -26,8 +45,11 @@ def excel_fields(path: str) -> Iterator[tuple[int, list[str]]]:
         try:
             _expect_in_proportion(file)
             sheet = openpyxl.load_workbook(file, read_only=True, data_only=True).worksheets[0]
+            sheet.reset_dimensions()  # or each row would be filled up to the last column of the whole sheet
             width = 0
             for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
+                if number > MOST_ROWS:
+                    raise ValueError(f"it has more than {MOST_ROWS:,} rows")
                 fields = [_cell_text(cell) for cell in cells]
                 if any(fields):
                     while len(fields) > width and not fields[-1]:
@@ -58,19 +80,66 @@ def _cell_text(value: Any) -> str:
 
 
 def parquet_rows(path: str) -> Iterator[dict[str, Any]]:
-    """Yields the rows of a Parquet file as {column: value}; dates and other kinds that JSON lacks as text."""
+    """Yields the rows of a Parquet file as {column: value}: bytes as text, NaN as None, dates and the like as text.
+
+    UserError, with row and column, for bytes that are not UTF-8.
+    """
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
         raise UserError("Parquet needs the package pyarrow: pip install 'bert-tf[parquet]'.") from None
+    number = 0
     with _open(path) as file:
         try:
-            for batch in pyarrow.parquet.ParquetFile(file).iter_batches(batch_size=1024):
-                for row in batch.to_pylist():
-                    yield {name: value if isinstance(value, PLAIN) else str(value) for name, value in row.items()}
+            table = pyarrow.parquet.ParquetFile(file)
+            expect_different(path, table.schema_arrow.names)
+            for batch in table.iter_batches(batch_size=1024):
+                columns = {name: _values(path, name, batch.column(name)) for name in batch.schema.names}
+                for row in range(batch.num_rows):
+                    number += 1
+                    yield {name: _plain(values[row], name, number, path) for name, values in columns.items()}
+        except UserError:
+            raise
         except Exception as error:  # any type: pyarrow's own, of a text that is not UTF-8, of a date that is none
             raise UserError(f"{path} is no Parquet file that can be read: {reason_of(error)}.") from None
+
+
+def _values(path: str, name: str, column: Any) -> list[Any]:
+    """A column of a batch as Python's values; times that Python lacks, in nanoseconds or zones, as text."""
+    from pyarrow import types
+
+    kind = column.type
+    if not types.is_timestamp(kind) or (kind.unit != "ns" and kind.tz is None):
+        return list(column.to_pylist())
+    try:
+        return list(column.cast("string").to_pylist())
+    except ValueError as error:
+        raise UserError(
+            f"The times in the column {name!r} of {path} cannot be read ({reason_of(error)}): leave the column out, or "
+            "store it as text."
+        ) from None
+
+
+def _plain(value: Any, column: str, number: int, path: str) -> Any:
+    """A value of Parquet as JSON has it."""
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            raise UserError(
+                f"Row {number} of {path} holds bytes that are not UTF-8 in the column {column!r}: store text there, or "
+                "leave the column out."
+            ) from None
+    if isinstance(value, list | tuple):
+        return [_plain(each, column, number, path) for each in value]
+    if isinstance(value, dict):
+        return {name: _plain(each, column, number, path) for name, each in value.items()}
+    return str(value)
 
 
 def is_folder_of_classes(path: str) -> bool:
@@ -83,14 +152,7 @@ def texts_by_class(path: str) -> Iterator[dict[str, str]]:
     for label, names in _classes(path).items():
         for name in names:
             file = os.path.join(path, label, name)
-            with _open(file) as opened:
-                content = opened.read()
-            try:
-                text = content.decode("utf-8-sig")
-            except UnicodeDecodeError as error:
-                raise UserError(
-                    f"{file} is not UTF-8: byte {error.start + 1} is 0x{content[error.start]:02x}; save it as UTF-8."
-                ) from None
+            text = "".join(text_lines.read(file, announced_for=path))
             yield {"text": text.strip(), "label": label, "file": file}
 
 

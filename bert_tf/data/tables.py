@@ -1,32 +1,36 @@
 """Rows of tables by the names of their columns, each with its place in the file. Free of TensorFlow.
 
-TSV, CSV and JSONL are read here; Excel workbooks, Parquet files and folders of texts in `bert_tf.data.table_files`.
+TSV, CSV and JSON are read here; Excel workbooks, Parquet files and folders of texts in `bert_tf.data.table_files`.
 In a TSV file every character is literal: a quote has no meaning, only tabs and line feeds separate. GLUE's files are
 written like this, and a reader that interprets quotes loses rows of them. CSV follows RFC 4180; if its header has no
-comma but a semicolon or a tab, that separates the fields, as Excel writes it in many locales.
+comma but a semicolon, a tab or a bar, that separates the fields, as Excel writes it in many locales, or what a first
+line says: sep=;
 """
 
-import codecs
 import csv
-import io
 import itertools
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import Any
 
-from bert_tf.data import table_files
-from bert_tf.errors import UserError
+from bert_tf.data import table_files, text_lines
+from bert_tf.data.table_files import without_nan
+from bert_tf.errors import UserError, listed
 from bert_tf.runtime import files, json_files
 
 Rows = Iterator[tuple[str, dict[str, Any]]]
+
+SEPARATORS = ";\t|"  # of a CSV file whose header has no comma
+SEPARATOR_LINE = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # Excel reads it, and some programs write it
 
 
 def read(path: str, columns: Sequence[str] | None = None, *, malformed: list[str] | None = None) -> Rows:
     """Yields (place, {column: text}) of every row, where place is "line 5 of reviews.csv", for messages.
 
-    Rows of JSONL and Parquet may hold numbers and lists too. A folder with a folder of .txt files for each class is a
-    table with the columns "text", "label" (the name of the inner folder) and "file".
+    Rows of JSON and Parquet may hold numbers and lists too; NaN is None, as null is. A folder with a folder of .txt
+    files for each class is a table with the columns "text", "label" (the name of the inner folder) and "file".
 
     Args:
         path: the file or folder.
@@ -38,8 +42,8 @@ def read(path: str, columns: Sequence[str] | None = None, *, malformed: list[str
 
     Raises:
         UserError: with the place, for a row with more or fewer fields than columns, an invalid encoding, NUL, malformed
-            CSV or JSON; for a column name that is repeated; for a file that is missing, of another kind or without
-            rows.
+            CSV or JSON, bytes that are no text; for a column name that is repeated; for a file that is missing, of
+            another kind or without rows.
     """
     extension = _extension(path)
     if extension not in READERS:
@@ -75,7 +79,7 @@ def check_columns(path: str, row: Mapping[str, Any], required: Iterable[str]) ->
     """Raises UserError if one of the required columns is not in a row."""
     missing = [name for name in required if name not in row]
     if missing:
-        raise UserError(f"{path} has no column {', '.join(map(repr, missing))}; its columns: {', '.join(row)}.")
+        raise UserError(f"{path} has no column {', '.join(map(repr, missing))}; its columns: {listed(row)}.")
 
 
 def row_id(row: Mapping[str, Any], column: str, location: str) -> str:
@@ -96,76 +100,37 @@ def find_table(folder: str, name: str) -> str | None:
     return paths[0] if paths else None
 
 
-def read_lines(path: str) -> Iterator[str]:
-    """Yields the lines of a file in UTF-8, or UTF-16 with its mark, with their ends.
-
-    Only a line feed ends a line: rows hold U+0085 and U+2028.
-    """
-    try:
-        file = files.open_binary(path)
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}): give the path of a file.") from None
-    with file:
-        is_utf16 = file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-        file.seek(0)
-        lines = _utf16_lines(file, path) if is_utf16 else _utf8_lines(file, path)
-        for number, line in enumerate(lines, 1):
-            if "\0" in line:
-                raise UserError(f"{path} is not text: line {number} holds NUL; expected UTF-8.")
-            yield line
-
-
-def _utf8_lines(file: IO[bytes], path: str) -> Iterator[str]:
-    return (decode_line(raw, number, path) for number, raw in enumerate(file, 1))
-
-
-def _utf16_lines(file: IO[bytes], path: str) -> Iterator[str]:
-    """The lines of "Unicode text" as Excel saves it."""
-    try:
-        yield from io.StringIO(file.read().decode("utf-16"), newline="\n")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-16, as its first bytes say: {error.reason}; save it as UTF-8.") from None
-
-
-def decode_line(raw: bytes, number: int, name: str) -> str:
-    """Decodes line `number`, from 1, of `name`, without a byte order mark; UserError if it is not UTF-8."""
-    if number == 1 and raw[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        raise UserError(f"{name} is UTF-16; save it as UTF-8.")
-    try:
-        return raw.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        from_excel = ", which Excel calls CSV UTF-8" if name.lower().endswith(".csv") else ""
-        raise UserError(
-            f"{name} is not UTF-8: byte {error.start + 1} of line {number} is 0x{raw[error.start]:02x}; "
-            f"save it as UTF-8{from_excel}."
-        ) from None
-
-
 def _read_tsv(path: str, columns: Sequence[str] | None, malformed: list[str] | None) -> Rows:
-    lines = ((number, line.removesuffix("\n").removesuffix("\r")) for number, line in enumerate(read_lines(path), 1))
+    lines = (
+        (number, line.removesuffix("\n").removesuffix("\r")) for number, line in enumerate(text_lines.read(path), 1)
+    )
     return _named_rows(path, "line", ((number, line.split("\t")) for number, line in lines if line), columns, malformed)
 
 
 def _read_csv(path: str, columns: Sequence[str] | None, malformed: list[str] | None) -> Rows:
-    return _named_rows(path, "line", _csv_fields(path, read_lines(path)), columns, malformed)
+    return _named_rows(path, "line", _csv_fields(path, text_lines.read(path)), columns, malformed)
 
 
 def _csv_fields(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
     """Yields (line number, list of fields); empty lines are skipped."""
     csv.field_size_limit(sys.maxsize)  # a field may be a whole document
-    header = next(lines, "")
-    reader = csv.reader(itertools.chain([header], lines), strict=True, delimiter=_delimiter(header))
+    header, first = next(lines, ""), 0
+    if separator := SEPARATOR_LINE.fullmatch(header.rstrip("\r\n")):
+        header, first = next(lines, ""), 1
+    delimiter = separator[1] if separator else _delimiter(header)
+    reader = csv.reader(itertools.chain([header], lines), strict=True, delimiter=delimiter)
     while True:
         try:
             row = next(reader, None)
         except csv.Error as error:
             raise UserError(
-                f"{path} is not CSV at line {reader.line_num} ({error}): quote a text that has quotes, and double them."
+                f"{path} is not CSV at line {first + reader.line_num} ({error}): quote a text that has quotes, and "
+                "double them."
             ) from None
         if row is None:
             return
         if row:
-            yield reader.line_num, row
+            yield first + reader.line_num, row
 
 
 def _delimiter(header: str) -> str:
@@ -173,7 +138,8 @@ def _delimiter(header: str) -> str:
         has_commas = len(next(csv.reader([header]), [])) > 1
     except csv.Error:  # the reader of the file names the line
         has_commas = True
-    return "," if has_commas else next((sign for sign in ";\t" if sign in header), ",")
+    most = max(SEPARATORS, key=header.count)
+    return most if most in header and not has_commas else ","
 
 
 def _read_excel(path: str, columns: Sequence[str] | None, malformed: list[str] | None) -> Rows:
@@ -207,31 +173,58 @@ def _named_rows(
                 malformed.append(place)
                 continue
             raise UserError(
-                f"{place[0].upper()}{place[1:]} has {len(fields)} fields; expected {len(columns)} "
-                f"({', '.join(columns)})."
+                f"{place[0].upper()}{place[1:]} has {len(fields)} fields; expected {len(columns)} ({listed(columns)})."
             )
         yield place, dict(zip(columns, fields, strict=True))
 
 
 def _parse_header(path: str, fields: Sequence[str]) -> list[str]:
     names = [name.strip() for name in fields]
-    repeated = sorted({name for name in names if name and names.count(name) > 1})
-    if repeated:
-        raise UserError(f"{path} has several columns {', '.join(map(repr, repeated))}; give each a name of its own.")
+    table_files.expect_different(path, names)
     return names
 
 
-def _read_jsonl(path: str, columns: Sequence[str] | None, malformed: list[str] | None) -> Rows:
-    for number, line in enumerate(read_lines(path), 1):
+def _read_json_lines(path: str, columns: Sequence[str] | None, malformed: list[str] | None) -> Rows:
+    return _objects(path, text_lines.read(path))
+
+
+def _objects(path: str, lines: Iterable[str]) -> Rows:
+    """The rows of lines that hold an object each."""
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            row = json_files.parse(line)
+            row = _parse(line)
         except ValueError as error:
             raise UserError(f"Line {number} of {path} is not JSON ({error}); expected one object per line.") from None
         if not isinstance(row, dict):
             raise UserError(f"Line {number} of {path} is a JSON {type(row).__name__}; expected an object.")
         yield f"line {number} of {path}", row
+
+
+def _parse(text: str) -> Any:
+    value = json_files.parse(text, unique_names=True)
+    return without_nan(value) if "NaN" in text else value
+
+
+def _read_json(path: str, columns: Sequence[str] | None, malformed: list[str] | None) -> Rows:
+    """A list of objects, also as "data" of an object; or lines with an object each, which many call .json too."""
+    lines = list(text_lines.read(path))
+    try:
+        content = _parse("".join(lines))
+    except ValueError as error:
+        if not any(line.strip() for line in lines[1:]) or not lines[0].lstrip().startswith("{"):
+            raise UserError(f"{path} is not JSON ({error}); expected a list of objects.") from None
+        yield from _objects(path, lines)
+        return
+    if isinstance(content, dict):
+        content = content["data"] if isinstance(content.get("data"), list) else [content]
+    if not isinstance(content, list):
+        raise UserError(f"{path} is a JSON {type(content).__name__}; expected a list of objects.")
+    for number, row in enumerate(content, 1):
+        if not isinstance(row, dict):
+            raise UserError(f"Row {number} of {path} is a JSON {type(row).__name__}; expected an object.")
+        yield f"row {number} of {path}", row
 
 
 Reader = Callable[[str, Sequence[str] | None, list[str] | None], Rows]  # the arguments of `read`
@@ -240,7 +233,8 @@ FOLDER = "/"
 READERS: dict[str, Reader] = {
     ".tsv": _read_tsv,
     ".csv": _read_csv,
-    ".jsonl": _read_jsonl,
+    ".jsonl": _read_json_lines,
+    ".json": _read_json,
     ".xlsx": _read_excel,
     ".parquet": _read_parquet,
     FOLDER: _read_folder,

@@ -90,7 +90,7 @@ def _plain(value: Any) -> Any:
 def _label(value: Any, class_names: Sequence[str]) -> Any:
     if isinstance(value, list):
         return [_label(each, class_names) for each in value]
-    if value == -1:
+    if value == -1 or value != value:  # NaN
         return None
     return class_names[int(value)] if class_names else value
 

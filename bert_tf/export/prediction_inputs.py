@@ -9,15 +9,15 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
-from bert_tf.data import tables
+from bert_tf.data import tables, text_lines
 from bert_tf.data.examples import Example, joined_words
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, listed
 from bert_tf.runtime import files
 from bert_tf.tasks.question_answering import questions
 
 STANDARD_INPUT = "-"
 SQUAD = ".json"
-EXTENSIONS = (".txt", *tables.EXTENSIONS, SQUAD)
+EXTENSIONS = (".txt", *tables.EXTENSIONS)
 
 Inputs = Mapping[str, int | None]
 
@@ -65,12 +65,14 @@ def read(
     Raises:
         UserError: a column is missing, the file is empty, or a line is not UTF-8.
     """
+    if _extension(path) == SQUAD and sorted(inputs) == ["context", "question"] and not (columns or id_column):
+        return _read_questions(path, inputs)
     if path != STANDARD_INPUT and tables.is_table(path):
         return _read_rows(path, inputs, columns, id_column, label)
     if columns or id_column:
         name = "standard input" if path == STANDARD_INPUT else path
         raise UserError(f"text_columns and id_column are for tables, and {name} is none: leave them out.")
-    return _read_questions(path, inputs) if _extension(path) == SQUAD else _read_lines(path, inputs)
+    return _read_lines(path, inputs)
 
 
 def read_words(path: str, column: str, *, id_column: str | None = None) -> Iterator[Example]:
@@ -104,8 +106,6 @@ def _extension(path: str) -> str:
 
 
 def _read_questions(path: str, inputs: Inputs) -> Iterator[Example]:
-    if sorted(inputs) != ["context", "question"]:
-        raise UserError(f"{path} holds questions in SQuAD's layout; the model takes {' and '.join(inputs)}.")
     for question in questions.read(path):
         yield Example(question.id, texts_of(question, inputs), None, f"question {question.id} of {path}")
 
@@ -145,7 +145,7 @@ def _columns_of(path: str, inputs: Inputs, row: Mapping[str, Any]) -> list[str]:
     missing = [name for name in names if name not in row]
     if missing:
         raise UserError(
-            f"{path} has no column {', '.join(map(repr, missing))}; its columns: {', '.join(row)}. "
+            f"{path} has no column {', '.join(map(repr, missing))}; its columns: {listed(row)}. "
             "Name those with the texts as text_columns."
         )
     return names
@@ -160,8 +160,9 @@ def _read_lines(path: str, inputs: Inputs) -> Iterator[Example]:
         )
     number, source = 0, "standard input" if path == STANDARD_INPUT else path
     with _open(path) as file:
-        for number, raw in enumerate(file, 1):
-            text = tables.decode_line(raw, number, name).removesuffix("\n").removesuffix("\r")
+        for number, line in enumerate(text_lines.decode(file, name), 1):
+            text_lines.expect_text(line, number, name)
+            text = line.removesuffix("\n").removesuffix("\r")
             yield Example(str(number - 1), (text,), None, f"line {number} of {source}")
     if not number:
         raise UserError(f"{name} is empty; expected texts.")

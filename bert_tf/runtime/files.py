@@ -13,6 +13,7 @@ import io
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from typing import IO, Any, NoReturn
@@ -156,8 +157,13 @@ def _matches(parts: list[str], patterns: list[str]) -> bool:
 
 
 def open_binary(path: StrPath) -> IO[bytes]:
-    """Opens a file for reading bytes; one of a store is read as it is needed."""
+    """Opens a file for reading bytes; one of a store is read as it is needed.
+
+    OSError for a named pipe, which would wait for a writer for ever; those of the shell, in /dev/fd, have one.
+    """
     if not is_remote(path):
+        if not os.fspath(path).startswith(("/dev/", "/proc/")) and stat.S_ISFIFO(os.stat(path).st_mode):
+            raise OSError(errno.EINVAL, "it is a named pipe, not a file", os.fspath(path))
         return open(path, "rb")
     return io.BufferedReader(_RemoteReader(os.fspath(path)), CHUNK)
 

@@ -1,5 +1,6 @@
 """Reading JSON, also files in UTF-8 with or without a byte order mark; `atomic_files.write_json` writes them."""
 
+import collections
 import json
 import re
 from typing import Any
@@ -41,14 +42,15 @@ def require_json(path: files.StrPath, expected: str, *, kind: type = dict) -> An
     return content
 
 
-def parse(text: str, *, lone_surrogates: bool = False) -> Any:
+def parse(text: str, *, lone_surrogates: bool = False, unique_names: bool = False) -> Any:
     r"""Returns the value of a JSON text.
 
     Raises ValueError if it is none, is nested too deeply for Python's parser, or, unless `lone_surrogates`, holds half
-    a surrogate pair ("\ud800"), which no file in UTF-8 can.
+    a surrogate pair ("\ud800"), which no file in UTF-8 can; with `unique_names` for an object with a name twice, of
+    which Python takes the last one.
     """
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_unique if unique_names else None)
         if not lone_surrogates and ESCAPED_SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
@@ -56,6 +58,14 @@ def parse(text: str, *, lone_surrogates: bool = False) -> Any:
     except UnicodeEncodeError as error:
         raise ValueError(f"a text in it holds half a surrogate pair, {error.object[error.start]!r}") from None
     return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = dict(pairs)
+    if len(names) < len(pairs):
+        counts = collections.Counter(name for name, _ in pairs)
+        raise ValueError(f"it has several {max(counts, key=lambda name: counts[name])!r}")
+    return names
 
 
 def _load(path: files.StrPath) -> Any:

@@ -1,6 +1,7 @@
 """`bert_tf.fine_tune` and `bert_tf.pretrain`: data in every form, options, callbacks, resuming."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -84,6 +85,21 @@ def test_rows_are_read_from_any_data(data):
     assert list(training._rows(data, ["a", "b"], "label")) == [{"a": "x", "b": "y", "label": 1}]
 
 
+def test_what_stands_for_no_value_in_numpy_and_pandas_becomes_null():
+    class NAType:  # as pandas calls the type of its NA
+        pass
+
+    rows = [
+        (text, label, [0.5, math.nan])
+        for text, label in (("x", math.nan), (None, NAType()), (np.nan, np.float32("nan")))
+    ]
+    assert [list(row.values()) for row in training._rows(rows, ["a", "b"], "label")] == [
+        ["x", None, [0.5, None]],
+        [None, None, [0.5, None]],
+        [None, None, [0.5, None]],
+    ]
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -102,6 +118,15 @@ def test_rows_are_read_from_any_data(data):
         (lambda path: bert_tf.fine_tune(ROWS, output_dir=path, precision="int4"), "expected one of auto, float32"),
         (lambda path: bert_tf.fine_tune([("a",)], output_dir=path), r"Row 0 is \('a',\); expected a dictionary"),
         (lambda path: bert_tf.fine_tune([{"text": "a"}], output_dir=path), "Row 0 has no 'label'; it has text"),
+        (
+            lambda path: bert_tf.fine_tune([*ROWS, ("bad \ud83d", "b")], output_dir=path),
+            "Row 24 is not Unicode: it holds half a surrogate pair, '.ud83d'",
+        ),
+        (
+            lambda path: bert_tf.pretrain(texts=["a", "\udc80"], output_dir=path),
+            "Row 1 is not Unicode: it holds half a",
+        ),
+        (lambda path: bert_tf.fine_tune([(b"\xff", "b")], output_dir=path), "Row 0 holds bytes that are not UTF-8"),
         (lambda path: bert_tf.pretrain(output_dir=path), "Give either files or texts"),
     ],
 )

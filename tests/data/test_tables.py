@@ -1,6 +1,7 @@
 """Tables: all rows of valid files, one sentence with the line for invalid ones."""
 
 import datetime
+import os
 import zipfile
 
 import openpyxl
@@ -39,6 +40,19 @@ def write_table(tmp_path):
         ("semicolons.csv", 'x;y\n"a;b";"c,d"\n1,5;2\n', [(2, {"x": "a;b", "y": "c,d"}), (3, {"x": "1,5", "y": "2"})]),
         ("tabs.csv", "x\ty\na,b\tc\n", [(2, {"x": "a,b", "y": "c"})]),
         ("excel.csv", "x\ty\r\nä\u2028ö\t2\r\n".encode("utf-16"), [(2, {"x": "ä\u2028ö", "y": "2"})]),
+        ("bars.csv", "x|y\na,b|c\n", [(2, {"x": "a,b", "y": "c"})]),
+        ("excel_says.csv", "sep=;\r\nx,z;y\r\na,b;c\r\n", [(3, {"x,z": "a,b", "y": "c"})]),
+        ("excel_says_tab.csv", '\ufeff"sep=\t"\nx\ty\na;b\tc\n', [(3, {"x": "a;b", "y": "c"})]),
+        ("one_column.csv", "sep=,\nx\na;b\n", [(3, {"x": "a;b"})]),
+        ("mac.csv", 'x,y\r"a, b",c\rd,e', [(2, {"x": "a, b", "y": "c"}), (3, {"x": "d", "y": "e"})]),
+        ("mac.tsv", "x\ty\ra\tb\r", [(2, {"x": "a", "y": "b"})]),
+        ("mac.jsonl", '{"x": "a"}\r{"x": "b"}\r', [(1, {"x": "a"}), (2, {"x": "b"})]),
+        (
+            "nan.jsonl",
+            '{"x": NaN, "y": [1.5, NaN], "z": {"NaN": null}}',
+            [(1, {"x": None, "y": [1.5, None], "z": {"NaN": None}})],
+        ),
+        ("lines.json", '{"x": "a"}\n{"x": "b"}\n', [(1, {"x": "a"}), (2, {"x": "b"})]),
         ("commas.csv", "x;y,z\na;b,c\n", [(2, {"x;y": "a;b", "z": "c"})]),
         ("space.csv", " my text ,y \n a ,b\n", [(2, {"my text": " a ", "y": "b"})]),
         ("unnamed.csv", ",x,,\n0,a,,\n1,b,,,,\n", [(2, {"": "", "x": "a"}), (3, {"": "", "x": "b"})]),
@@ -49,6 +63,53 @@ def write_table(tmp_path):
 def test_rows_have_line_numbers_and_exact_values(write_table, name, content, expected):
     path = write_table(name, content)
     assert list(tables.read(path)) == [(f"line {number} of {path}", row) for number, row in expected]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ['[{"x": "a\\nb", "y": 1},\n {"x": "c"}]', '{"version": 1,\n "data": [{"x": "a\\nb", "y": 1}, {"x": "c"}]}\n'],
+)
+def test_list_of_json_objects_is_a_table(write_table, content):
+    path = write_table("a.json", content)
+    assert list(tables.read(path)) == [(f"row 1 of {path}", {"x": "a\nb", "y": 1}), (f"row 2 of {path}", {"x": "c"})]
+    assert [row for _, row in tables.read(write_table("one.json", '{"x": "a"}'))] == [{"x": "a"}]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
+def test_windows_1252_is_read_and_said_once(write_table, name, caplog):
+    texts = ["plain", "Grün – “schön” für 5 €", "Façade, œuvre créée"]
+    lines = {"a.csv": ["text", *(f'"{text}"' for text in texts)], "a.tsv": ["text", *texts]}
+    lines["a.jsonl"] = [f'{{"text": "{text}"}}' for text in texts]
+    path = write_table(name, "\n".join(lines[name]).encode("cp1252"))
+    for _ in range(2):
+        assert [row["text"] for _, row in tables.read(path)] == texts
+    (message,) = caplog.messages
+    assert message.startswith(f"{path} is not UTF-8 (byte ") and message.endswith("): read as Windows-1252.")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "text\nпривет мир\n".encode("cp1251"),
+        "text\n你好世界，今天天气很好\n".encode("gb18030"),
+        "text\n今日は、良い天気です。\n".encode("shift-jis"),
+        "text\ngrün\n".encode() + "schön\n".encode("cp1252"),
+        "text\ngrün\n".encode("cp1252") + "schön\n".encode(),
+    ],
+    ids=["cp1251", "gb18030", "shift-jis", "utf-8 first", "utf-8 later"],
+)
+def test_other_encodings_are_refused(write_table, content):
+    with pytest.raises(UserError, match="a.csv (is not UTF-8: byte|mixes encodings: line 3)"):
+        list(tables.read(write_table("a.csv", content)))
+
+
+def test_many_columns_are_read_at_once_and_not_all_named(write_table):
+    names = [f"c{number}" for number in range(200_000)]
+    path = write_table("wide.csv", ",".join(names) + "\n" + ",".join("x" * len(names)) + "\n")
+    ((_, row),) = tables.read(path)
+    assert len(row) == len(names)
+    with pytest.raises(UserError, match="its columns: c0, .*, c29 and 199,970 more[.]"):
+        tables.check_columns(path, row, ["text"])
 
 
 def test_headerless_file_uses_given_columns(write_table):
@@ -74,8 +135,8 @@ def test_malformed_rows_are_skipped_only_on_request(write_table):
         ("a.tsv", "x\ty\n", "holds no rows; expected at least one below the header"),
         (
             "a.csv",
-            b"x\nab\xffc\n",
-            "is not UTF-8: byte 3 of line 2 is 0xff; save it as UTF-8, which Excel calls CSV UTF-8\\.",
+            b"x\nab\x81c\n",
+            "is not UTF-8: byte 3 of line 2 is 0x81; save it as UTF-8, which Excel calls CSV UTF-8\\.",
         ),
         ("a.tsv", b"x\n\0\n", "line 2 holds NUL"),
         ("a.csv", 'x\na\n"b\nc\n', "is not CSV at line 4"),
@@ -87,8 +148,14 @@ def test_malformed_rows_are_skipped_only_on_request(write_table):
         ("a.csv", "x,y\n1,2\n".encode("utf-16")[:-1], "a.csv is not UTF-16, as its first bytes say: truncated data"),
         ("a.jsonl", '{"x": 1}\n{"x": \n', "Line 2 of .* is not JSON"),
         ("deep.jsonl", '{"x": 1}\n' + "[" * 100_000, "Line 2 of .* is not JSON .it is nested too deeply."),
+        ("a.jsonl", '{"x": 1}\n{"x": 1, "y": 2, "x": 3}\n', "Line 2 of .* is not JSON .it has several 'x'."),
+        ("a.json", '[{"x": 1, "x": 2}]', "a.json is not JSON .it has several 'x'.; expected a list of objects"),
+        ("a.json", '[{"x": 1}', "a.json is not JSON"),
+        ("a.json", '{"x": 1}\n{"x": \n', "Line 2 of .* is not JSON"),
+        ("a.json", '[{"x": 1}, 2]', "Row 2 of .* is a JSON int; expected an object"),
+        ("a.json", "3", "a.json is a JSON int; expected a list of objects"),
         ("a.jsonl", "[1]\n", "Line 1 of .* is a JSON list; expected an object"),
-        ("a.txt", "x", "expected a name that ends in .tsv, .csv, .jsonl, .xlsx, .parquet, or a folder"),
+        ("a.txt", "x", "expected a name that ends in .tsv, .csv, .jsonl, .json, .xlsx, .parquet, or a folder"),
     ],
 )
 def test_error_names_its_line(write_table, name, content, message):
@@ -157,6 +224,73 @@ def test_parquet_keeps_numbers_and_lists(tmp_path):
     assert list(tables.read(path)) == [(f"row {number} of {path}", row) for number, row in enumerate(rows, 1)]
 
 
+@pytest.mark.parametrize("cell", ["XFD1048576", "A1048576"])
+def test_stray_cell_at_the_end_of_a_sheet_is_one_row(tmp_path, cell):
+    book = openpyxl.Workbook()
+    for row in (["text", "label"], ["A film.", "good"]):
+        book.worksheets[0].append(row)
+    book.worksheets[0][cell] = "x"
+    path = str(tmp_path / "a.xlsx")
+    book.save(path)
+    malformed = []
+    rows = list(tables.read(path, malformed=malformed))
+    assert rows[0] == (f"row 2 of {path}", {"text": "A film.", "label": "good"})
+    if cell.startswith("A"):
+        assert rows[1:] == [(f"row 1048576 of {path}", {"text": "x", "label": ""})]
+    else:
+        assert malformed == [f"row 1048576 of {path}"]
+
+
+def test_parquet_bytes_are_text_nan_is_none_and_times_are_text(tmp_path):
+    path = str(tmp_path / "a.parquet")
+    columns = {
+        "text": pyarrow.array(["Süß".encode(), None], pyarrow.binary()),
+        "fixed": pyarrow.array([b"abc", b"def"], pyarrow.binary(3)),
+        "words": pyarrow.array([[b"a", b"b"], []], pyarrow.list_(pyarrow.large_binary())),
+        "label": pyarrow.array([float("nan"), 1.0]),
+        "scores": pyarrow.array([[float("nan"), 0.5], []], pyarrow.list_(pyarrow.float32())),
+        "day": pyarrow.array([[datetime.date(2026, 1, 2)], None]),
+        "exact": pyarrow.array([1_000_000_001, 0], pyarrow.timestamp("ns")),
+        "zone": pyarrow.array([0, None], pyarrow.timestamp("s", "+02:00")),
+    }
+    pyarrow.parquet.write_table(pyarrow.table(columns), path, store_schema=True)
+    first, second = (row for _, row in tables.read(path))
+    assert first == {
+        "text": "Süß",
+        "fixed": "abc",
+        "words": ["a", "b"],
+        "label": None,
+        "scores": [None, 0.5],
+        "day": ["2026-01-02"],
+        "exact": "1970-01-01 00:00:01.000000001",
+        "zone": first["zone"],
+    }
+    assert first["zone"].startswith("1970-01-01 02:00:00") and (second["label"], second["text"]) == (1.0, None)
+
+
+@pytest.mark.parametrize(
+    "names, values, message",
+    [
+        (
+            ["text", "image"],
+            [["a", "b"], [b"\x01", b"\xff\xd8"]],
+            "Row 2 of .* holds bytes that are not UTF-8 in the column 'image'",
+        ),
+        (["text", "label", "text"], [["a"], ["b"], ["c"]], "a.parquet has several columns 'text'"),
+        (
+            ["time"],
+            [pyarrow.array([0], pyarrow.timestamp("ms", "No/Where"))],
+            "The times in the column 'time' .* No/Where",
+        ),
+    ],
+)
+def test_parquet_columns_that_are_no_text_are_named(tmp_path, names, values, message):
+    table = pyarrow.Table.from_arrays([pyarrow.array(each) for each in values], names=names)
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(UserError, match=message):
+        list(tables.read(str(tmp_path / "a.parquet")))
+
+
 @pytest.mark.parametrize("name, kind", [("a.xlsx", "Excel workbook"), ("a.parquet", "Parquet file")])
 def test_other_contents_under_these_names_are_refused(write_table, name, kind):
     with pytest.raises(UserError, match=f"a[.][a-z]+ is no {kind} that can be read"):
@@ -219,8 +353,13 @@ def test_folder_with_a_folder_for_each_class_is_a_table(tmp_path):
         for path, (_, text, label) in zip(paths, expected, strict=True)
     ]
     assert tables.find_table(str(tmp_path), "train") == str(folder) and not tables.is_table(str(tmp_path))
-    (folder / "neg/1.txt").write_bytes(b"\xe4")
-    with pytest.raises(UserError, match="neg/1.txt is not UTF-8: byte 1 is 0xe4"):
+    for content, reason in ((b"\x81", "is not UTF-8: byte 1 of line 1 is 0x81"), (b"a\0b", "line 1 holds NUL")):
+        (folder / "neg/1.txt").write_bytes(content)
+        with pytest.raises(UserError, match=f"neg/1.txt .*{reason}"):
+            list(tables.read(str(folder)))
+    (folder / "neg/1.txt").unlink()
+    os.mkfifo(folder / "neg/1.txt")
+    with pytest.raises(UserError, match="neg/1.txt cannot be read .it is a named pipe"):
         list(tables.read(str(folder)))
 
 

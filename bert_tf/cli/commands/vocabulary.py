@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes the vocabulary and prints its size."""
-    from bert_tf.data import tables
+    from bert_tf.data import text_lines
 
     output = arguments.output
     lower_case = arguments.do_lower_case == "true" and arguments.kind != vocabulary.BYTE_BPE
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> None:
     if files.exists(output) and not arguments.overwrite:
         raise UserError(f"{output} already exists: give another name, or --overwrite.")
     if arguments.extend:
-        words = [line.strip() for line in tables.read_lines(arguments.input_file) if line.strip()]
+        words = [line.strip() for line in text_lines.read(arguments.input_file) if line.strip()]
         tokens = vocabulary.extend(vocabulary.read(arguments.extend), words, lower_case=lower_case)
     else:
         tokens = _learn(arguments, lower_case)

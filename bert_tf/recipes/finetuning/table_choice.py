@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bert_tf.data import tables
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, listed
 
 CHOSEN = ("text_columns", "label_column", "label_type", "output_dir", "init_checkpoint", "max_seq_length")  # flags
 ROWS = 1000  # read to tell texts from labels
@@ -98,8 +98,8 @@ def _are_numbers(values: Sequence[str]) -> bool:
 
 def _only(path: str, names: Sequence[str], rows: Sequence[Mapping[str, Any]], kind: str, flag: str) -> str:
     if len(names) != 1:
-        reason = f"{' and '.join(names)} may hold them" if names else "none looks like it"
+        reason = f"{listed(names)} may hold them" if names else "none looks like it"
         raise UserError(
-            f"Which column of {path} holds the {kind}? {reason}; its columns: {', '.join(rows[0])}. Give --{flag}=NAME."
+            f"Which column of {path} holds the {kind}? {reason}; its columns: {listed(rows[0])}. Give --{flag}=NAME."
         )
     return names[0]

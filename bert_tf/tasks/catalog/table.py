@@ -17,6 +17,7 @@ from bert_tf.tasks.text_classification.classification import TextClassification,
 from bert_tf.tasks.text_classification.goal import Goal
 
 MOST_NAMED = 5  # bad rows that are listed
+NO_VALUE = ("nan", "NaN", "<NA>", "#N/A")  # how NumPy, pandas and Excel write that there is none
 log = logging.getLogger("bert_tf")
 
 
@@ -75,10 +76,22 @@ def _examples(options: Any, split: str, columns: Sequence[str]) -> list[Example]
         same |= {"id_column": options.id_column or None, "malformed": malformed}
         rows = examples.read(path, none_is_empty=True, **same)
     if split != "test":
-        rows = _without_bad_rows(path, rows, malformed, goals.get(options.label_type))
+        goal_class = goals.get(options.label_type)
+        rows = [_with_value(row, _given(options.labels), goal_class) for row in rows]
+        rows = _without_bad_rows(path, rows, malformed, goal_class)
     if options.normalize_labels:
         rows = [dataclasses.replace(row, label=_normalized(row.label)) for row in rows]
     return rows
+
+
+def _with_value(row: Example, named: Sequence[str], goal_class: type[Goal]) -> Example:
+    """The row without a label or text that stands for no value, unless a label of that name is `named`."""
+    label = row.label.strip() if isinstance(row.label, str) else None
+    if label is not None and label in {*NO_VALUE, *goal_class.missing} - set(named):
+        row = dataclasses.replace(row, label=None)
+    if any(text.strip() in NO_VALUE for text in row.texts):
+        row = dataclasses.replace(row, texts=tuple("" if text.strip() in NO_VALUE else text for text in row.texts))
+    return row
 
 
 def _without_bad_rows(
@@ -132,11 +145,10 @@ def _labels(options: Any, goal_class: type[Goal], training: Callable[[], list[Ex
     """The names of the labels: those of the flag or of a trained model, or else of the training data."""
     if not goal_class.has_names:
         return []
-    labels = options.labels  # a list, from a trained model, or the flag
-    if isinstance(labels, str):
-        labels = [label.strip() for label in labels.split(",") if label.strip()]
+    labels = _given(options.labels)
     if not labels:
-        labels = _sorted(goal_class.names_in(training(), options))
+        names = goal_class.names_in(training(), options)
+        labels = names if isinstance(names, list) else _sorted(names)
         _warn_of_variants(labels)
     elif isinstance(options.labels, str) and len(labels) < 2:
         raise UserError(f"labels is {options.labels!r}; expected two or more names with commas, or leave it out.")
@@ -147,6 +159,11 @@ def _labels(options: Any, goal_class: type[Goal], training: Callable[[], list[Ex
             f"{options.label_column!r}; expected two or more to tell apart."
         )
     return labels
+
+
+def _given(labels: str | list[str]) -> list[str]:
+    """The names in the flag, or of a trained model."""
+    return [label.strip() for label in labels.split(",") if label.strip()] if isinstance(labels, str) else labels
 
 
 def _sorted(labels: Iterable[str | None]) -> list[str]:

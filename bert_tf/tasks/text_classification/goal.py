@@ -4,7 +4,7 @@ B rows of a batch, C classes or choices, F texts of an example, n examples.
 """
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -63,8 +63,8 @@ class Goal(abc.ABC):
             )
 
     @classmethod
-    def names_in(cls, examples: Sequence[Example], options: Any) -> set[str | None]:
-        """The names of the labels of a table, where `has_names`."""
+    def names_in(cls, examples: Sequence[Example], options: Any) -> Collection[str | None]:
+        """The names of the labels of a table, where `has_names`: a set, or a list in the order of the outputs."""
         return {single_label(example) for example in examples}
 
     @classmethod

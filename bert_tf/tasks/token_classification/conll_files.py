@@ -10,7 +10,7 @@ import itertools
 import string
 from collections.abc import Sequence
 
-from bert_tf.data import tables
+from bert_tf.data import text_lines
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files
 from bert_tf.tasks.token_classification import tag_schemes
@@ -67,7 +67,7 @@ class ConllFile:
 
     def __init__(self, path: str, layout: ColumnLayout) -> None:
         self.path = path
-        rows = [(number, line) for number, line in enumerate(tables.read_lines(path), 1)]
+        rows = [(number, line) for number, line in enumerate(text_lines.read(path), 1)]
         self._lines = rows
         self.sentences: list[Sentence] = []
         self.has_documents = any(line.startswith(DOCUMENT) for _, line in rows)

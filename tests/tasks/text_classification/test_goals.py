@@ -70,6 +70,8 @@ def test_multi_label_cell_becomes_a_binary_vector():
     assert goal.encode([example("c, a"), example(""), example(["b"])]).tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
     assert goal.names(np.array([[1, 0, 1], [0, 0, 0]])) == ["a,c", ""]
     assert split_labels("a|b |", "|") == ["a", "b"]
+    assert split_labels("['a', 'b|c']", "|") == ["a", "b|c"]
+    assert split_labels("[a] | b", "|") == ["[a]", "b"] and split_labels("[a]", "|") == ["[a]"]
 
 
 @pytest.mark.parametrize(

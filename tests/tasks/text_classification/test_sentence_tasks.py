@@ -1,9 +1,12 @@
 """GLUE, SWAG and own tables: from files in their layouts to numbered examples, and what is wrong with files."""
 
+import json
 import tracemalloc
 import types
 
 import numpy as np
+import openpyxl
+import pyarrow.parquet
 import pytest
 
 from bert_tf.data.examples import Example
@@ -232,6 +235,89 @@ def test_bad_rows_are_left_out_and_named(tmp_path, caplog):
     (tmp_path / "train.csv").write_text(MESSY.replace("z,b,c\n", ""))
     with pytest.raises(UserError, match="3 rows are bad: line 3 of .* has no text; line 4 of .* has no label; line 6"):
         task_of("table", tmp_path, text_columns="t", bad_rows="stop").split("train")
+
+
+NO_VALUES = {
+    "train.csv": "t,l\nx,a\ny,NaN\nz,nan\nnan,b\nw,b\nv, \n",
+    "train.jsonl": '{"t": "x", "l": "a"}\n{"t": "y", "l": NaN}\n{"t": "z", "l": null}\n{"t": NaN, "l": "b"}\n'
+    '{"t": "w", "l": "b"}\n{"t": null, "l": "b"}\n',
+    "train.json": '[{"t": "x", "l": "a"}, {"t": "y"}, {"t": "z", "l": NaN}, {"t": "", "l": "b"}, {"t": "w", "l": "b"}, '
+    '{"t": null, "l": null}]',
+}
+
+
+@pytest.mark.parametrize("name", [*NO_VALUES, "train.parquet", "train.xlsx"])
+@pytest.mark.parametrize("label_type", ["classes", "multi_label"])
+def test_rows_whose_label_or_text_is_no_value_are_left_out_and_named(tmp_path, caplog, name, label_type):
+    rows = [("x", "a"), ("y", None), ("z", "nan"), (None, "b"), ("w", "b"), ("nan", "b")]
+    if name.endswith("parquet"):
+        columns = [dict(zip("tl", row, strict=True)) for row in rows]
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(columns), tmp_path / name)
+    elif name.endswith("xlsx"):
+        book = openpyxl.Workbook()
+        for row in (("t", "l"), *rows[:2], ("z", "#N/A"), *rows[3:]):
+            book.worksheets[0].append(row)
+        book.save(tmp_path / name)
+    else:
+        (tmp_path / name).write_text(NO_VALUES[name])
+    task = task_of("table", tmp_path, text_columns="t", label_type=label_type)
+    split = task.split("train")
+    assert task.goal.labels == ("a", "b")
+    unlabelled = {"train.csv": ["v"], "train.xlsx": ["y"]}  # in a table of text none of several labels may hold
+    kept = ["x", "w"] + unlabelled.get(name, []) * (label_type == "multi_label")
+    assert {example.texts[0] for example in split.examples} == set(kept)
+    (message,) = caplog.messages
+    assert (
+        " has no label" in message
+        and " has no text" in message
+        and message.startswith(f"{6 - len(split.examples)} rows of")
+    )
+
+
+def test_class_that_is_called_nan_is_named_as_label(tmp_path):
+    (tmp_path / "train.csv").write_text("t,l\nx,zho\ny,nan\n")
+    assert task_of("table", tmp_path, text_columns="t", labels="nan,zho").split("train").labels.tolist() == [1, 0]
+
+
+HOT = {
+    "train.jsonl": '{"t": "x", "l": [1, 0, 1]}\n{"t": "y", "l": [0, 0, 0]}\n{"t": "z", "l": [0, 1, 1]}\n',
+    "train.json": '[{"t": "x", "l": [true, false, true]}, {"t": "y", "l": [0.0, 0, 0]}, {"t": "z", "l": [0, 1, 1]}]',
+    "train.csv": 't,l\nx,"[1, 0, 1]"\ny,[0 0 0]\nz,"0,1,1"\n',
+}
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_multi_hot_lists_are_recognized(tmp_path, caplog, name):
+    (tmp_path / name).write_text(HOT[name])
+    expected = [[1, 0, 1], [0, 0, 0], [0, 1, 1]]
+    task = task_of("table", tmp_path, text_columns="t", label_type="multi_label")
+    assert task.goal.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
+    assert task.split("train").labels.tolist() == expected
+    assert "The labels are lists of 0 and 1: the 3 places are called LABEL_0 to LABEL_2" in caplog.text
+    task = task_of("table", tmp_path, text_columns="t", label_type="multi_label", labels="toxic,rude,0")
+    assert (task.goal.labels, task.split("train").labels.tolist()) == (("toxic", "rude", "0"), expected)
+
+
+@pytest.mark.parametrize(
+    "lists, expected",
+    [
+        ([[0], [1], [0, 1]], [[1, 0], [0, 1], [1, 1]]),  # numbers of labels
+        ([[0, 1], [1, 1], []], [[0, 1], [1, 1], [0, 0]]),
+        ([[0, 1, 0], [1, 1]], r"In line 2 of .* the labels are \[1, 1\]; expected 3 of 0 and 1, as in line 1 of"),
+        ([[0.2, 0.8], [1, 0]], r"In line 1 of .* the labels are \[0.2, 0.8\]; expected names, or 0 and 1"),
+        ([{"a": 1}, {"a": 0}], "In line 1 of .* the labels are {'a': 1}; expected a list of names"),
+        ([["a", None], ["b"]], r"In line 1 of .* the labels are \['a', None\]; expected a list of names"),
+    ],
+)
+def test_lists_of_numbers_are_labels_or_refused(tmp_path, lists, expected):
+    rows = [json.dumps({"t": "x", "l": labels}) for labels in lists]
+    (tmp_path / "train.jsonl").write_text("\n".join(rows))
+    options = {"text_columns": "t", "label_type": "multi_label"}
+    if isinstance(expected, list):
+        assert task_of("table", tmp_path, **options).split("train").labels.tolist() == expected
+    else:
+        with pytest.raises(UserError, match=expected):
+            task_of("table", tmp_path, **options)
 
 
 def test_label_variants_are_named_and_joined_by_a_flag(tmp_path, caplog):

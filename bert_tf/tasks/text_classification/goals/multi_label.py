@@ -1,8 +1,11 @@
 """Any number of labels for a text, each of which holds or does not."""
 
+import ast
 import copy
+import logging
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -19,10 +22,13 @@ from bert_tf.training import metrics
 THRESHOLD = 0.5  # of the probability above which a label holds
 BEST = "best"  # label_threshold=best
 MOST_SHOWN = 12  # labels whose thresholds are printed
+LIST, NUMBERS = re.compile(r"\[.*\]", re.DOTALL), re.compile(r"\[\s*[01]\.?(\s+[01]\.?)*\s*\]")
+BITS, BOOLEANS = {"0", "1"}, {"false": "0", "true": "1"}
+log = logging.getLogger("bert_tf")
 
 
 class MultiLabel(Classes):
-    """Any number of labels, which a cell holds with `separator` in between.
+    """Any number of labels, which a cell holds with `separator` in between, or as a list: of names, or multi-hot.
 
     thresholds: the probability above which a label holds, one for all or one for each; None: stored ones, or THRESHOLD.
     finds_best: look for the best thresholds on the development set.
@@ -61,9 +67,17 @@ class MultiLabel(Classes):
             raise UserError("label_separator is ''; expected what separates the labels of a cell, such as a comma.")
 
     @classmethod
-    def names_in(cls, examples: Sequence[Example], options: Any) -> set[str | None]:
-        """The labels of all cells."""
-        return {label for example in examples for label in split_labels(example.label, options.label_separator)}
+    def names_in(cls, examples: Sequence[Example], options: Any) -> Collection[str | None]:
+        """The labels of all cells; of multi-hot lists LABEL_0, LABEL_1, ... in their order, which a warning says."""
+        width = multi_hot_width(examples, options.label_separator)
+        if not width:
+            return {label for example in examples for label in _parts(example, options.label_separator)}
+        log.warning(
+            "The labels are lists of 0 and 1: the %d places are called LABEL_0 to LABEL_%d; name them with labels.",
+            width,
+            width - 1,
+        )
+        return [f"LABEL_{number}" for number in range(width)]
 
     @classmethod
     def from_table(cls, labels: Sequence[str], columns: Sequence[str], options: Any) -> Self:
@@ -86,7 +100,11 @@ class MultiLabel(Classes):
         """1 where a label holds, float32 [n, C]."""
         table = self.unknown(len(examples))
         for row, example in enumerate(examples):
-            for label in split_labels(example.label, self.separator):
+            parts = _parts(example, self.separator)
+            if self._is_multi_hot(parts):
+                table[row] = [part == "1" for part in parts]
+                continue
+            for label in parts:
                 if label not in self.labels:
                     raise UserError(
                         f"In {example.location} there is the label {label!r}; expected some of "
@@ -94,6 +112,12 @@ class MultiLabel(Classes):
                     )
                 table[row, self.labels.index(label)] = 1
         return table
+
+    def _is_multi_hot(self, parts: Sequence[str | None]) -> bool:
+        """Whether the labels of an example say of each label whether it holds: [0, 1, 0]."""
+        if len(parts) != len(self.labels) or not set(parts) <= BITS:
+            return False
+        return len(parts) > 2 or set(self.labels) != BITS  # two labels that are called 0 and 1 may both hold
 
     def unknown(self, count: int) -> np.ndarray:
         """Zeros of the shape of `encode`."""
@@ -213,10 +237,55 @@ class MultiLabel(Classes):
 
 
 def split_labels(label: Any, separator: str) -> list[str | None]:
-    """The labels of a cell: a list in JSON, else a text with separators; none in an empty one."""
+    """The labels of a cell: a list, also one that is written as text, or a text with separators."""
+    if isinstance(label, str) and LIST.fullmatch(label.strip()):
+        label = _list_in(label.strip())
     if isinstance(label, list):
         return [as_text(part) for part in label]
     return [part.strip() for part in (as_text(label) or "").split(separator) if part.strip()]
+
+
+def _list_in(text: str) -> Any:
+    """The list that a text is, as Python, JSON or NumPy write it: [0, 1], ["a"], [0 1]; else the text."""
+    if NUMBERS.fullmatch(text):
+        return [part.rstrip(".") for part in text[1:-1].split()]
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+    return value if isinstance(value, list) else text
+
+
+def _parts(example: Example, separator: str) -> list[str | None]:
+    """`split_labels` of an example; UserError for labels that are no names."""
+    label = example.label
+    is_list = isinstance(label, list)
+    if isinstance(label, dict) or (is_list and not all(isinstance(part, str | int | float) for part in label)):
+        raise UserError(f"In {example.location} the labels are {label!r}; expected a list of names, or of 0 and 1.")
+    if is_list and any(isinstance(part, float) and not part.is_integer() for part in label):
+        raise UserError(f"In {example.location} the labels are {label!r}; expected names, or 0 and 1 for each label.")
+    parts = split_labels(label, separator)
+    return [BOOLEANS.get(part, part) for part in parts] if is_list and set(map(type, label)) == {bool} else parts
+
+
+def multi_hot_width(examples: Sequence[Example], separator: str) -> int:
+    """The number of labels where those of every example are a list of 0 and 1 for each of them: [0, 1, 0]; else 0.
+
+    UserError, with its place, for such a list of another length.
+    """
+    rows = [(parts, example) for example in examples if (parts := _parts(example, separator))]
+    if not rows or not all(set(parts) <= BITS for parts, _ in rows):
+        return 0
+    width = len(rows[0][0])
+    other = next((example for parts, example in rows if len(parts) != width), None)
+    if other is None:
+        return width if width > 1 else 0
+    if any(len(set(parts)) < len(parts) for parts, _ in rows):  # no list of the numbers of labels
+        raise UserError(
+            f"In {other.location} the labels are {other.label!r}; expected {width} of 0 and 1, as in "
+            f"{rows[0][1].location}."
+        )
+    return 0
 
 
 def parse_threshold(text: str) -> float | None:

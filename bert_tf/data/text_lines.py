@@ -1,0 +1,126 @@
+"""Lines of text files, whatever encoding and line ends spreadsheets gave them. Free of TensorFlow.
+
+Files are UTF-8, or UTF-16 with its mark. A file that is neither is read as Windows-1252 (a superset of Latin-1), which
+a warning says, where nothing speaks against that.
+"""
+
+import codecs
+import io
+import logging
+import re
+from collections.abc import Iterable, Iterator
+from typing import IO
+
+from bert_tf.errors import UserError
+from bert_tf.runtime import files
+
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+HEAD = 1 << 16  # bytes in which the line ends are looked for
+# Words of four letters of which none is an ASCII letter are Cyrillic, Greek or Chinese, not of Western Europe.
+FOREIGN = re.compile(rb"[\xc0-\xff]{4}")
+log = logging.getLogger("bert_tf")
+_announced: set[str] = set()  # files that are read as Windows-1252, as most are read more than once
+
+
+def read(path: str, *, announced_for: str = "") -> Iterator[str]:
+    """Yields the lines of a file with their ends.
+
+    Only a line feed ends a line, as rows hold U+0085 and U+2028; in a file whose beginning has none, a carriage return,
+    which is then yielded as a line feed. UserError, with the line, for an encoding that is not known, and for NUL.
+    announced_for: see `Decoder`.
+    """
+    try:
+        file = files.open_binary(path)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}): give the path of a file.") from None
+    with file:
+        head = file.read(HEAD)
+        file.seek(0)
+        if head.startswith(UTF_16):
+            lines = _utf16_lines(file, path)
+        else:
+            ends_in_cr = b"\r" in head and b"\n" not in head
+            lines = decode(_cr_lines(file) if ends_in_cr else file, path, announced_for)
+        for number, line in enumerate(lines, 1):
+            expect_text(line, number, path)
+            yield line
+
+
+def decode(lines: Iterable[bytes], name: str, announced_for: str = "") -> Iterator[str]:
+    """Yields the lines of the file `name` as text; UserError, with the line, for an encoding that is not known."""
+    decoder = Decoder(name, announced_for)
+    return (decoder.decode(raw, number) for number, raw in enumerate(lines, 1))
+
+
+def expect_text(line: str, number: int, name: str) -> None:
+    """Raises UserError for a line with NUL."""
+    if "\0" in line:
+        raise UserError(f"{name} is not text: line {number} holds NUL; expected UTF-8.")
+
+
+def _utf16_lines(file: IO[bytes], path: str) -> Iterator[str]:
+    """The lines of "Unicode text" as Excel saves it."""
+    try:
+        text = file.read().decode("utf-16")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-16, as its first bytes say: {error.reason}; save it as UTF-8.") from None
+    yield from io.StringIO(text if "\n" in text else text.replace("\r", "\n"), newline="\n")
+
+
+def _cr_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a file in which a carriage return ends them."""
+    # Latin-1 has a character for every byte.
+    for line in io.TextIOWrapper(file, encoding="latin-1", newline="\r"):
+        yield (line.removesuffix("\r") + "\n" if line.endswith("\r") else line).encode("latin-1")
+
+
+class Decoder:
+    """Decodes the lines of a file one after the other.
+
+    Args:
+        name: of the file, for messages.
+        announced_for: what the warning on Windows-1252 is said once for, by default the file.
+    """
+
+    def __init__(self, name: str, announced_for: str = "") -> None:
+        self._name, self._announced_for = name, announced_for or name
+        self._encoding = ""  # until a byte is not ASCII
+
+    def decode(self, raw: bytes, number: int) -> str:
+        """Line `number`, from 1, as text, without a byte order mark; UserError if it is of no known encoding."""
+        if number == 1:
+            if raw.startswith(UTF_16):
+                raise UserError(f"{self._name} is UTF-16; save it as UTF-8.")
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+        if raw.isascii():
+            return raw.decode("ascii")
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            return self._decode_western(raw, number, error)
+        if self._encoding == "cp1252":
+            raise UserError(
+                f"{self._name} mixes encodings: line {number} is UTF-8, lines before it are not; {_advice(self._name)}."
+            )
+        self._encoding = "utf-8"
+        return text
+
+    def _decode_western(self, raw: bytes, number: int, error: UnicodeDecodeError) -> str:
+        """The line as Windows-1252."""
+        place = f"byte {error.start + 1} of line {number} is 0x{raw[error.start]:02x}"
+        refusal = UserError(f"{self._name} is not UTF-8: {place}; {_advice(self._name)}.")
+        if self._encoding == "utf-8" or FOREIGN.search(raw):
+            raise refusal
+        try:
+            text = raw.decode("cp1252")
+        except UnicodeDecodeError:
+            raise refusal from None
+        self._encoding = "cp1252"
+        if self._announced_for not in _announced:
+            _announced.add(self._announced_for)
+            log.warning("%s is not UTF-8 (%s): read as Windows-1252.", self._name, place)
+        return text
+
+
+def _advice(name: str) -> str:
+    return f"save it as UTF-8{', which Excel calls CSV UTF-8' if name.lower().endswith('.csv') else ''}"
