@@ -5,7 +5,7 @@ RUN python -m venv /opt/bert_tf
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY bert_tf bert_tf
-RUN /opt/bert_tf/bin/pip install --no-cache-dir ".[serve]"
+RUN /opt/bert_tf/bin/pip install --no-cache-dir .
 
 FROM python:3.13-slim
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin bert_tf

@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
@@ -271,3 +272,10 @@ def test_ci_runs_the_command_of_the_readme():
     assert f"{command}\n" in (ROOT / "README.md").read_text(encoding="utf-8")
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert "README.md" in script and command in script and "ruff check ." in script and "\nmypy" in script
+
+
+def test_editable_installations_are_a_path_that_type_checkers_follow_and_extras_have_one_spelling():
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert declared["tool"]["setuptools"]["package-dir"] == {"": "."}  # without, setuptools writes an import hook
+    for extra in declared["project"]["optional-dependencies"]:
+        assert extra == re.sub(r"[-_.]+", "-", extra).lower()  # as metadata have it; pip 23.2 compares letter by letter

@@ -129,7 +129,7 @@ def test_unknown_preset_error_lists_known_presets():
 def test_missing_keras_hub_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "keras_hub", None)
     with pytest.raises(
-        UserError, match=r"needs KerasHub, which cannot be imported .* pip install 'bert-tf\[keras_hub\]'"
+        UserError, match=r"needs KerasHub, which cannot be imported .* pip install 'bert-tf\[keras-hub\]'"
     ):
         formats.read("bert_base_en_uncased")
 

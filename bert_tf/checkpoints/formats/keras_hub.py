@@ -1,6 +1,6 @@
 """KerasHub presets of `keras_hub.models.BertBackbone`: folders, "bert_base_en_uncased", "kaggle://...".
 
-KerasHub reads, downloads and writes them, so the package is needed: `pip install "bert-tf[keras_hub]"`.
+KerasHub reads, downloads and writes them, so the package is needed: `pip install "bert-tf[keras-hub]"`.
 The next sentence head, which KerasHub lacks, and the head of a task are in heads.safetensors.
 
 D hidden size, H heads, K size of one head.
@@ -161,7 +161,7 @@ def _keras_hub(path: str) -> ModuleType:
         import keras_hub
     except ImportError as error:
         raise UserError(
-            f"{path} needs KerasHub, which cannot be imported ({error}): pip install 'bert-tf[keras_hub]'."
+            f"{path} needs KerasHub, which cannot be imported ({error}): pip install 'bert-tf[keras-hub]'."
         ) from None
     return keras_hub
 

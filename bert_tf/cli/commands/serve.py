@@ -65,13 +65,11 @@ def run(arguments: argparse.Namespace) -> None:
     folders = name_exports(arguments.exports, arguments.name)
     indexes = _check_folders(folders, arguments.reranker)
     _check_limits(arguments)
-    try:
-        import uvicorn
+    import uvicorn
 
-        from bert_tf.serving import access, connection
-        from bert_tf.serving.app import Server
-    except ImportError as error:
-        raise UserError(f'{error.name} is missing: pip install "bert-tf[serve]".') from None
+    from bert_tf.serving import access, connection
+    from bert_tf.serving.app import Server
+
     tls = check_tls(arguments.ssl_certfile, arguments.ssl_keyfile)
     token = access.read_token(arguments.token_file, os.environ.get(TOKEN))
     listener = listen(arguments.host, arguments.port)
