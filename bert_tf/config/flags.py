@@ -164,11 +164,12 @@ def value(name: str) -> Any:
     return absl_flags.FLAGS[name].value if from_program is None else from_program[name]
 
 
-def with_earlier_defaults(options: Options, recorded: Mapping[str, Any]) -> Options:
+def with_earlier_defaults(options: Options, recorded: Mapping[str, Any], computed: Collection[str] = ()) -> Options:
     """Returns the options to continue a run with, which an earlier version may have begun with other defaults.
 
     A flag that is not on the command line keeps the recorded value if that is the default of earlier versions, and has
-    that default if the run was begun before the flag existed.
+    that default if the run was begun before the flag existed. `computed` flags, whose defaults depend on the data,
+    keep the recorded value, too.
     """
     if not recorded:
         return options
@@ -181,6 +182,9 @@ def with_earlier_defaults(options: Options, recorded: Mapping[str, Any]) -> Opti
         and recorded.get(name, field.metadata["earlier_default"]) == field.metadata["earlier_default"]
         and not is_given(name)
         and name not in by_parity
+    }
+    kept |= {
+        name: recorded[name] for name in computed if name in recorded and not is_given(name) and name not in by_parity
     }
     return dataclasses.replace(options, **kept)  # type: ignore[type-var]
 

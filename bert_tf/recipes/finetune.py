@@ -55,6 +55,7 @@ class Flags(FineTuningFlags):
     eval_fraction: float = flag(
         0.1, "Fraction of the training table held out for evaluation if there is no evaluation table."
     )
+    stratify: bool = flag(True, "Hold out the same part of the rows of every label.", earlier_default=False)
     text_columns: str = flag(
         "", "Comma-separated table columns: a text, a pair of texts, or a text and its choices.", aliases=("text",)
     )
@@ -153,7 +154,7 @@ class Flags(FineTuningFlags):
         if flags.is_given("train_file") and ready_examples.is_file_of_them(flags.value("train_file")):
             return ready.default_flags(flags.value("train_file"))
         if flags.is_given("train_file") and not flags.is_given("task_name"):
-            names = table_choice.CHOSEN
+            names = (*table_choice.CHOSEN, *table_choice.RECIPE, "do_train", "do_eval")
             values = {name: flags.value(name) for name in names if flags.is_given(name)}
             is_new = any(map(flags.is_given, ("bert_config_file", "model_size", "vocab_file", "vocab_size", "encoder")))
             return table_choice.defaults(

@@ -3,7 +3,7 @@
 import functools
 import logging
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bert_tf.data import ready_examples, tables, tfds_datasets
@@ -54,17 +54,25 @@ def require(options: Any, split: str) -> str:
     return path
 
 
-def held_out(path: str, read: Callable[[], list[Example]], fraction: float) -> dict[str, Callable]:
-    """{split: function that reads its examples}, both of one table; rows with the same texts are on the same side."""
+def held_out(
+    path: str, read: Callable[[], list[Example]], fraction: float, *, is_stratified: bool = False
+) -> dict[str, Callable]:
+    """{split: function that reads its examples}, both of one table; rows with the same texts are on the same side.
+
+    is_stratified: hold out that part of each label, so that the splits have the same shares of labels.
+    """
     if not 0 < fraction < 1:
         raise UserError(f"eval_fraction is {fraction}; expected more than 0 and less than 1, or a table as eval_file.")
 
     @functools.cache
     def divided() -> dict[str, list[Example]]:
         parts: dict[str, list[Example]] = {"train": [], "dev": []}
-        for example in read():
-            drawn = zlib.crc32(b"\n".join(example.encode())) / 2**32
-            parts["dev" if drawn < fraction else "train"].append(example)
+        examples = read()
+        drawn = [zlib.crc32(b"\n".join(example.encode())) / 2**32 for example in examples]
+        plain = {number: number < fraction for number in drawn}
+        is_held_out = _stratified(examples, drawn, fraction) if is_stratified else plain
+        for example, number in zip(examples, drawn, strict=True):
+            parts["dev" if is_held_out[number] else "train"].append(example)
         counts = {split: len(rows) for split, rows in parts.items()}
         if not all(counts.values()):
             raise UserError(
@@ -76,3 +84,23 @@ def held_out(path: str, read: Callable[[], list[Example]], fraction: float) -> d
         return parts
 
     return {"train": lambda: divided()["train"], "dev": lambda: divided()["dev"]}
+
+
+def _stratified(examples: Sequence[Example], drawn: Sequence[float], fraction: float) -> dict[float, bool]:
+    """{number of a text: whether it is held out}: of the texts of each label those with the smallest numbers.
+
+    Of two texts of a label or more, one is held out at least. Labels of a single text are taken together.
+    """
+    by_label: dict[str, set[float]] = {}
+    seen: set[float] = set()
+    for example, number in zip(examples, drawn, strict=True):
+        if number not in seen:  # a text with several labels counts for the first one
+            seen.add(number)
+            by_label.setdefault(str(example.label), set()).add(number)
+    groups = [numbers for numbers in by_label.values() if len(numbers) > 1]
+    groups.append({number for numbers in by_label.values() if len(numbers) == 1 for number in numbers})
+    is_held_out = {}
+    for numbers in groups:
+        count = max(round(fraction * len(numbers)), int(len(numbers) > 1))
+        is_held_out |= {number: place < count for place, number in enumerate(sorted(numbers))}
+    return is_held_out

@@ -191,6 +191,10 @@ class FineTuningTask(Task):
     ready_splits: tuple[str, ...] | None = ("train",)
     rescores: bool = True
 
+    def baseline(self) -> tuple[str, dict[str, float]]:
+        """The name of a quick model without BERT, and its scores on the development set; ("", {}): there is none."""
+        return "", {}
+
     # Data
 
     @abc.abstractmethod

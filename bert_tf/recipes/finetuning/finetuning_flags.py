@@ -9,6 +9,9 @@ from bert_tf.config.flags import changed, flag
 from bert_tf.config.train_config import FROZEN, LoraConfig
 from bert_tf.errors import UserError
 
+# Examples below which the corrected optimizer is the default, as fine-tuning on few fails now and then without it
+# (Mosbach et al. 2020; Zhang et al. 2020), and below which a table is trained for a number of steps.
+FEW_EXAMPLES = 10_000
 AUTO = -1.0  # the learning rate of the head that depends on whether it is new, and on the number of examples
 
 
@@ -21,7 +24,7 @@ class FineTuningFlags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
     """
 
     FREE: ClassVar[frozenset[str]] = DEVICE_FLAGS | frozenset(
-        "output_dir parity temperature do_train do_eval do_predict do_export export_attention eval_batch_size "
+        "output_dir parity temperature baseline do_train do_eval do_predict do_export export_attention eval_batch_size "
         "write_examples".split()
     )
     MODEL: ClassVar[frozenset[str]] = frozenset()
@@ -99,6 +102,9 @@ class FineTuningFlags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
         earlier_default=False,
     )
 
+    baseline: bool = flag(
+        True, "Before training, score TF-IDF with a linear model on the same data, for the model to beat."
+    )
     temperature: str = flag(
         "1",
         "Divide logits by this number before they become probabilities, in predictions and export; best: by the one "

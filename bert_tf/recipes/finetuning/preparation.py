@@ -18,7 +18,7 @@ from bert_tf.config.bert_config import expect_layers
 from bert_tf.config.train_config import LoraConfig, TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import sweep
-from bert_tf.recipes.finetuning.finetuning_flags import AUTO, FineTuningFlags
+from bert_tf.recipes.finetuning.finetuning_flags import AUTO, FEW_EXAMPLES, FineTuningFlags
 from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import files, memory_estimate
 from bert_tf.runtime.json_files import read_json
@@ -27,9 +27,6 @@ from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text import special_tokens, vocabulary, vocabulary_learning
 from bert_tf.training.run_directory import RunFolder
 
-# Examples below which the corrected optimizer is the default: fine-tuning on few fails now and then without it
-# (Mosbach et al. 2020; Zhang et al. 2020).
-FEW_EXAMPLES = 10_000
 ADAPTER = "adapter"  # folder of the run with adapters alone
 UNNAMED = re.compile(r"label_\d+")  # what Hugging Face calls labels without a name
 
@@ -110,10 +107,15 @@ def requested_splits(options: FineTuningFlags, task: FineTuningTask) -> list[str
     return list(dict.fromkeys(splits))
 
 
+def is_scored(options: FineTuningFlags, task: FineTuningTask) -> bool:
+    """Whether the run has a development set with labels, and a score that decides."""
+    splits = task.eval_splits.values()
+    return bool(options.do_eval and task.criterion and splits and all(task.split(split).is_known for split in splits))
+
+
 def with_selection(options: FineTuningFlags, task: FineTuningTask) -> FineTuningFlags:
     """The flags without keep_best where it is only the default and there is nothing to select by."""
-    splits = task.eval_splits.values()
-    if options.do_eval and task.criterion and splits and all(task.split(split).is_known for split in splits):
+    if is_scored(options, task):
         return options
     return options if flags.is_given("keep_best") else dataclasses.replace(options, keep_best=False)
 

@@ -6,14 +6,16 @@ One run, or several of one sweep. Every script that fine-tunes calls `main` with
 import contextlib
 import dataclasses
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bert_tf.config import flags
 from bert_tf.recipes import ending, initialization, teaching
 from bert_tf.recipes.finetuning import preparation, ready, sweep
-from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
+from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
 from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import xla_options
+from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tf_config import worker_number
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import RunFolder, recorded_flags
@@ -38,8 +40,9 @@ class Setup(NamedTuple):
 
 def main(kind: type[FineTuningFlags]) -> None:
     """Fine-tunes as the command line says; kind: the dataclass of the script's flags."""
-    options = flags.read(kind, instead=kind.computed_defaults())
-    options = flags.with_earlier_defaults(options, recorded_flags(options.output_dir))
+    computed = kind.computed_defaults()
+    options = flags.read(kind, instead=computed)
+    options = flags.with_earlier_defaults(options, recorded_flags(options.output_dir), computed)
     runs = sweep.plan(options)
     for each in runs.values():
         each.check()
@@ -133,6 +136,7 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
 
     evaluator = Evaluator(task, model, config, strategy)
     if options.do_train:
+        score_baseline(options, task, folder)
         announce(options, config)
         taught = teaching.with_teacher(task, model, teacher, options, strategy)
         with folder.phase("train"):
@@ -151,12 +155,37 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
             export_and_demo(options, task, model, folder)
 
 
+def score_baseline(options: FineTuningFlags, task: FineTuningTask, folder: RunFolder) -> None:
+    """Prints and records the scores of the task's baseline, which the model should beat."""
+    if not (options.baseline and preparation.is_scored(options, task)):
+        return
+    name, scores = task.baseline()
+    folder.update(baseline={"name": name, "scores": scores} if scores else None)
+    if scores:
+        print(f"To beat: {name}: {', '.join(f'{score} {value:.4f}' for score, value in scores.items())}", flush=True)
+
+
+def compare_with_baseline(task: FineTuningTask, results: Mapping[str, float], folder: RunFolder) -> None:
+    """Says so if the model does not beat the baseline by the criterion."""
+    recorded = (read_json(folder.file("run.json")) or {}).get("baseline")
+    theirs = recorded["scores"].get(task.criterion) if recorded else None
+    ours = results.get(task.criterion)
+    if theirs is not None and ours is not None and ours <= theirs:
+        log.warning(
+            "%s does not beat %s: %s %.4f, against %.4f. More examples, num_train_epochs or another learning_rate or "
+            "init_checkpoint may help; otherwise the simpler model is the better one.",
+            folder.path,
+            recorded["name"],
+            task.criterion,
+            ours,
+            theirs,
+        )
+
+
 def announce(options: FineTuningFlags, config: Any) -> None:
     """Prints the length of training, why which optimizer is used, and the learning rate of a new head."""
-    few = options.optimizer == "auto" and config.num_train_examples < preparation.FEW_EXAMPLES
-    reason = (
-        f" (Adam with bias correction, as there are fewer than {preparation.FEW_EXAMPLES:,} examples)" if few else ""
-    )
+    few = options.optimizer == "auto" and config.num_train_examples < FEW_EXAMPLES
+    reason = f" (Adam with bias correction, as there are fewer than {FEW_EXAMPLES:,} examples)" if few else ""
     head = f"; learning rate of the head {config.head_learning_rate:g}" if config.head_learning_rate else ""
     print(
         f"Training on {config.num_train_examples:,} examples, {options.num_train_epochs:g} epochs, "
@@ -181,6 +210,7 @@ def evaluate(task: FineTuningTask, evaluator: "Evaluator", steps: int, folder: R
         folder.log(steps, {f"eval_{name}": value for name, value in results.items()})
     print("On the development set:")
     print_scores(results)
+    compare_with_baseline(task, results, folder)
     folder.write_json("eval_results.json", results)
     report_details(calibrated, evaluator.predictions, folder)
     return calibrated
@@ -213,8 +243,8 @@ def warn_of_collapse(reason: str | None, folder: RunFolder) -> None:
     folder.update(collapsed=reason)
     if reason:
         log.warning(
-            "%s has collapsed: on the development set %s. Try another random_seed, a lower learning_rate or more "
-            "num_train_epochs.",
+            "%s has collapsed: on the development set %s. Try another random_seed, a lower learning_rate, more "
+            "num_train_epochs, or for classes of uneven size --class_weights=balanced --criterion=macro_f1.",
             folder.path,
             reason,
         )

@@ -1,6 +1,8 @@
-"""What a table that is given alone is fine-tuned with: its columns, the run folder and the checkpoint to start from."""
+"""What a table that is given alone is fine-tuned with: columns, run folder, checkpoint, and for how long."""
 
+import collections
 import itertools
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,8 +10,21 @@ from typing import Any
 
 from bert_tf.data import tables
 from bert_tf.errors import UserError, listed
+from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES
 
 CHOSEN = ("text_columns", "label_column", "label_type", "output_dir", "init_checkpoint", "max_seq_length")  # flags
+RECIPE = (  # flags that a small table has defaults of its own for
+    "train_batch_size",
+    "num_train_epochs",
+    "eval_steps",
+    "early_stop_patience",
+    "class_weights",
+    "criterion",
+)
+STEPS, MAX_EPOCHS, MIN_EPOCHS = 400, 60, 3  # of training on a small table
+BATCH_SIZES = ((200, 8), (2000, 16))  # (examples below which, rows of a step); else the default
+EVALUATIONS, PATIENCE = 12, 4  # in all, and without improvement
+UNEVEN = 0.5  # part of its even share below which a class is rare
 ROWS = 1000  # read to tell texts from labels
 MOST_LABELS, MOST_LABELS_PER_ROW = 50, 0.3  # different values in a column of labels
 START = "MiniLM-L12-H384-uncased"  # quick on a CPU, and nearly as good as BERT-base
@@ -30,7 +45,8 @@ def defaults(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
             texts and labels.
     """
     table = path if tables.is_table(path) else tables.find_table(path, "train") or path
-    rows = [row for _, row in itertools.islice(tables.read(table, malformed=[]), ROWS)]  # bad rows are reported later
+    all_rows = [row for _, row in itertools.islice(tables.read(table, malformed=[]), FEW_EXAMPLES)]
+    rows = all_rows[:ROWS]  # bad rows are reported later
     label = options.get("label_column") or label_column(table, rows)
     text = options.get("text_columns") or text_column(table, rows, label)
     columns = dict.fromkeys(name for row in rows for name in row)
@@ -52,6 +68,35 @@ def defaults(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
         f"{chosen['max_seq_length']} tokens.",
         flush=True,
     )
+    return chosen | recipe(_values(all_rows, chosen["label_column"]), chosen["label_type"], options)
+
+
+def recipe(labels: Sequence[str], label_type: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """{flag: value} of RECIPE with which a small table learns: several hundred steps; prints what was chosen.
+
+    labels: those of the rows, FEW_EXAMPLES at most; with so many, the defaults for large tables do. given: flags that
+    the user gave, which are left out; do_train and do_eval among them.
+    """
+    count = len(labels)
+    if not 0 < count < FEW_EXAMPLES or not given.get("do_train", True):
+        return {}
+    batch_size = given.get("train_batch_size") or next((size for most, size in BATCH_SIZES if count < most), 32)
+    epochs = min(max(math.ceil(STEPS * batch_size / count), MIN_EPOCHS), MAX_EPOCHS)
+    epochs = float(given.get("num_train_epochs") or epochs)
+    steps = max(1, int(count * epochs / batch_size))
+    chosen: dict[str, Any] = {"train_batch_size": batch_size, "num_train_epochs": epochs}
+    if given.get("do_eval", True):
+        chosen |= {"eval_steps": max(1, steps // EVALUATIONS), "early_stop_patience": PATIENCE}
+    sizes = collections.Counter(labels)
+    rarest, rare = min(sizes.items(), key=lambda each: each[1])
+    is_uneven = label_type == "classes" and rare * len(sizes) < UNEVEN * count
+    if is_uneven:
+        chosen |= {"class_weights": "balanced", "criterion": "macro_f1"}
+    chosen = {name: value for name, value in chosen.items() if name not in given}
+    if chosen:
+        named = " ".join(f"--{name}={value}".removesuffix(".0") for name, value in chosen.items())
+        reason = f"; {rarest!r} are only {100 * rare / count:.1f}%" if is_uneven else ""
+        print(f"For {count:,} labelled rows, about {steps:,} steps{reason}: {named}", flush=True)
     return chosen
 
 

@@ -45,7 +45,12 @@ def task(options: Any, tokenizer_for: TokenizerFor) -> TextClassification:
     }
     labels = _labels(options, goal_class, splits["train"])  # of all rows: a label may be in a held-out one only
     if table_splits.needs_held_out(options):
-        splits |= table_splits.held_out(table_splits.require(options, "train"), splits["train"], options.eval_fraction)
+        splits |= table_splits.held_out(
+            table_splits.require(options, "train"),
+            splits["train"],
+            options.eval_fraction,
+            is_stratified=options.stratify and goal_class.has_names,
+        )
     return TextClassification(
         "table",
         splits,

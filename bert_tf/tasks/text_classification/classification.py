@@ -20,10 +20,10 @@ from bert_tf.errors import UserError
 from bert_tf.model.sequence_packing import PackingSpec
 from bert_tf.tasks.staged_signature import staged_signature
 from bert_tf.tasks.task import FineTuningTask, Objective
+from bert_tf.tasks.text_classification import baseline, splits
 from bert_tf.tasks.text_classification import predictions as files
-from bert_tf.tasks.text_classification import splits
 from bert_tf.tasks.text_classification.goal import Goal
-from bert_tf.tasks.text_classification.loss_settings import LossSettings
+from bert_tf.tasks.text_classification.loss_settings import BALANCED, LossSettings
 from bert_tf.tasks.text_classification.splits import Split
 from bert_tf.tasks.text_classification.text_windows import Windows
 from bert_tf.text.tokenizer import Tokenizer
@@ -240,6 +240,19 @@ class TextClassification(FineTuningTask):
     def score(self, labels: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
         """{score: number} of labels and predicted labels, arrays [n, ...]."""
         return {name: function(labels, predicted) for name, function in self.score_functions.items()}
+
+    def baseline(self) -> tuple[str, dict[str, float]]:
+        """The scores of `text_classification.baseline` on the first evaluation split; see `FineTuningTask`."""
+        train, prefix = self.split("train"), next(iter(self.eval_splits))
+        held_out = self.split(self.eval_splits[prefix])
+        if self.rows_per_example > 1 or train.ready or held_out.ready:
+            return "", {}
+        is_balanced = self._class_weights == BALANCED
+        predicted = baseline.predict(train.texts, train.labels, held_out.texts, is_balanced=is_balanced)
+        if predicted is None:
+            return "", {}
+        scores = self.score(held_out.labels, predicted)
+        return baseline.NAME, {f"{prefix}{name}": value for name, value in scores.items()}
 
     def details(self, predictions: Mapping[str, np.ndarray], split: str) -> dict[str, Any]:
         """The goal's details, and the examples with the largest loss."""

@@ -32,6 +32,10 @@ def test_columns_folder_and_checkpoint_are_chosen_and_printed(table, capsys):
         "init_checkpoint": table_choice.START,
         "label_type": "classes",
         "max_seq_length": 128,
+        "train_batch_size": 8,
+        "num_train_epochs": 60.0,
+        "eval_steps": 18,
+        "early_stop_patience": 4,
     }
     line = f"{path}: texts from the column 'Review Text', labels from 'Sentiment'; the run is runs/reviews, from MiniLM"
     assert capsys.readouterr().out.startswith(line)
@@ -40,8 +44,40 @@ def test_columns_folder_and_checkpoint_are_chosen_and_printed(table, capsys):
 def test_flags_win(table, capsys):
     options = {"text_columns": "Title", "label_column": "Nr", "output_dir": "here", "init_checkpoint": ""}
     options |= {"label_type": "multi_label", "max_seq_length": 32}
+    options |= {"num_train_epochs": 2.0, "train_batch_size": 10, "eval_steps": 5, "early_stop_patience": 0}
     assert table_choice.defaults(table(), options) == {"task_name": "table", **options}
     assert capsys.readouterr().out.endswith("the run is here, from scratch, with rows of 32 tokens.\n")
+
+
+@pytest.mark.parametrize(
+    "rows, batch_size, epochs, eval_steps",
+    [(16, 8, 60, 10), (300, 16, 22, 34), (1730, 16, 4, 36), (9999, 32, 3, 78)],
+)
+def test_small_tables_are_trained_for_several_hundred_steps(rows, batch_size, epochs, eval_steps):
+    chosen = table_choice.recipe(["a", "b"] * (rows // 2), "classes", {})
+    assert (chosen["train_batch_size"], chosen["num_train_epochs"], chosen["eval_steps"]) == (
+        batch_size,
+        epochs,
+        eval_steps,
+    )
+    assert "class_weights" not in chosen
+
+
+def test_uneven_classes_are_weighted_and_selected_by_macro_f1(capsys):
+    labels = ["good"] * 84 + ["bad"] * 16
+    chosen = table_choice.recipe(labels, "classes", {})
+    assert (chosen["class_weights"], chosen["criterion"]) == ("balanced", "macro_f1")
+    assert "'bad' are only 16.0%: --train_batch_size=8 --num_train_epochs=32 " in capsys.readouterr().out
+    assert "class_weights" not in table_choice.recipe(labels, "multi_label", {})
+    assert "criterion" not in table_choice.recipe(labels, "classes", {"criterion": "accuracy"})
+    given = {"do_eval": False, "train_batch_size": 32}
+    assert table_choice.recipe(["a", "b"] * 50, "classes", given) == {"num_train_epochs": 60.0}
+
+
+def test_large_tables_and_predictions_keep_the_defaults(capsys):
+    assert table_choice.recipe(["a", "b"] * 5000, "classes", {}) == {}
+    assert table_choice.recipe(["a", "b"] * 50, "classes", {"do_train": False}) == {}
+    assert capsys.readouterr().out == ""
 
 
 def test_column_that_is_not_there_is_refused_before_anything_is_fetched(table, capsys):

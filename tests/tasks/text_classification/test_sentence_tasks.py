@@ -67,7 +67,7 @@ def task_of(name, data_dir, **flags):
         "text_columns labels train_file eval_file predict_file id_column tfds_name tfds_dir".split(), ""
     )
     options |= {"data_dir": str(data_dir), "max_seq_length": 8, "class_weights": "none", "use_tfds": False}
-    options |= {"criterion": "", "do_eval": False, "eval_fraction": 0.1}
+    options |= {"criterion": "", "do_eval": False, "eval_fraction": 0.1, "stratify": False}
     options |= {
         "long_texts": "cut",
         "truncation": "longest_first",
@@ -160,6 +160,20 @@ def test_held_out_part_of_a_table_shares_no_text_with_training(tmp_path, caplog)
     assert {example.texts for example in again.split("dev").examples} == dev
     (tmp_path / "dev.csv").write_text("t,l\ntext 1,a\n")
     assert task_of("table", tmp_path, text_columns="t", do_eval=True).split("train").count == 401
+
+
+@pytest.mark.parametrize("label_type, labels", [("classes", "ab"), ("multi_label", ("a,b", "b"))])
+def test_stratified_part_has_the_same_share_of_every_label(tmp_path, label_type, labels):
+    rows = [{"t": f"text {number}", "l": labels[number % 10 == 0]} for number in range(200)]
+    rows += rows[:50]
+    rows += [{"t": "alone", "l": "c"}]
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    options = {"text_columns": "t", "label_type": label_type, "do_eval": True, "stratify": True}
+    task = task_of("table", tmp_path, **options)
+    splits = [{example.texts: example.label for example in task.split(name).examples} for name in ("train", "dev")]
+    assert not splits[0].keys() & splits[1].keys()
+    assert [[list(split.values()).count(label) for label in labels] for split in splits] == [[162, 18], [18, 2]]
+    assert ("alone",) in splits[0]
 
 
 @pytest.mark.parametrize(
