@@ -24,6 +24,7 @@ def load(
     format_name: str | None = None,
     *,
     special_tokens_in_strings: "bool | Sequence[str] | None" = None,
+    trust_code: bool = False,
 ) -> "Bert":
     """Reads any checkpoint that `bert-tf convert` takes, a run or an export, as a Keras model that also takes strings.
 
@@ -38,14 +39,15 @@ def load(
         special_tokens_in_strings: which special tokens are recognized in texts. False: none, "[MASK]" is split as the
             original splits it. True: the five and those that the checkpoint adds. Tokens: these and the five. By
             default as the checkpoint says, else none.
+        trust_code: whether files may name modules outside of this package, such as an encoder, which are then imported.
 
     Raises:
-        UserError: no format recognizes the path, a file is damaged, or a weight of the encoder has another shape than
-            the configuration says.
+        UserError: no format recognizes the path, a file is damaged or names code outside of this package, or a weight
+            of the encoder has another shape than the configuration says.
     """
     from bert_tf.api import bert
 
-    return bert.load(path, format_name, special_tokens_in_strings=special_tokens_in_strings)
+    return bert.load(path, format_name, special_tokens_in_strings=special_tokens_in_strings, trust_code=trust_code)
 
 
 def fine_tune(

@@ -16,7 +16,7 @@ from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, tagged_words
 from bert_tf.model.heads import Pretrainer
 from bert_tf.recipes.finetuning import finished_run
-from bert_tf.runtime import files
+from bert_tf.runtime import files, open_set
 from bert_tf.tasks.embeddings import vector_choice
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice
 from bert_tf.tasks.text_classification import predictions
@@ -40,11 +40,13 @@ def load(
     format_name: str | None = None,
     *,
     special_tokens_in_strings: bool | Sequence[str] | None = None,
+    trust_code: bool = False,
 ) -> "Bert":
     """Reads any checkpoint, run or export; see `bert_tf.load`."""
-    loaded = pretrained.load(path, format_name, special_tokens_in_strings=special_tokens_in_strings)
+    with open_set.trusting(everything=trust_code):
+        loaded = pretrained.load(path, format_name, special_tokens_in_strings=special_tokens_in_strings)
     values = {field.name: getattr(loaded, field.name) for field in dataclasses.fields(loaded)}
-    return Bert(path=os.fspath(path), **values)
+    return Bert(path=os.fspath(path), trust_code=trust_code, **values)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,9 +59,11 @@ class Bert(pretrained.Loaded):
 
     Attributes:
         path: what was loaded.
+        trust_code: whether its files may name code outside of this package.
     """
 
     path: str
+    trust_code: bool = False
 
     def embed(
         self,
@@ -293,7 +297,8 @@ class Bert(pretrained.Loaded):
         from bert_tf.export.static_signature import static_signatures
         from bert_tf.tasks.staged_signature import stages_of
 
-        signatures = live_signatures(self.path, self.model, self._tokenizer(), self.kind, self.labels)
+        with open_set.trusting(everything=self.trust_code):
+            signatures = live_signatures(self.path, self.model, self._tokenizer(), self.kind, self.labels)
         stages = {name: each._asdict() for name, each in stages_of(signatures).items()}
         return static_signatures(signatures, stages, "auto")
 
@@ -344,6 +349,7 @@ def _task_of_kind(path: str, model: Any, tokenizer: Any, kind: str, labels: Sequ
     size = int(model.classifier.bias.shape[0])
     names = list(labels) or [f"LABEL_{number}" for number in range(size)]
     about = {**loaded_model.about(path), "labels": names, "kind": kind}
+    open_set.expect_trusted(kind, path)
     goal = goals.of_kind(kind).from_about(about)
     return TextClassification(path, {}, goal, tokenizer, max_seq_length=length, texts=_texts_of(path), test_splits=())
 

@@ -35,11 +35,11 @@ class Run:
     path: str
     scores: Mapping[str, float]
 
-    def load(self) -> "Bert":
-        """The trained model."""
+    def load(self, *, trust_code: bool = False) -> "Bert":
+        """The trained model. trust_code: as for `bert_tf.load`."""
         from bert_tf.api import bert
 
-        return bert.load(self.path)
+        return bert.load(self.path, trust_code=trust_code)
 
 
 def fine_tune(

@@ -13,6 +13,7 @@ import os
 import shlex
 from typing import Any
 
+from bert_tf.cli import trust_flags
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, beam_runner, files, json_files
 
@@ -59,7 +60,7 @@ def run(command: str, arguments: argparse.Namespace, **paths: str) -> None:
     every = pairs(arguments.input, arguments.output)
     folder = os.path.dirname(every[0][1])
     settings = {name: value for name, value in vars(arguments).items() if name not in OF_THIS_CALL} | paths
-    _claim(folder, {"command": command, **settings})
+    _claim(folder, {"command": command, **{name: value for name, value in settings.items() if name != "trust_code"}})
     missing = [pair for pair in every if not files.exists(pair[1])]
     if missing:
         build = functools.partial(_build, missing, command, settings)
@@ -90,5 +91,7 @@ def _answer(pair: Pair, command: str, settings: str) -> str:
     path, output = pair
     if not files.exists(output):
         module = importlib.import_module(f"bert_tf.cli.commands.{command}")
-        module.answer_file(argparse.Namespace(**json_files.parse(settings), file=path, output=output))
+        arguments = argparse.Namespace(**json_files.parse(settings), file=path, output=output)
+        with trust_flags.trusting(arguments):
+            module.answer_file(arguments)
     return output

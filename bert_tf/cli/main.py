@@ -16,7 +16,7 @@ from types import FrameType, ModuleType
 from typing import NoReturn
 
 import bert_tf
-from bert_tf.cli import recipe_flags
+from bert_tf.cli import recipe_flags, trust_flags
 from bert_tf.errors import UserError, describe_failure
 from bert_tf.runtime import open_set, process, tensorflow_startup
 
@@ -59,7 +59,8 @@ def _run(words: list[str]) -> None:
             return
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     arguments = parser({} if command is None else {words[0]: command}).parse_args(words or ["--help"])
-    arguments.run(arguments)
+    with trust_flags.trusting(arguments):
+        arguments.run(arguments)
 
 
 def _load(name: str) -> ModuleType:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from bert_tf.config.encoder_traits import EncoderTraits, traits
 from bert_tf.errors import UserError
-from bert_tf.runtime import atomic_files, json_files
+from bert_tf.runtime import atomic_files, json_files, open_set
 
 # Layers and hidden size of the published models (google-research/bert README).
 SIZES = {
@@ -141,11 +141,13 @@ class BertConfig:
         return cls(**{**shape, "intermediate_size": 4 * hidden, **changes})
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any], *, gelu: str = "gelu_tanh") -> Self:
+    def from_dict(cls, values: Mapping[str, Any], *, gelu: str = "gelu_tanh", source: str = "The file") -> Self:
         """Reads the content of a `bert_config.json`; unknown keys are logged and dropped.
 
+        The encoder may lie outside of this package only if it is trusted, see `runtime.open_set`.
+
         gelu: the meaning of "hidden_act": "gelu" in that file, "gelu_tanh" (the original's code) or "gelu_erf" (Hugging
-        Face).
+        Face). source: the file, for messages.
         """
         known = {field.name for field in dataclasses.fields(cls)}
         values = dict(values)
@@ -157,13 +159,14 @@ class BertConfig:
         values["hidden_act"] = translated.get(act, act) if isinstance(act, str) else act
         if "vocab_size" not in values:
             raise UserError("The BERT configuration has no vocab_size; it is the number of lines of vocab.txt.")
+        open_set.expect_trusted(str(values.get("encoder", "")), source)
         return cls(**{name: value for name, value in values.items() if name in known})
 
     @classmethod
     def from_json_file(cls, path: str | os.PathLike[str], *, gelu: str = "gelu_tanh") -> Self:
         """Reads a `bert_config.json`; see `from_dict`."""
         values = json_files.require_json(path, "a BERT configuration such as bert_config.json")
-        return cls.from_dict(values, gelu=gelu)
+        return cls.from_dict(values, gelu=gelu, source=os.fspath(path))
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as a plain dictionary."""

@@ -125,7 +125,8 @@ def _terminate(signal_number: int, frame: FrameType | None) -> NoReturn:
 def _call(main: Callable[[], None]) -> None:
     """Runs `main`; what the user or the machine causes ends as one line, a bug as a traceback."""
     try:
-        main()
+        with flags.trusting_given(*flags.defined_kinds):
+            main()
     except UserError as error:
         _fail(str(error), error.exit_code)
     except _Terminated:

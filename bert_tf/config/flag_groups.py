@@ -44,6 +44,9 @@ class ModelFlags:
         ("",),
         members_of="bert_tf.model.encoders",
     )
+    trust_code: bool = flag(
+        False, "Import modules outside of this package that files name, such as the encoder of a bert_config.json."
+    )
     vocab_file: str = flag("", "vocab.txt. Default: the one next to init_checkpoint.")
     vocab_size: int = flag(30522, "Size of a vocabulary learned from the training texts.")
     do_lower_case: bool = flag(True, "Lower-case and strip accents. Default: as in init_checkpoint.")

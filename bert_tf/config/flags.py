@@ -30,6 +30,7 @@ DEFINERS: dict[Any, Callable[..., Any]] = {
     float | None: absl_flags.DEFINE_float,
     str: absl_flags.DEFINE_string,
 }
+TRUST = "trust_code"  # the flag
 TYPES: dict[Any, str] = {bool: "True or False", int: "a whole number", float: "a number", str: "a string"}
 
 Options = TypeVar("Options")
@@ -47,6 +48,7 @@ def flag(
     aliases: tuple[str, ...] = (),
     old_values: Mapping[str, str] | None = None,
     words: Mapping[str, float] | None = None,
+    names_code: bool = False,
     earlier_default: Any = None,
 ) -> Any:
     """Returns a dataclass field that `define` makes a flag of.
@@ -54,11 +56,12 @@ def flag(
     choices: the values it may have. members_of: a package whose modules are further choices (`runtime.open_set`), as is
     any dotted name of a module elsewhere. aliases: earlier names of the flag; old_values: {earlier value: its name
     now}. Both are still accepted. earlier_default: that of earlier versions, with which their runs are continued.
-    words: {word: the number it stands for}, for flags of numbers.
+    words: {word: the number it stands for}, for flags of numbers. names_code: a value may name a module elsewhere, as
+    with members_of.
     """
     metadata = {"help": help, "choices": choices, "members_of": members_of}
     metadata |= {"aliases": aliases, "old_values": old_values or {}, "earlier_default": earlier_default}
-    metadata["words"] = words or {}
+    metadata |= {"words": words or {}, "names_code": names_code or members_of is not None}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -122,9 +125,17 @@ def given_by_program(kind: type, values: Mapping[str, Any]) -> Iterator[None]:
         checked |= _checked(kind, name, value)
     token = _instead_of_command_line.set(checked)
     try:
-        yield
+        with trusting_given(kind):
+            yield
     finally:
         _instead_of_command_line.reset(token)
+
+
+def trusting_given(*kinds: type) -> contextlib.AbstractContextManager[None]:
+    """Lets files name the modules that given flags of these dataclasses name, or with the flag trust_code any."""
+    named = [name for kind in kinds for name, field in fields_of(kind).items() if field.metadata["names_code"]]
+    everything = is_given(TRUST) and bool(value(TRUST))
+    return open_set.trusting(map(value, filter(is_given, named)), everything=everything)
 
 
 def _checked(kind: type, name: str, value: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 The package is an extra, imported only when it is used. Free of TensorFlow until then.
 """
 
+import contextlib
 import glob
 import os
 import re
@@ -14,8 +15,9 @@ from typing import Any
 
 from bert_tf.data.examples import Example, joined_words
 from bert_tf.errors import UserError, reason_of
-from bert_tf.runtime import files
+from bert_tf.runtime import files, json_files, open_set
 
+CLASSES = ("type", "pythonClassName", "python_class_name")  # keys in a features.json
 TIMEOUT = 5  # seconds in which the server must answer; the package itself tries for minutes
 
 
@@ -116,6 +118,7 @@ def _open_builder(name: str, data_dir: str) -> Any:
             "tfds_name and use_tfds and give the files."
         ) from None
     data_dir = os.path.expanduser(data_dir) or tfds.core.constants.DATA_DIR
+    _expect_own_features(name, data_dir)
     folder = _find_prepared(name, data_dir)
     if folder is None:
         try:
@@ -128,6 +131,37 @@ def _open_builder(name: str, data_dir: str) -> Any:
         _download(builder, name, data_dir)
         folder = str(builder.data_dir)
     return tfds.builder_from_directory(folder)  # the version on disk, whichever the package would prepare now
+
+
+def _expect_own_features(name: str, data_dir: str) -> None:
+    """Raises UserError if a dataset on disk has features of classes outside of tensorflow-datasets, untrusted.
+
+    The package imports the modules that a features.json names. It finds folders by names without case and "_".
+    """
+    wanted = _plain_name(re.split("[/:]", name)[0])
+    folders = [folder for folder in files.glob(os.path.join(glob.escape(data_dir), "*")) if files.is_folder(folder)]
+    for folder in folders:
+        paths = files.walk(folder) if _plain_name(os.path.basename(folder)) == wanted else ()
+        for path in (path for path in paths if os.path.basename(path) == "features.json"):
+            for each in _classes_in(json_files.require_json(path, "features of a dataset")):
+                module, _, member = each.rpartition(".")
+                if not f"{module}.".startswith("tensorflow_datasets."):
+                    open_set.expect_trusted(f"{module}:{member}", path)
+
+
+def _plain_name(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _classes_in(value: Any) -> Iterator[str]:
+    """The names of classes in the content of a features.json."""
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        if isinstance(each, str) and key in CLASSES and "." in each:
+            yield each
+        if isinstance(each, str) and key == "json":  # the content of a feature without fields of its own
+            with contextlib.suppress(ValueError):  # the package fails at it too
+                each = json_files.parse(each, lone_surrogates=True)
+        yield from _classes_in(each)
 
 
 def _find_prepared(name: str, data_dir: str) -> str | None:

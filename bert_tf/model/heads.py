@@ -16,7 +16,7 @@ from bert_tf.model import encoders, weights
 from bert_tf.model.batch_layout import size_of
 from bert_tf.model.crf import Crf
 from bert_tf.model.inputs import complete
-from bert_tf.model.layers import ConfiguredLayer, Dropout, dense
+from bert_tf.model.layers import ConfiguredLayer, Dropout, config_of, dense
 from bert_tf.model.sequence_packing import TABLES, PackingSpec
 
 Inputs = Mapping[str, tf.Tensor]
@@ -71,7 +71,7 @@ class BertModel(keras.Model):
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(**options)
-        self.config = config if isinstance(config, BertConfig) else BertConfig(**config)
+        self.config = config_of(config)
         self.encoder = encoders.create(self.config, dtype=self.dtype_policy)
         self.built = True
 

@@ -5,14 +5,35 @@ Activations are two-dimensional [N, D]: a matrix product, its bias and its activ
 """
 
 import math
+import sys
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.errors import UserError
 from bert_tf.model import attention, dropout_seeds, fused_ops, random_bits
 from bert_tf.model.batch_layout import BatchLayout, gather_tokens
+from bert_tf.runtime import open_set
+
+
+def config_of(config: BertConfig | dict[str, Any]) -> BertConfig:
+    """The configuration itself, or that of a Keras file, a dictionary.
+
+    Raises UserError for an encoder from outside of this package that the program has not imported, as Keras does for
+    other classes.
+    """
+    if isinstance(config, BertConfig):
+        return config
+    encoder = str(config.get("encoder", ""))
+    if "." in encoder and encoder not in sys.modules:
+        raise UserError(
+            f"The Keras file names code outside of this package, the module {encoder}: import it first, if you trust "
+            "who wrote it."
+        )
+    with open_set.trusting([encoder]):
+        return BertConfig.from_dict(config)
 
 
 class ConfiguredLayer(keras.layers.Layer):
@@ -20,7 +41,7 @@ class ConfiguredLayer(keras.layers.Layer):
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(**options)
-        self.config = config if isinstance(config, BertConfig) else BertConfig(**config)
+        self.config = config_of(config)
 
     def new_dense(self, size_in: int, size_out: int, activation: str | None = None) -> "Dense":
         """A Dense child of this layer's configuration and precision."""

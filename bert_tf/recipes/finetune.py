@@ -42,7 +42,9 @@ class Flags(FineTuningFlags):
     )
 
     task_name: str = flag(
-        "", "Task: MRPC or another GLUE task, swag, xnli/de, table, ner/conll2003, pairs, or my_package.module/name."
+        "",
+        "Task: MRPC or another GLUE task, swag, xnli/de, table, ner/conll2003, pairs, or my_package.module/name.",
+        names_code=True,
     )
     data_dir: str = flag("", "Folder with the task's files.")
     use_tfds: bool = flag(False, "Load GLUE from tensorflow-datasets instead of data_dir; downloads missing data.")
@@ -97,6 +99,7 @@ class Flags(FineTuningFlags):
         "",
         "Metric that selects the best weights and the best run, such as macro_f1, or a function of your own: "
         "my_lab.scores:kappa. Default: the task's first metric.",
+        names_code=True,
     )
     word_column: int = flag(1, "Tagging: column with the word; -1: the last.")
     tag_column: int = flag(-1, "Tagging: column with the tag; -1: the last.")

@@ -1,12 +1,54 @@
-"""Open sets: each module in a folder is a member, and so is any module from outside, by its dotted name."""
+"""Open sets: each module in a folder is a member, and so is any module from outside, by its dotted name.
 
+Flags and arguments may name a module from outside; a file may not, unless the call names it too, or trusts files.
+"""
+
+import contextlib
+import contextvars
 import importlib
 import importlib.util
 import pkgutil
+from collections.abc import Iterable, Iterator
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from bert_tf.errors import UserError
+
+_trusted: contextvars.ContextVar[frozenset[str] | None] = contextvars.ContextVar("trusted", default=frozenset())
+
+
+@contextlib.contextmanager
+def trusting(names: Iterable[str] = (), *, everything: bool = False) -> Iterator[None]:
+    """Lets `expect_trusted` accept what a call names outside of files: these modules, or every one."""
+    before = _trusted.get()
+    token = _trusted.set(None if everything or before is None else before.union(map(_module_of, names)))
+    try:
+        yield
+    finally:
+        _trusted.reset(token)
+
+
+def expect_trusted(name: str, source: str) -> None:
+    """Raises UserError if a name that was read from a file is that of a module from outside, unless it is trusted.
+
+    Everything that reads the name of a member, task or score from a file calls this before it looks for the module.
+    source: the file.
+    """
+    module, trusted = _module_of(name), _trusted.get()
+    if ("." in module or ":" in name) and trusted is not None and module not in trusted:
+        raise UserError(
+            f"{source} names code outside of this package, the module {module}: give trust_code (--trust_code, in "
+            "Python trust_code=True) to run it, if you trust who wrote it."
+        )
+
+
+def _module_of(name: str) -> str:
+    """The module in the name of a member, "my_lab.lion", of a task, "my_lab.tasks/a", or a score, "my_lab.scores:b"."""
+    return name.partition("/")[0].partition(":")[0]
+
+
+def _is_module_name(name: str) -> bool:
+    return all(part.isidentifier() for part in name.split("."))  # others importlib would take for relative, or paths
 
 
 def names(package: str) -> list[str]:
@@ -34,7 +76,7 @@ def load(package: str, name: str, *, kind: str = "module") -> ModuleType:
 
 def import_outside(name: str) -> ModuleType | None:
     """Imports a module by its full name; None if there is none, while errors inside of it pass through."""
-    if "" in name.split("."):  # importlib would take it for a relative import
+    if not _is_module_name(name):
         return None
     try:
         return importlib.import_module(name)
@@ -46,7 +88,7 @@ def import_outside(name: str) -> ModuleType | None:
 
 def find_outside(name: str) -> ModuleSpec | None:
     """Finds a module by its full name without importing it, though the packages it lies in; None if there is none."""
-    if "" in name.split("."):  # importlib would take it for a relative name
+    if not _is_module_name(name):
         return None
     try:
         return importlib.util.find_spec(name)

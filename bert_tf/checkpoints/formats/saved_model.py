@@ -32,11 +32,12 @@ def read(path: str) -> Checkpoint:
             f"The export {path} does not say what its weights are, as older ones and those of others: give the folder "
             "of its run, or write it again with `bert-tf export RUN --overwrite`."
         )
+    config = BertConfig.from_json_file(os.path.join(extra, CONFIG))
     weights = native.read_weights(os.path.join(path, "variables", "variables"))
     vocabulary, lower_case = read_tokenizer_files(extra)
     labels, kind = read_head_file(extra)
     return Checkpoint(
-        config=BertConfig.from_json_file(os.path.join(extra, CONFIG)),
+        config=config,
         weights={name: np.asarray(array, np.float32) for name, array in weights.items()},
         vocabulary=vocabulary,
         lower_case=lower_case,

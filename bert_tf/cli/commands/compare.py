@@ -12,6 +12,7 @@ report.
 import argparse
 import json
 
+from bert_tf.cli import trust_flags
 from bert_tf.recipes import deployments
 from bert_tf.recipes.finetuning import finished_run
 from bert_tf.reports import report
@@ -25,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch_size", type=int, default=8, help="rows per batch (8)")
     parser.add_argument("--engines", default="", metavar="NAMES", help="comma-separated engines (all installed)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    trust_flags.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -26,7 +26,7 @@ from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_positions import with_positions
 from bert_tf.checkpoints.resize_vocabulary import with_vocabulary
-from bert_tf.cli import checkpoint_flags
+from bert_tf.cli import checkpoint_flags, trust_flags
 from bert_tf.errors import UserError
 from bert_tf.export import engines
 from bert_tf.reports import model_card
@@ -50,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--calibration_file", help="texts, one per line, to compare outputs on and to calibrate OpenVINO's int8"
     )
     checkpoint_flags.add_arguments(parser)
+    trust_flags.add_arguments(parser)
     parser.add_argument("--new_vocab_file", help="vocab.txt for TO instead of the checkpoint's")
     parser.add_argument("--max_position_embeddings", type=int, help="number of positions for TO")
     parser.add_argument("--json", action="store_true", help="print one JSON object")

@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from bert_tf.cli import device_flags
+from bert_tf.cli import device_flags, trust_flags
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.recipes.finetuning import scored_export
@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--word_column", type=int, help="word column of tagged words, from 1")
     parser.add_argument("--tag_column", type=int, help="tag column of tagged words; -1 is the last")
     device_flags.add_arguments(parser)
+    trust_flags.add_arguments(parser)
     parser.add_argument("--batch_size", type=int, help="examples per batch (32; 2048 compiled by XLA)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 

@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 
+from bert_tf.cli import trust_flags
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
 from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import finished_run
@@ -30,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--precision", choices=EXPORT_PRECISIONS, default="float32", help="of weights (float32)")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing export")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    trust_flags.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

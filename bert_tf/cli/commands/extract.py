@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.cli import bulk_files, checkpoint_flags, device_flags
+from bert_tf.cli import bulk_files, checkpoint_flags, device_flags, trust_flags
 from bert_tf.cli.text_progress import report_texts
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
 from bert_tf.data.examples import Example
@@ -74,6 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     checkpoint_flags.add_arguments(parser)
     parser.add_argument("--precision", choices=(*EXPORT_PRECISIONS, "auto"), default="float32", help="(float32)")
     device_flags.add_arguments(parser)
+    trust_flags.add_arguments(parser)
     parser.add_argument("--batch_size", type=int, default=256, help="texts per batch (256)")
 
 

@@ -13,7 +13,7 @@ import argparse
 import json
 import time
 
-from bert_tf.cli import device_flags
+from bert_tf.cli import device_flags, trust_flags
 from bert_tf.errors import Interrupted, UserError
 from bert_tf.runtime import process
 from bert_tf.search import building
@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace an existing index")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     device_flags.add_arguments(parser)
+    trust_flags.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

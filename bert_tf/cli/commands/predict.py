@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bert_tf.cli import bulk_files, device_flags
+from bert_tf.cli import bulk_files, device_flags, trust_flags
 from bert_tf.cli.text_progress import report_texts
 from bert_tf.data import tables
 from bert_tf.data.examples import Example
@@ -57,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", help="file to write, .jsonl, .tsv or .csv (lines on standard output)")
     parser.add_argument("--json", action="store_true", help="print JSON lines")
     device_flags.add_arguments(parser)
+    trust_flags.add_arguments(parser)
     parser.add_argument("--batch_size", type=int, help="texts per batch (32; 2048 compiled by XLA)")
 
 

@@ -13,7 +13,7 @@ import json
 import textwrap
 from collections.abc import Iterator
 
-from bert_tf.cli import device_flags
+from bert_tf.cli import device_flags, trust_flags
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
 from bert_tf.runtime import process
@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reranker_label", default="", metavar="LABEL", help="its class that means a match")
     parser.add_argument("--json", action="store_true", help="print JSON lines")
     device_flags.add_arguments(parser)
+    trust_flags.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -18,7 +18,7 @@ import ssl
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bert_tf.cli import device_flags
+from bert_tf.cli import device_flags, trust_flags
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import loaded_model
 from bert_tf.runtime import files, process
@@ -54,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reranker", default="", metavar="MODEL", help="of indexes: export or run of a model of pairs")
     parser.add_argument("--reranker_label", default="", metavar="LABEL", help="its class that means a match")
     device_flags.add_arguments(parser)
+    trust_flags.add_arguments(parser)
     parser.add_argument("--access_log", action="store_true", help="print a line per request")
     parser.add_argument("--log_format", choices=("text", "json"), default="text", help="format of that line (text)")
 

@@ -25,7 +25,7 @@ class FineTuningFlags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
 
     FREE: ClassVar[frozenset[str]] = DEVICE_FLAGS | frozenset(
         "output_dir parity temperature baseline do_train do_eval do_predict do_export export_attention eval_batch_size "
-        "write_examples".split()
+        "write_examples trust_code".split()
     )
     MODEL: ClassVar[frozenset[str]] = frozenset()
 

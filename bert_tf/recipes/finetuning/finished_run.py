@@ -12,7 +12,7 @@ from bert_tf.config import flags
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.recipes.initialization import Initialization
-from bert_tf.runtime import atomic_files, files
+from bert_tf.runtime import atomic_files, files, open_set
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.tasks.task import FineTuningTask, Task
@@ -51,7 +51,7 @@ def read(path: str, *, with_attention: bool = False) -> FinishedRun:
     has no checkpoint, or has no export by its nature.
     """
     folder, run = RunFolder(path, writes=False), expect_run(path)
-    options = _options(run)
+    options = _options(run, path)
     from bert_tf.recipes.finetuning import preparation
 
     start = _start_of(path)
@@ -81,9 +81,9 @@ def read(path: str, *, with_attention: bool = False) -> FinishedRun:
 
 def read_task(path: str) -> FineTuningTask:
     """The task of a fine-tuned run without its data, with the calibration that the run left."""
+    options = _options(expect_run(path), path)
     folder, start = RunFolder(path, writes=False), _start_of(path)
-    options = _for_trained_model(_options(expect_run(path)), folder, start)
-    return _fine_tuned_task(options, folder, start)
+    return _fine_tuned_task(_for_trained_model(options, folder, start), folder, start)
 
 
 def _start_of(path: str) -> Initialization:
@@ -121,14 +121,20 @@ def expect_run(path: str) -> dict[str, Any]:
     return run
 
 
-def _options(run: Mapping[str, Any]) -> Any:
-    """The flags of a run, as the dataclass of its script; those that it did not record have their defaults."""
+def _options(run: Mapping[str, Any], path: str) -> Any:
+    """The flags of a run, as the dataclass of its script; those that it did not record have their defaults.
+
+    Raises UserError if one names a module from outside that is not trusted, see `runtime.open_set`.
+    """
     from bert_tf.recipes import finetune, finetune_squad, pretrain
 
     name = str(run.get("name"))
     script = finetune_squad if name.startswith("squad/") else pretrain if name == PRETRAINING else finetune
     names = {field.name for field in dataclasses.fields(script.Flags)}
     recorded = flags.upgrade(script.Flags, run["flags"])
+    for field_name, field in flags.fields_of(script.Flags).items():
+        if field.metadata["names_code"]:
+            open_set.expect_trusted(str(recorded.get(field_name, "")), os.path.join(path, "run.json"))
     command = map(str, run.get("command", ()))
     if not any(f"{argument}=".startswith(f"--{THRESHOLD_FLAG}=") for argument in command):
         recorded.pop(THRESHOLD_FLAG, None)

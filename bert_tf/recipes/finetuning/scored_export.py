@@ -16,7 +16,7 @@ from bert_tf.data import examples, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
-from bert_tf.runtime import files
+from bert_tf.runtime import files, open_set
 from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.question_answering import questions
 from bert_tf.tasks.token_classification import conll_files, entity_scores
@@ -70,10 +70,11 @@ def about(folder: str) -> dict[str, Any]:
         raise UserError(f"{folder} fills masks, and no file says what is right: give an export that was fine-tuned.")
     run = read_json(os.path.join(os.path.dirname(files.absolute(folder)), "task.json")) or {}
     kind = values.get("kind", run.get("kind") if run.get("task") == values.get("task") else None)
-    if not kind:
+    if not kind or not isinstance(kind, str):
         raise UserError(
             f"{folder} does not say what its head predicts: export its run anew with `bert-tf export RUN --overwrite`."
         )
+    open_set.expect_trusted(kind, os.path.join(folder, loaded_model.ABOUT))
     return {"labels": [], "reads": {}, **values, "kind": kind}
 
 

@@ -166,7 +166,7 @@ class Flags(ModelFlags, RunFlags, OptimizationFlags, DeviceFlags):
 FREE_FLAGS = (
     frozenset(
         "output_dir parity records_dir num_workers prepare_only do_train do_eval do_export export_attention "
-        "eval_batch_size max_eval_steps num_train_steps save_checkpoints_steps keep_checkpoint_max".split()
+        "eval_batch_size max_eval_steps num_train_steps save_checkpoints_steps keep_checkpoint_max trust_code".split()
     )
     | DEVICE_FLAGS
 )
