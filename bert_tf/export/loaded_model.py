@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
-from bert_tf.runtime import atomic_files, files, json_files
+from bert_tf.runtime import atomic_files, files, json_files, stopping
 
 if TYPE_CHECKING:
     import numpy as np
 
 SAVED_MODEL, ABOUT = "saved_model.pb", "about.json"
 MAX_CHARACTERS = 4 << 20  # in the texts that are held at once: 4096 of a thousand each
+CHARACTERS_PER_TEXT = 4096  # of a batch, on average: bounds the memory for long texts
 MAX_PARALLEL_BATCHES = 4  # on as many cores; measured with two
 BATCH_SIZE, STATIC_BATCH_SIZE = 32, 2048  # texts that fill all cores, and those that fill the rows of an accelerator
 # The orders of inputs that exports without `inputs` in about.json may have.
@@ -236,17 +237,18 @@ def predict_in_order(
     Args:
         predictor: an Export, for instance.
         examples: the examples; not all are held at once.
-        batch_size: examples in a batch.
+        batch_size: examples in a batch, fewer where their texts are longer than CHARACTERS_PER_TEXT on average.
         window: examples to hold at once, fewer where their texts exceed MAX_CHARACTERS.
     """
     threads = concurrent.futures.ThreadPoolExecutor(parallel_batches())
+    predict = stopping.inherited(predictor.predict)
     try:
         for chunk in _chunks(examples, window):
             lengths = [_length(*example.texts) for example in chunk]
             order = sorted(range(len(chunk)), key=lengths.__getitem__, reverse=True)
-            batches = [order[first : first + batch_size] for first in range(0, len(order), batch_size)]
+            batches = _batches(order, lengths, batch_size)
             results: dict[int, dict[str, Any]] = {}
-            outputs_of = threads.map(predictor.predict, ([chunk[index] for index in batch] for batch in batches))
+            outputs_of = threads.map(predict, ([chunk[index] for index in batch] for batch in batches))
             for batch, outputs in zip(batches, outputs_of, strict=True):
                 for row, index in enumerate(batch):
                     results[index] = {name: values[row] for name, values in outputs.items()}
@@ -263,6 +265,19 @@ def parallel_batches() -> int:
 def _length(first: str = "", *others: str) -> int:
     """Characters in a row of the model: both texts of a pair, or a first text and the longest choice."""
     return len(first) + max(map(len, others), default=0)
+
+
+def _batches(order: Sequence[int], lengths: Sequence[int], size: int) -> list[list[int]]:
+    """Splits `order` into batches of at most `size` that have no more than so many CHARACTERS_PER_TEXT, or one text."""
+    batches: list[list[int]] = []
+    characters = 0
+    for index in order:
+        characters += lengths[index]
+        if not batches or len(batches[-1]) == size or characters > size * CHARACTERS_PER_TEXT:
+            batches.append([])
+            characters = lengths[index]
+        batches[-1].append(index)
+    return batches
 
 
 def _chunks(examples: Iterable[Example], size: int) -> Iterator[list[Example]]:

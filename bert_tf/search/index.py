@@ -89,7 +89,7 @@ class Index:
             raise UserError(f"The model of {folder} cannot be used: {error}") from None
         self._expect_same_vectors(path)
         self._reranker = Reranker(reranker, reranker_label) if reranker else None
-        self._lock = threading.Lock()  # one query at a time computes: each uses all cores
+        self._lock = threading.Lock()  # one at a time compares with all vectors: each uses all cores
 
     def _expect_same_vectors(self, path: str) -> None:
         (row,) = self._files.rows([0])
@@ -113,11 +113,11 @@ class Index:
             raise UserError(f"count is {count}; expected 1 or more.")
         if not all(query.strip() for query in queries):
             raise UserError("A query is empty; expected some words.")
+        most, vectors = max(count, RERANKED) if self._reranker else count, self._embedder(queries)
         with self._lock:
-            most = max(count, RERANKED) if self._reranker else count
-            numbers, scores = self.nearest(self._embedder(queries), most)
-            found = [self.hits(*each) for each in zip(numbers, scores, strict=True)]
-            return [self._reranked(*each)[:count] for each in zip(queries, found, strict=True)]
+            numbers, scores = self.nearest(vectors, most)
+        found = [self.hits(*each) for each in zip(numbers, scores, strict=True)]
+        return [self._reranked(*each)[:count] for each in zip(queries, found, strict=True)]
 
     def nearest(self, vectors: np.ndarray, count: int) -> neighbors.Found:
         """Numbers int64 [q, k] and cosines [q, k] of the nearest texts of vectors of length 1, float32 [q, E]."""

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from bert_tf.errors import reason_of
-from bert_tf.serving import access, openapi, values
+from bert_tf.serving import access, openapi, text_size, values
 from bert_tf.serving.batcher import Batcher, Busy
 from bert_tf.serving.body import TOO_DEEP, closed, read_json, wait_for_disconnect
 from bert_tf.serving.served import VERSION, Arrays, Served, Signature
@@ -51,6 +51,7 @@ class Server:
         receive_seconds: float = 30.0,
         most_waiting: int = 256,
         most_instances: int = 1024,
+        most_tokens: int = 1 << 17,
         allowed_hosts: Collection[str] = (access.ANY,),
         token: str = "",
         log_format: str = "",
@@ -64,13 +65,14 @@ class Server:
             receive_seconds: after which bodies are given up.
             most_waiting: further requests for a model are refused.
             most_instances: requests with more are refused.
+            most_tokens: requests whose texts have more, see `text_size`, are refused.
             allowed_hosts: other names in the Host header are refused; "*" for any.
             token: that requests must have, see `access.Gate`; "" for none.
             log_format: of the lines on standard output for each request, "text" or "json"; "" for none.
         """
         self.models = {model.name: model for model in models}
         self.most_bytes, self.seconds, self.most_instances = most_bytes, seconds, most_instances
-        self.receive_seconds = receive_seconds
+        self.receive_seconds, self.most_tokens = receive_seconds, most_tokens
         self.allowed_hosts, self.token, self.log_format = allowed_hosts, token, log_format
         self.registry = prometheus_client.CollectorRegistry()
         self._requests = self._counter("requests", "Requests by response code.", "model", "code")
@@ -257,6 +259,8 @@ class Server:
 
     async def _outputs(self, request: Request, batcher: Batcher, signature: Signature, arrays: Arrays) -> Arrays:
         """The outputs of the model; gives up after some time, or if the client closes the connection."""
+        if await asyncio.to_thread(text_size.is_above, arrays, self.most_tokens):
+            raise HTTPException(413, f"The texts have more than {self.most_tokens:,} tokens: send them in parts.")
         answer = asyncio.ensure_future(batcher.answer(signature, arrays, self.seconds))
         gone = asyncio.ensure_future(wait_for_disconnect(request))
         try:

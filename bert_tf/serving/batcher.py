@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.export import loaded_model
+from bert_tf.runtime import stopping
 from bert_tf.serving.large_requests import ROW_WORK, LargeRequests, Late
 from bert_tf.serving.served import Arrays, Signature
 
@@ -52,10 +53,11 @@ class Batcher:
     """The queue of one model.
 
     most_waiting: further requests raise Busy. at_once: batches computed concurrently, 0 for
-    `loaded_model.parallel_batches`. on_batch: called with the numbers of requests and rows of each batch.
+    `loaded_model.parallel_batches`, at least 2. on_batch: called with the numbers of requests and rows of each batch.
 
-    Large requests are split and computed one at a time, see `LargeRequests`; each part is queued after the previous one
-    is done, after the small requests that are waiting.
+    Large requests, of more rows or text than a batch, are split and computed one at a time, see `LargeRequests`; each
+    part is queued after the previous one is done, after the small requests that are waiting. One long text is a part,
+    next to which small requests are computed. A batch whose requests have all been given up is stopped.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class Batcher:
         on_batch: Callable[[int, int], Any] = lambda *_: None,
     ) -> None:
         self.most_waiting, self.most_rows, self.most_bytes = most_waiting, most_rows, most_bytes
-        self.at_once = at_once or loaded_model.parallel_batches()
+        self.at_once = at_once or max(2, loaded_model.parallel_batches())
         self.on_batch = on_batch
         self._waiting: collections.deque[_Waiting] = collections.deque()
         self._large = LargeRequests()
@@ -88,10 +90,11 @@ class Batcher:
         if self._loop is None:
             self._loop = asyncio.create_task(self._run())
         parts = _parts(arrays, self.most_rows, self.most_bytes) if signature.has_rows else [arrays]
-        if len(parts) == 1:
-            return await self._queue(_Waiting(signature, arrays))
+        queued = [_Waiting(signature, part) for part in parts]
+        if len(queued) == 1 and queued[0].bytes <= self.most_bytes:
+            return await self._queue(queued[0])
         try:
-            return await self._answer_in_parts([_Waiting(signature, part) for part in parts], seconds)
+            return await self._answer_in_parts(queued, seconds)
         except Late:
             raise Busy(f"Earlier requests would delay this one by more than {seconds:g} seconds") from None
 
@@ -101,9 +104,10 @@ class Batcher:
             for part in parts:
                 begin = time.monotonic()
                 answers.append(await self._queue(part))
-                _expect_rows(answers[-1], part.rows)
+                if len(parts) > 1:
+                    _expect_rows(answers[-1], part.rows)
                 self._large.advance(turn, part.work, time.monotonic() - begin)
-        return _join(answers)
+        return _join(answers) if len(parts) > 1 else answers[0]
 
     def _queue(self, waiting: _Waiting) -> asyncio.Future:
         self._waiting.append(waiting)
@@ -175,9 +179,11 @@ class Batcher:
             return
         self.on_batch(len(batch), sum(each.rows for each in batch))
         arrays = {name: np.concatenate([each.arrays[name] for each in batch]) for name in batch[0].arrays}
-        signature, loop = batch[0].signature, asyncio.get_running_loop()
+        loop, stop = asyncio.get_running_loop(), stopping.Stop()
+        for each in batch:
+            each.answer.add_done_callback(lambda _: stop.set() if all(each.answer.done() for each in batch) else None)
         try:
-            outputs = await loop.run_in_executor(self._threads, signature, arrays)
+            outputs = await loop.run_in_executor(self._threads, _stoppable, stop, batch[0].signature, arrays)
             answers = _split(outputs, batch) if len(batch) > 1 else [outputs]
         except Exception as error:
             if len(batch) == 1:
@@ -189,6 +195,11 @@ class Batcher:
             return
         for each, answer in zip(batch, answers, strict=True):
             _resolve(each, answer)
+
+
+def _stoppable(stop: stopping.Stop, signature: Signature, arrays: Arrays) -> Arrays:
+    with stop.applies():
+        return signature(arrays)
 
 
 def _split(outputs: Arrays, batch: Sequence[_Waiting]) -> list[Arrays]:

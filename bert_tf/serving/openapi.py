@@ -15,7 +15,7 @@ ERRORS = {
     "400": "The request is invalid, or its Host header is not allowed.",
     "401": "The token is missing or wrong.",
     "408": "The body took too long.",
-    "413": "The body is too large, or has too many instances.",
+    "413": "The body is too large, or has too many instances or tokens.",
     "503": "Too many requests are waiting.",
     "504": "The model took too long.",
 }

@@ -167,3 +167,24 @@ def test_inputs_have_the_order_that_an_export_declares(shapes, declared, expecte
     inputs, is_known = loaded_model.inputs_in_order(shapes, declared)
     assert (list(inputs), is_known) == (expected, has_order)
     assert all(inputs[name] == (shape[1] if len(shape) == 2 else None) for name, shape in shapes.items())
+
+
+class Lengths:
+    """Says the length of each text, and which texts it was given together."""
+
+    def __init__(self):
+        self.batches = []
+
+    def predict(self, examples):
+        lengths = [len(text) for (text,) in (example.texts for example in examples)]
+        self.batches.append(lengths)
+        return {"length": lengths}
+
+
+def test_long_texts_share_a_batch_with_fewer_others(monkeypatch):
+    monkeypatch.setattr(loaded_model, "CHARACTERS_PER_TEXT", 10)
+    lengths, predictor = [3, 50, 1, 17, 12, 40, 2, 9, 5, 11], Lengths()
+    examples = [Example(str(size), ("x" * size,), None, "here") for size in lengths]
+    rows = list(loaded_model.predict_in_order(predictor, examples, batch_size=4, window=100))
+    assert [values["length"] for _, values in rows] == lengths
+    assert sorted(predictor.batches, reverse=True) == [[50], [40], [17, 12, 11], [9, 5, 3, 2], [1]]

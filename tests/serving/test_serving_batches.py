@@ -7,6 +7,7 @@ import types
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from starlette.testclient import TestClient
 
 from bert_tf.serving.app import Server
@@ -178,6 +179,78 @@ def test_late_request_is_told_that_the_server_is_busy():
         await batcher.close()
 
     asyncio.run(scenario())
+
+
+class Endless(Slow):
+    """A signature whose function of TensorFlow ends when it is stopped."""
+
+    def __init__(self):
+        super().__init__()
+        self.ended = threading.Event()
+        step = functools.partial(tf.while_loop, lambda x: x < 2**62, lambda x: (x + 1,))
+        self.function = tf.function(lambda x: step((x,)), autograph=False).get_concrete_function(
+            tf.constant(0, tf.int64)
+        )
+
+    def __call__(self, arrays):
+        self.batches.append(arrays["x"].tolist())
+        try:
+            self.function(tf.constant(0, tf.int64))
+        finally:
+            self.ended.set()
+
+
+def test_batch_that_nobody_waits_for_is_stopped():
+    async def scenario():
+        endless, batcher = Endless(), one_at_once()
+        requests = [asyncio.create_task(batcher.answer(endless, rows(text))) for text in "ab"]
+        await asyncio.sleep(0.1)
+        requests[0].cancel()
+        assert not await asyncio.to_thread(endless.ended.wait, 0.2), "another request waits for it"
+        requests[1].cancel()
+        assert await asyncio.to_thread(endless.ended.wait, 10)
+        slow = Slow()
+        slow.go.set()
+        after = await asyncio.wait_for(batcher.answer(slow, rows("c")), 10)
+        await batcher.close()
+        return endless.batches, after["x"].tolist()
+
+    assert asyncio.run(scenario()) == ([[b"a", b"b"]], [b"c"])
+
+
+def test_client_that_is_told_504_lets_the_computation_end():
+    endless = Endless()
+    model = types.SimpleNamespace(name="m", signatures={"serving_default": endless})
+    with TestClient(Server([model], seconds=0.2).app()) as client:
+        assert client.post("/v1/models/m:predict", json={"instances": ["a"]}).status_code == 504
+        assert endless.ended.wait(10)
+
+
+def test_long_texts_are_computed_one_at_a_time_next_to_small_requests():
+    async def scenario():
+        slow, batcher = Slow(), Batcher(at_once=2, most_bytes=3)
+        requests = [asyncio.create_task(batcher.answer(slow, rows(text))) for text in ("long1", "long2", "a")]
+        await asyncio.sleep(0.1)
+        begun = sorted(slow.batches)
+        slow.go.set()
+        answers = [answer["x"].tolist()[0].decode() for answer in await asyncio.gather(*requests)]
+        await batcher.close()
+        return begun, answers
+
+    assert asyncio.run(scenario()) == ([[b"a"], [b"long1"]], ["long1", "long2", "a"])
+
+
+@pytest.mark.parametrize("text", ["a b c d e f", "a,b,c.", "abcdefg " * 3, "我爱你们的书", "a" * 37])
+def test_request_of_more_tokens_is_refused_before_it_is_computed(text):
+    slow = Slow()
+    slow.go.set()
+    model = types.SimpleNamespace(name="m", signatures={"serving_default": slow})
+    with TestClient(Server([model], most_tokens=5).app()) as client:
+        refused, whole = (client.post("/v1/models/m:predict", json={"instances": [x]}) for x in (text, "abcdef " * 5))
+    assert refused.status_code == 413 and refused.json()["error"] == (
+        "The texts have more than 5 tokens: send them in parts."
+    )
+    assert whole.status_code == 200 and len(slow.batches) == 1
 
 
 class Ragged(Slow):

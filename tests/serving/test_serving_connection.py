@@ -183,7 +183,7 @@ def test_connections_beyond_the_limit_are_refused_at_once():
 def awaiting(size):
     """A client with small buffers that has asked for a response of that size, and its server."""
     body = b'{"instances": ["' + b"x" * size + b'"]}'
-    with serving(LIMIT, most_bytes=2 * size) as address, socket.socket() as client:
+    with serving(LIMIT, most_bytes=2 * size, most_tokens=size) as address, socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.settimeout(10)
         client.connect(address)

@@ -26,6 +26,7 @@ from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.search.index_files import IndexFiles, is_index
 
 TOKEN = "BERT_TF_TOKEN"  # environment variable
+SPARE_THREADS = 8  # beyond one a core: operations of a long request take threads of TensorFlow for seconds
 OWN_FILES = 128  # that a server with several models keeps open, and some to spare for connections that are refused
 
 
@@ -39,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8501, help="port (8501, TensorFlow Serving's)")
     parser.add_argument("--max_request_bytes", type=int, default=4 << 20, help="maximum size of a request (4194304)")
     parser.add_argument("--max_instances", type=int, default=1024, help="maximum instances per request (1024)")
+    parser.add_argument("--max_tokens", type=int, default=1 << 17, help="maximum tokens per request, about (131072)")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds until a request is abandoned (60)")
     parser.add_argument("--receive_timeout", type=float, default=30.0, help="seconds to receive a request (30)")
     parser.add_argument("--max_waiting", type=int, default=256, help="queued requests; more are answered 503 (256)")
@@ -62,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Serves the exports until a signal stops it."""
     process.assume_frozen_weights()
+    os.environ.setdefault("TF_NUM_INTEROP_THREADS", str(SPARE_THREADS + (os.cpu_count() or 1)))
     device_flags.apply(arguments)
     folders = name_exports(arguments.exports, arguments.name)
     indexes = _check_folders(folders, arguments.reranker)
@@ -81,6 +84,7 @@ def run(arguments: argparse.Namespace) -> None:
         receive_seconds=arguments.receive_timeout,
         most_waiting=arguments.max_waiting,
         most_instances=arguments.max_instances,
+        most_tokens=arguments.max_tokens,
         allowed_hosts=allowed_hosts(arguments.allowed_hosts, listener.getsockname()[0]),
         token=token,
         log_format=arguments.log_format if arguments.access_log else "",
@@ -129,8 +133,8 @@ def _check_folders(folders: Mapping[str, str], reranker: str) -> set[str]:
 
 def _check_limits(arguments: argparse.Namespace) -> None:
     """Raises UserError for limits that are not positive, or more connections than the process may open files."""
-    limits = ("max_request_bytes", "max_instances", "timeout", "receive_timeout", "max_waiting", "max_connections")
-    for flag in limits:
+    limits = "max_request_bytes max_instances max_tokens timeout receive_timeout max_waiting max_connections"
+    for flag in limits.split():
         if not 0 < getattr(arguments, flag) < math.inf:
             raise UserError(f"--{flag} is {getattr(arguments, flag)}; expected a positive number.")
     most = process.most_open_files() - OWN_FILES

@@ -19,7 +19,7 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.model import weights
 from bert_tf.model.heads import BertModel
-from bert_tf.model.row_ladder import TOKEN_TEXTS, Ladder
+from bert_tf.model.row_ladder import MOST_POSITIONS, TOKEN_TEXTS, Ladder
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
 from bert_tf.model.static_rows import StaticRows
 from bert_tf.runtime import backend
@@ -27,10 +27,12 @@ from bert_tf.tasks.embeddings import features
 from bert_tf.tasks.embeddings.feature_windows import NO_OFFSET, rows_and_tokens, split_pairs
 from bert_tf.tasks.embeddings.text_vectors import TextVectors
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice
+from bert_tf.tasks.row_blocks import concat_blocks
 from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import Tokenizer
 
 POSITIONS_AT_ONCE = 8192  # of rows that pass the encoder together: bounds memory, and is enough for all cores
+STATIC_POSITIONS = 4 * MOST_POSITIONS  # the same where they fill compiled calls
 EAGER_BATCHES = 10
 POOLER = "encoder/pooler/"
 EXAMPLES = ["a text", "Two texts, with accents: é ||| and a second one.", "", "many words " * 100]
@@ -101,7 +103,7 @@ class Extractor:
             first, second, is_pair = split_pairs(first)
         try:
             rows, tokens = self._tokenize(first, second, is_pair)
-            vectors = self.of_unit(self._states_in_blocks(rows), tokens)
+            vectors = self.of_unit(self.of_tokens(rows, tokens), tokens)
         except tf.errors.ResourceExhaustedError:
             raise UserError(f"Memory ran out for {len(examples)} texts at once: lower batch_size.") from None
         return {"vectors": self._split_texts(first, second, tokens, vectors.numpy())}
@@ -130,17 +132,33 @@ class Extractor:
         padding = tf.shape(rows["token_ids"])[1] - tf.shape(vectors)[1]  # positions that no row uses
         return tf.pad(vectors, [[0, 0], [0, padding], [0, 0], [0, 0]])
 
-    def of_unit(self, states: tf.Tensor, tokens: Tokens) -> tf.Tensor:
-        """States [W, S, K, E] and tokens -> the vectors of all tokens, words or texts: [n, K, E]."""
-        flat = tf.reshape(states, [-1, *states.shape[2:]])
+    def of_tokens(self, rows: Mapping[str, tf.Tensor], tokens: Tokens) -> tf.Tensor:
+        """Rows and tokens -> the vectors of all tokens [M, K, E]; rows pass the encoder in blocks."""
+        sources, (count, width) = tokens["sources"].values, tf.unstack(tf.shape(rows["token_ids"]))
+        order = tf.argsort(sources // width, stable=True)  # by rows, which differs in pairs
+        places, positions = tf.gather(sources, order), STATIC_POSITIONS if self._static else POSITIONS_AT_ONCE
+
+        def of_rows(first: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
+            block = slice(*tf.unstack(tf.searchsorted(places, [first * width, end * width])))
+            states = self._states_of({name: x[first:end] for name, x in rows.items()})
+            return tf.gather(tf.reshape(states, [-1, *states.shape[2:]]), places[block] - first * width)
+
+        layers = self.choice.layers
+        shape = [len(layers.layers) if layers.join == "apart" else 1, layers.width(self.model.config.hidden_size)]
+        if self.choice.unit == "sentence" and self.choice.pooling == "pooled":
+            shape = [1, self.model.config.hidden_size]
+        vectors = concat_blocks(of_rows, count, shape, tf.maximum(positions // tf.maximum(width, 1), 1))
+        is_in_order = tf.reduce_all(order[1:] > order[:-1])
+        return tf.cond(is_in_order, lambda: vectors, lambda: tf.gather(vectors, tf.math.invert_permutation(order)))
+
+    def of_unit(self, vectors: tf.Tensor, tokens: Tokens) -> tf.Tensor:
+        """The vectors of all tokens [M, K, E] -> those of all tokens, words or texts: [n, K, E]."""
         choice, sources = self.choice, tokens["sources"]
         if choice.unit == "word":
             in_text = tokens["starts"].values != NO_OFFSET
-            vectors = tf.gather(flat, tf.boolean_mask(sources.values, in_text))
+            vectors = tf.boolean_mask(vectors, in_text)
             is_first = tf.boolean_mask(self._begins_word(tokens), in_text)
             vectors = features.word_vectors(vectors, is_first, choice.word_vectors)
-        else:
-            vectors = tf.gather(flat, sources.values)  # [M, K, E]
         if choice.unit == "sentence":
             pooling = "cls" if choice.pooling == "pooled" else choice.pooling
             texts = tf.cast(row_numbers(sources), tf.int32)
@@ -163,11 +181,11 @@ class Extractor:
 
         def of_texts(text: tf.Tensor) -> dict[str, tf.Tensor]:
             rows, tokens = tokenize(text)
-            return {"vectors": _squeeze(sentence.of_unit(sentence.states(rows), tokens))}
+            return {"vectors": _squeeze(sentence.of_unit(sentence.of_tokens(rows, tokens), tokens))}
 
         def of_tokens(text: tf.Tensor) -> dict[str, tf.Tensor]:
             rows, tokens = tokenize(text)
-            vectors = _squeeze(token.of_unit(token.states(rows), tokens))
+            vectors = _squeeze(token.of_unit(token.of_tokens(rows, tokens), tokens))
             vectors = tokens["ids"].with_values(vectors).to_tensor()
             offsets = {name: tokens[name].to_tensor(NO_OFFSET) for name in ("starts", "ends", "segments")}
             names = self.tokenizer.ids_to_tokens(tokens["ids"].values)
@@ -180,17 +198,15 @@ class Extractor:
         )
         return {"serving_default": signature(of_texts), "tokens": signature(of_tokens)}
 
-    def _states_in_blocks(self, rows: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """`states` of any number of rows, in blocks of at most POSITIONS_AT_ONCE positions."""
-        count, length = rows["token_ids"].shape
-        if self._static is not None:
-            states = self._static({name: x.numpy() for name, x in rows.items()})["states"][:, :length]
-            return tf.constant(np.pad(states, [(0, 0), (0, length - states.shape[1]), (0, 0), (0, 0)]))
-        size = max(1, POSITIONS_AT_ONCE // length)
-        blocks = [
-            self._states({name: x[start : start + size] for name, x in rows.items()}) for start in range(0, count, size)
-        ]
-        return blocks[0] if len(blocks) == 1 else tf.concat(blocks, 0)
+    def _states_of(self, rows: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """`states` of the rows of a block, as fast as they are here; in the graph of an export as they are."""
+        if not tf.executing_eagerly():
+            return self.states(rows)
+        if self._static is None:
+            return self._states(rows)
+        length = rows["token_ids"].shape[1]
+        states = self._static({name: x.numpy() for name, x in rows.items()})["states"][:, :length]
+        return tf.constant(np.pad(states, [(0, 0), (0, length - states.shape[1]), (0, 0), (0, 0)]))
 
     def _begins_word(self, tokens: Tokens) -> tf.Tensor:
         """Whether a token is the first of a word, bool [M]; after a gap, where only spaces separate words."""

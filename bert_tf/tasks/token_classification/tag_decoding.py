@@ -3,16 +3,14 @@
 N words, C labels, B texts.
 """
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.model import crf
+from bert_tf.tasks.row_blocks import concat_blocks
 from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.text.ragged_scan import from_row_numbers
 
-ROWS_AT_ONCE = 16  # so that memory does not depend on the number of rows of a text
 TEXTS_AT_ONCE = 64
 ILLEGAL = -1e4  # the potential of labels that the scheme does not write in this order
 
@@ -48,22 +46,3 @@ def decode(
 
     probabilities, chosen = tf.split(concat_blocks(of_texts, count, [2 * size], TEXTS_AT_ONCE), 2, axis=-1)
     return tf.argmax(chosen, -1, tf.int32), probabilities
-
-
-def concat_blocks(
-    compute: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
-    count: tf.Tensor,
-    shape: Sequence[int],
-    size: int = ROWS_AT_ONCE,
-) -> tf.Tensor:
-    """compute(first, end) -> float32 [any, *shape] for blocks of `size` of `count` rows, concatenated."""
-    blocks = -(-count // size)
-    array = tf.TensorArray(tf.float32, blocks, infer_shape=False, element_shape=[None, *shape])
-
-    def step(number: tf.Tensor, array: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
-        first = number * size
-        block = compute(first, tf.minimum(first + size, count))
-        return number + 1, array.write(number, tf.ensure_shape(block, [None, *shape]))
-
-    _, array = tf.while_loop(lambda number, _: number < blocks, step, (0, array), parallel_iterations=1)
-    return tf.cond(blocks > 0, array.concat, lambda: tf.zeros([0, *shape]))

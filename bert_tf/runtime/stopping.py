@@ -1,0 +1,62 @@
+"""Stopping a computation that nobody waits for any more: its TensorFlow functions end at their next operation."""
+
+import contextlib
+import contextvars
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_current: contextvars.ContextVar["Stop | None"] = contextvars.ContextVar("stop", default=None)
+
+
+class Stopped(Exception):
+    """The computation was stopped."""
+
+
+class Stop:
+    """Stops what is computed within `applies`, in its thread and in those of functions that are `inherited`."""
+
+    def __init__(self) -> None:
+        self._is_set, self._managers, self._lock = False, list[Any](), threading.Lock()
+
+    def set(self) -> None:
+        """Stops it; may be called in any thread, and again."""
+        with self._lock:
+            self._is_set, managers = True, list(self._managers)
+        for manager in managers:
+            manager.start_cancel()
+
+    @contextlib.contextmanager
+    def applies(self) -> Iterator[None]:
+        """What is computed within ends with Stopped after `set`."""
+        import tensorflow as tf
+        from tensorflow.python.eager import cancellation  # TensorFlow has no public one
+
+        manager = cancellation.CancellationManager()
+        with self._lock:
+            if self._is_set:
+                raise Stopped
+            self._managers.append(manager)
+        token = _current.set(self)
+        try:
+            with cancellation.CancellationManagerContext(manager):
+                yield
+        except tf.errors.CancelledError:
+            raise Stopped from None
+        finally:
+            _current.reset(token)
+            with self._lock:
+                self._managers.remove(manager)
+
+
+def inherited(function: Callable) -> Callable:
+    """The function, for other threads, stopped by what stops this one."""
+    stop = _current.get()
+    if stop is None:
+        return function
+
+    def stoppable(*arguments: Any) -> Any:
+        with stop.applies():
+            return function(*arguments)
+
+    return stoppable
