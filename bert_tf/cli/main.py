@@ -5,20 +5,19 @@ A command imports TensorFlow only when it runs, so that --help and usage errors 
 
 import argparse
 import ast
-import contextlib
 import logging
 import os
 import pathlib
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from types import FrameType, ModuleType
+from collections.abc import Sequence
+from types import ModuleType
 from typing import NoReturn
 
 import bert_tf
 from bert_tf.cli import recipe_flags, trust_flags
 from bert_tf.errors import UserError, describe_failure
-from bert_tf.runtime import open_set, process, tensorflow_startup
+from bert_tf.runtime import open_set, process, stop_signals, tensorflow_startup
 
 COMMANDS = "bert_tf.cli.commands"
 
@@ -30,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     tensorflow_startup.silence()
     try:
-        with _interrupt_on(signal.SIGTERM):
+        with stop_signals.raised("bert-tf"):
             _run(list(sys.argv[1:] if arguments is None else arguments))
             sys.stdout.flush()
     except UserError as error:
@@ -70,24 +69,6 @@ def _load(name: str) -> ModuleType:
         if all(hasattr(command, attribute) for attribute in needed):
             return command
     raise UserError(f"{name} is not a command: it needs add_arguments(parser) and run(arguments), or Flags and main().")
-
-
-@contextlib.contextmanager
-def _interrupt_on(number: int) -> Iterator[None]:
-    """Raises KeyboardInterrupt on a signal, so that cleanup runs as after Ctrl-C."""
-
-    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt(number)
-
-    try:
-        previous = signal.signal(number, interrupt)
-    except ValueError:  # not in the main thread
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(number, previous)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -97,8 +97,8 @@ async def supervise(
 ) -> tuple[int, str]:
     """Waits for the end of all processes; when one fails, or something does `elsewhere`, all end.
 
-    Returns the exit code of the first that failed (1 if it was elsewhere or killed), and what happened to it ("" if it
-    was elsewhere).
+    Returns the exit code of the first that failed (1 if it was elsewhere or killed; that of the signal if they were
+    stopped by one), and what happened to it ("" if it was elsewhere).
     """
     running = {asyncio.create_task(worker.run()): worker for worker in workers}
     stopped = _forward_signals(workers)
@@ -115,6 +115,8 @@ async def supervise(
             worker, code = failed
             patience = STOP if stopped or code in INTERRUPTED else GRACE
             await _stop(running, f"{worker.place} {describe_end(code)}", patience=patience)
+            if stopped and code in INTERRUPTED:
+                code = 128 + stopped[0]
             return max(code, 1), describe_end(code)
         if elsewhere and elsewhere in done:
             await _stop(running, elsewhere.result(), patience=STOP if stopped else GRACE)

@@ -1,6 +1,5 @@
 """The frame of every script: --help, and one line and an exit code for what the user or the machine causes."""
 
-import contextlib
 import logging
 import os
 import re
@@ -8,7 +7,6 @@ import signal
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType
 from typing import Any, NoReturn
 
 from absl import flags as absl_flags
@@ -16,7 +14,7 @@ from absl import flags as absl_flags
 from bert_tf.config import flags
 from bert_tf.config.flag_parsers import ChoiceParser, NumberOrWord
 from bert_tf.errors import UserError, describe_failure
-from bert_tf.runtime import process, tensorflow_startup
+from bert_tf.runtime import process, stop_signals, tensorflow_startup
 
 HELP = frozenset(("-h", "-?", "-help", "--help", "-helpshort", "--helpshort"))
 HELP_WIDTH, HELP_INDENT = 100, " " * 6
@@ -40,8 +38,6 @@ def run(main: Callable[[], None], arguments: Sequence[str] | None = None, descri
     if HELP.intersection(arguments):
         _print_help(description or sys.modules["__main__"].__doc__ or "")
         return
-    with contextlib.suppress(ValueError):  # not in the main thread
-        signal.signal(signal.SIGTERM, _terminate)
     _set_up_logging()
     process.keep_freed_memory()
     tensorflow_startup.silence()
@@ -114,25 +110,17 @@ def _set_up_logging() -> None:
     absl_logging.set_verbosity(absl_logging.ERROR)
 
 
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM; like Ctrl-C it passes through `except Exception`."""
-
-
-def _terminate(signal_number: int, frame: FrameType | None) -> NoReturn:
-    raise _Terminated
-
-
 def _call(main: Callable[[], None]) -> None:
     """Runs `main`; what the user or the machine causes ends as one line, a bug as a traceback."""
     try:
-        with flags.trusting_given(*flags.defined_kinds):
+        with stop_signals.raised(_program()), flags.trusting_given(*flags.defined_kinds):
             main()
     except UserError as error:
         _fail(str(error), error.exit_code)
-    except _Terminated:
-        _fail("stopped by SIGTERM; run the same command again to continue.", 143)
-    except KeyboardInterrupt:
-        _fail("interrupted; run the same command again to continue.", 130)
+    except KeyboardInterrupt as interrupt:
+        number = interrupt.args[0] if interrupt.args else signal.SIGINT
+        reason = "interrupted" if number == signal.SIGINT else f"stopped by {signal.Signals(number).name}"
+        _fail(f"{reason}; run the same command again to continue.", 128 + number)
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's flush at exit would fail
         sys.exit(process.PIPE_CLOSED)
@@ -170,5 +158,9 @@ def _describe(error: str) -> str:
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    print(f"{os.path.basename(sys.argv[0])}: {message}", file=sys.stderr, flush=True)
+    print(f"{_program()}: {message}", file=sys.stderr, flush=True)
     sys.exit(code)
+
+
+def _program() -> str:
+    return os.path.basename(sys.argv[0])

@@ -42,6 +42,7 @@ class TrainState:
             files.remove(f"{path}.index")
             self._damaged.remove(path)
         before = checkpoint_paths.files_of(folder, step)
+        self.checkpoint.save_counter.assign(step - 1)  # it is counted up; the same however often a run was stopped
         try:
             self.manager.save(checkpoint_number=step)
         except tf.errors.OpError as error:

@@ -199,5 +199,12 @@ def replica_id() -> tf.Tensor:
 
 def barrier(strategy: tf.distribute.Strategy) -> None:
     """Waits for every replica; a worker that ended earlier would close the connections of the others."""
-    if strategy.num_replicas_in_sync > 1:
-        strategy.run(tf.function(lambda: all_reduce_sum(tf.ones([])), autograph=False))
+    any_process(strategy, False)
+
+
+def any_process(strategy: tf.distribute.Strategy, value: bool) -> bool:
+    """Whether the value is true in one of the processes that train together; waits for every replica."""
+    if strategy.num_replicas_in_sync == 1:
+        return value
+    count = strategy.run(tf.function(all_reduce_sum, autograph=False), args=(tf.constant(float(value)),))
+    return float(on_first_replica(strategy, count).numpy()) > 0

@@ -47,7 +47,7 @@ class EarlyStopping:
         folder: RunFolder,
         strategy: tf.distribute.Strategy,
     ) -> None:
-        self.task, self.config, self.strategy = task, config, strategy
+        self.task, self.config, self.folder, self.strategy = task, config, folder, strategy
         self.is_active = bool(config.early_stop_patience or config.keep_best)
         if self.is_active and not (task.criterion and config.evaluates):
             raise UserError(
@@ -69,8 +69,10 @@ class EarlyStopping:
         return self.config.keep_best if is_last else is_due(self.config, step)
 
     def was_interrupted(self, step: int) -> bool:
-        """Whether a run resumed after this step had stopped just before an evaluation, which must be made up for."""
-        return self.is_active and step > 0 and self.evaluations.last_step != step and self.is_due(step)
+        """Whether a run resumed after this step was stopped before an evaluation or in it: it must be made up for."""
+        if not (step and self.is_due(step)):
+            return False
+        return self.evaluations.last_step != step if self.is_active else not self.folder.was_evaluated(step)
 
     def add(self, step: int, results: Mapping[str, float]) -> None:
         """Records the results of an evaluation; saves the weights if they are the best so far."""

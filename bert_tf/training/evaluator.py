@@ -1,6 +1,7 @@
 """Evaluation on held-out examples, during training and after it."""
 
 import collections
+import contextlib
 import math
 from typing import Any
 
@@ -11,18 +12,21 @@ import tensorflow as tf
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data.pipeline import iterate
 from bert_tf.data.pretraining.record_input import explain_damage
-from bert_tf.errors import TrainingError, reason_of
+from bert_tf.errors import Interrupted, TrainingError, reason_of
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
-from bert_tf.runtime import backend
+from bert_tf.runtime import backend, stop_signals
 from bert_tf.training.distribute import (
     all_gather,
     all_reduce_sum,
     needs_static_shapes,
     on_first_replica,
     shard_batch,
+    spans_processes,
 )
 from bert_tf.training.metric_sums import averages, sum_metrics
 from bert_tf.training.trainable_task import Batch, TrainableTask
+
+STOPPED = "Stopped in an evaluation; run the same command again to continue."
 
 
 class Evaluator:
@@ -73,7 +77,12 @@ class Evaluator:
         """Passes over a split once, or over at most `max_batches` batches of it.
 
         Returns {metric: [sum, sum of weights]} and the task's predictions for n examples, {name: array [n, ...]}.
+        Raises Interrupted for a signal that is deferred, as it is here where several processes work together.
         """
+        with stop_signals.deferred() if spans_processes(self.strategy) else contextlib.nullcontext():
+            return self._evaluate_split(split, max_batches)
+
+    def _evaluate_split(self, split: str, max_batches: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         sums: dict[str, np.ndarray] = collections.defaultdict(lambda: np.zeros(2))
         chunks: dict[str, list[np.ndarray]] = collections.defaultdict(list)
         batches = iterate(self.batches(split).take(max_batches))
@@ -82,24 +91,36 @@ class Evaluator:
                 batch = next(batches, None)
             if batch is None:
                 return sums, {name: np.concatenate(parts) for name, parts in chunks.items()}
-            try:
-                metrics, predictions = self._evaluate_batch(shard_batch(self.strategy, batch))
-            except (tf.errors.ResourceExhaustedError, MemoryError) as error:
-                raise TrainingError(
-                    f"Memory ran out in evaluation with eval_batch_size {self.batch_size} ({reason_of(error)}): lower "
-                    "eval_batch_size or max_seq_length."
-                ) from None
+            metrics, predictions = self._batch_or_stop(batch)
             for name, value in metrics.items():
                 sums[name] += value.numpy()
             for name, value in predictions.items():
                 chunks[name].append(value.numpy()[predictions["row_numbers"].numpy() > 0])
 
-    def _on_replicas(self, batch: Any) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-        return on_first_replica(self.strategy, self.strategy.run(self._on_replica, args=(batch,)))
+    def _batch_or_stop(self, batch: Batch) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+        """The results of a batch; raises Interrupted for a signal, in all processes if one of them has received it."""
+        signals = list(stop_signals.requested())
+        stop = [tf.constant(float(bool(signals)))] if spans_processes(self.strategy) else []
+        if signals and not stop:
+            raise Interrupted(STOPPED, signals[0])
+        try:
+            *results, requests = self._evaluate_batch(shard_batch(self.strategy, batch), *stop)
+        except (tf.errors.ResourceExhaustedError, MemoryError) as error:
+            raise TrainingError(
+                f"Memory ran out in evaluation with eval_batch_size {self.batch_size} ({reason_of(error)}): lower "
+                "eval_batch_size or max_seq_length."
+            ) from None
+        if any(number.numpy() > 0 for number in requests):
+            raise Interrupted(STOPPED, *signals[:1])
+        metrics, predictions = results
+        return metrics, predictions
 
-    def _on_replica(self, batch: Batch) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+    def _on_replicas(self, batch: Any, *stop: tf.Tensor) -> Any:
+        return on_first_replica(self.strategy, self.strategy.run(self._on_replica, args=(batch, *stop)))
+
+    def _on_replica(self, batch: Batch, *stop: tf.Tensor) -> Any:
         sums, predictions = self._sums_and_predictions(batch)
-        return all_reduce_sum(sums), all_gather(predictions)
+        return all_reduce_sum(sums), all_gather(predictions), [all_reduce_sum(requested) for requested in stop]
 
     def _forward(self, batch: Batch) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
         outputs = self.model(batch, packing=self._packing)

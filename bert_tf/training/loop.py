@@ -1,9 +1,8 @@
 """The training loop: steps, evaluations, checkpoints; resumes, stops on signals, reports progress."""
 
-import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -12,14 +11,11 @@ import tensorflow as tf
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data.pretraining.record_input import explain_damage
 from bert_tf.errors import Interrupted, TrainingError, reason_of
+from bert_tf.runtime import stop_signals
 from bert_tf.runtime.progress import progress
 from bert_tf.training import checkpoint_paths, lanes, nonfinite
 from bert_tf.training.checkpointing import TrainState
-from bert_tf.training.distribute import (
-    barrier,
-    is_chief,
-    rows_of_process,
-)
+from bert_tf.training.distribute import any_process, barrier, is_chief, rows_of_process, spans_processes
 from bert_tf.training.early_stopping import EarlyStopping
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.metrics_log import MetricsLog
@@ -51,9 +47,10 @@ def train(
     loop = TrainingLoop(task, model, config, strategy, folder, evaluator or Evaluator(task, model, config, strategy))
     try:
         total = None if config.budget_minutes else config.num_train_steps
-        with _stop_signals() as signals, progress("training", total) as report:
+        with stop_signals.deferred() as signals, progress("training", total) as report:
             step = loop.run(signals, report)
-        barrier(strategy)
+            if any_process(strategy, bool(signals)):
+                raise _interrupted(step, signals)
     finally:
         loop.close()
     sentences, summary = loop.early_stopping.summary(step)
@@ -109,6 +106,8 @@ class TrainingLoop:
             self._evaluate(step)
             if self._is_last(step):
                 self._save(step)
+        if signals and not spans_processes(self.train_step.strategy):
+            raise _interrupted(step, signals)
         self._report_all_reduce()
         self.log.restart_clock()
         while not self._is_last(step):
@@ -118,12 +117,14 @@ class TrainingLoop:
             for step, result in enumerate(results, before + 1):
                 self.log.add(step, result)
             stops = _agree_to_stop(signals, results[-1])
-            self._after(step, before, report, is_stopping=bool(stops))
-            if stops and not self._is_last(step):
+            try:
+                self._after(step, before, report, is_stopping=bool(stops))
+            except Interrupted as stop:  # in an evaluation
+                self._save(step, awaits_evaluation=True)
+                stops = [stop.exit_code - 128]
+            if stops:
                 barrier(self.train_step.strategy)
-                raise Interrupted(
-                    f"Stopped after step {step}, which is saved; run the same command again to continue.", stops[0]
-                )
+                raise _interrupted(step, stops)
         return step
 
     def _report_all_reduce(self) -> None:
@@ -172,9 +173,9 @@ class TrainingLoop:
 
     def _after(self, step: int, before: int, report: Callable[..., None], *, is_stopping: bool) -> None:
         """Logs metrics, evaluates and saves, as far as each is due since the step `before`."""
-        steps = self.config.num_train_steps
-        interval = max(1, min(100, steps // 100))  # of lines of the log
-        evaluates = self.early_stopping.is_due(step) and (not is_stopping or step == steps)
+        interval = max(1, min(100, self.config.num_train_steps // 100))  # of lines of the log
+        is_due = self.early_stopping.is_due(step)
+        evaluates = is_due and not is_stopping
         saves = is_stopping or step % self.config.save_checkpoints_steps == 0
         if evaluates or saves or self._is_last(step) or step // interval != before // interval:
             report(step, self.log.write(step) + f"  {self.budget}" * bool(self.budget.minutes))
@@ -184,7 +185,7 @@ class TrainingLoop:
         if evaluates:
             self._evaluate(step)
         if saves or self._is_last(step):
-            self._save(step)
+            self._save(step, awaits_evaluation=is_due and is_stopping)
         if evaluates or saves:
             self.log.restart_clock()
             self.budget.restart_clock()
@@ -198,8 +199,9 @@ class TrainingLoop:
         if self.folder.writes:
             print(f"Step {step}, held out: " + "  ".join(f"{name} {results[name]:.4f}" for name in names), flush=True)
 
-    def _save(self, step: int) -> None:
-        if self._is_last(step):
+    def _save(self, step: int, *, awaits_evaluation: bool = False) -> None:
+        """Saves; the last checkpoint with the weights that training ends with, but one that is yet to be evaluated."""
+        if self._is_last(step) and not awaits_evaluation:
             self.train_step.average.put_into_model()
             self.early_stopping.restore_best(step)
         if self.lanes > 1:  # positions of lanes first, from all processes: the index of the checkpoint is written last
@@ -252,16 +254,6 @@ def _out_of_memory(train_step: TrainStep, step: int, error: BaseException) -> Tr
     )
 
 
-@contextlib.contextmanager
-def _stop_signals() -> Iterator[list[int]]:
-    """Yields a list that receives SIGTERM and SIGINT (Ctrl-C) instead of them ending the process."""
-    received: list[int] = []
-    previous = {}
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(ValueError):  # not in the main thread
-            previous[number] = signal.signal(number, lambda number, _: received.append(number))
-    try:
-        yield received
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+def _interrupted(step: int, signals: Sequence[int]) -> Interrupted:
+    sentence = f"Stopped after step {step}, which is saved; run the same command again to continue."
+    return Interrupted(sentence if step else "Stopped before the first step; run the same command again.", *signals[:1])

@@ -207,6 +207,14 @@ class RunFolder:
                 tf.summary.scalar(name, value)
         self.events.flush()
 
+    def was_evaluated(self, step: int) -> bool:
+        """Whether metrics.jsonl has the results of an evaluation after a step."""
+        path = self.file("metrics.jsonl")
+        if not files.exists(path):
+            return False
+        with files.open_text(path, errors="replace") as file:
+            return any('"eval_' in line and line.startswith(f'{{"step": {step}, ') for line in file)
+
     def forget_metrics_after(self, step: int) -> None:
         """Removes the lines of steps that a resumed run will repeat, and lines that are cut off."""
         path = self.file("metrics.jsonl")

@@ -56,7 +56,7 @@ def test_encoder_initializes_from_matching_layers_only(checkpoint_encoder, encod
     monkeypatch.setattr(formats, "locate", lambda path: path)
     monkeypatch.setattr(formats, "read", lambda path: checkpoint)
     settings = {"init_checkpoint": "path", "bert_config_file": "", "vocab_file": "", "do_lower_case": True}
-    settings["special_tokens_in_strings"] = ""
+    settings |= {"special_tokens_in_strings": "", "prepare_only": True}
     options = types.SimpleNamespace(**settings, max_seq_length=8, encoder=encoder, num_hidden_layers=0)
     if fits:
         start = initialization.resolve(options, lower_case_given=False)

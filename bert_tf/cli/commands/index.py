@@ -11,6 +11,7 @@ which needs `pip install "bert-tf[search]"`.
 
 import argparse
 import json
+import signal
 import time
 
 from bert_tf.cli import device_flags, trust_flags
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> None:
             overwrite=arguments.overwrite,
         )
     except KeyboardInterrupt as interrupt:
-        number = interrupt.args[0] if interrupt.args else 2
+        number = interrupt.args[0] if interrupt.args else signal.SIGINT
         message = f"Stopped; run the same command again to continue, or remove {arguments.index}.partial."
         raise Interrupted(message, number) from None
     if arguments.json:

@@ -13,7 +13,7 @@ from bert_tf.errors import UserError
 from bert_tf.recipes.ablation import ablation_plan
 from bert_tf.recipes.ablation.ablation_plan import AblationTask, Plan
 from bert_tf.recipes.ablation.ablations import SCORES, Variant
-from bert_tf.runtime import atomic_files, files, folder_lock
+from bert_tf.runtime import atomic_files, files, folder_lock, stop_signals
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.progress import progress
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
@@ -87,10 +87,11 @@ class _Jobs:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process, _shares in self.runs.values():
-            process.terminate()
-        for process, _shares in self.runs.values():
-            process.wait()
+        with stop_signals.deferred():
+            for process, _shares in self.runs.values():
+                process.terminate()
+            for process, _shares in self.runs.values():
+                process.wait()
 
     def start(self, name: str, command: Sequence[str], shares: int) -> None:
         """Starts a run on a number of shares of the cores; its output is appended to its log."""
