@@ -8,7 +8,8 @@ import string
 import unicodedata
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
 
-MAX_WORD_CHARACTERS = 200  # `max_input_chars_per_word` of the original; a longer word is [UNK]
+from bert_tf.text.tokenizer_settings import DEFAULT, TokenizerSettings
+
 CJK_RANGES = (  # `_is_chinese_char` of the original: not Hangul, not kana
     (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F),
     (0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
@@ -58,24 +59,27 @@ class _TranslationTable(dict[int, str]):
 def _clean_character(character: str) -> str:
     if is_deleted(character):
         return ""
-    if is_space(character):
-        return " "
-    return f" {character} " if is_cjk(character) else character
+    return " " if is_space(character) else character
 
 
-_CLEAN = _TranslationTable(_clean_character)
+def _clean_and_split(character: str) -> str:
+    return f" {character} " if is_cjk(character) else _clean_character(character)
+
+
+_CLEAN = {False: _TranslationTable(_clean_character), True: _TranslationTable(_clean_and_split)}
 _STRIP_ACCENTS = _TranslationTable(lambda c: "" if is_accent(c) else c)
 _ISOLATE_PUNCTUATION = _TranslationTable(lambda c: f" {c} " if is_punctuation(c) else c)
 
 
-def lowercase_and_strip_accents(text: str) -> str:
-    """`lower()`, NFD, drop Mn: what `lower_case` means in the original."""
-    return unicodedata.normalize("NFD", text.lower()).translate(_STRIP_ACCENTS)
+def fold(text: str, *, lower_case: bool, strip_accents: bool) -> str:
+    """`lower()`, and NFD without Mn: both are what `lower_case` means in the original."""
+    text = text.lower() if lower_case else text
+    return unicodedata.normalize("NFD", text).translate(_STRIP_ACCENTS) if strip_accents else text
 
 
-def clean(text: str) -> str:
-    """Drops deleted characters, makes each space U+0020 and puts spaces around ideographs."""
-    return text.translate(_CLEAN)
+def clean(text: str, *, split_ideographs: bool = True) -> str:
+    """Drops deleted characters, makes each space U+0020 and, unless told otherwise, puts spaces around ideographs."""
+    return text.translate(_CLEAN[split_ideographs])
 
 
 def isolate_punctuation(text: str) -> str:
@@ -83,11 +87,10 @@ def isolate_punctuation(text: str) -> str:
     return text.translate(_ISOLATE_PUNCTUATION)
 
 
-def basic_tokenize(text: str, *, lower_case: bool) -> list[str]:
+def basic_tokenize(text: str, *, lower_case: bool, settings: TokenizerSettings = DEFAULT) -> list[str]:
     """Cleans a text and splits it into words and punctuation marks, the input of WordPiece: "Don't" -> don ' t."""
-    text = clean(text)
-    if lower_case:
-        text = lowercase_and_strip_accents(text)
+    text = clean(text, split_ideographs=settings.split_ideographs)
+    text = fold(text, lower_case=lower_case, strip_accents=settings.strips_accents(lower_case))
     return isolate_punctuation(text).split()
 
 
@@ -107,26 +110,34 @@ def split_at_special_tokens(text: str, tokens: Collection[str]) -> Iterator[tupl
 
 
 def reference_tokenize(
-    text: str, vocabulary: Container[str], *, lower_case: bool, special_tokens: Collection[str] = ()
+    text: str,
+    vocabulary: Container[str],
+    *,
+    lower_case: bool,
+    special_tokens: Collection[str] = (),
+    settings: TokenizerSettings = DEFAULT,
 ) -> list[str]:
     """The WordPiece tokens of one text; `vocabulary` is a set of tokens, `special_tokens` those recognized in texts.
 
     Slow and simple: the kernels of `bert_tf.text.wordpiece` are checked against it when a tokenizer is built.
     """
+    limit = settings.max_word_characters
     tokens: list[str] = []
     for part, is_special in split_at_special_tokens(text, special_tokens):
-        words = [] if is_special else basic_tokenize(part, lower_case=lower_case)
-        tokens += [part] if is_special else [token for word in words for token in wordpiece(word, vocabulary)]
+        words = [] if is_special else basic_tokenize(part, lower_case=lower_case, settings=settings)
+        tokens += [part] if is_special else [token for word in words for token in wordpiece(word, vocabulary, limit)]
     return tokens
 
 
-def wordpiece(word: str, vocabulary: Container[str], *, inside: bool = False) -> list[str]:
+def wordpiece(
+    word: str, vocabulary: Container[str], limit: int = DEFAULT.max_word_characters, *, inside: bool = False
+) -> list[str]:
     """Splits one word into tokens, greedily by longest match; [UNK] if that fails.
 
-    vocabulary: a set or dictionary of tokens. inside: `word` is the rest of a longer word, so that its first token
-    begins with ## too.
+    vocabulary: a set or dictionary of tokens. limit: characters of a word; a longer one is [UNK]. inside: `word` is the
+    rest of a longer word, so that its first token begins with ## too.
     """
-    if len(word) > MAX_WORD_CHARACTERS:
+    if len(word) > limit:
         return ["[UNK]"]
     tokens: list[str] = []
     start = 0

@@ -79,7 +79,8 @@ def create(
         UserError: words of ideographs are asked for, but they are no tokens of this vocabulary, or jieba is missing.
     """
     if chinese_word_segmentation:
-        if vocabularies.kind_of(vocabulary) != vocabularies.WORDPIECE:
+        splits = vocabularies.settings_of(vocabulary).split_ideographs
+        if vocabularies.kind_of(vocabulary) != vocabularies.WORDPIECE or not splits:
             raise UserError(
                 "chinese_word_segmentation is for vocabularies of WordPiece, in which every ideograph is a token: "
                 "leave it out."

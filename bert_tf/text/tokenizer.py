@@ -182,7 +182,8 @@ class Tokenizer:
 
     def _new_splitter(self) -> Any:
         """What cuts texts, with the methods `tokenize` and `tokenize_with_offsets` of ExactWordpiece."""
-        return ExactWordpiece(self.vocabulary, lower_case=self.lower_case)
+        settings = vocabularies.settings_of(self.vocabulary)
+        return ExactWordpiece(self.vocabulary, lower_case=self.lower_case, settings=settings)
 
     def _continuations(self) -> np.ndarray:
         """Which tokens continue a word."""

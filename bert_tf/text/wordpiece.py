@@ -13,14 +13,15 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UserError
-from bert_tf.text.characters import MAX_WORD_CHARACTERS, is_accent, is_deleted, is_space, reference_tokenize
-from bert_tf.text.normalizer import build_normalizer_model, final_sigma_pattern
+from bert_tf.text.characters import is_accent, is_deleted, is_space, reference_tokenize
+from bert_tf.text.normalizer import AS_LETTERS, build_normalizer_model, final_sigma_pattern
 from bert_tf.text.ragged_scan import repeat, row_numbers
 from bert_tf.text.text_kernels import tf_text
+from bert_tf.text.tokenizer_settings import DEFAULT, MAX_TOKEN_BYTES, TokenizerSettings
 
 UNREACHABLE = "\x02"  # a control: deleted from every text, so that a token with it matches no word
 EVERY_BYTE = [bytes([value]) for value in range(256)]
-WIDE_LIMIT = 4 * MAX_WORD_CHARACTERS  # bytes of a word of MAX_WORD_CHARACTERS characters
+BYTES_OF_CHARACTER = 4  # at most, in UTF-8
 HARD_STRINGS = (  # one for each rule that the table, the patterns or the retry has to get right
     "Straße ﬁnd ＡＢ， naïve cafe\u0301 İstanbul x² [MASK] don't $5.00 a+b 😀",
     "ΟΔΟΣ ΟΔΟΣ. ΑΣ\u00adΑ Σ Α\u0301Σ\u0301 ΑΣΣ",
@@ -39,10 +40,15 @@ def as_single_node(function: Callable) -> Any:
 class ExactWordpiece:
     """The original tokenizer on tensorflow-text kernels. See `bert_tf.text.tokenizer.Tokenizer`, its public face."""
 
-    def __init__(self, vocabulary: Sequence[str], *, lower_case: bool) -> None:
-        normalizer, unsupported = build_normalizer_model(lower_case)
-        _refuse_inexact_tokens(vocabulary, unsupported, lower_case)
-        narrow, positions, values = _wordpiece_models(tuple(_matchable(vocabulary)))
+    def __init__(self, vocabulary: Sequence[str], *, lower_case: bool, settings: TokenizerSettings = DEFAULT) -> None:
+        strips_accents = settings.strips_accents(lower_case)
+        normalizer, unsupported = build_normalizer_model(lower_case, strips_accents, settings.split_ideographs)
+        _refuse_inexact_tokens(vocabulary, unsupported, strips_accents)
+        tokens = _matchable(vocabulary)
+        if not settings.split_ideographs:
+            tokens = [token.translate(AS_LETTERS) for token in tokens]
+        self._limit = settings.max_word_characters
+        narrow, positions, values = _wordpiece_models(tuple(tokens), self._limit)
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured, not copied into each graph
             self._normalizer = tf_text.FastBertNormalizer(model_buffer=tf.constant(normalizer))
             self._model = tf.constant(narrow)  # uint8 [W]
@@ -50,7 +56,7 @@ class ExactWordpiece:
             self._widening = positions[:, None], values
             self._retry_node = as_single_node(self._retry_long_words)
             self._sigma = final_sigma_pattern() if lower_case else None
-            self._check_against_reference(vocabulary, lower_case)
+            self._check_against_reference(vocabulary, lower_case, settings)
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """texts: string [B] -> ragged int32 [B, (tokens)]."""
@@ -80,7 +86,7 @@ class ExactWordpiece:
         """Normal texts, string [B] -> ids: ragged int32 [B, (tokens)], normal starts and ends: int64 [N]."""
         ids, starts, ends = self._wordpiece.tokenize_with_offsets(normal)
         flat = ids.row_splits, ids.values, starts.values, ends.values
-        too_long = ends.values - starts.values > MAX_WORD_CHARACTERS  # in bytes; only a word that is [UNK] can be
+        too_long = ends.values - starts.values > self._limit  # in bytes; only a word that is [UNK] can be
         splits, ids, starts, ends = _when_any(too_long, self._retry_node, (normal, too_long, *flat), flat)
         if texts.shape[0] is not None:
             splits = tf.ensure_shape(splits, [texts.shape[0] + 1])
@@ -95,11 +101,11 @@ class ExactWordpiece:
         starts: tf.Tensor,
         ends: tf.Tensor,
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Splits words of more than 200 bytes, which are [UNK] so far, if they have at most 200 characters."""
-        unknown = tf.where(too_long & (ends - starts <= WIDE_LIMIT))[:, 0]  # [words]
+        """Splits words of more bytes than the limit, which are [UNK] so far, if they have not more characters."""
+        unknown = tf.where(too_long & (ends - starts <= BYTES_OF_CHARACTER * self._limit))[:, 0]  # [words]
         row = tf.searchsorted(splits, unknown, side="right") - 1
         words = _substrings(normal, row, tf.gather(starts, unknown), tf.gather(ends, unknown))
-        short = tf.where(tf.strings.length(words, "UTF8_CHAR") <= MAX_WORD_CHARACTERS)[:, 0]
+        short = tf.where(tf.strings.length(words, "UTF8_CHAR") <= self._limit)[:, 0]
         unknown = tf.gather(unknown, short)
         wide = tf_text.FastWordpieceTokenizer(
             model_buffer=tf.tensor_scatter_nd_update(self._model, *self._widening), token_out_type=tf.int32
@@ -123,13 +129,16 @@ class ExactWordpiece:
             replace(ends, new_ends.values + shift),
         )
 
-    def _check_against_reference(self, vocabulary: Sequence[str], lower_case: bool) -> None:
+    def _check_against_reference(
+        self, vocabulary: Sequence[str], lower_case: bool, settings: TokenizerSettings
+    ) -> None:
         """A new tensorflow-text could read the models differently: no tokenizer is better than a wrong one."""
         known = set(vocabulary)
         longest = sorted((token for token in known if token.isalpha()), key=lambda token: (len(token), token))[-3:]
         texts = [*HARD_STRINGS, " ".join(longest), "".join(longest).upper()]
         for text, ids in zip(texts, self.tokenize(tf.constant(texts)).to_list(), strict=True):
-            tokens, expected = [vocabulary[i] for i in ids], reference_tokenize(text, known, lower_case=lower_case)
+            tokens = [vocabulary[i] for i in ids]
+            expected = reference_tokenize(text, known, lower_case=lower_case, settings=settings)
             if tokens != expected:
                 raise RuntimeError(
                     f"tensorflow-text {tf_text.__version__} splits {text[:40]!r} into {tokens}, the original BERT into "
@@ -143,15 +152,15 @@ def _when_any(flags: tf.Tensor, rare: Any, arguments: Sequence[Any], otherwise: 
     return tf.cond(tf.reduce_any(flags), lambda: function(*arguments), lambda: otherwise)
 
 
-def _refuse_inexact_tokens(vocabulary: Collection[str], unsupported: Set[str], lower_case: bool) -> None:
+def _refuse_inexact_tokens(vocabulary: Collection[str], unsupported: Set[str], strips_accents: bool) -> None:
     """Raises UserError for a token that the kernels could not treat exactly as the original does."""
     characters = set().union(*vocabulary)
     split_at = characters & unsupported
-    marks = {c for c in characters if lower_case and unicodedata.combining(c) and not is_accent(c)}
+    marks = {c for c in characters if strips_accents and unicodedata.combining(c) and not is_accent(c)}
     for token in vocabulary:
         if not split_at.isdisjoint(token):
             raise UserError(f"The token {token!r} has a character that tensorflow-text splits at; remove it.")
-        if len(token.encode()) > MAX_WORD_CHARACTERS:
+        if len(token.encode()) > MAX_TOKEN_BYTES:
             raise UserError(f"The token {token[:20]!r}... has {len(token.encode())} bytes; at most 200 can be matched.")
         if not marks.isdisjoint(token):
             raise UserError(f"The token {token!r} has a combining mark whose order matters; use lower_case=False.")
@@ -169,14 +178,14 @@ def _matchable(vocabulary: Sequence[str]) -> list[str]:
 
 
 @functools.lru_cache(maxsize=8)  # several tokenizers of a process have the same vocabulary
-def _wordpiece_models(vocabulary: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The WordPiece flatbuffer with a limit of 200 bytes a word; positions and values of its bytes for WIDE_LIMIT."""
+def _wordpiece_models(vocabulary: tuple[str, ...], limit: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The WordPiece flatbuffer with a limit in bytes of a word; where and how that for as many characters differs."""
 
-    def model(limit: int) -> np.ndarray:
-        buffer = tf_text.build_fast_wordpiece_model(vocabulary, limit, "##", "[UNK]", False, False)
+    def model(most_bytes: int) -> np.ndarray:
+        buffer = tf_text.build_fast_wordpiece_model(vocabulary, most_bytes, "##", "[UNK]", False, False)
         return np.frombuffer(buffer, np.uint8)
 
-    narrow, wide = model(MAX_WORD_CHARACTERS), model(WIDE_LIMIT)
+    narrow, wide = model(limit), model(BYTES_OF_CHARACTER * limit)
     positions = np.flatnonzero(narrow != wide)
     if len(narrow) != len(wide) or len(positions) > 4:
         raise RuntimeError(f"The layout of the WordPiece model of tensorflow-text {tf_text.__version__} is unknown.")
