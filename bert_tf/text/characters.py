@@ -3,13 +3,17 @@
 Follows google-research/bert `tokenization.py` (BasicTokenizer, WordpieceTokenizer). The Unicode version is Python's.
 """
 
+import dataclasses
+import functools
 import re
 import string
 import unicodedata
-from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Set
 
-from bert_tf.text.tokenizer_settings import DEFAULT, TokenizerSettings
+from bert_tf.text.tokenizer_settings import DEFAULT, AddedToken, TokenizerSettings
 
+# `\s` of Hugging Face's `tokenizers`.
+SPACES = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 CJK_RANGES = (  # `_is_chinese_char` of the original: not Hangul, not kana
     (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F),
     (0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
@@ -99,19 +103,47 @@ def special_token_pattern(tokens: Iterable[str]) -> str:
     return "|".join(map(re.escape, sorted(tokens, key=len, reverse=True)))
 
 
-def split_at_special_tokens(text: str, tokens: Collection[str]) -> Iterator[tuple[str, bool]]:
-    """Yields the parts of a text, and whether each is one of `tokens`."""
+@functools.cache
+def word_characters(*, without_ideographs: bool = False) -> str:
+    r"""The ranges of `\w` of Hugging Face's `tokenizers`, for Python's and RE2's classes of characters."""
+    joiners = {0x200C, 0x200D}
+    circled = {*range(0x24B6, 0x24EA), *range(0x1F130, 0x1F14A), *range(0x1F150, 0x1F16A), *range(0x1F170, 0x1F18A)}
+    ranges: list[list[str]] = []
+    for code in (*range(0xD800), *range(0xE000, 0x110000)):
+        character, category = chr(code), unicodedata.category(chr(code))
+        is_word = category[0] in "LM" or category in ("Nd", "Nl", "Pc") or code in joiners or code in circled
+        if not is_word or without_ideographs and is_cjk(character):
+            continue
+        if ranges and ord(ranges[-1][1]) == code - 1:
+            ranges[-1][1] = character
+        else:
+            ranges.append([character, character])
+    return "".join("-".join(bounds) for bounds in ranges)
+
+
+def split_at_added_tokens(text: str, tokens: Collection[AddedToken]) -> Iterator[tuple[str, AddedToken | None]]:
+    """Yields the parts of a text, each with the token that it is or None: what `AddedTokenSplit` does in the graph."""
+    found = {token.content: token for token in tokens}
     end = 0
-    for match in re.finditer(special_token_pattern(tokens), text) if tokens else ():
-        yield text[end : match.start()], False
-        yield match[0], True
-        end = match.end()
-    yield text[end:], False
+    for match in re.finditer(special_token_pattern(found), text) if tokens else ():
+        token, start, stop = found[match[0]], match.start(), match.end()
+        if token.single_word:
+            word = f"[{word_characters()}]"
+            if re.search(rf"{word}\Z", text[:start]) or re.match(word, text[stop:]):
+                continue
+        if token.lstrip:
+            start = max(end, len(re.sub(rf"[{SPACES}]+\Z", "", text[:start])))
+        if token.rstrip:
+            stop = len(text) - len(re.sub(rf"\A[{SPACES}]+", "", text[stop:]))
+        yield text[end:start], None
+        yield text[start:stop], token
+        end = stop
+    yield text[end:], None
 
 
 def reference_tokenize(
     text: str,
-    vocabulary: Container[str],
+    vocabulary: Set[str],
     *,
     lower_case: bool,
     special_tokens: Collection[str] = (),
@@ -121,11 +153,23 @@ def reference_tokenize(
 
     Slow and simple: the kernels of `bert_tf.text.wordpiece` are checked against it when a tokenizer is built.
     """
-    limit = settings.max_word_characters
+
+    def normalize(part: str) -> str:
+        cleaned = clean(part, split_ideographs=settings.split_ideographs)
+        return fold(cleaned, lower_case=lower_case, strip_accents=settings.strips_accents(lower_case))
+
+    found, known = settings.found_as(special_tokens), vocabulary - settings.outside_wordpiece()
+    names = {normalize(token.content): token.content for token in found if token.normalized}
+    of_normal = [dataclasses.replace(settings.found_as([name])[0], content=normal) for normal, name in names.items()]
     tokens: list[str] = []
-    for part, is_special in split_at_special_tokens(text, special_tokens):
-        words = [] if is_special else basic_tokenize(part, lower_case=lower_case, settings=settings)
-        tokens += [part] if is_special else [token for word in words for token in wordpiece(word, vocabulary, limit)]
+    for part, special in split_at_added_tokens(text, [token for token in found if not token.normalized]):
+        if special:
+            tokens.append(special.content)
+            continue
+        for normal, special in split_at_added_tokens(normalize(part), of_normal):
+            words = [] if special else isolate_punctuation(normal).split()
+            tokens += [names[special.content]] if special else []
+            tokens += [piece for word in words for piece in wordpiece(word, known, settings.max_word_characters)]
     return tokens
 
 

@@ -52,7 +52,9 @@ class TableTokenizer:
         vocabularies.check_special_tokens(vocabulary, "The vocabulary")
         self.size = self.id_count = len(vocabulary)
         self.lower_case, self._settings = lower_case, vocabularies.settings_of(vocabulary)
+        outside = self._settings.outside_wordpiece()
         self.ids = {token: number for number, token in enumerate(vocabulary)}  # a repeated token has its last id
+        self._pieces = {token: number for token, number in self.ids.items() if token not in outside}
         self.unknown_id, self.cls_id, self.sep_id = (self.ids[token] for token in ("[UNK]", "[CLS]", "[SEP]"))
         self._forget_words()
 
@@ -111,7 +113,7 @@ class TableTokenizer:
         """Splits a new word and adds it to the table, or to the dictionary of long words. Returns its number."""
         number, limit = len(self._first), self._settings.max_word_characters
         self._known[word] = number
-        tokens = [self.ids[token] for token in wordpiece(word.decode(), self.ids, limit)]
+        tokens = [self.ids[token] for token in wordpiece(word.decode(), self._pieces, limit)]
         self._first.append(len(self._tokens))
         self._count.append(len(tokens))
         self._tokens.extend(tokens)

@@ -44,10 +44,11 @@ class ExactWordpiece:
         strips_accents = settings.strips_accents(lower_case)
         normalizer, unsupported = build_normalizer_model(lower_case, strips_accents, settings.split_ideographs)
         _refuse_inexact_tokens(vocabulary, unsupported, strips_accents)
-        tokens = _matchable(vocabulary)
+        tokens = _matchable(vocabulary, settings.outside_wordpiece())
         if not settings.split_ideographs:
             tokens = [token.translate(AS_LETTERS) for token in tokens]
         self._limit = settings.max_word_characters
+        self.added: Any = None  # AddedTokenSplit of those that are looked for in normal texts
         narrow, positions, values = _wordpiece_models(tuple(tokens), self._limit)
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured, not copied into each graph
             self._normalizer = tf_text.FastBertNormalizer(model_buffer=tf.constant(normalizer))
@@ -74,7 +75,7 @@ class ExactWordpiece:
             tf.gather(origin.values, base + offset) for offset in (normal_starts, normal_ends, normal_ends - 1)
         )
         inside = tf.equal(ends, last)  # [N], the token ends inside the normalization of its last character
-        ends = _when_any(inside, _ends_of_characters, (texts, row, last, inside, ends), ends)
+        ends = when_any(inside, _ends_of_characters, (texts, row, last, inside, ends), ends)
         if in_characters:
             starts, ends = character_offsets(texts, row, starts, ends)
         return ids, ids.with_values(starts), ids.with_values(ends)
@@ -82,12 +83,27 @@ class ExactWordpiece:
     def _lowered_sigma(self, texts: tf.Tensor) -> tf.Tensor:
         return _with_final_sigma(texts, self._sigma) if self._sigma else texts
 
+    def normal(self, texts: Sequence[str]) -> list[str]:
+        """Texts as words are looked for in them."""
+        with tf.init_scope(), tf.device("CPU:0"):
+            normal = self._normalizer.normalize(self._lowered_sigma(tf.constant(list(texts))))
+            return [text.decode() for text in normal.numpy()]
+
     def _split(self, texts: tf.Tensor, normal: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
         """Normal texts, string [B] -> ids: ragged int32 [B, (tokens)], normal starts and ends: int64 [N]."""
+        if self.added is None:
+            return self._split_words(texts, normal)
+        parts = self.added(normal)
+        ordinary = parts.ordinary()
+        ids, (starts, ends) = parts.joined(*self._split_words(ordinary, ordinary))
+        return ids, starts, ends
+
+    def _split_words(self, texts: tf.Tensor, normal: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
+        """`_split` of texts without added tokens."""
         ids, starts, ends = self._wordpiece.tokenize_with_offsets(normal)
         flat = ids.row_splits, ids.values, starts.values, ends.values
         too_long = ends.values - starts.values > self._limit  # in bytes; only a word that is [UNK] can be
-        splits, ids, starts, ends = _when_any(too_long, self._retry_node, (normal, too_long, *flat), flat)
+        splits, ids, starts, ends = when_any(too_long, self._retry_node, (normal, too_long, *flat), flat)
         if texts.shape[0] is not None:
             splits = tf.ensure_shape(splits, [texts.shape[0] + 1])
         return tf.RaggedTensor.from_row_splits(ids, splits, validate=False), starts, ends
@@ -146,7 +162,7 @@ class ExactWordpiece:
                 )
 
 
-def _when_any(flags: tf.Tensor, rare: Any, arguments: Sequence[Any], otherwise: Any) -> Any:
+def when_any(flags: tf.Tensor, rare: Any, arguments: Sequence[Any], otherwise: Any) -> Any:
     """`rare(*arguments)` if any flag is set. Eagerly without its graph, which costs more than a few texts."""
     function = rare.python_function if tf.executing_eagerly() else rare
     return tf.cond(tf.reduce_any(flags), lambda: function(*arguments), lambda: otherwise)
@@ -166,13 +182,16 @@ def _refuse_inexact_tokens(vocabulary: Collection[str], unsupported: Set[str], s
             raise UserError(f"The token {token!r} has a combining mark whose order matters; use lower_case=False.")
 
 
-def _matchable(vocabulary: Sequence[str]) -> list[str]:
-    """The vocabulary with placeholders for tokens that no word can match: repeated later, empty or with a space."""
+def _matchable(vocabulary: Sequence[str], outside: Set[str]) -> list[str]:
+    """The vocabulary with placeholders for tokens that no word can match: repeated later, empty or with a space.
+
+    outside: others that no word may match.
+    """
     last_index = {token: i for i, token in enumerate(vocabulary)}
     in_no_word = {c for c in set().union(*vocabulary) if is_space(c) or is_deleted(c)}
 
     def can_match(i: int, token: str) -> bool:
-        return token not in ("", "##") and last_index[token] == i and in_no_word.isdisjoint(token)
+        return token not in {"", "##", *outside} and last_index[token] == i and in_no_word.isdisjoint(token)
 
     return [token if can_match(i, token) else f"{UNREACHABLE}{i}" for i, token in enumerate(vocabulary)]
 
@@ -199,7 +218,7 @@ def _with_final_sigma(texts: tf.Tensor, pattern: str) -> tf.Tensor:
     """
     has_sigma = tf.strings.regex_full_match(texts, r"\C*Σ\C*")  # \C: any byte, to match texts that are not UTF-8 too
 
-    return _when_any(has_sigma, _replace_sigma, (texts, has_sigma, pattern), texts)
+    return when_any(has_sigma, _replace_sigma, (texts, has_sigma, pattern), texts)
 
 
 @as_single_node
@@ -223,7 +242,7 @@ def _ends_of_characters(
 def character_offsets(texts: tf.Tensor, row: tf.Tensor, *offsets: tf.Tensor) -> list[tf.Tensor]:
     """Offsets in bytes -> offsets in characters, int64 [N] each: how many bytes before it start a character."""
     is_multibyte = tf.strings.length(texts, "UTF8_CHAR") < tf.strings.length(texts)  # [B]
-    return _when_any(is_multibyte, _count_characters, (texts, row, *offsets), list(offsets))
+    return when_any(is_multibyte, _count_characters, (texts, row, *offsets), list(offsets))
 
 
 @as_single_node
