@@ -75,7 +75,6 @@ LOCAL_PATHS = {
     "tasks/embeddings/feature_files.py": "the temporary file of atomic_write",
     "tasks/embeddings/feature_tables.py": "the temporary file of atomic_write",
     "export/engines/litert.py": "the temporary folder of atomic_folder",
-    "export/saved_model.py": "the temporary folder of atomic_folder",
     "export/prediction_inputs.py": "standard input",
     "checkpoints/published.py": "whether a name is that of a folder here",
     "checkpoints/torch_pickle.py": "a local copy",
@@ -200,7 +199,7 @@ def test_only_backend_queries_devices():
 
 def test_json_is_read_in_one_place():
     """The others parse what this package wrote, and the server has a limit of its own."""
-    own = "training/early_stopping export/engines/__init__ serving/body".split()
+    own = "training/early_stopping serving/body".split()
     files = {path for path in SOURCES if re.search(r"json\.loads?\(", path.read_text(encoding="utf-8"))}
     assert files == {PACKAGE / f"{name}.py" for name in ("runtime/json_files", *own)}
 

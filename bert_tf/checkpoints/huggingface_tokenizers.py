@@ -1,8 +1,11 @@
 """The tokenizer of a Hugging Face folder: vocab.txt, vocab.json with merges.txt, or all of it in tokenizer.json."""
 
+import dataclasses
+import json
 import os
 from typing import Any
 
+from bert_tf.checkpoints import huggingface_rules
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     read_settings,
@@ -12,7 +15,7 @@ from bert_tf.checkpoints.checkpoint_files import (
     write_tokenizer_files,
 )
 from bert_tf.errors import UserError
-from bert_tf.runtime import files
+from bert_tf.runtime import files, json_files
 from bert_tf.runtime.atomic_files import write_bytes, write_json
 from bert_tf.text import byte_level, sentencepiece_model
 from bert_tf.text.vocabulary import (
@@ -25,35 +28,48 @@ from bert_tf.text.vocabulary import (
     SubwordVocabulary,
     check_special_tokens,
     kind_of,
+    settings_of,
+    with_settings,
 )
 
 
 def read(path: str) -> tuple[list[str] | None, bool | None]:
-    """As `read_tokenizer_files`, and from `tokenizer.json`, the only file of newer versions of transformers."""
+    """The vocabulary with its settings, and the casing; None for what the files do not say.
+
+    From `tokenizer.json` first, as transformers. Raises UserError, which names it, for a file or a setting that would
+    give other tokens than this package's, see `huggingface_rules`.
+    """
+    file, model = (os.path.join(path, name) for name in (huggingface_rules.JSON, RULES[SENTENCEPIECE]))
     if (tokens := _byte_bpe(path)) is not None:
+        huggingface_rules.check(path, BYTE_BPE)
+        check_special_tokens(tokens, path)
         return tokens, False
-    model = os.path.join(path, RULES[SENTENCEPIECE])
+    kind = huggingface_rules.model_of(file)
+    if files.is_file(model) or kind == SENTENCEPIECE:
+        huggingface_rules.check(path, SENTENCEPIECE)
+        return _sentencepiece(path)
+    huggingface_rules.check(path, WORDPIECE)
+    vocabulary, _ = read_tokenizer_files(path)
+    if kind == WORDPIECE and (vocabulary is None or setting(file, "vocab", dict, inside="model")):
+        vocabulary = _vocabulary_in(file, vocabulary)
+    lower_case, settings = huggingface_rules.wordpiece(path)
+    return vocabulary and with_settings(vocabulary, settings), lower_case
+
+
+def _sentencepiece(path: str) -> tuple[list[str], bool]:
+    """The vocabulary and casing of an ALBERT."""
+    model, file = (os.path.join(path, name) for name in (RULES[SENTENCEPIECE], huggingface_rules.JSON))
+    lower_case, is_lower = setting(os.path.join(path, huggingface_rules.CONFIG), "do_lower_case", bool), True
     if files.is_file(model):
         from bert_tf.text import sentencepiece
 
         with files.open_binary(model) as opened:
             tokens = sentencepiece.tokens_of(opened.read(), model)
-        check_special_tokens(tokens, model)
-        lower_case = setting(os.path.join(path, "tokenizer_config.json"), "do_lower_case", bool)
-        return tokens, True if lower_case is None else lower_case
-    vocabulary, lower_case = read_tokenizer_files(path)
-    file = os.path.join(path, "tokenizer.json")
-    if not files.is_file(file) or None not in (vocabulary, lower_case):
-        return vocabulary, lower_case
-    if vocabulary is None and setting(file, "type", str, inside="model") == "Unigram":
+    else:
+        model = file
         tokens, is_lower = sentencepiece_model.from_tokenizer_json(read_settings(file), file)
-        check_special_tokens(tokens, file)
-        return tokens, is_lower if lower_case is None else lower_case
-    if vocabulary is None and setting(file, "type", str, inside="model") == "WordPiece":
-        vocabulary = _vocabulary_in(file)
-    if lower_case is None and setting(file, "type", str, inside="normalizer") == "BertNormalizer":
-        lower_case = setting(file, "lowercase", bool, inside="normalizer")
-    return vocabulary, lower_case
+    check_special_tokens(tokens, model)
+    return tokens, is_lower if lower_case is None else lower_case
 
 
 def with_added_tokens(path: str, vocabulary: list[str] | None) -> tuple[list[str] | None, tuple[str, ...]]:
@@ -89,9 +105,15 @@ def _added_tokens(path: str) -> dict[str, int]:
     return added
 
 
-def _vocabulary_in(file: str) -> list[str]:
-    """The tokens of a `tokenizer.json` in the order of their ids; UserError unless these are 0, 1, 2, ..."""
-    vocabulary = _in_order(setting(file, "vocab", dict, inside="model"), file)
+def _vocabulary_in(file: str, lines: list[str] | None) -> list[str]:
+    """The tokens of a `tokenizer.json` in the order of their ids; UserError unless these are 0, 1, 2, ...
+
+    lines: of the vocab.txt, where there is one: it also holds tokens that are repeated.
+    """
+    ids = setting(file, "vocab", dict, inside="model")
+    if lines is not None and ids == {token: number for number, token in enumerate(lines)}:
+        return lines
+    vocabulary = _in_order(ids, file)
     check_special_tokens(vocabulary, file)
     return vocabulary
 
@@ -119,9 +141,7 @@ def _byte_bpe(path: str) -> SubwordVocabulary | None:
         rules = _merges_in(file)
     else:
         return None
-    tokens = SubwordVocabulary(_in_order(ids, vocab), BYTE_BPE, rules)
-    check_special_tokens(tokens, vocab)
-    return tokens
+    return SubwordVocabulary(_in_order(ids, vocab), BYTE_BPE, rules)
 
 
 def _merges_in(file: str) -> bytes:
@@ -148,8 +168,12 @@ def write(folder: str, checkpoint: Checkpoint, **settings: Any) -> None:
                 tokenizer = sentencepiece_model.to_tokenizer(model, lower_case=settings["do_lower_case"])
                 tokenizer.save(os.path.join(folder, "tokenizer.json"))
         return
-    write_tokenizer_files(folder, checkpoint, tokenizer_class="BertTokenizer", **settings)
-    _write_tokenizer_json(os.path.join(folder, "tokenizer.json"), checkpoint)
+    settings = {"tokenizer_class": "BertTokenizer", **huggingface_rules.written(checkpoint), **settings}
+    plain = dataclasses.replace(checkpoint, vocabulary=tokens and list(tokens))
+    write_tokenizer_files(folder, plain, **settings)
+    is_known = tokens and len(set(tokens)) == len(tokens) and checkpoint.lower_case is not None
+    if is_known:  # `tokenizers` cannot hold a token twice
+        tokenizer_of(checkpoint).save(os.path.join(folder, "tokenizer.json"))
 
 
 def _write_byte_bpe(folder: str, tokens: SubwordVocabulary, settings: dict[str, Any]) -> None:
@@ -167,14 +191,20 @@ def _write_byte_bpe(folder: str, tokens: SubwordVocabulary, settings: dict[str, 
     tokenizer.save(os.path.join(folder, "tokenizer.json"))
 
 
-def _write_tokenizer_json(path: str, checkpoint: Checkpoint) -> None:
-    """Writes the tokenizer as `tokenizers` reads it, if the vocabulary is known and has no token twice."""
-    tokens = checkpoint.vocabulary or []
-    ids = {token: number for number, token in enumerate(tokens)}
-    if not tokens or len(ids) < len(tokens) or checkpoint.lower_case is None:
-        return
-    from tokenizers import BertWordPieceTokenizer
+def tokenizer_of(checkpoint: Checkpoint) -> Any:
+    """The WordPiece tokenizer of a checkpoint, which has a vocabulary and a casing, as `tokenizers` has it."""
+    from tokenizers import BertWordPieceTokenizer, Tokenizer
 
-    tokenizer = BertWordPieceTokenizer(ids, lowercase=checkpoint.lower_case)
+    tokens = checkpoint.vocabulary or []
+    ids, settings = {token: number for number, token in enumerate(tokens)}, settings_of(tokens)
+    tokenizer = BertWordPieceTokenizer(
+        ids,
+        lowercase=checkpoint.lower_case,
+        strip_accents=settings.strip_accents,
+        handle_chinese_chars=settings.split_ideographs,
+    )
+    content = json_files.parse(tokenizer.to_str())
+    content["model"]["max_input_chars_per_word"] = settings.max_word_characters  # there is no argument for it
+    tokenizer = Tokenizer.from_str(json.dumps(content))
     tokenizer.add_special_tokens([*checkpoint.added_tokens, *checkpoint.special_tokens])
-    tokenizer.save(path)
+    return tokenizer

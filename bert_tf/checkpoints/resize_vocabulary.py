@@ -12,6 +12,7 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
 from bert_tf.text import vocabulary
 from bert_tf.text.characters import basic_tokenize, wordpiece
+from bert_tf.text.tokenizer_settings import TokenizerSettings
 
 BY_TOKEN = ("token_table", "masked_lm/output_bias")  # ends of the names of weights with a row for each token
 
@@ -47,8 +48,8 @@ def with_vocabulary(checkpoint: Checkpoint, tokens: Sequence[str]) -> tuple[Chec
     if {vocabulary.kind_of(before), vocabulary.kind_of(tokens)} != {vocabulary.WORDPIECE}:
         raise UserError("Only a WordPiece vocabulary can be changed for another, and only for one of WordPiece.")
     vocabulary.check_special_tokens(tokens, "The new vocabulary")
-    ids = {token: number for number, token in enumerate(before)}
-    sources = [[ids[token]] if token in ids else _old_ids(token, ids, lower_case) for token in tokens]
+    ids, settings = {token: number for number, token in enumerate(before)}, vocabulary.settings_of(before)
+    sources = [[ids[token]] if token in ids else _old_ids(token, ids, lower_case, settings) for token in tokens]
     weights = {
         name: _resized(array, sources) if name.endswith(BY_TOKEN) else array
         for name, array in checkpoint.weights.items()
@@ -56,16 +57,18 @@ def with_vocabulary(checkpoint: Checkpoint, tokens: Sequence[str]) -> tuple[Chec
     config = dataclasses.replace(checkpoint.config, vocab_size=len(tokens))
     kept = len(ids.keys() & set(tokens))
     change = VocabularyChange(kept=kept, new=len(tokens) - kept, removed=len(ids) - kept)
-    return dataclasses.replace(checkpoint, config=config, weights=weights, vocabulary=list(tokens)), change
+    tokens = vocabulary.with_settings(tokens, settings)
+    return dataclasses.replace(checkpoint, config=config, weights=weights, vocabulary=tokens), change
 
 
-def _old_ids(token: str, ids: Mapping[str, int], lower_case: bool) -> list[int]:
+def _old_ids(token: str, ids: Mapping[str, int], lower_case: bool, settings: TokenizerSettings) -> list[int]:
     """Ids of the old tokens that a new one is split into; all ids where one of them is unknown."""
     is_suffix = token.startswith("##")
+    words = basic_tokenize(token.removeprefix("##"), lower_case=lower_case, settings=settings)
     parts = [
         part
-        for number, word in enumerate(basic_tokenize(token.removeprefix("##"), lower_case=lower_case))
-        for part in wordpiece(word, ids, inside=is_suffix and not number)
+        for number, word in enumerate(words)
+        for part in wordpiece(word, ids, settings.max_word_characters, inside=is_suffix and not number)
     ]
     return list(range(len(ids))) if not parts or "[UNK]" in parts else [ids[part] for part in parts]
 

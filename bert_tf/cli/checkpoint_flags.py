@@ -24,7 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def complete(checkpoint: Checkpoint, arguments: argparse.Namespace) -> Checkpoint:
     """Returns the checkpoint with the vocabulary and casing of the flags; raises UserError if they contradict it."""
     if arguments.vocab_file:
-        checkpoint = dataclasses.replace(checkpoint, vocabulary=vocabulary.read(arguments.vocab_file))
+        tokens = vocabulary.read(arguments.vocab_file)
+        if checkpoint.vocabulary is not None:
+            tokens = vocabulary.with_settings(tokens, vocabulary.settings_of(checkpoint.vocabulary))
+        checkpoint = dataclasses.replace(checkpoint, vocabulary=tokens)
     if arguments.do_lower_case:
         lower_case = arguments.do_lower_case == "true"
         if checkpoint.lower_case not in (None, lower_case):

@@ -20,9 +20,8 @@ from bert_tf.runtime import backend, files, tensorflow_startup
 from bert_tf.runtime.atomic_files import StrPath, atomic_folder, write_json
 from bert_tf.tasks.staged_signature import stages_of
 from bert_tf.tasks.task import Servable
-from bert_tf.text import special_tokens
+from bert_tf.text import special_tokens, vocabulary
 from bert_tf.text.tokenizer import Tokenizer
-from bert_tf.text.vocabulary import RULES, SubwordVocabulary
 
 EXTRA = "assets.extra"  # TensorFlow's loaders ignore the files in this folder
 # Largest difference between outputs, relative to the largest value of an output.
@@ -136,11 +135,7 @@ def _write_checkpoint_files(folder: str, config: BertConfig, tokenizer: Tokenize
     """Writes configuration, vocabulary, casing and labels, with which the SavedModel is a checkpoint."""
     files.make_folder(folder)
     config.write(os.path.join(folder, "bert_config.json"))
-    with open(os.path.join(folder, "vocab.txt"), "wb") as file:
-        file.write("".join(f"{token}\n" for token in tokenizer.vocabulary).encode())
-    if isinstance(tokenizer.vocabulary, SubwordVocabulary):
-        with open(os.path.join(folder, RULES[tokenizer.vocabulary.kind]), "wb") as file:
-            file.write(tokenizer.vocabulary.rules)
+    vocabulary.write(os.path.join(folder, "vocab.txt"), tokenizer.vocabulary)
     settings = special_tokens.settings(tokenizer.lower_case, tokenizer.special_tokens)
     write_json(os.path.join(folder, "tokenizer_config.json"), settings)
     labels = {"labels": list(about.get("labels") or ()), "kind": about.get("kind")}

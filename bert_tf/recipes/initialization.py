@@ -103,7 +103,8 @@ def resolve(options: Any, *, lower_case_given: bool) -> Initialization:
     tokens = checkpoint.vocabulary if checkpoint else None
     if options.vocab_file:
         is_size_known = options.bert_config_file or checkpoint
-        tokens = vocabulary.read(options.vocab_file, config.vocab_size if is_size_known else None)
+        given = vocabulary.read(options.vocab_file, config.vocab_size if is_size_known else None)
+        tokens = vocabulary.with_settings(given, vocabulary.settings_of(tokens)) if tokens else given
     if checkpoint and tokens is None:
         raise UserError(f"{options.init_checkpoint} has no vocab.txt next to it: give its vocabulary as vocab_file.")
     if tokens:
@@ -136,7 +137,8 @@ def read_teacher(options: Any, start: Initialization) -> Initialization | None:
         return None
     checkpoint = _read_checkpoint(options.teacher, options)
     assert checkpoint is not None
-    if checkpoint.vocabulary != start.vocabulary:
+    theirs, ours = (vocabulary.content_of(each.vocabulary or ()) for each in (checkpoint, start))
+    if theirs != ours:
         raise UserError(
             f"The teacher {options.teacher} has another vocabulary than the model to train: start from a checkpoint, "
             "or give a vocab_file, with the teacher's."

@@ -8,6 +8,7 @@ that the merges make of its bytes is looked up; the other different words are me
 the one that needs most (`_merge`).
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import tensorflow as tf
 
 from bert_tf.errors import UserError
 from bert_tf.text import byte_level
+from bert_tf.text.added_tokens import AddedTokenSplitter
 from bert_tf.text.byte_level import OTHER, SPACE
 from bert_tf.text.ragged_scan import (
     from_row_numbers,
@@ -26,6 +28,7 @@ from bert_tf.text.ragged_scan import (
     without_overlaps,
 )
 from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.text.tokenizer_settings import AddedToken
 from bert_tf.text.vocabulary import SubwordVocabulary
 from bert_tf.text.wordpiece import as_single_node, character_offsets, flat_bytes
 
@@ -45,6 +48,9 @@ class ByteBpeTokenizer(Tokenizer):
 
     def _new_splitter(self) -> "ByteBpe":
         return ByteBpe(self.vocabulary)
+
+    def _with_normalized(self, tokens: Sequence[AddedToken], ids: Sequence[int]) -> Any:
+        return AddedTokenSplitter(self._splitter, tokens, ids)  # normal texts are the texts
 
     def _continuations(self) -> np.ndarray:
         return np.array([not token.startswith("Ġ") for token in self.vocabulary])

@@ -3,12 +3,17 @@
 Follows google-research/bert `tokenization.py` (BasicTokenizer, WordpieceTokenizer). The Unicode version is Python's.
 """
 
+import dataclasses
+import functools
 import re
 import string
 import unicodedata
-from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Set
 
-MAX_WORD_CHARACTERS = 200  # `max_input_chars_per_word` of the original; a longer word is [UNK]
+from bert_tf.text.tokenizer_settings import DEFAULT, AddedToken, TokenizerSettings
+
+# `\s` of Hugging Face's `tokenizers`.
+SPACES = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 CJK_RANGES = (  # `_is_chinese_char` of the original: not Hangul, not kana
     (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F),
     (0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
@@ -58,24 +63,27 @@ class _TranslationTable(dict[int, str]):
 def _clean_character(character: str) -> str:
     if is_deleted(character):
         return ""
-    if is_space(character):
-        return " "
-    return f" {character} " if is_cjk(character) else character
+    return " " if is_space(character) else character
 
 
-_CLEAN = _TranslationTable(_clean_character)
+def _clean_and_split(character: str) -> str:
+    return f" {character} " if is_cjk(character) else _clean_character(character)
+
+
+_CLEAN = {False: _TranslationTable(_clean_character), True: _TranslationTable(_clean_and_split)}
 _STRIP_ACCENTS = _TranslationTable(lambda c: "" if is_accent(c) else c)
 _ISOLATE_PUNCTUATION = _TranslationTable(lambda c: f" {c} " if is_punctuation(c) else c)
 
 
-def lowercase_and_strip_accents(text: str) -> str:
-    """`lower()`, NFD, drop Mn: what `lower_case` means in the original."""
-    return unicodedata.normalize("NFD", text.lower()).translate(_STRIP_ACCENTS)
+def fold(text: str, *, lower_case: bool, strip_accents: bool) -> str:
+    """`lower()`, and NFD without Mn: both are what `lower_case` means in the original."""
+    text = text.lower() if lower_case else text
+    return unicodedata.normalize("NFD", text).translate(_STRIP_ACCENTS) if strip_accents else text
 
 
-def clean(text: str) -> str:
-    """Drops deleted characters, makes each space U+0020 and puts spaces around ideographs."""
-    return text.translate(_CLEAN)
+def clean(text: str, *, split_ideographs: bool = True) -> str:
+    """Drops deleted characters, makes each space U+0020 and, unless told otherwise, puts spaces around ideographs."""
+    return text.translate(_CLEAN[split_ideographs])
 
 
 def isolate_punctuation(text: str) -> str:
@@ -83,11 +91,10 @@ def isolate_punctuation(text: str) -> str:
     return text.translate(_ISOLATE_PUNCTUATION)
 
 
-def basic_tokenize(text: str, *, lower_case: bool) -> list[str]:
+def basic_tokenize(text: str, *, lower_case: bool, settings: TokenizerSettings = DEFAULT) -> list[str]:
     """Cleans a text and splits it into words and punctuation marks, the input of WordPiece: "Don't" -> don ' t."""
-    text = clean(text)
-    if lower_case:
-        text = lowercase_and_strip_accents(text)
+    text = clean(text, split_ideographs=settings.split_ideographs)
+    text = fold(text, lower_case=lower_case, strip_accents=settings.strips_accents(lower_case))
     return isolate_punctuation(text).split()
 
 
@@ -96,37 +103,85 @@ def special_token_pattern(tokens: Iterable[str]) -> str:
     return "|".join(map(re.escape, sorted(tokens, key=len, reverse=True)))
 
 
-def split_at_special_tokens(text: str, tokens: Collection[str]) -> Iterator[tuple[str, bool]]:
-    """Yields the parts of a text, and whether each is one of `tokens`."""
+@functools.cache
+def word_characters(*, without_ideographs: bool = False) -> str:
+    r"""The ranges of `\w` of Hugging Face's `tokenizers`, for Python's and RE2's classes of characters."""
+    joiners = {0x200C, 0x200D}
+    circled = {*range(0x24B6, 0x24EA), *range(0x1F130, 0x1F14A), *range(0x1F150, 0x1F16A), *range(0x1F170, 0x1F18A)}
+    ranges: list[list[str]] = []
+    for code in (*range(0xD800), *range(0xE000, 0x110000)):
+        character, category = chr(code), unicodedata.category(chr(code))
+        is_word = category[0] in "LM" or category in ("Nd", "Nl", "Pc") or code in joiners or code in circled
+        if not is_word or without_ideographs and is_cjk(character):
+            continue
+        if ranges and ord(ranges[-1][1]) == code - 1:
+            ranges[-1][1] = character
+        else:
+            ranges.append([character, character])
+    return "".join("-".join(bounds) for bounds in ranges)
+
+
+def split_at_added_tokens(text: str, tokens: Collection[AddedToken]) -> Iterator[tuple[str, AddedToken | None]]:
+    """Yields the parts of a text, each with the token that it is or None: what `AddedTokenSplit` does in the graph."""
+    found = {token.content: token for token in tokens}
     end = 0
-    for match in re.finditer(special_token_pattern(tokens), text) if tokens else ():
-        yield text[end : match.start()], False
-        yield match[0], True
-        end = match.end()
-    yield text[end:], False
+    for match in re.finditer(special_token_pattern(found), text) if tokens else ():
+        token, start, stop = found[match[0]], match.start(), match.end()
+        if token.single_word:
+            word = f"[{word_characters()}]"
+            if re.search(rf"{word}\Z", text[:start]) or re.match(word, text[stop:]):
+                continue
+        if token.lstrip:
+            start = max(end, len(re.sub(rf"[{SPACES}]+\Z", "", text[:start])))
+        if token.rstrip:
+            stop = len(text) - len(re.sub(rf"\A[{SPACES}]+", "", text[stop:]))
+        yield text[end:start], None
+        yield text[start:stop], token
+        end = stop
+    yield text[end:], None
 
 
 def reference_tokenize(
-    text: str, vocabulary: Container[str], *, lower_case: bool, special_tokens: Collection[str] = ()
+    text: str,
+    vocabulary: Set[str],
+    *,
+    lower_case: bool,
+    special_tokens: Collection[str] = (),
+    settings: TokenizerSettings = DEFAULT,
 ) -> list[str]:
     """The WordPiece tokens of one text; `vocabulary` is a set of tokens, `special_tokens` those recognized in texts.
 
     Slow and simple: the kernels of `bert_tf.text.wordpiece` are checked against it when a tokenizer is built.
     """
+
+    def normalize(part: str) -> str:
+        cleaned = clean(part, split_ideographs=settings.split_ideographs)
+        return fold(cleaned, lower_case=lower_case, strip_accents=settings.strips_accents(lower_case))
+
+    found, known = settings.found_as(special_tokens), vocabulary - settings.outside_wordpiece()
+    names = {normalize(token.content): token.content for token in found if token.normalized}
+    of_normal = [dataclasses.replace(settings.found_as([name])[0], content=normal) for normal, name in names.items()]
     tokens: list[str] = []
-    for part, is_special in split_at_special_tokens(text, special_tokens):
-        words = [] if is_special else basic_tokenize(part, lower_case=lower_case)
-        tokens += [part] if is_special else [token for word in words for token in wordpiece(word, vocabulary)]
+    for part, special in split_at_added_tokens(text, [token for token in found if not token.normalized]):
+        if special:
+            tokens.append(special.content)
+            continue
+        for normal, special in split_at_added_tokens(normalize(part), of_normal):
+            words = [] if special else isolate_punctuation(normal).split()
+            tokens += [names[special.content]] if special else []
+            tokens += [piece for word in words for piece in wordpiece(word, known, settings.max_word_characters)]
     return tokens
 
 
-def wordpiece(word: str, vocabulary: Container[str], *, inside: bool = False) -> list[str]:
+def wordpiece(
+    word: str, vocabulary: Container[str], limit: int = DEFAULT.max_word_characters, *, inside: bool = False
+) -> list[str]:
     """Splits one word into tokens, greedily by longest match; [UNK] if that fails.
 
-    vocabulary: a set or dictionary of tokens. inside: `word` is the rest of a longer word, so that its first token
-    begins with ## too.
+    vocabulary: a set or dictionary of tokens. limit: characters of a word; a longer one is [UNK]. inside: `word` is the
+    rest of a longer word, so that its first token begins with ## too.
     """
-    if len(word) > MAX_WORD_CHARACTERS:
+    if len(word) > limit:
         return ["[UNK]"]
     tokens: list[str] = []
     start = 0

@@ -18,11 +18,11 @@ import tensorflow as tf
 
 from bert_tf.text.characters import (
     CJK_RANGES,
+    fold,
     is_cjk,
     is_deleted,
     is_punctuation,
     is_space,
-    lowercase_and_strip_accents,
 )
 from bert_tf.text.double_array import build_double_array
 from bert_tf.text.text_kernels import tf_text
@@ -32,16 +32,29 @@ KernelClass = Literal["letter", "space", "alone"]
 
 IRREGULAR = frozenset(string.punctuation + "\ufffd")  # their treatment does not follow from the Unicode category
 NOT_IN_VOCABULARY = "\x01"  # a control: deleted from every text, so no token contains it
+IDEOGRAPHS = tuple(chr(code) for first, last in CJK_RANGES for code in range(first, last + 1))
+# The kernel splits at ideographs. Where they are letters, each is replaced by a character of private use, which the
+# kernel takes for one, in texts and in the vocabulary.
+PRIVATE = tuple(map(chr, (*range(0xF0000, 0xFFFFE), *range(0x100000, 0x10FFFE))))[: len(IDEOGRAPHS)]
+AS_LETTERS = str.maketrans(dict(zip(IDEOGRAPHS, PRIVATE, strict=True)))
 
 
 @functools.cache
-def build_normalizer_model(lower_case: bool) -> tuple[np.ndarray, frozenset[str]]:
+def build_normalizer_model(
+    lower_case: bool, strip_accents: bool, split_ideographs: bool
+) -> tuple[np.ndarray, frozenset[str]]:
     """Builds the flatbuffer of `tf_text.FastBertNormalizer`: uint8 [bytes], and the characters it cannot represent.
 
     A word with one of these characters comes out as [UNK], because the kernel splits there and the original does not.
-    None may be in a vocabulary.
+    None may be in a vocabulary. Unless ideographs are split, they come out as PRIVATE ones.
     """
-    table, unsupported = _normalizer_table(lower_case)
+    table, unsupported = _normalizer_table(lower_case, strip_accents)
+    if not split_ideographs:
+        unsupported = unsupported.union(PRIVATE)
+        table.update(dict.fromkeys(map(str.encode, PRIVATE), NOT_IN_VOCABULARY.encode()))
+        for character in IDEOGRAPHS:
+            folded = fold(character, lower_case=lower_case, strip_accents=strip_accents)
+            table[character.encode()] = folded.translate(AS_LETTERS).encode()
     pool, offsets = b"", {}
     for replacement in sorted(set(table.values())):
         offsets[replacement] = len(pool)
@@ -59,38 +72,34 @@ def build_normalizer_model(lower_case: bool) -> tuple[np.ndarray, frozenset[str]
     return np.frombuffer(bytes(builder.Output()), np.uint8), unsupported
 
 
-def _normalizer_table(lower_case: bool) -> tuple[dict[bytes, bytes], frozenset[str]]:
+def _normalizer_table(lower_case: bool, strip_accents: bool) -> tuple[dict[bytes, bytes], frozenset[str]]:
     """{UTF-8 bytes: replacement} of every unit that the normalizer must change, and the unsupported characters."""
     kernel_classes = _kernel_classes()
     # Ill-formed units are removed, as the original does by bytes.decode("utf-8", "ignore").
     table = dict.fromkeys(sorted(_ill_formed_units()), b"")
     unsupported: set[str] = set()
-    for character in _candidates(kernel_classes, lower_case):
-        replacement = _replacement(character, lower_case, kernel_classes, unsupported)
+    folding = {"lower_case": lower_case, "strip_accents": strip_accents}
+    for character in _candidates(kernel_classes, folding):
+        replacement = _replacement(character, folding, kernel_classes, unsupported)
         if replacement != character:
             table[character.encode()] = replacement.encode()
     return table, frozenset(unsupported)
 
 
-def _candidates(kernel_classes: Mapping[str, KernelClass], lower_case: bool) -> Iterator[str]:
+def _candidates(kernel_classes: Mapping[str, KernelClass], folding: Mapping[str, bool]) -> Iterator[str]:
     """The one character in ten that may have to be changed: the others stay and are split as in the original."""
     regular = {"Lu", "Ll", "Lt", "Lm", "Lo", "Mc", "Me", "Nd", "Nl", "No", "Sm", "Sc", "Sk", "So", "Co", "Cn"}
-    regular |= set() if lower_case else {"Mn"}
-    ideographs = {chr(code) for first, last in CJK_RANGES for code in range(first, last + 1)}
+    regular |= set() if folding["strip_accents"] else {"Mn"}
+    ideographs = frozenset(IDEOGRAPHS)
     for character, kernel_class in kernel_classes.items():
         expected = "alone" if character in ideographs else "letter"
         is_regular = unicodedata.category(character) in regular and character not in IRREGULAR
-        if (
-            kernel_class != expected
-            or not is_regular
-            or lower_case
-            and unicodedata.normalize("NFD", character.lower()) != character
-        ):
+        if kernel_class != expected or not is_regular or fold(character, **folding) != character:
             yield character
 
 
 def _replacement(
-    character: str, lower_case: bool, kernel_classes: Mapping[str, KernelClass], unsupported: set[str]
+    character: str, folding: Mapping[str, bool], kernel_classes: Mapping[str, KernelClass], unsupported: set[str]
 ) -> str:
     """The string that makes the kernel split like the original at `character`; adds to `unsupported` if none does."""
     if is_deleted(character):
@@ -98,7 +107,7 @@ def _replacement(
     if is_space(character):
         return character if kernel_classes[character] == "space" else " "
     replacement = ""
-    for part in lowercase_and_strip_accents(character) if lower_case else character:
+    for part in fold(character, **folding):
         is_alone = is_cjk(character) or is_punctuation(part)
         if is_alone and kernel_classes[part] != "alone":
             part = f" {part} "

@@ -1,6 +1,7 @@
 """The tokenizer that records are made with: without TensorFlow for WordPiece, TensorFlow's kernels for other kinds."""
 
 import functools
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -9,7 +10,9 @@ import numpy as np
 from bert_tf.errors import UserError
 from bert_tf.text import chinese_words
 from bert_tf.text import vocabulary as vocabularies
+from bert_tf.text.characters import special_token_pattern, split_at_added_tokens
 from bert_tf.text.table_tokenizer import TableTokenizer
+from bert_tf.text.tokenizer_settings import AddedToken
 
 
 class RecordTokenizer(Protocol):
@@ -49,6 +52,30 @@ class _KernelTokenizer:
         return ragged.values.numpy(), ragged.row_lengths().numpy()
 
 
+class _RecognizingTokenizer:
+    """A TableTokenizer that recognizes added tokens, of which none is looked for in normal texts."""
+
+    def __init__(self, tokenizer: TableTokenizer, tokens: Sequence[AddedToken]) -> None:
+        self.size, self.id_count, self.separators = tokenizer.size, tokenizer.size, tokenizer.separators
+        self.unknown_id, self.cls_id, self.sep_id = tokenizer.unknown_id, tokenizer.cls_id, tokenizer.sep_id
+        self._tokenizer, self._tokens = tokenizer, tokens
+        self._pattern = re.compile(special_token_pattern(token.content for token in tokens))
+
+    def __call__(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        if not any(map(self._pattern.search, texts)):
+            return self._tokenizer(texts)
+        parts = [list(split_at_added_tokens(text, self._tokens)) for text in texts]
+        flat = [part for each in parts for part in each]
+        ids, counts = self._tokenizer(["" if token else text for text, token in flat])
+        added = np.array([self._tokenizer.ids[token.content] if token else -1 for _, token in flat], np.int32)
+        is_added = added >= 0
+        places = (np.cumsum(counts) - counts)[is_added]
+        counts = counts + is_added
+        bounds = np.cumsum([len(each) for each in parts])
+        sums = np.concatenate([[0], np.cumsum(counts)])[np.concatenate([[0], bounds])]
+        return np.insert(ids, places, added[is_added]), np.diff(sums)
+
+
 class _SegmentingTokenizer:
     """A tokenizer that marks the tokens of Chinese words."""
 
@@ -79,14 +106,17 @@ def create(
         UserError: words of ideographs are asked for, but they are no tokens of this vocabulary, or jieba is missing.
     """
     if chinese_word_segmentation:
-        if vocabularies.kind_of(vocabulary) != vocabularies.WORDPIECE:
+        splits = vocabularies.settings_of(vocabulary).split_ideographs
+        if vocabularies.kind_of(vocabulary) != vocabularies.WORDPIECE or not splits:
             raise UserError(
                 "chinese_word_segmentation is for vocabularies of WordPiece, in which every ideograph is a token: "
                 "leave it out."
             )
         return _SegmentingTokenizer(create(vocabulary, lower_case, special_tokens))
-    if vocabularies.kind_of(vocabulary) == vocabularies.WORDPIECE and not special_tokens:
-        return TableTokenizer(vocabulary, lower_case)
+    found = vocabularies.settings_of(vocabulary).found_as(special_tokens)
+    if vocabularies.kind_of(vocabulary) == vocabularies.WORDPIECE and not any(token.normalized for token in found):
+        tokenizer = TableTokenizer(vocabulary, lower_case)
+        return _RecognizingTokenizer(tokenizer, found) if found else tokenizer
     return _KernelTokenizer(vocabulary, lower_case, special_tokens)
 
 

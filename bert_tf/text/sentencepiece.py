@@ -6,6 +6,7 @@ accents and lower-cases; the model then normalizes spaces and compatibility char
 """
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from bert_tf.text.characters import normalize_albert
 from bert_tf.text.ragged_scan import repeat, row_numbers, shift, utf8_sizes, without_overlaps
 from bert_tf.text.text_kernels import tf_text
 from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.text.tokenizer_settings import AddedToken
 from bert_tf.text.vocabulary import SENTENCEPIECE, SubwordVocabulary
 from bert_tf.text.wordpiece import as_single_node, character_offsets, flat_bytes
 
@@ -35,6 +37,9 @@ class SentencePieceTokenizer(Tokenizer):
 
     def _new_splitter(self) -> "SentencePiece":
         return SentencePiece(self.vocabulary, lower_case=self.lower_case)
+
+    def _with_normalized(self, tokens: Sequence[AddedToken], ids: Sequence[int]) -> Any:
+        raise UserError(f"{tokens[0].content!r} is looked for in normalized texts, which SentencePiece's are not here.")
 
     def _continuations(self) -> np.ndarray:
         return np.array([not token.startswith(SPACE) for token in self.vocabulary])

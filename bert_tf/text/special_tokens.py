@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Protocol
 
 from bert_tf.errors import UserError
-from bert_tf.text.vocabulary import SPECIAL_TOKENS, WORDPIECE, kind_of
+from bert_tf.text.vocabulary import SPECIAL_TOKENS, special_tokens
 
 SETTING = "special_tokens_in_strings"  # KerasHub's name, in tokenizer_config.json
 ALL, NONE = "all", "none"  # values of the flag special_tokens_in_strings
@@ -34,21 +34,20 @@ def choose(given: bool | Iterable[str], vocabulary: Collection[str]) -> tuple[st
         vocabulary: in which all of them must be.
 
     Raises:
-        UserError: a token is not in the vocabulary, or the vocabulary is not of WordPiece.
+        UserError: a token is not in the vocabulary.
     """
     added = [] if isinstance(given, bool) else list(given)
     if not (added or given is True):
         return ()
-    if kind_of(vocabulary) != WORDPIECE:
-        raise UserError("special_tokens_in_strings is for WordPiece vocabularies: leave it out.")
-    known = set(vocabulary)
+    five, known = special_tokens(vocabulary), set(vocabulary)
+    added = [token for token in added if token not in SPECIAL_TOKENS]  # those of WordPiece: here the five are others
     missing = [token for token in added if token not in known or not token.strip()]
     if missing:
         raise UserError(
             f"The special token {missing[0]!r} is not in the vocabulary; add it with `bert-tf vocabulary --extend`, or "
             "leave it out of special_tokens_in_strings."
         )
-    return tuple(sorted({*SPECIAL_TOKENS, *added}, key=lambda token: (-len(token), token)))
+    return tuple(sorted({*five, *added}, key=lambda token: (-len(token), token)))
 
 
 def parse(flag: str, checkpoint: Recorded | None) -> tuple[str, ...]:

@@ -13,12 +13,13 @@ import numpy as np
 from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.characters import (
     clean,
+    fold,
     is_punctuation,
     is_space,
     isolate_punctuation,
-    lowercase_and_strip_accents,
     wordpiece,
 )
+from bert_tf.text.tokenizer_settings import DEFAULT, TokenizerSettings
 
 SEPARATOR = "\n"  # between texts; inside a text it is a space like any other
 UNUSUAL = re.compile(r"[^ -~]+")  # controls, spaces but U+0020, and all that is not ASCII
@@ -50,8 +51,10 @@ class TableTokenizer:
     def __init__(self, vocabulary: Sequence[str], lower_case: bool = True) -> None:
         vocabularies.check_special_tokens(vocabulary, "The vocabulary")
         self.size = self.id_count = len(vocabulary)
-        self.lower_case = lower_case
+        self.lower_case, self._settings = lower_case, vocabularies.settings_of(vocabulary)
+        outside = self._settings.outside_wordpiece()
         self.ids = {token: number for number, token in enumerate(vocabulary)}  # a repeated token has its last id
+        self._pieces = {token: number for token, number in self.ids.items() if token not in outside}
         self.unknown_id, self.cls_id, self.sep_id = (self.ids[token] for token in ("[UNK]", "[CLS]", "[SEP]"))
         self._forget_words()
 
@@ -66,7 +69,7 @@ class TableTokenizer:
 
     def _words(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """B texts -> starts and sizes of words in bytes, int64 [W]; the bytes, uint8 [N]; ends of texts, int64 [B]."""
-        text = SEPARATOR.join(normalize(texts, lower_case=self.lower_case)) + SEPARATOR
+        text = SEPARATOR.join(normalize(texts, lower_case=self.lower_case, settings=self._settings)) + SEPARATOR
         encoded = text.encode("utf-8", "ignore")
         data = np.frombuffer(encoded + bytes(LONGEST_KEY), np.uint8)  # eight bytes can be read from any position
         kinds = KINDS[data[: len(encoded)]]
@@ -108,8 +111,9 @@ class TableTokenizer:
 
     def _add(self, word: bytes, low: np.ndarray, high: np.ndarray, slot: int) -> int:
         """Splits a new word and adds it to the table, or to the dictionary of long words. Returns its number."""
-        number = self._known[word] = len(self._first)
-        tokens = [self.ids[token] for token in wordpiece(word.decode(), self.ids)]
+        number, limit = len(self._first), self._settings.max_word_characters
+        self._known[word] = number
+        tokens = [self.ids[token] for token in wordpiece(word.decode(), self._pieces, limit)]
         self._first.append(len(self._tokens))
         self._count.append(len(tokens))
         self._tokens.extend(tokens)
@@ -126,25 +130,20 @@ class TableTokenizer:
         self._first, self._count, self._tokens = array("q", [0]), array("q", [0]), array("i", [0])  # word 0 is none
 
 
-def normalize(texts: Sequence[str], *, lower_case: bool) -> list[str]:
+def normalize(texts: Sequence[str], *, lower_case: bool, settings: TokenizerSettings = DEFAULT) -> list[str]:
     """The texts as the original cleans them; words are then separated by white space or are ASCII punctuation."""
     joined = SEPARATOR.join(texts)
     if joined.isascii() and len(texts) == joined.count(SEPARATOR) + 1 and joined.replace("\n", "").isprintable():
         return [joined.lower() if lower_case else joined]
-    return [_normalize(text, lower_case) for text in texts]
+    return [_normalize(text, lower_case, settings) for text in texts]
 
 
-def _normalize(text: str, lower_case: bool) -> str:
-    if not (text.isascii() and text.isprintable()):
-        text = UNUSUAL.sub(_clean_run, text)
-        if lower_case:
-            text = lowercase_and_strip_accents(text)
-        return UNUSUAL.sub(_isolate_run, text)
-    return text.lower() if lower_case else text
-
-
-def _clean_run(match: re.Match[str]) -> str:
-    return clean(match[0])
+def _normalize(text: str, lower_case: bool, settings: TokenizerSettings) -> str:
+    if text.isascii() and text.isprintable():
+        return text.lower() if lower_case else text
+    text = UNUSUAL.sub(lambda match: clean(match[0], split_ideographs=settings.split_ideographs), text)
+    text = fold(text, lower_case=lower_case, strip_accents=settings.strips_accents(lower_case))
+    return UNUSUAL.sub(_isolate_run, text)
 
 
 def _isolate_run(match: re.Match[str]) -> str:

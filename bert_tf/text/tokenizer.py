@@ -12,6 +12,7 @@ into a table of characters; each is handled where it occurs:
                                 vocabulary (their word is [UNK] in any order)     -> refused if one ever is
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +22,8 @@ import tensorflow as tf
 from bert_tf.errors import UserError
 from bert_tf.text import special_tokens
 from bert_tf.text import vocabulary as vocabularies
-from bert_tf.text.special_wordpiece import SpecialWordpiece
+from bert_tf.text.added_tokens import AddedTokenSplit, AddedTokenSplitter
+from bert_tf.text.tokenizer_settings import AddedToken
 from bert_tf.text.truncation import LONGEST_FIRST, TRUNCATIONS
 from bert_tf.text.wordpiece import ExactWordpiece
 
@@ -73,11 +75,13 @@ class Tokenizer:
         )
         self.mask_token = self.vocabulary[self.mask_id]
         self.is_continuation = self._continuations()  # bool [V]
-        self._splitter = self._new_splitter()
         self.special_tokens = special_tokens.choose(special_tokens_in_strings, self.vocabulary)
-        if self.special_tokens:
-            numbers = [ids[token] for token in self.special_tokens]
-            self._splitter = SpecialWordpiece(self._splitter, self.special_tokens, numbers)
+        found = vocabularies.settings_of(vocabulary).found_as(self.special_tokens)
+        self._splitter = self._new_splitter()
+        if normalized := [token for token in found if token.normalized]:
+            self._splitter = self._with_normalized(normalized, [ids[token.content] for token in normalized])
+        if others := [token for token in found if not token.normalized]:
+            self._splitter = AddedTokenSplitter(self._splitter, others, [ids[token.content] for token in others])
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured once, even when built inside a trace
             self._tokens = tf.constant(self.vocabulary)  # string [V]
 
@@ -182,7 +186,19 @@ class Tokenizer:
 
     def _new_splitter(self) -> Any:
         """What cuts texts, with the methods `tokenize` and `tokenize_with_offsets` of ExactWordpiece."""
-        return ExactWordpiece(self.vocabulary, lower_case=self.lower_case)
+        settings = vocabularies.settings_of(self.vocabulary)
+        return ExactWordpiece(self.vocabulary, lower_case=self.lower_case, settings=settings)
+
+    def _with_normalized(self, tokens: Sequence[AddedToken], ids: Sequence[int]) -> Any:
+        """The splitter that also finds these tokens in normal texts."""
+        normal = self._splitter.normal([token.content for token in tokens])
+        found = {text: (token, number) for text, token, number in reversed(list(zip(normal, tokens, ids, strict=True)))}
+        renamed = [dataclasses.replace(token, content=text) for text, (token, _) in found.items() if text.strip()]
+        numbers = [number for text, (_, number) in found.items() if text.strip()]
+        splits = vocabularies.settings_of(self.vocabulary).split_ideographs
+        if renamed:
+            self._splitter.added = AddedTokenSplit(renamed, numbers, without_ideographs=splits)
+        return self._splitter
 
     def _continuations(self) -> np.ndarray:
         """Which tokens continue a word."""

@@ -1,5 +1,6 @@
 """Reads, extends and writes a vocabulary: a list of tokens, list index = id. Free of TensorFlow."""
 
+import json
 import logging
 import os
 import re
@@ -8,7 +9,9 @@ from collections.abc import Collection, Iterable, Sequence
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files, files, json_files
-from bert_tf.text.characters import MAX_WORD_CHARACTERS, basic_tokenize
+from bert_tf.text import tokenizer_settings
+from bert_tf.text.characters import basic_tokenize
+from bert_tf.text.tokenizer_settings import MAX_TOKEN_BYTES, TokenizerSettings
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 WORDPIECE, BYTE_BPE, SENTENCEPIECE = "wordpiece", "byte_bpe", "sentencepiece"
@@ -26,15 +29,47 @@ NAMED = re.compile(r"\[[^\s\[\]]+\]|<[^\s<>]+>")  # what special tokens look lik
 log = logging.getLogger(__name__)
 
 
-class SubwordVocabulary(list[str]):
+class Vocabulary(list[str]):
+    """Tokens, list index = id, and how their tokenizer differs from the original's; a plain list is as the original."""
+
+    def __init__(self, tokens: Iterable[str], settings: TokenizerSettings = tokenizer_settings.DEFAULT) -> None:
+        super().__init__(tokens)
+        self.settings = settings
+
+
+class SubwordVocabulary(Vocabulary):
     """Tokens, list index = id, of a tokenizer other than WordPiece.
 
     kind: a key of RULES. rules: by what a text is split into tokens, the content of the file that RULES names.
     """
 
-    def __init__(self, tokens: Iterable[str], kind: str, rules: bytes) -> None:
-        super().__init__(tokens)
+    def __init__(
+        self,
+        tokens: Iterable[str],
+        kind: str,
+        rules: bytes,
+        settings: TokenizerSettings = tokenizer_settings.DEFAULT,
+    ) -> None:
+        super().__init__(tokens, settings)
         self.kind, self.rules = kind, rules
+
+
+def settings_of(vocabulary: Collection[str]) -> TokenizerSettings:
+    """How the tokenizer that a vocabulary is for differs from the original's."""
+    return vocabulary.settings if isinstance(vocabulary, Vocabulary) else tokenizer_settings.DEFAULT
+
+
+def with_settings(vocabulary: Sequence[str], settings: TokenizerSettings) -> list[str]:
+    """The vocabulary, of the same kind, with other settings."""
+    if isinstance(vocabulary, SubwordVocabulary):
+        return SubwordVocabulary(vocabulary, vocabulary.kind, vocabulary.rules, settings)
+    return list(vocabulary) if settings == tokenizer_settings.DEFAULT else Vocabulary(vocabulary, settings)
+
+
+def content_of(vocabulary: Sequence[str]) -> list[str]:
+    """The tokens and, where the tokenizer differs from the original's, its settings as JSON: to compare."""
+    settings = settings_of(vocabulary)
+    return [*vocabulary, *([json.dumps(settings.to_dict())] if settings != tokenizer_settings.DEFAULT else [])]
 
 
 def kind_of(vocabulary: Collection[str]) -> str:
@@ -111,12 +146,14 @@ def _vocabulary_text(path: files.StrPath) -> str:
 
 
 def _with_rules(tokens: list[str], folder: str) -> list[str]:
-    """The tokens as a SubwordVocabulary, if there are rules in the folder."""
+    """The tokens with the settings and, as a SubwordVocabulary, the rules in the folder, if there are any."""
+    file = os.path.join(folder, tokenizer_settings.FILE)
+    settings = TokenizerSettings.from_file(file) if files.is_file(file) else tokenizer_settings.DEFAULT
     for kind, name in RULES.items():
         if files.is_file(os.path.join(folder, name)):
-            with files.open_binary(os.path.join(folder, name)) as file:
-                return SubwordVocabulary(tokens, kind, file.read())
-    return tokens
+            with files.open_binary(os.path.join(folder, name)) as opened:
+                return SubwordVocabulary(tokens, kind, opened.read(), settings)
+    return with_settings(tokens, settings)
 
 
 def _is_json(text: str) -> bool:
@@ -128,13 +165,18 @@ def _is_json(text: str) -> bool:
 
 
 def write(path: str | os.PathLike[str], vocabulary: Sequence[str]) -> None:
-    """Writes one token per line, so that `read` gives it back. The file appears whole or not at all."""
+    """Writes one token per line, and rules and settings next to it, so that `read` gives it back.
+
+    Each file appears whole or not at all.
+    """
     invalid = next((token for token in vocabulary if token != token.strip() or "\n" in token), None)
     if invalid is not None:
         raise UserError(f"The token {invalid!r} has white space around it or a line break in it; no file can hold it.")
+    folder, settings = os.path.dirname(os.fspath(path)), settings_of(vocabulary)
     if isinstance(vocabulary, SubwordVocabulary):
-        rules = os.path.join(os.path.dirname(os.fspath(path)), RULES[vocabulary.kind])
-        atomic_files.write_bytes(rules, vocabulary.rules, shared=True)
+        atomic_files.write_bytes(os.path.join(folder, RULES[vocabulary.kind]), vocabulary.rules, shared=True)
+    if settings != tokenizer_settings.DEFAULT:
+        atomic_files.write_json(os.path.join(folder, tokenizer_settings.FILE), settings.to_dict(), shared=True)
     atomic_files.write_lines(path, (f"{token}\n" for token in vocabulary), shared=True)
 
 
@@ -156,7 +198,8 @@ def extend(vocabulary: Collection[str], new_words: Iterable[str], *, lower_case:
     """
     if isinstance(vocabulary, SubwordVocabulary):
         raise UserError("Words can be added to a WordPiece vocabulary alone: any text can be written with this one.")
-    extended = list(vocabulary)
+    settings = settings_of(vocabulary)
+    extended = with_settings(list(vocabulary), settings)
     known = set(extended)
     unused = iter([i for i, token in enumerate(extended) if re.fullmatch(r"\[unused\d+\]", token)])
     for word in new_words:
@@ -165,9 +208,9 @@ def extend(vocabulary: Collection[str], new_words: Iterable[str], *, lower_case:
             raise UserError(f"The token {word!r} is in the vocabulary already or given twice; remove it.")
         if not body or body.split() != [body]:
             raise UserError(f"The token {word!r} is empty or has white space in it; give single words.")
-        parts = basic_tokenize(body, lower_case=lower_case)
+        parts = basic_tokenize(body, lower_case=lower_case, settings=settings)
         is_matched = parts == [body] or NAMED.fullmatch(word)
-        if not is_matched or len(body.encode()) > MAX_WORD_CHARACTERS:
+        if not is_matched or len(body.encode()) > MAX_TOKEN_BYTES:
             raise UserError(
                 f"The token {word!r} can never match: the tokenizer (lower_case={lower_case}) makes "
                 f"{' '.join(parts)!r} of it, and matches at most 200 bytes; give it in that form, one word each."

@@ -13,12 +13,12 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import json_files
 from bert_tf.text import byte_level
 from bert_tf.text.characters import (
-    MAX_WORD_CHARACTERS,
     basic_tokenize,
     is_accent,
     normalize_albert,
     special_token_pattern,
 )
+from bert_tf.text.tokenizer_settings import MAX_TOKEN_BYTES
 from bert_tf.text.vocabulary import (
     BYTE_BPE,
     SENTENCEPIECE,
@@ -208,7 +208,7 @@ def _can_be_exact(character: str, lower_case: bool) -> bool:
 
 
 def _fits(word: str) -> bool:
-    return len(word.encode()) <= MAX_WORD_CHARACTERS
+    return len(word.encode()) <= MAX_TOKEN_BYTES
 
 
 def _merge_pairs(

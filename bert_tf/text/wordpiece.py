@@ -13,14 +13,15 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import UserError
-from bert_tf.text.characters import MAX_WORD_CHARACTERS, is_accent, is_deleted, is_space, reference_tokenize
-from bert_tf.text.normalizer import build_normalizer_model, final_sigma_pattern
+from bert_tf.text.characters import is_accent, is_deleted, is_space, reference_tokenize
+from bert_tf.text.normalizer import AS_LETTERS, build_normalizer_model, final_sigma_pattern
 from bert_tf.text.ragged_scan import repeat, row_numbers
 from bert_tf.text.text_kernels import tf_text
+from bert_tf.text.tokenizer_settings import DEFAULT, MAX_TOKEN_BYTES, TokenizerSettings
 
 UNREACHABLE = "\x02"  # a control: deleted from every text, so that a token with it matches no word
 EVERY_BYTE = [bytes([value]) for value in range(256)]
-WIDE_LIMIT = 4 * MAX_WORD_CHARACTERS  # bytes of a word of MAX_WORD_CHARACTERS characters
+BYTES_OF_CHARACTER = 4  # at most, in UTF-8
 HARD_STRINGS = (  # one for each rule that the table, the patterns or the retry has to get right
     "Straße ﬁnd ＡＢ， naïve cafe\u0301 İstanbul x² [MASK] don't $5.00 a+b 😀",
     "ΟΔΟΣ ΟΔΟΣ. ΑΣ\u00adΑ Σ Α\u0301Σ\u0301 ΑΣΣ",
@@ -39,10 +40,16 @@ def as_single_node(function: Callable) -> Any:
 class ExactWordpiece:
     """The original tokenizer on tensorflow-text kernels. See `bert_tf.text.tokenizer.Tokenizer`, its public face."""
 
-    def __init__(self, vocabulary: Sequence[str], *, lower_case: bool) -> None:
-        normalizer, unsupported = build_normalizer_model(lower_case)
-        _refuse_inexact_tokens(vocabulary, unsupported, lower_case)
-        narrow, positions, values = _wordpiece_models(tuple(_matchable(vocabulary)))
+    def __init__(self, vocabulary: Sequence[str], *, lower_case: bool, settings: TokenizerSettings = DEFAULT) -> None:
+        strips_accents = settings.strips_accents(lower_case)
+        normalizer, unsupported = build_normalizer_model(lower_case, strips_accents, settings.split_ideographs)
+        _refuse_inexact_tokens(vocabulary, unsupported, strips_accents)
+        tokens = _matchable(vocabulary, settings.outside_wordpiece())
+        if not settings.split_ideographs:
+            tokens = [token.translate(AS_LETTERS) for token in tokens]
+        self._limit = settings.max_word_characters
+        self.added: Any = None  # AddedTokenSplit of those that are looked for in normal texts
+        narrow, positions, values = _wordpiece_models(tuple(tokens), self._limit)
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured, not copied into each graph
             self._normalizer = tf_text.FastBertNormalizer(model_buffer=tf.constant(normalizer))
             self._model = tf.constant(narrow)  # uint8 [W]
@@ -50,7 +57,7 @@ class ExactWordpiece:
             self._widening = positions[:, None], values
             self._retry_node = as_single_node(self._retry_long_words)
             self._sigma = final_sigma_pattern() if lower_case else None
-            self._check_against_reference(vocabulary, lower_case)
+            self._check_against_reference(vocabulary, lower_case, settings)
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """texts: string [B] -> ragged int32 [B, (tokens)]."""
@@ -68,7 +75,7 @@ class ExactWordpiece:
             tf.gather(origin.values, base + offset) for offset in (normal_starts, normal_ends, normal_ends - 1)
         )
         inside = tf.equal(ends, last)  # [N], the token ends inside the normalization of its last character
-        ends = _when_any(inside, _ends_of_characters, (texts, row, last, inside, ends), ends)
+        ends = when_any(inside, _ends_of_characters, (texts, row, last, inside, ends), ends)
         if in_characters:
             starts, ends = character_offsets(texts, row, starts, ends)
         return ids, ids.with_values(starts), ids.with_values(ends)
@@ -76,12 +83,27 @@ class ExactWordpiece:
     def _lowered_sigma(self, texts: tf.Tensor) -> tf.Tensor:
         return _with_final_sigma(texts, self._sigma) if self._sigma else texts
 
+    def normal(self, texts: Sequence[str]) -> list[str]:
+        """Texts as words are looked for in them."""
+        with tf.init_scope(), tf.device("CPU:0"):
+            normal = self._normalizer.normalize(self._lowered_sigma(tf.constant(list(texts))))
+            return [text.decode() for text in normal.numpy()]
+
     def _split(self, texts: tf.Tensor, normal: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
         """Normal texts, string [B] -> ids: ragged int32 [B, (tokens)], normal starts and ends: int64 [N]."""
+        if self.added is None:
+            return self._split_words(texts, normal)
+        parts = self.added(normal)
+        ordinary = parts.ordinary()
+        ids, (starts, ends) = parts.joined(*self._split_words(ordinary, ordinary))
+        return ids, starts, ends
+
+    def _split_words(self, texts: tf.Tensor, normal: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
+        """`_split` of texts without added tokens."""
         ids, starts, ends = self._wordpiece.tokenize_with_offsets(normal)
         flat = ids.row_splits, ids.values, starts.values, ends.values
-        too_long = ends.values - starts.values > MAX_WORD_CHARACTERS  # in bytes; only a word that is [UNK] can be
-        splits, ids, starts, ends = _when_any(too_long, self._retry_node, (normal, too_long, *flat), flat)
+        too_long = ends.values - starts.values > self._limit  # in bytes; only a word that is [UNK] can be
+        splits, ids, starts, ends = when_any(too_long, self._retry_node, (normal, too_long, *flat), flat)
         if texts.shape[0] is not None:
             splits = tf.ensure_shape(splits, [texts.shape[0] + 1])
         return tf.RaggedTensor.from_row_splits(ids, splits, validate=False), starts, ends
@@ -95,11 +117,11 @@ class ExactWordpiece:
         starts: tf.Tensor,
         ends: tf.Tensor,
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Splits words of more than 200 bytes, which are [UNK] so far, if they have at most 200 characters."""
-        unknown = tf.where(too_long & (ends - starts <= WIDE_LIMIT))[:, 0]  # [words]
+        """Splits words of more bytes than the limit, which are [UNK] so far, if they have not more characters."""
+        unknown = tf.where(too_long & (ends - starts <= BYTES_OF_CHARACTER * self._limit))[:, 0]  # [words]
         row = tf.searchsorted(splits, unknown, side="right") - 1
         words = _substrings(normal, row, tf.gather(starts, unknown), tf.gather(ends, unknown))
-        short = tf.where(tf.strings.length(words, "UTF8_CHAR") <= MAX_WORD_CHARACTERS)[:, 0]
+        short = tf.where(tf.strings.length(words, "UTF8_CHAR") <= self._limit)[:, 0]
         unknown = tf.gather(unknown, short)
         wide = tf_text.FastWordpieceTokenizer(
             model_buffer=tf.tensor_scatter_nd_update(self._model, *self._widening), token_out_type=tf.int32
@@ -123,13 +145,16 @@ class ExactWordpiece:
             replace(ends, new_ends.values + shift),
         )
 
-    def _check_against_reference(self, vocabulary: Sequence[str], lower_case: bool) -> None:
+    def _check_against_reference(
+        self, vocabulary: Sequence[str], lower_case: bool, settings: TokenizerSettings
+    ) -> None:
         """A new tensorflow-text could read the models differently: no tokenizer is better than a wrong one."""
         known = set(vocabulary)
         longest = sorted((token for token in known if token.isalpha()), key=lambda token: (len(token), token))[-3:]
         texts = [*HARD_STRINGS, " ".join(longest), "".join(longest).upper()]
         for text, ids in zip(texts, self.tokenize(tf.constant(texts)).to_list(), strict=True):
-            tokens, expected = [vocabulary[i] for i in ids], reference_tokenize(text, known, lower_case=lower_case)
+            tokens = [vocabulary[i] for i in ids]
+            expected = reference_tokenize(text, known, lower_case=lower_case, settings=settings)
             if tokens != expected:
                 raise RuntimeError(
                     f"tensorflow-text {tf_text.__version__} splits {text[:40]!r} into {tokens}, the original BERT into "
@@ -137,46 +162,49 @@ class ExactWordpiece:
                 )
 
 
-def _when_any(flags: tf.Tensor, rare: Any, arguments: Sequence[Any], otherwise: Any) -> Any:
+def when_any(flags: tf.Tensor, rare: Any, arguments: Sequence[Any], otherwise: Any) -> Any:
     """`rare(*arguments)` if any flag is set. Eagerly without its graph, which costs more than a few texts."""
     function = rare.python_function if tf.executing_eagerly() else rare
     return tf.cond(tf.reduce_any(flags), lambda: function(*arguments), lambda: otherwise)
 
 
-def _refuse_inexact_tokens(vocabulary: Collection[str], unsupported: Set[str], lower_case: bool) -> None:
+def _refuse_inexact_tokens(vocabulary: Collection[str], unsupported: Set[str], strips_accents: bool) -> None:
     """Raises UserError for a token that the kernels could not treat exactly as the original does."""
     characters = set().union(*vocabulary)
     split_at = characters & unsupported
-    marks = {c for c in characters if lower_case and unicodedata.combining(c) and not is_accent(c)}
+    marks = {c for c in characters if strips_accents and unicodedata.combining(c) and not is_accent(c)}
     for token in vocabulary:
         if not split_at.isdisjoint(token):
             raise UserError(f"The token {token!r} has a character that tensorflow-text splits at; remove it.")
-        if len(token.encode()) > MAX_WORD_CHARACTERS:
+        if len(token.encode()) > MAX_TOKEN_BYTES:
             raise UserError(f"The token {token[:20]!r}... has {len(token.encode())} bytes; at most 200 can be matched.")
         if not marks.isdisjoint(token):
             raise UserError(f"The token {token!r} has a combining mark whose order matters; use lower_case=False.")
 
 
-def _matchable(vocabulary: Sequence[str]) -> list[str]:
-    """The vocabulary with placeholders for tokens that no word can match: repeated later, empty or with a space."""
+def _matchable(vocabulary: Sequence[str], outside: Set[str]) -> list[str]:
+    """The vocabulary with placeholders for tokens that no word can match: repeated later, empty or with a space.
+
+    outside: others that no word may match.
+    """
     last_index = {token: i for i, token in enumerate(vocabulary)}
     in_no_word = {c for c in set().union(*vocabulary) if is_space(c) or is_deleted(c)}
 
     def can_match(i: int, token: str) -> bool:
-        return token not in ("", "##") and last_index[token] == i and in_no_word.isdisjoint(token)
+        return token not in {"", "##", *outside} and last_index[token] == i and in_no_word.isdisjoint(token)
 
     return [token if can_match(i, token) else f"{UNREACHABLE}{i}" for i, token in enumerate(vocabulary)]
 
 
 @functools.lru_cache(maxsize=8)  # several tokenizers of a process have the same vocabulary
-def _wordpiece_models(vocabulary: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The WordPiece flatbuffer with a limit of 200 bytes a word; positions and values of its bytes for WIDE_LIMIT."""
+def _wordpiece_models(vocabulary: tuple[str, ...], limit: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The WordPiece flatbuffer with a limit in bytes of a word; where and how that for as many characters differs."""
 
-    def model(limit: int) -> np.ndarray:
-        buffer = tf_text.build_fast_wordpiece_model(vocabulary, limit, "##", "[UNK]", False, False)
+    def model(most_bytes: int) -> np.ndarray:
+        buffer = tf_text.build_fast_wordpiece_model(vocabulary, most_bytes, "##", "[UNK]", False, False)
         return np.frombuffer(buffer, np.uint8)
 
-    narrow, wide = model(MAX_WORD_CHARACTERS), model(WIDE_LIMIT)
+    narrow, wide = model(limit), model(BYTES_OF_CHARACTER * limit)
     positions = np.flatnonzero(narrow != wide)
     if len(narrow) != len(wide) or len(positions) > 4:
         raise RuntimeError(f"The layout of the WordPiece model of tensorflow-text {tf_text.__version__} is unknown.")
@@ -190,7 +218,7 @@ def _with_final_sigma(texts: tf.Tensor, pattern: str) -> tf.Tensor:
     """
     has_sigma = tf.strings.regex_full_match(texts, r"\C*Σ\C*")  # \C: any byte, to match texts that are not UTF-8 too
 
-    return _when_any(has_sigma, _replace_sigma, (texts, has_sigma, pattern), texts)
+    return when_any(has_sigma, _replace_sigma, (texts, has_sigma, pattern), texts)
 
 
 @as_single_node
@@ -214,7 +242,7 @@ def _ends_of_characters(
 def character_offsets(texts: tf.Tensor, row: tf.Tensor, *offsets: tf.Tensor) -> list[tf.Tensor]:
     """Offsets in bytes -> offsets in characters, int64 [N] each: how many bytes before it start a character."""
     is_multibyte = tf.strings.length(texts, "UTF8_CHAR") < tf.strings.length(texts)  # [B]
-    return _when_any(is_multibyte, _count_characters, (texts, row, *offsets), list(offsets))
+    return when_any(is_multibyte, _count_characters, (texts, row, *offsets), list(offsets))
 
 
 @as_single_node

@@ -211,7 +211,7 @@ def _load_and_precompute():
         classes = pool.apply(normalizer._kernel_classes)
     normalizer._kernel_classes = lambda: classes
     for lower_case in (True, False):
-        normalizer.build_normalizer_model(lower_case)
+        normalizer.build_normalizer_model(lower_case, lower_case, True)
     normalizer.final_sigma_pattern()
     gc.freeze()  # the garbage collector does not look through all this again and again
     gc.set_threshold(200_000, 50, 1000)

@@ -30,6 +30,7 @@ from bert_tf.model.weights import from_canonical_names, to_canonical_names
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.runtime.json_files import require_json
+from bert_tf.text.vocabulary import settings_of
 from bert_tf.training import checkpoint_paths
 
 ENCODERS = ("bert", "albert", "electra")
@@ -88,6 +89,7 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     Returns:
         The names of weights that the format cannot hold.
     """
+    _expect_writable(checkpoint)
     arrays, used = from_canonical_names(google_layouts.names_of(checkpoint.config), checkpoint.weights, _is_transposed)
     with new_folder(folder) as partial:
         _write_arrays(os.path.join(partial, PREFIX), arrays)
@@ -95,6 +97,19 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
         write_tokenizer_files(partial, checkpoint)
         write_head_file(partial, checkpoint)
     return sorted(checkpoint.weights.keys() - used)
+
+
+def _expect_writable(checkpoint: Checkpoint) -> None:
+    """Raises UserError for a tokenizer that the original's code, which knows its casing alone, cannot be."""
+    settings = settings_of(checkpoint.vocabulary or ())
+    for name, value, expected in (
+        ("strip_accents", settings.strip_accents, None),
+        ("tokenize_chinese_chars", settings.split_ideographs, True),
+    ):
+        if value != expected:
+            raise UserError(
+                f"google_tf has no tokenizer with {name}={value}, which this model has: choose another format."
+            )
 
 
 def _read_config(folder: str, arrays: Mapping[str, np.ndarray]) -> BertConfig:

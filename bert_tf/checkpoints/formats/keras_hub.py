@@ -34,7 +34,9 @@ from bert_tf.model.weights import expand, from_canonical_names, to_canonical_nam
 from bert_tf.runtime import files
 from bert_tf.text import vocabulary
 from bert_tf.text.special_tokens import SETTING
+from bert_tf.text.tokenizer_settings import TokenizerSettings
 
+TOKENIZER = {"split": True, "suffix_indicator": "##", "oov_token": "[UNK]"}  # of config in tokenizer.json
 LAYER = "transformer_layer_{i}/"
 ATTENTION = LAYER + "self_attention_layer/"
 # Canonical names -> paths of KerasHub's variables.
@@ -224,12 +226,23 @@ def _tokenizer_of(path: str) -> tuple[list[str] | None, bool | None]:
             tokenizer = _keras_hub(path).models.BertTokenizer.from_preset(path)
         except Exception as error:
             raise UserError(f"The tokenizer of {path} could not be fetched ({error}): try again.") from None
-        return tokenizer.get_vocabulary(), tokenizer.lowercase
+        return _with_settings(tokenizer.get_vocabulary(), tokenizer.lowercase, tokenizer.strip_accents)
     settings = os.path.join(path, "tokenizer.json")
     if not files.is_file(settings):
         return read_tokenizer_files(path)
     tokens = vocabulary.read(os.path.join(path, "assets", "tokenizer", "vocabulary.txt"))
-    return tokens, setting(settings, "lowercase", bool, inside="config")
+    for name, expected in TOKENIZER.items():
+        value = read_settings(settings).get("config", {}).get(name, expected)
+        if value != expected:
+            raise UserError(f"{settings}: {name} is {value!r}, which is not supported; supported is {expected!r}.")
+    lower_case, strips = (setting(settings, name, bool, inside="config") for name in ("lowercase", "strip_accents"))
+    return _with_settings(tokens, lower_case, strips)
+
+
+def _with_settings(tokens: list[str], lower_case: bool | None, strips: bool | None) -> tuple[list[str], bool | None]:
+    """The vocabulary with the setting for accents, and the casing."""
+    settings = TokenizerSettings(strip_accents=None if strips == bool(lower_case) else strips)
+    return vocabulary.with_settings(tokens, settings), lower_case
 
 
 def _special_tokens(path: str) -> tuple[str, ...]:
@@ -246,6 +259,10 @@ def _expect_writable(checkpoint: Checkpoint, table: Iterable[str]) -> None:
             f"KerasHub has no BERT without {missing[0]}, which the checkpoint lacks: choose another format."
         )
     config = checkpoint.config
+    if not vocabulary.settings_of(checkpoint.vocabulary or ()).split_ideographs:
+        raise UserError(
+            "keras_hub has no tokenizer with tokenize_chinese_chars=False, which this model has: choose another format."
+        )
     if config.is_causal:
         raise UserError("KerasHub's BERT cannot be causal, which this model is: choose another format.")
     if config.hidden_act == "relu":
@@ -267,11 +284,10 @@ def _new_model(checkpoint: Checkpoint) -> tuple[Any, Any]:
     head = {name for name in NAMES if name.startswith("masked_lm/")}
     tokenizer = None
     if checkpoint.vocabulary is not None and checkpoint.lower_case is not None:
-        lower_case = checkpoint.lower_case  # the original strips accents if it lower-cases, KerasHub by a flag
         tokenizer = models.BertTokenizer(
             checkpoint.vocabulary,
-            lowercase=lower_case,
-            strip_accents=lower_case,
+            lowercase=checkpoint.lower_case,
+            strip_accents=vocabulary.settings_of(checkpoint.vocabulary).strips_accents(checkpoint.lower_case),
             special_tokens_in_strings=bool(checkpoint.special_tokens),
         )
     if not head <= checkpoint.weights.keys():

@@ -206,7 +206,7 @@ def _request(options: RecordOptions, sources: Sources, tokens: list[str]) -> dic
     request["special_tokens_in_strings"] = list(options.special_tokens_in_strings) or None  # None: as before it was new
     if options.chinese_word_segmentation:
         request["chinese_word_segmentation"] = chinese_words.segmenter()
-    request["vocab_file"] = f"{os.path.basename(options.vocab_file)} {digest(tokens)}"
+    request["vocab_file"] = f"{os.path.basename(options.vocab_file)} {digest(vocabulary.content_of(tokens))}"
     for split in ("train", "eval"):
         request[f"{split}_input"] = [corpus.fingerprint(source) for source in sources.get(split, [])]
     if "train" not in sources:

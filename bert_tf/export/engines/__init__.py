@@ -16,7 +16,6 @@ bert_config.json, and about.json with inputs, outputs and labels.
 
 import dataclasses
 import importlib.util
-import json
 import os
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +29,6 @@ from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import files, open_set
 from bert_tf.runtime.atomic_files import StrPath, write_json
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
-from bert_tf.text.characters import MAX_WORD_CHARACTERS
 from bert_tf.text.vocabulary import SubwordVocabulary
 
 if TYPE_CHECKING:
@@ -218,12 +216,7 @@ def _write_text_files(folder: str, checkpoint: Checkpoint) -> Any:
         path = os.path.join(folder, "tokenizer.json")
         huggingface_tokenizers.write(folder, checkpoint, model_max_length=checkpoint.config.max_position_embeddings)
         return _truncating(tokenizers.Tokenizer.from_file(path), checkpoint) if files.is_file(path) else None
-    ids = {token: number for number, token in enumerate(checkpoint.vocabulary)}
-    settings = json.loads(tokenizers.BertWordPieceTokenizer(ids, lowercase=checkpoint.lower_case).to_str())
-    settings["model"]["max_input_chars_per_word"] = MAX_WORD_CHARACTERS  # there is no argument for it
-    tokenizer = tokenizers.Tokenizer.from_str(json.dumps(settings))
-    tokenizer.add_special_tokens([*checkpoint.added_tokens, *checkpoint.special_tokens])
-    tokenizer = _truncating(tokenizer, checkpoint)
+    tokenizer = _truncating(huggingface_tokenizers.tokenizer_of(checkpoint), checkpoint)
     tokenizer.save(os.path.join(folder, "tokenizer.json"))
     return tokenizer
 

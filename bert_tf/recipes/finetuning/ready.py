@@ -12,6 +12,7 @@ from bert_tf.errors import UserError
 from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import files
 from bert_tf.tasks.task import FineTuningTask
+from bert_tf.text import vocabulary
 
 # Flags that say what a row is: those of a file must be those of the run that reads it.
 DECISIVE = (
@@ -81,7 +82,7 @@ def _about(task: FineTuningTask, options: Any, start: Initialization) -> dict[st
         "kind": task.kind,
         "labels": list(task.labels),
         "names_labels": hasattr(options, "labels") and bool(task.labels),
-        "vocabulary": ready_examples.digest(task.tokenizer.vocabulary),
+        "vocabulary": ready_examples.digest(vocabulary.content_of(task.tokenizer.vocabulary)),
         "lower_case": start.lower_case,
         "special_tokens": list(task.tokenizer.special_tokens),
         "flags": {name: getattr(options, name) for name in RECORDED if hasattr(options, name)},

@@ -4,10 +4,12 @@ Our answers use the offsets of tokens; this module is for reproducing the origin
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from bert_tf.tasks.question_answering.questions import Answer, Prediction, Question
 from bert_tf.text import characters
 from bert_tf.text.tokenizer import Tokenizer
+from bert_tf.text.vocabulary import settings_of
 
 SPACES = frozenset(" \t\r\n\u202f")
 
@@ -32,8 +34,8 @@ def _align_answer(answer: Answer, context: str, tokenizer: Tokenizer) -> Answer:
     tokens = tokenizer.detokenize(tokenizer([text]))[0].split() if text else []
     if not tokens:
         return answer
-    start, end, lower_case = answer["start"], answer["end"], tokenizer.lower_case
-    return {**answer, "text": original_answer(context, start, end, tokens, lower_case=lower_case)}
+    casing = {"lower_case": tokenizer.lower_case, "settings": settings_of(tokenizer.vocabulary)}
+    return {**answer, "text": original_answer(context, answer["start"], answer["end"], tokens, **casing)}
 
 
 def split_words(context: str) -> tuple[list[str], list[int]]:
@@ -53,20 +55,20 @@ def split_words(context: str) -> tuple[list[str], list[int]]:
     return words, numbers
 
 
-def original_answer(context: str, start: int, end: int, tokens: Sequence[str], *, lower_case: bool) -> str:
+def original_answer(context: str, start: int, end: int, tokens: Sequence[str], **casing: Any) -> str:
     """The original's answer where ours is context[start:end], which consists of `tokens`."""
     words, numbers = split_words(context)
     text = " ".join(words[numbers[start] : numbers[end - 1] + 1])
     normalized = " ".join(" ".join(tokens).replace(" ##", "").replace("##", "").split())
-    return align(normalized, text, lower_case=lower_case)
+    return align(normalized, text, **casing)
 
 
-def align(normalized: str, text: str, *, lower_case: bool) -> str:
+def align(normalized: str, text: str, **casing: Any) -> str:
     """The part of `text`, original words, that corresponds to a part of it after normalization (`get_final_text`).
 
     All of `text` where the part is not found, or where normalization changed the number of characters.
     """
-    normalized_text = " ".join(characters.basic_tokenize(text, lower_case=lower_case))
+    normalized_text = " ".join(characters.basic_tokenize(text, **casing))
     first = normalized_text.find(normalized)
     if first < 0:
         return text

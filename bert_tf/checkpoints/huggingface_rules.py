@@ -1,0 +1,261 @@
+"""How `transformers` would tokenize for a Hugging Face folder: what is supported, and a UserError for what is not.
+
+AutoTokenizer of transformers 5 makes a BertTokenizer or RobertaTokenizer anew from the vocabulary and
+tokenizer_config.json; for PreTrainedTokenizerFast every step comes from tokenizer.json.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.checkpoint_files import read_settings, setting, shortened
+from bert_tf.errors import UserError
+from bert_tf.runtime import files
+from bert_tf.text.tokenizer_settings import TokenizerSettings
+from bert_tf.text.vocabulary import BYTE_BPE, SENTENCEPIECE, WORDPIECE, settings_of
+
+JSON, CONFIG, NAMES = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
+CLASSES = {  # kind of tokenizer -> classes of transformers that are one
+    WORDPIECE: "Bert DistilBert Electra MobileBert ConvBert LayoutLM SqueezeBert Lxmert",
+    BYTE_BPE: "Roberta Bart Longformer",
+    SENTENCEPIECE: "Albert",
+}
+BY_FILE = ("PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend")  # tokenizer.json says all of it
+SPECIAL_NAMES = {  # kind of tokenizer -> the special tokens by their names in the files
+    WORDPIECE: {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"},
+    BYTE_BPE: {
+        "bos": "<s>",
+        "eos": "</s>",
+        "unk": "<unk>",
+        "sep": "</s>",
+        "pad": "<pad>",
+        "cls": "<s>",
+        "mask": "<mask>",
+    },
+    SENTENCEPIECE: {"unk": "<unk>", "sep": "[SEP]", "pad": "<pad>", "cls": "[CLS]", "mask": "[MASK]"},
+}
+MODELS = {"WordPiece": WORDPIECE, "BPE": BYTE_BPE, "Unigram": SENTENCEPIECE}  # types in tokenizer.json
+WORD_CHARACTERS = 100  # of BertTokenizer
+# Settings that change tokens, with the values that change none.
+HARMLESS: dict[str, tuple[Any, ...]] = {
+    "add_prefix_space": (False,),
+    "do_basic_tokenize": (True,),
+    "never_split": ([],),
+    "wordpieces_prefix": ("##",),
+    "word_tokenizer_type": ("basic",),
+    "subword_tokenizer_type": ("wordpiece",),
+    "split_special_tokens": (False,),
+    "truncation_side": ("right",),
+    "auto_map": (),
+    "add_bos_token": (True,),
+    "add_eos_token": (True,),
+}
+OF_KIND = {SENTENCEPIECE: {"add_prefix_space": (True,), "keep_accents": (False,), "remove_space": (True,)}}
+OF_WORDPIECE = {"unk_token": "[UNK]", "continuing_subword_prefix": "##"}
+OF_BPE = {  # options of the model, with the values of RoBERTa's
+    "dropout": (None, 0),
+    "continuing_subword_prefix": (None, ""),
+    "end_of_word_suffix": (None, ""),
+    "byte_fallback": (None, False),
+    "ignore_merges": (None, False),
+}
+
+
+def check(path: str, kind: str) -> None:
+    """Raises UserError for a class or a setting of a folder that would give other tokens than this package's."""
+    name = _class(path)
+    if name is not None and name not in BY_FILE and name not in _classes(kind):
+        supported = ", ".join(sorted({each for known in CLASSES for each in _classes(known)}))
+        raise UserError(f"{path} has the tokenizer {name}, which is not supported here; supported are {supported}.")
+    models = [file for file in files.names(path) if file.endswith(".model") and file != "spiece.model"]
+    if name is None and models and kind != BYTE_BPE:
+        raise UserError(
+            f"{path} has the SentencePiece model {models[0]}; only that of an ALBERT, spiece.model, is supported."
+        )
+    config = os.path.join(path, CONFIG)
+    for key, values in {**HARMLESS, **OF_KIND.get(kind, {})}.items():
+        _expect(config, key, read_settings(config).get(key), (None, *values))
+    _check_names(path, kind)
+    if kind != WORDPIECE and lower_cases_first(path):
+        raise UserError(
+            f"{path} lower-cases texts by its sentence_bert_config.json: supported is that for WordPiece alone."
+        )
+    if files.is_file(os.path.join(path, JSON)):
+        _check_json(path, kind, is_by_file=name in BY_FILE)
+
+
+def wordpiece(path: str) -> tuple[bool | None, TokenizerSettings]:
+    """Whether the tokenizer of a folder lower-cases, None where no file says it, and its settings."""
+    file, config = os.path.join(path, JSON), os.path.join(path, CONFIG)
+    if _normalizer(file) and (_class(path) in BY_FILE or not files.is_file(config)):
+        names = {"do_lower_case": "lowercase", "strip_accents": "strip_accents"}
+        names["tokenize_chinese_chars"] = "handle_chinese_chars"
+        values = {ours: _normalizer_setting(file, theirs) for ours, theirs in names.items()}
+        limit = setting(file, "max_input_chars_per_word", int, inside="model")
+    else:
+        names = dict.fromkeys(("do_lower_case", "strip_accents", "tokenize_chinese_chars"))
+        values, limit = {name: setting(config, name, bool) for name in names}, None
+        if values["do_lower_case"] is None and files.is_file(file):
+            values["do_lower_case"] = True
+    lower_case, strips = values["do_lower_case"], values["strip_accents"]
+    if lower_case is not True and lower_cases_first(path):
+        lower_case, strips = True, bool(strips)
+    settings = TokenizerSettings(
+        strip_accents=None if strips == lower_case else strips,
+        split_ideographs=values["tokenize_chinese_chars"] is not False,
+        max_word_characters=limit or WORD_CHARACTERS,
+    )
+    return lower_case, settings
+
+
+def lower_cases_first(path: str) -> bool:
+    """Whether sentence-transformers lower-cases a text before its tokenizer gets it."""
+    if not files.is_file(os.path.join(path, "modules.json")):
+        return False
+    names = [name for name in files.names(path) if name.startswith("sentence_") and name.endswith("_config.json")]
+    return any(setting(os.path.join(path, name), "do_lower_case", bool) for name in names)
+
+
+def written(checkpoint: Checkpoint) -> dict[str, bool]:
+    """The entries of tokenizer_config.json with which transformers tokenizes with the settings of a checkpoint."""
+    settings = settings_of(checkpoint.vocabulary or ())
+    values = {"strip_accents": settings.strip_accents} if settings.strip_accents is not None else {}
+    return values | ({} if settings.split_ideographs else {"tokenize_chinese_chars": False})
+
+
+def _class(path: str) -> str | None:
+    """The class of the tokenizer, as the files name it, None where they do not; without "Fast"."""
+    name = setting(os.path.join(path, CONFIG), "tokenizer_class", str)
+    name = name or setting(os.path.join(path, "config.json"), "tokenizer_class", str)
+    return name if name is None or name in BY_FILE else name.removesuffix("Fast")
+
+
+def _classes(kind: str) -> list[str]:
+    return [f"{name}Tokenizer" for name in CLASSES[kind].split()]
+
+
+def _expect(file: str, name: str, value: Any, expected: tuple[Any, ...]) -> None:
+    if value not in expected:
+        known = " or ".join(repr(each) for each in expected if each is not None) or "none"
+        raise UserError(
+            f"{file}: {name} is {shortened(value)}, which is not supported, as it changes tokens; supported is {known}."
+        )
+
+
+def _check_names(path: str, kind: str) -> None:
+    """Raises UserError for special tokens with other names than this package's."""
+    for file in special_files(path):
+        values = read_settings(file)
+        for name, expected in SPECIAL_NAMES[kind].items():
+            value = content_of(values.get(f"{name}_token"))
+            if value not in (None, expected):
+                raise UserError(
+                    f"{file}: {name}_token is {shortened(value)}; special tokens with other names than {expected!r} "
+                    "are not supported."
+                )
+
+
+def special_files(path: str) -> list[str]:
+    """The files that name special tokens; special_tokens_map.json only without the newer added_tokens_decoder."""
+    config, older = os.path.join(path, CONFIG), os.path.join(path, NAMES)
+    return [config] if "added_tokens_decoder" in read_settings(config) else [config, older]
+
+
+def content_of(token: Any) -> Any:
+    """The text of a token that is a text or an object with flags."""
+    return token.get("content") if isinstance(token, dict) else token
+
+
+def model_of(file: str) -> str | None:
+    """The kind of the model in a tokenizer.json, None without the file; UserError for one that is not supported."""
+    model = setting(file, "model", dict)
+    if model is None:
+        return None
+    vocab = model.get("vocab")
+    guess = "Unigram" if isinstance(vocab, list) else "BPE" if "merges" in model else "WordPiece"  # of old files
+    name = model.get("type") or guess
+    if name not in MODELS:
+        raise UserError(f"{file}: model.type is {shortened(name)}; expected one of {', '.join(MODELS)}.")
+    return MODELS[name]
+
+
+def _check_json(path: str, kind: str, *, is_by_file: bool) -> None:
+    """Raises UserError where tokenizer.json has other steps; those that the class would choose may differ."""
+    file = os.path.join(path, JSON)
+    if (model := model_of(file)) not in (None, kind):
+        raise UserError(
+            f"{file} has a tokenizer of the kind {model}, the other files of {path} one of the kind {kind}."
+        )
+    content = read_settings(file)
+    steps = {WORDPIECE: _check_wordpiece, BYTE_BPE: _check_byte_bpe, SENTENCEPIECE: lambda *_: None}[kind]
+    if model is not None:
+        steps(file, content, is_by_file)
+    if is_by_file and kind != SENTENCEPIECE:
+        names = SPECIAL_NAMES[kind]
+        _check_rows(file, content.get("post_processor"), names["cls"], names["sep"], 2 if kind == BYTE_BPE else 1)
+    if (content.get("truncation") or {}).get("direction", "Right") != "Right":
+        _expect(file, "truncation.direction", content["truncation"]["direction"], ("Right",))
+
+
+def _normalizer_setting(file: str, name: str) -> bool | None:
+    value = (_normalizer(file) or {}).get(name)
+    if value is not None and not isinstance(value, bool):
+        raise UserError(f"{file}: normalizer.{name} is {shortened(value)}; expected true or false.")
+    return value
+
+
+def _normalizer(file: str) -> dict[str, Any] | None:
+    """The normalizer of a tokenizer.json, also as the only one of a sequence."""
+    value = read_settings(file).get("normalizer")
+    if isinstance(value, dict) and value.get("type") == "Sequence" and len(value.get("normalizers") or ()) == 1:
+        value = value["normalizers"][0]
+    return value if isinstance(value, dict) else None
+
+
+def _check_wordpiece(file: str, content: Mapping[str, Any], is_by_file: bool) -> None:
+    normalizer = _normalizer(file) or content.get("normalizer")
+    kind = normalizer.get("type") if isinstance(normalizer, dict) else normalizer
+    _expect(file, "normalizer", kind, ("BertNormalizer",) if is_by_file or kind else (None, "BertNormalizer"))
+    if isinstance(normalizer, dict):
+        _expect(file, "normalizer.clean_text", normalizer.get("clean_text", True), (True,))
+    _check_pre_tokenizer(file, content, "BertPreTokenizer", is_by_file)
+    for name, expected in OF_WORDPIECE.items():
+        _expect(file, f"model.{name}", content["model"].get(name, expected), (expected,))
+
+
+def _check_byte_bpe(file: str, content: Mapping[str, Any], is_by_file: bool) -> None:
+    normalizer = content.get("normalizer")
+    name = normalizer.get("type") if isinstance(normalizer, dict) else normalizer
+    _expect(file, "normalizer", name, (None,))
+    step = _check_pre_tokenizer(file, content, "ByteLevel", is_by_file)
+    if is_by_file:
+        _expect(file, "pre_tokenizer.add_prefix_space", step.get("add_prefix_space"), (False,))
+        _expect(file, "pre_tokenizer.use_regex", step.get("use_regex", True), (True,))
+    for name, expected in OF_BPE.items():
+        _expect(file, f"model.{name}", content["model"].get(name), expected)
+
+
+def _check_pre_tokenizer(file: str, content: Mapping[str, Any], expected: str, is_by_file: bool) -> Mapping[str, Any]:
+    value = content.get("pre_tokenizer")
+    if isinstance(value, dict) and value.get("type") == "Sequence" and len(value.get("pretokenizers") or ()) == 1:
+        value = value["pretokenizers"][0]
+    kind = value.get("type") if isinstance(value, dict) else value
+    _expect(file, "pre_tokenizer", kind, (expected,) if is_by_file or kind else (None, expected))
+    return value if isinstance(value, dict) else {}
+
+
+def _check_rows(file: str, processor: Any, first: str, last: str, separators: int) -> None:
+    """Raises UserError unless a post_processor makes the rows `pack` makes."""
+    values = processor if isinstance(processor, dict) else {}
+    kind = values.get("type")
+    if kind in ("BertProcessing", "RobertaProcessing"):
+        _expect(file, "post_processor.type", kind, ("RobertaProcessing" if separators == 2 else "BertProcessing",))
+        _expect(file, "post_processor.cls", (values.get("cls") or [None])[0], (first,))
+        _expect(file, "post_processor.sep", (values.get("sep") or [None])[0], (last,))
+        return
+    _expect(file, "post_processor", kind, ("TemplateProcessing",))
+    single = [first, "A", last]
+    for name, expected in (("single", single), ("pair", [*single, *[last] * (separators - 1), "B", last])):
+        found = [next(iter(piece.values()))["id"] for piece in values.get(name) or ()]
+        _expect(file, f"post_processor.{name}", found, (expected,))

@@ -1,0 +1,82 @@
+"""How a tokenizer differs from the original's, kept with its vocabulary, see `vocabulary.settings_of`."""
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+from bert_tf.errors import UserError
+from bert_tf.runtime import json_files
+
+MAX_TOKEN_BYTES = 200  # of tokens that a vocabulary may have
+FILE = "tokenizer_settings.json"  # next to vocab.txt, where a tokenizer differs
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AddedToken:
+    """How a token that is recognized in texts is found there, as AddedToken of Hugging Face's `tokenizers`.
+
+    Attributes:
+        content: the token.
+        lstrip: whether the white space before it belongs to it.
+        rstrip: whether the white space after it belongs to it.
+        single_word: whether it is found only between characters that are not of words.
+        normalized: whether it is looked for after texts are cleaned, lower-cased and so on, as it is itself.
+        only_found: whether WordPiece does not have it, so that no other word is split into it.
+    """
+
+    content: str
+    lstrip: bool = False
+    rstrip: bool = False
+    single_word: bool = False
+    normalized: bool = False
+    only_found: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TokenizerSettings:
+    """What Hugging Face's tokenizers of BERT can be told besides `do_lower_case`; the defaults are the original's.
+
+    Attributes:
+        strip_accents: whether accents are dropped (NFD without Mn); None: where the tokenizer lower-cases.
+        split_ideographs: whether each ideograph is a word by itself, `tokenize_chinese_chars`.
+        max_word_characters: of a word; a longer one is unknown. 100 in Hugging Face's tokenizers.
+        added_tokens: how tokens are found in texts where these are recognized; others as they are, anywhere.
+    """
+
+    strip_accents: bool | None = None
+    split_ideographs: bool = True
+    max_word_characters: int = 200
+    added_tokens: tuple[AddedToken, ...] = ()
+
+    def strips_accents(self, lower_case: bool) -> bool:
+        """Whether accents are dropped by a tokenizer that lower-cases or does not."""
+        return lower_case if self.strip_accents is None else self.strip_accents
+
+    def found_as(self, tokens: Iterable[str]) -> list[AddedToken]:
+        """How each of some tokens is found in texts."""
+        known = {token.content: token for token in self.added_tokens}
+        return [known.get(token) or AddedToken(content=token) for token in tokens]
+
+    def outside_wordpiece(self) -> set[str]:
+        """The tokens that WordPiece does not have."""
+        return {token.content for token in self.added_tokens if token.only_found}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings that differ from the defaults, for JSON."""
+        values = dataclasses.asdict(self)
+        return {name: value for name, value in values.items() if value != getattr(DEFAULT, name)}
+
+    @classmethod
+    def from_file(cls, path: str) -> "TokenizerSettings":
+        """Reads what `to_dict` gave; UserError for another file."""
+        values = json_files.require_json(path, "the settings of a tokenizer")
+        unknown = sorted(values.keys() - {field.name for field in dataclasses.fields(cls)})
+        if unknown:
+            raise UserError(
+                f"{path} has {unknown[0]!r}, which is no setting of a tokenizer: mend it, or update bert_tf."
+            )
+        added = tuple(AddedToken(**token) for token in values.get("added_tokens", ()))
+        return cls(**{**values, "added_tokens": added})
+
+
+DEFAULT = TokenizerSettings()
