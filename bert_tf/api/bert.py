@@ -17,8 +17,8 @@ from bert_tf.export import loaded_model, tagged_words
 from bert_tf.model.heads import Pretrainer
 from bert_tf.recipes.finetuning import finished_run
 from bert_tf.runtime import files, open_set
-from bert_tf.tasks.embeddings import vector_choice
-from bert_tf.tasks.embeddings.vector_choice import VectorChoice
+from bert_tf.tasks.embeddings import sentence_choice
+from bert_tf.tasks.embeddings.sentence_choice import SentenceOptions
 from bert_tf.tasks.text_classification import predictions
 
 MASKS = "masked_lm"  # the kind of a model that fills masks
@@ -73,43 +73,53 @@ class Bert(pretrained.Loaded):
         layers: str = "last",
         pooling: str | None = None,
         normalize: bool | None = None,
-        max_seq_length: int = 128,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        truncate_dim: int | None = None,
+        max_seq_length: int | None = None,
+        long_texts: str | None = None,
         batch_size: int = 256,
     ) -> np.ndarray:
         """Returns the embedding of each text, as `bert-tf extract --unit=sentence` computes it.
+
+        What a folder of sentence-transformers says applies unless an argument says otherwise.
 
         Args:
             texts: a text, or several.
             is_split_into_words: each text is a list of its words.
             layers: which layers, such as "last" or "-1,-2"; several are concatenated.
-            pooling: "mean", "cls", "max" and so on; by default that of a sentence-transformers folder, else the mean.
+            pooling: "mean", "cls", "max" and so on, or several as "mean+max"; by default as the folder says, else the
+                mean.
             normalize: whether embeddings get unit length; by default as the folder says, else not.
-            max_seq_length: tokens per window; longer texts are read in overlapping windows.
+            prompt_name: the name of a prompt of the folder, such as "query", that is put before each text; by default
+                that which the folder names as default.
+            prompt: the prompt itself; "" for none.
+            truncate_dim: how many numbers of each embedding are kept; by default as the folder says, else all.
+            max_seq_length: tokens per text or window; by default as the folder says, else 128.
+            long_texts: "cut" truncates longer texts, as sentence-transformers does and by default for its folders;
+                "windows" reads them in overlapping windows, by default for others.
             batch_size: texts per batch.
 
         Returns:
             float32 [B, D], or [D] for a single text.
 
         Raises:
-            UserError: unknown layers or pooling, or the checkpoint has no vocabulary.
+            UserError: unknown layers, pooling or prompt, the folder has modules that are not supported, or the
+                checkpoint has no vocabulary.
         """
         from bert_tf.tasks.embeddings.extraction import Extractor
 
-        recorded = self.sentence_vectors if (pooling, normalize) == (None, None) else None
-        if recorded is not None:
-            if not recorded.is_known:
-                raise UserError(f"{self.path} has the unknown pooling {recorded.pooling}: give pooling.")
-            pooling, normalize = recorded.pooling, recorded.normalize
-        if pooling is not None and pooling not in vector_choice.POOLINGS:
-            raise UserError(f"pooling is {pooling!r}; expected one of {', '.join(vector_choice.POOLINGS)}.")
-        length = min(max_seq_length, self.config.max_position_embeddings)
-        choice = VectorChoice(
-            layers=vector_choice.choose_layers(layers, self.config.layers_with_states),
-            unit="sentence",
-            pooling=pooling or "mean",
-            normalize=vector_choice.UNITS if normalize else (),
-            max_seq_length=length,
-            stride=length // 2,
+        options = SentenceOptions(
+            pooling=pooling,
+            normalize=normalize,
+            prompt_name=prompt_name,
+            prompt=prompt,
+            truncate_dim=truncate_dim,
+            max_seq_length=max_seq_length,
+            long_texts=long_texts,
+        )
+        choice = sentence_choice.choose(
+            self.sentence_vectors, options, path=self.path, config=self.config, layers=layers
         )
         extractor = Extractor(self.model, self._tokenizer(), choice)
         texts = join_words(texts) if is_split_into_words else texts

@@ -28,7 +28,7 @@ class Loaded:
         config: the configuration of the encoder.
         labels: names of the outputs of the head, None where the checkpoint has none.
         kind: of the head of a task, as `labels.json` has it; None where the checkpoint has none.
-        sentence_vectors: the pooling of a sentence-transformers folder; None for others.
+        sentence_vectors: what a folder of sentence-transformers says; None for others.
         report: which weights were loaded.
     """
 

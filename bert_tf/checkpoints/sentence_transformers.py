@@ -1,59 +1,215 @@
-"""How a model makes vectors of whole texts: modules.json and the pooling of a folder of sentence-transformers."""
+"""How a model makes vectors of whole texts: the files that sentence-transformers adds to a folder.
+
+`modules.json` lists what a text passes: the encoder, a pooling, and layers after it, each with a folder of its own.
+`sentence_bert_config.json` has the length of texts, `config_sentence_transformers.json` the prompts.
+"""
 
 import os
+from collections.abc import Mapping
+from pathlib import PureWindowsPath
+from typing import Any
 
-from bert_tf.checkpoints.checkpoint import SentenceVectors
-from bert_tf.checkpoints.checkpoint_files import read_settings
+from bert_tf.checkpoints import sentence_layers
+from bert_tf.checkpoints.checkpoint import NORMALIZE, SentenceVectors
+from bert_tf.checkpoints.checkpoint_files import read_settings, setting, shortened
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.runtime.json_files import require_json
 
 MODULES, POOLING = "modules.json", "1_Pooling"
-FLAGS = {  # in config.json of the pooling -> our name
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_max_tokens": "max",
-    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len",
-    "pooling_mode_weightedmean_tokens": "weighted_mean",
-    "pooling_mode_lasttoken": "last",
+PROMPTS = "config_sentence_transformers.json"
+ENCODER = "sentence_bert_config.json"
+# Older names, of which the first that is there counts.
+ENCODERS = (ENCODER, *(f"sentence_{n}_config.json" for n in ("roberta", "distilbert", "camembert", "albert")))
+LIBRARY = "sentence_transformers."
+POOLINGS = {  # name in pooling_mode -> our name; the order is that in which the flags of older files are joined
+    "cls": "cls",
+    "max": "max",
+    "mean": "mean",
+    "mean_sqrt_len_tokens": "mean_sqrt_len",
+    "weightedmean": "weighted_mean",
+    "lasttoken": "last",
 }
-WORDS = {"weightedmean": "weighted_mean", "lasttoken": "last", "mean_sqrt_len_tokens": "mean_sqrt_len"}
+FLAGS = {  # of older files -> name in pooling_mode
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+SIMILARITIES = {name: name for name in ("cosine", "dot", "euclidean", "manhattan")} | {"dot_product": "dot"}
+# Settings of the encoder that change no vector, those that other modules of ours read, and the values of others that
+# mean nothing special.
+HARMLESS = ("max_seq_length", "do_lower_case", "unpad_inputs")
+USUAL: Mapping[str, Any] = {
+    "transformer_task": "feature-extraction",
+    "module_output_name": "token_embeddings",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+}
+ARGUMENTS = ("processor_kwargs", "tokenizer_args")  # of the tokenizer
+ARGUMENTS_OF_MODEL = ("model_kwargs", "model_args", "config_kwargs", "config_args")
+HARMLESS_ARGUMENTS = (
+    "model_max_length",
+    "attn_implementation",
+    "torch_dtype",
+    "dtype",
+    "add_pooling_layer",
+    "use_fast",
+)
+SHORTEST = 5  # tokens; shorter rows have no room for a pair
 
 
-def read(folder: str) -> SentenceVectors | None:
-    """Reads a folder of sentence-transformers; None for another folder, UserError for a damaged file."""
+def read(folder: str, positions: int, *, has_length: bool = True) -> SentenceVectors | None:
+    """Reads a folder of sentence-transformers; None for another folder, UserError for a damaged file.
+
+    positions: of the encoder, to which the length is limited. has_length: whether texts are truncated where no file
+        says so, as sentence-transformers does; our own runs read long texts in windows.
+    """
     path = os.path.join(folder, MODULES)
     if not files.is_file(path):
         return None
+    modules = _modules(path)
+    kinds = [kind for kind, _ in modules]
+    try:
+        before = kinds.index("Pooling") if "Pooling" in kinds else 0
+        if kinds[:before] != ["Transformer"]:
+            others = [kind for kind in kinds if kind not in ("Transformer", *sentence_layers.KINDS)]
+            return SentenceVectors(unsupported=" and ".join(others) or "no pooling")
+        pooling, include_prompt = _pooling(os.path.join(folder, modules[before][1]))
+        layers = [sentence_layers.read(kind, os.path.join(folder, module)) for kind, module in modules[before + 1 :]]
+        known = [layer for layer in layers if layer is not None]
+        is_normalized = known[-1:] == [NORMALIZE]
+        return SentenceVectors(
+            pooling=pooling,
+            normalize=is_normalized,
+            layers=tuple(known[:-1] if is_normalized else known),
+            max_seq_length=_length(folder, os.path.join(folder, modules[0][1]), positions, has_length=has_length),
+            include_prompt=include_prompt,
+            **_prompts(os.path.join(folder, PROMPTS)),
+        )
+    except sentence_layers.Unsupported as error:
+        return SentenceVectors(unsupported=str(error))
+
+
+def _modules(path: str) -> list[tuple[str, str]]:
+    """(kind, folder) of each module, of others than those of the library the dotted name."""
     content = require_json(path, "a list of modules; fetch it again, or remove it", kind=list)
     try:
-        modules = [(module["type"].split(".")[-1], os.fspath(module["path"])) for module in content]
-        if not modules:
-            raise ValueError("it is empty")
+        modules = [(str(module["type"]), os.fspath(module["path"])) for module in content]
+        if not modules or not all(isinstance(module["type"], str) for module in content):
+            raise ValueError("it is empty, or has a type that is no text")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UserError(f"{path} is not a list of modules ({error!r}): fetch it again, or remove it.") from None
-    kinds = [kind for kind, _ in modules]
-    others = [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]
-    if others or kinds.count("Pooling") != 1:
-        return SentenceVectors(" and ".join(others) or "no pooling", "Normalize" in kinds)
-    values = read_settings(os.path.join(folder, dict(modules)["Pooling"], "config.json"))
-    poolings = [name for flag, name in FLAGS.items() if values.get(flag)] or [str(values.get("pooling_mode"))]
-    return SentenceVectors(" and ".join(WORDS.get(name, name) for name in poolings), "Normalize" in kinds)
+    for _, module in modules:
+        as_windows = PureWindowsPath(module)
+        if as_windows.anchor or ".." in as_windows.parts or "\0" in module:
+            raise UserError(f"{path} has the path {shortened(module)}, which leaves the folder: mend or remove it.")
+    return [(name.split(".")[-1] if name.startswith(LIBRARY) else name, module) for name, module in modules]
+
+
+def _pooling(folder: str) -> tuple[str, bool]:
+    """Our name of the pooling, and whether it includes the prompt."""
+    path = os.path.join(folder, "config.json")
+    values = read_settings(path)
+    modes = values.get("pooling_mode")
+    if modes is None and values:
+        modes = [name for flag, name in FLAGS.items() if values.get(flag)] or "mean"
+    names = modes if isinstance(modes, list) else [modes]
+    unknown = [name for name in names if name not in POOLINGS]
+    if unknown or not names:
+        raise sentence_layers.Unsupported(f"the pooling {shortened(unknown[0] if unknown else names)}")
+    include = setting(path, "include_prompt", bool)
+    return "+".join(POOLINGS[name] for name in names), include is not False
+
+
+def _length(folder: str, encoder: str, positions: int, *, has_length: bool) -> int | None:
+    """The tokens after which texts are truncated, which is checked with all else that the encoder's file says."""
+    path = next((p for name in ENCODERS if files.is_file(p := os.path.join(encoder, name))), None)
+    values = read_settings(path) if path else {}
+    for name, value in values.items():
+        arguments = [*ARGUMENTS, *ARGUMENTS_OF_MODEL]
+        is_usual = value in (None, {}, [], False, USUAL.get(name))
+        if name in arguments and isinstance(value, dict):
+            is_usual = all(key in HARMLESS_ARGUMENTS or each is None for key, each in value.items())
+        if not is_usual and name not in HARMLESS:
+            raise sentence_layers.Unsupported(f"{name} {shortened(value)} in {os.path.basename(path or '')}")
+    given = [values[name].get("model_max_length") for name in ARGUMENTS if isinstance(values.get(name), dict)]
+    lengths = [value for value in (*given, values.get("max_seq_length")) if value is not None]
+    tokenizer = next((e for e in (encoder, folder) if files.is_file(os.path.join(e, "tokenizer_config.json"))), folder)
+    about = read_settings(os.path.join(tokenizer, "tokenizer_config.json"))
+    if about.get("truncation_side", "right") != "right":
+        raise sentence_layers.Unsupported(f"truncation_side {shortened(about['truncation_side'])}")
+    if not lengths and has_length:
+        lengths = [about.get("model_max_length") or positions]
+    if not lengths:
+        return None
+    length = lengths[0]
+    if isinstance(length, bool) or not isinstance(length, int | float) or not length >= 1:
+        raise UserError(f"{path or tokenizer}: the length of texts is {shortened(length)}; expected a whole number.")
+    length = int(min(length, positions))
+    if length < SHORTEST:
+        raise sentence_layers.Unsupported(f"a max_seq_length of {length}")
+    return length
+
+
+def _prompts(path: str) -> dict[str, Any]:
+    """The fields of SentenceVectors that are in config_sentence_transformers.json."""
+    prompts = setting(path, "prompts", dict) or {}
+    wrong = [text for text in prompts.values() if not isinstance(text, str | None)]
+    if wrong:
+        raise UserError(f"{path}: prompts holds {shortened(wrong[0])}; expected texts.")
+    kind = setting(path, "model_type", str)
+    if kind not in (None, "SentenceTransformer"):
+        raise sentence_layers.Unsupported(f"the model_type {kind}")
+    default, size = setting(path, "default_prompt_name", str), setting(path, "truncate_dim", int)
+    similarity = setting(path, "similarity_fn_name", str)
+    if default is not None and default not in {"query": "", "document": "", **prompts}:
+        raise UserError(f"{path}: default_prompt_name is {default!r}, and there is no such prompt: mend the file.")
+    if size is not None and size < 1:
+        raise UserError(f"{path}: truncate_dim is {size}; expected 1 or more.")
+    return {
+        "prompts": {name: text or "" for name, text in prompts.items()},
+        "default_prompt_name": default,
+        "truncate_dim": size,
+        "similarity": SIMILARITIES.get(similarity or ""),
+    }
 
 
 def write(folder: str, vectors: SentenceVectors | None, hidden_size: int) -> None:
-    """Writes the files with which sentence-transformers loads the folder too, if the pooling is known."""
-    if vectors is None or not vectors.is_known:
+    """Writes the files with which sentence-transformers loads the folder too, if all of it is supported."""
+    if vectors is None or vectors.unsupported:
         return
-    paths = {"Transformer": "", "Pooling": POOLING} | ({"Normalize": "2_Normalize"} if vectors.normalize else {})
+    layers = [*vectors.layers, *([NORMALIZE] if vectors.normalize else [])]
+    kinds = [sentence_layers.KIND_OF[layer.kind] for layer in layers]
+    paths = ["", POOLING, *(f"{number}_{kind}" for number, kind in enumerate(kinds, 2))]
     modules = [
-        {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        for number, (kind, path) in enumerate(paths.items())
+        {"idx": number, "name": str(number), "path": path, "type": f"{LIBRARY}models.{kind}"}
+        for number, (kind, path) in enumerate(zip(["Transformer", "Pooling", *kinds], paths, strict=True))
     ]
     write_json(os.path.join(folder, MODULES), modules)
-    for path in filter(None, paths.values()):
+    for path in filter(None, paths):
         files.make_folder(os.path.join(folder, path))
-    values = {"word_embedding_dimension": hidden_size}
-    values |= {flag: name == vectors.pooling for flag, name in FLAGS.items()}
+    names = [theirs for pooling in vectors.poolings for theirs, ours in POOLINGS.items() if ours == pooling]
+    values: dict[str, Any] = {"word_embedding_dimension": hidden_size}
+    if names == [name for name in POOLINGS if name in names]:
+        values |= {flag: name in names for flag, name in FLAGS.items()}
+    else:  # in an order, or a number, that older versions cannot have
+        values["pooling_mode"] = names
+    if not vectors.include_prompt:
+        values["include_prompt"] = False
     write_json(os.path.join(folder, POOLING, "config.json"), values)
+    for layer, path in zip(layers, paths[2:], strict=True):
+        sentence_layers.write(layer, os.path.join(folder, path))
+    if vectors.max_seq_length is not None:
+        values = {"max_seq_length": vectors.max_seq_length, "do_lower_case": False}
+        write_json(os.path.join(folder, ENCODER), values)
+    values = {
+        "prompts": dict(vectors.prompts),
+        "default_prompt_name": vectors.default_prompt_name,
+        "similarity_fn_name": vectors.similarity,
+        "truncate_dim": vectors.truncate_dim,
+    }
+    if any(values.values()):
+        write_json(os.path.join(folder, PROMPTS), {name: value for name, value in values.items() if value is not None})

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.checkpoints import sentence_transformers
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import TrainingError, UserError, reason_of
 from bert_tf.export import attention_signature, attribution_signature
@@ -81,6 +82,8 @@ def export(
             _save(_Serving(copy, signatures), partial)
             write_json(os.path.join(partial, "about.json"), about)
             _write_checkpoint_files(os.path.join(partial, EXTRA), model.config, tokenizer, about)
+            vectors = getattr(task, "sentence_vectors", None)
+            sentence_transformers.write(os.path.join(partial, EXTRA), vectors, model.config.hidden_size)
             exported = tf.saved_model.load(partial)
             if live_precision != precision:
                 own_examples = {**examples, **own_examples}

@@ -3,6 +3,7 @@
 Until it is whole it lies in INDEX.partial, which has the settings that it is made with.
 """
 
+import dataclasses
 import itertools
 import json
 import os
@@ -19,6 +20,7 @@ from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.progress import progress
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.search import neighbors
+from bert_tf.search.embedder_settings import EmbedderSettings
 from bert_tf.search.index_files import ABOUT, GRAPH, OFFSETS, SETTINGS, TEXTS, VECTORS, VERSION
 
 if TYPE_CHECKING:
@@ -33,13 +35,12 @@ def build(
     folder: str,
     model: str,
     *,
-    pooling: str = "",
-    max_seq_length: int = 128,
     columns: Sequence[str] = (),
     id_column: str | None = None,
     approximate: str = "auto",
     batch_size: int = 64,
     overwrite: bool = False,
+    **settings: Any,
 ) -> dict[str, Any]:
     """Writes an index of the texts of a file, whole or not at all; returns what its JSON file says.
 
@@ -47,13 +48,12 @@ def build(
         texts: a file with one text per line, or a table; empty texts are left out.
         folder: the index to write, on a disk of this machine.
         model: a checkpoint, run or export.
-        pooling: see `Embedder`.
-        max_seq_length: tokens of a window; longer texts are read in several.
         columns: the column of a table with the text; by default "text".
         id_column: the column with the id; by default the number of the row.
         approximate: "true" also makes a graph for approximate search, "auto" above a million vectors.
         batch_size: texts that are computed at once.
         overwrite: whether to replace an index.
+        settings: fields of EmbedderSettings, such as pooling, where vectors shall not be made as the model says.
 
     Raises:
         UserError: a file cannot be read, the folder exists, or another process is writing it.
@@ -69,21 +69,21 @@ def build(
     except BlockingIOError:
         raise UserError(f"Another process is writing {folder}: wait for it, or give another folder.") from None
     try:
-        settings = {
+        given = EmbedderSettings(**settings)
+        flags = {
             "model": files.absolute(model) if files.exists(model) else model,
             "texts": files.absolute(texts),
             "bytes": files.size(texts) if files.is_file(texts) else None,
             "columns": list(columns),
             "id_column": id_column,
-            "pooling": pooling,
-            "max_seq_length": max_seq_length,
+            **dataclasses.asdict(given),
         }
-        _claim(partial, settings)
-        embedder = Embedder(model, pooling, max_seq_length, batch_size)
+        _claim(partial, flags)
+        embedder = Embedder(model, given, batch_size)
         count = _write_rows(partial, embedder, _examples(texts, columns, id_column))
         if not count:
             raise UserError(f"{texts} holds no text: give one with a text in a line.")
-        about = _finish(partial, count, embedder, settings, approximate)
+        about = _finish(partial, count, embedder, flags, approximate)
         atomic_files.replace_folder(partial, folder.rstrip(os.sep))
         return about
     finally:
@@ -166,7 +166,7 @@ def _line_ends(path: str) -> np.ndarray:
 
 
 def _finish(
-    partial: str, count: int, embedder: "Embedder", settings: Mapping[str, Any], approximate: str
+    partial: str, count: int, embedder: "Embedder", flags: Mapping[str, Any], approximate: str
 ) -> dict[str, Any]:
     """Writes the other files; returns the content of the JSON file."""
     ends = _line_ends(os.path.join(partial, TEXTS))
@@ -178,17 +178,17 @@ def _finish(
         vectors = np.memmap(os.path.join(partial, VECTORS), "<f4", "r", shape=shape)
         with progress("linking", count) as report:
             graph = neighbors.build_graph(vectors, os.path.join(partial, GRAPH), report)
+    is_cosine = embedder.settings.similarity == "cosine"
     about = {
         "version": VERSION,
-        "model": settings["model"],
-        "pooling": embedder.pooling,
-        "max_seq_length": settings["max_seq_length"],
+        "model": flags["model"],
+        **{name: value for name, value in dataclasses.asdict(embedder.settings).items() if value is not None},
         "count": count,
         "dimensions": embedder.dimensions,
-        "dtype": "float32, little endian, each vector of length 1",
+        "dtype": "float32, little endian" + (", each vector of length 1" if is_cosine else ""),
         "files": names,
         "graph": graph,
-        "source": settings["texts"],
+        "source": flags["texts"],
     }
     atomic_files.write_json(os.path.join(partial, ABOUT), about)
     files.remove(os.path.join(partial, SETTINGS))

@@ -1,67 +1,102 @@
-"""Embedder: texts to vectors of length 1, with any model.
+"""Embedder: texts and queries to vectors, with any model.
 
 n texts, E numbers of a vector.
 """
 
+import dataclasses
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
 from bert_tf.checkpoints import pretrained
+from bert_tf.checkpoints.checkpoint import SentenceVectors
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
+from bert_tf.search.embedder_settings import COSINE, DOT, EmbedderSettings
+from bert_tf.tasks.embeddings import sentence_choice
 from bert_tf.tasks.embeddings.extraction import Extractor
-from bert_tf.tasks.embeddings.vector_choice import POOLINGS, VectorChoice, choose_layers
+from bert_tf.tasks.embeddings.sentence_choice import DOCUMENT, QUERY, SentenceOptions
 
 WINDOW = 4096  # texts among which those of similar length share a batch
 
 
 class Embedder:
-    """Makes vectors of texts of any length; long ones are read in overlapping windows.
+    """Makes vectors of texts and of queries.
 
     Args:
         path: a checkpoint in any format, a run or an export.
-        pooling: one of POOLINGS, or "" for that of the model, else the mean.
-        max_seq_length: tokens of a window; at most the positions of the model are used.
+        settings: how, where it shall not be as the model says.
         batch_size: texts that are computed at once.
 
     Attributes:
-        pooling: the one that is used.
+        settings: all that is used, without names of prompts.
         dimensions: E.
     """
 
-    def __init__(self, path: str, pooling: str = "", max_seq_length: int = 128, batch_size: int = 64) -> None:
+    def __init__(self, path: str, settings: EmbedderSettings | None = None, batch_size: int = 64) -> None:
         """Loads the model. Raises UserError where it makes no vectors."""
-        loaded = pretrained.load(path)
+        loaded, given = pretrained.load(path), settings or EmbedderSettings()
         if loaded.tokenizer is None:
             raise UserError(f"{path} has no vocab.txt next to it, without which it takes no strings.")
-        recorded = loaded.sentence_vectors
-        if not pooling and recorded is not None and not recorded.is_known:
-            raise UserError(f"{path} specifies the pooling {recorded.pooling}, which is not supported: give pooling.")
-        self.pooling = pooling or (recorded.pooling if recorded else "mean")
-        if self.pooling not in POOLINGS:
-            raise UserError(f"pooling is {pooling!r}; expected one of {', '.join(POOLINGS)}.")
-        length = min(max_seq_length, loaded.config.max_position_embeddings)
-        choice = VectorChoice(
-            layers=choose_layers("last", loaded.config.layers_with_states),
-            unit="sentence",
-            pooling=self.pooling,
-            normalize=("sentence",),
-            max_seq_length=length,
-            stride=length // 2,
+        recorded = loaded.sentence_vectors or SentenceVectors()
+        similarity = given.similarity or recorded.similarity or COSINE
+        if similarity not in (COSINE, DOT):
+            raise UserError(
+                f"The vectors of {path} are compared by their {similarity} distance, which an index does not have: "
+                f"give similarity={COSINE} or {DOT}."
+            )
+        options = SentenceOptions(
+            pooling=given.pooling or None,
+            normalize=True if similarity == COSINE else None,
+            truncate_dim=given.truncate_dim,
+            max_seq_length=given.max_seq_length,
+            long_texts=given.long_texts,
+            **_prompt(given.prompt_name, given.prompt, DOCUMENT),
+        )
+        choice = sentence_choice.choose(recorded, options, path=path, config=loaded.config)
+        query_prompt = sentence_choice.prompt_of(
+            recorded, path, **_prompt(given.query_prompt_name, given.query_prompt, QUERY)
+        )
+        self.settings = EmbedderSettings(
+            pooling=choice.pooling,
+            truncate_dim=choice.truncate_dim,
+            max_seq_length=choice.max_seq_length,
+            long_texts="windows" if choice.stride else "cut",
+            prompt=choice.prompt,
+            query_prompt=query_prompt,
+            similarity=similarity,
         )
         self.dimensions, self.batch_size = choice.width(loaded.config.hidden_size), batch_size
-        self._extractor = Extractor(loaded.model, loaded.tokenizer, choice)
+        self._texts = self._queries = Extractor(loaded.model, loaded.tokenizer, choice)
+        if query_prompt != choice.prompt:
+            of_queries = dataclasses.replace(choice, prompt=query_prompt)
+            self._queries = Extractor(loaded.model, loaded.tokenizer, of_queries)
 
     def in_order(self, examples: Iterable[Example]) -> Iterator[tuple[Example, np.ndarray]]:
         """Yields (example, float32 [E]) for the first text of each example; not all are held at once."""
+        return self._in_order(self._texts, examples)
+
+    def texts(self, texts: Iterable[str]) -> np.ndarray:
+        """Vectors of texts to be found, float32 [n, E]."""
+        return self._stacked(self._texts, texts)
+
+    def queries(self, texts: Iterable[str]) -> np.ndarray:
+        """Vectors of queries, float32 [n, E]."""
+        return self._stacked(self._queries, texts)
+
+    def _in_order(self, extractor: Extractor, examples: Iterable[Example]) -> Iterator[tuple[Example, np.ndarray]]:
         first = (Example(each.id, each.texts[:1], None, each.location, each.other) for each in examples)
-        rows = loaded_model.predict_in_order(self._extractor, first, batch_size=self.batch_size, window=WINDOW)
+        rows = loaded_model.predict_in_order(extractor, first, batch_size=self.batch_size, window=WINDOW)
         return ((example, values["vectors"].vectors.reshape(-1)) for example, values in rows)
 
-    def __call__(self, texts: Iterable[str]) -> np.ndarray:
-        """Float32 [n, E]."""
+    def _stacked(self, extractor: Extractor, texts: Iterable[str]) -> np.ndarray:
         examples = (Example(str(number), (text,), None, f"text {number}") for number, text in enumerate(texts))
-        vectors = [vector for _, vector in self.in_order(examples)]
+        vectors = [vector for _, vector in self._in_order(extractor, examples)]
         return np.stack(vectors) if vectors else np.zeros([0, self.dimensions], np.float32)
+
+
+def _prompt(name: str | None, text: str | None, default: str) -> dict[str, Any]:
+    """The arguments of `prompt_of`, with the name of a prompt where nothing is given."""
+    return {"prompt_name": default if name is None and text is None else name, "prompt": text}

@@ -14,6 +14,7 @@ from bert_tf.errors import UserError
 from bert_tf.search import neighbors
 from bert_tf.search.building import build
 from bert_tf.search.embedder import Embedder
+from bert_tf.search.embedder_settings import EmbedderSettings
 from bert_tf.search.index_files import GRAPH, IndexFiles
 from bert_tf.search.reranking import Reranker
 
@@ -29,7 +30,7 @@ class Hit:
         number: of the text in the index, from 0.
         id: as in the table, else the number of its row.
         text: the text.
-        score: cosine with the query, or what the reranker says.
+        score: similarity with the query, or what the reranker says.
         other: the other columns of its row.
     """
 
@@ -84,7 +85,7 @@ class Index:
         about = self.about
         path = model or about["model"]
         try:
-            self._embedder = Embedder(path, about["pooling"], about["max_seq_length"], batch_size)
+            self._embedder = Embedder(path, _settings(about), batch_size)
         except UserError as error:
             raise UserError(f"The model of {folder} cannot be used: {error}") from None
         self._expect_same_vectors(path)
@@ -93,8 +94,8 @@ class Index:
 
     def _expect_same_vectors(self, path: str) -> None:
         (row,) = self._files.rows([0])
-        vector = self._embedder([row["text"]])[0]
-        if vector.shape != self._files.vectors[0].shape or not vector @ self._files.vectors[0] > SAME:
+        vector, stored = self._embedder.texts([row["text"]])[0], self._files.vectors[0]
+        if vector.shape != stored.shape or not vector @ stored > SAME * np.linalg.norm(vector) * np.linalg.norm(stored):
             raise UserError(
                 f"{path} does not make the vectors that {self.folder} holds: give the model that it was made with, or "
                 "make the index again."
@@ -113,14 +114,15 @@ class Index:
             raise UserError(f"count is {count}; expected 1 or more.")
         if not all(query.strip() for query in queries):
             raise UserError("A query is empty; expected some words.")
-        most, vectors = max(count, RERANKED) if self._reranker else count, self._embedder(queries)
+        most = max(count, RERANKED) if self._reranker else count
+        vectors = self._embedder.queries(queries)
         with self._lock:
             numbers, scores = self.nearest(vectors, most)
         found = [self.hits(*each) for each in zip(numbers, scores, strict=True)]
         return [self._reranked(*each)[:count] for each in zip(queries, found, strict=True)]
 
     def nearest(self, vectors: np.ndarray, count: int) -> neighbors.Found:
-        """Numbers int64 [q, k] and cosines [q, k] of the nearest texts of vectors of length 1, float32 [q, E]."""
+        """Numbers int64 [q, k] and similarities [q, k] of the nearest texts of vectors of queries, float32 [q, E]."""
         if self._graph is not None:
             return self._graph(vectors, count)
         return neighbors.exact(self._files.vectors, vectors, count)
@@ -140,3 +142,10 @@ class Index:
         scores = self._reranker(query, [hit.text for hit in found])
         scored = [dataclasses.replace(hit, score=float(score)) for hit, score in zip(found, scores, strict=True)]
         return sorted(scored, key=lambda hit: -hit.score)
+
+
+def _settings(about: Mapping[str, Any]) -> EmbedderSettings:
+    """How the vectors of an index were made; older ones had neither prompts nor truncation, and do not say so."""
+    older = {"long_texts": "windows", "prompt": "", "query_prompt": "", "similarity": "cosine"}
+    names = {field.name for field in dataclasses.fields(EmbedderSettings)}
+    return EmbedderSettings(**{**older, **{name: value for name, value in about.items() if name in names}})

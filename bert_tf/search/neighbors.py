@@ -1,7 +1,7 @@
 """The nearest of many vectors: exactly, by a matrix product, or approximately, by a graph of faiss.
 
-n vectors, q queries, k neighbors of each, E numbers of a vector. All vectors have length 1, so that dot products are
-cosines.
+n vectors, q queries, k neighbors of each, E numbers of a vector. What is compared are dot products, which are cosines
+where all vectors have length 1.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Found = tuple[np.ndarray, np.ndarray]
 
 
 def exact(vectors: np.ndarray, queries: np.ndarray, count: int) -> Found:
-    """Numbers int64 [q, k] and cosines float32 [q, k] of the nearest vectors, nearest first; k is at most n.
+    """Numbers int64 [q, k] and dot products float32 [q, k] of the nearest vectors, nearest first; k is at most n.
 
     vectors: float32 [n, E], also memory-mapped. queries: float32 [q, E]. Of equal ones the first comes first.
     """

@@ -64,7 +64,7 @@ def read(path: str) -> Checkpoint:
         added_tokens=added_tokens,
         labels=labels(path) if kind in LABELLED else None,
         kind=kind,
-        sentence_vectors=sentence_transformers.read(path),
+        sentence_vectors=sentence_transformers.read(path, config.max_position_embeddings),
     )
 
 

@@ -64,7 +64,7 @@ def read(path: str) -> Checkpoint:
         special_tokens=read_special_tokens(folder),
         labels=labels,
         kind=kind,
-        sentence_vectors=sentence_transformers.read(folder),
+        sentence_vectors=sentence_transformers.read(folder, config.max_position_embeddings, has_length=False),
     )
 
 

@@ -8,6 +8,7 @@ import os
 
 import numpy as np
 
+from bert_tf.checkpoints import sentence_transformers
 from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors
 from bert_tf.checkpoints.checkpoint_files import read_head_file, read_special_tokens, read_tokenizer_files
 from bert_tf.checkpoints.formats import native
@@ -36,6 +37,8 @@ def read(path: str) -> Checkpoint:
     weights = native.read_weights(os.path.join(path, "variables", "variables"))
     vocabulary, lower_case = read_tokenizer_files(extra)
     labels, kind = read_head_file(extra)
+    config = BertConfig.from_json_file(os.path.join(extra, CONFIG))
+    vectors = sentence_transformers.read(extra, config.max_position_embeddings, has_length=False)
     return Checkpoint(
         config=config,
         weights={name: np.asarray(array, np.float32) for name, array in weights.items()},
@@ -44,12 +47,12 @@ def read(path: str) -> Checkpoint:
         special_tokens=read_special_tokens(extra),
         labels=labels,
         kind=kind,
-        sentence_vectors=_sentence_vectors(path),
+        sentence_vectors=vectors or _sentence_vectors(path),
     )
 
 
 def _sentence_vectors(path: str) -> SentenceVectors | None:
-    """How an export of vectors of the last layer makes them; None for others."""
+    """How an older export of vectors of the last layer makes them; None for others."""
     about = read_json(os.path.join(path, "about.json"))
     if not isinstance(about, dict) or about.get("layers") not in (["last"], ["-1"]) or "pooling" not in about:
         return None

@@ -12,11 +12,13 @@ MODEL is a checkpoint in any format or a run folder. FILE is .txt (one text per 
 second_to_last, sum_last_four, concat_last_four, all. Texts longer than max_seq_length are read in overlapping windows,
 and each token takes its embedding from the window with the most context on both sides; --long_texts=cut truncates.
 
-The pooling and normalization of a sentence-transformers folder apply unless --pooling or --normalize is given. The
-default for other models is the mean of the tokens.
+With --unit=sentence and --export, what a folder of sentence-transformers says of its vectors applies unless a flag says
+otherwise: pooling and what follows it, length (longer texts are truncated), default prompt, size. The default for other
+models is the mean of the tokens.
 """
 
 import argparse
+import dataclasses
 import functools
 import json
 import sys
@@ -25,7 +27,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.checkpoint import NORMALIZE, Checkpoint, SentenceVectors
 from bert_tf.cli import bulk_files, checkpoint_flags, device_flags, trust_flags
 from bert_tf.cli.text_progress import report_texts
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
@@ -34,7 +36,8 @@ from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, prediction_inputs
 from bert_tf.recipes.finetuning import finished_run
 from bert_tf.runtime import files, json_files, process
-from bert_tf.tasks.embeddings import feature_files, vector_choice
+from bert_tf.tasks.embeddings import feature_files, sentence_choice, vector_choice
+from bert_tf.tasks.embeddings.sentence_choice import SentenceOptions
 from bert_tf.tasks.embeddings.text_vectors import Shape
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice
 
@@ -61,13 +64,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--unit", choices=vector_choice.UNITS, help="what gets an embedding (token)")
     parser.add_argument("--layers", default="last", help="layers to extract (last)")
     parser.add_argument("--layer_weights", default="", metavar="NUMBERS", help="return one weighted sum of the layers")
-    parser.add_argument("--pooling", choices=vector_choice.POOLINGS, help="how tokens become a sentence embedding")
+    parser.add_argument("--pooling", help="how tokens become a sentence embedding: mean, cls, max, mean+max, ...")
     parser.add_argument("--word_vectors", choices=vector_choice.WORD_VECTORS, help="which tokens of a word (first)")
     parser.add_argument("--words", choices=vector_choice.WORDS, help="split words as BERT does (text), or at spaces")
     optional = argparse.BooleanOptionalAction
     parser.add_argument("--normalize", action=optional, default=None, help="scale embeddings to unit length")
-    parser.add_argument("--max_seq_length", type=int, default=128, help="tokens per model input (128)")
-    parser.add_argument("--long_texts", choices=("windows", "cut"), default="windows", help="long texts (windows)")
+    parser.add_argument("--prompt_name", metavar="NAME", help="prompt of MODEL to put before each text, such as query")
+    parser.add_argument("--prompt", metavar="TEXT", help="what to put before each text instead")
+    parser.add_argument("--truncate_dim", type=int, metavar="N", help="numbers to keep of a sentence embedding")
+    parser.add_argument("--max_seq_length", type=int, help="tokens per model input (as in MODEL, else 128)")
+    parser.add_argument("--long_texts", choices=sentence_choice.LONG_TEXTS, help="(cut as in MODEL, else windows)")
     parser.add_argument("--doc_stride", type=int, default=0, help="stride of windows (half of max_seq_length)")
     parser.add_argument("--text_columns", metavar="NAMES", help="column of FILE with the text, or two with pairs")
     parser.add_argument("--id_column", metavar="NAME", help="column of FILE with an id to write too")
@@ -93,6 +99,8 @@ def run(arguments: argparse.Namespace) -> None:
     checkpoint = checkpoint_flags.complete(formats.read(arguments.source), arguments)
     choice = choose(arguments, checkpoint)
     if arguments.export is not None:
+        choice = dataclasses.replace(choice, unit="sentence")
+        choice.width(checkpoint.config.hidden_size)  # raises where the sizes of layers do not fit
         export(arguments, checkpoint, choice)
         return
     examples = _single(arguments) if arguments.file is None else _from_file(arguments)
@@ -132,6 +140,8 @@ def check(arguments: argparse.Namespace) -> None:
     _check_numbers(arguments)
     parts = vector_choice.parse_layers(arguments.layers)
     vector_choice.parse_weights(arguments.layer_weights)
+    if arguments.pooling is not None:
+        sentence_choice.check_pooling(arguments.pooling)
     if arguments.pooling == "pooled" and (len(parts) > 1 or parts[0] not in ("last", -1) or arguments.layer_weights):
         raise UserError("pooling=pooled uses the last layer: leave out layers and layer_weights.")
     if arguments.file is not None:
@@ -148,6 +158,9 @@ def _check_combinations(arguments: argparse.Namespace) -> None:
     unit = arguments.unit or "token"
     for name, is_applicable, required in (
         ("pooling", unit == "sentence" or arguments.export, "unit=sentence"),
+        ("prompt_name", unit == "sentence" or arguments.export, "unit=sentence"),
+        ("prompt", unit == "sentence" or arguments.export, "unit=sentence"),
+        ("truncate_dim", unit == "sentence" or arguments.export, "unit=sentence"),
         ("word_vectors", unit == "word" and not arguments.export, "unit=word"),
         ("words", unit == "word" and not arguments.export, "unit=word"),
         ("attention", arguments.export, "export"),
@@ -156,7 +169,7 @@ def _check_combinations(arguments: argparse.Namespace) -> None:
         ("text_columns", arguments.file, "file or input"),
         ("id_column", arguments.file, "file or input"),
         ("format", arguments.output, "output"),
-        ("doc_stride", arguments.long_texts == "windows", "long_texts=windows"),
+        ("doc_stride", arguments.long_texts != "cut", "long_texts=windows"),
     ):
         if getattr(arguments, name) and not is_applicable:
             raise UserError(f"{name} requires {required}: leave it out.")
@@ -170,55 +183,45 @@ def _check_combinations(arguments: argparse.Namespace) -> None:
 def _check_numbers(arguments: argparse.Namespace) -> None:
     if arguments.batch_size < 1:
         raise UserError(f"batch_size is {arguments.batch_size}; expected 1 or more.")
-    if arguments.max_seq_length < 5:
-        raise UserError(f"max_seq_length is {arguments.max_seq_length}; expected 5 or more.")
-    if not 0 <= arguments.doc_stride <= arguments.max_seq_length - 2:
-        raise UserError(
-            f"doc_stride is {arguments.doc_stride}; expected 1 to {arguments.max_seq_length - 2}, the number of tokens "
-            f"in a window of max_seq_length {arguments.max_seq_length}."
-        )
+    sentence_choice.check_length(arguments.max_seq_length, arguments.doc_stride)
 
 
 def choose(arguments: argparse.Namespace, checkpoint: Checkpoint) -> VectorChoice:
-    """The VectorChoice of the flags; raises UserError if the model has too few layers or positions."""
-    config = checkpoint.config
-    if arguments.max_seq_length > config.max_position_embeddings:
-        raise UserError(
-            f"max_seq_length is {arguments.max_seq_length}, but the model has {config.max_position_embeddings} "
-            "positions: choose a smaller one; longer texts are read in windows."
-        )
-    pooling, normalize = _pooling(arguments, checkpoint.sentence_vectors)
-    if config.is_causal and pooling == "cls":
-        raise UserError("pooling is cls, but in a left-to-right model [CLS] sees no other token: choose last.")
-    has_windows = arguments.long_texts == "windows"
-    return VectorChoice(
-        layers=vector_choice.choose_layers(arguments.layers, config.layers_with_states, arguments.layer_weights),
-        unit=arguments.unit or "token",
-        pooling=pooling,
+    """The VectorChoice of the flags; raises UserError for what the model lacks, or what is not supported."""
+    unit = arguments.unit or "token"
+    recorded = checkpoint.sentence_vectors
+    if recorded is not None and not (unit == "sentence" or arguments.export):  # of tokens, only the length of rows
+        recorded = SentenceVectors(max_seq_length=recorded.max_seq_length)
+    names = [field.name for field in dataclasses.fields(SentenceOptions)]
+    options = SentenceOptions(**{name: getattr(arguments, name) for name in names})
+    if not (unit == "sentence" or arguments.export) and not options.long_texts:
+        options = dataclasses.replace(options, long_texts="windows")
+    choice = sentence_choice.choose(
+        recorded,
+        options,
+        path=arguments.source,
+        config=checkpoint.config,
+        layers=arguments.layers,
+        layer_weights=arguments.layer_weights,
+        unit=unit,
         word_vectors=arguments.word_vectors or "first",
         words=arguments.words or "text",
-        normalize=normalize,
-        max_seq_length=arguments.max_seq_length,
-        stride=(arguments.doc_stride or arguments.max_seq_length // 2) if has_windows else 0,
     )
+    if recorded is not None and (unit == "sentence" or arguments.export):
+        print(_described(arguments.source, choice), file=sys.stderr)
+    return choice
 
 
-def _pooling(arguments: argparse.Namespace, recorded: Any) -> tuple[str, tuple[str, ...]]:
-    """The pooling, and the units whose embeddings are normalized: from the flags, else from the checkpoint.
-
-    recorded: the SentenceVectors of the checkpoint, or None. Raises UserError for a pooling that is not supported.
-    """
-    if recorded is None or (arguments.pooling, arguments.normalize) != (None, None):
-        return arguments.pooling or "mean", vector_choice.UNITS if arguments.normalize else ()
-    if not (arguments.export or arguments.unit == "sentence"):
-        return "mean", ()
-    if not recorded.is_known:
-        raise UserError(
-            f"{arguments.source} specifies the pooling {recorded.pooling}, which is not supported: give --pooling."
-        )
-    length = ", normalized" if recorded.normalize else ""
-    print(f"Pooling specified by {arguments.source}: {recorded.pooling}{length}.", file=sys.stderr)
-    return recorded.pooling, ("sentence",) if recorded.normalize else ()
+def _described(source: str, choice: VectorChoice) -> str:
+    """A line on what a model says of its vectors, with what the flags change."""
+    parts = [choice.pooling, *(layer.kind.replace("normalize", "normalized") for layer in choice.after)]
+    if choice.truncate_dim is not None:
+        parts.append(f"{choice.truncate_dim} numbers")
+    if not choice.stride:
+        parts.append(f"texts truncated at {choice.max_seq_length} tokens")
+    if choice.prompt:
+        parts.append(f"prompt {choice.prompt!r}")
+    return f"Vectors as specified by {source}: {', '.join(parts)}."
 
 
 def _single(arguments: argparse.Namespace) -> Iterator[Example]:
@@ -325,13 +328,14 @@ def export(arguments: argparse.Namespace, checkpoint: Checkpoint, choice: Vector
     about = {
         "layers": [str(name) for name in choice.layers.names],
         "pooling": choice.pooling,
-        "normalize": "sentence" in choice.normalize,
+        "normalize": "sentence" in choice.normalize or choice.after[-1:] == (NORMALIZE,),
         "max_seq_length": choice.max_seq_length,
+        "prompt": choice.prompt,
         "do_lower_case": tokenizer.lower_case,
         "attention": arguments.attention,
     }
     saved_model.export(
-        extraction.Features(choice),
+        extraction.Features(choice, checkpoint.sentence_vectors),
         model,
         tokenizer,
         arguments.export,

@@ -4,12 +4,13 @@
   bert-tf index articles.jsonl my_index --model=runs/pairs --text_columns=body --id_column=url
 
 TEXTS is .txt (one text per line) or a table (.tsv, .csv, .jsonl, .xlsx or .parquet) with a column "text". MODEL is a
-checkpoint in any format, a run or an export; a folder of sentence-transformers says how its vectors are pooled. A
-command that was killed continues when it is started again. Above a million texts approximate search is prepared too,
-which needs `pip install "bert-tf[search]"`.
+checkpoint in any format, a run or an export; what a folder of sentence-transformers says of its vectors applies:
+pooling, length, size, similarity, prompts for texts and for queries. A command that was killed continues when it is
+started again. Above a million texts approximate search is prepared too, which needs `pip install "bert-tf[search]"`.
 """
 
 import argparse
+import dataclasses
 import json
 import signal
 import time
@@ -18,7 +19,8 @@ from bert_tf.cli import device_flags, trust_flags
 from bert_tf.errors import Interrupted, UserError
 from bert_tf.runtime import process
 from bert_tf.search import building
-from bert_tf.tasks.embeddings.vector_choice import POOLINGS
+from bert_tf.search.embedder_settings import EmbedderSettings
+from bert_tf.tasks.embeddings import sentence_choice
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,8 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("texts", metavar="TEXTS", help="texts to find: .txt, or a table")
     parser.add_argument("index", metavar="INDEX", help="folder to write")
     parser.add_argument("--model", required=True, help="checkpoint, run or export that makes the vectors")
-    parser.add_argument("--pooling", choices=POOLINGS, help="how tokens become a vector (as in MODEL, else mean)")
-    parser.add_argument("--max_seq_length", type=int, default=128, help="tokens per window of a long text (128)")
+    parser.add_argument("--pooling", help="how tokens become a vector: mean, cls, ... (as in MODEL, else mean)")
+    parser.add_argument("--max_seq_length", type=int, help="tokens per text or window (as in MODEL, else 128)")
+    parser.add_argument("--long_texts", choices=sentence_choice.LONG_TEXTS, help="(cut as in MODEL, else windows)")
+    parser.add_argument("--prompt_name", metavar="NAME", help="prompt of MODEL to put before each text (document)")
+    parser.add_argument("--prompt", metavar="TEXT", help="what to put before each text instead")
+    parser.add_argument("--query_prompt_name", metavar="NAME", help="prompt of MODEL for queries (query)")
+    parser.add_argument("--query_prompt", metavar="TEXT", help="what to put before queries instead")
+    parser.add_argument("--truncate_dim", type=int, metavar="N", help="numbers to keep of a vector (as in MODEL)")
+    parser.add_argument("--similarity", choices=("cosine", "dot"), help="of vectors (as in MODEL, else cosine)")
     parser.add_argument("--text_columns", default="", metavar="NAME", help="column of a table with the text (text)")
     parser.add_argument("--id_column", metavar="NAME", help="column of a table with an id (0, 1, 2, ...)")
     parser.add_argument(
@@ -47,17 +56,19 @@ def run(arguments: argparse.Namespace) -> None:
     """Writes the index."""
     process.assume_frozen_weights()
     device_flags.apply(arguments)
-    for name, least in (("batch_size", 1), ("max_seq_length", 5)):
-        if getattr(arguments, name) < least:
-            raise UserError(f"{name} is {getattr(arguments, name)}; expected {least} or more.")
+    if arguments.batch_size < 1:
+        raise UserError(f"batch_size is {arguments.batch_size}; expected 1 or more.")
+    sentence_choice.check_length(arguments.max_seq_length, 0)
+    if arguments.pooling is not None:
+        sentence_choice.check_pooling(arguments.pooling)
+    names = [field.name for field in dataclasses.fields(EmbedderSettings)]
     start = time.monotonic()
     try:
         about = building.build(
             arguments.texts,
             arguments.index,
             arguments.model,
-            pooling=arguments.pooling or "",
-            max_seq_length=arguments.max_seq_length,
+            **{name: getattr(arguments, name) for name in names},
             columns=[name.strip() for name in arguments.text_columns.split(",") if name.strip()],
             id_column=arguments.id_column,
             approximate=arguments.approximate,

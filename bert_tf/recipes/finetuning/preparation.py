@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from bert_tf.checkpoints import sentence_transformers
+from bert_tf.checkpoints.checkpoint import POOLINGS
 from bert_tf.config import flags
 from bert_tf.config.bert_config import expect_layers
 from bert_tf.config.train_config import LoraConfig, TrainConfig
@@ -66,9 +67,17 @@ def _with_recorded_pooling(options: FineTuningFlags, start: Initialization) -> F
     recorded = start.sentence_vectors
     if recorded is None or not hasattr(options, "pooling"):
         return options
-    if not recorded.is_known and not options.pooling:
-        raise UserError(
-            f"{options.init_checkpoint} specifies the pooling {recorded.pooling}, which is not supported: give pooling."
+    if not options.pooling:
+        recorded.expect_supported(options.init_checkpoint)
+        if recorded.layers or recorded.pooling not in POOLINGS:
+            kinds = [recorded.pooling, *(layer.kind for layer in recorded.layers)]
+            raise UserError(
+                f"{options.init_checkpoint} makes vectors with {', '.join(kinds)}, and training has a single pooling: "
+                "give pooling, to train its encoder without the rest."
+            )
+    if any(recorded.prompts.values()) or recorded.truncate_dim:
+        print(
+            f"Training and the trained model are without the prompts and the truncate_dim of {options.init_checkpoint}."
         )
     values: dict[str, Any] = {
         "pooling": options.pooling or recorded.pooling,

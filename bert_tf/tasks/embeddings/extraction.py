@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
@@ -23,7 +23,7 @@ from bert_tf.model.row_ladder import MOST_POSITIONS, TOKEN_TEXTS, Ladder
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
 from bert_tf.model.static_rows import StaticRows
 from bert_tf.runtime import backend
-from bert_tf.tasks.embeddings import features
+from bert_tf.tasks.embeddings import features, sentence_choice
 from bert_tf.tasks.embeddings.feature_windows import NO_OFFSET, rows_and_tokens, split_pairs
 from bert_tf.tasks.embeddings.text_vectors import TextVectors
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice
@@ -86,6 +86,9 @@ class Extractor:
         texts, flags, ids = (tf.TensorSpec([None], kind) for kind in (tf.string, tf.bool, tf.int32))
         table = tf.TensorSpec([None, None], tf.int32)
         rows = {"token_ids": table, "segment_ids": table, "lengths": ids}
+        self._skipped = 0  # first tokens of a text that are not pooled, [CLS] among them
+        if choice.prompt and not choice.include_prompt and choice.pooling != "pooled":
+            self._skipped = min(len(tokenizer.encode(choice.prompt)), choice.max_seq_length) - 1
         self._tokenize_graph = tf.function(self.rows_and_tokens, input_signature=[texts, texts, flags], autograph=False)
         self._batches = 0
         self._states = tf.function(self.states, input_signature=[rows], autograph=False)
@@ -116,8 +119,10 @@ class Extractor:
     def rows_and_tokens(
         self, first: tf.Tensor, second: tf.Tensor, is_pair: tf.Tensor
     ) -> tuple[dict[str, tf.Tensor], dict[str, tf.RaggedTensor]]:
-        """`feature_windows.rows_and_tokens` of string [B], string [B], bool [B]."""
+        """`feature_windows.rows_and_tokens` of string [B], string [B], bool [B], with the prompt before the first."""
         choice = self.choice
+        if choice.prompt and choice.unit == "sentence":
+            first = tf.strings.join([choice.prompt, first])
         return rows_and_tokens(
             self.tokenizer, first, second, is_pair, max_seq_length=choice.max_seq_length, stride=choice.stride
         )
@@ -162,25 +167,30 @@ class Extractor:
         if choice.unit == "sentence":
             pooling = "cls" if choice.pooling == "pooled" else choice.pooling
             texts = tf.cast(row_numbers(sources), tf.int32)
-            vectors = features.text_vectors(vectors, texts, tf.cast(sources.nrows(), tf.int32), pooling)
+            count = tf.cast(sources.nrows(), tf.int32)
+            vectors = features.text_vectors(vectors, texts, count, pooling, self._skipped)
+            vectors = features.through_layers(vectors, choice.after)[..., : choice.truncate_dim]
         return features.normalize(vectors) if choice.unit in choice.normalize else vectors
 
-    def signatures(self) -> dict[str, Callable]:
-        """The signatures of an export, both of `text`, string [B], a text or "first ||| second" each.
+    def signatures(self, prompts: Mapping[str, str] | None = None) -> dict[str, Callable]:
+        """The signatures of an export, all of `text`, string [B], a text or "first ||| second" each.
 
-        serving_default: "vectors" [B, E], one for each text. tokens: "vectors" [B, T, E], "tokens", "starts", "ends",
-        "segments" [B, T], "counts" [B]; zeros, "" and -1 after the last token of a text. Where K is not 1, vectors are
-        [B, K, E] and [B, T, K, E].
+        serving_default: "vectors" [B, E], one for each text. query and document, where `prompts` has one of them: the
+        same with these prompts instead of that of the choice. tokens: "vectors" [B, T, E], "tokens", "starts", "ends",
+        "segments" [B, T], "counts" [B], without a prompt; zeros, "" and -1 after the last token of a text. Where K is
+        not 1, vectors are [B, K, E] and [B, T, K, E].
         """
-        sentence, token = (
-            Extractor(self.model, self.tokenizer, dataclasses.replace(self.choice, unit=unit), PackingSpec.dynamic())
-            for unit in ("sentence", "token")
-        )
 
-        tokenize = tf.function(lambda text: self.rows_and_tokens(*split_pairs(text)), autograph=False)  # one for both
+        def with_choice(**changes: Any) -> Extractor:
+            choice = dataclasses.replace(self.choice, **changes)
+            return Extractor(self.model, self.tokenizer, choice, PackingSpec.dynamic())
 
-        def of_texts(text: tf.Tensor) -> dict[str, tf.Tensor]:
-            rows, tokens = tokenize(text)
+        token = with_choice(unit="token")
+        # One for all signatures without a prompt.
+        tokenize = tf.function(lambda text: token.rows_and_tokens(*split_pairs(text)), autograph=False)
+
+        def of_texts(sentence: Extractor, text: tf.Tensor) -> dict[str, tf.Tensor]:
+            rows, tokens = sentence.rows_and_tokens(*split_pairs(text)) if sentence.choice.prompt else tokenize(text)
             return {"vectors": _squeeze(sentence.of_unit(sentence.of_tokens(rows, tokens), tokens))}
 
         def of_tokens(text: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -196,7 +206,17 @@ class Extractor:
         signature = functools.partial(
             tf.function, input_signature=[tf.TensorSpec([None], tf.string, "text")], autograph=False
         )
-        return {"serving_default": signature(of_texts), "tokens": signature(of_tokens)}
+
+        def of_prompt(prompt: str) -> Callable:
+            sentence = with_choice(unit="sentence", prompt=prompt)
+            return signature(lambda text: of_texts(sentence, text))
+
+        known = {name: text for name, text in (prompts or {}).items() if name in sentence_choice.SEARCH_PROMPTS}
+        searched = {name: known.get(name, "") for name in sentence_choice.SEARCH_PROMPTS} if any(known.values()) else {}
+        texts = {
+            name: of_prompt(prompt) for name, prompt in {"serving_default": self.choice.prompt, **searched}.items()
+        }
+        return {**texts, "tokens": signature(of_tokens)}
 
     def _states_of(self, rows: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """`states` of the rows of a block, as fast as they are here; in the graph of an export as they are."""
@@ -247,12 +267,18 @@ def _squeeze(vectors: tf.Tensor) -> tf.Tensor:
 
 
 class Features:
-    """A `tasks.task.Servable`: an encoder whose outputs are vectors."""
+    """A `tasks.task.Servable`: an encoder whose outputs are vectors.
+
+    Args:
+        choice: which vectors.
+        recorded: what the model says of its vectors, whose prompts for queries and documents the export keeps.
+    """
 
     name = "features"
 
-    def __init__(self, choice: VectorChoice) -> None:
-        self.choice = choice
+    def __init__(self, choice: VectorChoice, recorded: SentenceVectors | None = None) -> None:
+        self.choice, self.recorded = choice, recorded
+        self.sentence_vectors = sentence_choice.as_recorded(choice, recorded)
 
     def create_model(self, config: BertConfig, dtype: Any = None) -> keras.Model:
         """A BertModel without a head."""
@@ -260,4 +286,4 @@ class Features:
 
     def signatures(self, model: keras.Model, tokenizer: Tokenizer) -> dict[str, Any]:
         """See `Extractor.signatures`."""
-        return Extractor(model, tokenizer, self.choice).signatures()
+        return Extractor(model, tokenizer, self.choice).signatures(self.recorded.prompts if self.recorded else {})

@@ -4,13 +4,24 @@ B rows, T positions in a row, M tokens of all texts, D hidden size, L layers, K 
 vector.
 """
 
+import functools
 from collections.abc import Sequence
 
 import tensorflow as tf
 
+from bert_tf.checkpoints.checkpoint import VectorLayer
 from bert_tf.tasks.embeddings.vector_choice import LayerChoice
 
 SMALLEST = 1e-12  # smallest length that a vector is divided by
+EPSILON = 1e-5  # added to the variance by the LayerNorm of sentence-transformers
+ACTIVATIONS = {
+    "identity": tf.identity,
+    "tanh": tf.tanh,
+    "relu": tf.nn.relu,
+    "gelu": functools.partial(tf.nn.gelu, approximate=False),
+    "sigmoid": tf.sigmoid,
+    "silu": tf.nn.silu,
+}
 
 
 def layer_vectors(hidden_states: Sequence[tf.Tensor], choice: LayerChoice) -> tf.Tensor:
@@ -24,23 +35,36 @@ def layer_vectors(hidden_states: Sequence[tf.Tensor], choice: LayerChoice) -> tf
     return tf.stack(states, 2)
 
 
-def text_vectors(vectors: tf.Tensor, texts: tf.Tensor, count: int | tf.Tensor, pooling: str) -> tf.Tensor:
-    """Vectors of tokens -> one for each text: [M, K, E] -> [count, K, E], or [count, K, 2 * E] for "mean_max".
+def text_vectors(
+    vectors: tf.Tensor, texts: tf.Tensor, count: int | tf.Tensor, pooling: str, skipped: int = 0
+) -> tf.Tensor:
+    """Vectors of tokens -> one for each text: [M, K, E] -> [count, K, E], P times as wide for P poolings.
 
     Args:
         vectors: of tokens, [M, K, E].
         texts: the text of each token, int32 [M], ascending; each text has its first token ([CLS]) at least.
         count: number of texts.
         pooling: as in VectorChoice, except "pooled"; [CLS] and [SEP] count like other tokens.
+        skipped: first tokens of each text that do not count, those of a prompt; at least its last one does.
     """
-    firsts = tf.searchsorted(texts, tf.range(count))
+    firsts, ends = (tf.searchsorted(texts, tf.range(count), side=side) for side in ("left", "right"))
+    numbers = tf.range(1, tf.size(texts) + 1) - tf.gather(firsts, texts)  # 1 for a text's first token
+    if skipped:
+        counts = (numbers > skipped) | (tf.range(1, tf.size(texts) + 1) == tf.gather(ends, texts))
+        vectors, texts, numbers = (tf.boolean_mask(each, counts) for each in (vectors, texts, numbers))
+    return tf.concat([_pooled(vectors, texts, count, numbers, name) for name in pooling.split("+")], -1)
+
+
+def _pooled(
+    vectors: tf.Tensor, texts: tf.Tensor, count: int | tf.Tensor, numbers: tf.Tensor, pooling: str
+) -> tf.Tensor:
+    """`text_vectors` with one pooling, or "mean_max". numbers: of each token in its text, int32 [M]."""
     if pooling == "cls":
-        return tf.gather(vectors, firsts)
+        return tf.gather(vectors, tf.searchsorted(texts, tf.range(count)))
     if pooling == "last":
         return tf.gather(vectors, tf.searchsorted(texts, tf.range(count), side="right") - 1)
     if pooling == "weighted_mean":
-        weights = tf.range(1, tf.size(texts) + 1) - tf.gather(firsts, texts)  # 1 for a text's first token
-        weights = tf.cast(weights, vectors.dtype)[:, None, None]
+        weights = tf.cast(numbers, vectors.dtype)[:, None, None]
         return tf.math.segment_sum(vectors * weights, texts) / tf.math.segment_sum(weights, texts)
     if pooling == "mean_sqrt_len":
         ones = tf.ones_like(vectors[:, :1, :1])
@@ -48,6 +72,22 @@ def text_vectors(vectors: tf.Tensor, texts: tf.Tensor, count: int | tf.Tensor, p
     mean, largest = tf.math.segment_mean, tf.math.segment_max
     pools = {"mean": [mean], "max": [largest], "mean_max": [mean, largest]}[pooling]
     return tf.concat([pool(vectors, texts) for pool in pools], -1)
+
+
+def through_layers(vectors: tf.Tensor, layers: Sequence[VectorLayer]) -> tf.Tensor:
+    """Vectors of texts [..., E] -> what the layers after the pooling make of them, [..., F]."""
+    for layer in layers:
+        arrays = {name: tf.constant(array) for name, array in layer.arrays.items()}
+        if layer.kind == "normalize":
+            vectors = normalize(vectors)
+        elif layer.kind == "layer_norm":
+            mean, variance = tf.nn.moments(vectors, -1, keepdims=True)
+            vectors = (vectors - mean) * tf.math.rsqrt(variance + EPSILON) * arrays["gamma"] + arrays["beta"]
+        else:
+            output = ACTIVATIONS[layer.activation](tf.tensordot(vectors, arrays["kernel"], 1) + arrays.get("bias", 0.0))
+            residual = tf.tensordot(vectors, arrays["residual"], 1) if "residual" in arrays else vectors
+            vectors = output + residual if layer.is_residual else output
+    return vectors
 
 
 def word_vectors(vectors: tf.Tensor, is_first: tf.Tensor, kind: str) -> tf.Tensor:

@@ -6,6 +6,7 @@ K vectors of a token, D hidden size, L layers.
 import dataclasses
 from collections.abc import Sequence
 
+from bert_tf.checkpoints.checkpoint import VectorLayer
 from bert_tf.errors import UserError
 
 UNITS = ("token", "word", "sentence")
@@ -131,8 +132,11 @@ class VectorChoice:
         output.
     word_vectors: that of a word's first token (Devlin et al. 2018, section 5.3), or the mean of its tokens.
     words: separated by spaces and punctuation ("text"), or by spaces alone ("spaces"), as in a treebank's words.
-    normalize: the units whose vectors are divided by their length.
+    normalize: the units whose vectors are divided by their length, as the last of all.
     stride: tokens from the start of a window of a long text to the next; 0: long texts are truncated.
+    after: layers that the vectors of whole texts pass after the pooling.
+    truncate_dim: how many of their numbers are kept then; None: all.
+    prompt: what is put before a text, for a vector of the whole. include_prompt: whether its tokens are pooled too.
     """
 
     layers: LayerChoice
@@ -143,7 +147,23 @@ class VectorChoice:
     normalize: tuple[str, ...] = ()
     max_seq_length: int = 128
     stride: int = 64
+    after: tuple[VectorLayer, ...] = ()
+    truncate_dim: int | None = None
+    prompt: str = ""
+    include_prompt: bool = True
 
     def width(self, hidden_size: int) -> int:
-        """Size of one vector."""
-        return self.layers.width(hidden_size) * (2 if self.unit == "sentence" and self.pooling == "mean_max" else 1)
+        """Size of one vector; UserError where the layers after the pooling take vectors of another size."""
+        width = self.layers.width(hidden_size)
+        if self.unit != "sentence":
+            return width
+        width *= len(self.pooling.replace("mean_max", "mean+max").split("+"))
+        for layer in self.after:
+            before, after = layer.widths or (width, width)
+            if before != width:
+                raise UserError(
+                    f"The layers and the pooling {self.pooling} give vectors of {width} numbers, but what follows the "
+                    f"pooling of the model takes {before}: leave layers and pooling as the model has them."
+                )
+            width = after
+        return min(width, self.truncate_dim or width)

@@ -1,0 +1,128 @@
+"""The modules of sentence-transformers after the pooling: Dense, LayerNorm, Normalize; Dropout does nothing."""
+
+import os
+from collections.abc import Mapping
+
+import numpy as np
+
+from bert_tf.checkpoints import torch_pickle
+from bert_tf.checkpoints.checkpoint import NORMALIZE, VectorLayer
+from bert_tf.checkpoints.checkpoint_files import read_safetensors, read_settings, setting, shortened, write_safetensors
+from bert_tf.errors import UserError
+from bert_tf.runtime import files
+from bert_tf.runtime.atomic_files import write_json
+
+KIND_OF = {"dense": "Dense", "layer_norm": "LayerNorm", "normalize": "Normalize"}
+KINDS = (*KIND_OF.values(), "Dropout", "Pooling")
+VECTOR = "sentence_embedding"  # what the modules read and write
+ACTIVATIONS = {  # of Dense, where no argument is needed
+    "torch.nn.modules.linear.Identity": "identity",
+    "torch.nn.modules.activation.Tanh": "tanh",
+    "torch.nn.modules.activation.ReLU": "relu",
+    "torch.nn.modules.activation.GELU": "gelu",
+    "torch.nn.modules.activation.Sigmoid": "sigmoid",
+    "torch.nn.modules.activation.SiLU": "silu",
+}
+WEIGHTS = "model.safetensors"
+
+
+class Unsupported(Exception):
+    """What this package lacks, as a part of a sentence."""
+
+
+def read(kind: str, folder: str) -> VectorLayer | None:
+    """The layer of a module; None for one that changes nothing.
+
+    Raises Unsupported for another module or setting, UserError where a file is damaged.
+    """
+    path = os.path.join(folder, "config.json")
+    values = read_settings(path)
+    if kind == "Dropout":
+        return None
+    if kind == "Pooling" or kind not in KINDS:
+        raise Unsupported(f"the module {kind}" if kind != "Pooling" else "two modules Pooling")
+    for name in ("module_input_name", "module_output_name"):
+        if values.get(name) not in (None, VECTOR):
+            raise Unsupported(f"{name} {shortened(values[name])} of the module {kind}")
+    if kind == "Normalize":
+        return NORMALIZE
+    arrays = _arrays(folder)
+    if kind == "LayerNorm":
+        (width,) = _sizes(path, "dimension")
+        shapes = {"norm.weight": (width,), "norm.bias": (width,)}
+        found = _expected(arrays, shapes, folder)
+        return VectorLayer("layer_norm", arrays={"gamma": found["norm.weight"], "beta": found["norm.bias"]})
+    activation = values.get("activation_function", "torch.nn.modules.activation.Tanh")
+    # Names as torch writes them, or as in `torch.nn`.
+    short = {f"torch.nn.{name.split('.')[-1]}": ours for name, ours in ACTIVATIONS.items()}
+    if not isinstance(activation, str) or activation not in {**ACTIVATIONS, **short}:
+        raise Unsupported(f"the activation_function {shortened(activation)} of the module Dense")
+    before, after = _sizes(path, "in_features", "out_features")
+    is_residual = setting(path, "use_residual", bool) is True
+    shapes = {"linear.weight": (after, before)}
+    if setting(path, "bias", bool) is not False:
+        shapes["linear.bias"] = (after,)
+    if is_residual and before != after:
+        shapes["residual.weight"] = (after, before)
+    found = _expected(arrays, shapes, folder)
+    names = {"linear.weight": "kernel", "linear.bias": "bias", "residual.weight": "residual"}
+    return VectorLayer(
+        "dense",
+        activation={**ACTIVATIONS, **short}[activation],
+        is_residual=is_residual,
+        arrays={names[name]: array.T if array.ndim == 2 else array for name, array in found.items()},
+    )
+
+
+def _sizes(path: str, *names: str) -> list[int]:
+    sizes = [setting(path, name, int) for name in names]
+    wrong = [name for name, size in zip(names, sizes, strict=True) if size is None or size < 1]
+    if wrong:
+        raise UserError(f"{path} has no {wrong[0]}; expected a whole number from 1: fetch it again.")
+    return [size or 0 for size in sizes]
+
+
+def _arrays(folder: str) -> dict[str, np.ndarray]:
+    path = os.path.join(folder, WEIGHTS)
+    if files.is_file(path):
+        return read_safetensors(path)
+    older = os.path.join(folder, "pytorch_model.bin")
+    if not files.is_file(older):
+        raise UserError(f"{folder} has no {WEIGHTS}: fetch it again.")
+    return torch_pickle.read(older)
+
+
+def _expected(
+    arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], folder: str
+) -> dict[str, np.ndarray]:
+    """The arrays with these names, float32; UserError unless they are all, with these shapes, and finite."""
+    actual = {name: array.shape for name, array in arrays.items()}
+    if actual != dict(shapes):
+        raise UserError(f"{folder} holds weights of shapes {actual}; expected {dict(shapes)}: fetch it again.")
+    found = {name: np.asarray(array, np.float32) for name, array in arrays.items()}
+    if not all(np.isfinite(array).all() for array in found.values()):
+        raise UserError(f"{folder} holds weights that are NaN or infinite: fetch it again.")
+    return found
+
+
+def write(layer: VectorLayer, folder: str) -> None:
+    """Writes the files of a module into its folder, which exists."""
+    if layer.kind == "normalize":
+        return
+    arrays = layer.arrays
+    if layer.kind == "layer_norm":
+        write_json(os.path.join(folder, "config.json"), {"dimension": len(arrays["gamma"])})
+        named = {"norm.weight": arrays["gamma"], "norm.bias": arrays["beta"]}
+    else:
+        before, after = arrays["kernel"].shape
+        values = {
+            "in_features": before,
+            "out_features": after,
+            "bias": "bias" in arrays,
+            "activation_function": next(name for name, ours in ACTIVATIONS.items() if ours == layer.activation),
+        }
+        write_json(os.path.join(folder, "config.json"), values | ({"use_residual": True} if layer.is_residual else {}))
+        names = {"kernel": "linear.weight", "bias": "linear.bias", "residual": "residual.weight"}
+        named = {names[name]: array.T if array.ndim == 2 else array for name, array in arrays.items()}
+    contiguous = {name: np.ascontiguousarray(array) for name, array in named.items()}
+    write_safetensors(os.path.join(folder, WEIGHTS), contiguous, framework="pt")

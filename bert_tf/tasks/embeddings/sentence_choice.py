@@ -1,0 +1,172 @@
+"""Which vectors of whole texts to take: as a model says, or as the user asks for instead. Free of TensorFlow."""
+
+import dataclasses
+from typing import Any
+
+from bert_tf.checkpoints.checkpoint import NORMALIZE, POOLINGS, SentenceVectors
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.errors import UserError
+from bert_tf.tasks.embeddings import vector_choice
+from bert_tf.tasks.embeddings.vector_choice import VectorChoice
+
+DEFAULT_LENGTH = 128  # tokens of a window
+SHORTEST = 5
+LONG_TEXTS = ("windows", "cut")
+SEARCH_PROMPTS = QUERY, DOCUMENT = "query", "document"  # names of the prompts of a search, "" where there is none
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SentenceOptions:
+    """What a user asks for, by the names that sentence-transformers uses; None: as the model says.
+
+    Attributes:
+        pooling: one of `vector_choice.POOLINGS`, or several of `checkpoint.POOLINGS` joined by "+".
+        normalize: whether vectors get length 1; without it they do as the model says.
+        prompt_name: of the prompt that is put before each text.
+        prompt: the prompt itself.
+        truncate_dim: how many numbers of each vector are kept.
+        max_seq_length: tokens of a row; by default that of the model, else DEFAULT_LENGTH.
+        long_texts: "cut" truncates longer texts, "windows" reads them in several rows; by default they are truncated
+            where the model says a length.
+        doc_stride: tokens from one window to the next; 0: half of them.
+    """
+
+    pooling: str | None = None
+    normalize: bool | None = None
+    prompt_name: str | None = None
+    prompt: str | None = None
+    truncate_dim: int | None = None
+    max_seq_length: int | None = None
+    long_texts: str | None = None
+    doc_stride: int = 0
+
+
+def choose(
+    recorded: SentenceVectors | None,
+    options: SentenceOptions,
+    *,
+    path: str,
+    config: BertConfig,
+    layers: str = "last",
+    layer_weights: str = "",
+    **other: Any,
+) -> VectorChoice:
+    """The vectors of whole texts of a model.
+
+    Args:
+        recorded: what the model says; None: nothing.
+        options: what the user asks for.
+        path: of the model, for errors.
+        config: of its encoder.
+        layers: see `choose_layers`.
+        layer_weights: see `choose_layers`.
+        other: further fields of VectorChoice.
+
+    Raises:
+        UserError: something is not supported, is unknown, or does not fit the model.
+    """
+    said = recorded or SentenceVectors()
+    said.expect_supported(path)
+    pooling = options.pooling or said.pooling
+    check_pooling(pooling)
+    if config.is_causal and "cls" in pooling.split("+"):
+        raise UserError("pooling is cls, but in a left-to-right model [CLS] sees no other token: choose last.")
+    size = said.truncate_dim if options.truncate_dim is None else options.truncate_dim
+    if size is not None and size < 1:
+        raise UserError(f"truncate_dim is {size}; expected 1 or more.")
+    length, stride = _length(said, options, path, config)
+    is_normalized = said.normalize and options.normalize is not False
+    choice = VectorChoice(
+        layers=vector_choice.choose_layers(layers, config.layers_with_states, layer_weights),
+        pooling=pooling,
+        normalize=vector_choice.UNITS if options.normalize else (),
+        max_seq_length=length,
+        stride=stride,
+        after=(*said.layers, NORMALIZE) if is_normalized else said.layers,
+        truncate_dim=size,
+        prompt=prompt_of(said, path, prompt_name=options.prompt_name, prompt=options.prompt),
+        include_prompt=said.include_prompt,
+        **{"unit": "sentence", **other},
+    )
+    choice.width(config.hidden_size)  # raises where the sizes of layers do not fit
+    return choice
+
+
+def as_recorded(choice: VectorChoice, recorded: SentenceVectors | None) -> SentenceVectors | None:
+    """What an export of a choice says of itself; None where no such file can say it."""
+    pooling = choice.pooling.replace("mean_max", "mean+max")
+    if not set(pooling.split("+")) <= set(POOLINGS) or choice.layers.names not in ((-1,), ("last",)):
+        return None
+    after, size, is_last = choice.after, choice.truncate_dim, "sentence" in choice.normalize
+    if size is not None and is_last:  # these files have no place for what follows a truncation
+        return None
+    is_normalized = is_last or after[-1:] == (NORMALIZE,)
+    said = recorded or SentenceVectors()
+    prompts = dict(said.prompts)
+    name = next((name for name, text in prompts.items() if text == choice.prompt), "default" if choice.prompt else None)
+    return dataclasses.replace(
+        said,
+        pooling=pooling,
+        normalize=is_normalized,
+        layers=after[:-1] if after[-1:] == (NORMALIZE,) else after,
+        max_seq_length=None if choice.stride else choice.max_seq_length,
+        prompts={**prompts, name: choice.prompt} if choice.prompt and name else prompts,
+        default_prompt_name=name if choice.prompt else None,
+        truncate_dim=size,
+    )
+
+
+def check_pooling(name: str) -> None:
+    """Raises UserError for a pooling that does not exist."""
+    if name not in vector_choice.POOLINGS and not set(name.split("+")) <= set(POOLINGS):
+        raise UserError(
+            f"pooling is {name!r}; expected one of {', '.join(vector_choice.POOLINGS)}, or several joined by +."
+        )
+
+
+def prompt_of(
+    recorded: SentenceVectors, path: str, *, prompt_name: str | None = None, prompt: str | None = None
+) -> str:
+    """The prompt with a name, or the text that is given instead; by default that of the model, "" where it has none.
+
+    Raises UserError for an unknown name, and where both are given.
+    """
+    if prompt is not None:
+        if prompt_name is not None:
+            raise UserError("prompt and prompt_name were given: leave one out.")
+        return prompt
+    prompts = {QUERY: "", DOCUMENT: "", **recorded.prompts}  # these two exist in sentence-transformers always
+    name = recorded.default_prompt_name if prompt_name is None else prompt_name
+    if name is None:
+        return ""
+    if name not in prompts:
+        raise UserError(f"{path} has no prompt {name!r}, but {', '.join(prompts)}: give one of these, or prompt.")
+    return prompts[name]
+
+
+def check_length(length: int | None, doc_stride: int) -> None:
+    """Raises UserError for a max_seq_length or a stride that is too small or too large."""
+    if length is not None and length < SHORTEST:
+        raise UserError(f"max_seq_length is {length}; expected {SHORTEST} or more.")
+    most = (length or doc_stride + 2) - 2
+    if not 0 <= doc_stride <= most:
+        raise UserError(
+            f"doc_stride is {doc_stride}; expected 1 to {most}, the number of tokens in a window of max_seq_length "
+            f"{most + 2}."
+        )
+
+
+def _length(said: SentenceVectors, options: SentenceOptions, path: str, config: BertConfig) -> tuple[int, int]:
+    """(tokens of a row, tokens from one window to the next or 0)."""
+    given, positions = options.max_seq_length, config.max_position_embeddings
+    how = options.long_texts or ("windows" if said.max_seq_length is None or options.doc_stride else "cut")
+    if how not in LONG_TEXTS:
+        raise UserError(f"long_texts is {how!r}; expected one of {', '.join(LONG_TEXTS)}.")
+    if given is not None and given > positions:
+        raise UserError(
+            f"max_seq_length is {given}, but the model has {positions} positions: choose a smaller one; longer texts "
+            "can be read in windows."
+        )
+    length = given or said.max_seq_length or min(DEFAULT_LENGTH, positions)
+    check_length(length, options.doc_stride)
+    return length, 0 if how == "cut" else options.doc_stride or length // 2

@@ -1,0 +1,201 @@
+"""Vectors of folders of sentence-transformers, compared with a plain computation of what their files say."""
+
+import numpy as np
+import pytest
+import tiny
+
+import bert_tf
+from bert_tf.checkpoints import formats
+from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors, VectorLayer
+from bert_tf.errors import UserError
+from bert_tf.search.index import Index
+
+D = tiny.CONFIG.hidden_size
+TEXTS = ["1 2 3", "4", "5 6 7 8 9 a b c d e f 10 11", ""]
+PROMPT = {"prompts": {"q": "7 8 "}, "default_prompt_name": "q"}
+RANDOM = np.random.default_rng(3)
+DENSE = {"kernel": (D, 8), "bias": (8,)}
+RESIDUAL = {**DENSE, "residual": (D, 8)}
+NORM = {"gamma": (2 * D,), "beta": (2 * D,)}
+
+
+def layer(kind, shapes, **options):
+    return VectorLayer(kind, arrays={name: RANDOM.normal(size=n).astype("f4") for name, n in shapes.items()}, **options)
+
+
+def folder_of(path, vectors):
+    """A folder of a tiny model with the tokens 0, 1, ..., whose name it returns."""
+    checkpoint = Checkpoint(
+        config=tiny.CONFIG,
+        weights=tiny.pretrainer()[1],
+        vocabulary=[*"[PAD] [UNK] [CLS] [SEP] [MASK]".split(), *(f"{i:x}" for i in range(tiny.CONFIG.vocab_size - 5))],
+        lower_case=True,
+        sentence_vectors=vectors,
+    )
+    formats.write(checkpoint, path, "huggingface")
+    return str(path)
+
+
+def token_vectors(bert, text, length):
+    """The states of one text, truncated to a length, [tokens, D]."""
+    ids = bert.tokenizer.encode(text)
+    ids = ids if len(ids) <= length else [*ids[: length - 1], ids[-1]]
+    return bert.model.encoder({"token_ids": np.array([ids]), "lengths": np.array([len(ids)])})["tokens"][0].numpy()
+
+
+def pooled(states, name, skipped):
+    positions = np.arange(1, len(states) + 1)[skipped:, None]
+    states = states[skipped:]
+    return {
+        "cls": lambda: states[0],
+        "last": lambda: states[-1],
+        "mean": lambda: states.mean(0),
+        "max": lambda: states.max(0),
+        "mean_sqrt_len": lambda: states.sum(0) / np.sqrt(len(states)),
+        "weighted_mean": lambda: (states * positions).sum(0) / positions.sum(),
+    }[name]()
+
+
+def through(vector, each):
+    if each.kind == "normalize":
+        return vector / np.linalg.norm(vector)
+    if each.kind == "layer_norm":
+        normal = (vector - vector.mean()) / np.sqrt(vector.var() + 1e-5)
+        return normal * each.arrays["gamma"] + each.arrays["beta"]
+    output = vector @ each.arrays["kernel"] + each.arrays.get("bias", 0)
+    output = {"tanh": np.tanh, "relu": lambda x: np.maximum(x, 0), "sigmoid": lambda x: 1 / (1 + np.exp(-x))}[
+        each.activation
+    ](output)
+    return output + vector @ each.arrays["residual"] if each.is_residual else output
+
+
+def expected(bert, text, vectors, prompt):
+    """The vector of a text as the files of a folder say it."""
+    skipped = 0 if vectors.include_prompt or not prompt else len(bert.tokenizer.encode(prompt)) - 1
+    states = token_vectors(bert, prompt + text, vectors.max_seq_length)
+    vector = np.concatenate([pooled(states, name, skipped) for name in vectors.poolings])
+    for each in [*vectors.layers, *([VectorLayer("normalize")] if vectors.normalize else [])]:
+        vector = through(vector, each)
+    return vector[: vectors.truncate_dim]
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        SentenceVectors("mean", True, max_seq_length=6),
+        SentenceVectors("weighted_mean", max_seq_length=9, **PROMPT),
+        *(
+            SentenceVectors(pooling, max_seq_length=9, include_prompt=False, **PROMPT)
+            for pooling in ("mean", "weighted_mean", "cls+max", "last", "mean_sqrt_len")
+        ),
+        SentenceVectors("cls", True, (layer("dense", DENSE, activation="tanh"),), max_seq_length=8, truncate_dim=3),
+        SentenceVectors(
+            "max", layers=(layer("dense", RESIDUAL, activation="relu", is_residual=True),), max_seq_length=8
+        ),
+        SentenceVectors("mean+max", True, (layer("layer_norm", NORM),), max_seq_length=8, truncate_dim=3),
+    ],
+)
+def test_vectors_are_those_that_the_folder_says(vectors, tmp_path):
+    bert = bert_tf.load(folder_of(tmp_path / "model", vectors))
+    prompt = vectors.prompts.get(vectors.default_prompt_name, "")
+    right = np.stack([expected(bert, text, vectors, prompt) for text in TEXTS])
+    np.testing.assert_allclose(bert.embed(TEXTS), right, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    vectors = SentenceVectors(
+        "mean",
+        True,
+        max_seq_length=8,
+        prompts={"query": "7 8 ", "document": "9 ", "other": "a "},
+        default_prompt_name="other",
+        truncate_dim=5,
+    )
+    return folder_of(tmp_path_factory.mktemp("prompts") / "model", vectors), vectors
+
+
+@pytest.mark.slow
+def test_arguments_override_what_the_folder_says(model):
+    bert, vectors = bert_tf.load(model[0]), model[1]
+    for options, prompt, changes in (
+        ({}, "a ", {}),
+        ({"prompt_name": "query"}, "7 8 ", {}),
+        ({"prompt": "b "}, "b ", {}),
+        ({"prompt": ""}, "", {}),
+        ({"truncate_dim": 7}, "a ", {"truncate_dim": 7}),
+        ({"normalize": False, "pooling": "max+cls"}, "a ", {"normalize": False, "pooling": "max+cls"}),
+        ({"max_seq_length": 5}, "a ", {"max_seq_length": 5}),
+    ):
+        said = SentenceVectors(**{**vars(vectors), **changes})
+        right = np.stack([expected(bert, text, said, prompt) for text in TEXTS])
+        np.testing.assert_allclose(bert.embed(TEXTS, **options), right, atol=1e-5, err_msg=str(options))
+
+
+def test_truncation_and_a_last_normalization_can_be_asked_for(model):
+    bert = bert_tf.load(model[0])
+    windows = bert.embed(TEXTS, long_texts="windows")
+    assert abs(windows - bert.embed(TEXTS)).max(1).argmax() == 2  # the long text
+    assert np.linalg.norm(bert.embed("1", normalize=True)) == pytest.approx(1)  # after the truncation
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"prompt_name": "x"}, "has no prompt 'x', but query, document, other"),
+        ({"prompt_name": "query", "prompt": "x"}, "prompt and prompt_name were given"),
+        ({"truncate_dim": 0}, "truncate_dim is 0"),
+        ({"pooling": "mean+best"}, "pooling is 'mean.best'"),
+        ({"max_seq_length": 999}, "max_seq_length is 999, but the model has"),
+        ({"max_seq_length": 3}, "max_seq_length is 3; expected 5"),
+        ({"long_texts": "x"}, "long_texts is 'x'"),
+    ],
+)
+def test_wrong_arguments_are_reported(model, options, message):
+    with pytest.raises(UserError, match=message):
+        bert_tf.load(model[0]).embed("1", **options)
+
+
+def test_pooling_that_does_not_fit_a_dense_layer_is_refused(tmp_path):
+    vectors = SentenceVectors("mean", layers=(layer("dense", DENSE),), max_seq_length=8)
+    bert = bert_tf.load(folder_of(tmp_path / "model", vectors))
+    with pytest.raises(UserError, match=f"give vectors of {2 * D} numbers, but what follows .* takes {D}"):
+        bert.embed("1", pooling="mean+max")
+
+
+def test_index_has_a_prompt_for_texts_and_one_for_queries(model, tmp_path):
+    path, vectors = model
+    bert = bert_tf.load(path)
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    about = Index.build(str(tmp_path / "texts.txt"), str(tmp_path / "index"), path)
+    assert (about["prompt"], about["query_prompt"], about["max_seq_length"], about["dimensions"]) == (
+        "9 ",
+        "7 8 ",
+        8,
+        5,
+    )
+    index = Index(str(tmp_path / "index"))
+
+    def unit(text, prompt):
+        vector = expected(bert, text, vectors, prompt)
+        return vector / np.linalg.norm(vector)
+
+    texts = np.stack([unit(text, "9 ") for text in TEXTS[:3]])
+    scores = texts @ unit("4 5", "7 8 ")
+    hits = index.search("4 5", 3)
+    assert [hit.number for hit in hits] == np.argsort(-scores).tolist()
+    np.testing.assert_allclose([hit.score for hit in hits], np.sort(scores)[::-1], atol=1e-5)
+
+
+def test_index_compares_as_the_folder_says(tmp_path):
+    vectors = SentenceVectors("mean", max_seq_length=8, similarity="dot")
+    path = folder_of(tmp_path / "model", vectors)
+    bert = bert_tf.load(path)
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    Index.build(str(tmp_path / "texts.txt"), str(tmp_path / "index"), path)
+    scores = np.stack([expected(bert, text, vectors, "") for text in TEXTS[:3]]) @ expected(bert, "4 5", vectors, "")
+    hits = Index(str(tmp_path / "index")).search("4 5", 3)
+    np.testing.assert_allclose([hit.score for hit in hits], np.sort(scores)[::-1], rtol=1e-5)
+    other = folder_of(tmp_path / "other", SentenceVectors("mean", max_seq_length=8, similarity="euclidean"))
+    with pytest.raises(UserError, match="compared by their euclidean distance, which an index does not have"):
+        Index.build(str(tmp_path / "texts.txt"), str(tmp_path / "x"), other)
