@@ -4,11 +4,21 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from bert_tf.checkpoints.checkpoint_files import shortened
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.errors import UserError
 
 Names = Mapping[str, str | tuple[str, ...]]
 
 ACTIVATIONS = {"gelu_erf": "gelu", "gelu_tanh": "gelu_new"}  # their "gelu" uses the exact error function
+# Entries of config.json that change what a model computes -> the only value that is supported.
+NOT_SUPPORTED: Mapping[str, Any] = {
+    "position_embedding_type": "absolute",
+    "add_cross_attention": False,
+    "is_encoder_decoder": False,
+    "pruned_heads": {},
+    "quantization_config": None,
+}
 # Heads of ours -> how the name of a class of transformers ends that has them.
 CLASSES = {
     ("masked_lm", "next_sentence"): "ForPreTraining",
@@ -40,6 +50,8 @@ class Layout:
         constants: further entries of config.json, which a config.json that is read must not contradict.
         written: further entries that it may.
         left_out: fields of BertConfig that it has no entry for.
+        defaults: what its class has for entries that a config.json leaves out, where BertConfig has something else.
+        may_be_causal: whether it has `is_decoder`; the others ignore it.
     """
 
     model_type: str
@@ -52,6 +64,8 @@ class Layout:
     constants: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     written: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    may_be_causal: bool = True
 
     def config_values(self, config: BertConfig) -> dict[str, Any]:
         """The entries of config.json for a configuration."""
@@ -67,6 +81,8 @@ class Layout:
     def config(self, encoder: str, values: Mapping[str, Any]) -> BertConfig:
         """The configuration in a config.json; "gelu" means the exact error function."""
         values = {name: value for name, value in values.items() if name not in self.left_out}
+        values["is_causal"] = self.may_be_causal and values.get("is_decoder", False)
+        values = {**self.defaults, **values}
         values |= {ours: values[theirs] for ours, theirs in self.renamed.items() if theirs in values}
         config = BertConfig.from_dict({**values, "encoder": encoder}, gelu="gelu_erf")
         offset = config.encoder_traits.position_offset
@@ -144,6 +160,7 @@ LAYOUTS = {
         },
         outside=OUTSIDE,
         left_out=NARROW,
+        defaults={"vocab_size": 30522},
     ),
     "distilbert": Layout(
         model_type="distilbert",
@@ -181,6 +198,8 @@ LAYOUTS = {
         },
         constants={"sinusoidal_pos_embds": False},
         left_out=(*NARROW, "type_vocab_size", "layer_norm_eps"),
+        defaults={"vocab_size": 30522, "n_layers": 6},
+        may_be_causal=False,
     ),
     "roberta": Layout(
         model_type="roberta",
@@ -201,6 +220,7 @@ LAYOUTS = {
         constants={"pad_token_id": 1},
         written={"bos_token_id": 0, "eos_token_id": 2},
         left_out=NARROW,
+        defaults={"vocab_size": 50265},
     ),
     "albert": Layout(
         model_type="albert",
@@ -229,6 +249,17 @@ LAYOUTS = {
         outside=("predictions.", "sop_classifier.", "classifier.", "qa_outputs."),
         constants={"inner_group_num": 1},
         written={"bos_token_id": 2, "eos_token_id": 3},
+        defaults={
+            "vocab_size": 30000,
+            "embedding_size": 128,
+            "hidden_size": 4096,
+            "num_attention_heads": 64,
+            "intermediate_size": 16384,
+            "hidden_act": "gelu_new",
+            "hidden_dropout_prob": 0.0,
+            "attention_probs_dropout_prob": 0.0,
+        },
+        may_be_causal=False,
     ),
     "electra": Layout(
         model_type="electra",
@@ -249,7 +280,15 @@ LAYOUTS = {
         },
         of_texts={**_module("encoder/pooler", "classifier.dense"), **_module("classifier", "classifier.out_proj")},
         outside=("sequence_summary.", "generator_", "discriminator_", "classifier.", "qa_outputs."),
+        constants={"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"},
         left_out=("num_hidden_groups",),
+        defaults={
+            "vocab_size": 30522,
+            "embedding_size": 128,
+            "hidden_size": 256,
+            "num_attention_heads": 4,
+            "intermediate_size": 1024,
+        },
     ),
     "pre_ln_bert": Layout(
         model_type="megatron-bert",
@@ -267,6 +306,29 @@ LAYOUTS = {
         },
         outside=OUTSIDE,
         left_out=NARROW,
+        defaults={
+            "vocab_size": 29056,
+            "hidden_size": 1024,
+            "num_hidden_layers": 24,
+            "num_attention_heads": 16,
+            "intermediate_size": 4096,
+        },
     ),
 }
 BY_TYPE = {layout.model_type: encoder for encoder, layout in LAYOUTS.items()}
+
+
+def encoder_of(values: Mapping[str, Any], path: str) -> str:
+    """The encoder that a config.json describes: by its type, in older files by the class that wrote it, or BERT.
+
+    Raises UserError where this package has no such encoder.
+    """
+    architectures = values.get("architectures") or [""]
+    written_by = str(architectures[0]) if isinstance(architectures, list) else ""
+    by_class = {
+        layout.classes: layout.model_type for layout in LAYOUTS.values() if written_by.startswith(layout.classes)
+    }
+    kind = values.get("model_type") or (by_class[max(by_class, key=len)] if by_class else "bert")
+    if not isinstance(kind, str) or kind not in BY_TYPE:
+        raise UserError(f"{path} describes a model of type {shortened(kind)}; expected one of {', '.join(BY_TYPE)}.")
+    return BY_TYPE[kind]

@@ -29,6 +29,20 @@ OLD_MAGIC = 0x1950A86A20F9469CFC6C
 MEMOIZING = ("PUT", "BINPUT", "LONG_BINPUT")  # opcodes that number an object
 MOST_SHARED = 4  # numbers in tensors for each one in a storage: tied weights share theirs
 
+# Names under which training scripts put the weights of a model beside the state of its training.
+WEIGHTS = ("state_dict", "model_state_dict", "model", "module", "net", "weights")
+# Classes in the files of PyTorch Lightning and of training scripts, whose objects are read as if they were empty.
+IGNORED = {
+    ("argparse", "Namespace"),
+    ("collections", "defaultdict"),
+    ("pytorch_lightning.utilities.parsing", "AttributeDict"),
+    ("lightning.pytorch.utilities.parsing", "AttributeDict"),
+    ("lightning_fabric.utilities.data", "AttributeDict"),
+    ("lightning.fabric.utilities.data", "AttributeDict"),
+    ("torch", "Size"),
+    ("torch", "device"),
+}
+
 STORAGES = {
     "DoubleStorage": "<f8",
     "FloatStorage": "<f4",
@@ -44,7 +58,7 @@ STORAGES = {
 
 
 def read(path: str) -> dict[str, np.ndarray]:
-    """{name: array} of a file of `torch.save`, old or new.
+    """{name: array} of a file of `torch.save`, old or new: of a state dict, or of one in a dictionary of training.
 
     Raises:
         UserError: the file is another one, is cut short, or its pickle contains anything but tensors.
@@ -54,7 +68,7 @@ def read(path: str) -> dict[str, np.ndarray]:
             state, storages = _read_zip(local) if zipfile.is_zipfile(local) else _read_old(local)
         if not isinstance(state, dict):
             raise UserError(f"{path} holds a {type(state).__name__}; expected a dictionary of tensors (a state dict).")
-        tensors = {name: value for name, value in state.items() if isinstance(value, _Tensor)}
+        tensors = _tensors_of(state, path)
         _expect_in_proportion(tensors.values(), storages)
         return {name: value.array(storages) for name, value in tensors.items()}
     except UserError:
@@ -64,6 +78,18 @@ def read(path: str) -> dict[str, np.ndarray]:
             f"{path} cannot be read as PyTorch weights ({type(error).__name__}: {error}): it may be cut short; "
             "fetch it again, or save it as model.safetensors."
         ) from None
+
+
+def _tensors_of(state: dict[Any, Any], path: str) -> dict[str, "_Tensor"]:
+    """The tensors of a dictionary, or of the dictionary in it that has the weights of the model."""
+    tensors = {str(name): value for name, value in state.items() if isinstance(value, _Tensor)}
+    inner = [name for name in WEIGHTS if isinstance(state.get(name), dict)]
+    inner = [name for name in inner if any(isinstance(value, _Tensor | dict) for value in state[name].values())]
+    if tensors or not inner:
+        return tensors
+    if len(inner) > 1:
+        raise UserError(f"{path} holds several models ({', '.join(inner)}): save the one that you mean by itself.")
+    return _tensors_of(state[inner[0]], path)
 
 
 def _read_zip(path: str) -> tuple[Any, dict[str, np.ndarray]]:
@@ -152,6 +178,8 @@ class _TensorUnpickler(pickle.Unpickler):
             return lambda data, *_: data
         if module == "torch" and name in STORAGES:
             return STORAGES[name]
+        if (module, name) in IGNORED:
+            return _Ignored
         raise UserError(
             f"The pickle in {self.path} contains {module}.{name}; only tensors are allowed, as a pickle can run any "
             "code. Save the weights as model.safetensors."
@@ -162,6 +190,16 @@ class _TensorUnpickler(pickle.Unpickler):
         _, dtype, key, *_ = identifier
         self.dtypes[key] = dtype
         return str(key)
+
+
+class _Ignored(dict):
+    """Stands for an object of a class that is not read; takes any arguments and state."""
+
+    def __init__(self, *_: Any) -> None:
+        super().__init__()
+
+    def __setstate__(self, state: Any) -> None:
+        pass
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,6 +23,11 @@ SIZES = {
 }
 MAX_SIZE, MAX_LAYERS = 2**31 - 1, 10_000  # what TensorFlow counts in int32; far above any published model
 ACTIVATIONS = ("gelu_erf", "gelu_tanh", "relu")
+# Further names of the two forms of GELU in the files of transformers.
+GELUS = {
+    "gelu_python": "gelu_erf",
+    **dict.fromkeys(("gelu_new", "gelu_fast", "gelu_accurate", "gelu_pytorch_tanh", "gelu_python_tanh"), "gelu_tanh"),
+}
 POSITIONS = ("absolute", "sinusoidal")  # learned vectors; fixed sines and cosines (Vaswani et al. 2017, section 3.5)
 BETWEEN = ("lstm/", "mix/")  # prefixes of weights between encoder and head, see tasks.embeddings.bilstm_tagger
 
@@ -155,7 +160,7 @@ class BertConfig:
         if unknown:
             logging.getLogger("bert_tf").debug("Not used from the BERT configuration: %s", ", ".join(unknown))
         act = values.get("hidden_act", "gelu")
-        translated = {"gelu": gelu, "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
+        translated = {"gelu": gelu, **GELUS}
         values["hidden_act"] = translated.get(act, act) if isinstance(act, str) else act
         if "vocab_size" not in values:
             raise UserError("The BERT configuration has no vocab_size; it is the number of lines of vocab.txt.")

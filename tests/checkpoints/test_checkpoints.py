@@ -176,11 +176,16 @@ def test_tied_weights_are_dropped_and_unknown_weights_reported(tmp_path, arrays)
 
 @pytest.mark.parametrize("name", ["F16", "BF16"])
 def test_16_bit_safetensors_become_float32(tmp_path, arrays, name):
-    data, expected = torch_files.halved(arrays["encoder/pooler/bias"], "bfloat16" if name == "BF16" else "half")
-    header = json.dumps({"pooler.dense.bias": {"dtype": name, "shape": [16], "data_offsets": [0, 32]}}).encode()
+    header, data = {}, b""
+    for each, array in as_hugging_face(arrays).items():
+        halved, _ = torch_files.halved(array, "bfloat16" if name == "BF16" else "half")
+        header[each] = {"dtype": name, "shape": array.shape, "data_offsets": [len(data), len(data) + len(halved)]}
+        data += halved
+    described = json.dumps(header).encode()
     path = folder_of(tmp_path) / "model.safetensors"
-    path.write_bytes(struct.pack("<Q", len(header)) + header + data)
-    expect_equal(read(tmp_path).weights, {"encoder/pooler/bias": expected})
+    path.write_bytes(struct.pack("<Q", len(described)) + described + data)
+    _, expected = torch_files.halved(arrays["encoder/pooler/bias"], "bfloat16" if name == "BF16" else "half")
+    np.testing.assert_array_equal(read(tmp_path).weights["encoder/pooler/bias"], expected)
 
 
 @pytest.mark.parametrize("write", WRITERS)
@@ -223,7 +228,7 @@ def test_missing_shard_is_reported(tmp_path, arrays):
     "changes, message",
     [
         ({"model_type": "xlnet"}, "a model of type 'xlnet'; expected one of bert, "),
-        ({"position_embedding_type": "relative_key"}, "has 'relative_key' positions; expected 'absolute'"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'; expected 'absolute'"),
         ({"hidden_size": 15}, "hidden_size 15 cannot be split among"),
         ({"hidden_act": "swish"}, "hidden_act is 'swish'"),
     ],

@@ -271,8 +271,8 @@ def test_wrong_value_in_a_huggingface_folder_is_one_sentence(classifier, file, c
 def classifier(tmp_path_factory):
     """A Hugging Face folder of a classifier."""
     folder = tmp_path_factory.mktemp("classifier") / "model"
-    head = {"classifier/kernel": np.zeros((CONFIG.hidden_size, 2)), "classifier/bias": np.zeros(2)}
-    formats.write(Checkpoint(config=CONFIG, weights=head, vocabulary=PIECES, lower_case=True), folder, "huggingface")
+    weights = tiny.random_weights(heads.Classifier(CONFIG, 2))
+    formats.write(Checkpoint(config=CONFIG, weights=weights, vocabulary=PIECES, lower_case=True), folder, "huggingface")
     return folder
 
 

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import numpy as np
 
-from bert_tf.checkpoints import published
+from bert_tf.checkpoints import published, torch_folders
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_positions import with_position_table
 from bert_tf.config.bert_config import BETWEEN
@@ -24,8 +24,15 @@ PRESET = re.compile(r"[a-z0-9.]+(_[a-z0-9.]+)+")  # such as bert_base_en_uncased
 READ_ONLY = ("peft", "saved_model", "word_vectors")  # runs write adapters, `bert_tf.export.saved_model` exports
 # Files of a model hub that a format may read; those of torch only if there are no others with the same weights.
 HUB_FILES = ["*.json", "vocab.txt", "merges.txt", "spiece.model", "model*.safetensors", "*.weights.h5"]
-HUB_FILES += ["assets/tokenizer/*", "bert_model.ckpt.*", "[0-9]_*/model.safetensors", "[0-9]_*/pytorch_model.bin"]
-HUB_FILES_OF_TORCH = ["pytorch_model.bin"]
+HUB_FILES += ["assets/tokenizer/*", "bert_model.ckpt.*", "adapter_model.safetensors"]
+HUB_FILES += ["[0-9]_*/model.safetensors", "[0-9]_*/pytorch_model.bin"]  # layers of sentence-transformers
+HUB_FILES_OF_TORCH = ["pytorch_model.bin", "pytorch_model-*.bin"]
+# Files of weights that no format reads -> what to do.
+NOT_READ = {
+    "tf_model.h5": "TensorFlow's weights of transformers: load it with transformers 4, from_tf=True, and save it again",
+    "flax_model.msgpack": "Flax's weights: load it with transformers 4, from_flax=True, and save it again",
+    "model.onnx": "an ONNX graph: give the checkpoint that it was made from",
+}
 
 
 def names() -> list[str]:
@@ -62,8 +69,23 @@ def read(path: str | os.PathLike[str], format_name: str | None = None) -> Checkp
         return _read_from_hub(path, format_name)
     module = _format_of(path, format_name)
     if module is None:
-        raise UserError(f"No checkpoint format recognizes {path}. Known: {', '.join(names())}.")
+        raise UserError(f"No checkpoint format recognizes {path}{_reason(path)}. Known: {', '.join(names())}.")
     return _checked(module.read(path), path)
+
+
+def _reason(path: str) -> str:
+    """Why no format recognizes a path, as far as its files say it."""
+    if not files.is_folder(path):
+        folder = os.path.dirname(path) or "."
+        return f", a file: give its folder, {folder}" if torch_folders.is_model(folder) else ""
+    held = next((name for name in NOT_READ if files.is_file(os.path.join(path, name))), None)
+    if held:
+        return f": it holds {held}, {NOT_READ[held]}"
+    if torch_folders.config_file(path):
+        return ": it has a configuration and no weights"
+    if torch_folders.has_weights(path):
+        return ": it has weights and no config.json, which describes them"
+    return ""
 
 
 def _checked(checkpoint: Checkpoint, path: str) -> Checkpoint:
@@ -73,8 +95,10 @@ def _checked(checkpoint: Checkpoint, path: str) -> Checkpoint:
     memory_estimate.expect_room_for_weights(checkpoint.config)
     names = [name for name in checkpoint.weights if name.startswith((*PRE_TRAINED, *HEADS))]
     if not names:
+        first = f", as {next(iter(checkpoint.weights))}" if checkpoint.weights else ""
         raise UserError(
-            f"{path} holds no weights of a BERT, only {len(checkpoint.weights)} others: give a checkpoint with weights."
+            f"{path} holds no weights of a BERT, only {len(checkpoint.weights)} others{first}: give a checkpoint with "
+            "weights."
         )
     strange = [name for name in names if not _holds_numbers(checkpoint.weights[name])]
     if strange:
@@ -172,7 +196,7 @@ def _read_from_hub(path: str, format_name: str | None) -> Checkpoint:
     """Downloads with huggingface_hub, which has its own cache and reads HF_HOME and HF_HUB_OFFLINE."""
     folder = _download(path, HUB_FILES)
     module = _format_of(folder, format_name)
-    if module is None:
+    if module is None or torch_folders.lacks_shards(folder):
         folder = _download(path, HUB_FILES_OF_TORCH)
         module = _format_of(folder, format_name)
     if module is None:

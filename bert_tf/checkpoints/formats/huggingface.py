@@ -1,36 +1,39 @@
-"""Hugging Face folders: `config.json` with `model.safetensors`, its shards, or `pytorch_model.bin`."""
+"""Hugging Face folders: `config.json` with `model.safetensors`, `pytorch_model.bin`, or shards of either."""
 
+import logging
 import os
 import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from bert_tf.checkpoints import huggingface_tokenizers, sentence_transformers, torch_pickle
+from bert_tf.checkpoints import huggingface_tokenizers, sentence_transformers, torch_folders
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
-    read_safetensors,
     read_settings,
     read_special_tokens,
     setting,
     shortened,
     write_safetensors,
 )
-from bert_tf.checkpoints.huggingface_layouts import BY_TYPE, CLASSES, KINDS, LAYOUTS, Layout
+from bert_tf.checkpoints.huggingface_layouts import CLASSES, KINDS, LAYOUTS, NOT_SUPPORTED, Layout, encoder_of
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model.weights import expand, from_canonical_names, to_canonical_names
-from bert_tf.runtime import files
 from bert_tf.runtime.atomic_files import write_json
 
 NAMES = LAYOUTS["bert"].names  # of BERT; those of its relatives are in `checkpoints.huggingface_layouts`
 ENCODERS = tuple(LAYOUTS)
-WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
-# Copies of tied weights, and a constant.
-REDUNDANT = re.compile(
-    r"(cls\.|lm_head\.|)(predictions\.)?decoder\.(weight|bias)|(vocab_projector|generator_lm_head)\.weight|embeddings\.position_ids"
+# The output matrix of a masked LM head and its bias, as a rule copies of the table of tokens and of the head's bias.
+OUTPUT = re.compile(
+    r"(cls\.|lm_head\.|)(predictions\.)?decoder\.(?P<part>weight|bias)|"
+    r"(vocab_projector|generator_lm_head)\.(?P<matrix>weight)"
 )
+CONSTANT = "embeddings.position_ids"
+FIXED_GELU = ("roberta", "electra")  # encoders whose masked LM heads have the exact GELU whatever hidden_act says
+POOLER, TOKENS = "encoder/pooler/", "encoder/embeddings/token_table"
 IS_NO_MATRIX = re.compile(r"LayerNorm|layer_norm|\bln\.|[a-z]_embeddings")
 MOST_LABELS = 1_000_000  # that config.json may number without naming them
 LABELLED = ("class", "several", "tags")  # kinds of heads whose outputs have names
@@ -38,23 +41,40 @@ PROBLEMS = {"class": "single_label_classification", "several": "multi_label_clas
 
 
 def recognizes(path: str) -> bool:
-    """Whether a path is a folder with config.json and weights."""
-    return files.is_file(os.path.join(path, "config.json")) and _weight_file(path) is not None
+    """Whether a path is a folder with config.json, or an older bert_config.json, and weights of PyTorch."""
+    return torch_folders.is_model(path)
 
 
 def read(path: str) -> Checkpoint:
-    """Reads the folder; "gelu" means the exact error function."""
-    config = _read_config(os.path.join(path, "config.json"))
-    layout = LAYOUTS[config.encoder]
-    arrays = {_without_prefix(name, layout): array for name, array in _read_arrays(path).items()}
-    arrays = {name: array for name, array in arrays.items() if not REDUNDANT.fullmatch(name)}
+    """Reads the folder; "gelu" means the exact error function.
+
+    Heads that this package would compute otherwise are left out: their weights keep the names of the file, and a
+    warning says why.
+
+    Raises:
+        UserError: a file is missing or damaged, the configuration has something that is not supported, or the encoder
+            lacks weights.
+    """
+    config = _read_config(_config_file(path))
+    layout, kind = LAYOUTS[config.encoder], _kind(path)
+    prefixes = {each.prefix for each in LAYOUTS.values()}
+    arrays, beside = torch_folders.without_prefixes(torch_folders.read(path), layout.prefix, prefixes, path)
+    arrays.pop(CONSTANT, None)
     is_of_texts = bool(layout.of_texts) and arrays.keys() >= set(layout.of_texts.values())
     table = expand({**layout.names, **(layout.of_texts if is_of_texts else {})}, config.layers_with_weights)
+    _expect_whole_encoder(table, arrays, path)
+    for prefix, reason in _left_out(config, layout, arrays, kind, setting(_config_file(path), "architectures", list)):
+        lost = [ours for ours in table if ours.startswith(prefix) and any(name in arrays for name in table[ours])]
+        table = {ours: theirs for ours, theirs in table.items() if not ours.startswith(prefix)}
+        if lost:
+            logging.getLogger("bert_tf").warning(
+                "%s: %s is left out, %s; its weights are %s.", path, prefix.rstrip("/"), reason, ", ".join(lost)
+            )
     weights, used = to_canonical_names(table, arrays, _is_transposed)
-    weights.update((name, array) for name, array in arrays.items() if name not in used)
+    weights.update((name, array) for name, array in {**arrays, **beside}.items() if name not in used)
     vocabulary, lower_case = huggingface_tokenizers.read(path)
     vocabulary, added_tokens = huggingface_tokenizers.with_added_tokens(path, vocabulary)
-    kind = _kind(path) if "classifier/bias" in weights or "span/bias" in weights else None
+    kind = kind if "classifier/bias" in weights or "span/bias" in weights else None
     return Checkpoint(
         config=config,
         weights=weights,
@@ -62,35 +82,86 @@ def read(path: str) -> Checkpoint:
         lower_case=lower_case,
         special_tokens=read_special_tokens(path),
         added_tokens=added_tokens,
-        labels=labels(path) if kind in LABELLED else None,
+        labels=_labels(path, len(weights["classifier/bias"])) if kind in LABELLED else None,
         kind=kind,
         sentence_vectors=sentence_transformers.read(path, config.max_position_embeddings),
     )
 
 
+def _expect_whole_encoder(table: Mapping[str, tuple[str, ...]], arrays: Mapping[str, np.ndarray], path: str) -> None:
+    """Raises UserError where a weight of the encoder is missing, except those of the pooler, which not all have."""
+    names = [
+        name for ours in table if ours.startswith("encoder/") and not ours.startswith(POOLER) for name in table[ours]
+    ]
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise UserError(
+            f"{path} lacks {len(missing)} of the {len(names)} weights of the encoder that its configuration describes, "
+            f"as {missing[0]}: give the configuration and the weights of the same model."
+        )
+
+
+def _left_out(
+    config: BertConfig, layout: Layout, arrays: dict[str, np.ndarray], kind: str | None, architectures: list | None
+) -> Iterator[tuple[str, str]]:
+    """Yields (prefix of canonical names, reason) of what this package would compute otherwise.
+
+    Removes from the arrays what only repeats others.
+    """
+    table, bias = (arrays.get(str(layout.names[name])) for name in (TOKENS, "masked_lm/output_bias"))
+    for name in [name for name in arrays if OUTPUT.fullmatch(name)]:
+        match, array = OUTPUT.fullmatch(name), arrays[name]
+        is_matrix = match["matrix"] or match["part"] == "weight"
+        if not is_matrix and bias is None:
+            arrays[str(layout.names["masked_lm/output_bias"])] = arrays.pop(name)
+        elif np.array_equal(array, table if is_matrix else bias):
+            del arrays[name]
+        else:
+            yield "masked_lm/", f"as {name} differs from the weight that is tied to it in other models"
+            break
+    if config.encoder in FIXED_GELU and config.hidden_act != "gelu_erf":
+        yield "masked_lm/", f"as its GELU is exact and hidden_act is {config.hidden_act}, which is not supported"
+    if config.is_causal:
+        reason = "as it uses the first token of a causal model, and this package the last one"
+        yield from ((prefix, reason) for prefix in (POOLER, "next_sentence/"))
+        if kind not in ("tags", "span"):
+            yield "classifier/", reason
+        if architectures and str(architectures[0]).endswith(("ForMaskedLM", "ForPreTraining")):
+            yield "masked_lm/", "as it predicts tokens that a causal model has seen"
+
+
 def labels(path: str) -> list[str] | None:
     """The labels in config.json, in the order of the outputs; LABEL_0, LABEL_1, ... where it has none."""
-    if _kind(path) not in LABELLED:
-        return None
-    file = os.path.join(path, "config.json")
+    return _labels(path) if _kind(path) in LABELLED else None
+
+
+def _labels(path: str, size: int | None = None) -> list[str]:
+    """See `labels`; UserError unless there are `size` of them, where it is given."""
+    file = _config_file(path)
     names = setting(file, "id2label", dict)
     if not names:
         count = setting(file, "num_labels", int) or 2
         if not 0 < count <= MOST_LABELS:
             raise UserError(f"{file}: num_labels is {count}; expected a whole number from 1 to {MOST_LABELS:,}.")
-        return [f"LABEL_{i}" for i in range(count)]
+        names = {str(i): f"LABEL_{i}" for i in range(count)}
     if set(names) != {str(i) for i in range(len(names))}:
         raise UserError(f"{path} has an id2label without the numbers 0, 1, 2, ...: mend its config.json.")
+    if size not in (None, len(names)):
+        raise UserError(f"{file} describes {len(names)} labels, and the head has {size} outputs: mend its id2label.")
     return [str(names[str(i)]) for i in range(len(names))]
+
+
+def _config_file(path: str) -> str:
+    return torch_folders.config_file(path) or os.path.join(path, torch_folders.CONFIGS[0])
 
 
 def _kind(path: str) -> str | None:
     """The kind of the head of a fine-tuned model; None where there is none."""
-    file = os.path.join(path, "config.json")
+    file = _config_file(path)
     architecture = (setting(file, "architectures", list) or [""])[0]
     if not isinstance(architecture, str):
         raise UserError(f"{file}: architectures holds {shortened(architecture)}; expected names of classes.")
-    layout = LAYOUTS[BY_TYPE[setting(file, "model_type", str) or "bert"]]
+    layout = LAYOUTS[encoder_of(read_settings(file), file)]
     task = architecture.removeprefix(layout.classes)
     if task in KINDS:
         return KINDS[task]
@@ -168,52 +239,14 @@ def _head_values(checkpoint: Checkpoint, layout: Layout, size: int) -> dict[str,
     return values | {"problem_type": PROBLEMS[kind]}
 
 
-def _weight_file(path: str) -> str | None:
-    return next((name for name in WEIGHT_FILES if files.is_file(os.path.join(path, name))), None)
-
-
 def _read_config(path: str) -> BertConfig:
     values = read_settings(path)
-    encoder = BY_TYPE.get(str(values.get("model_type", "bert")))
-    if encoder is None:
-        raise UserError(
-            f"{path} describes a model of type {values['model_type']!r}; expected one of {', '.join(BY_TYPE)}."
-        )
-    if values.get("position_embedding_type", "absolute") != "absolute":
-        raise UserError(f"{path} has {values['position_embedding_type']!r} positions; expected 'absolute'.")
-    for name, expected in LAYOUTS[encoder].constants.items():
-        if values.get(name, expected) != expected:
+    encoder = encoder_of(values, path)
+    constants = {**NOT_SUPPORTED, **LAYOUTS[encoder].constants}
+    for name, expected in constants.items():
+        if values.get(name) not in (None, expected):
             raise UserError(f"{path}: {name} is {shortened(values[name])}; expected {expected!r}.")
-    return LAYOUTS[encoder].config(encoder, {**values, "is_causal": values.get("is_decoder", False)})
-
-
-def _read_arrays(path: str) -> dict[str, np.ndarray]:
-    name = _weight_file(path)
-    if name is None:
-        raise UserError(f"{path} holds none of {', '.join(WEIGHT_FILES)}.")
-    if name == "pytorch_model.bin":
-        return torch_pickle.read(os.path.join(path, name))
-    shards = {name}
-    if name.endswith(".index.json"):
-        shards = set(_weight_map(os.path.join(path, name)).values())
-    arrays: dict[str, np.ndarray] = {}
-    for shard in sorted(shards):
-        arrays.update(read_safetensors(os.path.join(path, shard)))
-    return arrays
-
-
-def _weight_map(path: str) -> dict[str, str]:
-    """{name of a weight: file}; only files in the folder of the index."""
-    files = read_settings(path).get("weight_map")
-    if not isinstance(files, dict) or any(os.path.basename(str(name)) != name for name in files.values()):
-        raise UserError(f"{path} has no weight_map from names to files in its folder: fetch it again.")
-    return files
-
-
-def _without_prefix(name: str, layout: Layout) -> str:
-    """The name in newer files; old ones have gamma and beta for weight and bias."""
-    name = name.removeprefix(layout.prefix)
-    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+    return LAYOUTS[encoder].config(encoder, values)
 
 
 def _is_transposed(name: str) -> bool:

@@ -1,0 +1,181 @@
+"""Folders with weights of PyTorch: which file holds them, shards, and names that training scripts put before others."""
+
+import fnmatch
+import os
+import re
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from bert_tf.checkpoints import torch_pickle
+from bert_tf.checkpoints.checkpoint_files import read_safetensors, read_settings
+from bert_tf.errors import UserError
+from bert_tf.runtime import files
+
+CONFIGS = ("config.json", "bert_config.json")  # the second is that of older folders
+WEIGHT_FILES = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+INDEX = ".index.json"
+SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".ckpt")
+# Files with these suffixes that do not hold the weights of a model.
+OTHER_FILES = (
+    "training_args.bin",
+    "optimizer.*",
+    "scheduler.*",
+    "scaler.*",
+    "rng_state*",
+    "adapter_model.*",
+    "heads.*",
+)
+# Modules of PyTorch around others: parallel, compiled, sharded and checkpointed ones.
+AROUND = re.compile(r"(?<![^.])(module|_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
+TOKENS = "embeddings.word_embeddings.weight"  # which every architecture has
+MOST_SHOWN = 3  # names in an error
+
+
+def config_file(folder: str) -> str | None:
+    """The path of the configuration; None where there is none."""
+    paths = (os.path.join(folder, name) for name in CONFIGS)
+    return next((path for path in paths if files.is_file(path)), None)
+
+
+def is_model(folder: str) -> bool:
+    """Whether a folder has a configuration and weights of PyTorch.
+
+    bert_config.json with model.safetensors is a folder of the format native.
+    """
+    config, candidates = config_file(folder), _candidates(folder)
+    if config is None or not candidates:
+        return False
+    if os.path.basename(config) != CONFIGS[0]:
+        return not candidates[0].endswith(".safetensors")
+    return "registered_name" not in read_settings(config)  # as a preset of KerasHub has
+
+
+def has_weights(folder: str) -> bool:
+    """Whether a folder has files that may hold weights of PyTorch."""
+    return bool(_candidates(folder))
+
+
+def lacks_shards(folder: str) -> bool:
+    """Whether a folder has the index of shards, and not all of these."""
+    indexes = [name for name in _candidates(folder) if name.endswith(INDEX)]
+    return any(not files.is_file(os.path.join(folder, shard)) for name in indexes for shard in _shards(folder, name))
+
+
+def _candidates(folder: str) -> list[str]:
+    """The names of the files that may hold the weights; only the first of WEIGHT_FILES where there is one."""
+    names = files.names(folder) if files.is_folder(folder) else []
+    for known in WEIGHT_FILES:
+        if known in names:
+            return [known]
+    return sorted(
+        name
+        for name in names
+        if name.endswith(SUFFIXES) and not any(fnmatch.fnmatch(name, pattern) for pattern in OTHER_FILES)
+    )
+
+
+def read(folder: str) -> dict[str, np.ndarray]:
+    """{name: array} of the weights in a folder.
+
+    Raises:
+        UserError: there are no weights, several files of them, a shard is missing, or a file is damaged.
+    """
+    candidates = _candidates(folder)
+    if len(candidates) != 1:
+        found = f"several files with weights ({', '.join(candidates)})" if candidates else "no weights of PyTorch"
+        raise UserError(f"{folder} holds {found}; expected one of {', '.join(WEIGHT_FILES)}: rename the right one.")
+    (name,) = candidates
+    if not name.endswith(INDEX):
+        return _read_file(os.path.join(folder, name))
+    index, shards = os.path.join(folder, name), _shards(folder, name)
+    places = _weight_map(index)
+    missing = [shard for shard in shards if not files.is_file(os.path.join(folder, shard))]
+    if missing:
+        raise UserError(
+            f"{folder} lacks {_shown(missing)}, {len(missing)} of the {len(shards)} files that {name} names: fetch the "
+            "folder again."
+        )
+    arrays: dict[str, np.ndarray] = {}
+    for shard in shards:
+        arrays.update(_read_file(os.path.join(folder, shard)))
+    absent = sorted(places.keys() - arrays.keys())
+    if absent:
+        raise UserError(
+            f"The files of {index} lack {len(absent)} of its {len(places)} weights, as {absent[0]}: fetch the folder "
+            "again."
+        )
+    return arrays
+
+
+def _shards(folder: str, index: str) -> list[str]:
+    return sorted(set(_weight_map(os.path.join(folder, index)).values()))
+
+
+def _read_file(path: str) -> dict[str, np.ndarray]:
+    return read_safetensors(path) if path.endswith(".safetensors") else torch_pickle.read(path)
+
+
+def _weight_map(path: str) -> dict[str, str]:
+    """{name of a weight: file}; only files in the folder of the index."""
+    places = read_settings(path).get("weight_map")
+    if not isinstance(places, dict) or any(os.path.basename(str(name)) != name for name in places.values()):
+        raise UserError(f"{path} has no weight_map from names to files in its folder: fetch it again.")
+    return places
+
+
+def without_prefixes(
+    arrays: Mapping[str, np.ndarray], prefix: str, other_prefixes: Collection[str], path: str
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The arrays of a model with their names in its encoder, as `embeddings.word_embeddings.weight`; and all others.
+
+    Before these names, files may have `prefix`, that of a model with a head; and before it the names of modules that a
+    training script put around the model ("model.", "0.auto_model."). Old names of LayerNorm, gamma and beta, become
+    weight and bias.
+
+    Args:
+        arrays: {name in the file: array}.
+        prefix: of the encoder in a model with a head, as "bert.".
+        other_prefixes: those of other architectures.
+        path: of the file, for messages.
+
+    Raises:
+        UserError: there is no encoder, there are several, or it is one of another architecture.
+    """
+    arrays = {_newer(AROUND.sub("", name)): array for name, array in arrays.items()}
+    places = sorted(name.removesuffix(TOKENS) for name in arrays if name == TOKENS or name.endswith(f".{TOKENS}"))
+    own = [place for place in (prefix, "") if place in places][:1] or places
+    if not own:
+        raise UserError(
+            f"{path} holds no weights of a BERT: {TOKENS} is missing among {_shown(sorted(arrays))}; give the weights "
+            "of a whole model."
+        )
+    if len(own) > 1:
+        raise UserError(
+            f"{path} holds {len(own)} encoders, which begin with {_shown(own)}: save the one that you mean by itself."
+        )
+    (place,) = own
+    others = [other for other in other_prefixes if other != prefix and f".{place}".endswith(f".{other}")]
+    if others:
+        raise UserError(
+            f"The weights in {path} begin with {place}, and its configuration describes a model whose weights begin "
+            f"with {prefix}: give the config.json that belongs to them."
+        )
+    around = place.removesuffix(prefix) if f".{place}".endswith(f".{prefix}") else place
+    inside = {name: array for name, array in arrays.items() if name.startswith(around)}
+    beside = {name: array for name, array in arrays.items() if name not in inside}
+    return {name.removeprefix(around).removeprefix(prefix): array for name, array in inside.items()}, beside
+
+
+def _newer(name: str) -> str:
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+
+
+def _shown(names: list[str]) -> str:
+    more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
+    return ", ".join(names[:MOST_SHOWN]) + more or "no tensors"

@@ -1,0 +1,283 @@
+"""Folders of PyTorch as training scripts leave them: names before others, files under other names, and shards."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+import tiny
+import torch_files
+from checkpoint_cases import CONFIG, PIECES
+from safetensors.numpy import load_file, save_file
+
+from bert_tf.checkpoints import formats, pretrained
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.errors import UserError
+from bert_tf.model import heads
+
+MODEL = "model.safetensors"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A Hugging Face folder of a classifier, and its weights."""
+    weights = tiny.random_weights(heads.Classifier(CONFIG, 2))
+    source = Checkpoint(config=CONFIG, weights=weights, vocabulary=PIECES, lower_case=True, kind="class")
+    formats.write(source, tmp_path / "model", "huggingface")
+    return tmp_path / "model", weights
+
+
+def renamed(path, change):
+    """Gives every weight of a folder another name."""
+    arrays = {change(name): array for name, array in load_file(path / MODEL).items()}
+    save_file({name: array for name, array in arrays.items() if name}, path / MODEL)
+
+
+def expect_equal(path, weights):
+    actual = formats.read(path).weights
+    assert actual.keys() == weights.keys()
+    for name, array in weights.items():
+        np.testing.assert_array_equal(actual[name], array, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda name: f"module.{name}",
+        lambda name: f"model.{name}",
+        lambda name: f"0.auto_model.{name}",
+        lambda name: f"_orig_mod.module.{name}",
+        lambda name: f"net.backbone.{name}",
+        lambda name: f"model.{name.removeprefix('bert.')}",
+        lambda name: f"bert.{name}",
+        lambda name: name.replace("bert.", "bert.module."),
+        lambda name: name.replace("bert.encoder.layer.1.", "bert.encoder.layer.1._checkpoint_wrapped_module."),
+        lambda name: f"module.{name.replace('LayerNorm.weight', 'LayerNorm.gamma')}",
+    ],
+)
+def test_names_of_modules_around_a_model_are_left_out(folder, change):
+    path, weights = folder
+    renamed(path, change)
+    expect_equal(path, weights)
+
+
+def test_weights_beside_the_model_are_no_head_of_it(folder):
+    path, weights = folder
+    renamed(path, lambda name: f"model.{name}" if name.startswith("bert.") else name)
+    read = formats.read(path)
+    assert {"classifier.weight", "classifier.bias"} == read.weights.keys() - weights.keys()
+    assert pretrained.load(path).report.unused == ["classifier.bias", "classifier.weight"]
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda name: name.replace("bert.", "roberta."), "begin with roberta., and its configuration .* with bert"),
+        (lambda name: name.replace("word_embeddings", "words"), "is missing among bert.embeddings.LayerNorm.bias"),
+        (
+            lambda name: "" if "layer.1" in name else name,
+            "lacks 16 of the 37 weights .* as bert.encoder|as encoder.layer",
+        ),
+    ],
+)
+def test_other_weights_than_the_configuration_describes_are_refused(folder, change, message):
+    path, _ = folder
+    renamed(path, change)
+    with pytest.raises(UserError, match=message):
+        formats.read(path)
+
+
+def test_two_encoders_are_refused(folder):
+    path, _ = folder
+    arrays = load_file(path / MODEL)
+    save_file(
+        {f"{side}.{name}": array.copy() for side in ("query", "passage") for name, array in arrays.items()},
+        path / MODEL,
+    )
+    with pytest.raises(UserError, match=r"holds 2 encoders, which begin with passage\.bert\., query\.bert\.: save"):
+        formats.read(path)
+
+
+def as_torch(path, *, name="pytorch_model.bin", around=lambda state: state, select=lambda name: True):
+    """Writes the weights of model.safetensors, or some of them, in the format of torch.save."""
+    arrays = {each: array for each, array in load_file(path / MODEL).items() if select(each)}
+    items, storages = b"", {}
+    for number, (each, array) in enumerate(arrays.items()):
+        strides = [stride // array.itemsize for stride in array.strides]
+        items += torch_files.text(each) + torch_files.tensor("FloatStorage", str(number), 0, array.shape, strides)
+        storages[str(number)] = array.tobytes()
+    state = around(b"}(" + items + b"u")
+    torch_files.write_zip(path / name, torch_files.PROTOCOL + state + torch_files.STOP, storages)
+    return sorted(arrays)
+
+
+def inside(name):
+    """A dictionary of training with the weights under a name, an epoch, and the state of an optimizer."""
+    hyper = torch_files.called(torch_files.named("pytorch_lightning.utilities.parsing", "AttributeDict"))
+    return lambda state: (
+        b"}("
+        + b"".join([torch_files.text("epoch"), torch_files.number(3), torch_files.text(name), state])
+        + torch_files.text("optimizer_states")
+        + b"]"
+        + torch_files.text("hyper_parameters")
+        + hyper
+        + b"u"
+    )
+
+
+@pytest.mark.parametrize("name", ["state_dict", "model", "model_state_dict"])
+def test_weights_in_a_dictionary_of_training_are_read(folder, name):
+    path, weights = folder
+    as_torch(path, around=inside(name))
+    (path / MODEL).unlink()
+    expect_equal(path, weights)
+
+
+def test_two_models_in_a_dictionary_are_refused(folder):
+    path, _ = folder
+    as_torch(path, around=lambda state: b"}(" + b"".join(torch_files.text(n) + state for n in ("model", "net")) + b"u")
+    (path / MODEL).unlink()
+    with pytest.raises(UserError, match=r"holds several models \(model, net\)"):
+        formats.read(path)
+
+
+@pytest.mark.parametrize("name", ["bert_model.bin", "epoch=3.ckpt", "model.pt", "weights.pth"])
+def test_the_only_file_with_weights_may_have_any_name(folder, name):
+    path, weights = folder
+    as_torch(path, name=name)
+    (path / MODEL).unlink()
+    (path / "config.json").rename(path / "bert_config.json")
+    (path / "training_args.bin").write_bytes(b"no weights")
+    expect_equal(path, weights)
+    as_torch_copy = path / f"other_{name}"
+    as_torch_copy.write_bytes((path / name).read_bytes())
+    with pytest.raises(UserError, match="holds several files with weights"):
+        formats.read(path)
+    with pytest.raises(UserError, match=f"{name}, a file: give its folder, {path}"):
+        formats.read(path / name)
+
+
+def test_safetensors_may_have_a_variant_in_their_name(folder):
+    path, weights = folder
+    (path / MODEL).rename(path / "model.fp16.safetensors")
+    expect_equal(path, weights)
+
+
+def test_shards_of_torch_are_read_and_a_missing_one_is_named(folder):
+    path, weights = folder
+    parts = {
+        f"pytorch_model-0000{number}-of-00002.bin": lambda name, n=number: len(name) % 2 == n - 1 for number in (1, 2)
+    }
+    places = {each: file for file, select in parts.items() for each in as_torch(path, name=file, select=select)}
+    (path / MODEL).unlink()
+    index = path / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"weight_map": places}))
+    expect_equal(path, weights)
+    index.write_text(json.dumps({"weight_map": places | {"bert.more": next(iter(parts))}}))
+    with pytest.raises(UserError, match=r"index.json lack 1 of its \d+ weights, as bert.more"):
+        formats.read(path)
+    (path / "pytorch_model-00002-of-00002.bin").unlink()
+    with pytest.raises(UserError, match="lacks pytorch_model-00002-of-00002.bin, 1 of the 2 files that"):
+        formats.read(path)
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("tf_model.h5", "it holds tf_model.h5, TensorFlow's weights of transformers: load it with"),
+        ("nothing", "it has a configuration and no weights"),
+    ],
+)
+def test_folder_that_no_format_reads_says_what_is_missing(folder, name, message):
+    path, _ = folder
+    (path / MODEL).rename(path / name)
+    with pytest.raises(UserError, match=message):
+        formats.read(path)
+
+
+def test_weights_without_a_configuration_say_so(folder):
+    path, _ = folder
+    (path / "config.json").unlink()
+    with pytest.raises(UserError, match="it has weights and no config.json"):
+        formats.read(path)
+
+
+def change_config(path, *left_out, **values):
+    file = path / "config.json"
+    config = {name: value for name, value in json.loads(file.read_text()).items() if name not in left_out}
+    file.write_text(json.dumps(config | values))
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("gelu_python", "gelu_erf"),
+        ("gelu_fast", "gelu_tanh"),
+        ("gelu_accurate", "gelu_tanh"),
+        ("gelu_python_tanh", "gelu_tanh"),
+        ("relu", "relu"),
+    ],
+)
+def test_further_names_of_activations_are_known(folder, name, expected):
+    path, _ = folder
+    change_config(path, hidden_act=name)
+    assert formats.read(path).config.hidden_act == expected
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [
+        *(
+            ({"hidden_act": name}, f"hidden_act is '{name}'")
+            for name in ("silu", "quick_gelu", "mish", "linear", "gelu_10")
+        ),
+        ({"position_embedding_type": "relative_key_query"}, "position_embedding_type is 'relative_key_query'"),
+        ({"add_cross_attention": True}, "add_cross_attention is True; expected False"),
+        ({"pruned_heads": {"1": [0]}}, "pruned_heads is"),
+        ({"quantization_config": {"load_in_8bit": True}}, "quantization_config is"),
+        ({"id2label": {"0": "a", "1": "b", "2": "c"}}, "describes 3 labels, and the head has 2 outputs"),
+        ({"num_hidden_layers": 9999}, r"lacks \d+ of the \d+ weights of the encoder"),
+        ({"model_type": None, "architectures": ["RobertaModel"]}, "pad_token_id is 0; expected 1|lacks|shape"),
+    ],
+)
+def test_what_is_not_supported_is_refused_by_name(folder, values, message):
+    path, _ = folder
+    change_config(path, pad_token_id=0, **values)
+    with pytest.raises(UserError, match=message):
+        formats.read(path)
+
+
+def test_entries_that_albert_leaves_out_have_its_own_values():
+    from bert_tf.checkpoints.huggingface_layouts import LAYOUTS
+
+    config = LAYOUTS["albert"].config("albert", {})
+    assert (config.hidden_act, config.hidden_size, config.embedding_size) == ("gelu_tanh", 4096, 128)
+    assert (config.num_attention_heads, config.vocab_size, config.hidden_dropout_prob) == (64, 30000, 0.0)
+    assert LAYOUTS["electra"].config("electra", {}).num_attention_heads == 4
+    assert LAYOUTS["distilbert"].config("distilbert", {"is_decoder": True}).is_causal is False
+
+
+def test_head_that_is_computed_otherwise_is_left_out_with_a_warning(tmp_path, caplog):
+    _, weights = tiny.pretrainer(CONFIG)
+    path = tmp_path / "model"
+    formats.write(Checkpoint(config=CONFIG, weights=weights, vocabulary=PIECES, lower_case=True), path, "huggingface")
+    arrays = load_file(path / MODEL)
+    table = arrays["bert.embeddings.word_embeddings.weight"]
+    save_file({**arrays, "cls.predictions.decoder.weight": table.copy()}, path / MODEL)
+    expect_equal(path, weights)  # a copy of the table
+    save_file({**arrays, "cls.predictions.decoder.weight": table + 1}, path / MODEL)
+    with caplog.at_level(logging.WARNING, "bert_tf"):
+        read = formats.read(path)
+    assert "masked_lm is left out, as cls.predictions.decoder.weight differs" in caplog.text
+    assert "masked_lm/transform/kernel" in caplog.text
+    assert not any(name.startswith("masked_lm/") for name in read.weights)
+    assert "cls.predictions.decoder.weight" in read.weights and "next_sentence/bias" in read.weights
+
+
+def test_causal_model_keeps_no_head_on_its_first_token(folder, caplog):
+    path, _ = folder
+    change_config(path, is_decoder=True)
+    with caplog.at_level(logging.WARNING, "bert_tf"):
+        read = formats.read(path)
+    assert read.config.is_causal and read.kind is None and "classifier/bias" not in read.weights
+    assert "classifier is left out, as it uses the first token of a causal model" in caplog.text
