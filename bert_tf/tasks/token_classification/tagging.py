@@ -81,7 +81,8 @@ class TagTask(FineTuningTask):
 
     @functools.cached_property
     def _ready_split(self) -> ReadySplit:
-        return ReadySplit(ReadyRows(self.ready_files["train"], self.ready_specs(), self.tokenizer.size))
+        numbers = (UNKNOWN, len(self.labels) - 1)
+        return ReadySplit(ReadyRows(self.ready_files["train"], self.ready_specs(), self.tokenizer.size, labels=numbers))
 
     def ready_specs(self) -> dict[str, tf.TensorSpec]:
         """The inputs of the model, and "labels"; for a CRF also whether a row begins and ends a sentence."""
