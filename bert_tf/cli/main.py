@@ -18,7 +18,7 @@ from typing import NoReturn
 import bert_tf
 from bert_tf.cli import recipe_flags
 from bert_tf.errors import UserError, describe_failure
-from bert_tf.runtime import open_set, process, tensorflow_startup
+from bert_tf.runtime import open_set, process, tensorflow_startup, terminal
 
 COMMANDS = "bert_tf.cli.commands"
 
@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     User errors are one line on standard error and exit code 2.
     """
     tensorflow_startup.silence()
+    terminal.protect()
     try:
         with _interrupt_on(signal.SIGTERM):
             _run(list(sys.argv[1:] if arguments is None else arguments))
@@ -57,7 +58,9 @@ def _run(words: list[str]) -> None:
         if recipe_flags.is_recipe(command):
             recipe_flags.run(command, words)
             return
-    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    handler = logging.StreamHandler()
+    handler.setFormatter(terminal.Formatter())
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     arguments = parser({} if command is None else {words[0]: command}).parse_args(words or ["--help"])
     arguments.run(arguments)
 
@@ -133,5 +136,5 @@ def _docstring(name: str) -> str:
 
 
 def _fail(message: object, code: int) -> int:
-    print(f"bert-tf: {message}", file=sys.stderr, flush=True)
+    print(terminal.printable(f"bert-tf: {message}"), file=sys.stderr, flush=True)
     return code

@@ -210,7 +210,7 @@ WRONG_NUMBERS = [
     ("label_ids", [2**32], "has the number 4294967296 in label_ids of record 2; expected 0 to 1"),
     ("label_ids", [-1], "has the number -1 in label_ids of record 2"),
     ("label_ids", [2], "has the number 2 in label_ids of record 2"),
-    ("label_ids", [math.nan], "has the number nan in label_ids of record 2; expected a number"),
+    ("label_ids", [math.nan], "has the number nan in label_ids of record 2"),
 ]
 
 
