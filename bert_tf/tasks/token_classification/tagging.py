@@ -295,7 +295,7 @@ class TagTask(FineTuningTask):
 
     def _tags(self, predictions: Predictions, split: str) -> dict[str, Any]:
         """The arguments of `entity_scores.scores`."""
-        names = np.array(self.labels, object)
+        names = np.array(self.tag_set.tags, object)
         predicted = self.word_predictions(predictions, split)[0]
         data = self.split(split)
         labels = data.by_sentence(data.word_labels)[: len(predicted)]
