@@ -44,7 +44,8 @@ def describe_os_error(error: OSError) -> tuple[str, int]:
     """
     path, reason = error.filename or "a file", error.strerror or reason_of(error)
     if error.errno in NO_SPACE:
-        return f"no space left on the disk ({path}): free some and run the same command again.", 1
+        named = f" ({path})" if error.filename else ""
+        return f"no space left on the disk{named}: free some and run the same command again.", 1
     if error.errno == errno.EFBIG:
         return f"{path} would be larger than this process may write ({reason}): raise `ulimit -f`.", 1
     if error.errno in WRONG_PATH:

@@ -17,7 +17,7 @@ from typing import NoReturn
 import bert_tf
 from bert_tf.cli import recipe_flags, trust_flags
 from bert_tf.errors import UserError, describe_failure
-from bert_tf.runtime import open_set, process, stop_signals, tensorflow_startup
+from bert_tf.runtime import open_set, process, stop_signals, tensorflow_startup, terminal
 
 COMMANDS = "bert_tf.cli.commands"
 
@@ -28,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     User errors are one line on standard error and exit code 2.
     """
     tensorflow_startup.silence()
+    terminal.protect()
     try:
         with stop_signals.raised("bert-tf"):
             _run(list(sys.argv[1:] if arguments is None else arguments))
@@ -56,7 +57,9 @@ def _run(words: list[str]) -> None:
         if recipe_flags.is_recipe(command):
             recipe_flags.run(command, words)
             return
-    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    handler = logging.StreamHandler()
+    handler.setFormatter(terminal.Formatter())
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     arguments = parser({} if command is None else {words[0]: command}).parse_args(words or ["--help"])
     with trust_flags.trusting(arguments):
         arguments.run(arguments)
@@ -115,5 +118,5 @@ def _docstring(name: str) -> str:
 
 
 def _fail(message: object, code: int) -> int:
-    print(f"bert-tf: {message}", file=sys.stderr, flush=True)
+    print(terminal.printable(f"bert-tf: {message}"), file=sys.stderr, flush=True)
     return code

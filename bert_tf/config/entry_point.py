@@ -14,7 +14,7 @@ from absl import flags as absl_flags
 from bert_tf.config import flags
 from bert_tf.config.flag_parsers import ChoiceParser, NumberOrWord
 from bert_tf.errors import UserError, describe_failure
-from bert_tf.runtime import process, stop_signals, tensorflow_startup
+from bert_tf.runtime import process, stop_signals, tensorflow_startup, terminal
 
 HELP = frozenset(("-h", "-?", "-help", "--help", "-helpshort", "--helpshort"))
 HELP_WIDTH, HELP_INDENT = 100, " " * 6
@@ -41,6 +41,7 @@ def run(main: Callable[[], None], arguments: Sequence[str] | None = None, descri
     _set_up_logging()
     process.keep_freed_memory()
     tensorflow_startup.silence()
+    terminal.protect()
     app.run(lambda _: _call(main), argv=[sys.argv[0], *arguments], flags_parser=_parse)
 
 
@@ -104,7 +105,9 @@ def _set_up_logging() -> None:
     from absl import logging as absl_logging
 
     log = logging.getLogger("bert_tf")
-    log.addHandler(logging.StreamHandler())
+    handler = logging.StreamHandler()
+    handler.setFormatter(terminal.Formatter())
+    log.addHandler(handler)
     log.setLevel(logging.INFO)
     log.propagate = False
     absl_logging.set_verbosity(absl_logging.ERROR)
@@ -158,7 +161,7 @@ def _describe(error: str) -> str:
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    print(f"{_program()}: {message}", file=sys.stderr, flush=True)
+    print(terminal.printable(f"{_program()}: {message}"), file=sys.stderr, flush=True)
     sys.exit(code)
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 EXTENSIONS = (".tf_record", ".tfrecord")
 NAMES = {"token_ids": "input_ids", "lengths": "input_mask", "labels": "label_ids"}  # ours -> theirs; others are equal
+BOUNDS = {"segment_ids": (0, 1), "lengths": (0, 1), "begins": (0, 1), "ends": (0, 1)}  # of numbers
+POSITIONS = ("start_positions", "end_positions")
 NOT_STORED = ("row_numbers", "row_weights")
 ROWS_AT_ONCE = 4096
 FIRST_UNIQUE_ID = 1_000_000_000  # as in run_squad.py
@@ -90,6 +92,11 @@ def about_of(path: str) -> dict[str, Any]:
     about = require_json(name, "a JSON object; write the examples again") if files.is_file(name) else {}
     if not isinstance(about, dict):
         raise UserError(f"{name} holds no JSON object: write the examples again.")
+    labels = about.get("labels") or []
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise UserError(f"{name} has labels {labels!r}; expected a list of names: write the examples again.")
+    if not isinstance(about.get("flags") or {}, dict):
+        raise UserError(f"{name} has flags {about['flags']!r}; expected a JSON object: write the examples again.")
     return about
 
 
@@ -100,6 +107,7 @@ class ReadyRows:
         path: the file.
         specs: of the features of a row.
         vocabulary_size: the ids are below it.
+        labels: the smallest and the largest number of a label, where there are such.
 
     Attributes:
         count: n.
@@ -111,7 +119,9 @@ class ReadyRows:
         UserError: the file is missing, damaged, empty, or holds other rows.
     """
 
-    def __init__(self, path: str, specs: "Specs", vocabulary_size: int) -> None:
+    def __init__(
+        self, path: str, specs: "Specs", vocabulary_size: int, *, labels: tuple[int, int] | None = None
+    ) -> None:
         import tensorflow as tf
 
         if not files.is_file(path):
@@ -127,26 +137,54 @@ class ReadyRows:
             raise UserError(f"{path} holds no examples.")
         self.count = len(records)
         self._records = tf.constant(records, tf.string)
-        self._check(vocabulary_size)
+        positions = self.specs["token_ids"].shape[-1]
+        self._bounds = {name: BOUNDS[name] for name in BOUNDS.keys() & self.specs.keys()}
+        self._bounds |= {name: (0, positions - 1) for name in POSITIONS if name in self.specs}
+        self._bounds["token_ids"] = (0, vocabulary_size - 1)
+        self._bounds |= {} if labels is None else {"labels": labels}
+        self._check()
 
-    def _check(self, vocabulary_size: int) -> None:
+    def _check(self) -> None:
         """Reads every row once: lengths and labels; raises UserError for rows of another kind."""
-        import tensorflow as tf
-
         parts = []
         for first in range(0, self.count, ROWS_AT_ONCE):
-            rows = self._parse(self._records[first : first + ROWS_AT_ONCE])
-            largest = int(tf.reduce_max(rows["token_ids"]))
-            if largest >= vocabulary_size or int(tf.reduce_min(rows["token_ids"])) < 0:
-                raise UserError(
-                    f"{self.path} was written with another vocabulary: it holds the token id {largest}, and the "
-                    f"vocabulary has {vocabulary_size} tokens."
-                )
-            parts.append({name: x.numpy() for name, x in rows.items() if name in ("lengths", "labels")})
+            records = self._records[first : first + ROWS_AT_ONCE]
+            values = {name: x.numpy() for name, x in self._values(records).items()}
+            for name, numbers in values.items():
+                self._expect_numbers(name, numbers, first)
+            rows = self._parse(records)
+            parts.append({name: rows[name].numpy() for name in ("lengths", "labels") if name in rows})
         arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         self.lengths = arrays["lengths"].reshape(self.count, -1).max(1)
         self.labels = arrays.get("labels")
         self.token_counts = self._token_counts()
+
+    def _expect_numbers(self, name: str, values: np.ndarray, first: int) -> None:
+        """Raises UserError for numbers [B, ...] of the records from `first` that no task writes."""
+        flat = values.reshape(len(values), -1)
+        dtype = self.specs[name].dtype
+        low, high = self._bounds.get(name, (dtype.min, dtype.max))
+        is_wrong = ~((flat >= low) & (flat <= high))  # NaN, too
+        if is_wrong.any():
+            row, column = np.argwhere(is_wrong)[0]
+            number, place = flat[row, column], f"record {first + row + 1}"
+            if name == "token_ids":
+                raise UserError(
+                    f"{self.path} was written with another vocabulary: it holds the token id {number} in {place}, and "
+                    f"the vocabulary has {high + 1} tokens."
+                )
+            expected = "a number" if name not in self._bounds else f"{low} to {high}"
+            raise UserError(
+                f"{self.path} has the number {number} in {NAMES.get(name, name)} of {place}; expected {expected}."
+            )
+        if name == "lengths":
+            has_hole = (np.diff(values, axis=-1) > 0).reshape(len(values), -1).any(1)
+            for is_bad, reason in ((has_hole, "has holes"), (flat.max(1) == 0, "is 0 throughout")):
+                if is_bad.any():
+                    raise UserError(
+                        f"{self.path}: input_mask {reason} in record {first + int(is_bad.argmax()) + 1}; expected 1 "
+                        "for each token, then 0."
+                    )
 
     def _token_counts(self) -> np.ndarray | None:
         import tensorflow as tf
@@ -157,6 +195,14 @@ class ReadyRows:
 
     def _parse(self, records: "tf.Tensor") -> "dict[str, tf.Tensor]":
         """Serialized rows, string [B] -> {our name: tensor [B, ...]}."""
+        import tensorflow as tf
+
+        rows = self._values(records)
+        rows["lengths"] = tf.reduce_sum(rows["lengths"], -1)
+        return {name: tf.cast(x, self.specs[name].dtype) for name, x in rows.items()}
+
+    def _values(self, records: "tf.Tensor") -> "dict[str, tf.Tensor]":
+        """The numbers of serialized rows as they are stored, int64 or float32; a mask for lengths."""
         import tensorflow as tf
 
         positions = self.specs["token_ids"].shape[-1]
@@ -177,9 +223,7 @@ class ReadyRows:
                 f"{self.path} holds other examples than this task with max_seq_length {positions} has, expected "
                 f"{expected}: write it with the same flags."
             ) from None
-        rows = {name: values[NAMES.get(name, name)] for name in self.specs}
-        rows["lengths"] = tf.reduce_sum(rows["lengths"], -1)
-        return {name: tf.cast(x, self.specs[name].dtype) for name, x in rows.items()}
+        return {name: values[NAMES.get(name, name)] for name in self.specs}
 
     def with_padding(self, row: "Mapping[str, tf.Tensor]") -> "ReadyRows":
         """Adds a row that pads batches, with the index n."""

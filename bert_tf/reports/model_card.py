@@ -15,6 +15,7 @@ from bert_tf.export import engines
 from bert_tf.reports import report, scoreboard, text_statistics, wording
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import read_json
+from bert_tf.runtime.terminal import printable
 
 CARD = "README.md"
 TEMPLATE = "model_card.md.jinja"
@@ -153,6 +154,7 @@ def write_of_conversion(checkpoint: Checkpoint, source: str, folder: str, format
 def _render(name: str, use: Use, *, start: str, results: Sequence[Any], **values: Any) -> str:
     from huggingface_hub import ModelCardData
 
+    name = printable(" ".join(name.split()))
     license_name = license_of(start)
     metadata = ModelCardData(
         library_name=LIBRARY,
@@ -270,13 +272,13 @@ def _results(use: Use, task: str, scores: Mapping[str, Any]) -> list[Any]:
 
 def _data(flags: Mapping[str, Any], splits: Mapping[str, Any], statistics: Mapping[str, Any]) -> str:
     """What the model was trained on: files, and numbers of examples or tokens."""
-    named = [f"`--{flag}={flags[flag]}`" for flag in DATA_FLAGS if flags.get(flag)]
+    named = [wording.code(f"--{flag}={flags[flag]}") for flag in DATA_FLAGS if flags.get(flag)]
     lines = [f"Files: {', '.join(named)}." if named else "The demonstration: the documentation that comes with Python."]
     for split, values in (statistics or splits).items():
         if isinstance(values, dict):
             counts = [(name, value) for name, value in values.items() if name in COUNTED and isinstance(value, int)]
             text = ", ".join(f"{value:,} {name if value != 1 else name[:-1]}" for name, value in counts)
-            lines += [f"{wording.words(split)}: {text}."] * bool(text)
+            lines += [f"{wording.prose(wording.words(split))}: {text}."] * bool(text)
     return "\n\n".join(lines)
 
 

@@ -13,7 +13,7 @@ import jinja2
 
 from bert_tf.errors import UserError
 from bert_tf.reports import curves, published, scoreboard, text_statistics
-from bert_tf.reports.wording import command, duration, exact_text, percent_text, value_text, words
+from bert_tf.reports.wording import code, command, duration, exact_text, percent_text, prose, value_text, words
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import parse, read_json
 
@@ -105,6 +105,8 @@ def _template(name: str) -> jinja2.Template:
         "exact": exact_text,
         "duration": duration,
         "command": command,
+        "prose": prose,
+        "code": code,
     }
     return environment.get_template(name)
 

@@ -1,9 +1,12 @@
 """Names, numbers, times and commands as people read them, on pages and in model cards."""
 
+import html
+import re
 import shlex
 from typing import Any
 
 from bert_tf.reports.curves import is_number, number_text
+from bert_tf.runtime.terminal import printable
 
 ACRONYMS = {"lm": "LM", "id": "ID", "nsp": "NSP", "mlm": "MLM", "f1": "F1"}
 
@@ -62,3 +65,14 @@ def percent_text(value: Any) -> str:
         return "–"
     percentage = 100 * value
     return f"{percentage:.1f}%" if percentage == 0 or abs(percentage) >= 0.1 else f"{percentage:.1g}%"
+
+
+def prose(text: object) -> str:
+    """Text for Markdown, in which no HTML, link, image, code or cell of a table begins, on one line."""
+    return re.sub(r"([\[\]`|])", r"\\\1", html.escape(printable(" ".join(str(text).split())), quote=False))
+
+
+def code(text: object) -> str:
+    """Text for Markdown as code, on one line."""
+    shown = printable(" ".join(str(text).split()))
+    return f"`` {shown} ``" if "`" in shown else f"`{shown}`"

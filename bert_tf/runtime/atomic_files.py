@@ -6,6 +6,7 @@ it until then (`expect_whole`).
 """
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -15,7 +16,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from bert_tf.errors import UserError
+from bert_tf.errors import NO_SPACE, UserError
 from bert_tf.runtime import files
 from bert_tf.runtime.files import StrPath
 
@@ -28,7 +29,7 @@ def atomic_write(path: StrPath, *, shared: bool = False, folder: StrPath | None 
     """Yields the path of a temporary local file, which replaces `path` at the end and is removed if anything fails.
 
     Args:
-        path: the file to write.
+        path: the file to write; of a symbolic link the file that it leads to.
         shared: whether other processes may write the same file at the same time. A killed process leaves its file then,
             see `remove_abandoned`; otherwise the next one replaces it.
         folder: where the temporary file lies, on the same disk; by default the folder of `path`.
@@ -40,14 +41,33 @@ def atomic_write(path: StrPath, *, shared: bool = False, folder: StrPath | None 
             yield partial
             _upload(partial, path)
         return
+    if path != target_of(path):
+        path, folder = target_of(path), None
     target = os.path.join(folder or os.path.dirname(path), os.path.basename(path))
     partial = f"{target}.{os.getpid()}.partial" if shared else f"{target}.partial"
     try:
-        yield partial
-        os.replace(partial, path)
+        with _naming(path):
+            yield partial
+            os.replace(partial, path)
     except BaseException:  # Ctrl-C too
         with contextlib.suppress(OSError):
             os.remove(partial)
+        raise
+
+
+def target_of(path: str) -> str:
+    """Where a local symbolic link leads to, which stays one; any other path as it is."""
+    return os.path.realpath(path) if os.path.islink(path) else path
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Names what is written in an error of a full disk, which Python's lack."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno in (*NO_SPACE, errno.EFBIG):
+            error.filename = path
         raise
 
 
@@ -80,13 +100,13 @@ def atomic_folder(folder: StrPath, *, overwrite: bool = False) -> Iterator[str]:
     """Yields the path of a temporary local folder, which becomes `folder` at the end and is removed if anything fails.
 
     Args:
-        folder: the folder to write.
+        folder: the folder to write; of a symbolic link the folder that it leads to.
         overwrite: whether to replace what exists there; otherwise only an empty folder is replaced.
 
     Raises:
         UserError: `folder` exists and may not be replaced.
     """
-    folder = os.fspath(folder).rstrip(os.sep)
+    folder = target_of(os.fspath(folder).rstrip(os.sep))
     if not overwrite:
         expect_free(folder)
     if files.is_remote(folder):
@@ -97,9 +117,10 @@ def atomic_folder(folder: StrPath, *, overwrite: bool = False) -> Iterator[str]:
     partial = f"{folder}.partial"
     try:
         shutil.rmtree(partial, ignore_errors=True)  # left by a process that was killed
-        os.makedirs(partial)
-        yield partial
-        replace_folder(partial, folder)
+        with _naming(folder):
+            os.makedirs(partial)
+            yield partial
+            replace_folder(partial, folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

@@ -26,13 +26,15 @@ def read_json(path: files.StrPath) -> Any:
         return None
 
 
-def require_json(path: files.StrPath, expected: str, *, kind: type = dict) -> Any:
-    """Returns the content of a JSON file: an object, or another `kind`.
+def require_json(
+    path: files.StrPath, expected: str, *, kind: type | tuple[type, ...] = dict, has_lines: bool = False
+) -> Any:
+    """Returns the content of a JSON file: an object, or another `kind`; with `has_lines` a list of those in its lines.
 
     expected: what the file should hold and what to do if it does not, to end the sentence of a UserError.
     """
     try:
-        content = _load(path)
+        content = _load(path, has_lines)
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}): expected {expected}.") from None
     except ValueError as error:
@@ -68,6 +70,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return names
 
 
-def _load(path: files.StrPath) -> Any:
+def _load(path: files.StrPath, has_lines: bool = False) -> Any:
     with files.open_text(path, encoding="utf-8-sig") as file:
-        return parse(file.read())
+        text = file.read()
+    try:
+        return parse(text)
+    except json.JSONDecodeError as error:
+        if not has_lines or error.msg != "Extra data":
+            raise
+    return [parse(line) for line in text.splitlines() if line.strip()]

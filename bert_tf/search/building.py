@@ -62,7 +62,8 @@ def build(
     start_if_silenced()
     from bert_tf.search.embedder import Embedder
 
-    partial = f"{folder.rstrip(os.sep)}.partial"
+    target = atomic_files.target_of(folder.rstrip(os.sep))
+    partial = f"{target}.partial"
     files.make_folder(partial)
     try:
         lock = folder_lock.acquire(partial)
@@ -84,7 +85,7 @@ def build(
         if not count:
             raise UserError(f"{texts} holds no text: give one with a text in a line.")
         about = _finish(partial, count, embedder, flags, approximate)
-        atomic_files.replace_folder(partial, folder.rstrip(os.sep))
+        atomic_files.replace_folder(partial, target)
         return about
     finally:
         lock.release()

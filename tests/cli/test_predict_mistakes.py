@@ -111,7 +111,7 @@ def test_error_late_in_a_file_keeps_the_old_predictions(exports, tmp_path, capsy
 @pytest.mark.parametrize(
     "error, code, expected",
     [
-        (OSError(28, "No space left on device"), 1, "no space left on the disk (a file): free some"),
+        (OSError(28, "No space left on device"), 1, "no space left on the disk (/"),
         (PermissionError(13, "Permission denied", "b.tsv"), 2, "b.tsv cannot be used (Permission denied)"),
     ],
 )

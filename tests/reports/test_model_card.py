@@ -136,3 +136,16 @@ def test_card_lists_the_first_of_many_labels():
     assert model_card._labels(["a", "b"]) == " Labels: a, b."
     many = model_card._labels([str(number) for number in range(10_000)])
     assert many.endswith(" 199 and 9,800 more.") and model_card._labels(None) == ""
+
+
+def test_names_and_labels_are_text_in_the_card(run):
+    attack = "<img src=x onerror=alert(1)>\n\n# [you](javascript:x) | `code` \x1b[31m & more"
+    folder = run(init_checkpoint=attack, train_file="a`b<c>.csv")
+    (folder / "task.json").write_text(json.dumps({"labels": [attack, "b"], "kind": "class"}))
+    model_card.write_of_run(str(folder))
+    text = (folder / "README.md").read_text()
+    body = text.split("---", 2)[2]
+    shown = r"&lt;img src=x onerror=alert(1)&gt; # \[you\](javascript:x) \| \`code\` \x1b\[31m &amp; more"
+    assert f"Labels: {shown}, b." in body and f"started from {shown}" in body
+    assert "`` --train_file=a`b<c>.csv ``" in body
+    assert "<img" not in body and "\n# [" not in body and "\x1b" not in body

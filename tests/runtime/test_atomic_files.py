@@ -1,12 +1,13 @@
 """Files and folders that appear whole or not at all."""
 
+import errno
 import json
 import os
 import pathlib
 
 import pytest
 
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, describe_os_error
 from bert_tf.runtime import atomic_files
 
 
@@ -32,6 +33,37 @@ def test_failed_write_leaves_no_file(tmp_path, error):
     with pytest.raises(error):
         atomic_files.write_lines(tmp_path / "a.txt", lines())
     assert (tmp_path / "a.txt").read_text() == "old" and os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_symbolic_link_stays_and_its_target_is_written(tmp_path):
+    for name in ("there", "here"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "there" / "a.txt").write_text("old")
+    for name in ("a.txt", "new.txt", "model"):
+        (tmp_path / "here" / name).symlink_to(f"../there/{name}")
+    for name in ("a.txt", "new.txt"):
+        for shared in (False, True):
+            atomic_files.write_lines(tmp_path / "here" / name, [f"{name} {shared}"], shared=shared)
+        assert (tmp_path / "there" / name).read_text() == f"{name} True"
+    (tmp_path / "there" / "model").mkdir()
+    with atomic_files.atomic_folder(tmp_path / "here" / "model") as partial:
+        (pathlib.Path(partial) / "x").write_text("y")
+    assert (tmp_path / "there" / "model" / "x").read_text() == "y"
+    assert all(path.is_symlink() for path in (tmp_path / "here").iterdir())
+    assert len(list((tmp_path / "there").iterdir())) == 3
+
+
+def test_error_of_a_full_disk_names_what_is_written(tmp_path):
+    def lines():
+        yield "a"
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError) as raised:
+        atomic_files.write_lines(tmp_path / "a.txt", lines())
+    assert describe_os_error(raised.value)[0].startswith(f"no space left on the disk ({tmp_path}/a.txt): free some")
+    with pytest.raises(OSError) as raised, atomic_files.atomic_folder(tmp_path / "b"):
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+    assert raised.value.filename == str(tmp_path / "b")
 
 
 def test_file_can_be_written_in_another_folder_first(tmp_path):

@@ -1,6 +1,7 @@
 """Ready examples: what is written equals what the task makes of its data, bit for bit, and other files are refused."""
 
 import json
+import math
 import types
 
 import numpy as np
@@ -193,3 +194,57 @@ def test_files_of_other_vocabularies_tasks_and_lengths_are_refused_without_notes
         ready_examples.ReadyRows(str(path), specs, TOKENIZER.size)
     with pytest.raises(UserError, match="give the vocabulary they are of"):
         ready.expect_vocabulary(options_of(train_file=str(path)), start_of(vocabulary=None))
+
+
+WRONG_NUMBERS = [
+    ("input_ids", [2, 2**40, 3], "another vocabulary: it holds the token id 1099511627776 in record 2"),
+    ("input_ids", [2, 2**32 + 5, 3], "another vocabulary: it holds the token id 4294967301 in record 2"),
+    ("input_ids", [2, -1, 3], "another vocabulary: it holds the token id -1 in record 2"),
+    ("segment_ids", [0, 9, 0], "has the number 9 in segment_ids of record 2; expected 0 to 1"),
+    ("segment_ids", [0, -1, 0], "has the number -1 in segment_ids of record 2"),
+    ("input_mask", [1, 7, 1], "has the number 7 in input_mask of record 2"),
+    ("input_mask", [1, 0, 1], "input_mask has holes in record 2; expected 1 for each token, then 0"),
+    ("input_mask", [0, 1, 1], "input_mask has holes in record 2"),
+    ("input_mask", [0, 0, 0], "input_mask is 0 throughout in record 2"),
+    ("input_mask", [-1, -1, -1], "has the number -1 in input_mask of record 2"),
+    ("label_ids", [2**32], "has the number 4294967296 in label_ids of record 2; expected 0 to 1"),
+    ("label_ids", [-1], "has the number -1 in label_ids of record 2"),
+    ("label_ids", [2], "has the number 2 in label_ids of record 2"),
+    ("label_ids", [math.nan], "has the number nan in label_ids of record 2"),
+]
+
+
+@pytest.mark.parametrize("feature, numbers, message", WRONG_NUMBERS, ids=range(len(WRONG_NUMBERS)))
+def test_record_with_numbers_that_no_task_writes_is_named(tmp_path, feature, numbers, message):
+    is_float = isinstance(numbers[0], float)
+    specs = {"token_ids": [3], "segment_ids": [3], "lengths": [], "labels": []}
+    specs = {name: tf.TensorSpec(shape, tf.int32) for name, shape in specs.items()}
+    specs["labels"] = tf.TensorSpec([], tf.float32 if is_float else tf.int32)
+    path = str(tmp_path / "a.tf_record")
+    with tf.io.TFRecordWriter(path) as writer:
+        for number in range(3):
+            values = {"input_ids": [2, 5, 3], "segment_ids": [0, 0, 1], "input_mask": [1, 1, 0], "label_ids": [1]}
+            values |= {feature: numbers} if number == 1 else {}
+            record = tf.train.Example()
+            for name, each in values.items():
+                is_label = is_float and name == "label_ids"
+                field = record.features.feature[name]
+                (field.float_list if is_label else field.int64_list).value.extend(each)
+            writer.write(record.SerializeToString())
+    with pytest.raises(UserError, match=message):
+        ready_examples.ReadyRows(path, specs, 10, labels=(0, 1))
+
+
+@pytest.mark.parametrize(
+    "about, message",
+    [
+        ({"labels": 5}, "labels 5; expected a list of names"),
+        ({"labels": [["a"], ["b"]]}, "labels .*; expected a list of names"),
+        ({"labels": {"a": 0}}, "labels .*; expected a list of names"),
+        ({"flags": [1]}, "flags .*; expected a JSON object"),
+    ],
+)
+def test_notes_of_another_kind_are_refused(tmp_path, about, message):
+    (tmp_path / "a.tf_record.json").write_text(json.dumps(about))
+    with pytest.raises(UserError, match=f"a.tf_record.json has {message}"):
+        ready.default_flags(str(tmp_path / "a.tf_record"))

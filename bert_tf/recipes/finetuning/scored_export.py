@@ -20,7 +20,7 @@ from bert_tf.runtime import files, open_set
 from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.question_answering import questions
 from bert_tf.tasks.token_classification import conll_files, entity_scores
-from bert_tf.tasks.token_classification.tag_schemes import OUTSIDE, TagSet
+from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.training import metrics
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def score_split(folder: str, task: "FineTuningTask", split: str, count: int, *, 
     if task.kind == TAGS:
         tag_set = task.tag_set  # type: ignore[attr-defined]
         words = [sentence.words for sentence in data.sentences[:count]]
-        labels = [[tag_set.labels[number] for number in row] for row in data.by_sentence(data.word_labels)[:count]]
+        labels = [[tag_set.tags[number] for number in row] for row in data.by_sentence(data.word_labels)[:count]]
         return entity_scores.scores(**_tags_of(folder, words, labels, tag_set, predicting))
     if task.kind == VECTORS:
         has_labels = task.name in ("vectors/sts", "vectors/simcse")
@@ -267,7 +267,7 @@ def _tags(
         raise UserError(f"{path} has words only; expected a column with their tags too.")
     from bert_tf.tasks.token_classification.tag_splits import label_numbers
 
-    labels = [[tag_set.labels[number] for number in row] for row in label_numbers(tagged, tag_set)]
+    labels = [[tag_set.tags[number] for number in row] for row in label_numbers(tagged, tag_set)]
     words = [sentence.words for sentence in tagged.sentences]
     tags = _tags_of(folder, words, labels, tag_set, predicting)
     return len(words), entity_scores.scores(**tags), {"per_class": entity_scores.per_type(**tags)}
@@ -282,14 +282,16 @@ def _tags_of(
 ) -> dict[str, Any]:
     """The arguments of `entity_scores.scores`: tags of words, and those that an export predicts."""
     signature = loaded_model.signatures(folder, jit_compile=predicting.jit_compile)["words"]
+    outside = tag_set.labels[tag_set.outside]
     batch_size = predicting.batch_size or loaded_model.BATCH_SIZE
-    predicted = dict(predicting.report(_predict_tags(signature, words, batch_size)))
-    predictions = [predicted[row] for row in range(len(words))]
+    predicted = dict(predicting.report(_predict_tags(signature, words, outside, batch_size)))
+    tags = dict(zip(tag_set.labels, tag_set.tags, strict=True))
+    predictions = [[tags[label] for label in predicted[row]] for row in range(len(words))]
     return {"labels": labels, "predictions": predictions, "is_plain": tag_set.scheme == "plain"}
 
 
 def _predict_tags(
-    signature: Callable, words: Sequence[Sequence[str]], batch_size: int
+    signature: Callable, words: Sequence[Sequence[str]], outside: str, batch_size: int
 ) -> Iterator[tuple[int, list[str]]]:
     """Yields (number of a sentence, its tags), long ones first: sentences of similar length share a batch."""
     import tensorflow as tf
@@ -300,7 +302,7 @@ def _predict_tags(
         longest = len(words[rows[0]])
         batch = tf.constant([[*words[row], *[""] * (longest - len(words[row]))] for row in rows])  # [B, W]
         for row, tags in zip(rows, signature(words=batch)["tags"].numpy(), strict=True):
-            yield row, [tag.decode() or OUTSIDE for tag in tags[: len(words[row])]]
+            yield row, [tag.decode() or outside for tag in tags[: len(words[row])]]
 
 
 def _vectors(

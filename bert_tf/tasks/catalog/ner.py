@@ -19,7 +19,7 @@ from bert_tf.text.tokenizer import Tokenizer
 FileNames = Mapping[str, tuple[str, ...]]
 
 FLAGS = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
-NAMES: FileNames = {split: (f"{split}.txt",) for split in FLAGS}
+NAMES: FileNames = {split: tuple(f"{split}{end}" for end in (".txt", ".jsonl", ".json", ".parquet")) for split in FLAGS}
 CONLL_NAMES = {"train": ("eng.train",), "dev": ("eng.testa", "valid.txt"), "test": ("eng.testb",)}
 FILES: Mapping[str, FileNames] = {
     "ner/conll2003": {split: NAMES[split] + CONLL_NAMES[split] for split in FLAGS},
@@ -30,7 +30,7 @@ TokenizerFor = Callable[[Callable[[], Iterable[str]]], Tokenizer]
 
 
 def task(options: Any, tokenizer_for: TokenizerFor, *, name: str, names: FileNames) -> TagTask:
-    """Tagging the words of files in CoNLL columns; see bert_tf.tasks.catalog for the arguments.
+    """Tagging the words of files in CoNLL columns or tables; see bert_tf.tasks.catalog for the arguments.
 
     The file to predict may be without tags.
 
@@ -114,7 +114,7 @@ def _tag_set(labels: str | list[str], scheme: str, read: Callable[[str], ConllFi
 
 def _checked(tag_set: TagSet) -> TagSet:
     """The same; raises UserError for labels with which words could not be tagged."""
-    labels = list(tag_set.labels)
+    labels = list(tag_set.tags)
     required = [tag_schemes.OUTSIDE]
     if tag_set.scheme != "plain":
         required += [f"{prefix}-{kind}" for kind in tag_set.types for prefix in "BI"]

@@ -4,11 +4,16 @@ Offsets of answers are characters (code points) of the context, as in the files.
 """
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
+from bert_tf.data import tables
 from bert_tf.errors import UserError
 from bert_tf.runtime.json_files import require_json
+
+JSON = ".json"
+SPACE = "[ \\t\\r\\n\\u202f]+"  # between words, as run_squad.py divides a context
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,49 +63,68 @@ def no_answer() -> Answer:
 def read(path: str) -> list[Question]:
     """The questions of a file in SQuAD's layout, 1.1 or 2.0, in its order.
 
+    Other layouts are read too: a list of paragraphs, {"context", "qas"}; a list or a table of questions, {"id",
+    "context", "question", "answers": {"text": [...], "answer_start": [...]}}, as JSON, JSON lines or Parquet.
+
     Raises UserError, with the location in the file, for any other layout; for an id that occurs twice; and where there
     is no question at all.
     """
     questions: dict[str, Question] = {}
-    for question in _questions_in(path, _content(path)):
-        if question.id in questions:
-            raise UserError(f"{path} has two questions with the id {question.id!r}; expected another id for each.")
-        questions[question.id] = question
+    for location, entry in _entries(path):
+        for question in _questions_in(path, entry, location):
+            if question.id in questions:
+                raise UserError(f"{path} has two questions with the id {question.id!r}; expected another id for each.")
+            questions[question.id] = question
     if not questions:
         raise UserError(f"{path} holds no questions; expected at least one in its data.")
     return list(questions.values())
 
 
-def _content(path: str) -> list[Any]:
-    content = require_json(path, "a file in SQuAD's layout")
-    if not isinstance(content.get("data"), list):
+def _entries(path: str) -> Iterator[tuple[str, Any]]:
+    """The articles, paragraphs or questions of a file, each with its location in it."""
+    if tables.is_table(path) and not path.lower().endswith(JSON):
+        yield from ((place.removesuffix(f" of {path}"), row) for place, row in tables.read(path))
+        return
+    content = require_json(path, "a file in SQuAD's layout", kind=(dict, list), has_lines=True)
+    entries = content.get("data") if isinstance(content, dict) else content
+    if not isinstance(entries, list):
         raise UserError(f'{path} is not in SQuAD\'s layout; expected {{"data": [{{"paragraphs": [...]}}, ...]}}.')
-    return content["data"]
+    yield from ((f"data[{number}]", entry) for number, entry in enumerate(entries))
 
 
-def _questions_in(path: str, articles: list[Any]) -> Iterator[Question]:
-    for i, article in enumerate(articles):
-        location = f"data[{i}]"
-        title = article.get("title", "") if isinstance(article, dict) else ""
-        for j, paragraph in enumerate(_list(path, article, "paragraphs", location)):
-            inner = f"{location}.paragraphs[{j}]"
-            context = _text(path, paragraph, "context", inner)
-            for k, entry in enumerate(_list(path, paragraph, "qas", inner)):
-                yield _question(path, entry, context, str(title), f"{inner}.qas[{k}]")
+def _questions_in(path: str, entry: Any, location: str) -> Iterator[Question]:
+    title = str(entry.get("title", "")) if isinstance(entry, dict) else ""
+    if isinstance(entry, dict) and "paragraphs" not in entry and "context" in entry:
+        yield from _questions_about(path, entry, title, location)
+        return
+    for number, paragraph in enumerate(_list(path, entry, "paragraphs", location)):
+        yield from _questions_about(path, paragraph, title, f"{location}.paragraphs[{number}]")
+
+
+def _questions_about(path: str, paragraph: Any, title: str, location: str) -> Iterator[Question]:
+    """The questions of a paragraph, or the paragraph itself where it is a question with its context."""
+    context = _text(path, paragraph, "context", location)
+    if "qas" not in paragraph and "question" in paragraph:
+        yield _question(path, paragraph, context, title, location)
+        return
+    for number, entry in enumerate(_list(path, paragraph, "qas", location)):
+        yield _question(path, entry, context, title, f"{location}.qas[{number}]")
 
 
 def _question(path: str, entry: Any, context: str, title: str, location: str) -> Question:
     if not isinstance(entry, dict):
         raise UserError(f"{path}: {location} is {entry!r}; expected a question as an object.")
+    is_known = entry.get("answers") is not None
+    if isinstance(entry.get("answers"), dict):
+        entry = {**entry, "answers": _columns_as_rows(path, entry["answers"], f"{location}.answers")}
     answers = []
-    for number, answer in enumerate(_list(path, entry, "answers", location) if "answers" in entry else []):
+    for number, answer in enumerate(_list(path, entry, "answers", location) if is_known else []):
         inner = f"{location}.answers[{number}]"
         text = _text(path, answer, "text", inner)
         start = answer.get("answer_start")
         if not isinstance(start, int) or isinstance(start, bool):
             raise UserError(f"{path}: {inner}.answer_start is {start!r}; expected a number of characters.")
         answers.append((text, start))
-    is_known = "answers" in entry
     is_impossible = entry.get("is_impossible", False)
     if not isinstance(is_impossible, bool):
         raise UserError(f"{path}: {location}.is_impossible is {is_impossible!r}; expected true or false.")
@@ -116,6 +140,14 @@ def _question(path: str, entry: Any, context: str, title: str, location: str) ->
         is_answerable=is_answerable,
         title=title,
     )
+
+
+def _columns_as_rows(path: str, answers: dict[str, Any], location: str) -> list[dict[str, Any]]:
+    """{"text": [...], "answer_start": [...]}, as Hugging Face's datasets have answers, as SQuAD's list of answers."""
+    texts, starts = (_list(path, answers, name, location) for name in ("text", "answer_start"))
+    if len(texts) != len(starts):
+        raise UserError(f"{path}: {location} has {len(texts)} texts and {len(starts)} answer_start; expected as many.")
+    return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
 
 
 def _list(path: str, parent: Any, name: str, location: str) -> list[Any]:
@@ -135,16 +167,17 @@ def _text(path: str, parent: Any, name: str, location: str) -> str:
 def answer_span(question: Question, answer: tuple[str, int]) -> tuple[int, int] | None:
     """(start, end) in characters of an answer in its context, None where the context does not contain the text.
 
-    Where the text is not at the offset that the file names, as in some files, the nearest occurrence is taken.
+    Where the text is not at the offset that the file names, as in some files, the nearest occurrence is taken; where
+    there is none, the nearest one with other white space between the same words, as `run_squad.py` compares them.
     """
     text, start = answer
     if text and question.context[start : start + len(text)] == text and start >= 0:
         return start, start + len(text)
-    starts, occurrence = [], question.context.find(text) if text.strip() else -1
-    while occurrence >= 0:
-        starts.append(occurrence)
-        occurrence = question.context.find(text, occurrence + 1)
-    if not starts:
+    words = [re.escape(word) for word in text.split()]
+    if not words:
         return None
-    nearest = min(starts, key=lambda occurrence: abs(occurrence - start))
-    return nearest, nearest + len(text)
+    for pattern in (re.escape(text), SPACE.join(words)):
+        spans = [match.span(1) for match in re.finditer(f"(?=({pattern}))", question.context)]  # they may overlap
+        if spans:
+            return min(spans, key=lambda span: abs(span[0] - start))
+    return None

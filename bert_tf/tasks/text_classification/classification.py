@@ -160,12 +160,13 @@ class TextClassification(FineTuningTask):
 
     def _ready_split(self, name: str) -> Split:
         """The split from its ready examples; its texts are the tokens, joined."""
-        path, names = self.ready_files[name], self.goal.labels
-        rows = ReadyRows(path, self.ready_specs(), self.tokenizer.size)
+        path, label = self.ready_files[name], self.goal.unknown(1)
+        largest = len(self.goal.labels) - 1 if label.dtype.kind == "i" else 1
+        bounds = (
+            (0, largest) if label.dtype.kind == "i" or label.ndim > 1 else None
+        )  # classes, or 0 and 1 of each label
+        rows = ReadyRows(path, self.ready_specs(), self.tokenizer.size, labels=bounds)
         labels = rows.labels
-        is_class = labels is not None and labels.ndim == 1 and labels.dtype.kind == "i"
-        if labels is not None and is_class and not 0 <= labels.min() <= labels.max() < len(names):
-            raise UserError(f"{path} has the label number {labels.max()}, and the task has {len(names)} labels.")
         is_known = rows.is_known and labels is not None
         written = self.goal.names(labels) if labels is not None and is_known else [None] * rows.count
         examples = [

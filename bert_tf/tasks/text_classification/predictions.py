@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     Predictions = Mapping[str, np.ndarray]
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a formula of a spreadsheet begins with
+FORMULA = re.compile(r"(?:^|(?<=[\r\n]))(?=[=+\-@\t\r])")  # before what a formula of a spreadsheet begins with
 
 # outputs that a table holds in columns of their own
 TEXTS = ("text", "text_a", "text_b", "question", "context")
@@ -209,27 +210,32 @@ def tab_separated(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def comma_separated(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yields the same as CSV; a text that a spreadsheet would take for a formula begins with an apostrophe."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
+    """Yields the same as CSV; a text that a spreadsheet would take for a formula begins with an apostrophe.
+
+    So does every line of a text that would be one: programs that do not know quotes take it for a row.
+    """
     for number, row in enumerate(rows):
         columns = _columns(row)
         if not number:
-            writer.writerow(map(_without_formula, columns))
-        writer.writerow([_without_formula(value) for value in columns.values()])
-        yield buffer.getvalue()
-        buffer.seek(0)
-        buffer.truncate()
+            yield _csv_line(columns)
+        yield _csv_line(columns.values())
+
+
+def _csv_line(values: Iterable[Any]) -> str:
+    buffer = io.StringIO()
+    # csv quotes carriage returns only where they are part of its line ends
+    csv.writer(buffer, lineterminator="\r\n").writerow(map(_without_formula, values))
+    return buffer.getvalue().removesuffix("\r\n") + "\n"
 
 
 def _without_formula(value: Any) -> Any:
-    """The value, with an apostrophe before a text that begins as a formula; numbers stay."""
-    if not isinstance(value, str) or not value.startswith(FORMULA):
+    """The value, with an apostrophe before a line of it that begins as a formula; numbers stay."""
+    if not isinstance(value, str) or not FORMULA.search(value):
         return value
     try:
         float(value)
     except ValueError:
-        return f"'{value}"
+        return FORMULA.sub("'", value)
     return value
 
 

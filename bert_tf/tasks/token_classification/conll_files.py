@@ -1,29 +1,37 @@
-"""Files in CoNLL columns: a word and its tag per line, a blank line after each sentence. Free of TensorFlow.
+"""Words and their tags in files: CoNLL columns, or tables of sentences. Free of TensorFlow.
+
+In CoNLL columns, a line holds a word and its tag, and a blank line follows each sentence.
 
 -DOCSTART- lines separate documents. Columns are separated by tabs if the first line of a word has one, else by spaces.
 A line that begins with # in front of a sentence is a comment, as in CoNLL-U, unless it has the columns of a word. A
 line of U+FEFF alone, as in WNUT17, is blank.
+
+In a table (JSON lines, JSON, Parquet), a row has the lists "tokens" or "words", and "ner_tags" or "tags".
 """
 
 import dataclasses
 import itertools
 import string
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from bert_tf.data import text_lines
+from bert_tf.data import tables, text_lines
 from bert_tf.errors import UserError
 from bert_tf.runtime import atomic_files
-from bert_tf.tasks.token_classification import tag_schemes
+from bert_tf.tasks.token_classification import tag_notations, tag_schemes
 from bert_tf.text.characters import is_cjk
 
 DOCUMENT, COMMENT = "-DOCSTART-", "#"
+TABLES = (".jsonl", ".json", ".parquet")
+WORDS, TAGS = ("tokens", "words"), ("ner_tags", "tags", "labels", "pos_tags", "chunk_tags")  # columns of a table
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sentence:
-    """The words of a sentence, their tags as the file writes them (None for words only), and where they are.
+    """The words of a sentence, their tags (None for words only), and where they are.
 
-    document: the number of its document. line: the line number of its first word, from 1; words have one line each.
+    document: the number of its document. line: the line number of its first word, from 1; words have one line each. Of
+    a table it is the number of the row.
     """
 
     words: tuple[str, ...]
@@ -55,8 +63,9 @@ class ConllFile:
     """The sentences of a file.
 
     Attributes:
-        sentences: list of Sentence.
+        sentences: list of Sentence, with tags in the letters of `tag_schemes`.
         scheme: the scheme of their tags, None for a file without tags.
+        notation: how the file writes them.
         exceptions: (sentence, word) of the few tags that this scheme would not write.
         has_documents: whether the file marks documents; otherwise it is one.
 
@@ -66,13 +75,25 @@ class ConllFile:
     """
 
     def __init__(self, path: str, layout: ColumnLayout) -> None:
-        self.path = path
-        rows = [(number, line) for number, line in enumerate(text_lines.read(path), 1)]
-        self._lines = rows
+        self.path, self._layout, self.separator = path, layout, " "
+        self._lines: list[tuple[int, str]] = []
+        self.is_table = path.lower().endswith(TABLES)
         self.sentences: list[Sentence] = []
-        self.has_documents = any(line.startswith(DOCUMENT) for _, line in rows)
-        self._layout, self.separator, document = layout, " ", 0
+        self.has_documents = False
         self._expected: tuple[int, int] | None = None  # line and number of columns of the first word
+        self._read_table() if self.is_table else self._read_columns()
+        if not self.sentences:
+            raise UserError(f"{path} holds no words; expected a word and its tag a line.")
+        self.notation = tag_notations.STANDARD
+        self.scheme: str | None = None
+        self.exceptions: list[tag_schemes.Position] = []
+        if self.sentences[0].tags:
+            self.scheme, self.exceptions = self._detect_scheme(layout.scheme)
+
+    def _read_columns(self) -> None:
+        rows = self._lines = list(enumerate(text_lines.read(self.path), 1))
+        self.has_documents = any(line.startswith(DOCUMENT) for _, line in rows)
+        document = 0
         for is_word, group in itertools.groupby(rows, lambda row: _is_word(row[1])):
             lines = list(group)
             if not is_word:
@@ -85,12 +106,34 @@ class ConllFile:
                 self._check_columns(*self._expected)
             if lines := list(itertools.dropwhile(self._is_comment, lines)):
                 self.sentences.append(self._sentence(lines, document, *self._expected))
-        if not self.sentences:
-            raise UserError(f"{path} holds no words; expected a word and its tag a line.")
-        self.scheme: str | None = None
-        self.exceptions: list[tag_schemes.Position] = []
-        if self.sentences[0].tags:
-            self.scheme, self.exceptions = self._detect_scheme(layout.scheme)
+
+    def _read_table(self) -> None:
+        has_tags = None
+        for place, row in tables.read(self.path):
+            number = int(place.split()[1])
+            words = next((row[name] for name in WORDS if name in row), None)
+            tags = next((row[name] for name in TAGS if name in row), None)
+            if not _are_texts(words):
+                raise UserError(f"In {place} there is no list of words; expected one in {' or '.join(WORDS)}.")
+            if tags is not None and (not _are_texts(tags) or len(tags) != len(words)):
+                raise UserError(
+                    f"In {place} the tags are {str(tags)[:60]}; expected a list of names, one for each of the "
+                    f"{len(words)} words."
+                )
+            if has_tags is None:
+                has_tags = tags is not None
+            if has_tags != (tags is not None):
+                raise UserError(f"In {place} there are {'no ' * has_tags}tags, unlike in the rows before it.")
+            if words:
+                self.sentences.append(Sentence(tuple(words), tuple(tags) if has_tags else None, 0, number))
+
+    def place(self, sentence: Sentence, position: int = 0) -> str:
+        """Where a word is: "line 5 of train.txt"."""
+        return (
+            f"row {sentence.line} of {self.path}"
+            if self.is_table
+            else f"line {sentence.line + position} of {self.path}"
+        )
 
     def _is_comment(self, row: tuple[int, str]) -> bool:
         """Whether a line in front of a sentence is no word."""
@@ -136,46 +179,63 @@ class ConllFile:
         return word[:-1]
 
     def _detect_scheme(self, scheme: str) -> tuple[str, list[tag_schemes.Position]]:
-        if scheme != "plain":
-            self._check_tags()
+        if scheme == "plain":
+            return scheme, []
+        self._read_notation()
         if scheme != "auto":
             return scheme, []
         try:
             return tag_schemes.detect_scheme(sentence.tags or () for sentence in self.sentences)
         except tag_schemes.MixedSchemesError as error:
-            examples = " and ".join(map(self._tag_with_line, error.positions))
+            examples = " and ".join(map(self._tag_with_place, error.positions))
             raise UserError(
                 f"{self.path} mixes schemes: it {error}, as {examples}. Correct it, or give its scheme as tag_scheme."
             ) from None
 
-    def _check_tags(self) -> None:
-        for sentence in self.sentences:
-            for position, tag in enumerate(sentence.tags or ()):
-                if tag_schemes.parse_tag(tag) is None:
-                    raise UserError(
-                        f"The tag {tag!r} in line {sentence.line + position} of {self.path} is none of IOB1, IOB2 or "
-                        "BIOES; expected O, or B-, I-, E- or S- and a type. Tags that stand for themselves need "
-                        "tag_scheme=plain."
-                    )
+    def _read_notation(self) -> None:
+        """Turns the tags into those of `tag_schemes`."""
+        try:
+            self.notation = tag_notations.detect(tag for sentence in self.sentences for tag in sentence.tags or ())
+        except tag_notations.UnknownTagError as error:
+            sentence = next(sentence for sentence in self.sentences if error.tag in (sentence.tags or ()))
+            position = (sentence.tags or ()).index(error.tag)
+            raise UserError(
+                f"The tag {error.tag!r} in {self.place(sentence, position)} is none of IOB1, IOB2, BIOES, BMES or "
+                "BILOU, or not of that of the tags before it; expected O, or a letter and a type, as B-PER. Tags that "
+                "stand for themselves need tag_scheme=plain."
+            ) from None
+        standard = {tag: self.notation.standard(tag) or tag for s in self.sentences for tag in s.tags or ()}
+        self.sentences = [
+            dataclasses.replace(sentence, tags=tuple(standard[tag] for tag in sentence.tags or ()))
+            for sentence in self.sentences
+        ]
 
-    def _tag_with_line(self, position: tag_schemes.Position) -> str:
+    def _tag_with_place(self, position: tag_schemes.Position) -> str:
         sentence, word = self.sentences[position[0]], position[1]
-        return f"{(sentence.tags or ())[word]} in line {sentence.line + word}"
+        place = self.place(sentence, word).removesuffix(f" of {self.path}")
+        return f"{self.notation.written((sentence.tags or ())[word])} in {place}"
 
     def warnings(self) -> list[str]:
         """Sentences on tags that differ from the scheme."""
         if not self.exceptions:
             return []
+        scheme = self.notation.name_of(str(self.scheme))
         return [
-            f"{len(self.exceptions):,} tags of {self.path} are not {str(self.scheme).upper()}, the first is "
-            f"{self._tag_with_line(self.exceptions[0])}: read as conlleval reads them."
+            f"{len(self.exceptions):,} tags of {self.path} are not {scheme}, the first is "
+            f"{self._tag_with_place(self.exceptions[0])}: read as conlleval reads them."
         ]
 
     def write(self, path: str, tags: Sequence[Sequence[str]]) -> None:
-        """Writes the file with one more column, `tags` of each sentence, atomically.
+        """Writes the file with one more column, `tags` of each sentence as the file writes tags, atomically.
 
-        Documents and blank lines stay. Where there are tags for the first sentences only, only those are written.
+        Documents and blank lines stay. Where there are tags for the first sentences only, only those are written. A
+        table becomes columns with tabs.
         """
+        if self.scheme != "plain" and self.scheme is not None:
+            tags = [list(map(self.notation.written, row)) for row in tags]
+        if self.is_table:
+            atomic_files.write_lines(path, self._rows_with(tags))
+            return
         tag_of_line = {
             sentence.line + position: tag
             for sentence, sentence_tags in zip(self.sentences, tags, strict=False)
@@ -188,6 +248,18 @@ class ConllFile:
             tag = tag_of_line.get(number, tag_schemes.OUTSIDE if line.startswith(DOCUMENT) else None)
             lines.append(f"{line}\n" if tag is None else f"{line}{self.separator}{tag}\n")
         atomic_files.write_lines(path, lines)
+
+    def _rows_with(self, tags: Sequence[Sequence[str]]) -> Iterator[str]:
+        """Lines of a word, its tag if it has one, and one of `tags`, with a blank line after each sentence."""
+        for sentence, predicted in zip(self.sentences, tags, strict=False):
+            own = [self.notation.written(tag) if self.scheme != "plain" else tag for tag in sentence.tags or ()]
+            columns = [[" ".join(word.split()) for word in sentence.words], *([own] if own else []), predicted]
+            yield from ("\t".join(row) + "\n" for row in zip(*columns, strict=True))
+            yield "\n"
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
 def _is_word(line: str) -> bool:

@@ -6,14 +6,19 @@ A span is (type, first word, end), the end exclusive.
     IOB2   B-LOC I-LOC  O  B-PER B-PER    B at every beginning; what most files call BIO
     BIOES  B-LOC E-LOC  O  S-PER S-PER    ends and single words too
     plain  DT    NN     VB NN    NN       every tag stands for itself (parts of speech); O is no span here too
+
+BMES, BILOU and untyped tags are these in other letters: see `tag_notations`. IO is IOB1 without a B.
 """
 
 import dataclasses
+import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-OUTSIDE = "O"
+from bert_tf.tasks.token_classification import tag_notations
+from bert_tf.tasks.token_classification.tag_notations import OUTSIDE
+
 SCHEMES = ("iob1", "iob2", "bioes", "plain")
 # Share of tags in another scheme that is tolerated: CoNLL-2003 and Weibo NER have up to 1%.
 MOST_EXCEPTIONS = 0.05
@@ -162,10 +167,15 @@ class TagSet:
 
     @classmethod
     def of(cls, labels: Sequence[str], scheme: str = "auto") -> "TagSet":
-        """Those labels; the scheme is that of the labels unless it is "plain"."""
-        if scheme == "plain" or any(parse_tag(label) is None for label in labels):
+        """Those labels, in any notation; the scheme is that of the labels unless it is "plain"."""
+        try:
+            notation = tag_notations.detect(labels)
+        except tag_notations.UnknownTagError:
+            scheme = "plain"
+        if scheme == "plain":
             return cls(tuple(labels), "plain")
-        return cls(tuple(labels), "bioes" if any(label[:2] in ("E-", "S-") for label in labels) else "iob2")
+        tags = [notation.standard(label) or OUTSIDE for label in labels]
+        return cls(tuple(labels), "bioes" if any(tag[:2] in ("E-", "S-") for tag in tags) else "iob2")
 
     @classmethod
     def of_types(cls, types: Iterable[str], scheme: str) -> "TagSet":
@@ -174,10 +184,18 @@ class TagSet:
         prefixed = types if scheme == "plain" else [f"{prefix}-{kind}" for kind in types for prefix in "BI"]
         return cls((OUTSIDE, *prefixed), "plain" if scheme == "plain" else "iob2")
 
+    @functools.cached_property
+    def tags(self) -> tuple[str, ...]:
+        """The labels as tags of the scheme: B-PER for a model's B_PER, S-PER for U-PER."""
+        if self.scheme == "plain":
+            return self.labels
+        notation = tag_notations.detect(self.labels)
+        return tuple(notation.standard(label) or OUTSIDE for label in self.labels)
+
     @property
     def types(self) -> list[str]:
         """The types of spans, sorted."""
-        return sorted({_parse(label, self.scheme)[1] for label in self.labels} - {""})
+        return sorted({_parse(tag, self.scheme)[1] for tag in self.tags} - {""})
 
     @property
     def outside(self) -> int:
@@ -186,25 +204,25 @@ class TagSet:
 
     def numbers(self, tags: Sequence[str], source: str) -> list[int | None]:
         """The labels' numbers of a sentence's tags in the scheme `source`; None for a tag that is not among them."""
-        numbers = {label: number for number, label in enumerate(self.labels)}
+        numbers = {tag: number for number, tag in enumerate(self.tags)}
         return [numbers.get(tag) for tag in convert(tags, source, self.scheme)]
 
     def spans(self, numbers: Iterable[int]) -> list[Span]:
         """The spans of a sentence whose words have the labels of these numbers."""
-        return tags_to_spans([self.labels[number] for number in numbers], self.scheme)
+        return tags_to_spans([self.tags[number] for number in numbers], self.scheme)
 
     def legal_transitions(self) -> list[list[bool]]:
         """Which of the C labels the scheme writes after which, [C + 2][C].
 
         [i][j]: label j after label i; [C][j]: as the first of a sentence; [C + 1][j]: as the last.
         """
-        tags, edge = [_parse(label, self.scheme) for label in self.labels], (OUTSIDE, "")
+        tags, edge = [_parse(tag, self.scheme) for tag in self.tags], (OUTSIDE, "")
         rows = [[may_follow(before, tag, self.scheme) for tag in tags] for before in [*tags, edge]]
         return [*rows, [may_follow(tag, edge, self.scheme) for tag in tags]]
 
     def codes(self) -> dict[str, list[Any]]:
         """Columns of the labels, for tensors: "is_outside", "begins", "closes" (bool), and "types" (int)."""
-        parsed, types = [_parse(label, self.scheme) for label in self.labels], ["", *self.types]
+        parsed, types = [_parse(tag, self.scheme) for tag in self.tags], ["", *self.types]
         return {
             "is_outside": [prefix == OUTSIDE for prefix, _ in parsed],
             "begins": [prefix in "BS" for prefix, _ in parsed],

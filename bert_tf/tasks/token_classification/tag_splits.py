@@ -103,7 +103,7 @@ class TagSplit:
             label = None
             if self.is_known:
                 label = format_entities(entities_in_text(self.spans_of(sentence), text, word_spans))
-            examples.append(Example(str(number), (text,), label, f"line {sentence.line} of {self.file.path}"))
+            examples.append(Example(str(number), (text,), label, self.file.place(sentence)))
         return examples
 
     def spans_of(self, sentence: Sentence) -> list[Span]:
@@ -131,7 +131,7 @@ def label_numbers(file: ConllFile, tag_set: TagSet) -> list[list[int]]:
             position = numbers.index(None)
             types = ", ".join(tag_set.types[: 2 * MOST_TYPES])
             raise UserError(
-                f"In line {sentence.line + position} of {file.path} the tag is {tags[position]!r}; "
+                f"In {file.place(sentence, position)} the tag is {file.notation.written(tags[position])!r}; "
                 f"expected O or one of the types that the model learns: {types}."
             )
         rows.append([number for number in numbers if number is not None])
@@ -176,7 +176,8 @@ def _describe_entities(split: TagSplit) -> str:
     total = sum(counts.values())
     shares = ", ".join(f"{kind} {count / total:.1%}" for kind, count in counts.most_common(MOST_TYPES))
     more = f" and {len(counts) - MOST_TYPES} other types" if len(counts) > MOST_TYPES else ""
-    return f"{total:,} entities in {str(split.file.scheme).upper()}{f': {shares}{more}' if total else ''}"
+    scheme = split.file.notation.name_of(str(split.file.scheme))
+    return f"{total:,} entities in {scheme}{f': {shares}{more}' if total else ''}"
 
 
 def _describe_lengths(split: TagSplit, windows: TagWindows, long: int) -> str:

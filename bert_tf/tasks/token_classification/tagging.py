@@ -81,7 +81,8 @@ class TagTask(FineTuningTask):
 
     @functools.cached_property
     def _ready_split(self) -> ReadySplit:
-        return ReadySplit(ReadyRows(self.ready_files["train"], self.ready_specs(), self.tokenizer.size))
+        numbers = (UNKNOWN, len(self.labels) - 1)
+        return ReadySplit(ReadyRows(self.ready_files["train"], self.ready_specs(), self.tokenizer.size, labels=numbers))
 
     def ready_specs(self) -> dict[str, tf.TensorSpec]:
         """The inputs of the model, and "labels"; for a CRF also whether a row begins and ends a sentence."""
@@ -294,7 +295,7 @@ class TagTask(FineTuningTask):
 
     def _tags(self, predictions: Predictions, split: str) -> dict[str, Any]:
         """The arguments of `entity_scores.scores`."""
-        names = np.array(self.labels, object)
+        names = np.array(self.tag_set.tags, object)
         predicted = self.word_predictions(predictions, split)[0]
         data = self.split(split)
         labels = data.by_sentence(data.word_labels)[: len(predicted)]

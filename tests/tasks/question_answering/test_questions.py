@@ -2,6 +2,7 @@
 
 import json
 
+import pyarrow.parquet
 import pytest
 
 from bert_tf.errors import UserError
@@ -41,6 +42,49 @@ def test_questions_with_without_and_with_unknown_answers_are_read(tmp_path):
     assert actual[0].title == "Normans" and actual[0].context.endswith("France.")
 
 
+FLAT = [
+    {
+        "id": "1",
+        "context": "The Normans came.",
+        "question": "Who?",
+        "answers": {"text": ["The Normans"], "answer_start": [0]},
+    },
+    {"id": "2", "context": "They came.", "question": "Why?", "answers": {"text": [], "answer_start": []}},
+    {"id": "3", "context": "They came.", "question": "Where?"},
+]
+PARAGRAPHS = [
+    {
+        "context": "The Normans came.",
+        "qas": [{"id": "1", "question": "Who?", "answers": [{"text": "The Normans", "answer_start": 0}]}],
+    },
+    {
+        "context": "They came.",
+        "qas": [{"id": "2", "question": "Why?", "answers": []}, {"id": "3", "question": "Where?"}],
+    },
+]
+
+
+@pytest.mark.parametrize(
+    "layout", ["data.json", "list.json", "lines.json", "lines.jsonl", "a.parquet", "paragraphs.json"]
+)
+def test_questions_are_read_from_other_layouts(tmp_path, layout):
+    path = str(tmp_path / layout)
+    contents = {
+        "data.json": json.dumps({"version": 1, "data": FLAT}, indent=2),
+        "list.json": json.dumps(FLAT),
+        "paragraphs.json": json.dumps(PARAGRAPHS),
+    }
+    if layout == "a.parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(FLAT), path)
+    else:
+        (tmp_path / layout).write_text(contents.get(layout) or "\n".join(map(json.dumps, FLAT)))
+    assert [(q.id, q.context, q.answers, q.is_answerable) for q in questions.read(path)] == [
+        ("1", "The Normans came.", (("The Normans", 0),), True),
+        ("2", "They came.", (), False),
+        ("3", "They came.", (), None),
+    ]
+
+
 ENTRY = {"id": "1", "question": "Who?", "answers": []}
 WRONG = {
     "no JSON": ("{", "is not valid JSON"),
@@ -52,7 +96,20 @@ WRONG = {
     "question no object": (squad(None), r"qas\[0\] is None; expected a question as an object"),
     "question a number": (squad(3), r"qas\[0\] is 3; expected a question as an object"),
     "no start": (squad({**ENTRY, "answers": [{"text": "x"}]}), r"answers\[0\].answer_start is None"),
-    "answers no list": (squad({**ENTRY, "answers": {}}), "has no list 'answers'"),
+    "answers no list": (squad({**ENTRY, "answers": "x"}), "has no list 'answers'"),
+    "answers without starts": (
+        squad({**ENTRY, "answers": {"text": ["x"]}}),
+        r"qas\[0\].answers has no list 'answer_start'",
+    ),
+    "fewer starts": (
+        squad({**ENTRY, "answers": {"text": ["x"], "answer_start": []}}),
+        "answers has 1 texts and 0 answer_start",
+    ),
+    "list without questions": (
+        [{"title": "x"}],
+        r"data\[0\] has no list 'paragraphs'; expected a file in SQuAD's layout",
+    ),
+    "damaged lines": ('{"id": "1"}\n{"id"', "is not valid JSON"),
     "impossible as a text": (squad({**ENTRY, "is_impossible": "false"}), "is_impossible is 'false'; expected true or"),
     "half a surrogate pair": (squad({**ENTRY, "question": "\ud800"}), r"half a surrogate pair, '\\ud800'"),
     "nested too deeply": ("[" * 100_000, "nested too deeply"),
@@ -92,6 +149,24 @@ def test_invalid_file_is_one_sentence(kind, tmp_path):
 )
 def test_answer_is_taken_from_its_offset(text, start, expected):
     assert answer_span(Question("1", "", "a b a é"), (text, start)) == expected
+
+
+@pytest.mark.parametrize(
+    "text, start, expected",
+    [
+        ("Gustave Eiffel", 32, "Gustave  Eiffel"),
+        ("1889 by Gustave", 24, "1889\nby Gustave"),
+        ("1889 by", 0, "1889\nby"),
+        (" tall.  It ", 0, "tall.\u202fIt"),
+        ("tower was", 0, "tower was"),
+        ("was tall", 0, None),
+        ("It is", 0, None),  # a no-break space divides no words there
+    ],
+)
+def test_answer_is_found_across_other_white_space(text, start, expected):
+    context = "The tower was built in 1889\nby Gustave  Eiffel and is tall.\u202fIt\u00a0is."
+    span = answer_span(Question("1", "", context), (text, start))
+    assert (span and context[slice(*span)]) == expected
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import csv
 import numpy as np
 import pytest
 
+from bert_tf.data import tables
 from bert_tf.data.examples import Example
 from bert_tf.tasks.text_classification import predictions
 from bert_tf.tasks.text_classification.goals.choice import MultipleChoice
@@ -56,3 +57,15 @@ def test_other_columns_are_kept_and_csv_is_safe_for_spreadsheets(tmp_path):
     assert "'=x" in first
     assert (first["label (file)"], first["note"], first["change"]) == ("old", "'=1+1", "-3")
     assert (first["probability bad"], first["probability good"]) == ("0.250000", "0.750000")
+
+
+def test_csv_with_any_line_ends_is_read_back_and_no_line_is_a_formula(tmp_path):
+    texts = ["hello\r=cmd|' /C calc'!A0", "a\n+b\r\n@c", "\r-d", "plain", "-1.5", "e \x1b=f"]
+    path = str(tmp_path / "a.csv")
+    predictions.write_rows(
+        path, [{"id": str(number), "text_a": text, "label": "x"} for number, text in enumerate(texts)]
+    )
+    content = (tmp_path / "a.csv").read_bytes().decode()
+    assert not any(line.startswith(("=", "+", "@", '"=')) for line in content.replace("\r", "\n").split("\n"))
+    read = [row["text_a"] for _, row in tables.read(path)]
+    assert read == ["hello\r'=cmd|' /C calc'!A0", "a\n'+b\r\n'@c", "'\r'-d", "plain", "-1.5", "e \x1b=f"]

@@ -1,5 +1,7 @@
 """CoNLL columns: reading, writing one more column, texts of words, and errors in files."""
 
+import json
+
 import pytest
 
 from bert_tf.errors import UserError
@@ -85,12 +87,14 @@ def test_comments_and_byte_order_marks_between_sentences_are_no_words(tmp_path):
         ("\n-DOCSTART- O\n\n", {}, "holds no words"),
         ("a O\nb\n", {}, r"Line 2 of .*some.txt has 1 columns \('b'\); expected 2, as in line 1"),
         ("\na x O\nb O\n", {}, "Line 3 of .* has 2 columns .* expected 3, as in line 2"),
-        ("a O\nb PER\n", {}, "The tag 'PER' in line 2 of .* is none of IOB1, IOB2 or BIOES"),
+        ("a O\nb PER\n", {}, "The tag 'PER' in line 2 of .* is none of IOB1, IOB2, BIOES, BMES or BILOU"),
         (
             "a I-X\nb O\n\nc O\nd B-X\n",
             {},
             "mixes schemes: it begins spans .* as .-X in line [15] and .-X in line [15]",
         ),
+        ("a M-X\nb L-X\n", {}, "The tag 'L-X' in line 2 of .* not of that of the tags before it"),
+        ("a B-X\nb I\n", {}, "The tag 'I' in line 2 of"),
         ("a O\n", {"tag_column": 3}, "tag_column is 3, but line 1 of .* has 2 columns"),
         ("a O\n", {"word_column": 0}, "word_column is 0; expected 1 for the first"),
         ("科0 O\n技 O\n", {"position_digits": True}, "In line 2 of .* the word is '技', without a digit at its end"),
@@ -103,6 +107,59 @@ def test_comments_and_byte_order_marks_between_sentences_are_no_words(tmp_path):
 def test_error_is_reported_with_its_line(content, layout, message, tmp_path):
     with pytest.raises(UserError, match=message):
         read(tmp_path, content, **layout)
+
+
+TABLES = {
+    "a.jsonl": '{"tokens": ["Ann", "B. Lee", "sings"], "ner_tags": ["B-PER", "L-PER", "O"]}\n'
+    '{"tokens": [], "ner_tags": []}\n{"tokens": ["Ulm"], "ner_tags": ["U-LOC"]}\n',
+    "a.json": '[{"words": ["Ann", "B. Lee", "sings"], "tags": ["B-PER", "L-PER", "O"]}, {"words": [], "tags": []}, '
+    '{"words": ["Ulm"], "tags": ["U-LOC"]}]',
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_of_words_and_tags_are_read_and_become_columns(tmp_path, name):
+    (tmp_path / name).write_text(TABLES[name])
+    file = ConllFile(str(tmp_path / name), ColumnLayout())
+    assert [(s.words, s.tags, s.line) for s in file.sentences] == [
+        (("Ann", "B. Lee", "sings"), ("B-PER", "E-PER", "O"), 1),
+        (("Ulm",), ("S-LOC",), 3),
+    ]
+    assert (file.scheme, file.notation.name_of(file.scheme), file.has_documents) == ("bioes", "BILOU", False)
+    assert file.place(file.sentences[1]) == f"row 3 of {file.path}"
+    file.write(str(tmp_path / "out.txt"), [["O", "B-PER", "E-PER"], ["S-LOC"]])
+    expected = "Ann\tB-PER\tO\nB. Lee\tL-PER\tB-PER\nsings\tO\tL-PER\n\nUlm\tU-LOC\tU-LOC\n\n"
+    assert (tmp_path / "out.txt").read_text() == expected
+    (tmp_path / "b.jsonl").write_text('{"tokens": ["a", "b"]}\n')
+    words = ConllFile(str(tmp_path / "b.jsonl"), ColumnLayout())
+    assert (words.scheme, words.sentences[0].tags) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "row, message",
+    [
+        ({"text": "a b"}, "In line 2 of .* there is no list of words; expected one in tokens or words"),
+        ({"tokens": ["a", 3]}, "In line 2 of .* there is no list of words"),
+        ({"tokens": ["a"], "tags": [3]}, r"In line 2 of .* the tags are \[3\]; expected a list of names"),
+        ({"tokens": ["a"], "tags": ["O", "O"]}, "one for each of the 1 words"),
+        ({"tokens": ["a"]}, "In line 2 of .* there are no tags, unlike in the rows before it"),
+        ({"tokens": ["a", "b"], "tags": ["O", "X"]}, "The tag 'X' in row 2 of"),
+    ],
+)
+def test_row_without_words_and_tags_is_named(tmp_path, row, message):
+    rows = [{"tokens": ["a"], "tags": ["B-X"]}, row]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(UserError, match=message):
+        ConllFile(str(tmp_path / "a.jsonl"), ColumnLayout())
+
+
+def test_predictions_are_written_as_the_file_writes_tags(tmp_path):
+    file = read(tmp_path, "a B_X\nb M_X\nc E_X\nd O\n")
+    assert (file.sentences[0].tags, file.scheme) == (("B-X", "I-X", "E-X", "O"), "bioes")
+    file.write(str(tmp_path / "out.txt"), [["S-X", "O", "B-X", "E-X"]])
+    assert (tmp_path / "out.txt").read_text() == "a B_X S_X\nb M_X O\nc E_X B_X\nd O E_X\n"
+    (message,) = read(tmp_path, "a B\n\n" * 30 + "b I\n").warnings()
+    assert "are not IOB2, the first is I in line 61" in message
 
 
 def test_named_scheme_reads_mixed_tags(tmp_path):

@@ -4,8 +4,11 @@ import random
 
 import oracle_conlleval
 import pytest
+from seqeval.metrics import classification_report
+from seqeval.metrics.sequence_labeling import get_entities
+from seqeval.scheme import BILOU, IOB2, IOBES
 
-from bert_tf.tasks.token_classification import entity_scores, tag_schemes
+from bert_tf.tasks.token_classification import entity_scores, tag_notations, tag_schemes
 from bert_tf.tasks.token_classification.tag_schemes import TagSet
 
 SPANS = [("LOC", 0, 2), ("PER", 3, 4), ("PER", 4, 6), ("LOC", 6, 7)]
@@ -24,6 +27,75 @@ def test_every_scheme_round_trips_spans_and_is_detected(scheme):
     assert tag_schemes.detect_scheme([["O"], tags]) == (scheme, [])
     for target, expected in WRITTEN.items():
         assert tag_schemes.convert(tags, scheme, target) == expected.split()
+
+
+NOTATIONS = {
+    "BMES": ("B-LOC E-LOC O S-PER B-PER M-PER E-PER S-LOC", "BIES"),
+    "BILOU": ("B-LOC L-LOC O U-PER B-PER I-PER L-PER U-LOC", "BILU"),
+    "BMEWO": ("B-LOC E-LOC O W-PER B-PER M-PER E-PER W-LOC", "BMEW"),
+    "underscore": ("B_LOC E_LOC O S_PER B_PER I_PER E_PER S_LOC", "BIES"),
+    "type first": ("LOC-B LOC-E O PER-S PER-B PER-I PER-E LOC-S", "BIES"),
+    "both": ("LOC_B LOC_L O PER_U PER_B PER_I PER_L LOC_U", "BILU"),
+}
+IN_NOTATIONS = [("LOC", 0, 2), ("PER", 3, 4), ("PER", 4, 7), ("LOC", 7, 8)]
+
+
+@pytest.mark.parametrize("name", NOTATIONS)
+def test_notations_are_recognized_read_and_written(name):
+    tags = NOTATIONS[name][0].split()
+    notation = tag_notations.detect(tags)
+    standard = [notation.standard(tag) for tag in tags]
+    assert tag_schemes.detect_scheme([standard]) == ("bioes", [])
+    assert tag_schemes.tags_to_spans(standard) == IN_NOTATIONS
+    assert list(map(notation.written, standard)) == tags
+    assert notation.name_of("bioes") == (name if name.isupper() else "BILOU" if name == "both" else "BIOES")
+    tag_set = TagSet.of(list(dict.fromkeys(tags)))
+    assert (tag_set.scheme, tag_set.types) == ("bioes", ["LOC", "PER"])
+    assert tag_set.spans(tag_set.labels.index(tag) for tag in tags) == IN_NOTATIONS
+    assert tag_set.numbers(standard, "bioes") == [tag_set.labels.index(tag) for tag in tags]
+
+
+@pytest.mark.parametrize(
+    "tags, scheme, spans",
+    [
+        ("O B I O B", "iob2", [("_", 1, 3), ("_", 4, 5)]),
+        ("O I I O I", "iob1", [("_", 1, 3), ("_", 4, 5)]),
+        ("O I-X I-X I-Y O", "iob1", [("X", 1, 3), ("Y", 3, 4)]),
+        ("B M E S O", "bioes", [("_", 0, 3), ("_", 3, 4)]),
+    ],
+)
+def test_untyped_and_io_tags_are_spans_as_in_seqeval(tags, scheme, spans):
+    notation = tag_notations.detect(tags.split())
+    standard = [notation.standard(tag) for tag in tags.split()]
+    assert (tag_schemes.detect_scheme([standard])[0], tag_schemes.tags_to_spans(standard)) == (scheme, spans)
+    if "M" not in tags:  # which seqeval does not know
+        assert [(kind, first, last + 1) for kind, first, last in get_entities(tags.split())] == spans
+
+
+@pytest.mark.parametrize(
+    "name, scheme, source", [("BMES", IOBES, "BIES"), ("BILOU", BILOU, "BILU"), ("IOB2", IOB2, "")]
+)
+def test_scores_are_those_of_seqeval_in_strict_mode(name, scheme, source):
+    """Of tags that the scheme writes, in its own letters; seqeval has no BMES, which is IOBES in other letters."""
+    draw = random.Random(3)
+
+    def sentence():
+        spans, position = [], 0
+        while position < 12:
+            end = min(position + draw.randint(1, 3), 12)
+            spans += [(draw.choice(["LOC", "PER"]), position, end)] * (draw.random() < 0.6)
+            position = end
+        return tag_schemes.spans_to_tags(spans, 12, "iob2" if name == "IOB2" else "bioes")
+
+    sides = [[sentence() for _ in range(40)] for _ in range(2)]
+    sides[1] = [draw.choice(pair) for pair in zip(*sides, strict=True)]
+    notation = tag_notations.Notation(source or "BIES")
+    written = [[list(map(notation.written, row)) for row in side] for side in sides]
+    report = classification_report(*written, mode="strict", scheme=scheme, output_dict=True)["micro avg"]
+    scores = entity_scores.scores(*sides)
+    assert scores == pytest.approx(
+        {"f1": report["f1-score"], "precision": report["precision"], "recall": report["recall"]}
+    )
 
 
 def test_plain_tags_stand_for_themselves():

@@ -1,0 +1,34 @@
+r"""Control characters within labels, names and texts, which would command a terminal, are shown there as \x1b."""
+
+import io
+import logging
+import sys
+
+CONTROLS = (*range(0x20), *range(0x7F, 0xA0))  # C0, DEL and C1
+SHOWN = {code: f"\\x{code:02x}" for code in CONTROLS if chr(code) not in "\n\t"}
+
+
+def printable(text: str) -> str:
+    r"""The text with \x1b and the like for control characters other than ends of lines and tabs."""
+    return text.translate(SHOWN)
+
+
+class _Terminal(io.TextIOWrapper):
+    def write(self, text: str) -> int:
+        return super().write(printable(text))
+
+
+class Formatter(logging.Formatter):
+    """Formats records of a log so that they can be printed."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `printable`."""
+        return printable(super().format(record))
+
+
+def protect() -> None:
+    """Lets nothing but text reach standard output from here on, where that is a terminal."""
+    stream = sys.stdout
+    if isinstance(stream, io.TextIOWrapper) and not isinstance(stream, _Terminal) and stream.isatty():
+        stream.flush()
+        sys.stdout = _Terminal(stream.buffer, encoding=stream.encoding, errors=stream.errors, line_buffering=True)
