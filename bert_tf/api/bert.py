@@ -181,7 +181,7 @@ class Bert:
         return stacked[0] if read.is_single else stacked
 
     @overload
-    def predict(
+    def predict(  # type: ignore[overload-overlap]  # a tuple is one example
         self,
         texts: One,
         *,
@@ -355,7 +355,7 @@ class Bert:
         ]
         return rows[0] if is_words(words) else rows
 
-    def _tagged_rows(self, sentences: list[Any], batch_size: int) -> list[dict[str, Any]]:
+    def _tagged_rows(self, sentences: Any, batch_size: int) -> list[dict[str, Any]]:
         """The rows of `tagged_words` for a list of words, or for several."""
         self._expect("entities")
         join_words(sentences)  # raises for anything else
