@@ -7,16 +7,20 @@ processes that only read files stay small. Import the module you need:
 
 from typing import TYPE_CHECKING
 
+from bert_tf.errors import TrainingError, UserError
+
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
-    from typing import Any
+    from typing import Unpack
 
     from bert_tf.api.bert import Bert
+    from bert_tf.api.options import FineTuneOptions, PretrainOptions
     from bert_tf.api.training import Data, Run
     from bert_tf.training.run_directory import Callback
 
 __version__ = "0.1.0"
+__all__ = ["TrainingError", "UserError", "fine_tune", "load", "pretrain"]
 
 
 def load(
@@ -54,22 +58,25 @@ def fine_tune(
     data: "Data",
     *,
     output_dir: "str | os.PathLike[str]",
-    text: "str | Sequence[str]" = "text",
-    label: str = "label",
+    text: "str | Sequence[str] | None" = None,
+    label: "str | None" = None,
     eval_data: "Data" = None,
     callbacks: "Sequence[Callback]" = (),
-    **options: "Any",
+    **options: "Unpack[FineTuneOptions]",
 ) -> "Run":
-    """Fine-tunes a model on labelled texts, as `bert-tf finetune --task_name=table` does; returns the finished run.
+    """Fine-tunes a model on labelled texts, as `bert-tf finetune TABLE` does; returns the finished run.
 
-    Called again with the same arguments it resumes an interrupted run, and returns a finished one.
+    What is not given is chosen as the command chooses it, which is printed: the columns, the type of the labels,
+    max_seq_length, and the checkpoint to start from. Rows without text or label (None, NaN, "") are left out, and a
+    warning counts and names them. Called again with the same arguments it resumes an interrupted run, and returns a
+    finished one.
 
     Args:
-        data: the path of a table; or rows: a pandas DataFrame, a tf.data.Dataset, or an iterable of dictionaries or of
-            tuples (text, label).
+        data: the path of a table; or rows: a pandas DataFrame, a dictionary of columns, a tf.data.Dataset, or an
+            iterable of dictionaries or of tuples (text, label).
         output_dir: the folder of the run.
-        text: the column of the text; of two texts for pairs.
-        label: the column of the label.
+        text: the column of the text; of two texts for pairs. By default the one called text, or with the longest texts.
+        label: the column of the label. By default the one called label, or the only one with few different values.
         eval_data: held-out data, as `data`; by default a tenth of the data is held out.
         callbacks: functions of the step and {metric: value}, called with the metrics of training and evaluation.
         **options: flags of `bert-tf finetune` by their names, such as init_checkpoint, num_train_epochs, learning_rate
@@ -92,7 +99,7 @@ def pretrain(
     output_dir: "str | os.PathLike[str]",
     texts: "Iterable[str] | None" = None,
     callbacks: "Sequence[Callback]" = (),
-    **options: "Any",
+    **options: "Unpack[PretrainOptions]",
 ) -> "Run":
     """Pre-trains a model on raw text, as `bert-tf pretrain` does; returns the finished run.
 
@@ -112,3 +119,29 @@ def pretrain(
     from bert_tf.api import training
 
     return training.pretrain(files, output_dir=output_dir, texts=texts, callbacks=callbacks, **options)
+
+
+# What other libraries call these functions, and what a loaded model has.
+_ELSEWHERE = {
+    **dict.fromkeys(("frompretrained", "loadmodel", "bert", "automodel", "model", "pipeline"), "bert_tf.load(PATH)"),
+    **dict.fromkeys(("train", "fit", "trainer"), "bert_tf.fine_tune"),
+    **{
+        name.replace("_", ""): f"bert_tf.load(PATH).{name}"
+        for name in ("predict", "embed", "entities", "answer", "tags", "fill_mask", "attribute", "tokenizer")
+    },
+}
+
+
+if not TYPE_CHECKING:  # for type checkers every name would exist
+
+    def __getattr__(name: str) -> object:
+        """Raises AttributeError for a name that is not there, with the one that may be meant."""
+        import difflib
+
+        hint = _ELSEWHERE.get(name.lower().replace("_", ""))
+        if hint is None:
+            known = {public.lower().replace("_", ""): public for public in __all__}
+            close = difflib.get_close_matches(name.lower().replace("_", ""), known, n=1)
+            hint = f"bert_tf.{known[close[0]]}" if close and not name.startswith("__") else None
+        meant = f". Did you mean {hint}?" if hint else ""
+        raise AttributeError(f"module 'bert_tf' has no attribute {name!r}{meant}")

@@ -3,13 +3,16 @@
 import dataclasses
 import functools
 import os
-from collections.abc import Sequence
-from typing import Any, TypeVar, overload
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
+from bert_tf.api import frames
+from bert_tf.api import texts as given_texts
 from bert_tf.api.results import Answer, Attribution, Entity, Prediction, Span, Tag, Token
-from bert_tf.api.words import is_words, join_words
+from bert_tf.api.texts import Texts
+from bert_tf.api.words import is_words, join_words, listed
 from bert_tf.checkpoints import pretrained
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
@@ -20,6 +23,10 @@ from bert_tf.runtime import files, open_set
 from bert_tf.tasks.embeddings import sentence_choice
 from bert_tf.tasks.embeddings.sentence_choice import SentenceOptions
 from bert_tf.tasks.text_classification import predictions
+from bert_tf.training.run_directory import recorded_flags
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MASKS = "masked_lm"  # the kind of a model that fills masks
 METHODS = {
@@ -28,11 +35,12 @@ METHODS = {
     "tags": "entities(text)",
     "span": "answer(question, text)",
 }
+MOST_SHOWN = 6  # labels
 WINDOW = 4096  # texts among which those of similar length share a batch
 
 Words = Sequence[str]  # a text that is split into words
-Texts = str | tuple[str, ...] | Words | tuple[Words, ...]
-Result = TypeVar("Result")
+One = str | tuple[Any, ...]  # the texts of one example
+Many = Iterable[Any]  # of several: a list, Series, DataFrame, array, tf.data.Dataset, generator
 
 
 def load(
@@ -45,30 +53,56 @@ def load(
     """Reads any checkpoint, run or export; see `bert_tf.load`."""
     with open_set.trusting(everything=trust_code):
         loaded = pretrained.load(path, format_name, special_tokens_in_strings=special_tokens_in_strings)
-    values = {field.name: getattr(loaded, field.name) for field in dataclasses.fields(loaded)}
-    return Bert(path=os.fspath(path), trust_code=trust_code, **values)
+    return Bert(loaded, os.fspath(path), trust_code=trust_code)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Bert(pretrained.Loaded):
+class Bert:
     """A loaded model: the Keras model with its tokenizer, and methods for texts.
 
     The methods use the weights that `model` has when they are called. A run is used as it was trained: with its
     max_seq_length, windows and thresholds. Other checkpoints read max_seq_length=128 tokens (384 for questions), and
     longer texts in questions and tagging in windows.
 
+    `texts` of the methods are a single text (of several for an example a tuple), or several examples: any iterable of
+    texts, tuples, lists or rows, such as a list, a pandas Series or DataFrame, a NumPy array, a tf.data.Dataset or a
+    generator. Of a DataFrame the columns are read that the model was trained on. The result is then a list in the same
+    order, or with as_frame=True a DataFrame with the index of the Series or DataFrame.
+
     Attributes:
         path: what was loaded.
+        model: a Keras model; `model.encoder` is its encoder.
+        tokenizer: None where the checkpoint has no vocabulary.
+        config: the configuration of the encoder.
+        labels: names of the outputs of the head, None where the checkpoint has none.
+        kind: of the head of a task, as `labels.json` has it; None where the checkpoint has none.
+        sentence_vectors: the pooling of a sentence-transformers folder; None for others.
+        report: which weights were loaded.
         trust_code: whether its files may name code outside of this package.
     """
 
-    path: str
-    trust_code: bool = False
+    def __init__(self, loaded: pretrained.Loaded, path: str, *, trust_code: bool = False) -> None:
+        self.path, self.trust_code = path, trust_code
+        self.model = loaded.model
+        self.tokenizer = loaded.tokenizer
+        self.config = loaded.config
+        self.labels = loaded.labels
+        self.kind = loaded.kind
+        self.sentence_vectors = loaded.sentence_vectors
+        self.report = loaded.report
 
+    def __repr__(self) -> str:
+        config, labels = self.config, self.labels or ()
+        shown = ", ".join(labels[:MOST_SHOWN]) + (f" and {len(labels) - MOST_SHOWN} more" * (len(labels) > MOST_SHOWN))
+        size = f"{config.num_hidden_layers} layers of {config.hidden_size}"
+        head = type(self.model).__name__ + (f" of {shown}" if shown else "")
+        return f"<Bert {self.path}: {head}; {config.encoder}, {size}, {config.vocab_size:,} tokens>"
+
+    @overload
     def embed(
         self,
-        texts: str | Sequence[str] | Sequence[Words],
+        texts: str | Many,
         *,
+        as_frame: Literal[False] = False,
         is_split_into_words: bool = False,
         layers: str = "last",
         pooling: str | None = None,
@@ -79,13 +113,49 @@ class Bert(pretrained.Loaded):
         max_seq_length: int | None = None,
         long_texts: str | None = None,
         batch_size: int = 256,
-    ) -> np.ndarray:
+    ) -> np.ndarray: ...
+
+    @overload
+    def embed(
+        self,
+        texts: str | Many,
+        *,
+        as_frame: Literal[True],
+        is_split_into_words: bool = False,
+        layers: str = "last",
+        pooling: str | None = None,
+        normalize: bool | None = None,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        truncate_dim: int | None = None,
+        max_seq_length: int | None = None,
+        long_texts: str | None = None,
+        batch_size: int = 256,
+    ) -> "pd.DataFrame": ...
+
+    def embed(
+        self,
+        texts: str | Many,
+        *,
+        as_frame: bool = False,
+        is_split_into_words: bool = False,
+        layers: str = "last",
+        pooling: str | None = None,
+        normalize: bool | None = None,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        truncate_dim: int | None = None,
+        max_seq_length: int | None = None,
+        long_texts: str | None = None,
+        batch_size: int = 256,
+    ) -> "np.ndarray | pd.DataFrame":
         """Returns the embedding of each text, as `bert-tf extract --unit=sentence` computes it.
 
         What a folder of sentence-transformers says applies unless an argument says otherwise.
 
         Args:
             texts: a text, or several.
+            as_frame: return a DataFrame.
             is_split_into_words: each text is a list of its words.
             layers: which layers, such as "last" or "-1,-2"; several are concatenated.
             pooling: "mean", "cls", "max" and so on, or several as "mean+max"; by default as the folder says, else the
@@ -101,7 +171,7 @@ class Bert(pretrained.Loaded):
             batch_size: texts per batch.
 
         Returns:
-            float32 [B, D], or [D] for a single text.
+            float32 [B, D], or [D] for a single text; or a DataFrame of B rows.
 
         Raises:
             UserError: unknown layers, pooling or prompt, the folder has modules that are not supported, or the
@@ -122,96 +192,181 @@ class Bert(pretrained.Loaded):
             self.sentence_vectors, options, path=self.path, config=self.config, layers=layers
         )
         extractor = Extractor(self.model, self._tokenizer(), choice)
-        texts = join_words(texts) if is_split_into_words else texts
-        several = [texts] if isinstance(texts, str) else list(texts)
-        rows = loaded_model.predict_in_order(extractor, _examples(several), batch_size=batch_size, window=WINDOW)
+        read = self._read(texts, ["text"], is_split_into_words)
+        rows = loaded_model.predict_in_order(extractor, _examples(read), batch_size=batch_size, window=WINDOW)
         width = choice.width(self.config.hidden_size) * len(choice.layers.names)
         vectors = [np.reshape(values["vectors"].vectors, -1) for _, values in rows]
         stacked = np.stack(vectors) if vectors else np.zeros([0, width], np.float32)
-        return stacked[0] if isinstance(texts, str) else stacked
+        if as_frame:
+            return frames.of_vectors(stacked, read.index)
+        return stacked[0] if read.is_single else stacked
 
     @overload
-    def predict(
-        self, texts: str | tuple[Any, ...], *, is_split_into_words: bool = False, batch_size: int = 32
+    def predict(  # type: ignore[overload-overlap]  # a tuple is one example
+        self,
+        texts: One,
+        *,
+        as_frame: Literal[False] = False,
+        is_split_into_words: bool = False,
+        batch_size: int = 32,
     ) -> Prediction: ...
 
     @overload
     def predict(
-        self, texts: list[Any], *, is_split_into_words: bool = False, batch_size: int = 32
+        self,
+        texts: Many,
+        *,
+        as_frame: Literal[False] = False,
+        is_split_into_words: bool = False,
+        batch_size: int = 32,
     ) -> list[Prediction]: ...
 
+    @overload
     def predict(
-        self, texts: Texts | list[Texts], *, is_split_into_words: bool = False, batch_size: int = 32
-    ) -> Prediction | list[Prediction]:
+        self, texts: One | Many, *, as_frame: Literal[True], is_split_into_words: bool = False, batch_size: int = 32
+    ) -> "pd.DataFrame": ...
+
+    def predict(
+        self, texts: One | Many, *, as_frame: bool = False, is_split_into_words: bool = False, batch_size: int = 32
+    ) -> "Prediction | list[Prediction] | pd.DataFrame":
         """Classifies texts, compares pairs, rates, or chooses, as the head of the model does.
 
         Args:
-            texts: a text; a tuple of two texts for a pair, or of a text and its choices; or a list of these.
+            texts: a text; a tuple of two texts for a pair, or of a text and its choices; or several of these.
+            as_frame: return a DataFrame: label, value, and a column "probability LABEL" for each label.
             is_split_into_words: each text is a list of its words; a list of words is then a single text.
             batch_size: texts per batch.
 
         Returns:
-            A Prediction, or one for each text of a list.
+            A Prediction, a list with one for each of several texts, or a DataFrame.
 
         Raises:
-            UserError: the model has another head, or takes more or fewer texts.
+            UserError: the model has another head, takes more or fewer texts, or one is none, such as None.
         """
-        texts = join_words(texts) if is_split_into_words else texts
-        return self._each(texts, "predict", _prediction, batch_size)
+        self._expect("predict")
+        read = self._read(texts, self._names, is_split_into_words)
+        results = self._each(read, _prediction, batch_size)
+        if as_frame:
+            return frames.of_predictions(results, read.index)
+        return results[0] if read.is_single else results
 
-    def fill_mask(self, text: str) -> list[list[Token]]:
-        """Returns the ten most probable tokens for each [MASK] of a text, best first.
+    @overload
+    def fill_mask(self, texts: str) -> list[list[Token]]: ...
+
+    @overload
+    def fill_mask(self, texts: Many) -> list[list[list[Token]]]: ...
+
+    def fill_mask(self, texts: str | Many) -> list[list[Token]] | list[list[list[Token]]]:
+        """Returns the ten most probable tokens for each [MASK] of a text, best first; of several texts those of each.
 
         Raises:
             UserError: the model has no masked LM head.
         """
-        return self._each(text, "fill_mask", _masks, 1)
+        self._expect("fill_mask")
+        read = self._read(texts, ["text"])
+        results = self._each(read, _masks, 32)
+        return results[0] if read.is_single else results
 
-    def answer(self, question: str | Words, text: str | Words, *, is_split_into_words: bool = False) -> Answer:
+    @overload
+    def answer(
+        self, question: str, text: str, *, as_frame: Literal[False] = False, is_split_into_words: bool = False
+    ) -> Answer: ...
+
+    @overload
+    def answer(
+        self, question: Many, text: Many, *, as_frame: Literal[False] = False, is_split_into_words: bool = False
+    ) -> Any: ...
+
+    @overload
+    def answer(
+        self, question: Many, text: Many, *, as_frame: Literal[True], is_split_into_words: bool = False
+    ) -> "pd.DataFrame": ...
+
+    def answer(
+        self, question: str | Many, text: str | Many, *, as_frame: bool = False, is_split_into_words: bool = False
+    ) -> "Answer | list[Answer] | pd.DataFrame":
         """Returns the part of a text of any length that answers a question; "" for "no answer" if trained for it.
 
-        is_split_into_words: question and text are lists of words; the answer is a part of the words joined by spaces.
+        Several questions, texts or both have a list of answers; a single text is then read for each of the questions,
+        and a single question is asked of each of the texts.
+
+        Args:
+            question: the question, or several.
+            text: the text, or several.
+            as_frame: return a DataFrame, a row for each question and text.
+            is_split_into_words: question and text are lists of words; the answer is a part of the words joined by
+                spaces.
 
         Raises:
-            UserError: the model was not trained on questions.
+            UserError: the model was not trained on questions, or there are more questions than texts.
         """
-        pair = (question, text)
-        return self._each(join_words(pair) if is_split_into_words else pair, "answer", _answer, 1)
+        self._expect("answer")
+        questions = self._read(question, ["question"], is_split_into_words, name="question")
+        texts = self._read(text, ["context"], is_split_into_words)
+        pairs = given_texts.paired(questions, texts)
+        if next(iter(self._predictor.inputs)) != "question":  # the order of an example's texts is that of the inputs
+            pairs = dataclasses.replace(pairs, rows=[(text, question) for question, text in pairs.rows])
+        results = self._each(pairs, _answer, 32)
+        if as_frame:
+            return frames.of_records(results, pairs.index, Answer)
+        return results[0] if pairs.is_single else results
 
     @overload
-    def entities(self, texts: str, *, is_split_into_words: bool = False, batch_size: int = 32) -> list[Entity]: ...
+    def entities(
+        self, texts: str, *, as_frame: Literal[False] = False, is_split_into_words: bool = False, batch_size: int = 32
+    ) -> list[Entity]: ...
 
     @overload
-    def entities(self, texts: list[Any], *, is_split_into_words: bool = False, batch_size: int = 32) -> list[Any]: ...
+    def entities(
+        self, texts: Many, *, as_frame: Literal[False] = False, is_split_into_words: bool = False, batch_size: int = 32
+    ) -> list[Any]: ...
+
+    @overload
+    def entities(
+        self, texts: str | Many, *, as_frame: Literal[True], is_split_into_words: bool = False, batch_size: int = 32
+    ) -> "pd.DataFrame": ...
 
     def entities(
-        self, texts: str | list[Any], *, is_split_into_words: bool = False, batch_size: int = 32
-    ) -> list[Entity] | list[list[Entity]]:
-        """Returns the tagged parts of a text of any length, in order; of a list those of each text.
+        self, texts: str | Many, *, as_frame: bool = False, is_split_into_words: bool = False, batch_size: int = 32
+    ) -> "list[Entity] | list[list[Entity]] | pd.DataFrame":
+        """Returns the tagged parts of a text of any length, in order; of several texts those of each.
 
-        is_split_into_words: a text is a list of its words, no entity ends within a word, and offsets are characters of
-        the words joined by spaces (but not ideographs).
+        Args:
+            texts: a text, or several.
+            as_frame: return a DataFrame, a row for each entity, with the index of its text, or its number.
+            is_split_into_words: a text is a list of its words, no entity ends within a word, and offsets are characters
+                of the words joined by spaces (but not ideographs).
+            batch_size: texts per batch.
 
         Raises:
-            UserError: the model is no tagger.
+            UserError: the model is no tagger, or a text is none, such as None.
         """
-        if not is_split_into_words:
-            return self._each(texts, "entities", _entities, batch_size)
-        rows = [_entities(row) for row in self._tagged_rows(list(texts), batch_size)]
-        return rows[0] if is_words(texts) else rows
+        self._expect("entities")
+        if is_split_into_words:
+            several = listed(texts)
+            results = [_entities(row) for row in self._tagged_rows(several, batch_size)]
+            is_single, index = is_words(several), given_texts.index_of(texts)
+        else:
+            read = self._read(texts, self._names)
+            results = self._each(read, _entities, batch_size)
+            is_single, index = read.is_single, read.index
+        if as_frame:
+            return frames.of_lists(results, index, Entity)
+        return results[0] if is_single else results
 
     @overload
     def tags(self, words: list[str], *, batch_size: int = 32) -> list[Tag]: ...
 
     @overload
-    def tags(self, words: list[list[str]], *, batch_size: int = 32) -> list[list[Tag]]: ...
+    def tags(self, words: Many, *, batch_size: int = 32) -> list[list[Tag]]: ...
 
-    def tags(self, words: list[Any], *, batch_size: int = 32) -> list[Tag] | list[list[Tag]]:
-        """Returns the tag of each word of a sentence that is split into words; of a list those of each sentence.
+    def tags(self, words: Many, *, batch_size: int = 32) -> list[Tag] | list[list[Tag]]:
+        """Returns the tag of each word of a sentence that is split into words; of several those of each sentence.
 
         Raises:
             UserError: the model is no tagger.
         """
+        words = listed(words)
         rows = [
             [
                 Tag(word=word, tag=tag, probability=score)
@@ -221,7 +376,7 @@ class Bert(pretrained.Loaded):
         ]
         return rows[0] if is_words(words) else rows
 
-    def _tagged_rows(self, sentences: list[Any], batch_size: int) -> list[dict[str, Any]]:
+    def _tagged_rows(self, sentences: Any, batch_size: int) -> list[dict[str, Any]]:
         """The rows of `tagged_words` for a list of words, or for several."""
         self._expect("entities")
         join_words(sentences)  # raises for anything else
@@ -244,7 +399,8 @@ class Bert(pretrained.Loaded):
         """
         import tensorflow as tf
 
-        joined = text if isinstance(text, str) else " ||| ".join(text)
+        parts = [text] if isinstance(text, str) else given_texts.elements(text, "The text")
+        joined = " ||| ".join(given_texts.as_text(part, "The text") for part in parts)
         found = self._explainer(tf.constant([joined]))
         row = {name: value.numpy()[0] for name, value in found.items()}
         used = slice(int(row["lengths"]))
@@ -256,24 +412,35 @@ class Bert(pretrained.Loaded):
             target=int(row["targets"]),
         )
 
-    def _each(self, texts: Any, method: str, result: Any, batch_size: int) -> Any:
-        """The results of a method for texts, or for a single one."""
-        self._expect(method)
-        several = texts if isinstance(texts, list) else [texts]
-        predictor = self._predictor
-        expected = sum(count or 1 for count in predictor.inputs.values())
-        for each in several:
-            count = 1 if isinstance(each, str) else len(each)
-            if count != expected:
-                names = " and ".join(predictor.inputs)
-                raise UserError(f"{count} texts were given for an example; {self.path} takes {expected}: {names}.")
-        rows = loaded_model.predict_in_order(predictor, _examples(several), batch_size=batch_size, window=WINDOW)
-        labels = tuple(self.labels or ())
-        results = [
+    def _each(self, read: Texts, result: Callable[[dict[str, Any]], Any], batch_size: int) -> list[Any]:
+        """The results of the model's task for each example."""
+        predictor, labels = self._predictor, tuple(self.labels or ())
+        rows = loaded_model.predict_in_order(predictor, _examples(read), batch_size=batch_size, window=WINDOW)
+        return [
             result(predictions.export_row(example, outputs, labels=labels, inputs=predictor.inputs))
             for example, outputs in rows
         ]
-        return results if isinstance(texts, list) else results[0]
+
+    def _read(self, values: Any, names: Sequence[str], is_split_into_words: bool = False, name: str = "text") -> Texts:
+        """The texts that a caller gives."""
+        columns = self._columns if len(self._columns) == len(names) else ()
+        joined = join_words(listed(given_texts.columns_of(values, names, columns))) if is_split_into_words else values
+        read = given_texts.read(joined, names, columns=columns, name=name)
+        return dataclasses.replace(read, index=given_texts.index_of(values))
+
+    @functools.cached_property
+    def _columns(self) -> Sequence[str]:
+        """The text columns of the table that the model was trained on, () if there was none."""
+        flags = recorded_flags(self.path) or loaded_model.about(self.path).get("reads") or {}
+        return tuple(name.strip() for name in (flags.get("text_columns") or "").split(",") if name.strip())
+
+    @property
+    def _names(self) -> list[str]:
+        """The names of the texts of an example: those of the inputs, with a number where an input is several."""
+        names: list[str] = []
+        for name, count in self._predictor.inputs.items():
+            names += [f"{name.removesuffix('s')} {number}" for number in range(count)] if count else [name]
+        return names
 
     def _expect(self, method: str) -> None:
         """Raises UserError unless the head of the model has this method."""
@@ -369,11 +536,8 @@ def _texts_of(path: str) -> int:
     return max(1, len(loaded_model.about(path).get("inputs") or {}))
 
 
-def _examples(texts: Sequence[Any]) -> list[Example]:
-    return [
-        Example(str(number), (text,) if isinstance(text, str) else tuple(text), None, f"text {number}")
-        for number, text in enumerate(texts)
-    ]
+def _examples(read: Texts) -> list[Example]:
+    return [Example(str(number), row, None, f"text {number}") for number, row in enumerate(read.rows)]
 
 
 def _prediction(row: dict[str, Any]) -> Prediction:

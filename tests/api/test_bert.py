@@ -6,6 +6,7 @@ import json
 import checkpoint_cases
 import numpy as np
 import pytest
+import tensorflow as tf
 import tiny
 
 import bert_tf
@@ -127,6 +128,61 @@ def test_entities_and_answers_are_slices_of_the_text(folder):
     assert sum(each.probability for each in answer.n_best) == pytest.approx(1, abs=1e-4)
 
 
+def test_answers_are_parts_of_the_text_whichever_is_first_by_name(folder, monkeypatch):
+    reader = bert_tf.load(folder / "span")
+    expected = reader.answer("a b", "c d e f")
+    assert expected.text in "c d e f" and len(expected.n_best) > 1
+    again = bert_tf.load(folder / "span")
+    names = sorted(again._predictor.inputs, reverse=next(iter(again._predictor.inputs)) == "context")
+    again._predictor.inputs = dict.fromkeys(names)
+    assert again.answer("a b", "c d e f") == expected
+
+
+def test_several_questions_or_texts_have_several_answers(folder):
+    reader = bert_tf.load(folder / "span")
+    for questions, texts in ((["a", "b"], "c d"), ("a", ["c d", "e"]), (["a", "b"], np.array(["c d", "e"]))):
+        pairs = zip(
+            ["a", "a"] if questions == "a" else questions, ["c d"] * 2 if isinstance(texts, str) else texts, strict=True
+        )
+        alone = [reader.answer(question, str(text)).text for question, text in pairs]
+        assert [answer.text for answer in reader.answer(questions, texts)] == alone
+
+
+def test_any_iterable_of_texts_is_several(folder):
+    classifier, tagger = bert_tf.load(folder / "classes"), bert_tf.load(folder / "tags")
+    texts = ["a b", "c d"]
+    expected = classifier.predict(texts)
+    for several in (np.array(texts), tf.data.Dataset.from_tensor_slices(texts), (text for text in texts)):
+        assert classifier.predict(several) == expected
+    assert len(tagger.entities(np.array(texts))) == len(tagger.tags(np.array([["a", "b"], ["c", "d"]]))) == 2
+    assert bert_tf.load(folder / "pretrained").embed(iter(texts)).shape == (2, tiny.CONFIG.hidden_size)
+    assert len(bert_tf.load(folder / "pretrained").fill_mask(np.array(["[MASK]", "a"]))) == 2
+
+
+def test_frames_have_the_index_of_the_texts(folder):
+    pandas = pytest.importorskip("pandas")
+    texts = pandas.Series(["a b c", "d e f"], index=[7, 9], name="review")
+    classifier, tagger = bert_tf.load(folder / "classes"), bert_tf.load(folder / "tags")
+    frame, expected = classifier.predict(texts, as_frame=True), classifier.predict(list(texts))
+    assert list(frame.index) == [7, 9]
+    assert list(frame.columns) == ["label", "probability x", "probability y", "probability z"]
+    assert list(frame["probability y"]) == [each.probabilities["y"] for each in expected]
+    assert list(classifier.predict("a", as_frame=True).index) == [0]
+    assert list(bert_tf.load(folder / "number").predict(texts, as_frame=True).columns) == ["label", "value"]
+    entities, found = tagger.entities(texts, as_frame=True), tagger.entities(texts)
+    assert list(entities.index) == [number for number, each in zip(texts.index, found, strict=True) for _ in each]
+    assert list(entities["text"]) == [entity.text for each in found for entity in each]
+    vectors = classifier.embed(texts, as_frame=True)
+    np.testing.assert_array_equal(vectors.loc[9], classifier.embed(texts)[1])
+    answers = bert_tf.load(folder / "span").answer("a", texts, as_frame=True)
+    assert list(answers.columns) == ["text", "start", "end", "probability"] and list(answers.index) == [7, 9]
+
+
+def test_repr_is_short(folder):
+    model = bert_tf.load(folder / "classes")
+    assert repr(model) == f"<Bert {folder / 'classes'}: Classifier of x, y, z; bert, 2 layers of 16, 30 tokens>"
+
+
 def test_words_that_are_split_are_tagged_one_by_one(folder):
     tagger = bert_tf.load(folder / "tags")
     sentences = [["a", "b-c", "d"], [], ["", "e"], ["f"] * 30]
@@ -161,6 +217,13 @@ def test_words_that_are_split_give_what_their_text_gives(folder):
         ("classes", lambda model: model.fill_mask("a"), r"another head than fill_mask needs: use predict\(texts\)"),
         ("tags", lambda model: model.answer("a", "b"), r"use entities\(text\)"),
         ("classes", lambda model: model.predict(("a", "b")), "2 texts were given for an example"),
+        ("classes", lambda model: model.predict(["a", None]), "Text 1 is None; expected a string"),
+        ("classes", lambda model: model.predict(3), "The text is 3; expected a string, or several"),
+        ("classes", lambda model: model.embed(["a", "\ud83d"]), "Text 1 is not Unicode"),
+        ("tags", lambda model: model.entities(["a", float("nan")]), "Text 1 is nan; expected a string"),
+        ("tags", lambda model: model.tags([["a"], None]), "'None' was given as text 1"),
+        ("span", lambda model: model.answer(["a", None], "b"), "Question 1 is None; expected a string"),
+        ("span", lambda model: model.answer(["a", "b", "c"], ["d", "e"]), "3 questions and 2 texts were given"),
         ("classes", lambda model: model.embed("a", pooling="best"), "pooling is 'best'; expected one of cls"),
     ],
 )

@@ -4,12 +4,14 @@ import json
 import math
 
 import numpy as np
+import option_types
 import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf.api import training
+from bert_tf.api import table
 from bert_tf.errors import UserError
+from bert_tf.recipes.finetuning import run as finetuning
 
 ROWS = [(f"the {'fox' if number % 2 else 'hound'} ran", ["dog", "fox"][number % 2]) for number in range(24)]
 SMALL = {"model_size": "tiny", "max_seq_length": 8, "vocab_size": 60, "do_export": False, "precision": "float32"}
@@ -60,6 +62,9 @@ class Frame:
 
     columns = ("a", "b", "label")
 
+    def __getitem__(self, name):
+        raise NotImplementedError
+
     def to_dict(self, kind):
         assert kind == "records"
         return [{"a": "x", "b": "y", "label": np.int64(1), "other": 0}]
@@ -67,7 +72,7 @@ class Frame:
 
 def test_rows_hold_texts_that_are_split_into_words():
     data = tf.data.Dataset.from_tensors({"text": [["x", "y"]], "label": [1]}).unbatch()
-    assert list(training._rows(data, ["text"], "label")) == [{"text": ["x", "y"], "label": 1}]
+    assert list(table.rows(data, ["text"], "label")) == [{"text": ["x", "y"], "label": 1}]
 
 
 @pytest.mark.parametrize(
@@ -77,27 +82,103 @@ def test_rows_hold_texts_that_are_split_into_words():
         [["x", "y", 1]],
         [{"a": "x", "b": "y", "label": 1, "other": 0}],
         Frame(),
+        {"a": ["x"], "b": ["y"], "label": [1], "other": [0]},
         tf.data.Dataset.from_tensor_slices((["x"], ["y"], [1])),
         tf.data.Dataset.from_tensor_slices({"a": ["x"], "b": ["y"], "label": [1]}),
     ],
 )
 def test_rows_are_read_from_any_data(data):
-    assert list(training._rows(data, ["a", "b"], "label")) == [{"a": "x", "b": "y", "label": 1}]
+    assert list(table.rows(data, ["a", "b"], "label")) == [{"a": "x", "b": "y", "label": 1}]
+
+
+class NAType:
+    """What pandas calls the type of its NA."""
 
 
 def test_what_stands_for_no_value_in_numpy_and_pandas_becomes_null():
-    class NAType:  # as pandas calls the type of its NA
-        pass
+    rows = [("x", math.nan), (None, NAType()), (np.nan, np.float32("nan"))]
+    found = [list(row.values()) for row in table.rows([(*row, [0.5, math.nan]) for row in rows], ["a", "b"], "label")]
+    assert found == [["x", None, [0.5, None]], [None, None, [0.5, None]], [None, None, [0.5, None]]]
 
-    rows = [
-        (text, label, [0.5, math.nan])
-        for text, label in (("x", math.nan), (None, NAType()), (np.nan, np.float32("nan")))
-    ]
-    assert [list(row.values()) for row in training._rows(rows, ["a", "b"], "label")] == [
-        ["x", None, [0.5, None]],
-        [None, None, [0.5, None]],
-        [None, None, [0.5, None]],
-    ]
+
+def test_rows_without_text_or_label_are_counted_named_and_left_out(tmp_path, caplog):
+    rows = [("a", "x"), ("b", math.nan), (None, "y"), ("c", NAType()), (" ", "y"), ("d", ""), ("e", "y"), (None, None)]
+    path = str(tmp_path / "train.jsonl")
+    assert table.write(rows, path, (), None, {}) == (["text"], "label")
+    with open(path, encoding="utf-8") as file:
+        assert [tuple(json.loads(line).values()) for line in file] == [("a", "x"), ("e", "y")]
+    assert "6 rows of the data are left out" in caplog.text
+    assert "row 1 has no label; row 2 has no text; row 3 has no label; row 4 has no text; row 5 has" in caplog.text
+    with pytest.raises(UserError, match="6 rows are bad: row 1 has no label"):
+        table.write(rows, path, (), None, {"bad_rows": "stop"})
+    with pytest.raises(UserError, match="No row of the data has a text and a label"):
+        table.write([("a", None), (math.nan, "x")], str(tmp_path / "none.jsonl"), (), None, {})
+    assert not (tmp_path / "none.jsonl").exists()
+    several = [("a", ""), ("b", "x,y"), ("c", None), ("d", [])]  # no label is known to hold
+    table.write(several, path, (), None, {"label_type": "multi_label"})
+    with open(path, encoding="utf-8") as file:
+        assert [json.loads(line)["label"] for line in file] == ["", "x,y", []]
+
+
+def test_a_frame_of_pandas_with_missing_values(tmp_path, caplog):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"review": ["good", "bad", None, "fine"], "stars": pandas.array([5, 1, 2, None], "Int64")})
+    assert table.write(frame, str(tmp_path / "a.jsonl"), (), "stars", {}) == (["review"], "stars")
+    assert (tmp_path / "a.jsonl").read_text() == '{"review": "good", "stars": 5}\n{"review": "bad", "stars": 1}\n'
+    assert "row 2 has no text; row 3 has no label" in caplog.text
+    frame["when"] = pandas.Timestamp("2026-01-01")
+    with pytest.raises(UserError, match=r"Row 0 has the label Timestamp\(.*expected a text, a number or a list"):
+        table.write(frame, str(tmp_path / "b.jsonl"), ["review"], "when", {})
+
+
+FEEDBACK = [{"id": number, "message": f"{text} {number}", "topic": label} for number, (text, label) in enumerate(ROWS)]
+
+
+@pytest.mark.parametrize(
+    ("data", "arguments", "expected"),
+    [
+        (ROWS, {}, {"init_checkpoint": "MiniLM-L12-H384-uncased", "text_columns": "text", "label_column": "label"}),
+        (FEEDBACK, {}, {"init_checkpoint": "MiniLM-L12-H384-uncased", "text_columns": "message"}),
+        ("feedback.jsonl", {}, {"init_checkpoint": "MiniLM-L12-H384-uncased", "label_column": "topic"}),
+        (ROWS, {"init_checkpoint": "runs/own"}, {"init_checkpoint": "runs/own", "task_name": "table"}),
+        (ROWS, {"model_size": "tiny"}, {"init_checkpoint": "", "max_seq_length": 128}),
+        (ROWS, {"task_name": "table"}, {"init_checkpoint": "", "text_columns": "text", "label_column": "label"}),
+    ],
+)
+def test_what_is_not_given_is_chosen_as_the_command_does_and_said(
+    data, arguments, expected, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "feedback.jsonl").write_text("".join(json.dumps(row) + "\n" for row in FEEDBACK))
+    started = []
+    monkeypatch.setattr(finetuning, "run_in_folder", lambda options, *_: started.append(options))
+    bert_tf.fine_tune(data, output_dir="run", **arguments)
+    assert {name: getattr(started[0], name) for name in expected} == expected
+    said = capsys.readouterr().out
+    start = expected["init_checkpoint"] or "scratch"
+    assert f"the run is run, from {start}, with rows of 128 tokens." in said or "task_name" in arguments
+
+
+def test_types_of_the_options_are_those_of_the_flags():
+    expected = option_types.render()
+    assert option_types.PATH.read_text(encoding="utf-8") == expected, "run python tests/helpers/option_types.py"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("finetune", "bert_tf.fine_tune"),
+        ("fineTune", "bert_tf.fine_tune"),
+        ("train", "bert_tf.fine_tune"),
+        ("pre_train", "bert_tf.pretrain"),
+        ("from_pretrained", r"bert_tf.load\(PATH\)"),
+        ("fill_mask", r"bert_tf.load\(PATH\).fill_mask"),
+    ],
+)
+def test_near_names_are_hinted_at(name, hint):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'. Did you mean {hint}"):
+        getattr(bert_tf, name)
+    assert not hasattr(bert_tf, "xyz") and bert_tf.UserError is UserError
 
 
 @pytest.mark.parametrize(
@@ -119,18 +200,22 @@ def test_what_stands_for_no_value_in_numpy_and_pandas_becomes_null():
         (lambda path: bert_tf.fine_tune([("a",)], output_dir=path), r"Row 0 is \('a',\); expected a dictionary"),
         (lambda path: bert_tf.fine_tune([{"text": "a"}], output_dir=path), "Row 0 has no 'label'; it has text"),
         (
+            lambda path: bert_tf.fine_tune([{"a": "b", "label": 1, "c": "d"}], output_dir=path),
+            "Row 0 has no 'text'; it has a, label, c: give text=NAME",
+        ),
+        (
             lambda path: bert_tf.fine_tune([*ROWS, ("bad \ud83d", "b")], output_dir=path),
             "Row 24 is not Unicode: it holds half a surrogate pair, '.ud83d'",
         ),
-        (
-            lambda path: bert_tf.pretrain(texts=["a", "\udc80"], output_dir=path),
-            "Row 1 is not Unicode: it holds half a",
-        ),
+        (lambda path: bert_tf.fine_tune([*ROWS, (3, "b")], output_dir=path), "Row 24 has 3 in 'text'; expected text"),
         (lambda path: bert_tf.fine_tune([(b"\xff", "b")], output_dir=path), "Row 0 holds bytes that are not UTF-8"),
+        (lambda path: bert_tf.fine_tune(3, output_dir=path), "The data are 3; expected a path, a DataFrame"),
+        (lambda path: bert_tf.pretrain(texts=["a", None], output_dir=path), "Text 1 is None; expected a string"),
+        (lambda path: bert_tf.pretrain(texts=["a", "\udc80"], output_dir=path), "Text 1 is not Unicode: it holds half"),
         (lambda path: bert_tf.pretrain(output_dir=path), "Give either files or texts"),
     ],
 )
 def test_mistakes_are_one_sentence(call, message, tmp_path):
     with pytest.raises(UserError, match=message):
         call(tmp_path / "run")
-    assert not (tmp_path / "run" / "run.json").exists()
+    assert not list((tmp_path / "run").rglob("*.json*"))

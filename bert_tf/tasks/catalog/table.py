@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from bert_tf.data import examples, tables, tfds_datasets
+from bert_tf.data import bad_rows, examples, tables, tfds_datasets
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.tasks import table_splits
@@ -16,7 +16,6 @@ from bert_tf.tasks.text_classification import goals
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
 from bert_tf.tasks.text_classification.goal import Goal
 
-MOST_NAMED = 5  # bad rows that are listed
 NO_VALUE = ("nan", "NaN", "<NA>", "#N/A")  # how NumPy, pandas and Excel write that there is none
 log = logging.getLogger("bert_tf")
 
@@ -113,11 +112,7 @@ def _without_bad_rows(
             reasons.append(f"{row.location} has no text")
         else:
             kept.append(row)
-    if reasons:
-        named = "; ".join(reasons[:MOST_NAMED]) + ("; ..." if len(reasons) > MOST_NAMED else "")
-        if malformed is None:
-            raise UserError(f"{len(reasons)} rows are bad: {named}. Mend them, or give --bad_rows=skip.")
-        log.warning("%d rows of %s are left out (--bad_rows=stop refuses them): %s.", len(reasons), path, named)
+    bad_rows.report(path, reasons, stops=malformed is None)
     if not kept:
         raise UserError(f"No row of {path} has a text{' and a label' * is_labelled}.")
     return kept

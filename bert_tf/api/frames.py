@@ -1,0 +1,55 @@
+"""Results as pandas DataFrames: `as_frame=True`."""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bert_tf.api.results import Prediction
+from bert_tf.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+
+def of_predictions(results: Sequence[Prediction], index: Any) -> "pd.DataFrame":
+    """A row for each example: label, value where it is a number, "probability LABEL" for each label."""
+    rows = [
+        {"label": each.label}
+        | ({} if each.value is None else {"value": each.value})
+        | {f"probability {label}": probability for label, probability in each.probabilities.items()}
+        for each in results
+    ]
+    return _frame(rows, index, columns=None if rows else ["label"])
+
+
+def of_vectors(vectors: "np.ndarray", index: Any) -> "pd.DataFrame":
+    """A row for each text, with a column for each number of its vector."""
+    return _frame(vectors, index)
+
+
+def of_lists(results: Sequence[Iterable[Any]], index: Any, kind: type) -> "pd.DataFrame":
+    """A row for each result of each text, with the index of its text: that of a Series or DataFrame, or its number."""
+    numbers = range(len(results)) if index is None else index
+    pairs = [(number, each) for number, found in zip(numbers, results, strict=True) for each in found]
+    frame = of_records([each for _, each in pairs], None, kind)
+    frame.index = _pandas().Index([number for number, _ in pairs], name=getattr(index, "name", None))
+    return frame
+
+
+def of_records(results: Sequence[Any], index: Any, kind: type) -> "pd.DataFrame":
+    """A row for each dataclass of results, with a column for each of its plain values."""
+    names = [field.name for field in dataclasses.fields(kind) if field.name != "n_best"]
+    return _frame([[getattr(each, name) for name in names] for each in results], index, columns=names)
+
+
+def _frame(rows: Any, index: Any, columns: Sequence[str] | None = None) -> "pd.DataFrame":
+    return _pandas().DataFrame(rows, index=index, columns=columns)
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise UserError("as_frame=True needs the package pandas: pip install pandas.") from None
+    return pandas

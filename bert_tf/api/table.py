@@ -1,0 +1,160 @@
+"""Labelled texts of programs, such as DataFrames, as the table of a run. Free of TensorFlow and pandas."""
+
+import itertools
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from bert_tf.api.texts import is_frame, is_missing
+from bert_tf.data import bad_rows
+from bert_tf.errors import UserError
+from bert_tf.recipes.finetuning import table_choice
+from bert_tf.runtime import atomic_files
+from bert_tf.runtime.files import make_folder
+
+TEXT, LABEL = "text", "label"  # the columns of tuples, where nobody names them
+THE_DATA = "the data"  # what they are called in messages
+
+
+def write(
+    data: Any, path: str, columns: Sequence[str], label: str | None, options: Mapping[str, Any]
+) -> tuple[Sequence[str], str]:
+    """Writes data as JSON lines, whole or not at all; the table of a run stays with it, so that it can be resumed.
+
+    Rows without text or label are left out, and named by their number, from 0. Returns the columns of texts and label.
+
+    Args:
+        data: a DataFrame, a dictionary of columns, a tf.data.Dataset, or an iterable of dictionaries or of tuples that
+            end in the label.
+        path: the file.
+        columns: the columns with the texts; (): chosen as `bert-tf finetune` chooses them for a table, or TEXT where
+            options name a task or rows are tuples.
+        label: the column with the label, None: as for columns.
+        options: those of `fine_tune`; bad_rows="stop" refuses rows without text or label.
+
+    Raises:
+        UserError: a row is of another form, lacks a column, or holds what is no text, label or Unicode.
+    """
+    each = iter(_each(data))
+    first = list(itertools.islice(each, table_choice.ROWS))
+    if first and isinstance(first[0], Mapping) and "task_name" not in options:
+        known = list(_all_columns(first))
+        try:
+            label = label or table_choice.label_column(THE_DATA, known)
+            columns = columns or [table_choice.text_column(THE_DATA, known, label)]
+        except UserError:
+            lacking = TEXT if label else LABEL
+            has = ", ".join(known[0])
+            raise UserError(f"Row 0 has no {lacking!r}; it has {has}: give {lacking}=NAME, the column.") from None
+    columns, label = columns or [TEXT], label or LABEL
+    missing = (None,) if options.get("label_type") in ("multi_label", "several") else (None, "")
+    stops = options.get("bad_rows") == "stop"
+    complete = _complete(rows(itertools.chain(first, each), columns, label), label, missing, stops=stops)
+    write_lines(path, complete)
+    return columns, label
+
+
+def _all_columns(several: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """All columns of rows that are dictionaries."""
+    for row in several:
+        if isinstance(row, Mapping):
+            yield {str(name): None if is_missing(value) else value for name, value in row.items()}
+
+
+def _complete(
+    found: Iterable[dict[str, Any]], label: str, missing: Sequence[Any], *, stops: bool
+) -> Iterator[dict[str, Any]]:
+    """The rows with text and label; says which are left out."""
+    reasons, number = [], -1
+    for number, row in enumerate(found):
+        is_unlabelled = row[label] in missing
+        if is_unlabelled or not any(_has_text(text) for name, text in row.items() if name != label):
+            reasons.append(f"row {number} has no {'label' if is_unlabelled else 'text'}")
+        else:
+            yield row
+    bad_rows.report(THE_DATA, reasons, stops=stops)
+    if len(reasons) == number + 1:
+        raise UserError("No row of the data has a text and a label.")
+
+
+def _has_text(text: Any) -> bool:
+    return bool(text.strip() if isinstance(text, str) else text)
+
+
+def rows(data: Iterable[Any], columns: Sequence[str], label: str) -> Iterator[dict[str, Any]]:
+    """Yields {column: value} of each row, of the texts and the label."""
+    names = [*columns, label]
+    for number, row in enumerate(_each(data)):
+        if isinstance(row, Mapping):
+            lacking = [name for name in names if name not in row]
+            if lacking:
+                raise UserError(f"Row {number} has no {lacking[0]!r}; it has {', '.join(map(str, row))}.")
+            values = [row[name] for name in names]
+        elif isinstance(row, tuple | list) and len(row) == len(names):
+            values = list(row)
+        else:
+            raise UserError(f"Row {number} is {row!r}; expected a dictionary, or a tuple of {', '.join(names)}.")
+        yield dict(zip(names, _checked(number, values, names), strict=True))
+
+
+def _checked(number: int, values: Sequence[Any], names: Sequence[str]) -> list[Any]:
+    """The values of a row as JSON has them, the label last; UserError for what is no text, label or Unicode."""
+    try:
+        plain = [_plain(value) for value in values]
+        json.dumps(plain, ensure_ascii=False).encode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"Row {number} holds bytes that are not UTF-8 ({error.reason}); expected text.") from None
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"Row {number} is not Unicode: it holds half a surrogate pair, {error.object[error.start]!r}; mend the "
+            "text, or leave the row out."
+        ) from None
+    except TypeError:
+        raise UserError(f"Row {number} has the label {values[-1]!r}; expected a text, a number or a list.") from None
+    for name, value in zip(names[:-1], plain, strict=False):
+        if not _is_text(value):
+            raise UserError(f"Row {number} has {value!r} in {name!r}; expected text.")
+    return plain
+
+
+def _each(data: Any) -> Iterable[Any]:
+    """The rows of data."""
+    if is_frame(data) or isinstance(data, Mapping):
+        names = list(data) if isinstance(data, Mapping) else list(data.columns)
+        repeated = sorted({str(name) for name in names if names.count(name) > 1})
+        if repeated:
+            raise UserError(f"Several columns are called {', '.join(repeated)}; give each a name of its own.")
+        if isinstance(data, Mapping):
+            return (dict(zip(names, values, strict=True)) for values in zip(*data.values(), strict=True))
+        return data.to_dicts() if hasattr(data, "to_dicts") else data.to_dict("records")
+    if hasattr(data, "as_numpy_iterator"):
+        return data.as_numpy_iterator()
+    if not isinstance(data, Iterable):
+        raise UserError(f"The data are {data!r}; expected a path, a DataFrame, a tf.data.Dataset, or rows.")
+    return data
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: bytes as text, numbers of NumPy as Python's, arrays as lists, NaN and pandas' NA as null.
+
+    Raises UnicodeDecodeError.
+    """
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if is_missing(value):
+        return None
+    return value.decode("utf-8") if isinstance(value, bytes) else value
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is a text, one that is split into words, or missing."""
+    is_words = isinstance(value, list) and all(isinstance(word, str) for word in value)
+    return value is None or isinstance(value, str) or is_words
+
+
+def write_lines(path: str, found: Iterable[Mapping[str, Any]]) -> None:
+    """Writes rows as JSON lines, whole or not at all."""
+    make_folder(os.path.dirname(path))
+    atomic_files.write_lines(path, (json.dumps(row, ensure_ascii=False) + "\n" for row in found))

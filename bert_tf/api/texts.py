@@ -1,0 +1,180 @@
+"""Texts as people have them: strings, lists, Series and DataFrames, NumPy arrays, tf.data.Datasets, generators.
+
+Free of TensorFlow and pandas: their objects are known by their methods.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from bert_tf.errors import UserError
+
+SINGLE = (str, bytes)
+MOST_SHOWN = 60  # characters of a wrong value
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Texts:
+    """The texts of examples.
+
+    Attributes:
+        rows: the texts of each example.
+        is_single: whether a single example was given, not several.
+        index: that of a Series or DataFrame, None for others.
+    """
+
+    rows: list[tuple[str, ...]]
+    is_single: bool
+    index: Any = None
+
+
+def read(values: Any, names: Sequence[str], *, columns: Sequence[str] = (), name: str = "text") -> Texts:
+    """Returns the texts of examples.
+
+    Args:
+        values: a single example: a string; for several texts a tuple of strings, or a dictionary by column. Or
+            several: any iterable of these, of lists or of array rows; a DataFrame; a dictionary of columns. Bytes are
+            UTF-8.
+        names: of the texts of an example, as the model calls them.
+        columns: their columns in the table that the model was trained on, for DataFrames and dictionaries.
+        name: what one of `values` is called in messages.
+
+    Raises:
+        UserError: with the position, for what is not text, such as None or NaN, for half a surrogate pair, and for more
+            or fewer texts than `names`; a column is missing.
+    """
+    index = index_of(values)
+    values = columns_of(values, names, columns)
+    if isinstance(values, SINGLE) or _is_example(values):
+        return Texts(rows=[_row(values, names, columns, f"The {name}")], is_single=True)
+    several = elements(values, f"The {name}")
+    rows = [_row(each, names, columns, f"{name.capitalize()} {number}") for number, each in enumerate(several)]
+    return Texts(rows=rows, is_single=False, index=index)
+
+
+def index_of(values: Any) -> Any:
+    """The index of a Series or DataFrame of pandas, None of others."""
+    return values.index if hasattr(values, "iloc") and hasattr(values, "index") else None
+
+
+def paired(firsts: Texts, seconds: Texts) -> Texts:
+    """Examples of two texts each, where a single one goes with each of several; UserError for different numbers."""
+    rows, others = firsts.rows, seconds.rows
+    if firsts.is_single:
+        rows = rows * len(others)
+    elif seconds.is_single:
+        others = others * len(rows)
+    if len(rows) != len(others):
+        raise UserError(f"{len(rows)} questions and {len(others)} texts were given; expected as many, or one of them.")
+    pairs = [first + second for first, second in zip(rows, others, strict=True)]
+    index = seconds.index if firsts.index is None else firsts.index
+    return Texts(rows=pairs, is_single=firsts.is_single and seconds.is_single, index=index)
+
+
+def is_frame(values: Any) -> bool:
+    """Whether these are a DataFrame, of pandas or polars."""
+    return hasattr(values, "columns") and hasattr(values, "__getitem__") and hasattr(values, "to_dict")
+
+
+def columns_of(values: Any, names: Sequence[str], columns: Sequence[str]) -> Any:
+    """The rows of a DataFrame or a dictionary of columns, by trained columns or names; other values unchanged."""
+    is_table = isinstance(values, Mapping) and not any(isinstance(each, SINGLE) for each in values.values())
+    if not is_table and not is_frame(values):
+        return values
+    has = list(values if isinstance(values, Mapping) else values.columns)
+    chosen = _chosen(has, names, columns, "The columns are")
+    if len(set(has)) < len(has):
+        raise UserError(f"Several columns have the same name: {', '.join(map(str, has))}; expected different ones.")
+    parts = [elements(values[each], f"The column {each}") for each in chosen]
+    return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
+
+
+def elements(values: Any, name: str) -> list[Any]:
+    """The elements of any iterable; of a tf.data.Dataset those of its batches. UserError for anything else."""
+    if hasattr(values, "as_numpy_iterator"):
+        return [each for element in values.as_numpy_iterator() for each in _unbatched(element)]
+    values = values.numpy() if hasattr(values, "numpy") and hasattr(values, "dtype") else values  # a tf.Tensor
+    if getattr(values, "ndim", 1) == 0:
+        values = values.item() if hasattr(values, "item") else values
+    if isinstance(values, SINGLE) or not isinstance(values, Iterable):
+        raise UserError(f"{name} is {_shown(values)}; expected a string, or several of them.")
+    return list(values)
+
+
+def _chosen(has: Sequence[Any], names: Sequence[str], columns: Sequence[str], start: str) -> Sequence[Any]:
+    """The columns of the texts: the trained ones, those called as the model's inputs, "text", or the only one."""
+    known = [each for each in (columns, names, ["text"][: len(names) == 1]) if each]
+    chosen = next((each for each in known if set(each) <= set(has)), has if len(names) == len(has) == 1 else None)
+    if chosen is None:
+        expected = " or ".join(dict.fromkeys(", ".join(each) for each in known))
+        raise UserError(f"{start} {', '.join(map(str, has))}; expected {expected}: rename or select them.")
+    return chosen
+
+
+def _is_example(values: Any) -> bool:
+    """Whether a tuple or a dictionary is a single example, as all of its values are texts."""
+    if getattr(values, "ndim", None) == 0:  # an array or a tensor of a single text
+        return True
+    parts = values.values() if isinstance(values, Mapping) else values if isinstance(values, tuple) else ()
+    return bool(parts) and any(isinstance(each, SINGLE) for each in parts)
+
+
+def _unbatched(element: Any) -> Iterator[Any]:
+    """The examples of an element of a Dataset: of a batch its rows."""
+    parts = list(element.values()) if isinstance(element, Mapping) else element
+    parts = parts if isinstance(parts, tuple | list) else [parts]
+    if not all(getattr(part, "ndim", 0) for part in parts):
+        yield element
+    elif isinstance(element, Mapping):
+        yield from (dict(zip(element, row, strict=True)) for row in zip(*parts, strict=True))
+    elif isinstance(element, tuple | list):
+        yield from zip(*parts, strict=True)
+    else:
+        yield from element
+
+
+def _row(value: Any, names: Sequence[str], columns: Sequence[str], place: str) -> tuple[str, ...]:
+    """The texts of an example. place: the start of a message, such as "Text 3"."""
+    if hasattr(value, "numpy") and hasattr(value, "dtype"):
+        value = value.numpy()
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, Mapping):
+        value = tuple(value[each] for each in _chosen(list(value), names, columns, f"{place} has the columns"))
+    is_several = isinstance(value, tuple | list) or getattr(value, "ndim", 0) == 1
+    parts = list(value) if is_several else [value]
+    if is_several and len(parts) != len(names) or len(parts) < len(names) and isinstance(value, SINGLE):
+        count = "1 text was" if len(parts) == 1 else f"{len(parts)} texts were"
+        raise UserError(
+            f"{count} given for an example ({place[0].lower()}{place[1:]}); the model takes {len(names)}: "
+            f"{' and '.join(names)}. Several examples are a list, the texts of one a tuple."
+        )
+    return tuple(as_text(part, place) for part in parts)
+
+
+def as_text(value: Any, place: str) -> str:
+    """A value as text; UserError, with its place, where it is none or not Unicode."""
+    try:
+        if isinstance(value, bytes):
+            return value.decode()
+        if isinstance(value, str):
+            value.encode()
+            return str(value)
+    except UnicodeDecodeError:
+        raise UserError(f"{place} is {_shown(value)}, which is not UTF-8; expected text.") from None
+    except UnicodeEncodeError:
+        raise UserError(f"{place} is not Unicode: it holds half a surrogate pair; expected text.") from None
+    advice = 'leave it out, or give ""' if is_missing(value) else "convert it with str()"
+    raise UserError(f"{place} is {_shown(value)}; expected a string: {advice}.")
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for none: None, NaN, NaT, or the NA of pandas."""
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= MOST_SHOWN else f"{shown[:MOST_SHOWN]}..."
