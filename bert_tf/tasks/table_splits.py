@@ -99,7 +99,7 @@ def _stratified(examples: Sequence[Example], drawn: Sequence[float], fraction: f
             by_label.setdefault(str(example.label), set()).add(number)
     groups = [numbers for numbers in by_label.values() if len(numbers) > 1]
     groups.append({number for numbers in by_label.values() if len(numbers) == 1 for number in numbers})
-    is_held_out = {}
+    is_held_out: dict[float, bool] = {}
     for numbers in groups:
         count = max(round(fraction * len(numbers)), int(len(numbers) > 1))
         is_held_out |= {number: place < count for place, number in enumerate(sorted(numbers))}

@@ -167,15 +167,15 @@ def score_baseline(options: FineTuningFlags, task: FineTuningTask, folder: RunFo
 
 def compare_with_baseline(task: FineTuningTask, results: Mapping[str, float], folder: RunFolder) -> None:
     """Says so if the model does not beat the baseline by the criterion."""
-    recorded = (read_json(folder.file("run.json")) or {}).get("baseline")
-    theirs = recorded["scores"].get(task.criterion) if recorded else None
+    recorded = (read_json(folder.file("run.json")) or {}).get("baseline") or {}
+    theirs = recorded.get("scores", {}).get(task.criterion)
     ours = results.get(task.criterion)
     if theirs is not None and ours is not None and ours <= theirs:
         log.warning(
             "%s does not beat %s: %s %.4f, against %.4f. More examples, num_train_epochs or another learning_rate or "
             "init_checkpoint may help; otherwise the simpler model is the better one.",
             folder.path,
-            recorded["name"],
+            recorded.get("name"),
             task.criterion,
             ours,
             theirs,

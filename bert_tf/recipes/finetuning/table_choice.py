@@ -51,7 +51,7 @@ def defaults(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
     text = options.get("text_columns") or text_column(table, rows, label)
     columns = dict.fromkeys(name for row in rows for name in row)
     tables.check_columns(table, columns, [*(name.strip() for name in text.split(",")), label])
-    chosen = {
+    chosen: dict[str, Any] = {
         "task_name": "table",
         "label_column": label,
         "text_columns": text,
@@ -81,8 +81,8 @@ def recipe(labels: Sequence[str], label_type: str, given: Mapping[str, Any]) -> 
     if not 0 < count < FEW_EXAMPLES or not given.get("do_train", True):
         return {}
     batch_size = given.get("train_batch_size") or next((size for most, size in BATCH_SIZES if count < most), 32)
-    epochs = min(max(math.ceil(STEPS * batch_size / count), MIN_EPOCHS), MAX_EPOCHS)
-    epochs = float(given.get("num_train_epochs") or epochs)
+    fitting = min(max(math.ceil(STEPS * batch_size / count), MIN_EPOCHS), MAX_EPOCHS)
+    epochs = float(given.get("num_train_epochs") or fitting)
     steps = max(1, int(count * epochs / batch_size))
     chosen: dict[str, Any] = {"train_batch_size": batch_size, "num_train_epochs": epochs}
     if given.get("do_eval", True):
