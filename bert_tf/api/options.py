@@ -61,6 +61,7 @@ class FineTuneOptions(TypedDict, total=False):
     init_checkpoint: StrPath  # Checkpoint to start from, in any format, or a run folder. Default: from scratch.
     iterations_per_loop: int | Literal["auto"]  # Training steps per call of the device; auto: 1 on CPUs, 8 on GPUs and TPUs. Same result.
     jit_compile: Literal["auto", "true", "false"]  # Compile forward and backward pass with XLA; auto: on GPUs.
+    join_labels: bool  # Join a class of a table that differs from another in case or spaces only with it, if it has a tenth of its rows or fewer.
     keep_best: bool  # Keep the weights with the best evaluation score instead of the last ones. Default: where there is a development set.
     label_separator: str  # Separator between labels in one cell (tables with --label_type=multi_label).
     label_smoothing: float  # Part of the target that all labels share, such as 0.1; for classes and labels.

@@ -66,6 +66,12 @@ class Flags(FineTuningFlags):
         "skip", "Rows of a table without text or label, or with too many or too few fields.", ("skip", "stop")
     )
     normalize_labels: bool = flag(False, "Lower-case the labels of a table and join their spaces.")
+    join_labels: bool = flag(
+        True,
+        "Join a class of a table that differs from another in case or spaces only with it, if it has a tenth of its "
+        "rows or fewer.",
+        earlier_default=False,
+    )
     id_column: str = flag("", "Table column with the ids for predictions. Default: row numbers.")
     label_type: str = flag(
         "classes",

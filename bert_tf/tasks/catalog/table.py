@@ -15,8 +15,10 @@ from bert_tf.tasks.catalog import TokenizerFor
 from bert_tf.tasks.text_classification import goals
 from bert_tf.tasks.text_classification.classification import TextClassification, settings
 from bert_tf.tasks.text_classification.goal import Goal
+from bert_tf.tasks.text_classification.goals.classes import Classes
 
 NO_VALUE = ("nan", "NaN", "<NA>", "#N/A")  # how NumPy, pandas and Excel write that there is none
+RARE = 0.1  # of the rows of a label: a spelling of it that is as rare is taken for a slip
 log = logging.getLogger("bert_tf")
 
 
@@ -33,7 +35,7 @@ def task(options: Any, tokenizer_for: TokenizerFor) -> TextClassification:
         id_column: the id of predictions, else the number of the row;
         eval_fraction: the part of the training rows that is held out for evaluation where there is no table for it.
         bad_rows: "skip" leaves out rows without text or label, "stop" refuses them; normalize_labels: lower-case
-        labels and join their spaces.
+        labels and join their spaces; join_labels: a rare spelling of a class becomes the common one.
     The file to predict may be without the label column, and all of its rows are predicted.
     """
     columns = [name.strip() for name in options.text_columns.split(",") if name.strip()]
@@ -43,6 +45,10 @@ def task(options: Any, tokenizer_for: TokenizerFor) -> TextClassification:
         split: functools.cache(functools.partial(_examples, options, split, columns)) for split in table_splits.FLAGS
     }
     labels = _labels(options, goal_class, splits["train"])  # of all rows: a label may be in a held-out one only
+    if options.join_labels and goal_class is Classes:
+        splits = {
+            split: functools.cache(functools.partial(_spelled_as, labels, read)) for split, read in splits.items()
+        }
     if table_splits.needs_held_out(options):
         splits |= table_splits.held_out(
             table_splits.require(options, "train"),
@@ -122,17 +128,47 @@ def _normalized(label: Any) -> Any:
     return " ".join(label.split()).lower() if isinstance(label, str) else label
 
 
-def _warn_of_variants(labels: Iterable[str]) -> None:
-    """Names labels that differ in case or spaces only."""
-    variants = collections.defaultdict(list)
+def _with_joined_variants(labels: Iterable[str], rows: Iterable[Example], *, joins: bool) -> list[str]:
+    """The labels without rare ones that differ from a common one in case or spaces only; names all such.
+
+    joins: leave out rare ones, instead of naming them only.
+    """
+    counts = collections.Counter(row.label.strip() for row in rows if isinstance(row.label, str))
+    variants: dict[str, list[str]] = collections.defaultdict(list)
     for label in labels:
         variants[_normalized(label)].append(label)
+    left_out: set[str] = set()
     for same in variants.values():
-        if len(same) > 1:
+        common = max(same, key=lambda label: counts[label])
+        rare = [label for label in same if joins and label != common and counts[label] <= RARE * counts[common]]
+        left_out.update(rare)
+        named = ", ".join(f"{label!r} (in {counts[label]})" for label in rare)
+        if rare:
+            log.warning(
+                "%s joined with %r (in %d rows), as they differ in case or spaces only: --nojoin_labels keeps them apart.",
+                f"{named} {'is' if len(rare) == 1 else 'are'}",
+                common,
+                counts[common],
+            )
+        elif len(same) > 1:
             log.warning(
                 "The labels %s differ in case or spaces only: --normalize_labels joins them.",
                 ", ".join(map(repr, same)),
             )
+    return [label for label in labels if label not in left_out]
+
+
+def _spelled_as(labels: Sequence[str], read: Callable[[], list[Example]]) -> list[Example]:
+    """The rows with labels that differ from one of `labels` in case or spaces only spelled as that one."""
+    spellings: dict[str, list[str]] = collections.defaultdict(list)
+    for label in labels:
+        spellings[_normalized(label)].append(label)
+    rows = []
+    for row in read():
+        known = spellings.get(_normalized(row.label), []) if isinstance(row.label, str) else []
+        is_variant = len(known) == 1 and row.label.strip() != known[0]
+        rows.append(dataclasses.replace(row, label=known[0]) if is_variant else row)
+    return rows
 
 
 def _column_names(options: Any, path: str) -> list[str]:
@@ -149,7 +185,7 @@ def _labels(options: Any, goal_class: type[Goal], training: Callable[[], list[Ex
     if not labels:
         names = goal_class.names_in(training(), options)
         labels = names if isinstance(names, list) else _sorted(names)
-        _warn_of_variants(labels)
+        labels = _with_joined_variants(labels, training(), joins=options.join_labels and goal_class is Classes)
     elif isinstance(options.labels, str) and len(labels) < 2:
         raise UserError(f"labels is {options.labels!r}; expected two or more names with commas, or leave it out.")
     if len(labels) < 2:

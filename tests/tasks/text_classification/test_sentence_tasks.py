@@ -77,7 +77,7 @@ def task_of(name, data_dir, **flags):
         "window_pooling": "mean",
     }
     options |= {"label_column": "l", "label_type": "classes", "label_separator": ",", "label_threshold": ""}
-    options |= {"bad_rows": "skip", "normalize_labels": False}
+    options |= {"bad_rows": "skip", "normalize_labels": False, "join_labels": True}
     return catalog.get(name)(types.SimpleNamespace(**{**options, **flags}), lambda texts: TOKENIZER)
 
 
@@ -160,6 +160,19 @@ def test_held_out_part_of_a_table_shares_no_text_with_training(tmp_path, caplog)
     assert {example.texts for example in again.split("dev").examples} == dev
     (tmp_path / "dev.csv").write_text("t,l\ntext 1,a\n")
     assert task_of("table", tmp_path, text_columns="t", do_eval=True).split("train").count == 401
+
+
+def test_rare_spelling_of_a_class_is_joined_with_the_common_one(tmp_path, caplog):
+    rows = [*["good"] * 20, "Good", "GOOD", *["bad"] * 5, *["BAD"] * 4]
+    (tmp_path / "train.csv").write_text("t,l\n" + "".join(f"text {n},{row}\n" for n, row in enumerate(rows)))
+    (tmp_path / "dev.csv").write_text("t,l\nx,GOOD\ny,bad\n")
+    task = task_of("table", tmp_path, text_columns="t")
+    assert task.goal.labels == ("BAD", "bad", "good")
+    assert np.bincount(task.split("train").labels).tolist() == [4, 5, 22]
+    assert task.split("dev").labels.tolist() == [2, 1], "of two spellings that are both common none is taken"
+    assert "'GOOD' (in 1), 'Good' (in 1) are joined with 'good' (in 20 rows), as they differ" in caplog.text
+    assert "The labels 'BAD', 'bad' differ in case or spaces only: --normalize_labels joins them." in caplog.text
+    assert task_of("table", tmp_path, text_columns="t", join_labels=False).goal.size == 5
 
 
 @pytest.mark.parametrize("label_type, labels", [("classes", "ab"), ("multi_label", ("a,b", "b"))])
