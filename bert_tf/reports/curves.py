@@ -81,7 +81,7 @@ class Chart:
 
 
 def charts(metrics: Metrics, references: Mapping[str, Any] | None = None) -> list[Chart]:
-    """Makes a chart of every metric, in order of first appearance.
+    """Makes a chart of every metric with several points, in order of first appearance.
 
     metrics: dictionaries with "step"; "loss" and "eval_loss" share a chart. If a step was logged again after a restart,
         the later line counts. Values that are not finite numbers are left out, and counted. A metric equal to an
@@ -95,7 +95,8 @@ def charts(metrics: Metrics, references: Mapping[str, Any] | None = None) -> lis
         curves = {label: sorted(points.items()) for label, points in steps.items() if points}
         if name.startswith(REFERENCE) and name.removeprefix(REFERENCE) in values:
             continue
-        if curves and curves not in seen:  # the loss of a task with one part repeats that part
+        has_line = any(len(points) > 1 for points in curves.values()) or name in left_out
+        if has_line and curves not in seen:  # the loss of a task with one part repeats that part
             seen.append(curves)
             reference = (references or {}).get(REFERENCE + name)
             made.append(_chart(name, curves, reference if is_number(reference) else None, left_out.get(name, 0)))
@@ -122,7 +123,8 @@ def charts_of_runs(runs: Iterable[tuple[str, str, Metrics]], *, shared: bool = F
     made: list[Chart] = []
     seen: list[dict[str, list[Point]]] = []
     for name, points_by_run in curves_by_name.items():
-        if points_by_run not in seen and (len(points_by_run) > 1 or not shared):
+        has_line = any(len(points) > 1 for points in points_by_run.values()) or left_out[name]
+        if has_line and points_by_run not in seen and (len(points_by_run) > 1 or not shared):
             seen.append(points_by_run)
             made.append(_chart(name, points_by_run, None, left_out[name], styles, MAX_POINTS_OF_RUNS))
     return made

@@ -118,7 +118,11 @@ def of_run(folder: str) -> str:
         ),
         machine=_machine(report.dictionary(run.get("machine"))),
         time=wording.duration(time) if time else "",
-        scores=[(wording.words(metric), wording.value_text(value)) for metric, value, _ in scores],
+        scores=[
+            (wording.words(metric), wording.score_text(metric, value, [name for name, *_ in scores]))
+            for metric, value, _ in scores
+        ],
+        baseline=_baseline(report.dictionary(run.get("baseline"))),
         verdict=text_statistics.verdict(values["scores"], classes),
         split="the development set" if kind else "text that was held out of training",
         limits=_limits_of_run(run, values["manifest"].get("warnings") or []),
@@ -284,6 +288,15 @@ def _data(flags: Mapping[str, Any], splits: Mapping[str, Any], statistics: Mappi
 
 def _machine(machine: Mapping[str, Any]) -> str:
     return f"{machine['cores']} cores ({machine.get('processor', 'unknown')})" if machine.get("cores") else ""
+
+
+def _baseline(baseline: Mapping[str, Any]) -> str:
+    """A sentence on a quick model without BERT on the same data; "" without one."""
+    scores = report.dictionary(baseline.get("scores"))
+    shown = ", ".join(
+        f"{wording.words(name)} {wording.score_text(name, value, scores)}" for name, value in scores.items()
+    )
+    return f"For comparison, {baseline.get('name')} on the same split: {shown}." if shown else ""
 
 
 def _limits_of_run(run: Mapping[str, Any], warnings: Iterable[str]) -> list[str]:

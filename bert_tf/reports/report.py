@@ -5,7 +5,7 @@ A run is a dictionary: run.json as "run", the lines of metrics.jsonl as "metrics
 
 import importlib.resources
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +13,17 @@ import jinja2
 
 from bert_tf.errors import UserError
 from bert_tf.reports import curves, published, scoreboard, text_statistics
-from bert_tf.reports.wording import code, command, duration, exact_text, percent_text, prose, value_text, words
+from bert_tf.reports.wording import (
+    code,
+    command,
+    duration,
+    exact_text,
+    percent_text,
+    prose,
+    score_text,
+    value_text,
+    words,
+)
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import parse, read_json
 
@@ -58,7 +68,9 @@ def write_report(folder: str, path: str | None = None) -> str:
         title=os.path.basename(files.absolute(folder)),
         run={name: run.get(name) for name in ("name", "config", "flags", "versions", "machine")},
         summary=summary(run, content["metrics"]),
-        scores=scores,
+        scores=_shown(scores),
+        baseline=_baseline(run),
+        collapsed=run.get("collapsed"),
         verdict=text_statistics.verdict(content["scores"], classes),
         sizes=_sizes(run) if any(known for *_, known in scores) else "",
         charts=curves.charts(content["metrics"], content["scores"]),
@@ -102,6 +114,7 @@ def _template(name: str) -> jinja2.Template:
         "words": words,
         "value": value_text,
         "percent": percent_text,
+        "score": lambda value, name, scores: score_text(name, value, scores),
         "exact": exact_text,
         "duration": duration,
         "command": command,
@@ -155,6 +168,24 @@ def summary(run: Mapping[str, Any], metrics: Iterable[Mapping[str, Any]]) -> str
     elif started:
         parts.append(f"started {started:%Y-%m-%d %H:%M}, not finished")
     return " · ".join(parts)
+
+
+def _shown(scores: Sequence[tuple[str, Any, Any]]) -> list[tuple[str, str, str, dict[str, str]]]:
+    """[(name, score, data set of published scores, {model: published score})] as texts; see `final_scores`."""
+    names = [name for name, *_ in scores]
+    shown = []
+    for name, value, known in scores:
+        data_set, models = known or ("", {})
+        published_scores = {model: score_text(name, score, names) for model, score in models.items()}
+        shown.append((name, score_text(name, value, names), data_set, published_scores))
+    return shown
+
+
+def _baseline(run: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """The name of the baseline of a run and {score: its text}; ("", {}) without one."""
+    baseline = dictionary(run.get("baseline"))
+    scores = dictionary(baseline.get("scores"))
+    return str(baseline.get("name") or ""), {name: score_text(name, value, scores) for name, value in scores.items()}
 
 
 def _sizes(run: Mapping[str, Any]) -> str:

@@ -3,11 +3,14 @@
 import html
 import re
 import shlex
+from collections.abc import Iterable
 from typing import Any
 
 from bert_tf.reports.curves import is_number, number_text
 from bert_tf.runtime.terminal import printable
 
+SHARES = ("accuracy", "f1", "precision", "recall", "exact_match", "best_exact")  # ends of names of scores
+PERCENTAGES = ("exact_match", "best_exact")  # scores of SQuAD, which come with an F1 in percent
 ACRONYMS = {"lm": "LM", "id": "ID", "nsp": "NSP", "mlm": "MLM", "f1": "F1"}
 
 
@@ -76,3 +79,19 @@ def code(text: object) -> str:
     """Text for Markdown as code, on one line."""
     shown = printable(" ".join(str(text).split()))
     return f"`` {shown} ``" if "`" in shown else f"`{shown}`"
+
+
+def count_text(number: float, noun: str) -> str:
+    """A number with its noun: 1 epoch, 2.5 epochs, 1,000 steps."""
+    return f"{number_text(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def score_text(name: str, value: Any, scores: Iterable[str] = ()) -> str:
+    """Formats a score: shares in percent, others as numbers.
+
+    scores: the names of all scores of the run; with SQuAD's among them F1 is in percent already.
+    """
+    if not (is_number(value) and name.endswith(SHARES)):
+        return value_text(value)
+    is_percentage = not name.endswith("accuracy") and any(other.endswith(PERCENTAGES) for other in scores)
+    return f"{value:.1f}%" if is_percentage else percent_text(value)

@@ -63,7 +63,7 @@ def test_card_states_data_recipe_scores_and_limits(run):
         "| optimizer | adamw_corrected |",
         "| head_learning_rate | 0.001 |",
         "Trained with python 3.11.7, tensorflow 2.21.0 on 2 cores (x86_64), in 1 min 5 s.",
-        "| Accuracy | 0.75 |",
+        "| Accuracy | 75.0% |",
         "6 of 8 examples (75.0%) are correct. Always predicting the most frequent class, a, would be correct for",
         "- Its vocabulary has 1,500 tokens; other words are split into parts.",
         "The model was trained from scratch; its license is for whoever trained it to choose.",

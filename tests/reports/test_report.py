@@ -166,10 +166,10 @@ def test_long_curves_have_a_moving_average(tmp_path):
     assert as_read(page).count(" step ") == 2
 
 
-def test_single_metric_line_is_a_dot():
-    (chart,) = curves.charts([{"step": 7, "loss": 3}])
-    assert chart.curves[0].dots == "M500.0 500.0h0"
-    assert chart.x_ticks == [("7", 50.0)]
+def test_single_point_is_no_chart_but_a_dot_beside_a_line():
+    assert curves.charts([{"step": 7, "loss": 3}]) == []
+    (chart,) = curves.charts([{"step": 6, "loss": 3}, {"step": 8, "loss": 3}, {"step": 7, "eval_loss": 3}])
+    assert chart.curves[1].dots == "M500.0 500.0h0"
 
 
 def test_step_repeated_after_restart_counts_once():
@@ -218,3 +218,11 @@ def test_unfinished_run_says_so():
     run = {"started": "2026-11-21T09:00:00Z", "finished": None}
     assert summary(run, []) == "started 2026-11-21 09:00, not finished"
     assert summary({"started": "yesterday"}, []) == ""
+
+
+def test_baseline_and_collapse_are_shown_beside_the_scores(tmp_path):
+    baseline = {"name": "TF-IDF with a linear model", "scores": {"accuracy": 0.82, "macro_f1": 0.8}}
+    run = RUN | {"baseline": baseline, "collapsed": "all 96 predictions are the same"}
+    text = as_read(page_of(tmp_path, run=run, eval_results={"accuracy": 0.75, "loss": 0.5}))
+    assert "75.0% Accuracy TF-IDF with a linear model: 82.0% 0.5 Loss" in text
+    assert "The training has collapsed: on the development set all 96 predictions are the same. Try another" in text

@@ -29,7 +29,7 @@ def test_classes_confusions_and_hardest_examples_are_shown(tmp_path):
     page = page_of(tmp_path, run=RUN | {"name": "glue/RTE"}, eval_details=DETAILS, eval_results=scores)
     text = as_read(page)
     for expected in (  # scores once each, the loss last
-        "data 0.625 Accuracy published, test set: BERT-base 0.664 BERT-large 0.701 0.7 Loss",
+        "data 62.5% Accuracy published, test set: BERT-base 66.4% BERT-large 70.1% 0.7 Loss",
         "Millions of parameters: BERT-base 110, BERT-large 340, this model 1.48. Published scores: Devlin et al. 2018.",
         "&lt;no&gt; 75.0% 60.0% 66.7% 5 yes 50.0% 66.7% 57.1% 3",
         "true ↓ &nbsp;predicted → &lt;no&gt; yes &lt;no&gt; 3 60% 2 40% yes 1 33% 2 67%",

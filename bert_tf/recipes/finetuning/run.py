@@ -14,6 +14,7 @@ from bert_tf.recipes import ending, initialization, teaching
 from bert_tf.recipes.finetuning import preparation, ready, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
 from bert_tf.recipes.initialization import Initialization
+from bert_tf.reports.wording import count_text
 from bert_tf.runtime import xla_options
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tf_config import worker_number
@@ -188,8 +189,9 @@ def announce(options: FineTuningFlags, config: Any) -> None:
     reason = f" (Adam with bias correction, as there are fewer than {FEW_EXAMPLES:,} examples)" if few else ""
     head = f"; learning rate of the head {config.head_learning_rate:g}" if config.head_learning_rate else ""
     print(
-        f"Training on {config.num_train_examples:,} examples, {options.num_train_epochs:g} epochs, "
-        f"{config.num_train_steps:,} steps, {config.optimizer}{reason}{head}",
+        f"Training on {count_text(config.num_train_examples, 'example')}, "
+        f"{count_text(options.num_train_epochs, 'epoch')}, {count_text(config.num_train_steps, 'step')}, "
+        f"{config.optimizer}{reason}{head}",
         flush=True,
     )
 

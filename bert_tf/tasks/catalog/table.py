@@ -145,7 +145,7 @@ def _with_joined_variants(labels: Iterable[str], rows: Iterable[Example], *, joi
         named = ", ".join(f"{label!r} (in {counts[label]})" for label in rare)
         if rare:
             log.warning(
-                "%s joined with %r (in %d rows), as they differ in case or spaces only: --nojoin_labels keeps them apart.",
+                "%s joined with %r (in %d rows), from which only case or spaces differ: --nojoin_labels undoes that.",
                 f"{named} {'is' if len(rare) == 1 else 'are'}",
                 common,
                 counts[common],

@@ -170,7 +170,10 @@ def test_rare_spelling_of_a_class_is_joined_with_the_common_one(tmp_path, caplog
     assert task.goal.labels == ("BAD", "bad", "good")
     assert np.bincount(task.split("train").labels).tolist() == [4, 5, 22]
     assert task.split("dev").labels.tolist() == [2, 1], "of two spellings that are both common none is taken"
-    assert "'GOOD' (in 1), 'Good' (in 1) are joined with 'good' (in 20 rows), as they differ" in caplog.text
+    assert (
+        "'GOOD' (in 1), 'Good' (in 1) are joined with 'good' (in 20 rows), from which only case or spaces differ"
+        in caplog.text
+    )
     assert "The labels 'BAD', 'bad' differ in case or spaces only: --normalize_labels joins them." in caplog.text
     assert task_of("table", tmp_path, text_columns="t", join_labels=False).goal.size == 5
 
