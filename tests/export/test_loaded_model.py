@@ -167,3 +167,21 @@ def test_inputs_have_the_order_that_an_export_declares(shapes, declared, expecte
     inputs, is_known = loaded_model.inputs_in_order(shapes, declared)
     assert (list(inputs), is_known) == (expected, has_order)
     assert all(inputs[name] == (shape[1] if len(shape) == 2 else None) for name, shape in shapes.items())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"labels": 5}, {"labels": "ab"}, {"labels": [1, 2]}, {"labels": {"a": 1}}, {"task": ["a"]}, {"kind": 1}]
+    + [{"reads": 5}, {"reads": {"text_columns": ["a"]}}, {"inputs": ["a"]}, {"temperature": "1"}, {"thresholds": 0.5}],
+)
+def test_value_of_another_type_in_about_json_is_named(tmp_path, values):
+    (tmp_path / "about.json").write_text(json.dumps(values))
+    name = next(iter(values["reads"])) if isinstance(values.get("reads"), dict) else next(iter(values))
+    with pytest.raises(UserError, match=f"about.json: {name} is .*; expected a"):
+        loaded_model.labels_and_task(str(tmp_path))
+
+
+@pytest.mark.parametrize("values", [{}, {"labels": None, "kind": None}, {"labels": [], "reads": {}, "more": 5}])
+def test_missing_values_of_about_json_are_fine(tmp_path, values):
+    (tmp_path / "about.json").write_text(json.dumps(values))
+    assert loaded_model.labels_and_task(str(tmp_path)) == ((), "")
