@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
+from bert_tf.export import graph_operations
 from bert_tf.runtime import atomic_files, files, json_files, stopping
 
 if TYPE_CHECKING:
@@ -23,6 +24,13 @@ MAX_CHARACTERS = 4 << 20  # in the texts that are held at once: 4096 of a thousa
 CHARACTERS_PER_TEXT = 4096  # of a batch, on average: bounds the memory for long texts
 MAX_PARALLEL_BATCHES = 4  # on as many cores; measured with two
 BATCH_SIZE, STATIC_BATCH_SIZE = 32, 2048  # texts that fill all cores, and those that fill the rows of an accelerator
+# Of values in about.json, and in its "reads".
+TYPES: dict[str, tuple[Any, str]] = {
+    **dict.fromkeys(("task", "kind", "text_columns", "label_column", "label_separator"), (str, "a text")),
+    **dict.fromkeys(("inputs", "reads"), (dict, "an object")),
+    **dict.fromkeys(("labels", "thresholds"), (list, "a list of texts, or of numbers")),
+    "temperature": ((int, float), "a number"),
+}
 # The orders of inputs that exports without `inputs` in about.json may have.
 ORDERS = (("question", "context"), ("text_a", "text_b"), ("text_a", "choices"))
 
@@ -106,7 +114,7 @@ class Signature(TextFunction):
 
         inputs = {name: tf.constant(texts, tf.string) for name, texts in columns.items()}
         try:
-            return {name: tensor.numpy() for name, tensor in self._function(**inputs).items()}
+            return {name: _array(tensor) for name, tensor in self._function(**inputs).items()}
         except tf.errors.ResourceExhaustedError:
             raise MemoryError from None
         except tf.errors.OpError as error:
@@ -139,13 +147,16 @@ class Export(Signature):
 
 
 def signatures(folder: str, *, jit_compile: str = "auto") -> dict[str, Any]:
-    """Loads the SavedModel in a folder: {name: signature}; starts TensorFlow. UserError where it is damaged.
+    """Loads the SavedModel in a folder: {name: signature}; starts TensorFlow.
+
+    Raises UserError where it is damaged, or does more than compute, see `export.graph_operations`.
 
     jit_compile: whether those that can be are compiled by XLA, in static shapes (`export.static_signature`): "true",
     "false", or "auto", on GPUs and TPUs.
     """
     from bert_tf.runtime.tensorflow_startup import start_if_silenced
 
+    graph_operations.check(folder)
     start_if_silenced()
     import tensorflow as tf
 
@@ -179,6 +190,12 @@ def text_operations() -> list[str]:
     package = importlib.util.find_spec("tensorflow_text")
     folder = os.path.dirname(str(package and package.origin))
     return sorted(glob.glob(os.path.join(folder, "python", "ops", "_*.so")))
+
+
+def _array(tensor: Any) -> "np.ndarray":
+    """A tensor as an array; bfloat16, which NumPy does not have, as float32."""
+    array: np.ndarray = tensor.numpy()
+    return array.astype("float32") if tensor.dtype.name == "bfloat16" else array
 
 
 def _inputs_of(source: str, signature: Any, declared: Sequence[str]) -> tuple[dict[str, int | None], bool]:
@@ -215,9 +232,21 @@ def declared_inputs(folder: str) -> list[str]:
 
 
 def about(folder: str) -> dict[str, Any]:
-    """The content of about.json; {} where it is missing or damaged, as an export works without it."""
-    values = json_files.read_json(os.path.join(folder, ABOUT))
-    return values if isinstance(values, dict) else {}
+    """The content of about.json; {} where it is missing or damaged, as an export works without it.
+
+    Raises UserError for a value of another type than exports have.
+    """
+    path = os.path.join(folder, ABOUT)
+    values = json_files.read_json(path)
+    if not isinstance(values, dict):
+        return {}
+    reads = values.get("reads") if isinstance(values.get("reads"), dict) else {}
+    for name, (kind, expected) in TYPES.items():
+        value = values.get(name, reads.get(name))
+        is_right = isinstance(value, kind) and (name != "labels" or all(isinstance(label, str) for label in value))
+        if value is not None and not is_right:
+            raise UserError(f"{path}: {name} is {value!r:.80}; expected {expected}.")
+    return values
 
 
 def labels_and_task(folder: str) -> tuple[tuple[str, ...], str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bert_tf.errors import UserError, reason_of
-from bert_tf.export import loaded_model
+from bert_tf.export import graph_operations, loaded_model
 from bert_tf.export.loaded_model import Export, TextFunction
 from bert_tf.runtime import files, tensorflow_c, tensorflow_startup
 
@@ -37,7 +37,11 @@ class QuickExport(TextFunction):
     signatures: Mapping[str, Any] = {}
 
     def __init__(self, library: str, folder: str) -> None:
-        """Loads the folder. library: `tensorflow_c.library_path`. Raises what `load` expects where it cannot."""
+        """Loads the folder. library: `tensorflow_c.library_path`. Raises what `load` expects where it cannot.
+
+        UserError where it does more than compute, see `export.graph_operations`.
+        """
+        graph_operations.check(folder)
         self._session = tensorflow_c.Session(library, folder, loaded_model.text_operations())
         self.source = self.folder = folder
         self._spec = self._session.signatures["serving_default"]

@@ -6,7 +6,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 FIELD = descriptor_pb2.FieldDescriptorProto
-Kind = int | str | list[str]
+Kind = int | str | list[int] | list[str]
 
 
 def message_class(root: str, messages: Mapping[str, Mapping[str, tuple[int, Kind]]]) -> Any:
@@ -15,7 +15,7 @@ def message_class(root: str, messages: Mapping[str, Mapping[str, tuple[int, Kind
     Args:
         root: one of the messages.
         messages: {message: {field: (number, kind)}}. A kind is a type of FIELD, such as FIELD.TYPE_INT64, or the name
-            of a message, in a list where it is repeated. Fields that are not declared are ignored.
+            of a message; in a list where it is repeated. Fields that are not declared are ignored.
     """
     file = descriptor_pb2.FileDescriptorProto(name=f"bert_tf/{root}.proto", package="bert_tf")
     for name, fields in messages.items():
@@ -23,10 +23,11 @@ def message_class(root: str, messages: Mapping[str, Mapping[str, tuple[int, Kind
         for field, (number, kind) in fields.items():
             label = FIELD.LABEL_REPEATED if isinstance(kind, list) else FIELD.LABEL_OPTIONAL
             entry = message.field.add(name=field, number=number, label=label)
-            if isinstance(kind, int):
-                entry.type = kind
+            single = kind[0] if isinstance(kind, list) else kind
+            if isinstance(single, int):
+                entry.type = single
             else:
-                entry.type, entry.type_name = FIELD.TYPE_MESSAGE, kind[0] if isinstance(kind, list) else kind
+                entry.type, entry.type_name = FIELD.TYPE_MESSAGE, single
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"bert_tf.{root}"))

@@ -16,10 +16,11 @@ import numpy as np
 
 from bert_tf.runtime.proto_messages import FIELD, message_class
 
-RESOURCE_EXHAUSTED = 8  # a TF_Code
+NOT_FOUND, RESOURCE_EXHAUSTED, UNIMPLEMENTED = 5, 8, 12  # TF_Codes
 STRING = 7  # a TF_DataType
 STRING_SIZE = 24  # bytes of a TF_TString
 NUMBERS = {1: "float32", 2: "float64", 3: "int32", 4: "uint8", 6: "int8", 9: "int64", 10: "bool", 19: "float16"}
+BFLOAT16 = 14  # which NumPy does not have; its values become float32
 # A ConfigProto: the CPU alone, device_count {"GPU": 0}; and graphs as they are, as a few runs do not pay for improving
 # them, graph_options {rewrite_options {disable_meta_optimizer: true}}.
 CONFIG = b"\x0a\x07\x0a\x03GPU\x10\x00" + b"\x52\x05\x52\x03\x98\x01\x01"
@@ -132,6 +133,9 @@ class Session:
         self._check()
         buffer = _Buffer.from_address(content.value or 0)
         self.signatures = _signatures(ctypes.string_at(buffer.data, buffer.length))
+        for signature in self.signatures.values():
+            for spec in (*signature.inputs.values(), *signature.outputs.values()):
+                self._output(spec)
 
     def run(self, feeds: Mapping[TensorSpec, Any], fetches: Sequence[TensorSpec]) -> list[np.ndarray]:
         """The tensors of `fetches`, computed from bytes in nested lists for each tensor of `feeds`.
@@ -163,8 +167,11 @@ class Session:
             raise TensorFlowCError(self._library.TF_Message(self._status).decode(errors="replace"), code)
 
     def _output(self, spec: TensorSpec) -> "_Output":
-        operation, _, number = spec.name.partition(":")
-        return _Output(self._library.TF_GraphOperationByName(self._graph, operation.encode()), int(number or 0))
+        name, _, number = spec.name.partition(":")
+        operation = self._library.TF_GraphOperationByName(self._graph, name.encode())
+        if not operation:
+            raise TensorFlowCError(f"a signature names the operation {name!r}, which the graph lacks", NOT_FOUND)
+        return _Output(operation, int(number or 0))
 
     def _strings(self, values: np.ndarray) -> int:
         """The address of a new tensor of strings."""
@@ -184,6 +191,12 @@ class Session:
         kind, address = self._library.TF_TensorType(tensor), self._library.TF_TensorData(tensor) or 0
         if kind != STRING:
             content = ctypes.string_at(address, self._library.TF_TensorByteSize(tensor))
+            if kind == BFLOAT16:  # the upper half of a float32
+                return (np.frombuffer(content, "u2").astype("u4") << 16).view("f4").reshape(shape)
+            if kind not in NUMBERS:
+                raise TensorFlowCError(
+                    f"an output has the type {kind}, which is neither a number nor text", UNIMPLEMENTED
+                )
             return np.frombuffer(content, NUMBERS[kind]).reshape(shape)
         strings = (ctypes.c_void_p(address + at * STRING_SIZE) for at in range(int(np.prod(shape))))
         return np.array([self._bytes(string) for string in strings], object).reshape(shape)

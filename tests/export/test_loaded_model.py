@@ -188,3 +188,21 @@ def test_long_texts_share_a_batch_with_fewer_others(monkeypatch):
     rows = list(loaded_model.predict_in_order(predictor, examples, batch_size=4, window=100))
     assert [values["length"] for _, values in rows] == lengths
     assert sorted(predictor.batches, reverse=True) == [[50], [40], [17, 12, 11], [9, 5, 3, 2], [1]]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"labels": 5}, {"labels": "ab"}, {"labels": [1, 2]}, {"labels": {"a": 1}}, {"task": ["a"]}, {"kind": 1}]
+    + [{"reads": 5}, {"reads": {"text_columns": ["a"]}}, {"inputs": ["a"]}, {"temperature": "1"}, {"thresholds": 0.5}],
+)
+def test_value_of_another_type_in_about_json_is_named(tmp_path, values):
+    (tmp_path / "about.json").write_text(json.dumps(values))
+    name = next(iter(values["reads"])) if isinstance(values.get("reads"), dict) else next(iter(values))
+    with pytest.raises(UserError, match=f"about.json: {name} is .*; expected a"):
+        loaded_model.labels_and_task(str(tmp_path))
+
+
+@pytest.mark.parametrize("values", [{}, {"labels": None, "kind": None}, {"labels": [], "reads": {}, "more": 5}])
+def test_missing_values_of_about_json_are_fine(tmp_path, values):
+    (tmp_path / "about.json").write_text(json.dumps(values))
+    assert loaded_model.labels_and_task(str(tmp_path)) == ((), "")

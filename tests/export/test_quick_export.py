@@ -11,6 +11,7 @@ import pytest
 import quick_exports
 import tensorflow as tf
 import tiny
+from tensorflow.core.protobuf import saved_model_pb2
 
 from bert_tf.data.examples import Example
 from bert_tf.export import loaded_model, quick_export
@@ -111,3 +112,62 @@ def test_export_that_the_c_library_refuses_is_explained_by_tensorflow(folders, t
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert re.search(expected, done.stderr)
+
+
+CASES = """
+import sys
+from bert_tf.data.examples import Example
+from bert_tf.errors import UserError
+from bert_tf.export import quick_export
+from bert_tf.runtime import tensorflow_c
+
+for folder in sys.argv[1:]:
+    try:
+        export = quick_export.QuickExport(tensorflow_c.library_path(), folder)
+        outputs = export.predict([Example("0", ("abc",)), Example("1", ("",))])
+        print({name: (str(x.dtype), x.tolist()) for name, x in sorted(outputs.items())})
+    except (UserError, tensorflow_c.TensorFlowCError) as error:
+        print(type(error).__name__, error)
+"""
+
+
+def renamed(folder, function, side, rename):
+    """An export whose signature names other tensors as inputs or outputs."""
+    quick_exports.saved(folder, function, ("text", tf.string, ()))
+    path = folder / "saved_model.pb"
+    model = saved_model_pb2.SavedModel.FromString(path.read_bytes())
+    signature = model.meta_graphs[0].signature_def["serving_default"]
+    for tensor in getattr(signature, side).values():
+        tensor.name = rename(tensor.name.partition(":")[0])
+    path.write_bytes(model.SerializeToString())
+    return folder
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the C library is used on Linux alone")
+def test_c_library_survives_every_signature(tmp_path):
+    def lengths(text):
+        return {"x": tf.cast(tf.strings.length(text), tf.bfloat16) / 2, "text": text}
+
+    def written(text):
+        tf.io.write_file(str(tmp_path / "written"), text[0])
+        return {"text": text}
+
+    folders = [
+        quick_exports.saved(tmp_path / "bfloat16", lengths, ("text", tf.string, ())),
+        renamed(tmp_path / "output", lengths, "outputs", lambda name: "gone:0"),
+        renamed(tmp_path / "input", lengths, "inputs", lambda name: "gone:0"),
+        renamed(tmp_path / "number", lengths, "outputs", lambda name: f"{name}:9"),
+        renamed(tmp_path / "negative", lengths, "outputs", lambda name: f"{name}:-1"),
+        quick_exports.saved(tmp_path / "write", written, ("text", tf.string, ())),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", CASES, *folders], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    bfloat16, output, given, number, negative, write = done.stdout.splitlines()
+    assert done.returncode == 0
+    assert bfloat16 == "{'text': ('object', [b'abc', b'']), 'x': ('float32', [1.5, 0.0])}"
+    assert "operation 'gone', which the graph lacks" in output and output == given
+    assert number.startswith(("TensorFlowCError", "UserError")) and negative.startswith(("TensorFlowCError", "User"))
+    assert write.startswith("UserError") and not (tmp_path / "written").exists()
+    outputs = loaded_model.Export(str(folders[0])).predict([Example("0", ("abc",))])
+    assert (outputs["x"].dtype, outputs["x"].tolist()) == (np.float32, [1.5])
