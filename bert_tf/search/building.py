@@ -4,6 +4,7 @@ Until it is whole it lies in INDEX.partial, which has the settings that it is ma
 """
 
 import dataclasses
+import hashlib
 import itertools
 import json
 import os
@@ -64,6 +65,7 @@ def build(
 
     target = atomic_files.target_of(folder.rstrip(os.sep))
     partial = f"{target}.partial"
+    is_own = not files.exists(partial)
     files.make_folder(partial)
     try:
         lock = folder_lock.acquire(partial)
@@ -74,19 +76,24 @@ def build(
         flags = {
             "model": files.absolute(model) if files.exists(model) else model,
             "texts": files.absolute(texts),
-            "bytes": files.size(texts) if files.is_file(texts) else None,
+            "sha256": _digest(texts),
             "columns": list(columns),
             "id_column": id_column,
             **dataclasses.asdict(given),
         }
-        _claim(partial, flags)
         embedder = Embedder(model, given, batch_size)
+        _claim(partial, flags)
+        is_own = True
         count = _write_rows(partial, embedder, _examples(texts, columns, id_column))
         if not count:
             raise UserError(f"{texts} holds no text: give one with a text in a line.")
         about = _finish(partial, count, embedder, flags, approximate)
         atomic_files.replace_folder(partial, target)
         return about
+    except UserError:
+        if is_own:  # started again it would fail again
+            files.remove(partial)
+        raise
     finally:
         lock.release()
 
@@ -111,10 +118,23 @@ def _examples(texts: str, columns: Sequence[str], id_column: str | None) -> Iter
     return (row for row in rows if row.texts[0].strip())
 
 
+def _digest(path: str) -> str | None:
+    """The SHA-256 of a file, as one of the same size and date may hold other texts; None for a folder."""
+    if not files.is_file(path):
+        return None
+    with files.open_binary(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _claim(partial: str, settings: Mapping[str, Any]) -> None:
-    """Removes what was begun with other settings."""
+    """Removes what was begun with other settings or another content of the file, and says so."""
     path = os.path.join(partial, SETTINGS)
-    if read_json(path) != settings:
+    earlier = read_json(path)
+    if earlier != settings:
+        if isinstance(earlier, dict):
+            changed = [name for name, value in settings.items() if earlier.get(name) != value]
+            reason = f"{settings['texts']} has changed" if changed == ["sha256"] else f"{', '.join(changed)} differ"
+            print(f"{partial} was begun earlier, and {reason} since then: starting anew.", flush=True)
         for name in files.names(partial):
             files.remove(os.path.join(partial, name))
         atomic_files.write_json(path, settings)
@@ -129,15 +149,29 @@ def _write_rows(partial: str, embedder: "Embedder", examples: Iterator[Example])
     rows = embedder.in_order(itertools.islice(examples, done, None))
     with open(vectors_path, "ab") as vectors, open(texts_path, "ab") as lines, progress("indexing", None) as report:
         while block := list(itertools.islice(rows, BLOCK)):
+            new = _stacked(block)
             lines.write("".join(_line(example) for example, _ in block).encode("utf-8", "backslashreplace"))
             lines.flush()
-            vectors.write(np.stack([vector for _, vector in block]).astype("<f4").tobytes())
+            vectors.write(new.tobytes())
             vectors.flush()
             done += len(block)
             report(done)
         for file in (vectors, lines):
             os.fsync(file.fileno())
     return done
+
+
+def _stacked(block: Sequence[tuple[Example, np.ndarray]]) -> np.ndarray:
+    """The vectors of a block, float32 [rows, E]; UserError where one has a number that is not finite."""
+    vectors = np.stack([vector for _, vector in block]).astype("<f4")
+    is_finite = np.isfinite(vectors).all(1)
+    if not is_finite.all():
+        example = block[int(is_finite.argmin())][0]
+        raise UserError(
+            f"The model makes a vector with NaN or infinity of {example.location}: a weight is not finite, or numbers "
+            "overflow; give another model."
+        )
+    return vectors
 
 
 def _line(example: Example) -> str:

@@ -81,7 +81,9 @@ class Index:
         self._files = IndexFiles(folder)
         self.folder, self.about = folder, self._files.about
         self.is_exact = exact or "graph" not in self.about["files"]
-        self._graph = None if self.is_exact else neighbors.Graph(self._files.path(GRAPH))
+        self._graph = None if self.is_exact else neighbors.Graph(self._files.path(GRAPH), self._files.vectors.shape)
+        if self.is_exact:
+            self._files.expect_finite()
         about = self.about
         path = model or about["model"]
         try:

@@ -17,6 +17,8 @@ ABOUT, VECTORS, TEXTS, OFFSETS, GRAPH = "index.json", "vectors.f32", "texts.json
 SETTINGS = "settings.json"  # of an index that is not whole
 VERSION = 1
 KEYS = {"model": str, "pooling": str, "max_seq_length": int, "count": int, "dimensions": int, "files": dict}
+LEAST = {"max_seq_length": 5, "count": 1, "dimensions": 1}
+ROWS_AT_ONCE = 65_536
 
 
 def is_index(path: str) -> bool:
@@ -40,13 +42,16 @@ class IndexFiles:
         self.folder = folder
         path = os.path.join(folder, ABOUT)
         self.about = require_json(path, "what an index says of itself; make it again")
-        wrong = [name for name, kind in KEYS.items() if not isinstance(self.about.get(name), kind)]
+        wrong = [name for name, kind in KEYS.items() if type(self.about.get(name)) is not kind]
+        wrong += [name for name, least in LEAST.items() if name not in wrong and self.about[name] < least]
         if wrong or self.about.get("version") != VERSION:
             raise UserError(f"{path} does not describe an index ({', '.join(wrong) or 'version'}): make it again.")
         count, dimensions = self.about["count"], self.about["dimensions"]
         self._expect_size(VECTORS, 4 * count * dimensions)
         self._expect_size(OFFSETS, 8 * (count + 1))
         self._offsets = np.fromfile(self.path(OFFSETS), "<i8")
+        if self._offsets[0] != 0 or (np.diff(self._offsets) <= 0).any():
+            raise UserError(f"{self.path(OFFSETS)} is damaged, its offsets are out of order: make the index again.")
         self._expect_size(TEXTS, int(self._offsets[-1]))
         self.vectors = np.memmap(self.path(VECTORS), "<f4", "r", shape=(count, dimensions))
 
@@ -59,12 +64,39 @@ class IndexFiles:
         if not files.is_file(path) or files.size(path) != size:
             raise UserError(f"{path} is missing or damaged; expected {size:,} bytes: make the index again.")
 
+    def expect_finite(self) -> None:
+        """Raises UserError where a vector holds a number that is not finite."""
+        for first in range(0, len(self.vectors), ROWS_AT_ONCE):
+            is_finite = np.isfinite(self.vectors[first : first + ROWS_AT_ONCE]).all(1)
+            if not is_finite.all():
+                raise UserError(
+                    f"Vector {first + int(is_finite.argmin())} in {self.path(VECTORS)} holds NaN or infinity: make the "
+                    "index again."
+                )
+
     def rows(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
-        """[{"id", "text", and "other" columns of a table}] of the texts with these numbers."""
+        """[{"id", "text", and "other" columns of a table}] of the texts with these numbers.
+
+        Raises UserError for a line that holds no such object.
+        """
         found = []
         with files.open_binary(self.path(TEXTS)) as file:
             for number in numbers:
                 first, end = self._offsets[number : number + 2].tolist()
                 file.seek(first)
-                found.append(parse(file.read(end - first).decode("utf-8", "replace"), lone_surrogates=True))
+                found.append(self._row(number, file.read(end - first)))
         return found
+
+    def _row(self, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            row = parse(line.decode("utf-8", "replace"), lone_surrogates=True)
+        except ValueError:
+            row = None
+        if isinstance(row, dict):
+            kinds = {"id": str, "text": str, "other": dict}
+            if all(isinstance(row.get(name, {} if name == "other" else None), kind) for name, kind in kinds.items()):
+                return row
+        raise UserError(
+            f"Line {number + 1} of {self.path(TEXTS)} is damaged; expected a JSON object with an id and a text: make "
+            "the index again."
+        )

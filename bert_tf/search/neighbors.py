@@ -68,16 +68,24 @@ def build_graph(vectors: np.ndarray, path: str, report: Callable[[int], None]) -
 class Graph:
     """A graph that `build_graph` wrote."""
 
-    def __init__(self, path: str) -> None:
-        """Loads it; UserError where it is damaged."""
+    def __init__(self, path: str, shape: tuple[int, int]) -> None:
+        """Loads it; UserError where it is damaged, or no graph of n vectors of E numbers, `shape`."""
         library = faiss()
         try:
             self._graph = library.read_index(path)
-        except RuntimeError as error:
+        except (RuntimeError, MemoryError) as error:
             raise UserError(f"{path} cannot be read ({reason_of(error)}): make the index again.") from None
+        graph, kind = self._graph, (library.IndexHNSWFlat, library.METRIC_INNER_PRODUCT)
+        if not isinstance(graph, kind[0]) or graph.metric_type != kind[1] or (graph.ntotal, graph.d) != shape:
+            raise UserError(
+                f"{path} is not the graph of this index; expected one of {shape[0]:,} vectors of {shape[1]} numbers: "
+                "make the index again."
+            )
 
     def __call__(self, queries: np.ndarray, count: int) -> Found:
         """As `exact`, of the vectors of the graph; nearly always the same."""
         self._graph.hnsw.efSearch = max(SEARCHED, 2 * count)
         scores, numbers = self._graph.search(np.ascontiguousarray(queries), min(count, self._graph.ntotal))
+        if not np.isfinite(scores[numbers >= 0]).all():
+            raise UserError("The graph holds a vector with NaN or infinity: make the index again.")
         return numbers, scores

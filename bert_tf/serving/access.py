@@ -22,7 +22,7 @@ MAX_LOGGED = 200  # characters of a path
 
 
 class Gate:
-    """Refuses requests for other hosts (400) and requests without the token (401).
+    """Refuses requests for other or several hosts (400) and requests without the token (401).
 
     A page on the internet can make a browser resolve the page's own name to 127.0.0.1, and so reach a server that
     listens on the local machine only: the Host header then holds the name of the page.
@@ -41,6 +41,8 @@ class Gate:
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         headers, path = dict(scope["headers"]), scope["path"]
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            return JSONResponse({"error": "The request has several Host headers; expected one."}, 400)
         if path not in PUBLIC and ANY not in self.hosts and host_name(headers.get(b"host", b"")) not in self.hosts:
             return JSONResponse({"error": "The Host header is not one of --allowed_hosts."}, 400)
         given = headers.get(b"authorization", b"")

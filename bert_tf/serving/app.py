@@ -117,8 +117,9 @@ class Server:
                 Route(path, self.status),
             ]
         handlers: dict[Any, Any] = {HTTPException: _client_error, Exception: _server_error}
-        app: ASGIApp = Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)
-        app = access.Gate(app, self.allowed_hosts, self.token, [f"/{name}" for name in ("", *PAGE)])
+        routed = Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)
+        routed.router.redirect_slashes = False  # a path with a slash more is unknown
+        app: ASGIApp = access.Gate(routed, self.allowed_hosts, self.token, [f"/{name}" for name in ("", *PAGE)])
         return access.Log(app, self.log_format) if self.log_format else app
 
     @contextlib.asynccontextmanager

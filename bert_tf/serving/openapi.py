@@ -61,12 +61,14 @@ def _predict(model: Served) -> Schema:
 
 
 def _search(model: ServedIndex) -> Schema:
-    query, count = {"type": "string"}, {"type": "integer", "minimum": 1, "maximum": MOST_HITS, "default": 10}
+    text: Schema = {"type": "string"}
+    query = {**text, "pattern": r"\S"}  # blank ones are refused
+    count = {"type": "integer", "minimum": 1, "maximum": MOST_HITS, "default": 10}
     forms = [
         {"type": "object", "properties": {name: schema, "count": count}, "required": [name]}
-        for name, schema in (("query", query), ("queries", {"type": "array", "items": query}))
+        for name, schema in (("query", query), ("queries", {"type": "array", "items": query, "minItems": 1}))
     ]
-    hit = {"id": {"type": "string"}, "score": {"type": "number"}, "text": query, "other": {"type": "object"}}
+    hit = {"id": {"type": "string"}, "score": {"type": "number"}, "text": text, "other": {"type": "object"}}
     hits = {"type": "array", "items": {"type": "object", "properties": hit, "required": ["id", "score", "text"]}}
     answer = {"schema": {"type": "object", "properties": {"results": {"type": "array", "items": hits}}}}
     about = f"Finds the nearest of {len(model):,} texts."
@@ -90,7 +92,12 @@ def _post(name: str, summary: str, body: Schema, answered: str, answer: Schema) 
 def _body(name: str, signature: Signature) -> Schema:
     """The schema of a request to a signature: by row in `instances`, or by column in `inputs`."""
     forms = []
-    for key, schema in zip(("instances", "inputs"), _rows_and_columns(signature.inputs), strict=True):
+    by_row, by_column = _rows_and_columns(signature.inputs)
+    columns = by_column["properties"].values() if "properties" in by_column else [by_column]
+    for schema in (by_row, *columns):
+        if schema.get("type") == "array":
+            schema.setdefault("minItems", 1)
+    for key, schema in (("instances", by_row), ("inputs", by_column)):
         forms.append({"type": "object", "properties": {key: schema}, "required": [key]})
     is_default = name == "serving_default"
     return {

@@ -1,6 +1,7 @@
 """Indexes: exact neighbors against a full sort, building that resumes, damaged folders, re-ranking."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from bert_tf.cli import main as command_line
 from bert_tf.errors import UserError
 from bert_tf.model import heads
 from bert_tf.search import building, neighbors
+from bert_tf.search.embedder import Embedder
 from bert_tf.search.index import Index
 from bert_tf.search.index_files import IndexFiles
 from bert_tf.search.reranking import Reranker
@@ -112,6 +114,50 @@ def test_partial_index_made_with_other_flags_is_begun_anew(model, texts, tmp_pat
     assert "Continuing" not in capsys.readouterr().out
 
 
+def test_index_of_a_file_that_changed_is_begun_anew(model, tmp_path, capsys, monkeypatch):
+    source, folder = tmp_path / "texts.txt", tmp_path / "index"
+    source.write_text("red\ngreen\nblue\n")
+    with monkeypatch.context() as patch:
+        patch.setattr(building, "_finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            building.build(str(source), str(folder), model)
+    stat = source.stat()
+    source.write_text("red\ngreen\none \n")  # of the same size and date
+    os.utime(source, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    building.build(str(source), str(folder), model)
+    assert f"was begun earlier, and {source} has changed since then: starting anew." in capsys.readouterr().out
+    assert [row["text"].strip() for row in IndexFiles(str(folder)).rows(range(3))] == ["red", "green", "one"]
+
+
+@pytest.mark.parametrize(("numbers", "text"), [(np.nan, "two"), (np.inf, "blue")])
+def test_vector_that_is_not_finite_is_refused_and_leaves_nothing(numbers, text, model, tmp_path, capsys, monkeypatch):
+    in_order = Embedder.in_order
+
+    def spoiled(embedder, examples):
+        for example, vector in in_order(embedder, examples):
+            yield example, np.full_like(vector, numbers) if text in example.texts[0] else vector
+
+    monkeypatch.setattr(Embedder, "in_order", spoiled)
+    (tmp_path / "texts.txt").write_text("\n".join(["red", text, "green"]))
+    words = ["index", str(tmp_path / "texts.txt"), str(tmp_path / "index"), f"--model={model}"]
+    assert command_line.main(words) == 2
+    error = capsys.readouterr().err
+    assert "makes a vector with NaN or infinity of" in error and "line 2" in error
+    assert [path.name for path in tmp_path.iterdir()] == ["texts.txt"]
+
+
+def test_index_that_was_begun_outlives_a_mistake(model, texts, tmp_path, capsys, monkeypatch):
+    target = tmp_path / "index"
+    with monkeypatch.context() as patch:
+        patch.setattr(building, "_finish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            building.build(texts, str(target), model)
+    with pytest.raises(UserError):
+        building.build(texts, str(target), str(tmp_path / "no_model"))
+    building.build(texts, str(target), model)
+    assert f"Continuing after {len(TEXTS)} texts" in capsys.readouterr().out
+
+
 def test_other_columns_of_a_table_are_found_again(model, tmp_path):
     rows = [{"body": text, "key": f"k{number}", "year": 1990 + number} for number, text in enumerate(TEXTS)]
     table = tmp_path / "table.jsonl"
@@ -130,9 +176,27 @@ def test_model_with_other_vectors_is_refused(folder, model, tmp_path):
         Index(folder, model=str(tmp_path))
 
 
-def damaged(name, content):
+def damaged(name, content, fill=False):
+    """Another content of a file; of the same size with `fill`."""
+
     def damage(folder):
-        (folder / name).write_bytes(content)
+        size = (folder / name).stat().st_size
+        (folder / name).write_bytes(content.ljust(size)[:size] if fill else content)
+
+    return damage
+
+
+def changed(name, dtype, change):
+    """The numbers of a file, changed."""
+    return lambda folder: change(np.fromfile(folder / name, dtype)).astype(dtype).tofile(folder / name)
+
+
+def says(**values):
+    """Other values in index.json."""
+
+    def damage(folder):
+        path = folder / "index.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
     return damage
 
@@ -144,6 +208,18 @@ def damaged(name, content):
         (damaged("texts.jsonl", b""), "is missing or damaged"),
         (damaged("index.json", b"{}"), "does not describe an index"),
         (damaged("index.json", b"{"), "index.json"),
+        (damaged("texts.jsonl", b"x", fill=True), "Line 1 of"),
+        (damaged("texts.jsonl", b'{"text":"a"}', fill=True), "Line 1 of"),
+        (damaged("offsets.i64", b"\0", fill=True), "its offsets are out of order"),
+        (changed("offsets.i64", "<i8", lambda offsets: offsets[[0, 2, 1, 3, 4, 5, 6]]), "its offsets are out of order"),
+        (changed("offsets.i64", "<i8", lambda offsets: offsets + 1), "its offsets are out of order"),
+        (changed("vectors.f32", "<f4", lambda numbers: np.append(numbers[:-1], np.nan)), "Vector 5 in"),
+        (changed("vectors.f32", "<f4", lambda numbers: np.append(np.inf, numbers[1:])), "Vector 0 in"),
+        (says(max_seq_length=-4), "does not describe an index (max_seq_length)"),
+        (says(max_seq_length=True), "does not describe an index (max_seq_length)"),
+        (says(count=0), "does not describe an index (count)"),
+        (says(dimensions=0), "does not describe an index (dimensions)"),
+        (says(pooling=3), "does not describe an index (pooling)"),
         (lambda folder: (folder / "index.json").unlink(), "is no index"),
     ],
 )
@@ -205,7 +281,34 @@ def test_graph_finds_what_the_product_finds(tmp_path):
     vectors = units(200, 16)
     about = neighbors.build_graph(vectors, str(tmp_path / "graph"), lambda count: None)
     assert about["library"] == "faiss"
-    numbers, scores = neighbors.Graph(str(tmp_path / "graph"))(vectors[:10], 3)
+    numbers, scores = neighbors.Graph(str(tmp_path / "graph"), vectors.shape)(vectors[:10], 3)
     expected, expected_scores = neighbors.exact(vectors, vectors[:10], 3)
     assert np.mean(numbers == expected) > 0.9
     np.testing.assert_allclose(scores[:, 0], expected_scores[:, 0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["type", "metric", "width", "count"])
+def test_graph_of_something_else_is_refused(kind, tmp_path):
+    library, path = pytest.importorskip("faiss"), str(tmp_path / "graph")
+    vectors = units(20 if kind != "count" else 19, 8 if kind != "width" else 9)
+    metric = library.METRIC_L2 if kind == "metric" else library.METRIC_INNER_PRODUCT
+    flat, graph = library.IndexFlatIP(vectors.shape[1]), library.IndexHNSWFlat(vectors.shape[1], 4, metric)
+    made = flat if kind == "type" else graph
+    made.add(vectors)
+    library.write_index(made, path)
+    with pytest.raises(UserError, match="is not the graph of this index; expected one of 20 vectors of 8 numbers"):
+        neighbors.Graph(path, (20, 8))
+
+
+def test_graph_with_nan_is_refused(tmp_path):
+    pytest.importorskip("faiss")
+    vectors = units(20, 8)
+    vectors[:] = np.nan
+    neighbors.build_graph(vectors, str(tmp_path / "graph"), lambda count: None)
+    found = neighbors.Graph(str(tmp_path / "graph"), vectors.shape)
+    try:
+        numbers, _ = found(units(1, 8), 3)
+    except UserError as error:
+        assert "NaN or infinity" in str(error)
+    else:
+        assert (numbers == -1).all()

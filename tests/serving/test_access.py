@@ -61,10 +61,29 @@ def test_host_header_is_checked(hosts, host, code):
         (None, "::1", ["localhost", "127.0.0.1", "::1", "::1"]),
         (None, "0.0.0.0", ["*"]),
         ("a.example, b", "127.0.0.1", ["a.example", "b"]),
+        ("localhost,", "127.0.0.1", ["localhost"]),
     ],
 )
 def test_only_a_local_server_has_hosts_by_default(given, address, expected):
     assert serve.allowed_hosts(given, address) == expected
+
+
+def test_no_host_is_refused():
+    with pytest.raises(UserError, match="--allowed_hosts holds no name"):
+        serve.allowed_hosts(" ,", "127.0.0.1")
+
+
+@pytest.mark.parametrize("hosts", [["*"], ["good.example"]])
+@pytest.mark.parametrize("path", ["/v1/models", "/healthz"])
+def test_several_host_headers_are_refused(hosts, path):
+    with client(allowed_hosts=hosts) as each:
+        response = each.get(path, headers=[("host", "good.example"), ("host", "good.example")])
+    assert response.status_code == 400 and "several Host headers" in response.json()["error"]
+
+
+def test_path_with_a_slash_more_is_unknown():
+    with client() as each:
+        assert each.post("/v1/models/m:predict/", json={}, follow_redirects=False).status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/models/m", "/metrics", "/openapi.json", "/no/such/path"])

@@ -75,7 +75,9 @@ def test_description_is_true_of_requests_and_answers(client, name):
         response = client.post(f"/v1/models/{name}:predict", json=body)
         assert response.status_code == 200
         assert conforms(response.json(), answer)
-    for wrong in ({}, {"instances": [instance], "inputs": columns}, {"instances": [[[]]]}, {"instances": instance}):
+    nothing = [] if single else {key: [] for key in row}
+    both, empty = {"instances": [instance], "inputs": columns}, ({"instances": []}, {"inputs": nothing})
+    for wrong in ({}, both, {"instances": [[[]]]}, {"instances": instance}, *empty):
         assert client.post(f"/v1/models/{name}:predict", json=wrong).status_code == 400
         assert not conforms(wrong, request)
 

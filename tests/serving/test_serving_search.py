@@ -50,6 +50,13 @@ def test_queries_are_answered_with_texts(client):
     assert [hits[0]["text"] for hits in found] == ["b", "a"]
 
 
+def test_description_allows_no_blank_and_no_missing_query(client):
+    post = client.get("/openapi.json").json()["paths"]["/v1/models/letters:search"]["post"]
+    one, several = post["requestBody"]["content"]["application/json"]["schema"]["oneOf"]
+    assert one["properties"]["query"] == {"type": "string", "pattern": r"\S"}
+    assert several["properties"]["queries"] == {"type": "array", "items": one["properties"]["query"], "minItems": 1}
+
+
 @pytest.mark.parametrize(
     "body",
     [{}, [], {"query": " "}, {"query": 3}, {"queries": []}, {"query": "a", "queries": ["a"]}]

@@ -146,9 +146,17 @@ def _check_limits(arguments: argparse.Namespace) -> None:
 
 
 def allowed_hosts(given: str | None, address: str) -> list[str]:
-    """The names in --allowed_hosts; by default those of this machine if the server listens on a loopback address."""
+    """The names in --allowed_hosts; by default those of this machine if the server listens on a loopback address.
+
+    Raises UserError where it holds no name.
+    """
     if given is not None:
-        return [name.strip() for name in given.split(",")]
+        names = [name.strip() for name in given.split(",") if name.strip()]
+        if not names:
+            raise UserError(
+                "--allowed_hosts holds no name: give some, separated by commas, or * for any, or leave it out."
+            )
+        return names
     return ["localhost", "127.0.0.1", "::1", address] if ipaddress.ip_address(address).is_loopback else ["*"]
 
 
