@@ -21,11 +21,10 @@ from typing import Any
 from bert_tf.cli import device_flags
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import loaded_model
-from bert_tf.runtime import files, process
+from bert_tf.runtime import access_token, files, process
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.search.index_files import IndexFiles, is_index
 
-TOKEN = "BERT_TF_TOKEN"  # environment variable
 OWN_FILES = 128  # that a server with several models keeps open, and some to spare for connections that are refused
 
 
@@ -68,12 +67,12 @@ def run(arguments: argparse.Namespace) -> None:
     try:
         import uvicorn
 
-        from bert_tf.serving import access, connection
+        from bert_tf.serving import connection
         from bert_tf.serving.app import Server
     except ImportError as error:
         raise UserError(f'{error.name} is missing: pip install "bert-tf[serve]".') from None
     tls = check_tls(arguments.ssl_certfile, arguments.ssl_keyfile)
-    token = access.read_token(arguments.token_file, os.environ.get(TOKEN))
+    token = access_token.read(arguments.token_file, os.environ.get(access_token.VARIABLE))
     listener = listen(arguments.host, arguments.port)
     server = Server(
         [_load(arguments, name, path, is_index=name in indexes) for name, path in folders.items()],
