@@ -1,5 +1,6 @@
-"""Parsers of absl for flags with choices, and for numbers that some words stand for."""
+"""Parsers for flags with choices, and for numbers: finite ones, and words that stand for them."""
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -60,7 +61,7 @@ class NumberOrWord:
     def expected(self) -> str:
         """What may be given, for error messages."""
         *first, last = (self.number, *self.words)
-        return f"{', '.join(first)} or {last}"
+        return " or ".join(filter(None, (", ".join(first), last)))
 
 
 class IntegerOrWord(NumberOrWord, absl_flags.IntegerParser):
@@ -72,4 +73,24 @@ class IntegerOrWord(NumberOrWord, absl_flags.IntegerParser):
 class FloatOrWord(NumberOrWord, absl_flags.FloatParser):
     """The parser of a flag of numbers."""
 
-    number = "a number"
+    number = "a finite number"
+
+    def parse(self, argument: Any) -> float:
+        """The value that the argument stands for."""
+        return finite(super().parse(argument))
+
+
+def finite(value: Any) -> float:
+    """The value as a number; ValueError for NaN, which passes comparisons with bounds, infinities and what is none."""
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value} is not finite.")
+    return number
+
+
+def positive(value: str) -> float:
+    """The same for numbers above 0; for argparse, whose error then says "invalid positive value"."""
+    number = finite(value)
+    if number <= 0:
+        raise ValueError(f"{value} is not above 0.")
+    return number

@@ -12,6 +12,7 @@ import contextlib
 import contextvars
 import dataclasses
 import difflib
+import math
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -26,12 +27,10 @@ from bert_tf.runtime import open_set
 DEFINERS: dict[Any, Callable[..., Any]] = {
     bool: absl_flags.DEFINE_bool,
     int: absl_flags.DEFINE_integer,
-    float: absl_flags.DEFINE_float,
-    float | None: absl_flags.DEFINE_float,
     str: absl_flags.DEFINE_string,
 }
 TRUST = "trust_code"  # the flag
-TYPES: dict[Any, str] = {bool: "True or False", int: "a whole number", float: "a number", str: "a string"}
+TYPES: dict[Any, str] = {bool: "True or False", int: "a whole number", float: "a finite number", str: "a string"}
 
 Options = TypeVar("Options")
 Given = Mapping[str, Any] | None  # {flag: value} of a program; None: the command line counts
@@ -80,8 +79,9 @@ def define(kind: type, **defaults: Any) -> None:
         default = defaults.get(name, field.default)
         if flag_parsers.choices_of(field.metadata):
             absl_flags.DEFINE_flag(flag_parsers.ChoiceFlag(name, default, field.metadata), module_name=owner)
-        elif words := field.metadata["words"]:
-            parser = (flag_parsers.FloatOrWord if field.type is float else flag_parsers.IntegerOrWord)(words)
+        elif field.metadata["words"] or field.type in (float, float | None):
+            kind_of_number = flag_parsers.IntegerOrWord if field.type is int else flag_parsers.FloatOrWord
+            parser = kind_of_number(field.metadata["words"])
             serializer: Any = absl_flags.ArgumentSerializer()
             absl_flags.DEFINE(parser, name, default, field.metadata["help"], serializer=serializer, module_name=owner)
         else:
@@ -153,7 +153,8 @@ def _checked(kind: type, name: str, value: Any) -> dict[str, Any]:
         value = float(value)
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
-    if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+    is_wrong = not isinstance(value, expected) or (expected is int and isinstance(value, bool))
+    if is_wrong or (expected is float and not math.isfinite(value)):
         raise UserError(f"{name}={value!r} was given; expected {TYPES[expected]}.")
     is_outside = field.metadata["members_of"] and open_set.find_outside(str(value)) if "." in str(value) else False
     if choices and value not in choices and not is_outside:

@@ -2,17 +2,22 @@
 
 Worker 0 listens; the others, and itself, connect and keep the connection. Messages are lines of JSON:
 
-  to worker 0    {"worker": 1, "workers": 4, "port": 41234}    then {} every few seconds, and at the end {"ended": 0}
+  from worker 0  {"nonce": "..."}
+  to worker 0    {"worker": 1, "workers": 4, "port": 41234, "proof": "..."}
+                 then {} every few seconds, and at the end {"ended": 0}
   from worker 0  {"addresses": ["host:port", ...]}    then {} every few seconds, and {"failed": "worker 2 of 4 ..."}
 
-A connection that closes or is silent is a worker that has died. Nothing here is secret or trusted: whoever reaches the
-port could end the job, as with TensorFlow's own.
+A connection that closes or is silent is a worker that has died. The proof is an HMAC with the token of the job, so that
+nobody else takes the place of a worker; without a token whoever reaches the port can. Nothing is encrypted, and the
+ports of TensorFlow itself, at which workers meet next, ask for no token.
 """
 
 import asyncio
 import contextlib
+import hmac
 import ipaddress
 import json
+import secrets
 import time
 from typing import Any
 
@@ -28,8 +33,8 @@ ABANDONED = "stopped answering"
 class Coordinator:
     """The side of worker 0."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, place: Place, token: str = "") -> None:
+        self.place, self.token = place, token
         self.addresses: dict[int, str] = {}
         self.running = set(range(place.workers))
         self.writers: dict[int, asyncio.StreamWriter] = {}
@@ -62,8 +67,10 @@ class Coordinator:
         return self.failure
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonce = secrets.token_hex(16)
+        _write(writer, nonce=nonce)
         hello = await _read(reader) or {}
-        worker, refusal = hello.get("worker", -1), self._refusal(hello)
+        worker, refusal = hello.get("worker", -1), self._refusal(hello, nonce)
         if refusal:
             _write(writer, refused=refusal)
             writer.close()
@@ -77,8 +84,10 @@ class Coordinator:
             await self._follow(worker, reader)
         writer.close()
 
-    def _refusal(self, hello: dict[str, Any]) -> str:
+    def _refusal(self, hello: dict[str, Any], nonce: str) -> str:
         worker, workers = hello.get("worker"), hello.get("workers")
+        if not hmac.compare_digest(_proof(self.token, nonce, worker).encode(), str(hello.get("proof")).encode()):
+            return "worker 0 was given another token, or none: give all the same one"
         if workers != self.place.workers or not isinstance(hello.get("port"), int):
             return f"worker 0 expects {self.place.workers} workers, and another one {workers}: give all the same number"
         if worker not in range(workers) or worker in self.addresses:
@@ -114,8 +123,8 @@ class Membership:
         failure: completed with what happened when another worker has ended badly.
     """
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, place: Place, token: str = "") -> None:
+        self.place, self.token = place, token
         self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -126,7 +135,8 @@ class Membership:
         """
         end = time.monotonic() + timeout
         reader, self._writer = await self._connect(end)
-        _write(self._writer, worker=self.place.worker, workers=self.place.workers, port=port)
+        proof = _proof(self.token, str((await _read(reader) or {}).get("nonce")), self.place.worker)
+        _write(self._writer, worker=self.place.worker, workers=self.place.workers, port=port, proof=proof)
         self._tasks = [asyncio.create_task(self._beat())]
         while (message := await _read(reader)) == {}:
             if time.monotonic() > end:
@@ -174,6 +184,10 @@ class Membership:
             await self._writer.drain()
             self._writer.close()
             await self._writer.wait_closed()
+
+
+def _proof(token: str, nonce: str, worker: Any) -> str:
+    return hmac.new(token.encode(), f"{nonce} {worker}".encode(), "sha256").hexdigest()
 
 
 def _write(writer: asyncio.StreamWriter, **message: Any) -> None:

@@ -12,9 +12,6 @@ from typing import Any, TextIO
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bert_tf.errors import UserError
-from bert_tf.runtime import files
-
 ANY = "*"
 PUBLIC = {"/healthz", "/readyz"}  # for probes, which know neither the token nor a name of the server
 HOST = re.compile(rb"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d+)?")
@@ -57,29 +54,6 @@ def host_name(header: bytes) -> str:
     """The name or address in a Host header, without port and brackets; "" for an invalid one."""
     parts = HOST.fullmatch(header)
     return (parts[1] or parts[2]).decode().lower() if parts else ""
-
-
-def read_token(path: str | None, variable: str | None) -> str:
-    """The token from the first line of a file, or the value of an environment variable; "" without either.
-
-    Raises UserError for a file without a token, and for characters that a header cannot hold.
-    """
-    if path is None and variable is None:
-        return ""
-    try:
-        if path is None:
-            token = str(variable).strip()
-        else:
-            with files.open_text(path) as file:
-                token = file.readline().strip()
-    except OSError as error:
-        raise UserError(f"The token file {path} cannot be read ({error.strerror}).") from None
-    except UnicodeDecodeError:
-        token = ""
-    if not token or not all("!" <= character <= "~" for character in token):
-        source = path or "BERT_TF_TOKEN"
-        raise UserError(f"{source} holds no token; expected printable ASCII characters without spaces.")
-    return token
 
 
 class Log:

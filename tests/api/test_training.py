@@ -190,7 +190,11 @@ def test_near_names_are_hinted_at(name, hint):
         ),
         (
             lambda path: bert_tf.fine_tune(ROWS, output_dir=path, num_train_epochs="3"),
-            "'3' was given; expected a number",
+            "'3' was given; expected a finite number",
+        ),
+        (
+            lambda path: bert_tf.fine_tune(ROWS, output_dir=path, learning_rate=float("nan")),
+            "learning_rate=nan was given; expected a finite number",
         ),
         (
             lambda path: bert_tf.fine_tune(ROWS, output_dir=path, do_train=1),

@@ -61,6 +61,28 @@ def test_end_of_a_worker_is_told_to_all(quick, end):
     asyncio.run(scenario())
 
 
+def test_worker_needs_the_token_of_its_job(quick):
+    async def scenario():
+        places = [Place(number, 2, f"localhost:{port}") for port in cluster.free_ports(1) for number in range(2)]
+        coordinator = meeting.Coordinator(places[0], "secret")
+        await coordinator.listen()
+        members = [meeting.Membership(place, "secret") for place in places]
+        first = asyncio.create_task(members[0].join(1, 5))
+        for token in ("", "guess"):
+            with pytest.raises(UserError, match="worker 0 was given another token, or none"):
+                await meeting.Membership(places[1], token).join(2, 5)
+        reader, writer = await asyncio.open_connection("localhost", cluster.split_address(places[0].coordinator)[1])
+        writer.write(b'{"worker": 1, "workers": 2, "port": 3}\n')  # without a proof
+        assert b"nonce" in await reader.readline() and b"another token" in await reader.readline()
+        writer.close()
+        assert await members[1].join(2, 5) == await first == ["localhost:1", "localhost:2"]
+        for member in members:
+            await member.leave("")
+        assert await coordinator.close() == ""
+
+    asyncio.run(scenario())
+
+
 def test_end_of_the_coordinator_is_noticed(quick):
     async def scenario():
         async with job(2) as (coordinator, members):
@@ -83,6 +105,8 @@ def test_workers_that_do_not_fit_are_refused(quick):
             await meeting.Membership(place).join(1, 5)
         with pytest.raises(UserError, match="Port .* cannot be used"):
             await meeting.Coordinator(place).listen()
+        with pytest.raises(UserError, match="worker 0 was given another token, or none: give all the same"):
+            await meeting.Membership(Place(1, 2, place.coordinator), "secret").join(1, 5)
         with pytest.raises(UserError, match="Not all of 2 workers have come within 1 seconds"):
             await first
         coordinator.server.close()

@@ -12,7 +12,8 @@ from starlette.testclient import TestClient
 
 from bert_tf.cli.commands import serve
 from bert_tf.errors import UserError
-from bert_tf.serving import access, connection
+from bert_tf.runtime import access_token
+from bert_tf.serving import connection
 from bert_tf.serving.app import Server
 
 TOKEN = "s3cret"
@@ -107,11 +108,11 @@ def test_token_is_taken_and_not_needed_for_health_and_the_page():
 def test_token_comes_from_a_file_or_the_environment(tmp_path):
     (tmp_path / "token").write_text(f"{TOKEN}\nsecond line\n")
     (tmp_path / "empty").write_text("\n")
-    assert access.read_token(str(tmp_path / "token"), "other") == TOKEN
-    assert access.read_token(None, TOKEN) == TOKEN and access.read_token(None, None) == ""
+    assert access_token.read(str(tmp_path / "token"), "other") == TOKEN
+    assert access_token.read(None, TOKEN) == TOKEN and access_token.read(None, None) == ""
     for path, variable in ((str(tmp_path / "empty"), TOKEN), (str(tmp_path / "no"), None), (None, ""), (None, "ä b")):
         with pytest.raises(UserError, match=r"holds no token|cannot be read"):
-            access.read_token(path, variable)
+            access_token.read(path, variable)
 
 
 def test_log_has_a_line_per_request(capsys):

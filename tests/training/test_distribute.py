@@ -84,6 +84,31 @@ def test_invalid_tf_config_is_refused(monkeypatch, content, kind):
         create_strategy(kind)
 
 
+@pytest.mark.parametrize(
+    "cluster, task, message",
+    [
+        ({"worker": ["a:1", "b:1"]}, {"type": "worker", "index": 2}, "is worker 2, and its cluster has 2 of these"),
+        ({"worker": ["a:1"]}, {"type": "worker", "index": -1}, "is worker -1, and its cluster has 1 of these"),
+        ({"chief": ["a:1"]}, {"type": "worker", "index": 0}, "is worker 0, and its cluster has 0 of these"),
+        ({"worker": ["a:1"]}, {"type": "evaluator", "index": 0}, "the type 'evaluator'; expected chief or worker"),
+        ({"worker": ["a:1"]}, {"index": 0}, "the type None; expected chief or worker"),
+        (
+            {"worker": ["a:1"], "ps": ["b:1"]},
+            {"type": "ps", "index": 0},
+            "cluster in TF_CONFIG has parameter servers",
+        ),
+        ({"worker": ["a:1"]}, {"type": "worker", "index": 0.5}, "TF_CONFIG is .*; expected JSON such as"),
+        ({"worker": ["a:1"]}, {"type": "worker", "index": True}, "TF_CONFIG is .*; expected JSON such as"),
+        ({"worker": ["a:1", 2]}, {"type": "worker", "index": 0}, "TF_CONFIG is .*; expected JSON such as"),
+        ({"worker": ["a:1"]}, {"type": ["worker"], "index": 0}, "the type .'worker'.; expected chief or worker"),
+    ],
+)
+def test_task_that_is_not_in_the_cluster_is_refused(monkeypatch, cluster, task, message):
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
+    with pytest.raises(UserError, match=message):
+        create_strategy()
+
+
 def test_each_replica_gets_its_slice_in_order(two_replicas):
     batch = {"ids": tf.reshape(tf.range(12), [6, 2]), "nested": {"weights": tf.range(6.0)}}
     shared = shard_batch(two_replicas, batch)

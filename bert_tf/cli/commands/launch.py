@@ -6,7 +6,8 @@
 
 With --workers alone all of them start on this machine, which share its cores and GPUs. Under Slurm, torchrun (RANK,
 WORLD_SIZE, MASTER_ADDR) or with --worker_index one worker starts, which meets the others at the coordinator, a port of
-the machine of worker 0. Each line of output begins with the number of its worker. When a worker dies, all end within a
+the machine of worker 0, all with the token of --token_file or the environment variable BERT_TF_TOKEN, if there is one.
+Each line of output begins with the number of its worker. When a worker dies, all end within a
 minute; the same command continues from the last checkpoint.
 """
 
@@ -17,8 +18,9 @@ import sys
 
 from bert_tf.cli import recipe_flags
 from bert_tf.cli.worker_processes import WorkerProcess, python_command, supervise
+from bert_tf.config.flag_parsers import positive
 from bert_tf.errors import UserError
-from bert_tf.runtime import cluster, open_set
+from bert_tf.runtime import access_token, cluster, open_set
 from bert_tf.runtime.cluster import Place
 from bert_tf.runtime.meeting import Coordinator, Membership
 
@@ -35,7 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         help=f"HOST:PORT of the machine of worker 0 where the workers meet (default port: {cluster.PORT})",
     )
-    parser.add_argument("--timeout", type=float, default=600, help="seconds to wait for the others (default: 600)")
+    parser.add_argument("--timeout", type=positive, default=600, help="seconds to wait for the others (default: 600)")
+    parser.add_argument(
+        "--token_file", help="file whose first line is the token that workers must have where they meet"
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, help="pretrain, finetune or squad, and its flags")
 
 
@@ -51,7 +56,8 @@ def run(arguments: argparse.Namespace) -> None:
     if os.environ.get("TF_CONFIG"):
         raise UserError("TF_CONFIG is set, which names the workers already: start the command itself, without launch.")
     place = _place(arguments)
-    code = asyncio.run(_one(place, words, arguments.timeout) if place else _all(arguments.workers, words))
+    token = access_token.read(arguments.token_file, os.environ.get(access_token.VARIABLE))
+    code = asyncio.run(_one(place, words, arguments.timeout, token) if place else _all(arguments.workers, words))
     if code:
         sys.exit(code)
 
@@ -81,12 +87,12 @@ async def _all(count: int, words: list[str]) -> int:
     return code
 
 
-async def _one(place: Place, words: list[str], timeout: float) -> int:
+async def _one(place: Place, words: list[str], timeout: float, token: str = "") -> int:
     """One worker, which meets the others and ends when one of them fails."""
-    coordinator = Coordinator(place) if place.worker == 0 else None
+    coordinator = Coordinator(place, token) if place.worker == 0 else None
     if coordinator:
         await coordinator.listen()
-    membership = Membership(place)
+    membership = Membership(place, token)
     addresses = await membership.join(cluster.free_ports(1)[0], timeout)
     worker = WorkerProcess(place, python_command(words), addresses)
     code, end = await supervise([worker], membership.failure)

@@ -21,11 +21,10 @@ from typing import Any
 from bert_tf.cli import device_flags, trust_flags
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import loaded_model
-from bert_tf.runtime import files, process
+from bert_tf.runtime import access_token, files, process
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 from bert_tf.search.index_files import IndexFiles, is_index
 
-TOKEN = "BERT_TF_TOKEN"  # environment variable
 SPARE_THREADS = 8  # beyond one a core: operations of a long request take threads of TensorFlow for seconds
 OWN_FILES = 128  # that a server with several models keeps open, and some to spare for connections that are refused
 
@@ -71,11 +70,11 @@ def run(arguments: argparse.Namespace) -> None:
     _check_limits(arguments)
     import uvicorn
 
-    from bert_tf.serving import access, connection
+    from bert_tf.serving import connection
     from bert_tf.serving.app import Server
 
     tls = check_tls(arguments.ssl_certfile, arguments.ssl_keyfile)
-    token = access.read_token(arguments.token_file, os.environ.get(TOKEN))
+    token = access_token.read(arguments.token_file, os.environ.get(access_token.VARIABLE))
     listener = listen(arguments.host, arguments.port)
     server = Server(
         [_load(arguments, name, path, is_index=name in indexes) for name, path in folders.items()],

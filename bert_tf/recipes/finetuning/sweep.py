@@ -15,14 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.config import flags
+from bert_tf.config import flag_parsers, flags
 from bert_tf.errors import TrainingError, UserError
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training.run_directory import RunFolder
 
-GRIDS = {"learning_rate": float, "train_batch_size": int, "num_train_epochs": float}
+GRIDS: dict[str, Callable[[str], Any]] = {
+    "learning_rate": flag_parsers.finite,
+    "train_batch_size": int,
+    "num_train_epochs": flag_parsers.finite,
+}
 ONE_RUN = {"num_seeds": 1, **{f"{name}_grid": "" for name in GRIDS}}  # the flags of a sweep, where there is none
 FILE = "sweep.json"
 RUN_FILES = {"run.json", "checkpoints", "best", "events", "report.html"}  # not copied from the best run
@@ -52,7 +56,7 @@ def plan(options: Any) -> dict[str, Any]:
     return runs
 
 
-def _grid(options: Any, name: str, kind: type) -> list[int | float]:
+def _grid(options: Any, name: str, kind: Callable[[str], Any]) -> list[int | float]:
     text = getattr(options, f"{name}_grid")
     try:
         values = [kind(value) for value in text.split(",")] if text else []

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from bert_tf.checkpoints.checkpoint import VectorLayer
+from bert_tf.config.flag_parsers import finite
 from bert_tf.errors import UserError
 
 UNITS = ("token", "word", "sentence")
@@ -70,7 +71,7 @@ def parse_layers(text: str) -> list[int | str]:
 def parse_weights(text: str) -> tuple[float, ...]:
     """The numbers of --layer_weights, () without. Raises UserError for anything else."""
     try:
-        return tuple(float(part) for part in text.split(",")) if text else ()
+        return tuple(finite(part) for part in text.split(",")) if text else ()
     except ValueError:
         raise UserError(f"layer_weights is {text!r}; expected comma-separated numbers, one for each layer.") from None
 

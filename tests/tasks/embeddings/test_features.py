@@ -59,6 +59,7 @@ def test_layers_are_summed_weighted_and_concatenated():
         ("-1,-2", "1", "layer_weights are 1 numbers, but layers '-1,-2' are 2"),
         ("concat_last_four", "1,1,1,1", "concat_last_four has its own"),
         ("-1", "x", "layer_weights is 'x'; expected comma-separated"),
+        ("-1", "nan", "layer_weights is 'nan'; expected comma-separated"),
         ("-1,0,-1", "", "layers is '-1,0,-1', which names -1 more than once; expected each layer once"),
         ("all,2", "", "names 2 more than once"),
     ],
