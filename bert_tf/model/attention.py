@@ -62,21 +62,36 @@ def softmax(scores: tf.Tensor, training: bool) -> tf.Tensor:  # [..., T] -> [...
 
 
 def padding_mask(
-    lengths: tf.Tensor, width: tf.Tensor | int, *, is_causal: bool = False, dtype: str = "float32"
+    lengths: tf.Tensor,
+    width: tf.Tensor | int,
+    *,
+    text_mask: tf.Tensor | None = None,
+    is_causal: bool = False,
+    dtype: str = "float32",
 ) -> tf.Tensor:
-    """The mask [B, 1, 1 or T, T] of rows of `width` positions, the first `lengths` [B] of which hold a text."""
+    """The mask [B, 1, 1 or T, T] of rows of `width` positions, the first `lengths` [B] of which hold a text.
+
+    text_mask: int32 [B, T], 0 on further positions that no query sees.
+    """
     hidden = tf.reshape(tf.range(width), [1, 1, 1, -1]) >= tf.reshape(lengths, [-1, 1, 1, 1])
+    hidden = hidden if text_mask is None else hidden | (text_mask[:, None, None, :] == 0)
     return _bias(hidden | _later(width) if is_causal else hidden, dtype)
 
 
 def packing_mask(
-    text_numbers: tf.Tensor, width: tf.Tensor | int, *, is_causal: bool = False, dtype: str = "float32"
+    text_numbers: tf.Tensor,
+    width: tf.Tensor | int,
+    *,
+    text_mask: tf.Tensor | None = None,
+    is_causal: bool = False,
+    dtype: str = "float32",
 ) -> tf.Tensor:
     """The mask [B, 1, T, T] of rows of several texts that do not see each other.
 
-    text_numbers: [B, T], 1, 2, ... by text, 0 on padding.
+    text_numbers: [B, T], 1, 2, ... by text, 0 on padding. text_mask: as in `padding_mask`.
     """
     hidden = text_numbers[:, None, :, None] != text_numbers[:, None, None, :]
+    hidden = hidden if text_mask is None else hidden | (text_mask[:, None, None, :] == 0)
     return _bias(hidden | _later(width) if is_causal else hidden, dtype)
 
 

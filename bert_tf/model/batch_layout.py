@@ -18,8 +18,8 @@ class BatchLayout:
     """How texts lie in rows, and the seed of this pass's dropout: all that layers need besides the tokens.
 
     `mask` [B, 1, 1 or T, T] is added to attention scores. `seed` [2] (int32) makes every dropout mask a function of
-    itself and of the layer alone; None means no dropout. `text_numbers` [B, T]: 1, 2, ... by text of a row, 0 on
-    padding. `probe`: to be filled by this pass.
+    itself and of the layer alone; None means no dropout. `text_numbers` [B, T]: 1, 2, ... by text of a row, 0 where
+    no query sees it. `probe`: to be filled by this pass.
     """
 
     rows: tf.Tensor | int
@@ -38,12 +38,14 @@ class BatchLayout:
         *,
         heads: int,
         dtype: str,
+        text_mask: tf.Tensor | None = None,
         seed: tf.Tensor | None = None,
         is_causal: bool = False,
     ) -> "BatchLayout":
-        """One text per row, in the first `lengths` [B] positions of it."""
-        mask = attention.padding_mask(lengths, width, is_causal=is_causal, dtype=dtype)
+        """One text per row, in the first `lengths` [B] positions of it, without those where `text_mask` [B, T] is 0."""
+        mask = attention.padding_mask(lengths, width, text_mask=text_mask, is_causal=is_causal, dtype=dtype)
         numbers = tf.cast(tf.sequence_mask(lengths, width), tf.int32)
+        numbers = numbers if text_mask is None else numbers * text_mask
         return cls(rows=size_of(lengths, 0), width=width, heads=heads, mask=mask, seed=seed, text_numbers=numbers)
 
     @classmethod
@@ -53,13 +55,15 @@ class BatchLayout:
         *,
         heads: int,
         dtype: str,
+        text_mask: tf.Tensor | None = None,
         seed: tf.Tensor | None = None,
         is_causal: bool = False,
     ) -> "BatchLayout":
         """Several texts per row that do not see each other: `text_numbers` [B, T], 1, 2, ... by text, 0 on padding."""
         width = size_of(text_numbers, 1)
-        mask = attention.packing_mask(text_numbers, width, is_causal=is_causal, dtype=dtype)
+        mask = attention.packing_mask(text_numbers, width, text_mask=text_mask, is_causal=is_causal, dtype=dtype)
         rows = size_of(text_numbers, 0)
+        text_numbers = text_numbers if text_mask is None else text_numbers * text_mask
         return cls(rows=rows, width=width, heads=heads, mask=mask, seed=seed, text_numbers=text_numbers)
 
     def with_probe(self, probe: Probe | None) -> "BatchLayout":

@@ -68,7 +68,7 @@ class Embeddings(ConfiguredLayer):
     def call(
         self, token_ids: tf.Tensor, segment_ids: tf.Tensor, positions: tf.Tensor | None, *, layout: BatchLayout
     ) -> tf.Tensor:
-        """Embeds ids, each [B, T], as [N, D]; positions None: 0, 1, ... in every row."""
+        """Embeds ids, each [B, T], as [N, D]; positions None: 0, 1, ... in every row; -1 in RoBERTa: on padding."""
         x = self.narrow(token_ids, segment_ids, positions, layout=layout)
         return self.projection(x, needs_gradient=layout.training) if hasattr(self, "projection") else x
 
@@ -80,12 +80,13 @@ class Embeddings(ConfiguredLayer):
         x = look_up(self.token_table.value, tf.reshape(token_ids, [-1]))  # [N, E]
         x = layout.probe.embed(x) if layout.probe else x
         x = self._add_segments(x, segment_ids)
-        table = self._positions()  # [P, E]
+        table, first = self._positions()  # [first + P, E]
         if positions is None:
-            x = layout.as_rows(x) + table[: layout.width]  # [B, T, E]
+            x = layout.as_rows(x) + table[first : first + layout.width]  # [B, T, E]
             x = tf.reshape(x, [-1, self.config.embedding_width])
         else:
-            x += tf.gather(table, tf.reshape(positions, [-1]))
+            start = max(first - 1, 0)  # of RoBERTa's row of padding
+            x += tf.gather(table[start:], tf.reshape(positions, [-1]) + (first - start))
         x = self.norm(x) if hasattr(self, "norm") else x
         return self.dropout(x, seed=layout.seed)
 
@@ -100,11 +101,12 @@ class Embeddings(ConfiguredLayer):
             return x + tf.where(indices[:, None] == 0, table[0], table[1])  # XLA adds it to `x` in the same pass
         return x + one_hot_lookup(table, indices)  # always: the table is tiny
 
-    def _positions(self) -> tf.Tensor:
+    def _positions(self) -> tuple[tf.Tensor, int]:
+        """The table of positions, and the row of the first one."""
         if self.config.position_embedding_type == "sinusoidal":
             table = sinusoids(self.config.max_position_embeddings, self.config.embedding_width)
-            return tf.constant(table, self.compute_dtype)
-        return self.position_table.value[self.config.encoder_traits.position_offset :]
+            return tf.constant(table, self.compute_dtype), 0
+        return self.position_table.value, self.config.encoder_traits.position_offset
 
 
 class SharedEmbeddings(ConfiguredLayer):

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.model import dropout_seeds
-from bert_tf.model.inputs import complete
+from bert_tf.model.inputs import complete_for
 from bert_tf.model.layers import ConfiguredLayer
 from bert_tf.model.sequence_packing import PackingSpec
 
@@ -20,10 +20,12 @@ class EncoderLayer(ConfiguredLayer):
 
     An encoder defines `encode`, with the arguments of `call` without `training`, and `token_table` [V, D].
 
+    takes_any_mask: whether a mask may have zeros before the end of a text.
     takes_row_tables: whether inputs may say in which rows the texts lie, see `sequence_packing.RowAssignment.given`.
     """
 
     takes_row_tables = False
+    takes_any_mask = True
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
@@ -70,7 +72,9 @@ class EncoderLayer(ConfiguredLayer):
             "hidden_states" and "attention_probabilities".
         """
         seed = self.seed_of(seed, training)
-        inputs = complete(inputs, self.config.encoder_traits.padding_id)
+        inputs = complete_for(self.config, inputs)
+        if "text_mask" in inputs and not self.takes_any_mask:
+            _expect_no_gaps(inputs["text_mask"])
         return self.encode(inputs, seed, positions, return_hidden_states, return_attention, packing)
 
     def encode(
@@ -93,3 +97,12 @@ class EncoderLayer(ConfiguredLayer):
         """Reads the dropout state from a `.keras` file; those of earlier versions have none."""
         if len(store):
             super().load_own_variables(store)
+
+
+def _expect_no_gaps(text_mask: tf.Tensor) -> None:
+    """Raises an error, eagerly or when the graph runs, for a mask [B, T] with a zero before a one."""
+    tf.debugging.assert_equal(
+        tf.reduce_max(text_mask[:, 1:] - text_mask[:, :-1]) <= 0,
+        True,
+        "The mask has padding before a token, which this encoder cannot leave out: begin each row with its text.",
+    )

@@ -15,9 +15,9 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.model import encoders, weights
 from bert_tf.model.batch_layout import size_of
 from bert_tf.model.crf import Crf
-from bert_tf.model.inputs import complete
+from bert_tf.model.inputs import complete_for
 from bert_tf.model.layers import ConfiguredLayer, Dropout, config_of, dense
-from bert_tf.model.sequence_packing import TABLES, PackingSpec
+from bert_tf.model.sequence_packing import POSITION_INPUTS, TABLES, PackingSpec
 
 Inputs = Mapping[str, tf.Tensor]
 
@@ -93,8 +93,8 @@ class BertModel(keras.Model):
         return self.outputs(self.complete(inputs), self.encoder.seed_of(seed, training), packing)
 
     def complete(self, inputs: Any) -> Inputs:
-        """Adds the inputs that the caller may leave out; see `inputs.complete`."""
-        return complete(inputs, self.config.encoder_traits.padding_id)
+        """Adds the inputs that the caller may leave out; see `inputs.complete_for`."""
+        return complete_for(self.config, inputs)
 
     def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, Any]:
         """Returns "tokens" [B, T, D] and "pooled" [B, D] of the encoder."""
@@ -254,7 +254,9 @@ class TokenClassifier(BertModel):
 
 def as_rows(inputs: Inputs) -> dict[str, tf.Tensor]:
     """Inputs of the encoder [B, W, ...] (windows or choices) -> [B * W, ...]."""
-    flat = {name: tf.reshape(inputs[name], [-1, size_of(inputs[name], -1)]) for name in ("token_ids", "segment_ids")}
+    flat = {
+        name: tf.reshape(inputs[name], [-1, size_of(inputs[name], -1)]) for name in POSITION_INPUTS if name in inputs
+    }
     tables = {name: inputs[name] for name in TABLES if name in inputs}  # of texts, whatever they belong to
     return {**flat, "lengths": tf.reshape(inputs["lengths"], [-1]), **tables}
 

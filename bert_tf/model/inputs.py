@@ -6,27 +6,54 @@ B rows, T positions in a row.
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
+from bert_tf.config.bert_config import BertConfig
 from bert_tf.model.batch_layout import size_of
 
 ALIASES = {"input_ids": "token_ids", "token_type_ids": "segment_ids"}  # the names of Hugging Face
-MASKS = ("attention_mask", "padding_mask")  # of Hugging Face and of KerasHub: 1 for tokens, 0 for padding after them
-IDS = ("token_ids", "segment_ids", "lengths", "text_numbers", "positions", "masked_lm_positions")
+MASKS = ("attention_mask", "padding_mask")  # of Hugging Face and of KerasHub: 1 for tokens, 0 for padding
+IDS = ("token_ids", "segment_ids", "lengths", "text_numbers", "text_mask", "positions", "masked_lm_positions")
 
 
-def complete(inputs: Any, padding_id: int = 0) -> dict[str, tf.Tensor]:
+def complete_for(config: BertConfig, inputs: Any) -> dict[str, tf.Tensor]:
+    """The inputs of an encoder, see `complete`; outside of graphs also ValueError for ids that it does not have.
+
+    In a graph a token id out of range is an error on CPUs and gives zeros on GPUs, a segment out of range gives no
+    embedding of a segment.
+    """
+    traits = config.encoder_traits
+    if tf.executing_eagerly():
+        named = {ALIASES.get(name, name): ids for name, ids in inputs.items()} if isinstance(inputs, Mapping) else {}
+        _expect_below(config.vocab_size, "token_ids", named.get("token_ids", None if named else inputs))
+        if config.type_vocab_size > 1:
+            _expect_below(config.type_vocab_size, "segment_ids", named.get("segment_ids"))
+    return complete(inputs, traits.padding_id, numbers_tokens=traits.position_offset > 0)
+
+
+def _expect_below(size: int, name: str, ids: Any) -> None:
+    values = np.zeros(0) if ids is None else np.asarray(ids)
+    wrong = values[(values < 0) | (values >= size)]
+    if wrong.size:
+        raise ValueError(f"{name} holds {wrong[0]}; expected numbers from 0 to {size - 1}.")
+
+
+def complete(inputs: Any, padding_id: int = 0, *, numbers_tokens: bool = False) -> dict[str, tf.Tensor]:
     """Returns the inputs with `token_ids`, `segment_ids` and `lengths` (or `text_numbers`), each int32.
 
     Args:
         inputs: token ids [..., T], or a mapping with `token_ids`. Optional are `segment_ids` [..., T], 0 where they are
-            missing, and `lengths` [...]: where they are missing, the sum of `attention_mask` or `padding_mask`, else
-            the place of the last token that is not [PAD]. `input_ids` and `token_type_ids` are taken for `token_ids`
-            and `segment_ids`. Other entries are kept.
+            missing, and `lengths` [...]: where they are missing, up to the last token of `attention_mask` or
+            `padding_mask` [..., T], else up to the last one that is not [PAD]. A mask, which may have zeros anywhere,
+            becomes `text_mask` [..., T]. `input_ids` and `token_type_ids` are taken for `token_ids` and `segment_ids`.
+            Other entries are kept.
         padding_id: the id of the padding token, 0 in every published vocabulary of BERT.
+        numbers_tokens: whether positions number the tokens that are not [PAD], as in RoBERTa, and not all: where no
+            `lengths` say that each text begins its row, they are added as `positions`.
 
     Raises:
-        ValueError: there are no token ids.
+        ValueError: there are no token ids, or the shape of the mask is not theirs.
     """
     if not isinstance(inputs, Mapping):
         inputs = {"token_ids": inputs}
@@ -38,17 +65,24 @@ def complete(inputs: Any, padding_id: int = 0) -> dict[str, tf.Tensor]:
         )
     mask = next((inputs.pop(name) for name in MASKS if name in inputs), None)
     inputs |= {name: tf.cast(inputs[name], tf.int32) for name in IDS if name in inputs}
+    token_ids = inputs["token_ids"]
     if "segment_ids" not in inputs:
-        inputs["segment_ids"] = tf.zeros_like(inputs["token_ids"])
-    if "lengths" not in inputs and "text_numbers" not in inputs:
-        token_ids = inputs["token_ids"]
-        inputs["lengths"] = (
-            _lengths(token_ids, padding_id) if mask is None else tf.reduce_sum(tf.cast(mask, tf.int32), -1)
-        )
+        inputs["segment_ids"] = tf.zeros_like(token_ids)
+    if mask is not None:
+        mask = tf.convert_to_tensor(mask)
+        if not mask.shape.is_compatible_with(token_ids.shape):
+            raise ValueError(f"The mask has the shape {mask.shape}; expected that of token_ids, {token_ids.shape}.")
+        inputs["text_mask"] = tf.cast(tf.cast(mask, tf.bool), tf.int32)
+    says_texts = "lengths" in inputs or "text_numbers" in inputs
+    if not says_texts:
+        inputs["lengths"] = _lengths(token_ids != padding_id if mask is None else inputs["text_mask"] > 0)
+    if numbers_tokens and "positions" not in inputs and (mask is not None or not says_texts):
+        is_token = tf.cast(token_ids != padding_id, tf.int32)
+        inputs["positions"] = tf.cumsum(is_token, -1) * is_token - 1  # -1: the row of padding, before those of tokens
     return inputs
 
 
-def _lengths(token_ids: tf.Tensor, padding_id: int) -> tf.Tensor:  # [..., T] -> [...]
-    """The number of tokens up to the last one that is not padding."""
-    places = tf.range(1, size_of(token_ids, -1) + 1)
-    return tf.reduce_max(tf.where(token_ids == padding_id, 0, places), -1)
+def _lengths(is_token: tf.Tensor) -> tf.Tensor:  # bool [..., T] -> [...]
+    """The number of places up to the last token."""
+    places = tf.range(1, size_of(is_token, -1) + 1)
+    return tf.reduce_max(tf.where(is_token, places, 0), -1)

@@ -35,7 +35,10 @@ class SentenceEncoder(BertModel):
         """inputs: `token_ids`, `segment_ids` [B, F, T], `lengths` [B, F]. Returns float32 "vectors" [B, F, D]."""
         rows = as_rows(inputs)
         tokens = self.encoder(rows, seed=seed, packing=packing)["tokens"]  # [B * F, T, D]
-        vectors = pool_tokens(tf.cast(tokens, tf.float32), rows["lengths"], self.pooling)
+        text_mask = rows.get("text_mask")
+        if text_mask is not None:  # as wide as the tokens, which packing cuts
+            text_mask = text_mask[:, : size_of(tokens, 1)]
+        vectors = pool_tokens(tf.cast(tokens, tf.float32), rows["lengths"], self.pooling, text_mask)
         if self.normalize:
             vectors = unit_vectors(vectors)
         return {"vectors": tf.reshape(vectors, [-1, size_of(inputs["lengths"], -1), self.config.hidden_size])}
@@ -45,21 +48,26 @@ class SentenceEncoder(BertModel):
         return {**super().get_config(), "pooling": self.pooling, "normalize": self.normalize}
 
 
-def pool_tokens(tokens: tf.Tensor, lengths: tf.Tensor, pooling: str) -> tf.Tensor:
+def pool_tokens(tokens: tf.Tensor, lengths: tf.Tensor, pooling: str, text_mask: tf.Tensor | None = None) -> tf.Tensor:
     """Vectors of tokens [B, T, D] -> of texts [B, D]; padding after `lengths` [B] counts nothing, [CLS] and [SEP] do.
+
+    text_mask: [B, T], 0 on further positions that do not count; weights of positions begin at the first that does.
 
     The same on ragged tokens of long texts is `tasks.embeddings.features.text_vectors`.
     """
+    first = None if text_mask is None else tf.argmax(text_mask, 1, tf.int32)
     if pooling == "cls":
-        return tokens[:, 0]
+        return tokens[:, 0] if first is None else tf.gather(tokens, first, batch_dims=1)
     if pooling == "last":
         return tf.gather(tokens, tf.maximum(lengths - 1, 0), batch_dims=1)
     is_text = tf.sequence_mask(lengths, size_of(tokens, 1))[:, :, None]  # [B, T, 1]
+    is_text = is_text if text_mask is None else is_text & (text_mask[:, :, None] > 0)
     if pooling == "max":
         return tf.reduce_max(tf.where(is_text, tokens, tokens.dtype.min), 1)
     weights = tf.cast(is_text, tokens.dtype)
     if pooling == "weighted_mean":
-        weights *= tf.range(1, size_of(tokens, 1) + 1, dtype=tokens.dtype)[None, :, None]
+        places = tf.range(1, size_of(tokens, 1) + 1)[None, :, None]
+        weights *= tf.cast(places if first is None else places - first[:, None, None], tokens.dtype)
     count = tf.maximum(tf.reduce_sum(weights, 1), 1)  # [B, 1]
     divisor = tf.sqrt(count) if pooling == "mean_sqrt_len" else count
     return tf.reduce_sum(tf.where(is_text, tokens, 0) * weights, 1) / divisor

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from bert_tf.runtime import backend
 
+POSITION_INPUTS = ("token_ids", "segment_ids", "text_mask", "positions")  # the last two are not always there
 TABLES = ("row_sources", "row_targets")  # entries of inputs: the sources and targets of a RowAssignment
 
 
@@ -66,9 +67,9 @@ class PackingSpec:
         return {**inputs, **self.assign(inputs).as_inputs()}
 
     def trim(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Cuts positions that no text uses from `token_ids` and `segment_ids` [R, T]."""
+        """Cuts positions that no text uses from `token_ids`, `segment_ids` and others of POSITION_INPUTS [R, T]."""
         longest = tf.reduce_max(tf.concat([inputs["lengths"], [1]], 0))  # 1 for an empty batch
-        return {name: x[:, :longest] if name in ("token_ids", "segment_ids") else x for name, x in inputs.items()}
+        return {name: x[:, :longest] if name in POSITION_INPUTS else x for name, x in inputs.items()}
 
     def assign(self, inputs: Mapping[str, tf.Tensor]) -> "RowAssignment":
         """Where the texts of trimmed inputs go."""
@@ -119,12 +120,12 @@ class RowAssignment:
         return cls(sources=tf.reshape(sources, [rows, width]), targets=targets)
 
     def pack(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """`token_ids` and `segment_ids` [R, T] -> those [P, W], and `positions` and `text_numbers` [P, W]."""
+        """What there is of POSITION_INPUTS [R, T] -> those [P, W], and `positions` and `text_numbers` [P, W]."""
         length = tf.shape(self.targets)[1]
         is_text = self.sources >= 0
-        flat = {name: tf.reshape(inputs[name], [-1]) for name in ("token_ids", "segment_ids")}
-        rows = {name: tf.gather(x, tf.maximum(self.sources, 0)) for name, x in flat.items()}
-        rows |= {"positions": self.sources % length, "text_numbers": self.sources // length + 1}
+        flat = {name: tf.reshape(inputs[name], [-1]) for name in POSITION_INPUTS if name in inputs}
+        rows = {"positions": self.sources % length, "text_numbers": self.sources // length + 1}
+        rows |= {name: tf.gather(x, tf.maximum(self.sources, 0)) for name, x in flat.items()}
         return {name: tf.where(is_text, x, 0) for name, x in rows.items()}
 
     def unpack(self, x: tf.Tensor) -> tf.Tensor:  # [N, D] -> [R, T, D]

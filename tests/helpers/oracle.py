@@ -20,7 +20,7 @@ NO_MASKS = 1e-5  # keeps the masked-word loss finite in a batch that hides nothi
 
 
 def encode(weights, config, token_ids, segment_ids, lengths):
-    """Every layer's tokens, of a batch of padded texts.
+    """Every layer's tokens, of a batch of padded texts. lengths: [B], or a mask [B, T] with 0 where nothing is seen.
 
     Returns {"hidden_states": tuple of L + 1 arrays [B, T, D] (0 is the embeddings after their LayerNorm),
     "tokens": the last of them, "pooled" [B, D], "attention_probabilities": tuple of L arrays [B, H, T, T]}.
@@ -71,7 +71,8 @@ class Network:
 
     def encode(self, token_ids, segment_ids, lengths):
         x, back_embed = self.embed(np.asarray(token_ids), np.asarray(segment_ids))  # [B, T, D]
-        is_padding = np.arange(x.shape[1]) >= np.asarray(lengths)[:, None]  # [B, T]
+        lengths = np.asarray(lengths)
+        is_padding = np.arange(x.shape[1]) >= lengths[:, None] if lengths.ndim == 1 else lengths == 0  # [B, T]
         mask = MASKED_OUT * is_padding[:, None, None]  # [B, 1, 1, T]
         hidden, attention, backs = [x], [], []
         for layer in range(self.config["num_hidden_layers"]):

@@ -83,7 +83,7 @@ class BertEncoder(EncoderLayer):
     def layout(self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor | None = None) -> BatchLayout:
         """How the texts of `inputs` lie in their rows."""
         options = {"heads": self.config.num_attention_heads, "dtype": self.compute_dtype, "seed": seed}
-        options["is_causal"] = self.config.is_causal
+        options |= {"is_causal": self.config.is_causal, "text_mask": inputs.get("text_mask")}
         if "text_numbers" in inputs:
             return BatchLayout.packed(inputs["text_numbers"], **options)
         return BatchLayout.padded(inputs["lengths"], size_of(inputs["token_ids"], 1), **options)

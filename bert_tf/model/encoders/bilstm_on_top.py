@@ -54,6 +54,7 @@ class Encoder(BertEncoder):
     """BertEncoder, then a BiLSTM of two layers with the same hidden size."""
 
     takes_row_tables = False
+    takes_any_mask = False
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)

@@ -48,6 +48,8 @@ class Directions(ConfiguredLayer):
 class Encoder(EncoderLayer):
     """Embeddings, then `num_hidden_layers` LSTMs in each direction, each of half the hidden size."""
 
+    takes_any_mask = False
+
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
         self.token_embeddings = self.new_table("token_table", self.config.vocab_size)

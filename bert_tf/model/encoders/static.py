@@ -55,6 +55,8 @@ class Encoder(EncoderLayer):
         inputs = packing.trim(inputs) if packing else inputs
         tokens = tf.gather(self.token_table, inputs["token_ids"])  # [B, T, D]
         used = tf.sequence_mask(inputs["lengths"], tf.shape(tokens)[1], tokens.dtype)[:, :, None]
+        if "text_mask" in inputs:
+            used *= tf.cast(inputs["text_mask"], tokens.dtype)[:, :, None]
         mean = tf.reduce_sum(tokens * used, 1) / tf.maximum(tf.reduce_sum(used, 1), 1)
         outputs = {"tokens": tokens, "pooled": self.pooler(mean)}
         if positions is not None:
