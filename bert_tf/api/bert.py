@@ -16,8 +16,7 @@ from bert_tf.api.words import is_words, join_words, listed
 from bert_tf.checkpoints import pretrained
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model, tagged_words
-from bert_tf.model.heads import Pretrainer
+from bert_tf.export import live_model, loaded_model, tagged_words
 from bert_tf.recipes.finetuning import finished_run
 from bert_tf.runtime import files, open_set
 from bert_tf.tasks.embeddings import sentence_choice
@@ -28,14 +27,14 @@ from bert_tf.training.run_directory import recorded_flags
 if TYPE_CHECKING:
     import pandas as pd
 
-MASKS = "masked_lm"  # the kind of a model that fills masks
 METHODS = {
-    MASKS: "fill_mask(text)",
+    live_model.MASKS: "fill_mask(text)",
     "vectors": "embed(texts)",
     "tags": "entities(text)",
     "span": "answer(question, text)",
 }
 MOST_SHOWN = 6  # labels
+PAIR, MAX_CHOICES = ("text_a", "text_b"), 64  # of checkpoints from elsewhere
 WINDOW = 4096  # texts among which those of similar length share a batch
 
 Words = Sequence[str]  # a text that is split into words
@@ -304,7 +303,9 @@ class Bert:
         questions = self._read(question, ["question"], is_split_into_words, name="question")
         texts = self._read(text, ["context"], is_split_into_words)
         pairs = given_texts.paired(questions, texts)
-        if next(iter(self._predictor.inputs)) != "question":  # the order of an example's texts is that of the inputs
+        if (
+            next(iter(self._predictor_of(None).inputs)) != "question"
+        ):  # the order of an example's texts is that of the inputs
             pairs = dataclasses.replace(pairs, rows=[(text, question) for question, text in pairs.rows])
         results = self._each(pairs, _answer, 32)
         if as_frame:
@@ -384,7 +385,7 @@ class Bert:
             Example(str(number), tuple(words), None, f"sentence {number}")
             for number, words in enumerate([sentences] if is_words(sentences) else sentences)
         ]
-        tagger = tagged_words.WordTagger(self._signatures[tagged_words.SIGNATURE])
+        tagger = tagged_words.WordTagger(self._signatures_of()[tagged_words.SIGNATURE])
         outputs = loaded_model.predict_in_order(tagger, examples, batch_size=batch_size, window=WINDOW)
         return [tagged_words.row(*pair, tuple(self.labels or ())) for pair in outputs]
 
@@ -414,7 +415,10 @@ class Bert:
 
     def _each(self, read: Texts, result: Callable[[dict[str, Any]], Any], batch_size: int) -> list[Any]:
         """The results of the model's task for each example."""
-        predictor, labels = self._predictor, tuple(self.labels or ())
+        if not read.rows:
+            return []
+        labels = tuple(self.labels or ())
+        predictor = self._predictor_of(len(read.rows[0]) if self._takes_any_number else None)
         rows = loaded_model.predict_in_order(predictor, _examples(read), batch_size=batch_size, window=WINDOW)
         return [
             result(predictions.export_row(example, outputs, labels=labels, inputs=predictor.inputs))
@@ -423,9 +427,12 @@ class Bert:
 
     def _read(self, values: Any, names: Sequence[str], is_split_into_words: bool = False, name: str = "text") -> Texts:
         """The texts that a caller gives."""
+        fewest = len(names)
+        if self._takes_any_number and len(names) > 1:
+            fewest = 1 if len(names) == len(PAIR) else 3  # a text or a pair; a text and two choices or more
         columns = self._columns if len(self._columns) == len(names) else ()
         joined = join_words(listed(given_texts.columns_of(values, names, columns))) if is_split_into_words else values
-        read = given_texts.read(joined, names, columns=columns, name=name)
+        read = given_texts.read(joined, names, columns=columns, name=name, fewest=fewest)
         return dataclasses.replace(read, index=given_texts.index_of(values))
 
     @functools.cached_property
@@ -434,20 +441,29 @@ class Bert:
         flags = recorded_flags(self.path) or loaded_model.about(self.path).get("reads") or {}
         return tuple(name.strip() for name in (flags.get("text_columns") or "").split(",") if name.strip())
 
-    @property
+    @functools.cached_property
+    def _takes_any_number(self) -> bool:
+        """Whether neither a run nor an export says how many texts an example has: the caller's number counts then."""
+        is_made_here = files.exists(os.path.join(self.path, "run.json")) or loaded_model.is_export(self.path)
+        return not is_made_here and live_model.kind_of(self) in (*live_model.ANY_NUMBER, "choice")
+
+    @functools.cached_property
     def _names(self) -> list[str]:
         """The names of the texts of an example: those of the inputs, with a number where an input is several."""
+        if self._takes_any_number:
+            is_choice = live_model.kind_of(self) == "choice"
+            return ["text_a", *(f"choice {number}" for number in range(MAX_CHOICES))] if is_choice else list(PAIR)
         names: list[str] = []
-        for name, count in self._predictor.inputs.items():
+        for name, count in self._predictor_of(None).inputs.items():
             names += [f"{name.removesuffix('s')} {number}" for number in range(count)] if count else [name]
         return names
 
     def _expect(self, method: str) -> None:
         """Raises UserError unless the head of the model has this method."""
-        kind = MASKS if isinstance(self.model, Pretrainer) else self.kind
-        if kind is None and "classifier/bias" not in self.report.loaded:
+        kind = self.kind if self.kind == "vectors" else live_model.kind_of(self)
+        if kind is None:
             raise UserError(f"{self.path} has no head: use embed(texts), or fine-tune it first.")
-        own = METHODS.get(kind or "class", "predict(texts)")
+        own = METHODS.get(kind, "predict(texts)")
         if own.partition("(")[0] != method:
             raise UserError(f"{self.path} has another head than {method} needs: use {own}.")
 
@@ -464,76 +480,41 @@ class Bert:
         return attribution_signature.signature(self.model, self._tokenizer())
 
     @functools.cached_property
-    def _predictor(self) -> loaded_model.Signature:
-        """The default signature of the model's task, on the weights of `model`."""
-        return loaded_model.Signature(self._signatures["serving_default"], self.path)
+    def _predictor_of(self) -> Callable[[int], loaded_model.Signature]:
+        """Number of texts of an example -> the default signature of the model's task, on the weights of `model`.
+
+        Only checkpoints from elsewhere take any number that their head can.
+        """
+        return functools.cache(
+            lambda texts: loaded_model.Signature(self._signatures_of(texts)["serving_default"], self.path)
+        )
 
     @functools.cached_property
-    def _signatures(self) -> Any:
+    def _signatures_of(self) -> Callable[..., Any]:
+        """Number of texts of an example, None where nobody says it -> the signatures of the model's task."""
+        return functools.cache(self._new_signatures)
+
+    def _new_signatures(self, texts: int | None = None) -> Any:
         """{name: function on strings} of the model's task, in static shapes where these are faster."""
         from bert_tf.export.static_signature import static_signatures
         from bert_tf.tasks.staged_signature import stages_of
 
+        self._tokenizer()  # raises where there is none
         with open_set.trusting(everything=self.trust_code):
-            signatures = live_signatures(self.path, self.model, self._tokenizer(), self.kind, self.labels)
+            signatures = live_signatures(self.path, self, texts)
         stages = {name: each._asdict() for name, each in stages_of(signatures).items()}
         return static_signatures(signatures, stages, "auto")
 
 
-def live_signatures(path: str, model: Any, tokenizer: Any, kind: str | None, labels: Sequence[str] | None) -> Any:
+def live_signatures(path: str, loaded: pretrained.Loaded, texts: int | None) -> Any:
     """{name: tf.function on strings} of a model: of its run where the path is one, else of the kind of its head."""
-    if isinstance(model, Pretrainer):
-        from bert_tf.tasks.pretraining import mask_filling
-
-        return mask_filling.fill_mask(model, tokenizer)
-    if files.exists(os.path.join(path, "run.json")):
-        task = finished_run.read_task(path)
-        windows = getattr(task, "windows", None)
-        if windows and hasattr(model, "window_pooling"):
-            model.window_pooling = windows.pooling
-        return task.signatures(model, tokenizer)
-    return _task_of_kind(path, model, tokenizer, kind or "class", labels or ()).signatures(model, tokenizer)
-
-
-def _task_of_kind(path: str, model: Any, tokenizer: Any, kind: str, labels: Sequence[str]) -> Any:
-    """A task without data for a checkpoint that does not say how it was trained."""
-    positions = model.config.max_position_embeddings
-    length = min(128, positions)
-    if kind == "tags":
-        from bert_tf.tasks.token_classification.tag_schemes import TagSet
-        from bert_tf.tasks.token_classification.tag_windows import TagWindows
-        from bert_tf.tasks.token_classification.tagging import TagTask
-
-        return TagTask(
-            path,
-            {},
-            TagSet.of(labels),
-            tokenizer,
-            windows=TagWindows(max_seq_length=length, stride=length // 2),
-            crf=getattr(model, "crf", None) is not None,
-        )
-    if kind == "span":
-        from bert_tf.tasks.question_answering.answering import QuestionTask
-        from bert_tf.tasks.question_answering.question_windows import QuestionWindows
-        from bert_tf.tasks.question_answering.spans import Search
-
-        length = min(384, positions)
-        windows = QuestionWindows(length, max(1, length // 3), min(64, length // 4))
-        return QuestionTask(path, {}, tokenizer, windows=windows, search=Search())
-    from bert_tf.tasks.text_classification import goals
-    from bert_tf.tasks.text_classification.classification import TextClassification
-
-    size = int(model.classifier.bias.shape[0])
-    names = list(labels) or [f"LABEL_{number}" for number in range(size)]
-    about = {**loaded_model.about(path), "labels": names, "kind": kind}
-    open_set.expect_trusted(kind, path)
-    goal = goals.of_kind(kind).from_about(about)
-    return TextClassification(path, {}, goal, tokenizer, max_seq_length=length, texts=_texts_of(path), test_splits=())
-
-
-def _texts_of(path: str) -> int:
-    """The number of texts of an example, as an export says; 1 where it is unknown."""
-    return max(1, len(loaded_model.about(path).get("inputs") or {}))
+    if live_model.kind_of(loaded) == live_model.MASKS or not files.exists(os.path.join(path, "run.json")):
+        return live_model.signatures_of(path, loaded, texts)
+    task = finished_run.read_task(path)
+    windows = getattr(task, "windows", None)
+    if windows and hasattr(loaded.model, "window_pooling"):
+        loaded.model.window_pooling = windows.pooling
+    return task.signatures(loaded.model, loaded.tokenizer)
 
 
 def _examples(read: Texts) -> list[Example]:

@@ -29,7 +29,9 @@ class Texts:
     index: Any = None
 
 
-def read(values: Any, names: Sequence[str], *, columns: Sequence[str] = (), name: str = "text") -> Texts:
+def read(
+    values: Any, names: Sequence[str], *, columns: Sequence[str] = (), name: str = "text", fewest: int | None = None
+) -> Texts:
     """Returns the texts of examples.
 
     Args:
@@ -39,18 +41,32 @@ def read(values: Any, names: Sequence[str], *, columns: Sequence[str] = (), name
         names: of the texts of an example, as the model calls them.
         columns: their columns in the table that the model was trained on, for DataFrames and dictionaries.
         name: what one of `values` is called in messages.
+        fewest: texts that an example has at least, all examples the same number; by default as many as `names`.
 
     Raises:
         UserError: with the position, for what is not text, such as None or NaN, for half a surrogate pair, and for more
             or fewer texts than `names`; a column is missing.
     """
-    index = index_of(values)
+    index, fewest = index_of(values), len(names) if fewest is None else fewest
+    if fewest == 1 and len(names) > 1 and not _has_columns(values, names):
+        values = columns_of(values, names[:1], columns)
     values = columns_of(values, names, columns)
     if isinstance(values, SINGLE) or _is_example(values):
-        return Texts(rows=[_row(values, names, columns, f"The {name}")], is_single=True)
+        return Texts(rows=[_row(values, names, columns, f"The {name}", fewest)], is_single=True)
     several = elements(values, f"The {name}")
-    rows = [_row(each, names, columns, f"{name.capitalize()} {number}") for number, each in enumerate(several)]
+    rows = [_row(each, names, columns, f"{name.capitalize()} {number}", fewest) for number, each in enumerate(several)]
+    for number, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            raise UserError(
+                f"{name.capitalize()} {number} has another number of texts, {len(row)}, than the first, {len(rows[0])}."
+            )
     return Texts(rows=rows, is_single=False, index=index)
+
+
+def _has_columns(values: Any, names: Sequence[str]) -> bool:
+    """Whether a DataFrame or a dictionary of columns has all of these."""
+    columns = values if isinstance(values, Mapping) else values.columns if is_frame(values) else ()
+    return set(names) <= set(columns)
 
 
 def index_of(values: Any) -> Any:
@@ -134,21 +150,24 @@ def _unbatched(element: Any) -> Iterator[Any]:
         yield from element
 
 
-def _row(value: Any, names: Sequence[str], columns: Sequence[str], place: str) -> tuple[str, ...]:
+def _row(value: Any, names: Sequence[str], columns: Sequence[str], place: str, fewest: int) -> tuple[str, ...]:
     """The texts of an example. place: the start of a message, such as "Text 3"."""
     if hasattr(value, "numpy") and hasattr(value, "dtype"):
         value = value.numpy()
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         value = value.item()
     if isinstance(value, Mapping):
-        value = tuple(value[each] for each in _chosen(list(value), names, columns, f"{place} has the columns"))
+        wanted = names if set(names) <= set(value) or fewest > 1 else names[:1]
+        value = tuple(value[each] for each in _chosen(list(value), wanted, columns, f"{place} has the columns"))
     is_several = isinstance(value, tuple | list) or getattr(value, "ndim", 0) == 1
     parts = list(value) if is_several else [value]
-    if is_several and len(parts) != len(names) or len(parts) < len(names) and isinstance(value, SINGLE):
+    is_right = fewest <= len(parts) <= len(names)
+    if not is_right and (is_several or isinstance(value, SINGLE)):
         count = "1 text was" if len(parts) == 1 else f"{len(parts)} texts were"
+        takes = f"{len(names)}: {' and '.join(names)}" if fewest == len(names) else f"{fewest} to {len(names)}"
         raise UserError(
-            f"{count} given for an example ({place[0].lower()}{place[1:]}); the model takes {len(names)}: "
-            f"{' and '.join(names)}. Several examples are a list, the texts of one a tuple."
+            f"{count} given for an example ({place[0].lower()}{place[1:]}); the model takes {takes}. "
+            "Several examples are a list, the texts of one a tuple."
         )
     return tuple(as_text(part, place) for part in parts)
 

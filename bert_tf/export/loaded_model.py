@@ -13,39 +13,52 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError, reason_of
-from bert_tf.export import graph_operations
-from bert_tf.runtime import atomic_files, files, json_files, stopping
+from bert_tf.export import about_file, graph_operations
+from bert_tf.runtime import atomic_files, files, stopping
 
 if TYPE_CHECKING:
     import numpy as np
 
-SAVED_MODEL, ABOUT = "saved_model.pb", "about.json"
+SAVED_MODEL = "saved_model.pb"
 MAX_CHARACTERS = 4 << 20  # in the texts that are held at once: 4096 of a thousand each
 CHARACTERS_PER_TEXT = 4096  # of a batch, on average: bounds the memory for long texts
 MAX_PARALLEL_BATCHES = 4  # on as many cores; measured with two
 BATCH_SIZE, STATIC_BATCH_SIZE = 32, 2048  # texts that fill all cores, and those that fill the rows of an accelerator
-# Of values in about.json, and in its "reads".
-TYPES: dict[str, tuple[Any, str]] = {
-    **dict.fromkeys(("task", "kind", "text_columns", "label_column", "label_separator"), (str, "a text")),
-    **dict.fromkeys(("inputs", "reads"), (dict, "an object")),
-    **dict.fromkeys(("labels", "thresholds"), (list, "a list of texts, or of numbers")),
-    "temperature": ((int, float), "a number"),
-}
 # The orders of inputs that exports without `inputs` in about.json may have.
 ORDERS = (("question", "context"), ("text_a", "text_b"), ("text_a", "choices"))
 
 
 def find(path: str) -> str:
-    """The folder of the SavedModel: the path itself, or `export` in the folder of a run. UserError if there is none."""
-    for folder in (path, os.path.join(path, "export")):
-        if files.is_file(os.path.join(folder, SAVED_MODEL)):
-            atomic_files.expect_whole(folder)
-            return folder
+    """What a path stands for: an export, the path itself or `export` in the folder of a run; or a checkpoint.
+
+    Raises UserError where it is neither. Whether a checkpoint has a head shows when it is loaded.
+    """
+    if not path.startswith("hf://"):
+        for folder in (path, os.path.join(path, "export")):
+            if is_export(folder):
+                atomic_files.expect_whole(folder)
+                return folder
+        if files.is_file(os.path.join(path, "run.json")):
+            raise UserError(f"The run in {path} has no export: `bert-tf export {path}` makes it.")
+    if _is_checkpoint(path):
+        return path
     if not files.is_folder(path):
-        raise UserError(f"There is no folder {path}: give that of an export, or of a run that has one.")
-    if files.is_file(os.path.join(path, "run.json")):
-        raise UserError(f"The run in {path} has no export: `bert-tf export {path}` makes it.")
-    raise UserError(f"{path} is no export: it holds no {SAVED_MODEL}; give the folder that a run calls export.")
+        raise UserError(f"There is no folder {path}: give that of an export, of a run that has one, or a checkpoint.")
+    raise UserError(
+        f"{path} is no export, as it holds no {SAVED_MODEL}, and no checkpoint: give the folder that a run calls "
+        "export."
+    )
+
+
+def is_export(folder: str) -> bool:
+    """Whether a folder has a SavedModel."""
+    return files.is_file(os.path.join(folder, SAVED_MODEL))
+
+
+def _is_checkpoint(path: str) -> bool:
+    from bert_tf.checkpoints import formats
+
+    return formats.is_checkpoint(path)
 
 
 class Predictor(Protocol):
@@ -131,13 +144,15 @@ class Export(Signature):
         task: its name from `about.json`, "" without.
     """
 
-    def __init__(self, folder: str, signature: str = "serving_default", *, jit_compile: str = "auto") -> None:
-        """Loads the folder; starts TensorFlow. jit_compile: see `signatures`.
+    def __init__(
+        self, folder: str, signature: str = "serving_default", *, jit_compile: str = "auto", texts: int | None = None
+    ) -> None:
+        """Loads the folder, or what `find` returns instead; starts TensorFlow. jit_compile, texts: see `signatures`.
 
         Raises:
             UserError: the folder is damaged, lacks the signature, or the signature takes something but strings.
         """
-        self.signatures = signatures(folder, jit_compile=jit_compile)
+        self.signatures = signatures(folder, jit_compile=jit_compile, texts=texts)
         if signature not in self.signatures:
             has = ", ".join(self.signatures) or "none"
             raise UserError(f"The export {folder} has no signature {signature!r}; it has {has}.")
@@ -146,22 +161,31 @@ class Export(Signature):
         self.labels, self.task = labels_and_task(folder)
 
 
-def signatures(folder: str, *, jit_compile: str = "auto") -> dict[str, Any]:
-    """Loads the SavedModel in a folder: {name: signature}; starts TensorFlow.
+def signatures(folder: str, *, jit_compile: str = "auto", texts: int | None = None) -> dict[str, Any]:
+    """Loads the SavedModel in a folder, or a checkpoint: {name: signature}; starts TensorFlow.
 
     Raises UserError where it is damaged, or does more than compute, see `export.graph_operations`.
 
     jit_compile: whether those that can be are compiled by XLA, in static shapes (`export.static_signature`): "true",
     "false", or "auto", on GPUs and TPUs.
+    texts: of an example, for a checkpoint, which does not say it: see `live_model.signatures`.
     """
     from bert_tf.runtime.tensorflow_startup import start_if_silenced
 
-    graph_operations.check(folder)
     start_if_silenced()
     import tensorflow as tf
 
     from bert_tf.export.static_signature import static_signatures
 
+    if not is_export(folder) and _is_checkpoint(folder):
+        from bert_tf.export import live_model
+        from bert_tf.tasks.staged_signature import stages_of
+
+        live = live_model.signatures(folder, texts)
+        parts = {name: each._asdict() for name, each in stages_of(live).items()}
+        functions = {name: function.get_concrete_function() for name, function in live.items()}
+        return static_signatures(functions, parts, jit_compile)
+    graph_operations.check(folder)
     _register_text_operations()
     try:
         loaded = tf.saved_model.load(folder)
@@ -232,21 +256,12 @@ def declared_inputs(folder: str) -> list[str]:
 
 
 def about(folder: str) -> dict[str, Any]:
-    """The content of about.json; {} where it is missing or damaged, as an export works without it.
+    """The content of about.json, or what it would be for a checkpoint; {} where neither is there or it is damaged."""
+    if not is_export(folder) and _is_checkpoint(folder):
+        from bert_tf.export import live_model
 
-    Raises UserError for a value of another type than exports have.
-    """
-    path = os.path.join(folder, ABOUT)
-    values = json_files.read_json(path)
-    if not isinstance(values, dict):
-        return {}
-    reads = values.get("reads") if isinstance(values.get("reads"), dict) else {}
-    for name, (kind, expected) in TYPES.items():
-        value = values.get(name, reads.get(name))
-        is_right = isinstance(value, kind) and (name != "labels" or all(isinstance(label, str) for label in value))
-        if value is not None and not is_right:
-            raise UserError(f"{path}: {name} is {value!r:.80}; expected {expected}.")
-    return values
+        return live_model.about(folder)
+    return about_file.read(folder)
 
 
 def labels_and_task(folder: str) -> tuple[tuple[str, ...], str]:

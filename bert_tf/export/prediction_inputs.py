@@ -75,6 +75,21 @@ def read(
     return _read_lines(path, inputs)
 
 
+def number_of_texts(path: str, columns: str | None) -> int | None:
+    """How many texts an example of a table has: as many as `columns` names, or as it has columns of a model's inputs.
+
+    None where neither says it. A list in JSON counts as one: a model of choices needs the names of the columns.
+    """
+    named = [name for name in (columns or "").split(",") if name.strip()]
+    if named or path == STANDARD_INPUT or not tables.is_table(path):
+        return len(named) or None
+    names = set(tables.column_names(path))
+    choices = sum(f"choice {number}" in names for number in range(len(names)))
+    if "text_a" not in names:
+        return None
+    return 1 + (choices or int("text_b" in names))
+
+
 def read_words(path: str, column: str, *, id_column: str | None = None) -> Iterator[Example]:
     """Yields an Example for each sentence of a file, whose texts are its words.
 

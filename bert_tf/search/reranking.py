@@ -21,7 +21,7 @@ class Reranker:
 
     def __init__(self, path: str, label: str = "") -> None:
         """Loads it; UserError where it takes no pairs, or it is not clear which class means a match."""
-        self._export = loaded_model.Export(loaded_model.find(path))
+        self._export = loaded_model.Export(loaded_model.find(path), texts=2)
         if list(self._export.inputs) != ["text_a", "text_b"]:
             raise UserError(
                 f"{path} takes {' and '.join(self._export.inputs)}; expected a model of pairs, which takes text_a and "

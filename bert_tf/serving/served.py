@@ -20,6 +20,7 @@ from bert_tf.runtime.progress import progress
 from bert_tf.serving import run_results
 
 VERSION = "1"  # TensorFlow Serving has numbered versions; an export has one
+PREDICT_METHOD = "tensorflow/serving/predict"  # as SavedModels call it
 MEMORY_FACTOR = 1.3  # memory of a loaded model relative to the size of its weights
 
 Arrays = dict[str, np.ndarray]
@@ -95,24 +96,24 @@ def _text_width(texts: np.ndarray, axis: int) -> int:
 class Served:
     """A loaded export. `kind` says how the page presents it; `results` are those of its run."""
 
-    def __init__(self, name: str, path: str, *, jit_compile: str = "auto") -> None:
-        """Loads it; raises UserError if it is not an export or does not fit into free memory.
+    def __init__(self, name: str, path: str, *, jit_compile: str = "auto", texts: int | None = None) -> None:
+        """Loads it; raises UserError if it is neither an export nor a checkpoint, or does not fit into free memory.
 
-        jit_compile: see `loaded_model.signatures`; what is compiled in static shapes is compiled here.
+        jit_compile, texts: see `loaded_model.signatures`; what is compiled in static shapes is compiled here.
         """
         self.name, self.folder = name, loaded_model.find(path)
-        _check_memory(self.folder)
+        is_export = loaded_model.is_export(self.folder)
+        if is_export:
+            _check_memory(self.folder)
         self.signatures = {
-            key: Signature(
-                function, _specs(function.structured_input_signature[1]), _specs(function.structured_outputs)
-            )
-            for key, function in loaded_model.signatures(self.folder, jit_compile=jit_compile).items()
+            key: Signature(function, _specs(_inputs_of(function)), _specs(function.structured_outputs))
+            for key, function in loaded_model.signatures(self.folder, jit_compile=jit_compile, texts=texts).items()
         }
         if "serving_default" not in self.signatures:
             raise UserError(f"The export {self.folder} has no signature serving_default: export it again.")
         self._warm_up()
         about = loaded_model.about(self.folder)
-        self._signature_defs = _signature_defs(self.folder)
+        self._signature_defs = _signature_defs(_stored_defs(self.folder) if is_export else self._live_defs())
         self.labels, self.task = list(about.get("labels") or ()), str(about.get("task") or "")
         inputs = {
             name: shape[1] if shape and len(shape) > 1 else None for name, (_, shape) in self._default.inputs.items()
@@ -134,6 +135,27 @@ class Served:
     @property
     def _default(self) -> Signature:
         return self.signatures["serving_default"]
+
+    def _live_defs(self) -> dict[str, Any]:
+        """The SignatureDefs that the signatures of a checkpoint would have in an export."""
+        from tensorflow.core.protobuf import meta_graph_pb2
+
+        def info(specs: Mapping[str, Any]) -> dict[str, Any]:
+            return {
+                name: meta_graph_pb2.TensorInfo(
+                    name=name, dtype=spec.dtype.as_datatype_enum, tensor_shape=spec.shape.as_proto()
+                )
+                for name, spec in specs.items()
+            }
+
+        return {
+            key: meta_graph_pb2.SignatureDef(
+                inputs=info(_inputs_of(each.function)),
+                outputs=info(each.function.structured_outputs),  # type: ignore[attr-defined]
+                method_name=PREDICT_METHOD,
+            )
+            for key, each in self.signatures.items()
+        }
 
     @property
     def kind(self) -> str:
@@ -176,15 +198,27 @@ def _shape(spec: Any) -> tuple[int | None, ...] | None:
     return None if spec.shape.rank is None else tuple(spec.shape.as_list())
 
 
-def _signature_defs(folder: str) -> dict[str, Any]:
-    """The SignatureDefs of an export as JSON, with all fields."""
-    from google.protobuf import json_format
+def _inputs_of(function: Any) -> dict[str, Any]:
+    """{name: spec} of the inputs of a signature; those of live functions are positional."""
+    positional, named = function.structured_input_signature
+    return {**{spec.name: spec for spec in positional}, **named}
+
+
+def _stored_defs(folder: str) -> Mapping[str, Any]:
+    """The SignatureDefs in an export."""
     from tensorflow.core.protobuf import saved_model_pb2
 
     with files.open_binary(os.path.join(folder, loaded_model.SAVED_MODEL)) as file:
         (graph,) = saved_model_pb2.SavedModel.FromString(file.read()).meta_graphs
+    return graph.signature_def
+
+
+def _signature_defs(defs: Mapping[str, Any]) -> dict[str, Any]:
+    """SignatureDefs as JSON, with all fields."""
+    from google.protobuf import json_format
+
     options = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
-    return {name: json_format.MessageToDict(each, **options) for name, each in sorted(graph.signature_def.items())}
+    return {name: json_format.MessageToDict(each, **options) for name, each in sorted(defs.items())}
 
 
 def _check_memory(folder: str) -> None:

@@ -1,7 +1,6 @@
 """`bert_tf.load`: the methods of a loaded model against the commands and the heads it has."""
 
 import dataclasses
-import json
 
 import checkpoint_cases
 import numpy as np
@@ -10,7 +9,6 @@ import tensorflow as tf
 import tiny
 
 import bert_tf
-from bert_tf.api import bert
 from bert_tf.api.results import Tag
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
@@ -133,8 +131,9 @@ def test_answers_are_parts_of_the_text_whichever_is_first_by_name(folder, monkey
     expected = reader.answer("a b", "c d e f")
     assert expected.text in "c d e f" and len(expected.n_best) > 1
     again = bert_tf.load(folder / "span")
-    names = sorted(again._predictor.inputs, reverse=next(iter(again._predictor.inputs)) == "context")
-    again._predictor.inputs = dict.fromkeys(names)
+    predictor = again._predictor_of(None)
+    names = sorted(predictor.inputs, reverse=next(iter(predictor.inputs)) == "context")
+    predictor.inputs = dict.fromkeys(names)
     assert again.answer("a b", "c d e f") == expected
 
 
@@ -216,7 +215,8 @@ def test_words_that_are_split_give_what_their_text_gives(folder):
         ("pretrained", lambda model: model.predict("a"), r"another head than predict needs: use fill_mask\(text\)"),
         ("classes", lambda model: model.fill_mask("a"), r"another head than fill_mask needs: use predict\(texts\)"),
         ("tags", lambda model: model.answer("a", "b"), r"use entities\(text\)"),
-        ("classes", lambda model: model.predict(("a", "b")), "2 texts were given for an example"),
+        ("classes", lambda model: model.predict(("a", "b", "c")), "3 texts were given .* takes 1 to 2"),
+        ("classes", lambda model: model.predict(["a", ("b", "c")]), "Text 1 has another number of texts, 2, than"),
         ("classes", lambda model: model.predict(["a", None]), "Text 1 is None; expected a string"),
         ("classes", lambda model: model.predict(3), "The text is 3; expected a string, or several"),
         ("classes", lambda model: model.embed(["a", "\ud83d"]), "Text 1 is not Unicode"),
@@ -240,8 +240,3 @@ def test_checkpoint_without_head_or_vocabulary_says_so(folder, tmp_path):
     (headless / "vocab.txt").unlink()
     with pytest.raises(UserError, match="has no vocab.txt"):
         bert_tf.load(headless).embed("a")
-
-
-def test_export_reads_pairs(tmp_path):
-    (tmp_path / "about.json").write_text(json.dumps({"inputs": {"text_a": None, "text_b": None}}))
-    assert bert._texts_of(str(tmp_path)) == 2

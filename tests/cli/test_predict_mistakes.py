@@ -25,7 +25,7 @@ def exports(tmp_path_factory):
 
 MISTAKES = {
     "no folder": ("none", ["--text=a"], "There is no folder .*none: give that of an export"),
-    "no export": ("empty", ["--text=a"], "empty is no export: it holds no saved_model.pb"),
+    "no export": ("empty", ["--text=a"], "empty is no export, as it holds no saved_model.pb, and no checkpoint"),
     "run without": ("run", ["--text=a"], "The run in .* has no export: `bert-tf export"),
     "damaged": ("damaged", ["--text=a"], "cannot be loaded .*damaged or missing"),
     "no strings": ("other", ["--text=a"], "takes ids of int32 .*; expected strings"),
@@ -135,7 +135,7 @@ from bert_tf.export import loaded_model
 class Export:
     inputs, labels, batch_size = {"text_a": None}, (), 32
 
-    def __init__(self, folder, jit_compile):
+    def __init__(self, folder, jit_compile, texts):
         pass
 
     def predict(self, examples):

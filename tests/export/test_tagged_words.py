@@ -26,7 +26,7 @@ class Tagger:
     inputs, labels, signatures, folder = {"text": None}, LABELS, {"words": capitals}, ""
     batch_size = 32
 
-    def __init__(self, folder, jit_compile="auto"):
+    def __init__(self, folder, jit_compile="auto", texts=None):
         pass
 
 

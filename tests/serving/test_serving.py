@@ -220,7 +220,7 @@ def test_server_runs_until_stopped_and_survives_vanishing_clients(exports):
         (["{single}", "--timeout=0"], "--timeout is 0"),
         (["{single}", "--receive_timeout=inf"], "--receive_timeout is inf; expected a positive number"),
         (["{single}", "--max_connections=10000000"], "--max_connections is 10000000, and this process may open"),
-        (["{tmp}"], "is no export: it holds no saved_model.pb"),
+        (["{tmp}"], "is no export, as it holds no saved_model.pb"),
         (["{single}", "--port={taken}"], "(Address already in use): give another --port"),
         (["{single}", "{single}"], "Two models would have the name single"),
         (["{single}", "{pair}", "--name=x"], "--name is for a single export"),

@@ -140,6 +140,13 @@ def locate(path: str | os.PathLike[str]) -> str:
     )
 
 
+def is_checkpoint(path: str) -> bool:
+    """Whether a path is that of a checkpoint, or a name that could be one on a hub; reads no weights."""
+    if not files.exists_with_prefix(path):
+        return bool(path.startswith(HUB) or published.handle(path) or PRESET.fullmatch(path))
+    return _format_of(path) is not None
+
+
 def labels(path: str | os.PathLike[str]) -> list[str] | None:
     """The labels of a fine-tuned checkpoint in a folder, without reading its weights; None if unknown."""
     path = os.fspath(path)

@@ -4,7 +4,8 @@
   bert-tf evaluate runs/table --file=reviews.csv --text_columns=review --label_column=stars --json
   bert-tf evaluate runs/squad --file=dev-v2.0.json
 
-MODEL is the folder of an export or of a run with one (`bert-tf export` makes it). FILE has the format of the training
+MODEL is the folder of an export or of a run with one (`bert-tf export` makes it), or a checkpoint with a head in any
+format. FILE has the format of the training
 data: a table with labels (.tsv, .csv, .jsonl, GLUE or SWAG files), questions in SQuAD format, or words and tags in
 columns. Columns are those of the training data by default. The scores are the ones printed in training; for questions
 with the no-answer threshold of the export.
@@ -17,7 +18,7 @@ from typing import Any, TypeVar
 
 from bert_tf.cli import device_flags, trust_flags
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model
+from bert_tf.export import loaded_model, prediction_inputs
 from bert_tf.recipes.finetuning import scored_export
 from bert_tf.runtime import process
 from bert_tf.runtime.progress import progress
@@ -28,7 +29,7 @@ Row = TypeVar("Row")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("model", metavar="MODEL", help="folder of an export, or of a run with one")
+    parser.add_argument("model", metavar="MODEL", help="folder of an export, of a run with one, or a checkpoint")
     parser.add_argument("--file", required=True, help="labelled texts, questions or tagged words")
     parser.add_argument("--text_columns", metavar="NAMES", help="comma-separated text columns of a table")
     parser.add_argument("--label_column", metavar="NAME", help="label column of a table")
@@ -50,10 +51,14 @@ def run(arguments: argparse.Namespace) -> None:
     about = scored_export.about(folder)
     about["reads"] = about["reads"] | _columns(arguments, about["kind"])
     scored_export.check_file(arguments.file, about["kind"])
+    texts = None
+    if not loaded_model.is_export(folder) and about["kind"] not in (scored_export.QUESTIONS, scored_export.TAGS):
+        texts = prediction_inputs.number_of_texts(arguments.file, about["reads"].get("text_columns"))
     result = scored_export.score(
         folder,
         arguments.file,
         about,
+        texts=texts,
         batch_size=arguments.batch_size,
         report=_report_progress,
         jit_compile=arguments.jit_compile,

@@ -1,11 +1,13 @@
-"""Exports a finished run from its checkpoint, as the run itself would have done.
+"""Exports a finished run from its checkpoint, as the run itself would have done, or a checkpoint with a head.
 
   bert-tf export runs/sst2
   bert-tf export runs/squad exports/squad
+  bert-tf export hf://owner/name exports/sentiment                  any checkpoint with a head
   bert-tf export runs/sst2 exports/sst2 --precision=bfloat16      half the size; faster on CPUs with bfloat16, and GPUs
 
 RUN is a run folder without an export: trained with --do_export=false, or the export was deleted. For several runs
 (--num_seeds, grids) the best is exported. TO is by default the folder `export` in RUN. The training data is not needed.
+For a checkpoint that is no run, TO is needed.
 TO is written completely or not at all, after its outputs have been compared with the model's.
 """
 
@@ -13,7 +15,8 @@ import argparse
 import json
 import os
 
-from bert_tf.cli import trust_flags
+from bert_tf.checkpoints import formats
+from bert_tf.cli import num_texts, trust_flags
 from bert_tf.config.flag_groups import EXPORT_PRECISIONS
 from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import finished_run
@@ -23,12 +26,13 @@ from bert_tf.runtime import files
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("folder", metavar="RUN", help="run folder")
+    parser.add_argument("folder", metavar="RUN", help="run folder, or a checkpoint with a head")
     parser.add_argument("target", metavar="TO", nargs="?", help="folder to write (RUN/export)")
     parser.add_argument(
         "--attention", action="store_true", help="add signatures that return attention weights and attributions"
     )
     parser.add_argument("--precision", choices=EXPORT_PRECISIONS, default="float32", help="of weights (float32)")
+    num_texts.add_arguments(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace an existing export")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     trust_flags.add_arguments(parser)
@@ -36,17 +40,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Writes the export and prints where it is."""
+    is_run = files.is_file(os.path.join(arguments.folder, "run.json")) or not formats.is_checkpoint(arguments.folder)
+    if is_run:
+        finished_run.expect_run(arguments.folder)
+    elif arguments.target is None:
+        raise UserError(f"{arguments.folder} is a checkpoint and no run: give TO, the folder to write, too.")
     target = os.path.join(arguments.folder, "export") if arguments.target is None else arguments.target
-    finished_run.expect_run(arguments.folder)
     finished_run.expect_free(target, overwrite=arguments.overwrite)
     if not files.has_folder(target):
         parent = os.path.dirname(files.absolute(target))
         raise UserError(f"{target} cannot be written: the folder {parent} does not exist.")
-    finished = finished_run.read(arguments.folder, with_attention=arguments.attention)
+    if is_run:
+        finished = finished_run.read(arguments.folder, with_attention=arguments.attention)
+    else:
+        finished = finished_run.of_checkpoint(arguments.folder, arguments.num_texts, with_attention=arguments.attention)
     finished_run.write_export(finished, target, arguments.precision)
-    model_card.write_of_run(arguments.folder, [target])
+    if is_run:
+        model_card.write_of_run(arguments.folder, [target])
     if arguments.json:
         print(json.dumps({"export": target, "task": finished.task.name, "step": finished.step}))
         return
     step = f" of step {finished.step:,}" if finished.step else ""
-    print(f"Exported {finished.task.name} from the checkpoint{step} to {target}.")
+    name = finished.task.name if is_run else arguments.folder
+    print(f"Exported {name}{' from the checkpoint' * is_run}{step} to {target}.")

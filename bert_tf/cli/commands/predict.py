@@ -6,7 +6,8 @@
   bert-tf predict runs/table --file reviews.csv --text_columns review --output answers.jsonl
   bert-tf predict runs/table --input='reviews/*.csv' --output='answers/*.jsonl' --runner=DaskRunner
 
-EXPORT is the folder of an export or of a run with one. FILE is .txt (one text per line); a table (.tsv, .csv, .jsonl,
+EXPORT is the folder of an export or of a run with one, or a checkpoint with a head in any format (hf://owner/name too).
+FILE is .txt (one text per line); a table (.tsv, .csv, .jsonl,
 .xlsx or .parquet) with the columns of the one that the model was trained on, or the inputs of the export (text, text_a,
 text_b, choices, context, question); .json with questions in SQuAD format; or - for standard input, one text per line.
 Files are streamed and may be of any length, except .json. The other columns of a table are kept.
@@ -39,7 +40,9 @@ Row = Mapping[str, Any]  # as `predictions` makes it
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument("export", metavar="EXPORT", help="folder of an export, or of a run with one")
+    parser.add_argument(
+        "export", metavar="EXPORT", help="folder of an export, of a run with one, or a checkpoint with a head"
+    )
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--text", help="a single text")
     source.add_argument("--file", help="texts: .txt, a table, .json, or - for standard input")
@@ -69,7 +72,8 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.input is not None:
         file, output = bulk_files.pairs(arguments.input, arguments.output)[0]
         check(argparse.Namespace(**vars(arguments) | {"file": file, "output": output}), has_folder=True)
-        bulk_files.run("predict", arguments, export=files.absolute(folder))
+        shared = files.absolute(folder) if files.exists(folder) else folder  # names of published checkpoints stay
+        bulk_files.run("predict", arguments, export=shared)
         return
     check(arguments)
     _write(arguments, _rows(arguments, _load(arguments, folder)))
@@ -77,11 +81,21 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _load(arguments: argparse.Namespace, folder: str) -> TextExport:
     """The export; for a single text, compiling would take longer than it saves, and so would TensorFlow's start."""
+    texts = _number_of_texts(arguments, folder)
     if arguments.file is not None or arguments.jit_compile != "auto":
-        return loaded_model.Export(folder, jit_compile=arguments.jit_compile)
-    if arguments.is_split_into_words:
-        return loaded_model.Export(folder, jit_compile="false")
+        return loaded_model.Export(folder, jit_compile=arguments.jit_compile, texts=texts)
+    if arguments.is_split_into_words or not loaded_model.is_export(folder):
+        return loaded_model.Export(folder, jit_compile="false", texts=texts)
     return quick_export.load(folder)
+
+
+def _number_of_texts(arguments: argparse.Namespace, folder: str) -> int | None:
+    """How many texts an example has for a checkpoint: as the flags or the columns of the file say, else None."""
+    if loaded_model.is_export(folder):
+        return None
+    if arguments.file is None:
+        return 1 + len([text for text in (arguments.text_b, *(arguments.choice or ())) if text is not None])
+    return prediction_inputs.number_of_texts(arguments.file, arguments.text_columns)
 
 
 def _rows(arguments: argparse.Namespace, export: TextExport) -> Iterator[dict[str, Any]]:
@@ -126,14 +140,15 @@ def answer_file(arguments: argparse.Namespace) -> None:
     """Writes the predictions for one file of --input."""
     process.assume_frozen_weights()
     device_flags.apply(arguments)
-    export = _export(arguments.export, arguments.jit_compile)
+    texts = _number_of_texts(arguments, arguments.export)
+    export = _export(arguments.export, arguments.jit_compile, texts)
     predictions.write_rows(arguments.output, _rows(arguments, export), shared=True)
 
 
 @functools.lru_cache(maxsize=1)
-def _export(folder: str, jit_compile: str) -> loaded_model.Export:
+def _export(folder: str, jit_compile: str, texts: int | None) -> loaded_model.Export:
     """The export, kept for the next file of this process."""
-    return loaded_model.Export(folder, jit_compile=jit_compile)
+    return loaded_model.Export(folder, jit_compile=jit_compile, texts=texts)
 
 
 def check(arguments: argparse.Namespace, *, has_folder: bool = False) -> None:

@@ -4,9 +4,9 @@
   bert-tf serve runs/sst2 squad=runs/squad/export --port=8501
   curl -d '{"instances": ["A gripping film."]}' localhost:8501/v1/models/sst2:predict
 
-EXPORT is the folder of an export, of a run with one or of an index, or NAME=FOLDER. Concurrent requests are batched
-together. On Ctrl-C or SIGTERM the server answers the requests it has received and stops. If --token_file or the
-environment variable BERT_TF_TOKEN gives a token, requests need it. See docs/serving.md.
+EXPORT is the folder of an export, of a run with one, of an index, or a checkpoint with a head; or NAME=FOLDER.
+Concurrent requests are batched together. On Ctrl-C or SIGTERM the server answers the requests it has received and
+stops. If --token_file or the environment variable BERT_TF_TOKEN gives a token, requests need it. See docs/serving.md.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import ssl
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bert_tf.cli import device_flags, trust_flags
+from bert_tf.cli import device_flags, num_texts, trust_flags
 from bert_tf.errors import UserError, reason_of
 from bert_tf.export import loaded_model
 from bert_tf.runtime import access_token, files, process
@@ -54,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ssl_keyfile", help="PEM file of its private key (in --ssl_certfile)")
     parser.add_argument("--reranker", default="", metavar="MODEL", help="of indexes: export or run of a model of pairs")
     parser.add_argument("--reranker_label", default="", metavar="LABEL", help="its class that means a match")
+    num_texts.add_arguments(parser)
     device_flags.add_arguments(parser)
     trust_flags.add_arguments(parser)
     parser.add_argument("--access_log", action="store_true", help="print a line per request")
@@ -107,7 +108,7 @@ def _load(arguments: argparse.Namespace, name: str, path: str, *, is_index: bool
     from bert_tf.serving.served_index import ServedIndex
 
     if not is_index:
-        return Served(name, path, jit_compile=arguments.jit_compile)
+        return Served(name, path, jit_compile=arguments.jit_compile, texts=arguments.num_texts)
     start_if_silenced()
     from bert_tf.search.index import Index
 

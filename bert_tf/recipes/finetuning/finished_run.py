@@ -79,6 +79,28 @@ def read(path: str, *, with_attention: bool = False) -> FinishedRun:
     )
 
 
+def of_checkpoint(path: str, texts: int | None = None, *, with_attention: bool = False) -> FinishedRun:
+    """A checkpoint with a head as a run that can be exported; starts TensorFlow. texts: see `live_model.signatures`.
+
+    Raises UserError where it has no head, or no vocabulary.
+    """
+    start_if_silenced()
+    from bert_tf.export import attention_signature, live_model
+
+    loaded = live_model.load(path)
+    if with_attention:
+        attention_signature.check(loaded.config)
+    about = {**live_model.about(path), "attention": with_attention}
+    return FinishedRun(
+        task=live_model.task_of(path, loaded, texts),
+        model=loaded.model,
+        tokenizer=loaded.tokenizer,
+        about=about,
+        with_attention=with_attention,
+        step=0,
+    )
+
+
 def read_task(path: str) -> FineTuningTask:
     """The task of a fine-tuned run without its data, with the calibration that the run left."""
     options = _options(expect_run(path), path)

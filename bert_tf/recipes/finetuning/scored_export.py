@@ -15,7 +15,7 @@ import numpy as np
 from bert_tf.data import examples, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import loaded_model, prediction_inputs
+from bert_tf.export import about_file, loaded_model, prediction_inputs
 from bert_tf.runtime import files, open_set
 from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.question_answering import questions
@@ -52,6 +52,7 @@ class Predicting:
     batch_size: int | None
     jit_compile: str
     report: Report
+    texts: int | None = None
 
     def in_order(self, export: loaded_model.Export, examples: Iterator[Example]) -> Iterable:
         """(example, its outputs), in order."""
@@ -74,7 +75,7 @@ def about(folder: str) -> dict[str, Any]:
         raise UserError(
             f"{folder} does not say what its head predicts: export its run anew with `bert-tf export RUN --overwrite`."
         )
-    open_set.expect_trusted(kind, os.path.join(folder, loaded_model.ABOUT))
+    open_set.expect_trusted(kind, os.path.join(folder, about_file.NAME))
     return {"labels": [], "reads": {}, **values, "kind": kind}
 
 
@@ -95,16 +96,17 @@ def score(
     batch_size: int | None,
     report: Report,
     jit_compile: str = "auto",
+    texts: int | None = None,
 ) -> Scored:
     """Scores the export in a folder on a file; starts TensorFlow.
 
     about: of `about`. batch_size: None for what suits the device. report(rows): yields them, and may show progress.
-    jit_compile: see `loaded_model.signatures`. Raises UserError for a file without labels, for one that cannot be read,
-    and for a label that the export does not know.
+    jit_compile, texts: see `loaded_model.signatures`. Raises UserError for a file without labels, for one that cannot
+    be read, and for a label that the export does not know.
     """
     kind = about["kind"]
     evaluate = EVALUATE.get(kind, _texts)
-    predicting = Predicting(batch_size, jit_compile, report)
+    predicting = Predicting(batch_size, jit_compile, report, texts)
     count, scores, details = evaluate(folder, path, about, predicting)
     return Scored(task=str(about.get("task", "")), kind=kind, examples=count, scores=scores, details=details)
 
@@ -113,9 +115,14 @@ def _texts(
     folder: str, path: str, about: Mapping[str, Any], predicting: Predicting
 ) -> tuple[int, dict[str, float], dict[str, Any]]:
     """Only predictions are kept, [n, C]: a file may have any length."""
-    export = loaded_model.Export(folder, jit_compile=predicting.jit_compile)
+    export = loaded_model.Export(folder, jit_compile=predicting.jit_compile, texts=predicting.texts)
     from bert_tf.tasks.text_classification import goals
 
+    if about["kind"] == "choice" and not about["labels"]:
+        about = {
+            **about,
+            "labels": [str(number) for number in range(sum(count or 0 for count in export.inputs.values()))],
+        }
     goal, labels = goals.of_kind(about["kind"]).from_about(about), []
     labelled = _check_examples(_labelled(path, export, about), export, goal)
 

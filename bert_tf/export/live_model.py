@@ -1,0 +1,147 @@
+"""A checkpoint with a head, used like an export: functions on strings, and what about.json would say of them.
+
+A checkpoint does not say how many texts an example has: its caller does, or it is one, or a pair where labels or the
+configuration are those of a model of pairs.
+"""
+
+import functools
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from bert_tf.checkpoints import pretrained
+from bert_tf.checkpoints.checkpoint_files import read_settings
+from bert_tf.errors import UserError
+from bert_tf.export import about_file
+from bert_tf.model.heads import Pretrainer
+from bert_tf.runtime import open_set
+from bert_tf.runtime.atomic_files import StrPath
+
+MASKS = "masked_lm"  # the kind of a model that fills masks
+ANY_NUMBER = ("class", "several", "number")  # kinds of heads that take a text or a pair
+PAIR_LABEL = "entailment"  # a label that only models of pairs have
+PAIR_SETTINGS = ("sentence_transformers", "sbert_ce_default_activation_function")  # of cross-encoders, in config.json
+QUESTION_TOKENS = 384  # in a row with a question, as in the original
+
+
+@functools.cache  # evaluation asks for labels, then for functions
+def load(path: str) -> pretrained.Loaded:
+    """The checkpoint with its head and its tokenizer; UserError where one of them is missing."""
+    loaded = pretrained.load(path)
+    if kind_of(loaded) is None:
+        raise UserError(
+            f"{path} has no head that answers: `bert-tf extract` gives its vectors, and `bert-tf finetune` a head."
+        )
+    if loaded.tokenizer is None:
+        raise UserError(f"{path} has no vocab.txt next to it, without which it takes no strings.")
+    return loaded
+
+
+def kind_of(loaded: pretrained.Loaded) -> str | None:
+    """The kind of the head of a model, MASKS for that of a masked LM; None where nothing answers a text."""
+    if isinstance(loaded.model, Pretrainer):
+        return MASKS if "masked_lm/output_bias" in loaded.report.loaded else None
+    has_head = loaded.report.loaded and {"classifier/bias", "span/bias"} & set(loaded.report.loaded)
+    return (loaded.kind or "class") if has_head else None
+
+
+def signatures(path: str, texts: int | None = None) -> dict[str, Any]:
+    """{name: tf.function on strings} of the checkpoint at a path.
+
+    texts: of an example: 2 for pairs, for choices one more than there are; None: as the checkpoint lets guess.
+    """
+    loaded = load(path)
+    return signatures_of(path, loaded, texts)
+
+
+def signatures_of(path: str, loaded: pretrained.Loaded, texts: int | None = None) -> dict[str, Any]:
+    """As `signatures`, of a model that is loaded."""
+    return task_of(path, loaded, texts).signatures(loaded.model, loaded.tokenizer)
+
+
+def about(path: str) -> dict[str, Any]:
+    """What about.json would say of the checkpoint at a path, but for the inputs."""
+    loaded = load(path)
+    kind = kind_of(loaded)
+    if kind == MASKS:
+        from bert_tf.tasks.pretraining import mask_filling
+
+        return {"task": mask_filling.task_name(loaded.config)}
+    name = f"checkpoint {os.path.basename(path.rstrip('/'))}"
+    return {"task": name, "kind": kind, "labels": _names(loaded) if kind in ("class", "several", "tags") else []}
+
+
+def task_of(path: str, loaded: pretrained.Loaded, texts: int | None = None) -> Any:
+    """A task without data for a checkpoint that does not say how it was trained; see `signatures`.
+
+    Rows have as many tokens as the model has positions, and longer texts are cut, or tagged in windows. Questions are
+    read in windows of QUESTION_TOKENS.
+    """
+    kind, tokenizer = kind_of(loaded), loaded.tokenizer
+    length = loaded.config.max_position_embeddings
+    if kind == MASKS:
+        return _masked_lm_task(loaded)
+    if kind == "tags":
+        from bert_tf.tasks.token_classification.tag_schemes import TagSet
+        from bert_tf.tasks.token_classification.tag_windows import TagWindows
+        from bert_tf.tasks.token_classification.tagging import TagTask
+
+        return TagTask(
+            path,
+            {},
+            TagSet.of(_names(loaded)),
+            tokenizer,
+            windows=TagWindows(max_seq_length=length, stride=length // 2),
+            crf=getattr(loaded.model, "crf", None) is not None,
+        )
+    if kind == "span":
+        from bert_tf.tasks.question_answering.answering import QuestionTask
+        from bert_tf.tasks.question_answering.question_windows import QuestionWindows
+        from bert_tf.tasks.question_answering.spans import Search
+
+        length = min(QUESTION_TOKENS, length)
+        windows = QuestionWindows(length, max(1, length // 3), min(64, length // 4))
+        return QuestionTask(path, {}, tokenizer, windows=windows, search=Search())
+    from bert_tf.tasks.text_classification import goals
+    from bert_tf.tasks.text_classification.classification import TextClassification
+
+    stored = about_file.read(path)
+    said = sum(count or 1 for count in (stored.get("inputs") or {}).values())
+    texts = said or texts or _usual_texts(path, kind, _names(loaded))
+    if kind in ANY_NUMBER and texts > 2:
+        raise UserError(f"{texts} texts were given for an example; {path} takes a text or a pair.")
+    if kind == "choice" and texts < 3:
+        raise UserError(f"{path} takes a text and its choices, two or more: give them.")
+    names = [str(number) for number in range(texts - 1)] if kind == "choice" else _names(loaded)
+    open_set.expect_trusted(kind or "class", path)
+    goal = goals.of_kind(kind or "class").from_about({**stored, "labels": names, "kind": kind})
+    return TextClassification(path, {}, goal, tokenizer, max_seq_length=length, texts=texts, test_splits=())
+
+
+def _masked_lm_task(loaded: pretrained.Loaded) -> Any:
+    from bert_tf.config.train_config import MaskingConfig
+    from bert_tf.tasks import catalog
+    from bert_tf.tasks.pretraining import mask_filling
+
+    return catalog.get(mask_filling.task_name(loaded.config))(
+        {"wanted": {"max_seq_length": loaded.config.max_position_embeddings}},  # the records themselves are not needed
+        loaded.tokenizer,
+        MaskingConfig(),
+        next_sentence_weight=float("next_sentence/bias" in loaded.report.loaded),
+        lm_kind=mask_filling.lm_kind(loaded.config),
+    )
+
+
+def _names(loaded: pretrained.Loaded) -> list[str]:
+    """The labels, by number where they have no names."""
+    size = int(loaded.model.classifier.bias.shape[0])
+    return list(loaded.labels or ()) or [f"LABEL_{number}" for number in range(size)]
+
+
+def _usual_texts(path: StrPath, kind: str | None, labels: Sequence[str]) -> int:
+    """The number of texts of an example, where nobody says it."""
+    if kind == "choice":
+        raise UserError(f"{path} takes a text and its choices: say how many texts that are, num_texts.")
+    settings = read_settings(os.path.join(path, "config.json"))
+    is_of_pairs = PAIR_LABEL in map(str.lower, labels) or any(name in settings for name in PAIR_SETTINGS)
+    return 2 if is_of_pairs else 1

@@ -1,0 +1,194 @@
+"""Checkpoints with a head in every command: the numbers of the live model, of a text, a pair, choices and words."""
+
+import dataclasses
+import json
+
+import checkpoint_cases
+import numpy as np
+import pytest
+import tiny
+
+import bert_tf
+from bert_tf.checkpoints import formats
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.cli import main
+from bert_tf.errors import UserError
+from bert_tf.export import live_model, loaded_model
+from bert_tf.model import heads
+from bert_tf.search.reranking import Reranker
+from bert_tf.serving.served import Served
+from bert_tf.text.tokenizer import pack
+
+CONFIG = dataclasses.replace(
+    tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES), max_position_embeddings=40, hidden_act="gelu_erf"
+)
+TAGS = ["O", "B-LOC", "I-LOC"]
+MODELS = {
+    "classes": (lambda: heads.Classifier(CONFIG, 3), ["x", "y", "z"], "class"),
+    "nli": (lambda: heads.Classifier(CONFIG, 3), ["Contradiction", "Entailment", "Neutral"], "class"),
+    "several": (lambda: heads.Classifier(CONFIG, 2), ["x", "y"], "several"),
+    "number": (lambda: heads.Regressor(CONFIG), None, "number"),
+    "choice": (lambda: heads.MultipleChoice(CONFIG), None, "choice"),
+    "tags": (lambda: heads.TokenClassifier(CONFIG, 3), TAGS, "tags"),
+    "span": (lambda: heads.SpanFinder(CONFIG), None, "span"),
+    "masks": (lambda: heads.Pretrainer(CONFIG), None, None),
+    "headless": (lambda: heads.BertModel(CONFIG), None, None),
+}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """{name: Hugging Face folder}."""
+    root = tmp_path_factory.mktemp("models")
+    for name, (create, labels, kind) in MODELS.items():
+        weights = tiny.random_weights(create())
+        values = {"vocabulary": checkpoint_cases.PIECES, "lower_case": True, "labels": labels, "kind": kind}
+        formats.write(Checkpoint(config=CONFIG, weights=weights, **values), root / name, "huggingface")
+    return {name: str(root / name) for name in MODELS}
+
+
+def logits_of(folder, *texts):
+    """The logits of the Keras model for a text or a pair."""
+    loaded = bert_tf.load(folder)
+    rows = pack(loaded.tokenizer, [[text] for text in texts], CONFIG.max_position_embeddings)
+    return np.asarray(next(iter(loaded.model(rows).values())))[0]
+
+
+def softmax(logits):
+    return np.exp(logits) / np.exp(logits).sum()
+
+
+def printed(capsys, *arguments):
+    assert main.main([str(argument) for argument in arguments]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return [json.loads(line) for line in captured.out.splitlines()]
+
+
+def test_head_of_a_checkpoint_takes_texts_and_pairs(folders):
+    model = bert_tf.load(folders["classes"])
+    for texts in (("a b c",), ("a b", "c d e")):
+        prediction = model.predict(texts if len(texts) > 1 else texts[0])
+        expected = softmax(logits_of(folders["classes"], *texts))
+        assert list(prediction.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-5)
+    pair = bert_tf.load(folders["number"]).predict(("a", "b c"))
+    assert pair.value == pytest.approx(float(logits_of(folders["number"], "a", "b c")), abs=1e-5)
+
+
+def test_choices_are_as_many_as_the_call_has(folders):
+    model = bert_tf.load(folders["choice"])
+    for choices in (("b", "c"), ("b c", "d", "e f g", "h")):
+        expected = softmax(np.array([float(_choice_logit(model, "a", choice)) for choice in choices]))
+        found = model.predict(("a", *choices)).probabilities
+        assert list(found.values()) == pytest.approx(expected.tolist(), abs=1e-5)
+    with pytest.raises(UserError, match="2 texts were given .* takes 3 to 65"):
+        model.predict(("a", "b"))
+
+
+def _choice_logit(model, first, choice):
+    rows = pack(model.tokenizer, [[first], [choice]], CONFIG.max_position_embeddings)
+    return model.model({name: x[:, None] for name, x in rows.items()})["logits"].numpy()[0, 0]
+
+
+def test_texts_are_read_as_far_as_the_model_has_positions(folders):
+    long = " ".join("abcdefgh"[number % 8] for number in range(60))
+    expected = softmax(logits_of(folders["classes"], long))
+    assert list(bert_tf.load(folders["classes"]).predict(long).probabilities.values()) == pytest.approx(
+        expected.tolist(), abs=1e-5
+    )
+
+
+def test_predict_takes_a_checkpoint(folders, capsys, tmp_path):
+    (row,) = printed(capsys, "predict", folders["classes"], "--text=a b c", "--json")
+    assert list(row["probabilities"]) == ["x", "y", "z"]
+    assert list(row["probabilities"].values()) == pytest.approx(
+        softmax(logits_of(folders["classes"], "a b c")), abs=1e-5
+    )
+    (row,) = printed(capsys, "predict", folders["nli"], "--text=a b", "--text_b=c", "--json")
+    expected = softmax(logits_of(folders["nli"], "a b", "c"))
+    assert list(row["probabilities"].values()) == pytest.approx(expected, abs=1e-5)
+    (row,) = printed(capsys, "predict", folders["choice"], "--text=a", "--choice=b", "--choice=c", "--json")
+    assert len(row["probabilities"]) == 2
+    (tmp_path / "pairs.csv").write_text("one,two\na b,c\n")
+    (row,) = printed(
+        capsys, "predict", folders["nli"], f"--file={tmp_path}/pairs.csv", "--text_columns=one,two", "--json"
+    )
+    assert list(row["probabilities"].values()) == pytest.approx(expected, abs=1e-5)
+    (row,) = printed(capsys, "predict", folders["tags"], "--text=a b c", "--is_split_into_words", "--json")
+    assert len(row["tags"]) == 3 and set(row["tags"]) <= set(TAGS)
+    (row,) = printed(capsys, "predict", folders["masks"], "--text=a [MASK]", "--json")
+    assert len(row["answers"][0]) == 10
+    (row,) = printed(capsys, "predict", folders["span"], "--text=a b c", "--question=d", "--json")
+    assert row["answer"] == "a b c"[row["start"] : row["end"]]
+
+
+def test_evaluate_takes_a_checkpoint(folders, capsys, tmp_path):
+    labels = MODELS["classes"][1]
+    rows = [(text, labels[logits_of(folders["classes"], text).argmax()]) for text in ("a b", "c", "d e f")]
+    (tmp_path / "a.csv").write_text("review,stars\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    flags = ["--text_columns=review", "--label_column=stars", "--json"]
+    (result,) = printed(capsys, "evaluate", folders["classes"], f"--file={tmp_path}/a.csv", *flags)
+    assert (result["examples"], result["scores"]["accuracy"], result["kind"]) == (3, 1.0, "class")
+    (tmp_path / "b.csv").write_text("text_a,choice 0,choice 1,label\na,b,c,0\nd,e,f,1\n")
+    (result,) = printed(capsys, "evaluate", folders["choice"], f"--file={tmp_path}/b.csv", "--json")
+    assert result["examples"] == 2
+    (tmp_path / "c.txt").write_text("a O\nb B-LOC\n\n")
+    (result,) = printed(capsys, "evaluate", folders["tags"], f"--file={tmp_path}/c.txt", "--json")
+    assert result["kind"] == "tags" and result["examples"] == 1
+
+
+def test_serve_takes_a_checkpoint(folders):
+    served = Served("x", folders["several"])
+    assert served.kind == "classify" and served.labels == ["x", "y"]
+    defs = served.metadata()["metadata"]["signature_def"]["signature_def"]["serving_default"]
+    assert defs["inputs"]["text_a"]["dtype"] == "DT_STRING" and "probabilities" in defs["outputs"]
+    outputs = served.signatures["serving_default"]({"text_a": np.array(["a b"], object)})
+    expected = 1 / (1 + np.exp(-logits_of(folders["several"], "a b")))
+    np.testing.assert_allclose(outputs["probabilities"][0], expected, atol=1e-5)
+    assert Served("x", folders["nli"]).kind == "compare"  # as its labels say
+    assert Served("x", folders["number"], texts=2).kind == "compare"
+    assert Served("x", folders["choice"], texts=5).kind == "choose"
+    assert [Served("x", folders[name]).kind for name in ("tags", "span", "masks")] == [
+        "entities",
+        "question",
+        "fill_mask",
+    ]
+    with pytest.raises(UserError, match="takes a text and its choices: say how many texts that are, num_texts"):
+        Served("x", folders["choice"])
+
+
+def test_reranker_takes_a_checkpoint(folders):
+    scores = Reranker(folders["number"])("a", ["b", "c d"])
+    expected = [float(logits_of(folders["number"], "a", text)) for text in ("b", "c d")]
+    assert scores.tolist() == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.slow
+def test_export_takes_a_checkpoint(folders, capsys, tmp_path):
+    assert main.main(["export", folders["number"], str(tmp_path / "out"), "--num_texts=2"]) == 0
+    export = loaded_model.Export(str(tmp_path / "out"))
+    assert list(export.inputs) == ["text_a", "text_b"]
+    assert main.main(["export", folders["masks"], str(tmp_path / "masks")]) == 0
+    capsys.readouterr()
+    (row,) = printed(capsys, "predict", tmp_path / "out", "--text=a b", "--text_b=c", "--json")
+    assert row["value"] == pytest.approx(float(logits_of(folders["number"], "a b", "c")), abs=1e-5)
+
+
+def test_what_cannot_be_used_says_why(folders, capsys, tmp_path):
+    assert main.main(["predict", folders["headless"], "--text=a"]) == 2
+    assert "has no head that answers: `bert-tf extract` gives its vectors" in capsys.readouterr().err
+    assert main.main(["export", folders["classes"]]) == 2
+    assert "is a checkpoint and no run: give TO" in capsys.readouterr().err
+    assert main.main(["evaluate", folders["masks"], f"--file={tmp_path}/a.csv"]) == 2
+    assert "fills masks, and no file says what is right" in capsys.readouterr().err
+
+
+def test_cross_encoders_take_pairs(folders, tmp_path):
+    from bert_tf.checkpoints import pretrained
+
+    loaded = pretrained.load(folders["number"])
+    assert live_model.task_of(folders["number"], loaded).texts == 1
+    (tmp_path / "config.json").write_text(json.dumps({"sentence_transformers": {"version": "5"}}))
+    assert live_model.task_of(str(tmp_path), loaded).texts == 2
+    (tmp_path / "about.json").write_text(json.dumps({"inputs": {"text_a": None}}))
+    assert live_model.task_of(str(tmp_path), loaded, 2).texts == 1  # an export says it
