@@ -27,8 +27,8 @@ MOST_LISTED = 30  # names in a sentence
 
 def listed(names: Iterable[object]) -> str:
     """Names with commas, at most MOST_LISTED of them."""
-    names = list(map(str, names))
-    return ", ".join(names[:MOST_LISTED]) + (f" and {len(names) - MOST_LISTED:,} more" * (len(names) > MOST_LISTED))
+    shown = list(map(str, names))
+    return ", ".join(shown[:MOST_LISTED]) + (f" and {len(shown) - MOST_LISTED:,} more" * (len(shown) > MOST_LISTED))
 
 
 def reason_of(error: BaseException) -> str:
@@ -66,6 +66,9 @@ def describe_failure(error: Exception, *, memory: str) -> tuple[str, int] | None
     """
     if isinstance(error, OSError):
         return describe_os_error(error)
+    if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
+        shown = error.object[max(error.start - 30, 0) : error.end + 30]
+        return f"{shown!r} is not UTF-8 text: rename the file, folder or label, or mend the text.", 2
     errors = getattr(sys.modules.get("tensorflow"), "errors", None)
     reason = reason_of(error)
     if errors is None or not isinstance(error, errors.OpError):

@@ -152,6 +152,8 @@ def texts_by_class(path: str) -> Iterator[dict[str, str]]:
     for label, names in _classes(path).items():
         for name in names:
             file = os.path.join(path, label, name)
+            if not files.is_unicode(file):
+                raise UserError(f"The name of {file!r} is not UTF-8: rename the file or its folder.")
             text = "".join(text_lines.read(file, announced_for=path))
             yield {"text": text.strip(), "label": label, "file": file}
 

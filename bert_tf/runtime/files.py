@@ -173,6 +173,15 @@ def open_text(path: StrPath, *, encoding: str = "utf-8", errors: str = "strict",
     return io.TextIOWrapper(open_binary(path), encoding=encoding, errors=errors, newline=newline)
 
 
+def is_unicode(path: StrPath) -> bool:
+    """Whether a path is text; the names of files are bytes, of which Python makes surrogates where they are not."""
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def append(path: StrPath, text: str) -> None:
     """Adds text to the end of a file. The objects of a bucket cannot grow: there the whole file is written again."""
     if not is_remote(path):

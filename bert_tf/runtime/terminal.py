@@ -27,8 +27,13 @@ class Formatter(logging.Formatter):
 
 
 def protect() -> None:
-    """Lets nothing but text reach standard output from here on, where that is a terminal."""
+    """Lets nothing but text reach standard output from here on, where that is a terminal.
+
+    Names of files that are not UTF-8 are shown there, and in a pipe or a file, as Python writes them.
+    """
     stream = sys.stdout
+    if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() == "utf-8":
+        stream.reconfigure(errors="backslashreplace")
     if isinstance(stream, io.TextIOWrapper) and not isinstance(stream, _Terminal) and stream.isatty():
         stream.flush()
         sys.stdout = _Terminal(stream.buffer, encoding=stream.encoding, errors=stream.errors, line_buffering=True)

@@ -258,12 +258,13 @@ def _merge_table(merges: list[tuple[str, str]], ids: dict[str, int]) -> tuple[np
         unknown = next((token for token in (first, second, first + second) if token not in ids), None)
         if unknown is not None:
             raise UserError(
-                f"merges.txt has the token {unknown!r}, which the vocabulary lacks: give both of one model."
+                f"The merges (merges.txt, or in tokenizer.json) have the token {unknown!r}, which the vocabulary "
+                "lacks: give both of one model."
             )
         table[ids[first] * len(ids) + ids[second]] = rank, ids[first + second]
     keys = sorted(table)
     if not keys:
-        raise UserError("merges.txt has no merges: give that of a trained byte-level BPE.")
+        raise UserError("merges.txt or tokenizer.json has no merges: give that of a trained byte-level BPE.")
     ranks, products = np.array([table[key] for key in keys], np.int32).T
     return np.array(keys, np.int64), np.ascontiguousarray(ranks), np.ascontiguousarray(products)
 

@@ -77,7 +77,10 @@ def parse_merges(content: bytes) -> list[tuple[str, str]]:
     pairs = [tuple(line.split(" ")) for line in lines if line]
     wrong = next((pair for pair in pairs if len(pair) != 2 or not all(pair)), None)
     if wrong is not None:
-        raise UserError(f"merges.txt has the line {' '.join(wrong)[:60]!r}; expected two tokens with a space between.")
+        raise UserError(
+            f"The merges (merges.txt, or in tokenizer.json) have the line {' '.join(wrong)[:60]!r}; expected two "
+            "tokens with a space between."
+        )
     return [(first, second) for first, second in pairs]
 
 

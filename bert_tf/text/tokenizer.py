@@ -116,6 +116,7 @@ class Tokenizer:
     def tokenize_words(self, words: tf.RaggedTensor | Sequence[Sequence[str]]) -> tf.RaggedTensor:
         """Ragged string [B, (words)] or lists of str -> ids of each word: ragged int32 [B, (words), (tokens)]."""
         if not isinstance(words, tf.RaggedTensor):
+            expect_unicode(words)
             words = tf.ragged.constant(words, tf.string, ragged_rank=1)
         return words.with_values(self.inside_text(words.values))
 
@@ -303,4 +304,20 @@ def _as_batch(texts: Any) -> tf.Tensor:
     """Anything that is a batch of strings -> string [B]."""
     if isinstance(texts, str | bytes):
         raise UserError("One string was given where a batch of texts is expected; put it into a list: [text].")
-    return tf.ensure_shape(tf.convert_to_tensor(texts, tf.string), [None])
+    try:
+        return tf.ensure_shape(tf.convert_to_tensor(texts, tf.string), [None])
+    except ValueError:
+        expect_unicode(texts)
+        raise
+
+
+def expect_unicode(texts: Any) -> None:
+    """Raises UserError for a text, also one in lists, with half a surrogate pair, which no tensor can."""
+    if isinstance(texts, str):
+        try:
+            texts.encode()
+        except UnicodeEncodeError:
+            raise UserError(f"A text is not Unicode: it holds half a surrogate pair ({texts[:40]!r}).") from None
+    elif isinstance(texts, list | tuple):
+        for text in texts:
+            expect_unicode(text)

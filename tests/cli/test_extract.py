@@ -276,7 +276,7 @@ def test_export_can_include_attention(folder, monkeypatch):
 def test_user_errors_are_one_sentence_and_leave_no_files(arguments, message, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     (folder / "empty.txt").write_bytes(b"")
-    (folder / "latin.txt").write_bytes(b"a\n\xe9\n")
+    (folder / "latin.txt").write_bytes(b"a\n\x81\n")
     (folder / "ids.jsonl").write_text('{"text": "a", "id": 7}\n{"text": "b"}\n')
     before = sorted(os.listdir(folder))
     has_source = any(argument.startswith(("--file", "--export")) for argument in arguments)

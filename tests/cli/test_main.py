@@ -90,6 +90,11 @@ def raised_by(operation):
         (lambda folder: raised_by(lambda: tf.io.read_file(str(folder))), 2, "Is a directory"),
         (lambda folder: raised_by(lambda: tf.io.write_file(f"{folder}/a/b", "")), 2, "(Not a directory"),
         (lambda folder: raised_by(lambda: next(iter(tf.data.TFRecordDataset(f"{folder}/a")))), 2, "is damaged or cut"),
+        (
+            lambda _: UnicodeEncodeError("utf-8", "a\udcff.csv", 1, 2, "surrogates not allowed"),
+            2,
+            r"'a\udcff.csv' is not UTF-8 text: rename the file",
+        ),
         (lambda _: tf.errors.ResourceExhaustedError(None, None, "x/y; No space left on device"), 1, "no space left"),
         (lambda _: tf.errors.ResourceExhaustedError(None, None, "OOM when allocating [9]"), 1, "memory ran out (OOM"),
         (

@@ -358,6 +358,12 @@ def test_folder_with_a_folder_for_each_class_is_a_table(tmp_path):
         with pytest.raises(UserError, match=f"neg/1.txt .*{reason}"):
             list(tables.read(str(folder)))
     (folder / "neg/1.txt").unlink()
+    unnamed = os.fsencode(folder / "neg") + b"/\xff.txt"
+    with open(unnamed, "wb"):
+        pass
+    with pytest.raises(UserError, match="is not UTF-8: rename the file or its folder"):
+        list(tables.read(str(folder)))
+    os.remove(unnamed)
     os.mkfifo(folder / "neg/1.txt")
     with pytest.raises(UserError, match="neg/1.txt cannot be read .it is a named pipe"):
         list(tables.read(str(folder)))

@@ -18,14 +18,15 @@ def test_control_characters_are_shown():
 
 
 def test_standard_output_is_protected_on_a_terminal_only():
-    program = f"from bert_tf.runtime import terminal\nterminal.protect()\nterminal.protect()\nprint({ATTACK!r}, 'ä')"
+    protect = "from bert_tf.runtime import terminal\nterminal.protect()\nterminal.protect()"
+    program = f"{protect}\nprint({ATTACK!r}, 'ä', '\\udcff')"
     environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
     master, slave = os.openpty()
     for output in (slave, subprocess.PIPE):
         process = subprocess.run([sys.executable, "-c", program], stdout=output, env=environment, check=True)
         if output == slave:
             os.close(slave)
-            assert os.read(master, 1000).decode() == f"{SHOWN} ä\r\n"  # the terminal adds the carriage return
+            assert os.read(master, 1000).decode() == f"{SHOWN} ä \\udcff\r\n"  # the terminal adds the carriage return
         else:
-            assert process.stdout.decode() == f"{ATTACK} ä\n"
+            assert process.stdout.decode() == f"{ATTACK} ä \\udcff\n"
     os.close(master)

@@ -131,7 +131,9 @@ def test_vocabulary_is_a_file_with_its_rules_next_to_it(tokens, tmp_path):
     again = vocabulary.read(tmp_path / "vocab.txt")
     assert (again, again.rules, again.kind) == (tokens, tokens.rules, BYTE_BPE)
     (tmp_path / "merges.txt").write_text("#version: 0.2\na b c\n")
-    with pytest.raises(UserError, match="merges.txt has the line 'a b c'; expected two tokens"):
+    with pytest.raises(
+        UserError, match="The merges .merges.txt, or in tokenizer.json. have the line 'a b c'; expected two tokens"
+    ):
         tokenizer_kinds.from_file(str(tmp_path / "vocab.txt"))
 
 
@@ -139,7 +141,10 @@ def test_vocabulary_is_a_file_with_its_rules_next_to_it(tokens, tmp_path):
     "change, reason",
     [
         (lambda tokens: [token for token in tokens if token != "Ġ"], "has no token for the byte 32"),
-        (lambda tokens: tokens[:-1], "merges.txt has the token .* which the vocabulary lacks"),
+        (
+            lambda tokens: tokens[:-1],
+            "The merges .merges.txt, or in tokenizer.json. have the token .* which the vocabulary lacks",
+        ),
         (lambda tokens: [token for token in tokens if token != "<mask>"], "The vocabulary has no <mask>"),
     ],
 )

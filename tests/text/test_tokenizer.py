@@ -390,3 +390,17 @@ def test_saved_model_works_without_python(saved):
     folder, expected = saved
     names = ["token_ids", "starts", "ends"]
     assert run_in_c(folder, {"texts": SERVED}, names) == {name: expected[name].tolist() for name in names}
+
+
+@pytest.mark.parametrize("text", ["bad \ud83d", "\udcff"])
+def test_half_a_surrogate_pair_is_one_sentence(text):
+    tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"])
+    for call in (
+        lambda: tokenizer(["a", text]),
+        lambda: tokenizer.tokenize(text),
+        lambda: tokenizer.encode("a", text),
+        lambda: tokenizer.with_offsets([text]),
+        lambda: tokenizer([["a", text]], is_split_into_words=True),
+    ):
+        with pytest.raises(UserError, match="A text is not Unicode: it holds half a surrogate pair"):
+            call()

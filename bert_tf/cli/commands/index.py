@@ -3,8 +3,8 @@
   bert-tf index texts.txt my_index --model=all-minilm-l6-v2
   bert-tf index articles.jsonl my_index --model=runs/pairs --text_columns=body --id_column=url
 
-TEXTS is .txt (one text per line) or a table (.tsv, .csv, .jsonl, .xlsx or .parquet) with a column "text". MODEL is a
-checkpoint in any format, a run or an export; what a folder of sentence-transformers says of its vectors applies:
+TEXTS is .txt (one text per line) or a table (.tsv, .csv, .jsonl, .json, .xlsx or .parquet) with a column "text". MODEL
+is a checkpoint in any format, a run or an export; what a folder of sentence-transformers says of its vectors applies:
 pooling, length, size, similarity, prompts for texts and for queries. A command that was killed continues when it is
 started again. Above a million texts approximate search is prepared too, which needs `pip install "bert-tf[search]"`.
 """

@@ -13,7 +13,7 @@ import dataclasses
 import itertools
 import string
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from bert_tf.data import tables, text_lines
 from bert_tf.errors import UserError
@@ -115,7 +115,7 @@ class ConllFile:
             tags = next((row[name] for name in TAGS if name in row), None)
             if not _are_texts(words):
                 raise UserError(f"In {place} there is no list of words; expected one in {' or '.join(WORDS)}.")
-            if tags is not None and (not _are_texts(tags) or len(tags) != len(words)):
+            if tags is not None and not (_are_texts(tags) and len(tags) == len(words)):
                 raise UserError(
                     f"In {place} the tags are {str(tags)[:60]}; expected a list of names, one for each of the "
                     f"{len(words)} words."
@@ -125,7 +125,7 @@ class ConllFile:
             if has_tags != (tags is not None):
                 raise UserError(f"In {place} there are {'no ' * has_tags}tags, unlike in the rows before it.")
             if words:
-                self.sentences.append(Sentence(tuple(words), tuple(tags) if has_tags else None, 0, number))
+                self.sentences.append(Sentence(tuple(words), None if tags is None else tuple(tags), 0, number))
 
     def place(self, sentence: Sentence, position: int = 0) -> str:
         """Where a word is: "line 5 of train.txt"."""
@@ -258,7 +258,7 @@ class ConllFile:
             yield "\n"
 
 
-def _are_texts(values: Any) -> bool:
+def _are_texts(values: Any) -> TypeGuard[list[str]]:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 

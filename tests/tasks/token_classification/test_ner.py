@@ -129,7 +129,7 @@ def test_conll2003_file_names_and_labels_without_training_data(tmp_path):
         (
             {},
             {},
-            "There is no train.txt or train.jsonl or train.json or train.parquet in data_dir=.*: give the file as trai",
+            "There is no train.txt or train.jsonl or .* in data_dir=.*: give the file as train_file.",
         ),
         ({"train.txt": "a O\n"}, {}, "All words of .*train.txt are tagged O; expected entities"),
         ({"train.txt": "a\n"}, {}, "train.txt has words only; expected a column with their tags too"),

@@ -23,7 +23,7 @@ THRESHOLD = 0.5  # of the probability above which a label holds
 BEST = "best"  # label_threshold=best
 MOST_SHOWN = 12  # labels whose thresholds are printed
 LIST, NUMBERS = re.compile(r"\[.*\]", re.DOTALL), re.compile(r"\[\s*[01]\.?(\s+[01]\.?)*\s*\]")
-BITS, BOOLEANS = {"0", "1"}, {"false": "0", "true": "1"}
+BITS = {"0", "1"}
 log = logging.getLogger("bert_tf")
 
 
@@ -264,8 +264,9 @@ def _parts(example: Example, separator: str) -> list[str | None]:
         raise UserError(f"In {example.location} the labels are {label!r}; expected a list of names, or of 0 and 1.")
     if is_list and any(isinstance(part, float) and not part.is_integer() for part in label):
         raise UserError(f"In {example.location} the labels are {label!r}; expected names, or 0 and 1 for each label.")
-    parts = split_labels(label, separator)
-    return [BOOLEANS.get(part, part) for part in parts] if is_list and set(map(type, label)) == {bool} else parts
+    if is_list and label and set(map(type, label)) == {bool}:
+        label = list(map(int, label))
+    return split_labels(label, separator)
 
 
 def multi_hot_width(examples: Sequence[Example], separator: str) -> int:
