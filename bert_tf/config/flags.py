@@ -127,6 +127,11 @@ def given_by_program(kind: type, values: Mapping[str, Any]) -> Iterator[None]:
         _instead_of_command_line.reset(token)
 
 
+def are_given_by_program() -> bool:
+    """Whether the recipe that runs was called by a program (`given_by_program`), not from the command line."""
+    return _instead_of_command_line.get() is not None
+
+
 def _checked(kind: type, name: str, value: Any) -> dict[str, Any]:
     """{name: value} under the names that flag and value have now."""
     fields = fields_of(kind)
