@@ -17,7 +17,7 @@ from bert_tf.checkpoints import pretrained
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model, tagged_words
-from bert_tf.model.heads import Pretrainer
+from bert_tf.model.heads import BertModel, Pretrainer
 from bert_tf.recipes.finetuning import finished_run
 from bert_tf.runtime import files
 from bert_tf.tasks.embeddings import vector_choice
@@ -79,7 +79,7 @@ class Bert:
 
     def __init__(self, loaded: pretrained.Loaded, path: str) -> None:
         self.path = path
-        self.model = loaded.model
+        self.model: BertModel = loaded.model
         self.tokenizer = loaded.tokenizer
         self.config = loaded.config
         self.labels = loaded.labels
@@ -254,7 +254,7 @@ class Bert:
     @overload
     def answer(
         self, question: Many, text: Many, *, as_frame: Literal[False] = False, is_split_into_words: bool = False
-    ) -> Any: ...
+    ) -> list[Answer]: ...
 
     @overload
     def answer(
@@ -298,7 +298,7 @@ class Bert:
     @overload
     def entities(
         self, texts: Many, *, as_frame: Literal[False] = False, is_split_into_words: bool = False, batch_size: int = 32
-    ) -> list[Any]: ...
+    ) -> list[list[Entity]]: ...
 
     @overload
     def entities(
