@@ -54,8 +54,8 @@ def plain_warnings() -> Iterator[None]:
 
     Else they would be printed plainly or with "WARNING:bert_tf:", depending on what other libraries have logged.
     """
-    log = logging.getLogger("bert_tf")
-    if log.handlers or logging.getLogger().handlers:
+    log, root = logging.getLogger("bert_tf"), logging.getLogger()
+    if log.handlers or root.handlers:
         yield
         return
     handler = logging.StreamHandler()
@@ -66,3 +66,5 @@ def plain_warnings() -> Iterator[None]:
     finally:
         log.removeHandler(handler)
         log.propagate = propagate
+        for added in [each for each in root.handlers if type(each) is logging.StreamHandler]:  # absl adds one
+            root.removeHandler(added)

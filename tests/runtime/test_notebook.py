@@ -62,7 +62,8 @@ def test_warnings_are_printed_as_they_are_unless_the_program_logs(monkeypatch):
         logging.basicConfig()  # as a library does that logs meanwhile
         log.warning("2 rows are left out.")
     assert error.getvalue() == "2 rows are left out.\n"
-    assert (log.handlers, log.propagate) == ([], True)
+    assert (log.handlers, log.propagate, root.handlers) == ([], True, [])
+    logging.basicConfig()
     with notebook.plain_warnings():
         log.warning("1 row is left out.")
     assert error.getvalue().endswith("WARNING:bert_tf:1 row is left out.\n")
