@@ -127,11 +127,6 @@ def given_by_program(kind: type, values: Mapping[str, Any]) -> Iterator[None]:
         _instead_of_command_line.reset(token)
 
 
-def are_given_by_program() -> bool:
-    """Whether the recipe that runs was called by a program (`given_by_program`), not from the command line."""
-    return _instead_of_command_line.get() is not None
-
-
 def _checked(kind: type, name: str, value: Any) -> dict[str, Any]:
     """{name: value} under the names that flag and value have now."""
     fields = fields_of(kind)
@@ -213,3 +208,8 @@ def is_given(name: str) -> bool:
     if from_program is not None:
         return name in from_program
     return name in absl_flags.FLAGS and absl_flags.FLAGS[name].present > 0
+
+
+def are_given_by_program() -> bool:
+    """Whether the recipe that runs was called by a program (`given_by_program`), not from the command line."""
+    return _instead_of_command_line.get() is not None
