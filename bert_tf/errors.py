@@ -96,6 +96,10 @@ class UserError(ValueError):
 
     exit_code = 2
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows instead of a traceback."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class MachineError(UserError):
     """The machine failed, such as a full disk; what was complete is kept."""

@@ -17,6 +17,7 @@ from bert_tf.checkpoints import pretrained
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.export import live_model, loaded_model, tagged_words
+from bert_tf.model.heads import BertModel
 from bert_tf.recipes.finetuning import finished_run
 from bert_tf.runtime import files, open_set
 from bert_tf.tasks.embeddings import sentence_choice
@@ -81,7 +82,7 @@ class Bert:
 
     def __init__(self, loaded: pretrained.Loaded, path: str, *, trust_code: bool = False) -> None:
         self.path, self.trust_code = path, trust_code
-        self.model = loaded.model
+        self.model: BertModel = loaded.model
         self.tokenizer = loaded.tokenizer
         self.config = loaded.config
         self.labels = loaded.labels
@@ -274,7 +275,7 @@ class Bert:
     @overload
     def answer(
         self, question: Many, text: Many, *, as_frame: Literal[False] = False, is_split_into_words: bool = False
-    ) -> Any: ...
+    ) -> list[Answer]: ...
 
     @overload
     def answer(
@@ -320,7 +321,7 @@ class Bert:
     @overload
     def entities(
         self, texts: Many, *, as_frame: Literal[False] = False, is_split_into_words: bool = False, batch_size: int = 32
-    ) -> list[Any]: ...
+    ) -> list[list[Entity]]: ...
 
     @overload
     def entities(

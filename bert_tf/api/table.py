@@ -73,7 +73,7 @@ def _complete(
             reasons.append(f"row {number} has no {'label' if is_unlabelled else 'text'}")
         else:
             yield row
-    bad_rows.report(THE_DATA, reasons, stops=stops)
+    bad_rows.report(THE_DATA, reasons, stops=stops, flag="bad_rows")
     if len(reasons) == number + 1:
         raise UserError("No row of the data has a text and a label.")
 

@@ -13,6 +13,7 @@ from bert_tf.errors import UserError
 from bert_tf.recipes import finetune as finetune_recipe
 from bert_tf.recipes import pretrain as pretrain_recipe
 from bert_tf.recipes.finetuning import run as finetuning
+from bert_tf.runtime import notebook
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training.run_directory import Callback, calling
 
@@ -56,18 +57,19 @@ def fine_tune(
         folder = os.fspath(output_dir)  # wrong options are found before anything is written
     columns: Sequence[str] = [text] if isinstance(text, str) else list(text or ())
     values: dict[str, Any] = {"output_dir": folder}
-    for flag, each, name in (("train_file", data, "train"), ("eval_file", eval_data, "eval")):
-        if isinstance(each, str | os.PathLike):
-            values[flag] = os.fspath(each)
-        elif each is not None:
-            values[flag] = os.path.join(folder, "data", f"{name}.jsonl")
-            columns, label = table.write(each, values[flag], columns, label, options)
-    if "task_name" in options:
-        columns, label = columns or [table.TEXT], label or table.LABEL
-    chosen = {"text_columns": ",".join(columns), "label_column": label}
-    values |= {name: value for name, value in chosen.items() if value}
-    with flags.given_by_program(finetune_recipe.Flags, {**values, **options}), calling(callbacks):
-        finetuning.main(finetune_recipe.Flags)
+    with notebook.plain_warnings():
+        for flag, each, name in (("train_file", data, "train"), ("eval_file", eval_data, "eval")):
+            if isinstance(each, str | os.PathLike):
+                values[flag] = os.fspath(each)
+            elif each is not None:
+                values[flag] = os.path.join(folder, "data", f"{name}.jsonl")
+                columns, label = table.write(each, values[flag], columns, label, options)
+        if "task_name" in options:
+            columns, label = columns or [table.TEXT], label or table.LABEL
+        chosen = {"text_columns": ",".join(columns), "label_column": label}
+        values |= {name: value for name, value in chosen.items() if value}
+        with flags.given_by_program(finetune_recipe.Flags, {**values, **options}), calling(callbacks):
+            finetuning.main(finetune_recipe.Flags)
     return _finished(folder)
 
 
@@ -89,7 +91,7 @@ def pretrain(
     else:
         source = os.path.join(folder, "data", "texts.jsonl")
     values = {"input_file": source, "output_dir": folder, **options}
-    with flags.given_by_program(pretrain_recipe.Flags, values), calling(callbacks):
+    with flags.given_by_program(pretrain_recipe.Flags, values), calling(callbacks), notebook.plain_warnings():
         if texts is not None:
             rows = enumerate(given_texts.elements(texts, "texts"))
             lines = ({"text": given_texts.as_text(each, f"Text {number}")} for number, each in rows)

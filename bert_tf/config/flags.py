@@ -224,3 +224,8 @@ def is_given(name: str) -> bool:
     if from_program is not None:
         return name in from_program
     return name in absl_flags.FLAGS and absl_flags.FLAGS[name].present > 0
+
+
+def are_given_by_program() -> bool:
+    """Whether the recipe that runs was called by a program (`given_by_program`), not from the command line."""
+    return _instead_of_command_line.get() is not None

@@ -9,15 +9,16 @@ MOST_NAMED = 5  # bad rows that are listed
 log = logging.getLogger("bert_tf")
 
 
-def report(source: str, reasons: Sequence[str], *, stops: bool) -> None:
+def report(source: str, reasons: Sequence[str], *, stops: bool, flag: str = "--bad_rows") -> None:
     """Warns of the rows that are left out; if it `stops`, raises UserError. Nothing without reasons.
 
     source: what the rows are of. reasons: for each row, such as "line 5 of reviews.csv has no label".
+    flag: what `stops`, as the user writes it.
     """
     if not reasons:
         return
     named = "; ".join(reasons[:MOST_NAMED]) + ("; ..." if len(reasons) > MOST_NAMED else "")
     rows, are = ("row", "is") if len(reasons) == 1 else ("rows", "are")
     if stops:
-        raise UserError(f"{len(reasons)} {rows} {are} bad: {named}. Mend them, or give --bad_rows=skip.")
-    log.warning("%d %s of %s %s left out (--bad_rows=stop refuses them): %s.", len(reasons), rows, source, are, named)
+        raise UserError(f"{len(reasons)} {rows} {are} bad: {named}. Mend them, or give {flag}=skip.")
+    log.warning("%d %s of %s %s left out (%s=stop refuses them): %s.", len(reasons), rows, source, are, flag, named)

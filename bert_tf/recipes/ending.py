@@ -1,24 +1,47 @@
 """The end of every recipe: report, model card, and what to do next."""
 
 import shlex
+from collections.abc import Sequence
 
+from bert_tf.config import flags
 from bert_tf.reports import model_card, report
 from bert_tf.training.run_directory import RunFolder
 
 
 def finish(folder: RunFolder) -> None:
-    """Writes report and model card of a finished run, and prints where they are and which commands come next."""
+    """Writes report and model card of a finished run, and prints where they are and what comes next.
+
+    These are commands, or for a program calls of the Python API.
+    """
     folder.finish()
     model_card.write_of_run(folder.path, [folder.file("export")])
     print(f"Results are in {folder.path}; the report is {report.write_report(folder.path)}.")
-    print(*next_commands(folder.path), sep="\n", flush=True)
+    steps = next_calls(folder.path) if flags.are_given_by_program() else next_commands(folder.path)
+    print(*_lines(steps), sep="\n", flush=True)
 
 
-def next_commands(path: str) -> list[str]:
-    """Lines with commands for the model in the folder of a run, ready to type."""
+def next_commands(path: str) -> list[tuple[str, str]]:
+    """[(command, its purpose)] for the model in the folder of a run, ready to type."""
     run = shlex.quote(path)
     commands = model_card.commands_of(path, path) or [(f"bert-tf export {run}", "writes a model that takes strings")]
     if model_card.kind_of(path) is None:
         commands.append((f"bert-tf finetune --init_checkpoint={run} ...", "trains it on your labels"))
-    width = max(len(command) for command, _ in commands)
-    return ["Next:", *(f"  {command:{width}}  # {purpose}" for command, purpose in commands)]
+    return commands
+
+
+def next_calls(path: str) -> list[tuple[str, str]]:
+    """[(call of the Python API, its purpose)] for the model in the folder of a run."""
+    kind = model_card.kind_of(path)
+    use = model_card.USES.get(kind or "", model_card.MASK_FILLING)
+    calls = [
+        (f"bert = bert_tf.load({path!r})", "reads the model"),
+        (f"bert.{model_card.call_of(path)}", f"it {use.phrase}"),
+    ]
+    if kind is None:
+        calls.append((f"bert_tf.fine_tune(..., init_checkpoint={path!r})", "trains it on your labels"))
+    return calls
+
+
+def _lines(steps: Sequence[tuple[str, str]]) -> list[str]:
+    width = max(len(step) for step, _ in steps)
+    return ["Next:", *(f"  {step:{width}}  # {purpose}" for step, purpose in steps)]

@@ -92,7 +92,6 @@ def of_run(folder: str) -> str:
     """Returns the card of a run, as Markdown, from the files in its folder."""
     values = report.read(folder)
     run, flags = values["run"], report.dictionary(values["run"].get("flags"))
-    inputs = report.dictionary(report.dictionary(read_json(os.path.join(folder, "export", "about.json"))).get("inputs"))
     name = os.path.basename(files.absolute(folder))
     task = str(run.get("name") or name)
     start = str(flags.get("init_checkpoint") or "")
@@ -109,7 +108,7 @@ def of_run(folder: str) -> str:
         start=start,
         results=_results(use, task, values["scores"]),
         commands="\n".join(command for command, _ in commands_of(folder, name)),
-        program=PROGRAM.format(name=name, call=use.call.replace(*PAIR) if "text_b" in inputs else use.call),
+        program=PROGRAM.format(name=name, call=call_of(folder)),
         data=_data(flags, splits, report.dictionary(values["manifest"].get("statistics"))),
         command=wording.command(run.get("command")).replace(" \\\n    ", " "),
         recipe=_recipe(flags, report.dictionary(run.get("training"))),
@@ -196,6 +195,13 @@ def commands_of(folder: str, name: str) -> list[tuple[str, str]]:
         (own, f"it {use.phrase}"),
         (f"bert-tf serve {run}", "an HTTP server, with a page to try it"),
     ]
+
+
+def call_of(folder: str) -> str:
+    """The call of the Python API for the model of a run, such as 'predict("A text.").label'."""
+    about = report.dictionary(read_json(os.path.join(folder, "export", "about.json")))
+    call = USES.get(kind_of(folder) or "", MASK_FILLING).call
+    return call.replace(*PAIR) if "text_b" in report.dictionary(about.get("inputs")) else call
 
 
 def kind_of(folder: str) -> str | None:

@@ -1,10 +1,12 @@
-"""Progress of long work: a bar on a terminal, occasional lines elsewhere."""
+"""Progress of long work: a bar on a terminal and in a notebook, occasional lines elsewhere."""
 
 import contextlib
 import sys
 import time
 from collections.abc import Iterator
 from typing import Protocol
+
+from bert_tf.runtime import notebook
 
 SECONDS_BETWEEN_LINES = 10  # where output goes to a file
 LONG = 60  # seconds left from which the first line comes as soon as they can be estimated,
@@ -20,8 +22,10 @@ class Report(Protocol):
 
 @contextlib.contextmanager
 def progress(name: str, total: int | None = None) -> Iterator[Report]:
-    """Yields `report(done, text="", total=None)`; shows a bar if standard error is a terminal."""
-    if sys.stderr.isatty():
+    """Yields `report(done, text="", total=None)`; shows a bar if standard error is a terminal, or in a notebook."""
+    if notebook.is_notebook():
+        yield _Cell(name, total)
+    elif sys.stderr.isatty():
         with _bar(name, total) as report:
             yield report
     else:
@@ -62,18 +66,24 @@ class _Lines:
         self.since: tuple[float, int] | None = None  # of the second report: the first unit takes longest
 
     def __call__(self, done: int, text: str = "", total: int | None = None) -> None:
-        self.total = self.total if total is None else total
-        if self.since is None and self.first is not None and done > self.first:
-            self.since = time.monotonic(), done
-        self.first = done if self.first is None else self.first
+        self._measure(done, total)
         left = self._seconds_left(done)
         is_end = self.has_printed and done == self.total
         is_first_estimate = not self.has_printed and left > LONG and self._measured(done) >= MEASURED
         if time.monotonic() - self.last < SECONDS_BETWEEN_LINES and not is_end and not is_first_estimate:
             return
         self.last, self.has_printed = time.monotonic(), True
+        print(self._line(done, text, left), file=sys.stderr, flush=True)
+
+    def _line(self, done: int, text: str, left: float) -> str:
         parts = (f"{self.name} {done}/{self.total or '?'} {text}".rstrip(), f"{duration(left)} left" if left else "")
-        print("  ".join(filter(None, parts)), file=sys.stderr, flush=True)
+        return "  ".join(filter(None, parts))
+
+    def _measure(self, done: int, total: int | None) -> None:
+        self.total = self.total if total is None else total
+        if self.since is None and self.first is not None and done > self.first:
+            self.since = time.monotonic(), done
+        self.first = done if self.first is None else self.first
 
     def _measured(self, done: int) -> int:
         """Units since the second report."""
@@ -85,6 +95,18 @@ class _Lines:
         if not self.total or self.since is None or measured < 1:
             return 0.0
         return (time.monotonic() - self.since[0]) / measured * (self.total - done)
+
+
+class _Cell(_Lines):
+    """Shows a bar under the cell of a notebook."""
+
+    def __init__(self, name: str, total: int | None) -> None:
+        super().__init__(name, total)
+        self._bar = notebook.Bar()
+
+    def __call__(self, done: int, text: str = "", total: int | None = None) -> None:
+        self._measure(done, total)
+        self._bar.show(done, self.total, self._line(done, text, self._seconds_left(done)))
 
 
 def duration(seconds: float) -> str:

@@ -1,0 +1,70 @@
+"""Notebooks: a bar under the cell, TensorFlow's start without its messages, plain warnings. Free of TensorFlow."""
+
+import contextlib
+import html
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from bert_tf.runtime import tensorflow_startup
+
+SECONDS_BETWEEN_UPDATES = 0.2
+BAR = '<progress value="{done}" max="{total}" style="vertical-align: middle"></progress> <code>{text}</code>'
+
+
+def is_notebook() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
+
+
+class Bar:
+    """A bar with a line of text, which is shown under the cell that runs."""
+
+    def __init__(self) -> None:
+        from IPython.display import HTML, display
+
+        self._html: Any = HTML
+        self._shown = display(HTML(""), display_id=True)
+        self._last = 0.0
+
+    def show(self, done: int, total: int | None, text: str) -> None:
+        """Replaces what is shown, unless that was a moment ago."""
+        if time.monotonic() - self._last < SECONDS_BETWEEN_UPDATES and done != total:
+            return
+        self._last = time.monotonic()
+        self._shown.update(self._html(BAR.format(done=done, total=total or max(1, 2 * done), text=html.escape(text))))
+
+
+def start_tensorflow() -> None:
+    """Imports TensorFlow in a notebook without messages, which it prints twice; TF_CPP_MIN_LOG_LEVEL=0 shows them.
+
+    Elsewhere, and where TensorFlow is loaded already, it does nothing.
+    """
+    if is_notebook() and "tensorflow" not in sys.modules:
+        with tensorflow_startup.no_messages():
+            import tensorflow  # noqa: F401
+
+
+@contextlib.contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Prints warnings of the package as they are while the block runs, unless the program has set up its logging.
+
+    Else they would be printed plainly or with "WARNING:bert_tf:", depending on what other libraries have logged.
+    """
+    log, root = logging.getLogger("bert_tf"), logging.getLogger()
+    if log.handlers or root.handlers:
+        yield
+        return
+    handler = logging.StreamHandler()
+    log.addHandler(handler)
+    propagate, log.propagate = log.propagate, False
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.propagate = propagate
+        for added in [each for each in root.handlers if type(each) is logging.StreamHandler]:  # absl adds one
+            root.removeHandler(added)
