@@ -7,6 +7,8 @@ processes that only read files stay small. Import the module you need:
 
 from typing import TYPE_CHECKING
 
+from bert_tf.runtime import keras_classes
+
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from bert_tf.training.run_directory import Callback
 
 __version__ = "0.1.0"
+keras_classes.register()
 
 
 def load(

@@ -10,6 +10,8 @@ EXPORT is the folder of an export or of a run with one. FILE is .txt (one text p
 .xlsx or .parquet) with the columns of the one that the model was trained on, or the inputs of the export (text, text_a,
 text_b, choices, context, question); .json with questions in SQuAD format; or - for standard input, one text per line.
 Files are streamed and may be of any length, except .json. The other columns of a table are kept.
+
+An export is a program: load only what you trust. Those that read or write files are refused.
 """
 
 import argparse
