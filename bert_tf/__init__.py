@@ -8,6 +8,7 @@ processes that only read files stay small. Import the module you need:
 from typing import TYPE_CHECKING
 
 from bert_tf.errors import TrainingError, UserError
+from bert_tf.runtime import keras_classes
 
 if TYPE_CHECKING:
     import os
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = ["TrainingError", "UserError", "fine_tune", "load", "pretrain"]
+keras_classes.register()
 
 
 def load(

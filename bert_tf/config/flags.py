@@ -58,7 +58,7 @@ def flag(
     words: {word: the number it stands for}, for flags of numbers. names_code: a value may name a module elsewhere, as
     with members_of.
     """
-    metadata = {"help": help, "choices": choices, "members_of": members_of}
+    metadata: dict[str, Any] = {"help": help, "choices": choices, "members_of": members_of}
     metadata |= {"aliases": aliases, "old_values": old_values or {}, "earlier_default": earlier_default}
     metadata |= {"words": words or {}, "names_code": names_code or members_of is not None}
     return dataclasses.field(default=default, metadata=metadata)

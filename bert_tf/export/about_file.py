@@ -25,7 +25,7 @@ def read(folder: str) -> dict[str, Any]:
     values = json_files.read_json(path)
     if not isinstance(values, dict):
         return {}
-    reads = values.get("reads") if isinstance(values.get("reads"), dict) else {}
+    reads: Any = values["reads"] if isinstance(values.get("reads"), dict) else {}
     for name, (kind, expected) in TYPES.items():
         value = values.get(name, reads.get(name))
         is_right = isinstance(value, kind) and (name != "labels" or all(isinstance(label, str) for label in value))

@@ -62,7 +62,7 @@ class LogitsHead(ConfiguredLayer):
 class BertModel(keras.Model):
     """An encoder; subclasses add a head and define `outputs`.
 
-    `get_config` is plain data, so `.keras` files need no code except this package.
+    `get_config` is plain data, so `.keras` files need no code except `import bert_tf`.
 
     unread: canonical names of weights that the outputs do not depend on, which other formats therefore may lack.
     """

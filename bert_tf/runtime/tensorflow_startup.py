@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 # What `import tensorflow` imports of Keras at its end, to register its optimizers for `tf.saved_model.load`: a third of
@@ -109,7 +109,8 @@ class _KerasFinder:
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name != "keras":
             return None
-        spec = PathFinder.find_spec(name, path, target)
+        others = (finder.find_spec(name, path, target) for finder in sys.meta_path[sys.meta_path.index(self) + 1 :])
+        spec = next(filter(None, others), None)
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 

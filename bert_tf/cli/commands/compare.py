@@ -7,6 +7,8 @@ RUN is a folder written by bert-tf pretrain, finetune or squad. The scores are t
 must still be where the run read them. Engines are written to a temporary folder; those whose packages are missing are
 named. The table is also written to RUN/deployments.json and RUN/report.html. Several runs are compared by bert-tf
 report.
+
+The SavedModel in RUN is a program: load only what you trust. Those that read or write files are refused.
 """
 
 import argparse

@@ -9,6 +9,8 @@ format. FILE has the format of the training
 data: a table with labels (.tsv, .csv, .jsonl, GLUE or SWAG files), questions in SQuAD format, or words and tags in
 columns. Columns are those of the training data by default. The scores are the ones printed in training; for questions
 with the no-answer threshold of the export.
+
+An export is a program: load only what you trust. Those that read or write files are refused.
 """
 
 import argparse

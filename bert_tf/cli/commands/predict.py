@@ -7,10 +7,12 @@
   bert-tf predict runs/table --input='reviews/*.csv' --output='answers/*.jsonl' --runner=DaskRunner
 
 EXPORT is the folder of an export or of a run with one, or a checkpoint with a head in any format (hf://owner/name too).
-FILE is .txt (one text per line); a table (.tsv, .csv, .jsonl, .json, .xlsx or .parquet) with the columns of the one that
-the model was trained on, or the inputs of the export (text, text_a, text_b, choices, context, question), or .json with
-questions in SQuAD format; or - for standard input, one text per line. Files are streamed and may be of any length,
+FILE is .txt (one text per line); a table (.tsv, .csv, .jsonl, .json, .xlsx or .parquet) with the columns of the one
+that the model was trained on, or the inputs of the export (text, text_a, text_b, choices, context, question), or .json
+with questions in SQuAD format; or - for standard input, one text per line. Files are streamed and may be of any length,
 except .json. The other columns of a table are kept.
+
+An export is a program: load only what you trust. Those that read or write files are refused.
 """
 
 import argparse

@@ -5,7 +5,8 @@
   bert-tf search my_index "Who wrote it?" --reranker=runs/qnli --reranker_label=entailment
 
 INDEX is a folder that `bert-tf index` wrote. Every text is compared, unless the index was prepared for approximate
-search. With --reranker, a model of pairs ranks the nearest hundred anew.
+search. With --reranker, a model of pairs ranks the nearest hundred anew; its export is a program: load only what you
+trust. Those that read or write files are refused.
 """
 
 import argparse

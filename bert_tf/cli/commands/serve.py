@@ -7,6 +7,8 @@
 EXPORT is the folder of an export, of a run with one, of an index, or a checkpoint with a head; or NAME=FOLDER.
 Concurrent requests are batched together. On Ctrl-C or SIGTERM the server answers the requests it has received and
 stops. If --token_file or the environment variable BERT_TF_TOKEN gives a token, requests need it. See docs/serving.md.
+
+An export is a program: serve only what you trust. Those that read or write files are refused.
 """
 
 import argparse
