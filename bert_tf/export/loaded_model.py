@@ -134,6 +134,7 @@ def signatures(folder: str, *, jit_compile: str = "auto") -> dict[str, Any]:
     start_if_silenced()
     import tensorflow as tf
 
+    from bert_tf.export import older_exports
     from bert_tf.export.static_signature import static_signatures
 
     _register_text_operations()
@@ -145,7 +146,8 @@ def signatures(folder: str, *, jit_compile: str = "auto") -> dict[str, Any]:
             f"The export {folder} cannot be loaded ({reason_of(error)}): a file of it is damaged or missing; "
             "export it again."
         ) from None
-    return static_signatures(functions, stages, jit_compile, owner=loaded)
+    older = older_exports.limited(functions, folder)
+    return {**static_signatures(functions, stages, jit_compile, owner=loaded), **older}
 
 
 def _register_text_operations() -> None:
