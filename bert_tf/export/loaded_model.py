@@ -175,6 +175,7 @@ def signatures(folder: str, *, jit_compile: str = "auto", texts: int | None = No
     start_if_silenced()
     import tensorflow as tf
 
+    from bert_tf.export import older_exports
     from bert_tf.export.static_signature import static_signatures
 
     if not is_export(folder) and _is_checkpoint(folder):
@@ -195,7 +196,8 @@ def signatures(folder: str, *, jit_compile: str = "auto", texts: int | None = No
             f"The export {folder} cannot be loaded ({reason_of(error)}): a file of it is damaged or missing; "
             "export it again."
         ) from None
-    return static_signatures(functions, stages, jit_compile, owner=loaded)
+    older = older_exports.limited(functions, folder)
+    return {**static_signatures(functions, stages, jit_compile, owner=loaded), **older}
 
 
 def _register_text_operations() -> None:

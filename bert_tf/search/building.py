@@ -122,8 +122,11 @@ def _digest(path: str) -> str | None:
     """The SHA-256 of a file, as one of the same size and date may hold other texts; None for a folder."""
     if not files.is_file(path):
         return None
+    digest = hashlib.sha256()
     with files.open_binary(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def _claim(partial: str, settings: Mapping[str, Any]) -> None:
