@@ -77,6 +77,29 @@ def test_two_workers_train_as_two_replicas_do(alone, data, tmp_path, monkeypatch
         expect_equal(two / folder, tmp_path / "one" / folder)
 
 
+DETERMINISM = """
+import sys
+from tensorflow.python.framework import config
+from bert_tf.cli import main
+try:
+    sys.exit(main.main(sys.argv[1:]))
+finally:
+    print("deterministic:", config.is_op_determinism_enabled())
+"""
+
+
+@pytest.mark.slow
+def test_deterministic_runs_are_bitwise_equal(data, tmp_path):
+    words = [*flags("finetune", RUNS["finetune"]), "--dropout_prob=0.1", "--deterministic", "--num_logical_devices=2"]
+    for name in "ab":
+        done = warm.run("-c", DETERMINISM, *words, f"--output_dir={tmp_path / name}", cwd=data)
+        assert done.returncode == 0 and done.stdout.endswith("deterministic: True\n"), done.stderr
+    first, second = weights(tmp_path / "a"), weights(tmp_path / "b")
+    assert all(np.array_equal(first[name], second[name]) for name in first) and len(first) == len(second)
+    predictions = [(tmp_path / name / "predictions.jsonl").read_text() for name in "ab"]
+    assert predictions[0] == predictions[1]
+
+
 def test_devices_are_configured_before_the_data_are_read(data, tmp_path):
     """TensorFlow connects workers, one too, only before its first operation; a tokenizer is one."""
     config = cluster.tf_config([f"127.0.0.1:{cluster.free_ports(1)[0]}"], 0)

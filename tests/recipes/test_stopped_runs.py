@@ -106,3 +106,10 @@ def test_signal_in_any_phase_ends_the_run_which_then_continues(data, tmp_path, c
     for name, values in tensors.items():
         np.testing.assert_array_equal(values, expected[name], err_msg=name)
     assert [lines, files] == others
+
+
+def test_signal_before_anything_is_written_ends_with_one_line(data, tmp_path):
+    words = [int(signal.SIGTERM), *FINE_TUNING, *SMALL_TRAINING, f"--output_dir={tmp_path / 'run'}"]
+    done = warm.run("tests/helpers/signalled.py", POINTS["finetune"][0], *words, cwd=data)
+    assert done.returncode == 143 and not (tmp_path / "run").exists()
+    assert done.stderr == "bert-tf: stopped by SIGTERM; run the same command again to continue.\n"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_tf.config.flag_groups import DeviceFlags
 from bert_tf.errors import UserError
 from bert_tf.training import distribute
 from bert_tf.training.distribute import (
@@ -107,6 +108,16 @@ def test_task_that_is_not_in_the_cluster_is_refused(monkeypatch, cluster, task, 
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": task}))
     with pytest.raises(UserError, match=message):
         create_strategy()
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_deterministic_operations_are_asked_for_by_the_flag(monkeypatch, deterministic):
+    calls = []
+    monkeypatch.setattr(tf.config.experimental, "enable_op_determinism", lambda: calls.append(True))
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    options = DeviceFlags(deterministic=deterministic, num_logical_devices=2)
+    assert distribute.strategy_of(options).num_replicas_in_sync == 2
+    assert calls == [True] * deterministic
 
 
 def test_each_replica_gets_its_slice_in_order(two_replicas):

@@ -18,7 +18,7 @@ from bert_tf.model import weights
 from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.recipes.finetuning.preparation import open_folder
 from bert_tf.runtime.json_files import read_json
-from bert_tf.training import distribute
+from bert_tf.training import checkpoint_paths, distribute
 from bert_tf.training.early_stopping import BestWeights, Evaluations, is_due
 from bert_tf.training.evaluator import Evaluator
 from bert_tf.training.loop import train
@@ -263,6 +263,46 @@ def test_killed_run_stops_at_the_same_step_with_the_same_weights(
     assert equal(resumed[1], expected[1])
     evaluations = read_json(tmp_path / "killed" / "run.json")["selection"]["evaluations"]
     assert evaluations == [list(each) for each in SCORES.items()]
+
+
+def in_evaluation(number):
+    """Evaluator._batch_or_stop that gets SIGTERM in the evaluation with this number."""
+    calls, original = [], Evaluator._batch_or_stop
+
+    def wrapped(self, batch):
+        calls.append(1)
+        if len(calls) == number:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return original(self, batch)
+
+    return wrapped
+
+
+def evaluated(folder):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [(line["step"], line["eval_score"]) for line in lines if "eval_score" in line]
+
+
+@pytest.mark.parametrize("keep_best, last", [pytest.param(True, 8, marks=pytest.mark.slow), (False, 6)])
+def test_stopped_evaluation_is_made_up_for(eager, scripted, tmp_path, monkeypatch, keep_best, last):
+    places = [
+        (TrainStep, "step", after_step(8, lambda: os.kill(os.getpid(), signal.SIGTERM))),  # the last
+        (Evaluator, "_batch_or_stop", in_evaluation(3)),
+    ]
+    saved = []
+    for number, (owner, name, patch) in enumerate(places):
+        folder = tmp_path / str(number)
+        with monkeypatch.context() as changed, pytest.raises(Interrupted) as stop:
+            changed.setattr(owner, name, patch)
+            run(folder, keep_best=keep_best)
+        assert stop.value.exit_code == 143 and "is saved; run the same command again" in str(stop.value)
+        saved.append(checkpoint_paths.step_of(checkpoint_paths.newest_first(str(folder / "checkpoints"))[0]))
+    assert saved == [8, 6]
+    runs = [run(tmp_path / name, keep_best=keep_best) for name in ("0", "1", "whole")]
+    assert [step for step, _ in runs] == [4 if keep_best else 8] * 3
+    assert equal(runs[0][1], runs[2][1]) and equal(runs[1][1], runs[2][1])
+    expected = [(step, score) for step, score in SCORES.items() if step <= last]
+    assert [evaluated(tmp_path / name) for name in ("0", "1", "whole")] == [expected] * 3
 
 
 def test_missing_selection_metric_is_refused(tmp_path):

@@ -12,6 +12,7 @@ import warm
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.data import pipeline
+from bert_tf.runtime import cluster
 from bert_tf.training import distribute, loop, metrics_log
 from bert_tf.training.budget import Budget
 from bert_tf.training.evaluator import Evaluator
@@ -51,35 +52,35 @@ def test_stopped_and_killed_run_resumes_bitwise(uninterrupted, tmp_path):
     assert training == list(range(1, 13)), "every step is logged, and those done again only once"
 
 
-@pytest.mark.slow
-def test_two_workers_equal_one_replica_and_stop_together(tmp_path):
-    import socket
-
-    sockets = [socket.socket() for _ in range(2)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
-    for one in sockets:
-        one.close()
+def two_workers(folder, *arguments_of_the_second):
+    """What two workers print."""
+    addresses = [f"127.0.0.1:{port}" for port in cluster.free_ports(2)]
     workers = [
         warm.start(
             PROCESS,
-            tmp_path,
+            folder,
             "--strategy=multi_worker",
             "--dropout=0",
-            *["--stop-at=11"] * index,  # of 12 steps: the second worker is told to stop, and both do after the last
-            env={
-                "TF_CONFIG": json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})
-            },
+            *arguments_of_the_second * index,
+            env={"TF_CONFIG": cluster.tf_config(addresses, index)},
         )
         for index in range(2)
     ]
     codes, outputs, errors = zip(*[worker.finish() for worker in workers], strict=True)
     assert codes == (0, 0), errors
+    return outputs
+
+
+@pytest.mark.slow
+def test_two_workers_equal_one_replica_and_stop_together(tmp_path):
+    for step in (11, 12):  # of 12: the second worker is told to stop, and both do after the last
+        outputs = two_workers(tmp_path / str(step), f"--stop-at={step}")
+        assert ["Stopped after step 12, which is saved" in output for output in outputs] == [True, True]
+    outputs = two_workers(tmp_path / "11")
     assert weights_of(outputs[0]) == weights_of(outputs[1]), "both workers end with the same weights"
     _, alone, _ = run(tmp_path / "alone", "--dropout=0")
     assert float(outputs[0].split()[-1]) == pytest.approx(float(alone.split()[-1]), rel=1e-6)
-    assert (tmp_path / "checkpoints" / "ckpt-12.index").exists()
+    assert (tmp_path / "11" / "checkpoints" / "ckpt-12.index").exists()
 
 
 def result(**changes):
