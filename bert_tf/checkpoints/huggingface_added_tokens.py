@@ -7,7 +7,15 @@ from typing import Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import read_settings, setting, shortened
-from bert_tf.checkpoints.huggingface_rules import CONFIG, JSON, SPECIAL_NAMES, content_of, is_by_file, special_files
+from bert_tf.checkpoints.huggingface_rules import (
+    CONFIG,
+    JSON,
+    NAMES,
+    SPECIAL_NAMES,
+    content_of,
+    is_by_file,
+    special_files,
+)
 from bert_tf.errors import UserError
 from bert_tf.text.tokenizer_settings import AddedToken
 from bert_tf.text.vocabulary import BYTE_BPE, SENTENCEPIECE, kind_of, settings_of, with_settings, with_tokens
@@ -53,7 +61,11 @@ def _found(path: str, kind: str) -> Found:
     """The tokens in the order in which transformers adds them; of those with the same content the first counts."""
     found: Found = {}
     by_file = is_by_file(path)
-    entries = _entries(path, special={text for text, _, _ in _named(path, kind, by_file)})
+    config, names = read_settings(os.path.join(path, CONFIG)), read_settings(os.path.join(path, NAMES))
+    known = {content_of(token) for name in EXTRA for token in config.get(name) or ()}
+    only_there = {content_of(token) for token in names.get(EXTRA[0]) or ()} - known  # transformers overlooks these
+    special = {text for text, _, _ in _named(path, kind, by_file)} - only_there
+    entries = _entries(path, special)
     if by_file:
         file = os.path.join(path, JSON)
         for number, token in _listed(file, setting(file, "added_tokens", list) or []):

@@ -98,19 +98,18 @@ def wordpiece(path: str) -> tuple[bool | None, TokenizerSettings]:
         values = {ours: _normalizer_setting(file, theirs) for ours, theirs in names.items()}
         limit = setting(file, "max_input_chars_per_word", int, inside="model")
     else:
-        names = dict.fromkeys(("do_lower_case", "strip_accents", "tokenize_chinese_chars"))
-        values, limit = {name: setting(config, name, bool) for name in names}, None
+        settings = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+        values, limit = {name: setting(config, name, bool) for name in settings}, None
         if values["do_lower_case"] is None and files.is_file(file):
             values["do_lower_case"] = True
     lower_case, strips = values["do_lower_case"], values["strip_accents"]
     if lower_case is not True and lower_cases_first(path):
         lower_case, strips = True, bool(strips)
-    settings = TokenizerSettings(
+    return lower_case, TokenizerSettings(
         strip_accents=None if strips == lower_case else strips,
         split_ideographs=values["tokenize_chinese_chars"] is not False,
         max_word_characters=limit or WORD_CHARACTERS,
     )
-    return lower_case, settings
 
 
 def lower_cases_first(path: str) -> bool:

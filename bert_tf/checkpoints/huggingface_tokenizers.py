@@ -52,10 +52,10 @@ def read(path: str) -> tuple[list[str] | None, bool | None]:
         return _sentencepiece(path)
     huggingface_rules.check(path, WORDPIECE)
     vocabulary, _ = read_tokenizer_files(path)
-    lines = os.path.join(path, "vocab.txt")
+    vocab_file = os.path.join(path, "vocab.txt")
     if vocabulary is not None and kind is None and files.is_file(os.path.join(path, huggingface_added_tokens.OLDER)):
-        vocabulary = [*vocabulary, *[""] * _blank_lines(lines)]
-    if kind == WORDPIECE and (vocabulary is None or setting(file, "vocab", dict, inside="model")):
+        vocabulary = [*vocabulary, *[""] * _blank_lines(vocab_file)]
+    if kind == WORDPIECE and (vocabulary is None or setting(file, "vocab", dict, inside="model") is not None):
         vocabulary = _vocabulary_in(file, vocabulary)
     if vocabulary is not None:
         _expect_words(path, vocabulary)
@@ -84,6 +84,14 @@ def with_added_tokens(path: str, vocabulary: list[str] | None) -> tuple[list[str
     if vocabulary is None:
         return None, ()
     return huggingface_added_tokens.extend(path, vocabulary)
+
+
+def _without_added(tokens: list[str]) -> list[str]:
+    """The vocabulary without the tokens at its end that WordPiece does not have, and what `as_long_as_table` added."""
+    outside, count = settings_of(tokens).outside_wordpiece(), len(tokens)
+    while outside and count and (tokens[count - 1] in outside or tokens[count - 1] == f"[unused{count - 1}]"):
+        count -= 1
+    return list(tokens[:count])
 
 
 def as_long_as_table(vocabulary: list[str] | None, size: int) -> list[str] | None:
@@ -180,7 +188,7 @@ def write(folder: str, checkpoint: Checkpoint, **settings: Any) -> None:
                 tokenizer.save(os.path.join(folder, "tokenizer.json"))
         return
     settings = {"tokenizer_class": "BertTokenizer", **huggingface_rules.written(checkpoint), **settings}
-    plain = dataclasses.replace(checkpoint, vocabulary=tokens and list(tokens))
+    plain = dataclasses.replace(checkpoint, vocabulary=tokens and _without_added(tokens))
     write_tokenizer_files(folder, plain, **settings)
     is_known = tokens and len(set(tokens)) == len(tokens) and checkpoint.lower_case is not None
     if is_known:  # `tokenizers` cannot hold a token twice
@@ -208,7 +216,8 @@ def tokenizer_of(checkpoint: Checkpoint) -> Any:
     from tokenizers import BertWordPieceTokenizer, Tokenizer
 
     tokens = checkpoint.vocabulary or []
-    ids, settings = {token: number for number, token in enumerate(tokens)}, settings_of(tokens)
+    ids = {token: number for number, token in enumerate(_without_added(tokens))}
+    settings = settings_of(tokens)
     tokenizer = BertWordPieceTokenizer(
         ids,
         lowercase=checkpoint.lower_case,
