@@ -112,3 +112,13 @@ class Checkpoint:
     labels: list[str] | None = None
     kind: str | None = None
     sentence_vectors: SentenceVectors | None = None
+
+
+def expect_rows_for_tokens(checkpoint: Checkpoint, path: object) -> None:
+    """Raises UserError for a vocabulary that is longer than the table of its model."""
+    count, rows = len(checkpoint.vocabulary or ()), checkpoint.config.vocab_size
+    if count > rows:
+        raise UserError(
+            f"The vocabulary of {path} has {count} tokens, but its model has vectors for {rows} (vocab_size): give the "
+            "vocabulary that belongs to it, or resize the model where the tokens were added."
+        )

@@ -51,7 +51,7 @@ HARMLESS: dict[str, tuple[Any, ...]] = {
     "add_bos_token": (True,),
     "add_eos_token": (True,),
 }
-OF_KIND = {SENTENCEPIECE: {"add_prefix_space": (True,), "keep_accents": (False,), "remove_space": (True,)}}
+OF_KIND = {SENTENCEPIECE: {"add_prefix_space": (True,), "remove_space": (True,)}}
 OF_WORDPIECE = {"unk_token": "[UNK]", "continuing_subword_prefix": "##"}
 OF_BPE = {  # options of the model, with the values of RoBERTa's
     "dropout": (None, 0),
@@ -77,12 +77,16 @@ def check(path: str, kind: str) -> None:
     for key, values in {**HARMLESS, **OF_KIND.get(kind, {})}.items():
         _expect(config, key, read_settings(config).get(key), (None, *values))
     _check_names(path, kind)
+    if kind == SENTENCEPIECE and read_settings(config).get("do_lower_case") is False:
+        _expect(config, "keep_accents", read_settings(config).get("keep_accents"), (True,))
+    elif kind == SENTENCEPIECE:
+        _expect(config, "keep_accents", read_settings(config).get("keep_accents"), (None, False))
     if kind != WORDPIECE and lower_cases_first(path):
         raise UserError(
             f"{path} lower-cases texts by its sentence_bert_config.json: supported is that for WordPiece alone."
         )
     if files.is_file(os.path.join(path, JSON)):
-        _check_json(path, kind, is_by_file=name in BY_FILE)
+        _check_json(path, kind, by_file=is_by_file(path))
 
 
 def wordpiece(path: str) -> tuple[bool | None, TokenizerSettings]:
@@ -94,19 +98,18 @@ def wordpiece(path: str) -> tuple[bool | None, TokenizerSettings]:
         values = {ours: _normalizer_setting(file, theirs) for ours, theirs in names.items()}
         limit = setting(file, "max_input_chars_per_word", int, inside="model")
     else:
-        names = dict.fromkeys(("do_lower_case", "strip_accents", "tokenize_chinese_chars"))
-        values, limit = {name: setting(config, name, bool) for name in names}, None
+        settings = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+        values, limit = {name: setting(config, name, bool) for name in settings}, None
         if values["do_lower_case"] is None and files.is_file(file):
             values["do_lower_case"] = True
     lower_case, strips = values["do_lower_case"], values["strip_accents"]
     if lower_case is not True and lower_cases_first(path):
         lower_case, strips = True, bool(strips)
-    settings = TokenizerSettings(
+    return lower_case, TokenizerSettings(
         strip_accents=None if strips == lower_case else strips,
         split_ideographs=values["tokenize_chinese_chars"] is not False,
         max_word_characters=limit or WORD_CHARACTERS,
     )
-    return lower_case, settings
 
 
 def lower_cases_first(path: str) -> bool:
@@ -117,11 +120,29 @@ def lower_cases_first(path: str) -> bool:
     return any(setting(os.path.join(path, name), "do_lower_case", bool) for name in names)
 
 
+def found_in_lower_case(path: str, tokens: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the recognized tokens that are still found after sentence-transformers lower-cased the text."""
+    if not lower_cases_first(path):
+        return tokens
+    lower = [token for token in tokens if token == token.lower()]
+    if lower:
+        raise UserError(
+            f"{path} lower-cases texts by its sentence_bert_config.json and adds the token {lower[0]!r}: only added "
+            "tokens with capital letters, which are then never found, are supported there."
+        )
+    return ()
+
+
 def written(checkpoint: Checkpoint) -> dict[str, bool]:
     """The entries of tokenizer_config.json with which transformers tokenizes with the settings of a checkpoint."""
     settings = settings_of(checkpoint.vocabulary or ())
     values = {"strip_accents": settings.strip_accents} if settings.strip_accents is not None else {}
     return values | ({} if settings.split_ideographs else {"tokenize_chinese_chars": False})
+
+
+def is_by_file(path: str) -> bool:
+    """Whether tokenizer.json says every step."""
+    return _class(path) in BY_FILE and files.is_file(os.path.join(path, JSON))
 
 
 def _class(path: str) -> str | None:
@@ -180,7 +201,7 @@ def model_of(file: str) -> str | None:
     return MODELS[name]
 
 
-def _check_json(path: str, kind: str, *, is_by_file: bool) -> None:
+def _check_json(path: str, kind: str, *, by_file: bool) -> None:
     """Raises UserError where tokenizer.json has other steps; those that the class would choose may differ."""
     file = os.path.join(path, JSON)
     if (model := model_of(file)) not in (None, kind):
@@ -190,8 +211,8 @@ def _check_json(path: str, kind: str, *, is_by_file: bool) -> None:
     content = read_settings(file)
     steps = {WORDPIECE: _check_wordpiece, BYTE_BPE: _check_byte_bpe, SENTENCEPIECE: lambda *_: None}[kind]
     if model is not None:
-        steps(file, content, is_by_file)
-    if is_by_file and kind != SENTENCEPIECE:
+        steps(file, content, by_file)
+    if by_file and kind != SENTENCEPIECE:
         names = SPECIAL_NAMES[kind]
         _check_rows(file, content.get("post_processor"), names["cls"], names["sep"], 2 if kind == BYTE_BPE else 1)
     if (content.get("truncation") or {}).get("direction", "Right") != "Right":
@@ -213,35 +234,35 @@ def _normalizer(file: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _check_wordpiece(file: str, content: Mapping[str, Any], is_by_file: bool) -> None:
+def _check_wordpiece(file: str, content: Mapping[str, Any], by_file: bool) -> None:
     normalizer = _normalizer(file) or content.get("normalizer")
     kind = normalizer.get("type") if isinstance(normalizer, dict) else normalizer
-    _expect(file, "normalizer", kind, ("BertNormalizer",) if is_by_file or kind else (None, "BertNormalizer"))
+    _expect(file, "normalizer", kind, ("BertNormalizer",) if by_file or kind else (None, "BertNormalizer"))
     if isinstance(normalizer, dict):
         _expect(file, "normalizer.clean_text", normalizer.get("clean_text", True), (True,))
-    _check_pre_tokenizer(file, content, "BertPreTokenizer", is_by_file)
+    _check_pre_tokenizer(file, content, "BertPreTokenizer", by_file)
     for name, expected in OF_WORDPIECE.items():
         _expect(file, f"model.{name}", content["model"].get(name, expected), (expected,))
 
 
-def _check_byte_bpe(file: str, content: Mapping[str, Any], is_by_file: bool) -> None:
+def _check_byte_bpe(file: str, content: Mapping[str, Any], by_file: bool) -> None:
     normalizer = content.get("normalizer")
     name = normalizer.get("type") if isinstance(normalizer, dict) else normalizer
     _expect(file, "normalizer", name, (None,))
-    step = _check_pre_tokenizer(file, content, "ByteLevel", is_by_file)
-    if is_by_file:
+    step = _check_pre_tokenizer(file, content, "ByteLevel", by_file)
+    if by_file:
         _expect(file, "pre_tokenizer.add_prefix_space", step.get("add_prefix_space"), (False,))
         _expect(file, "pre_tokenizer.use_regex", step.get("use_regex", True), (True,))
     for name, expected in OF_BPE.items():
         _expect(file, f"model.{name}", content["model"].get(name), expected)
 
 
-def _check_pre_tokenizer(file: str, content: Mapping[str, Any], expected: str, is_by_file: bool) -> Mapping[str, Any]:
+def _check_pre_tokenizer(file: str, content: Mapping[str, Any], expected: str, by_file: bool) -> Mapping[str, Any]:
     value = content.get("pre_tokenizer")
     if isinstance(value, dict) and value.get("type") == "Sequence" and len(value.get("pretokenizers") or ()) == 1:
         value = value["pretokenizers"][0]
     kind = value.get("type") if isinstance(value, dict) else value
-    _expect(file, "pre_tokenizer", kind, (expected,) if is_by_file or kind else (None, expected))
+    _expect(file, "pre_tokenizer", kind, (expected,) if by_file or kind else (None, expected))
     return value if isinstance(value, dict) else {}
 
 

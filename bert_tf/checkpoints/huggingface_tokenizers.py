@@ -1,11 +1,12 @@
 """The tokenizer of a Hugging Face folder: vocab.txt, vocab.json with merges.txt, or all of it in tokenizer.json."""
 
 import dataclasses
+import itertools
 import json
 import os
 from typing import Any
 
-from bert_tf.checkpoints import huggingface_rules
+from bert_tf.checkpoints import huggingface_added_tokens, huggingface_rules
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     read_settings,
@@ -18,11 +19,11 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import files, json_files
 from bert_tf.runtime.atomic_files import write_bytes, write_json
 from bert_tf.text import byte_level, sentencepiece_model
+from bert_tf.text.special_tokens import SETTING
 from bert_tf.text.vocabulary import (
     BYTE_BPE,
     RULES,
     SENTENCEPIECE,
-    SPECIAL_TOKENS,
     SPECIAL_TOKENS_OF,
     WORDPIECE,
     SubwordVocabulary,
@@ -30,6 +31,7 @@ from bert_tf.text.vocabulary import (
     kind_of,
     settings_of,
     with_settings,
+    with_tokens,
 )
 
 
@@ -50,8 +52,13 @@ def read(path: str) -> tuple[list[str] | None, bool | None]:
         return _sentencepiece(path)
     huggingface_rules.check(path, WORDPIECE)
     vocabulary, _ = read_tokenizer_files(path)
-    if kind == WORDPIECE and (vocabulary is None or setting(file, "vocab", dict, inside="model")):
+    vocab_file = os.path.join(path, "vocab.txt")
+    if vocabulary is not None and kind is None and files.is_file(os.path.join(path, huggingface_added_tokens.OLDER)):
+        vocabulary = [*vocabulary, *[""] * _blank_lines(vocab_file)]
+    if kind == WORDPIECE and (vocabulary is None or setting(file, "vocab", dict, inside="model") is not None):
         vocabulary = _vocabulary_in(file, vocabulary)
+    if vocabulary is not None:
+        _expect_words(path, vocabulary)
     lower_case, settings = huggingface_rules.wordpiece(path)
     return vocabulary and with_settings(vocabulary, settings), lower_case
 
@@ -73,36 +80,45 @@ def _sentencepiece(path: str) -> tuple[list[str], bool]:
 
 
 def with_added_tokens(path: str, vocabulary: list[str] | None) -> tuple[list[str] | None, tuple[str, ...]]:
-    """A WordPiece vocabulary with the tokens that the folder adds after it, such as [E1]; and these tokens.
+    """A vocabulary with the tokens that the folder adds after it, such as [E1]; and all that texts may hold."""
+    if vocabulary is None:
+        return None, ()
+    return huggingface_added_tokens.extend(path, vocabulary)
 
-    Raises UserError where their ids do not follow those of the vocabulary.
-    """
-    if vocabulary is None or kind_of(vocabulary) != WORDPIECE:
-        return vocabulary, ()
-    added, known = _added_tokens(path), set(vocabulary)
-    new = sorted((number, token) for token, number in added.items() if token not in known)
-    if [number for number, _ in new] != list(range(len(vocabulary), len(vocabulary) + len(new))):
+
+def _without_added(tokens: list[str]) -> list[str]:
+    """The vocabulary without the tokens at its end that WordPiece does not have, and what `as_long_as_table` added."""
+    outside, count = settings_of(tokens).outside_wordpiece(), len(tokens)
+    while outside and count and (tokens[count - 1] in outside or tokens[count - 1] == f"[unused{count - 1}]"):
+        count -= 1
+    return list(tokens[:count])
+
+
+def as_long_as_table(vocabulary: list[str] | None, size: int) -> list[str] | None:
+    """The vocabulary with unused tokens for the rows that a table of `size` rows has besides; not of SentencePiece."""
+    if vocabulary is None or len(vocabulary) >= size or kind_of(vocabulary) == SENTENCEPIECE:
+        return vocabulary
+    names = (f"[unused{number}]" for number in itertools.count(len(vocabulary)))
+    known = set(vocabulary)
+    others = itertools.islice((name for name in names if name not in known), size - len(vocabulary))
+    return with_tokens(vocabulary, [*vocabulary, *others])
+
+
+def _blank_lines(path: str) -> int:
+    """The blank lines at the end of a vocab.txt, which are tokens where others are added."""
+    with files.open_binary(path) as file:
+        content = file.read().removesuffix(b"\n")
+    return content.count(b"\n", len(content.rstrip()))
+
+
+def _expect_words(path: str, vocabulary: list[str]) -> None:
+    """Raises UserError for the pieces of a SentencePiece model in a vocab.txt."""
+    pieces = sum(len(token) > 1 and token.startswith(sentencepiece_model.SPACE) for token in vocabulary)
+    if pieces > sum(token.startswith("##") for token in vocabulary):
         raise UserError(
-            f"The ids of the tokens that {path} adds do not follow its vocabulary of {len(vocabulary)} tokens: give "
-            "its vocab.txt with all of them."
+            f"{path} has a vocabulary of SentencePiece ({pieces} tokens begin with {sentencepiece_model.SPACE}), as "
+            "KoBERT has, which is not supported; supported is WordPiece, with ## before the parts of words."
         )
-    extended = [*vocabulary, *(token for _, token in new)] if new else vocabulary
-    return extended, tuple(token for token in added if token not in SPECIAL_TOKENS)
-
-
-def _added_tokens(path: str) -> dict[str, int]:
-    """{token: id} of the tokens that `tokenizer.json` or `added_tokens.json` adds to the vocabulary."""
-    file, older = (os.path.join(path, name) for name in ("tokenizer.json", "added_tokens.json"))
-    entries = setting(file, "added_tokens", list)
-    if entries is None:
-        file, entries = older, [{"content": token, "id": number} for token, number in read_settings(older).items()]
-    added: dict[str, int] = {}
-    for entry in entries:
-        token, number = (entry.get(name) if isinstance(entry, dict) else None for name in ("content", "id"))
-        if not isinstance(token, str) or type(number) is not int:
-            raise UserError(f"{file}: an added token is {shortened(entry)}; expected its content and its id.")
-        added[token] = number
-    return added
 
 
 def _vocabulary_in(file: str, lines: list[str] | None) -> list[str]:
@@ -157,26 +173,29 @@ def _merges_in(file: str) -> bytes:
 def write(folder: str, checkpoint: Checkpoint, **settings: Any) -> None:
     """Writes the tokenizer as `transformers` and `tokenizers` read it, as far as the checkpoint knows it."""
     tokens = checkpoint.vocabulary
+    settings |= {SETTING: list(checkpoint.special_tokens), **huggingface_added_tokens.written(checkpoint)}
     if isinstance(tokens, SubwordVocabulary):
         if tokens.kind == BYTE_BPE:
-            _write_byte_bpe(folder, tokens, settings)
+            _write_byte_bpe(folder, tokens, settings, huggingface_added_tokens.to_theirs(checkpoint))
         else:
             write_bytes(os.path.join(folder, RULES[tokens.kind]), tokens.rules)
-            settings |= {"tokenizer_class": "AlbertTokenizer", "do_lower_case": checkpoint.lower_case is not False}
+            lower_case = checkpoint.lower_case is not False
+            settings |= {"tokenizer_class": "AlbertTokenizer", "do_lower_case": lower_case}
+            settings |= {} if lower_case else {"keep_accents": True}
             write_json(os.path.join(folder, "tokenizer_config.json"), settings)
             if (model := sentencepiece_model.parse(tokens.rules)) is not None:
                 tokenizer = sentencepiece_model.to_tokenizer(model, lower_case=settings["do_lower_case"])
                 tokenizer.save(os.path.join(folder, "tokenizer.json"))
         return
     settings = {"tokenizer_class": "BertTokenizer", **huggingface_rules.written(checkpoint), **settings}
-    plain = dataclasses.replace(checkpoint, vocabulary=tokens and list(tokens))
+    plain = dataclasses.replace(checkpoint, vocabulary=tokens and _without_added(tokens))
     write_tokenizer_files(folder, plain, **settings)
     is_known = tokens and len(set(tokens)) == len(tokens) and checkpoint.lower_case is not None
     if is_known:  # `tokenizers` cannot hold a token twice
         tokenizer_of(checkpoint).save(os.path.join(folder, "tokenizer.json"))
 
 
-def _write_byte_bpe(folder: str, tokens: SubwordVocabulary, settings: dict[str, Any]) -> None:
+def _write_byte_bpe(folder: str, tokens: SubwordVocabulary, settings: dict[str, Any], added: list[Any]) -> None:
     from tokenizers import AddedToken, ByteLevelBPETokenizer, processors
 
     paths = os.path.join(folder, "vocab.json"), os.path.join(folder, RULES[BYTE_BPE])
@@ -184,8 +203,9 @@ def _write_byte_bpe(folder: str, tokens: SubwordVocabulary, settings: dict[str, 
     write_bytes(paths[1], tokens.rules)
     write_json(os.path.join(folder, "tokenizer_config.json"), {"tokenizer_class": "RobertaTokenizer", **settings})
     tokenizer = ByteLevelBPETokenizer(*paths)
+    tokenizer.add_tokens(added)
     special = [AddedToken(name, lstrip=name == "<mask>", normalized=False) for name in SPECIAL_TOKENS_OF[BYTE_BPE]]
-    tokenizer.add_special_tokens(special)
+    tokenizer.add_special_tokens([token for token in special if token not in added])
     pair = ("</s>", tokens.index("</s>")), ("<s>", tokens.index("<s>"))
     tokenizer._tokenizer.post_processor = processors.RobertaProcessing(*pair, trim_offsets=True, add_prefix_space=False)
     tokenizer.save(os.path.join(folder, "tokenizer.json"))
@@ -196,7 +216,8 @@ def tokenizer_of(checkpoint: Checkpoint) -> Any:
     from tokenizers import BertWordPieceTokenizer, Tokenizer
 
     tokens = checkpoint.vocabulary or []
-    ids, settings = {token: number for number, token in enumerate(tokens)}, settings_of(tokens)
+    ids = {token: number for number, token in enumerate(_without_added(tokens))}
+    settings = settings_of(tokens)
     tokenizer = BertWordPieceTokenizer(
         ids,
         lowercase=checkpoint.lower_case,
@@ -206,5 +227,5 @@ def tokenizer_of(checkpoint: Checkpoint) -> Any:
     content = json_files.parse(tokenizer.to_str())
     content["model"]["max_input_chars_per_word"] = settings.max_word_characters  # there is no argument for it
     tokenizer = Tokenizer.from_str(json.dumps(content))
-    tokenizer.add_special_tokens([*checkpoint.added_tokens, *checkpoint.special_tokens])
+    tokenizer.add_tokens(huggingface_added_tokens.to_theirs(checkpoint))
     return tokenizer

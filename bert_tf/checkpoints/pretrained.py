@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors
+from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors, expect_rows_for_tokens
 from bert_tf.config.bert_config import BETWEEN, BertConfig
 from bert_tf.model import heads, replaced_tokens, weights
 from bert_tf.text import special_tokens
@@ -64,6 +64,7 @@ def load(
             the configuration says.
     """
     checkpoint = formats.read(path, format_name)
+    expect_rows_for_tokens(checkpoint, path)
     model = model_of(checkpoint)
     report = weights.assign(model, checkpoint.weights)
     tokenizer = None

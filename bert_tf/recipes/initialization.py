@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors
+from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors, expect_rows_for_tokens
 from bert_tf.config import flags
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.encoder_traits import traits
@@ -101,6 +101,8 @@ def resolve(options: Any, *, lower_case_given: bool) -> Initialization:
     if checkpoint:
         _check_encoder(options.init_checkpoint, checkpoint.config.encoder, config.encoder)
     tokens = checkpoint.vocabulary if checkpoint else None
+    if checkpoint and not options.vocab_file:
+        expect_rows_for_tokens(checkpoint, options.init_checkpoint)
     if options.vocab_file:
         is_size_known = options.bert_config_file or checkpoint
         given = vocabulary.read(options.vocab_file, config.vocab_size if is_size_known else None)

@@ -16,6 +16,7 @@ from bert_tf.text.tokenizer_settings import AddedToken
 from bert_tf.text.wordpiece import as_single_node, character_offsets, when_any
 
 ORDINARY = -1  # id of a part that is no added token
+NO_TOKEN = np.int64(-1)
 FOR_NUL = "\x01"  # U+0000 would end a text
 BUCKETS = 2**62  # of the hash by which tokens are found
 
@@ -110,7 +111,7 @@ class AddedTokenSplit:
         token = self._find(flat)  # [P], its place among the tokens or -1
         inside = tf.concat([[False], tf.equal(row[1:], row[:-1])], 0)[: tf.size(row)]  # not the first of its text
         if self._word:
-            token = tf.where(self._flag(self._single, token) & self._is_in_word(flat, inside), -1, token)
+            token = tf.where(self._flag(self._single, token) & self._is_in_word(flat, inside), NO_TOKEN, token)
             flat, splits, begin, end, token, inside = _merged(flat, splits, begin, end, token, inside)
         if self._strips:
             flat, begin, end = self._stripped(flat, begin, end, token, inside)
@@ -123,7 +124,7 @@ class AddedTokenSplit:
             parts = tf.strings.regex_replace(parts, f"[{SPACES}]", " ")
         place = tf.searchsorted(self._hashes, tf.strings.to_hash_bucket_fast(parts, BUCKETS), out_type=tf.int64)
         place = tf.minimum(place, tf.size(self._hashes, tf.int64) - 1)
-        return tf.where(tf.equal(tf.gather(self._contents, place), parts), place, -1)
+        return tf.where(tf.equal(tf.gather(self._contents, place), parts), place, NO_TOKEN)
 
     def _flag(self, flags: tf.Tensor, token: tf.Tensor) -> tf.Tensor:
         """Whether each part is a token with a flag, bool [P]."""

@@ -72,7 +72,8 @@ def to_tokenizer(model: UnigramModel, *, lower_case: bool) -> Any:
     steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
     if lower_case:
         steps += [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
-    steps += [normalizers.Precompiled(model.charsmap)] * bool(model.charsmap)
+    if model.charsmap:
+        steps.append(normalizers.Precompiled(model.charsmap))
     spaces = [normalizers.Replace(Regex(" {2,}"), " "), normalizers.Replace(Regex("^ | $"), "")]
     tokenizer.normalizer = normalizers.Sequence([*steps, *spaces])
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always")

@@ -40,7 +40,7 @@ def choose(given: bool | Iterable[str], vocabulary: Collection[str]) -> tuple[st
     if not (added or given is True):
         return ()
     five, known = special_tokens(vocabulary), set(vocabulary)
-    added = [token for token in added if token not in SPECIAL_TOKENS]  # those of WordPiece: here the five are others
+    added = [token for token in added if token in known or token not in SPECIAL_TOKENS]  # of WordPiece, by the flag
     missing = [token for token in added if token not in known or not token.strip()]
     if missing:
         raise UserError(

@@ -20,6 +20,7 @@ SPECIAL_TOKENS_OF = {
     BYTE_BPE: ("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
     SENTENCEPIECE: ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
 }
+OWNERS = {BYTE_BPE: "RoBERTa", SENTENCEPIECE: "ALBERT"}
 RULES = {
     BYTE_BPE: "merges.txt",
     SENTENCEPIECE: "spiece.model",
@@ -66,6 +67,13 @@ def with_settings(vocabulary: Sequence[str], settings: TokenizerSettings) -> lis
     return list(vocabulary) if settings == tokenizer_settings.DEFAULT else Vocabulary(vocabulary, settings)
 
 
+def with_tokens(vocabulary: Sequence[str], tokens: Sequence[str]) -> list[str]:
+    """Other tokens with the kind, the rules and the settings of a vocabulary."""
+    if isinstance(vocabulary, SubwordVocabulary):
+        return SubwordVocabulary(tokens, vocabulary.kind, vocabulary.rules, vocabulary.settings)
+    return with_settings(tokens, settings_of(vocabulary))
+
+
 def content_of(vocabulary: Sequence[str]) -> list[str]:
     """The tokens and, where the tokenizer differs from the original's, its settings as JSON: to compare."""
     settings = settings_of(vocabulary)
@@ -86,6 +94,11 @@ def check_special_tokens(vocabulary: Collection[str], name: str) -> None:
     """Raises UserError unless the five special tokens are present, and others; `name` says whose vocabulary it is."""
     known, expected = set(vocabulary), special_tokens(vocabulary)
     missing = [token for token in expected if token not in known]
+    if missing and kind_of(vocabulary) != WORDPIECE:
+        raise UserError(
+            f"{name} has no {', '.join(missing)}: of this kind of tokenizer ({kind_of(vocabulary)}) only that of "
+            f"{OWNERS[kind_of(vocabulary)]} is supported, not that of XLM-RoBERTa and others."
+        )
     if missing:
         raise UserError(f"{name} has no {', '.join(missing)}; give the vocab.txt of a BERT checkpoint.")
     if known == set(expected):

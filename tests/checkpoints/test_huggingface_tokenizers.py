@@ -6,9 +6,9 @@ import json
 import pytest
 from checkpoint_cases import PIECES, checkpoint
 
-from bert_tf.checkpoints import formats
+from bert_tf.checkpoints import formats, pretrained
 from bert_tf.errors import UserError
-from bert_tf.text import tokenizer_kinds, vocabulary
+from bert_tf.text import record_tokenizer, tokenizer_kinds, vocabulary
 from bert_tf.text.tokenizer_settings import TokenizerSettings
 
 WORDS = [*PIECES[:5], *"El el año ano está esta . 東京 ##大学 行く".split()]
@@ -32,9 +32,10 @@ def folder_of(path, settings, remove=("tokenizer.json",)):
     return path
 
 
-def tokens_of(read):
-    tokenizer = tokenizer_kinds.create(read.vocabulary, read.lower_case)
-    return [" ".join(tokenizer.tokenize(text)) for text in TEXTS]
+def tokens_of(read, texts=TEXTS):
+    recognized = read.special_tokens
+    tokenizer = tokenizer_kinds.create(read.vocabulary, read.lower_case, special_tokens_in_strings=recognized)
+    return [" ".join(tokenizer.tokenize(text)) for text in texts]
 
 
 @pytest.mark.parametrize("settings, expected", SETTINGS)
@@ -123,3 +124,69 @@ def test_padding_and_truncation_on_the_right_change_nothing(tmp_path):
     content["padding"] = {"strategy": {"Fixed": 8}, "direction": "Right", "pad_id": 0, "pad_token": "[PAD]"}
     (folder / "tokenizer.json").write_text(json.dumps(content))
     assert tokens_of(formats.read(folder))[0] == "el ano esta ."
+
+
+def flags(content, **values):
+    """An entry of added_tokens_decoder."""
+    return {"content": content, **dict.fromkeys(("lstrip", "rstrip", "single_word", "normalized"), False), **values}
+
+
+ADDED = [  # flags of the token "el1", text, tokens and offsets of the token by transformers 5.24
+    ({}, "EL1 el1ano", "[UNK] el1 ano", (4, 7)),
+    ({"normalized": True}, "a EL1ano", "[UNK] el1 ano", (2, 5)),
+    ({"single_word": True}, "el1ano el1", "[UNK] el1", (7, 10)),
+    ({"lstrip": True, "rstrip": True}, "ano  el1 ano", "ano el1 ano", (3, 9)),
+]
+
+
+@pytest.mark.parametrize("values, text, expected, place", ADDED)
+def test_added_tokens_are_found_as_their_flags_say(values, text, expected, place, tmp_path):
+    tokens = [*TOKENS[:-1], "el1"]
+    folder = folder_of(tmp_path / "source", {"do_lower_case": True})
+    (folder / "vocab.txt").write_text("\n".join(tokens[:-1]))
+    settings = {"do_lower_case": True, "added_tokens_decoder": {str(len(tokens) - 1): flags("el1", **values)}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    read = formats.read(folder)
+    for number, name in enumerate(("native", "huggingface", "native")):
+        assert tokens_of(read, [text]) == [expected] and read.vocabulary == tokens
+        formats.write(read, tmp_path / str(number), name)
+        read = formats.read(tmp_path / str(number))
+    tokenizer = tokenizer_kinds.create(read.vocabulary, True, special_tokens_in_strings=read.special_tokens)
+    ids, *offsets = (each.to_list()[0] for each in tokenizer.with_offsets([text]))
+    assert tuple(each[ids.index(len(tokens) - 1)] for each in offsets) == place
+    records = record_tokenizer.create(read.vocabulary, True, read.special_tokens)
+    assert records([text, "ano"])[0].tolist() == [*ids, tokens.index("ano")]
+    if values:
+        with pytest.raises(UserError, match="keras_hub cannot recognize the added token 'el1'"):
+            formats.write(read, tmp_path / "hub", "keras_hub")
+
+
+def test_special_tokens_in_texts_are_recognized_as_transformers_does(tmp_path):
+    read = formats.read(folder_of(tmp_path / "source", {"do_lower_case": True}))
+    assert tokens_of(read, ["el [MASK] ano [mask]"]) == ["el [MASK] ano [UNK] [UNK] [UNK]"]
+
+
+def test_added_tokens_follow_blank_lines_and_tables_have_more_rows(tmp_path):
+    folder = folder_of(tmp_path / "source", {"do_lower_case": True})
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n\n")
+    (folder / "added_tokens.json").write_text(json.dumps({"[HL]": len(WORDS) + 1}))
+    read = formats.read(folder)
+    assert read.vocabulary.index("[HL]") == len(WORDS) + 1 and len(read.vocabulary) == len(PIECES)
+    assert tokens_of(read, ["el [HL]"]) == ["el [HL]"]
+    (folder / "added_tokens.json").write_text(json.dumps({"[HL]": len(WORDS) + 2}))
+    with pytest.raises(UserError, match="do not follow its vocabulary"):
+        formats.read(folder)
+
+
+def test_vocabulary_that_is_longer_than_the_table_is_refused(tmp_path):
+    folder = folder_of(tmp_path / "source", {"do_lower_case": True})
+    (folder / "vocab.txt").write_text("\n".join([*TOKENS, "longer"]))
+    with pytest.raises(UserError, match=f"has {len(TOKENS) + 1} tokens, but its model has vectors for {len(TOKENS)}"):
+        pretrained.load(folder)
+
+
+def test_vocabulary_of_sentencepiece_is_refused(tmp_path):
+    folder = folder_of(tmp_path / "source", {"do_lower_case": False})
+    (folder / "vocab.txt").write_text("\n".join([*TOKENS[:5], *(f"▁{letter}" for letter in "abcdefgh")]))
+    with pytest.raises(UserError, match="vocabulary of SentencePiece"):
+        formats.read(folder)

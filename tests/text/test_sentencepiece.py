@@ -12,7 +12,7 @@ from bert_tf.checkpoints import huggingface_tokenizers
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
-from bert_tf.text import characters, tokenizer_kinds, vocabulary, vocabulary_learning
+from bert_tf.text import characters, sentencepiece_model, tokenizer_kinds, vocabulary, vocabulary_learning
 from bert_tf.text.vocabulary import SENTENCEPIECE, SubwordVocabulary
 
 TEXTS = ["the quick brown fox jumped over the lazy dogs", "naïve café, it's 1234 12", "``a fox'' the dog aaa"] * 3
@@ -127,3 +127,9 @@ def test_too_large_or_incomplete_vocabularies_are_one_sentence(tokens):
         vocabulary_learning.learn(TEXTS, 6, kind=SENTENCEPIECE)
     with pytest.raises(UserError, match=r"The vocabulary has no \[MASK\]"):
         tokenizer_kinds.create(SubwordVocabulary(tokens[:4] + tokens[5:], SENTENCEPIECE, tokens.rules))
+
+
+def test_model_without_a_charsmap_becomes_a_tokenizer_json():
+    pieces = (("<pad>", 0.0), ("<unk>", 0.0), ("[CLS]", 0.0), ("[SEP]", 0.0), ("[MASK]", 0.0), ("▁a", -1.0))
+    model = sentencepiece_model.UnigramModel(pieces=pieces, unknown_id=1, charsmap=b"")
+    assert sentencepiece_model.to_tokenizer(model, lower_case=True).encode("A").tokens == ["[CLS]", "▁a", "[SEP]"]

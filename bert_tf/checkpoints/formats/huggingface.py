@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.checkpoints import huggingface_tokenizers, sentence_transformers, torch_folders
+from bert_tf.checkpoints import huggingface_rules, huggingface_tokenizers, sentence_transformers, torch_folders
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import (
     new_folder,
@@ -23,6 +23,8 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model.weights import expand, from_canonical_names, to_canonical_names
 from bert_tf.runtime.atomic_files import write_json
+from bert_tf.text.special_tokens import SETTING
+from bert_tf.text.vocabulary import special_tokens
 
 NAMES = LAYOUTS["bert"].names  # of BERT; those of its relatives are in `checkpoints.huggingface_layouts`
 ENCODERS = tuple(LAYOUTS)
@@ -73,15 +75,20 @@ def read(path: str) -> Checkpoint:
     weights, used = to_canonical_names(table, arrays, _is_transposed)
     weights.update((name, array) for name, array in {**arrays, **beside}.items() if name not in used)
     vocabulary, lower_case = huggingface_tokenizers.read(path)
-    vocabulary, added_tokens = huggingface_tokenizers.with_added_tokens(path, vocabulary)
+    vocabulary, recognized = huggingface_tokenizers.with_added_tokens(path, vocabulary)
+    vocabulary = huggingface_tokenizers.as_long_as_table(vocabulary, config.vocab_size)
+    if SETTING in read_settings(os.path.join(path, "tokenizer_config.json")):  # written by `write`
+        chosen = read_special_tokens(path)
+    else:
+        chosen = huggingface_rules.found_in_lower_case(path, recognized)
     kind = kind if "classifier/bias" in weights or "span/bias" in weights else None
     return Checkpoint(
         config=config,
         weights=weights,
         vocabulary=vocabulary,
         lower_case=lower_case,
-        special_tokens=read_special_tokens(path),
-        added_tokens=added_tokens,
+        special_tokens=chosen,
+        added_tokens=tuple(name for name in recognized if name not in special_tokens(vocabulary or ())),
         labels=_labels(path, len(weights["classifier/bias"])) if kind in LABELLED else None,
         kind=kind,
         sentence_vectors=sentence_transformers.read(path, config.max_position_embeddings),

@@ -34,7 +34,7 @@ from bert_tf.model.weights import expand, from_canonical_names, to_canonical_nam
 from bert_tf.runtime import files
 from bert_tf.text import vocabulary
 from bert_tf.text.special_tokens import SETTING
-from bert_tf.text.tokenizer_settings import TokenizerSettings
+from bert_tf.text.tokenizer_settings import AddedToken, TokenizerSettings
 
 TOKENIZER = {"split": True, "suffix_indicator": "##", "oov_token": "[UNK]"}  # of config in tokenizer.json
 LAYER = "transformer_layer_{i}/"
@@ -257,6 +257,13 @@ def _expect_writable(checkpoint: Checkpoint, table: Iterable[str]) -> None:
     if missing:
         raise UserError(
             f"KerasHub has no BERT without {missing[0]}, which the checkpoint lacks: choose another format."
+        )
+    found = vocabulary.settings_of(checkpoint.vocabulary or ()).found_as(checkpoint.special_tokens)
+    plain = [AddedToken(content=token) for token in vocabulary.SPECIAL_TOKENS]
+    if others := [token.content for token in found if token not in plain]:
+        raise UserError(
+            f"keras_hub cannot recognize the added token {others[0]!r} in texts as this model does: choose another "
+            "format, or give special_tokens_in_strings=none."
         )
     config = checkpoint.config
     if not vocabulary.settings_of(checkpoint.vocabulary or ()).split_ideographs:

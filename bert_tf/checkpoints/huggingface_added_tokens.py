@@ -1,0 +1,178 @@
+"""The tokens that `transformers` recognizes in texts by the files of a Hugging Face folder, and their ids."""
+
+import dataclasses
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.checkpoints.checkpoint_files import read_settings, setting, shortened
+from bert_tf.checkpoints.huggingface_rules import (
+    CONFIG,
+    JSON,
+    NAMES,
+    SPECIAL_NAMES,
+    content_of,
+    is_by_file,
+    special_files,
+)
+from bert_tf.errors import UserError
+from bert_tf.text.tokenizer_settings import AddedToken
+from bert_tf.text.vocabulary import BYTE_BPE, SENTENCEPIECE, kind_of, settings_of, with_settings, with_tokens
+
+OLDER = "added_tokens.json"
+FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
+EXTRA = ("additional_special_tokens", "extra_special_tokens")
+
+Found = dict[str, tuple[AddedToken, int | None]]  # by content, with the id that a file gives it
+
+
+def extend(path: str, vocabulary: list[str]) -> tuple[list[str], tuple[str, ...]]:
+    """A vocabulary with the tokens that the folder adds to it, such as [E1], and all that are recognized in texts.
+
+    The settings of the vocabulary say how. Raises UserError where their ids do not follow those of the vocabulary.
+    """
+    found, kind = _found(path, kind_of(vocabulary)), kind_of(vocabulary)
+    tokens, known = list(vocabulary), set(vocabulary)
+    number, added = len(known), []  # of the next token, as transformers counts: without repeated ones
+    for token, declared in found.values():
+        is_new = token.content not in known
+        if is_new and (declared not in (None, number) or number < len(tokens)):
+            raise UserError(
+                f"The ids of the tokens that {path} adds, such as {token.content!r}, do not follow its vocabulary of "
+                f"{len(vocabulary)} tokens: give its vocab.txt with all of them, each once."
+            )
+        if is_new:
+            tokens.append(token.content)
+            known.add(token.content)
+            number += 1
+        token = dataclasses.replace(token, only_found=is_new and kind != BYTE_BPE)
+        added += [token] if token != AddedToken(content=token.content) else []
+    if kind == SENTENCEPIECE and (len(tokens) > len(vocabulary) or any(token.normalized for token in added)):
+        name = next(iter(found.keys() - set(vocabulary)), None) or next(
+            each.content for each in added if each.normalized
+        )
+        raise UserError(f"{path} adds the token {name!r}, which is not supported for a SentencePiece model.")
+    settings = dataclasses.replace(settings_of(vocabulary), added_tokens=tuple(added))
+    return with_settings(with_tokens(vocabulary, tokens), settings), tuple(found)
+
+
+def _found(path: str, kind: str) -> Found:
+    """The tokens in the order in which transformers adds them; of those with the same content the first counts."""
+    found: Found = {}
+    by_file = is_by_file(path)
+    config, names = read_settings(os.path.join(path, CONFIG)), read_settings(os.path.join(path, NAMES))
+    known = {content_of(token) for name in EXTRA for token in config.get(name) or ()}
+    only_there = {content_of(token) for token in names.get(EXTRA[0]) or ()} - known  # transformers overlooks these
+    special = {text for text, _, _ in _named(path, kind, by_file)} - only_there
+    entries = _entries(path, special)
+    if by_file:
+        file = os.path.join(path, JSON)
+        for number, token in _listed(file, setting(file, "added_tokens", list) or []):
+            found.setdefault(token.content, (token, number))
+    for number, token in sorted(entries.items()):
+        found.setdefault(token.content, (token, number))
+    for text, token, is_optional in _named(path, kind, by_file):
+        if text not in found and not is_optional:
+            found[text] = token, None
+    return found
+
+
+def _entries(path: str, special: set[str]) -> dict[int, AddedToken]:
+    """Tokens with ids, by these: of tokenizer_config.json, or else of the older files.
+
+    special: names of special tokens, which are not looked for in normalized texts.
+    """
+    config, older, file = (os.path.join(path, name) for name in (CONFIG, OLDER, JSON))
+    decoder = setting(config, "added_tokens_decoder", dict)
+    if decoder is not None:
+        return dict(_listed(config, [{"id": _number(number), **_object(token)} for number, token in decoder.items()]))
+    entries = [
+        {"content": token, "id": number, "special": token in special} for token, number in read_settings(older).items()
+    ]
+    return dict([*_listed(older, entries), *_listed(file, setting(file, "added_tokens", list) or [])])
+
+
+def _listed(file: str, entries: list[Any]) -> Iterator[tuple[int, AddedToken]]:
+    for entry in entries:
+        token, number = (entry.get(name) if isinstance(entry, dict) else None for name in ("content", "id"))
+        if not isinstance(token, str) or type(number) is not int or number < 0:
+            raise UserError(f"{file}: an added token is {shortened(entry)}; expected its content and its id.")
+        yield number, _token(file, entry, is_special=entry.get("special") is True)
+
+
+def _named(path: str, kind: str, by_file: bool) -> Iterator[tuple[str, AddedToken, bool]]:
+    """Special tokens by their names in the files, or else in the class, and whether a vocabulary may lack them."""
+    values: dict[str, Any] = {} if by_file else {f"{name}_token": text for name, text in SPECIAL_NAMES[kind].items()}
+    file = os.path.join(path, CONFIG)
+    for file in special_files(path):
+        values |= {name: value for name, value in read_settings(file).items() if value is not None}
+    named = {name: value for name, value in values.items() if name.endswith("_token")}
+    extra: list[Any] = []
+    for name in EXTRA:
+        value = values.get(name) or []
+        extra += value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    for name, value in [*named.items(), *(("", value) for value in extra)]:
+        text = content_of(value)
+        if isinstance(text, str) and text:
+            is_optional = name in ("bos_token", "eos_token") and f"{name[:3]}" not in SPECIAL_NAMES[kind]
+            yield (
+                text,
+                _token(file, value if isinstance(value, dict) else {"content": text}, is_special=True),
+                is_optional,
+            )
+
+
+def _token(file: str, entry: dict[str, Any], *, is_special: bool) -> AddedToken:
+    values = {name: entry.get(name) for name in FLAGS}
+    values["normalized"] = not is_special if values["normalized"] is None else values["normalized"]
+    wrong = next((name for name, value in values.items() if value not in (None, True, False)), None)
+    text = entry["content"]
+    if wrong or text != text.strip() or "\n" in text or not text:
+        raise UserError(
+            f"{file}: the added token {shortened(entry)} is not supported: it is empty, has white space around it, or "
+            "a flag that is neither true nor false."
+        )
+    return AddedToken(content=text, **{name: bool(value) for name, value in values.items()})
+
+
+def _number(text: str) -> Any:
+    return int(text) if text.isdecimal() else text
+
+
+def _object(token: Any) -> dict[str, Any]:
+    return token if isinstance(token, dict) else {"content": token}
+
+
+def written(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The entry of tokenizer_config.json with which transformers finds the tokens of a checkpoint as it does."""
+    tokens = checkpoint.vocabulary or []
+    ids = {token: number for number, token in enumerate(tokens)}
+    names = [name for name in dict.fromkeys([*checkpoint.added_tokens, *checkpoint.special_tokens]) if name in ids]
+    found = sorted(settings_of(tokens).found_as(names), key=lambda token: ids[token.content])
+    if all(
+        token == AddedToken(content=token.content) and token.content in SPECIAL_NAMES[kind_of(tokens)].values()
+        for token in found
+    ):
+        return {}
+    decoder = {
+        str(ids[token.content]): {
+            "content": token.content,
+            "special": not token.normalized,
+            **{name: getattr(token, name) for name in FLAGS},
+        }
+        for token in found
+    }
+    return {"added_tokens_decoder": decoder}
+
+
+def to_theirs(checkpoint: Checkpoint) -> list[Any]:
+    """The recognized tokens of a checkpoint as those of `tokenizers`."""
+    from tokenizers import AddedToken as TheirToken
+
+    names = dict.fromkeys([*checkpoint.added_tokens, *checkpoint.special_tokens])
+    found = settings_of(checkpoint.vocabulary or ()).found_as(names)
+    return [
+        TheirToken(token.content, special=not token.normalized, **{name: getattr(token, name) for name in FLAGS})
+        for token in found
+    ]
