@@ -117,7 +117,7 @@ class Bert(pretrained.Loaded):
         choice = sentence_choice.choose(
             self.sentence_vectors, options, path=self.path, config=self.config, layers=layers
         )
-        extractor = Extractor(self.model, self._tokenizer(), choice)
+        extractor = Extractor(self.model, self._tokenizer(), choice, splits_pairs=False)
         texts = join_words(texts) if is_split_into_words else texts
         several = [texts] if isinstance(texts, str) else list(texts)
         rows = loaded_model.predict_in_order(extractor, _examples(several), batch_size=batch_size, window=WINDOW)
