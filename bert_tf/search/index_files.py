@@ -17,6 +17,7 @@ ABOUT, VECTORS, TEXTS, OFFSETS, GRAPH = "index.json", "vectors.f32", "texts.json
 SETTINGS = "settings.json"  # of an index that is not whole
 VERSION = 1
 KEYS = {"model": str, "pooling": str, "max_seq_length": int, "count": int, "dimensions": int, "files": dict}
+MORE = {"long_texts": str, "prompt": str, "query_prompt": str, "similarity": str, "truncate_dim": int}  # not in all
 
 
 def is_index(path: str) -> bool:
@@ -41,6 +42,7 @@ class IndexFiles:
         path = os.path.join(folder, ABOUT)
         self.about = require_json(path, "what an index says of itself; make it again")
         wrong = [name for name, kind in KEYS.items() if not isinstance(self.about.get(name), kind)]
+        wrong += [name for name, kind in MORE.items() if not isinstance(self.about.get(name, kind()), kind)]
         if wrong or self.about.get("version") != VERSION:
             raise UserError(f"{path} does not describe an index ({', '.join(wrong) or 'version'}): make it again.")
         count, dimensions = self.about["count"], self.about["dimensions"]

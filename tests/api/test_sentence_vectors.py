@@ -1,5 +1,7 @@
 """Vectors of folders of sentence-transformers, compared with a plain computation of what their files say."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -227,3 +229,16 @@ def test_convert_says_that_a_format_cannot_hold_how_vectors_are_made(model, tmp_
     assert "makes vectors of texts was left out, as google_tf cannot hold it" in capsys.readouterr().out
     assert main.main(["convert", model[0], str(tmp_path / "native"), "--format=native"]) == 0
     assert "left out" not in capsys.readouterr().out
+
+
+def test_older_index_is_searched_as_it_was_made(model, tmp_path):
+    path, folder = model[0], tmp_path / "index"
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    older = {"long_texts": "windows", "prompt": "", "query_prompt": "", "similarity": "cosine"}
+    about = Index.build(str(tmp_path / "texts.txt"), str(folder), path, **older)
+    found = Index(str(folder)).search("4 5", 3)
+    (folder / "index.json").write_text(json.dumps({k: v for k, v in about.items() if k not in older}))
+    assert Index(str(folder)).search("4 5", 3) == found
+    (folder / "index.json").write_text(json.dumps({**about, "prompt": 3}))
+    with pytest.raises(UserError, match=r"does not describe an index \(prompt\)"):
+        Index(str(folder))
