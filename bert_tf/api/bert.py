@@ -191,7 +191,7 @@ class Bert:
         choice = sentence_choice.choose(
             self.sentence_vectors, options, path=self.path, config=self.config, layers=layers
         )
-        extractor = Extractor(self.model, self._tokenizer(), choice)
+        extractor = Extractor(self.model, self._tokenizer(), choice, splits_pairs=False)
         read = self._read(texts, ["text"], is_split_into_words)
         rows = loaded_model.predict_in_order(extractor, _examples(read), batch_size=batch_size, window=WINDOW)
         width = choice.width(self.config.hidden_size) * len(choice.layers.names)

@@ -49,7 +49,7 @@ def read(kind: str, folder: str) -> VectorLayer | None:
     arrays = _arrays(folder)
     if kind == "LayerNorm":
         (width,) = _sizes(path, "dimension")
-        shapes = {"norm.weight": (width,), "norm.bias": (width,)}
+        shapes: dict[str, tuple[int, ...]] = {"norm.weight": (width,), "norm.bias": (width,)}
         found = _expected(arrays, shapes, folder)
         return VectorLayer("layer_norm", arrays={"gamma": found["norm.weight"], "beta": found["norm.bias"]})
     activation = values.get("activation_function", "torch.nn.modules.activation.Tanh")

@@ -121,7 +121,7 @@ def _pooling(folder: str) -> tuple[str, bool]:
     if unknown or not names:
         raise sentence_layers.Unsupported(f"the pooling {shortened(unknown[0] if unknown else names)}")
     include = setting(path, "include_prompt", bool)
-    return "+".join(POOLINGS[name] for name in names), include is not False
+    return "+".join(POOLINGS[str(name)] for name in names), include is not False
 
 
 def _length(folder: str, encoder: str, positions: int, *, has_length: bool) -> int | None:

@@ -69,10 +69,10 @@ class Embedder:
             similarity=similarity,
         )
         self.dimensions, self.batch_size = choice.width(loaded.config.hidden_size), batch_size
-        self._texts = self._queries = Extractor(loaded.model, loaded.tokenizer, choice)
+        self._texts = self._queries = Extractor(loaded.model, loaded.tokenizer, choice, splits_pairs=False)
         if query_prompt != choice.prompt:
             of_queries = dataclasses.replace(choice, prompt=query_prompt)
-            self._queries = Extractor(loaded.model, loaded.tokenizer, of_queries)
+            self._queries = Extractor(loaded.model, loaded.tokenizer, of_queries, splits_pairs=False)
 
     def in_order(self, examples: Iterable[Example]) -> Iterator[tuple[Example, np.ndarray]]:
         """Yields (example, float32 [E]) for the first text of each example; not all are held at once."""

@@ -17,6 +17,7 @@ ABOUT, VECTORS, TEXTS, OFFSETS, GRAPH = "index.json", "vectors.f32", "texts.json
 SETTINGS = "settings.json"  # of an index that is not whole
 VERSION = 1
 KEYS = {"model": str, "pooling": str, "max_seq_length": int, "count": int, "dimensions": int, "files": dict}
+MORE = {"long_texts": str, "prompt": str, "query_prompt": str, "similarity": str, "truncate_dim": int}  # not in all
 LEAST = {"max_seq_length": 5, "count": 1, "dimensions": 1}
 ROWS_AT_ONCE = 65_536
 
@@ -43,6 +44,7 @@ class IndexFiles:
         path = os.path.join(folder, ABOUT)
         self.about = require_json(path, "what an index says of itself; make it again")
         wrong = [name for name, kind in KEYS.items() if type(self.about.get(name)) is not kind]
+        wrong += [name for name, kind in MORE.items() if type(self.about.get(name, kind())) is not kind]
         wrong += [name for name, least in LEAST.items() if name not in wrong and self.about[name] < least]
         if wrong or self.about.get("version") != VERSION:
             raise UserError(f"{path} does not describe an index ({', '.join(wrong) or 'version'}): make it again.")

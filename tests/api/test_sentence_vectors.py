@@ -1,12 +1,16 @@
 """Vectors of folders of sentence-transformers, compared with a plain computation of what their files say."""
 
+import json
+
 import numpy as np
 import pytest
+import tensorflow as tf
 import tiny
 
 import bert_tf
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors, VectorLayer
+from bert_tf.cli import main
 from bert_tf.errors import UserError
 from bert_tf.search.index import Index
 
@@ -199,3 +203,42 @@ def test_index_compares_as_the_folder_says(tmp_path):
     other = folder_of(tmp_path / "other", SentenceVectors("mean", max_seq_length=8, similarity="euclidean"))
     with pytest.raises(UserError, match="compared by their euclidean distance, which an index does not have"):
         Index.build(str(tmp_path / "texts.txt"), str(tmp_path / "x"), other)
+
+
+def test_bars_in_a_text_make_no_pair(model):
+    bert, vectors = bert_tf.load(model[0]), model[1]
+    np.testing.assert_allclose(bert.embed("1 ||| 2"), expected(bert, "1 ||| 2", vectors, "a "), atol=1e-5)
+
+
+@pytest.mark.slow
+def test_export_has_the_prompts_and_is_a_checkpoint_with_them(model, tmp_path):
+    path, vectors = model
+    assert main.main(["extract", path, f"--export={tmp_path / 'export'}"]) == 0
+    bert, exported = bert_tf.load(path), tf.saved_model.load(tmp_path / "export")
+    for name, prompt in (("serving_default", "a "), ("query", "7 8 "), ("document", "9 ")):
+        found = exported.signatures[name](text=tf.constant(TEXTS))["vectors"]
+        right = np.stack([expected(bert, text, vectors, prompt) for text in TEXTS])
+        np.testing.assert_allclose(found, right, atol=1e-5, err_msg=name)
+    loaded = bert_tf.load(tmp_path / "export")
+    assert loaded.sentence_vectors == bert.sentence_vectors
+    np.testing.assert_allclose(loaded.embed(TEXTS), bert.embed(TEXTS), atol=1e-5)
+
+
+def test_convert_says_that_a_format_cannot_hold_how_vectors_are_made(model, tmp_path, capsys):
+    assert main.main(["convert", model[0], str(tmp_path / "ckpt"), "--format=google_tf"]) == 0
+    assert "makes vectors of texts was left out, as google_tf cannot hold it" in capsys.readouterr().out
+    assert main.main(["convert", model[0], str(tmp_path / "native"), "--format=native"]) == 0
+    assert "left out" not in capsys.readouterr().out
+
+
+def test_older_index_is_searched_as_it_was_made(model, tmp_path):
+    path, folder = model[0], tmp_path / "index"
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    older = {"long_texts": "windows", "prompt": "", "query_prompt": "", "similarity": "cosine"}
+    about = Index.build(str(tmp_path / "texts.txt"), str(folder), path, **older)
+    found = Index(str(folder)).search("4 5", 3)
+    (folder / "index.json").write_text(json.dumps({k: v for k, v in about.items() if k not in older}))
+    assert Index(str(folder)).search("4 5", 3) == found
+    (folder / "index.json").write_text(json.dumps({**about, "prompt": 3}))
+    with pytest.raises(UserError, match=r"does not describe an index \(prompt\)"):
+        Index(str(folder))

@@ -35,6 +35,7 @@ from bert_tf.runtime.atomic_files import expect_free
 from bert_tf.text import vocabulary
 
 CALIBRATION_LINES = 300  # more do not change the calibration
+HOLDING_VECTORS = ("huggingface", "native")  # formats with what a folder of sentence-transformers says
 RESIZING_FLAGS = ("new_vocab_file", "max_position_embeddings")  # the model needs further training
 
 
@@ -139,7 +140,13 @@ def _lines(arguments: argparse.Namespace, checkpoint: Checkpoint, left_out: Sequ
 
 
 def _notes(arguments: argparse.Namespace, checkpoint: Checkpoint, *, has_head: bool = True) -> Iterator[str]:
-    """Lines on labels, and on what the checkpoint lacks."""
+    """Lines on labels, and on what the checkpoint or the format lacks."""
+    vectors = checkpoint.sentence_vectors
+    if vectors is not None and (vectors.unsupported or arguments.format not in HOLDING_VECTORS):
+        what = (
+            f"{vectors.unsupported} is not supported" if vectors.unsupported else f"{arguments.format} cannot hold it"
+        )
+        yield f"How {arguments.source} makes vectors of texts was left out, as {what}: embeddings will differ."
     if checkpoint.labels and has_head:
         yield f"Labels: {', '.join(checkpoint.labels)}."
     if checkpoint.vocabulary is None:

@@ -63,9 +63,14 @@ def create_task(options: FineTuningFlags, start: Initialization, folder: RunFold
 
 
 def _with_recorded_pooling(options: FineTuningFlags, start: Initialization) -> FineTuningFlags:
-    """The flags with the pooling of the checkpoint, where they choose vectors of texts and none is given."""
-    recorded = start.sentence_vectors
-    if recorded is None or not hasattr(options, "pooling"):
+    """The flags with the pooling of the checkpoint, where they choose vectors of texts and none is given.
+
+    Raises UserError where the checkpoint makes vectors in a way that training does not have.
+    """
+    from bert_tf.tasks import catalog
+
+    recorded, name = start.sentence_vectors, catalog.full_name(options.task_name)
+    if recorded is None or not hasattr(options, "pooling") or not (name.startswith("vectors/") or "." in name):
         return options
     if not options.pooling:
         recorded.expect_supported(options.init_checkpoint)

@@ -70,6 +70,7 @@ class Extractor:
         choice: which vectors to take.
         packing: None for what is fastest on this machine.
         jit_compile: whether XLA compiles the encoder, in static shapes: "true", "false", or "auto", on accelerators.
+        splits_pairs: whether `predict` reads a single text "first ||| second" as a pair.
     """
 
     def __init__(
@@ -79,7 +80,10 @@ class Extractor:
         choice: VectorChoice,
         packing: PackingSpec | None = None,
         jit_compile: str = "false",
+        *,
+        splits_pairs: bool = True,
     ) -> None:
+        self.splits_pairs = splits_pairs
         self.model, self.tokenizer, self.choice = model, tokenizer, choice
         self.packing = packing or PackingSpec.dynamic(local_costs())
         self._static: StaticRows | None = None
@@ -97,13 +101,15 @@ class Extractor:
             self._static = StaticRows(lambda rows: {"states": self.states(rows)}, ladder)
 
     def predict(self, examples: Sequence[Example]) -> dict[str, list[TextVectors]]:
-        """{"vectors": TextVectors of each example}; a single text may be "first ||| second"."""
+        """{"vectors": TextVectors of each example}."""
         texts = [example.encode() for example in examples]
         first = tf.constant([each[0] for each in texts], tf.string)
         if len(texts[0]) == 2:
             second, is_pair = tf.constant([each[1] for each in texts], tf.string), tf.fill([len(texts)], True)
-        else:
+        elif self.splits_pairs:
             first, second, is_pair = split_pairs(first)
+        else:
+            second, is_pair = tf.fill([len(texts)], ""), tf.fill([len(texts)], False)
         try:
             rows, tokens = self._tokenize(first, second, is_pair)
             vectors = self.of_unit(self.of_tokens(rows, tokens), tokens)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tiny
 
+from bert_tf.checkpoints.checkpoint import SentenceVectors, VectorLayer
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
@@ -261,3 +262,40 @@ def test_collapsed_run_is_reported_and_recorded(tmp_path, caplog, monkeypatch):
     run.warn_of_collapse("all 3 predictions are the same", folder)
     assert f"{tmp_path} has collapsed: on the development set all 3 predictions are the same." in caplog.text
     assert read_json(tmp_path / "run.json")["collapsed"] == "all 3 predictions are the same"
+
+
+@dataclasses.dataclass(frozen=True)
+class VectorFlags:
+    task_name: str = "pairs"
+    init_checkpoint: str = "there"
+    pooling: str = ""
+    normalize_vectors: str = ""
+
+
+def making(vectors):
+    return Initialization(config=tiny.CONFIG, vocabulary=None, lower_case=True, sentence_vectors=vectors)
+
+
+def test_training_pools_as_the_checkpoint_or_the_flags_say(capsys):
+    chosen = preparation._with_recorded_pooling(VectorFlags(), making(SentenceVectors("max", False)))
+    assert (chosen.pooling, chosen.normalize_vectors) == ("max", "false")
+    assert capsys.readouterr().out == ""
+    prompts = SentenceVectors("mean", True, prompts={"query": "q "}, unsupported="the module LSTM")
+    chosen = preparation._with_recorded_pooling(VectorFlags(pooling="cls"), making(prompts))
+    assert (chosen.pooling, chosen.normalize_vectors) == ("cls", "true")
+    assert "without the prompts and the truncate_dim of there" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "vectors, message",
+    [
+        (SentenceVectors("mean+max"), r"makes vectors with mean\+max, and training has a single pooling: give pooling"),
+        (SentenceVectors("cls", layers=(VectorLayer("dense"),)), "makes vectors with cls, dense, and training"),
+        (SentenceVectors(unsupported="the module LSTM"), "with the module LSTM, which is not supported"),
+    ],
+)
+def test_vectors_that_training_does_not_have_are_refused_for_vectors_alone(vectors, message):
+    with pytest.raises(UserError, match=message):
+        preparation._with_recorded_pooling(VectorFlags(), making(vectors))
+    classes = VectorFlags(task_name="sst2")
+    assert preparation._with_recorded_pooling(classes, making(vectors)) == classes
