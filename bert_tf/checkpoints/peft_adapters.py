@@ -3,13 +3,20 @@
 Matrices are stored transposed: lora_A [r, in], lora_B [out, r].
 """
 
+import math
 import os
 import re
 from typing import Any
 
 import numpy as np
 
-from bert_tf.checkpoints.checkpoint_files import new_folder, read_safetensors, read_settings, write_safetensors
+from bert_tf.checkpoints.checkpoint_files import (
+    new_folder,
+    read_safetensors,
+    read_settings,
+    shortened,
+    write_safetensors,
+)
 from bert_tf.checkpoints.huggingface_layouts import LAYOUTS, Layout
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import LoraConfig
@@ -33,6 +40,23 @@ PLAIN: dict[str, Any] = {
     "rank_pattern": {},
     "alpha_pattern": {},
 }
+# The same for entries that are not written.
+ALSO_PLAIN: dict[str, Any] = {
+    "lora_bias": False,
+    "use_qalora": False,
+    "layer_replication": None,
+    "trainable_token_indices": None,
+    "alora_invocation_tokens": None,
+}
+INITIAL = (
+    None,
+    True,
+    False,
+    "gaussian",
+    "orthogonal",
+    "eva",
+)  # values of init_lora_weights that leave the base as it is
+SAVED = re.compile(r"\.(modules_to_save|default)(?=\.)")  # in names of older versions
 MATRIX = re.compile(r"(?P<module>.+)\.lora_(?P<matrix>[AB])\.weight")
 
 
@@ -85,17 +109,20 @@ def write(
 def read(folder: str, config: BertConfig) -> tuple[Weights, LoraConfig, str | None]:
     """The adapters for a model of this configuration: canonical weights, how they are scaled, the kind of head.
 
-    Raises UserError for adapters that are not plain LoRA, and for those of other layers.
+    Raises UserError for adapters that are not plain LoRA, for those of other layers, and for weights of another use.
     """
     settings, layout = settings_of(folder), expect_layout(config)
-    for name, expected in PLAIN.items():
+    if settings.get("init_lora_weights") not in INITIAL:
+        initial = shortened(settings["init_lora_weights"])
+        raise UserError(f"{folder} has init_lora_weights={initial}, which changes the base model: merge it with PEFT.")
+    for name, expected in {**PLAIN, **ALSO_PLAIN}.items():
         if (settings.get(name) or expected) != expected:
             raise UserError(f"{folder} has {name}={settings[name]!r}; expected {expected!r}: merge it with PEFT.")
     kind = KINDS.get(str(settings.get("task_type")))
     modules = {module: place for place, module in _modules(layout, config, kind).items()}
     weights, others = Weights(), dict[str, np.ndarray]()
     for name, array in read_safetensors(os.path.join(folder, WEIGHTS)).items():
-        name = name.removeprefix(PREFIX).removeprefix(layout.prefix)
+        name = SAVED.sub("", name.removeprefix(PREFIX)).removeprefix(layout.prefix)
         match = MATRIX.fullmatch(name)
         if match is None:
             others[name] = array
@@ -104,11 +131,43 @@ def read(folder: str, config: BertConfig) -> tuple[Weights, LoraConfig, str | No
             raise UserError(f"{folder} adapts {match['module']}, which encoder={config.encoder} does not have.")
         dense, number = modules[match["module"]]
         weights[f"{dense}/lora/{_target(dense, number)}/{match['matrix'].lower()}"] = np.asarray(array.T, np.float32)
-    heads, _ = to_canonical_names(_table(layout, config, kind), others, _is_matrix)
+    heads, used = to_canonical_names(_table(layout, config, kind), others, _is_matrix)
+    if others.keys() - used:
+        raise UserError(
+            f"{folder} holds {sorted(others.keys() - used)[0]}, which is neither a matrix of LoRA nor a weight of the "
+            f"head of encoder={config.encoder}: merge it with PEFT."
+        )
     rank, alpha = settings.get("r"), settings.get("lora_alpha")
-    if not isinstance(rank, int) or not isinstance(alpha, int | float) or not rank > 0:
-        raise UserError(f"{folder} has r={rank!r} and lora_alpha={alpha!r}; expected numbers above 0.")
+    is_number = type(rank) is int and type(alpha) in (int, float) and math.isfinite(alpha)
+    if not is_number or not rank > 0:
+        raise UserError(
+            f"{folder} has r={shortened(rank)} and lora_alpha={shortened(alpha)}; expected numbers above 0."
+        )
+    if not weights:
+        raise UserError(f"{folder} holds no matrices of LoRA: fetch it again.")
     return {**weights, **heads}, LoraConfig(lora_rank=rank, lora_alpha=alpha), kind
+
+
+def expect_fits(adapter: Weights, base: Weights, rank: int, folder: str, base_path: str) -> None:
+    """Raises UserError unless each kernel that is adapted has both matrices, of the sizes of the base and the rank."""
+    for name in adapter:
+        match = lora.NAME.fullmatch(name)
+        if match is None:
+            continue
+        place, other = name[:-1], f"{name[:-1]}{'b' if match['matrix'] == 'a' else 'a'}"
+        if other not in adapter:
+            raise UserError(f"{folder} holds {name} without {other}: fetch it again.")
+        kernel = base.get(f"{match['dense']}/kernel")
+        if kernel is None:
+            raise UserError(f"{folder} adapts {match['dense']}, which {base_path} does not have: give the right base.")
+        size_in, size_out = kernel.shape[0], kernel.shape[1] // lora.TARGETS[match["target"]][2]
+        found, expected = (adapter[f"{place}a"].shape, adapter[f"{place}b"].shape), ((size_in, rank), (rank, size_out))
+        if found != expected:
+            raise UserError(
+                f"{folder} has {found[0]} and {found[1]} for {match['target']} of {match['dense']}; expected "
+                f"{expected[0]} and {expected[1]}, from the kernel of {base_path} and r={rank}: name the base that was "
+                "adapted in adapter_config.json."
+            )
 
 
 def settings_of(folder: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """A checkpoint, a run or an export as a Keras model with its tokenizer."""
 
 import dataclasses
+import logging
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors, expect_rows_for_tokens
 from bert_tf.config.bert_config import BETWEEN, BertConfig
+from bert_tf.errors import UserError
 from bert_tf.model import heads, replaced_tokens, weights
 from bert_tf.text import special_tokens
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from bert_tf.text.tokenizer import Tokenizer
 
 # Kind of a head -> class of its model, where `classifier` has one output.
+OPTIONAL = ("encoder/pooler/", "next_sentence/")  # weights that others leave out where they were not trained
+MOST_SHOWN = 12  # names in a warning
 ONE_OUTPUT = {"number": heads.Regressor, "choice": heads.MultipleChoice}
 
 
@@ -60,13 +64,14 @@ def load(
             the checkpoint says.
 
     Raises:
-        UserError: no format recognizes the path, a file is damaged, or a weight of the encoder has another shape than
-            the configuration says.
+        UserError: no format recognizes the path, a file is damaged, a weight of the encoder or of the head has another
+            shape than the configuration says, or one is missing that the head depends on.
     """
     checkpoint = formats.read(path, format_name)
     expect_rows_for_tokens(checkpoint, path)
     model = model_of(checkpoint)
     report = weights.assign(model, checkpoint.weights)
+    _expect_complete(os.fspath(path), model, report)
     tokenizer = None
     if checkpoint.vocabulary is not None:
         from bert_tf.text import tokenizer_kinds  # which Windows lacks the kernels for
@@ -85,6 +90,31 @@ def load(
         sentence_vectors=checkpoint.sentence_vectors,
         report=report,
     )
+
+
+def _expect_complete(path: str, model: heads.BertModel, report: weights.LoadReport) -> None:
+    """Raises UserError where a head would be of random weights; warns of other ones, and of weights that are not used.
+
+    Checkpoints of other libraries lack the pooler or the next sentence head where these were not trained.
+    """
+    mismatched = [each for each in report.shape_mismatch if each[0].startswith(weights.HEADS)]
+    if mismatched:
+        name, actual, expected = mismatched[0]
+        raise UserError(
+            f"{name} has the shape {actual} in {path}, and a head of its kind {expected}: mend the kind of the "
+            "head, or its labels, in the configuration."
+        )
+    fresh = [name for name in report.newly_initialized if name not in model.unread]
+    may_lack = OPTIONAL if type(model) in (heads.BertModel, heads.Pretrainer) else ()
+    needed = [name for name in fresh if not name.startswith(may_lack)]
+    if needed:
+        raise UserError(
+            f"{path} lacks {len(needed)} weights of its model, as {needed[0]}: give those of a whole model."
+        )
+    for names, what in ((fresh, "not in it, and random"), (report.unused, "in it, and not used")):
+        if names:
+            more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
+            logging.getLogger("bert_tf").warning("%s: %s: %s%s.", path, what, ", ".join(names[:MOST_SHOWN]), more)
 
 
 def model_of(checkpoint: Checkpoint) -> heads.BertModel:

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 import tiny
 
-from bert_tf.checkpoints import formats
+from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
@@ -180,3 +180,39 @@ def test_failed_download_is_one_sentence(monkeypatch):
     monkeypatch.setattr("huggingface_hub.snapshot_download", offline)
     with pytest.raises(UserError, match=r"^hf://me/bert could not be fetched \(no network\)\. Check the name, [^\n]*$"):
         formats.read("hf://me/bert")
+
+
+@pytest.mark.parametrize("size, activation, kind", [(3, None, "class"), (2, "sigmoid", "several"), (1, None, "number")])
+def test_head_of_a_classifier_preset_is_read(tmp_path, size, activation, kind):
+    classifier = keras_hub.models.BertTextClassifier(theirs(), num_classes=size, activation=activation)
+    for number, weight in enumerate(classifier.output_dense.weights):
+        weight.assign(np.random.default_rng(number).normal(0, 0.3, weight.shape))
+    classifier.save_to_preset(str(tmp_path / "preset"))
+    loaded = formats.read(str(tmp_path / "preset"))
+    assert loaded.kind == kind and loaded.labels is None
+    batch = tiny.tensors(tiny.batch())
+    used = np.arange(12) < batch["lengths"].numpy()[:, None]
+    inputs = {"token_ids": batch["token_ids"], "segment_ids": batch["segment_ids"], "padding_mask": tf.constant(used)}
+    ours = pretrained.load(str(tmp_path / "preset")).model(batch)
+    logits = next(iter(ours.values())).numpy().reshape(-1, size)
+    expected = np.asarray(classifier(inputs))
+    np.testing.assert_allclose(1 / (1 + np.exp(-logits)) if activation else logits, expected, atol=2e-5)
+
+
+def test_classifier_with_another_activation_is_refused(tmp_path):
+    keras_hub.models.BertTextClassifier(theirs(), num_classes=2, activation="tanh").save_to_preset(str(tmp_path / "p"))
+    with pytest.raises(UserError, match="activation of the classifier is 'tanh'; expected one of linear, softmax"):
+        formats.read(str(tmp_path / "p"))
+
+
+@pytest.mark.parametrize(
+    "layers, message", [(10**9, "num_hidden_layers is 1000000000"), (9999, "describes a model of")]
+)
+def test_preset_of_more_layers_than_its_weights_is_refused_at_once(tmp_path, layers, message):
+    theirs(hidden_dim=64, intermediate_dim=128).save_to_preset(str(tmp_path / "preset"))
+    file = tmp_path / "preset" / "config.json"
+    content = json.loads(file.read_text())
+    content["config"]["num_layers"] = layers
+    file.write_text(json.dumps(content))
+    with pytest.raises(UserError, match=message):
+        formats.read(str(tmp_path / "preset"))

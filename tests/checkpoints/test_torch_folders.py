@@ -281,3 +281,31 @@ def test_causal_model_keeps_no_head_on_its_first_token(folder, caplog):
         read = formats.read(path)
     assert read.config.is_causal and read.kind is None and "classifier/bias" not in read.weights
     assert "classifier is left out, as it uses the first token of a causal model" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"problem_type": "regression"}, r"classifier/kernel has the shape \(16, 2\) in .* kind \(16, 1\)"),
+        (
+            {"architectures": ["BertForMultipleChoice"]},
+            r"classifier/kernel has the shape \(16, 2\) in .* kind \(16, 1\)",
+        ),
+    ],
+)
+def test_head_of_another_size_than_its_kind_has_is_refused(folder, change, message):
+    path, _ = folder
+    change_config(path, **change)
+    with pytest.raises(UserError, match=message):
+        pretrained.load(path)
+
+
+def test_what_a_checkpoint_lacks_is_refused_or_named(folder, caplog):
+    path, _ = folder
+    renamed(path, lambda name: "" if "pooler" in name else name)
+    with pytest.raises(UserError, match="lacks 2 weights of its model, as encoder/pooler"):
+        pretrained.load(path)
+    renamed(path, lambda name: "" if "classifier" in name else name)
+    with caplog.at_level(logging.WARNING, "bert_tf"):
+        pretrained.load(path)
+    assert "not in it, and random: encoder/pooler/kernel, encoder/pooler/bias." in caplog.text

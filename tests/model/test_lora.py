@@ -124,3 +124,92 @@ def test_adapters_that_are_not_plain_or_do_not_fit_are_refused(tmp_path):
         checkpoint_files.write_safetensors(folder / "adapter_model.safetensors", {}, framework="pt")
         with pytest.raises(UserError, match=message):
             peft_adapters.read(str(folder), SMALL)
+
+
+@pytest.fixture
+def adapter(tmp_path):
+    """A folder of PEFT with the adapters of a classifier, and a function that changes its files."""
+    model, _ = adapted()
+    base = {name: variable.numpy() for name, variable in weights.variables(model).items() if "/lora/" not in name}
+    formats.write(Checkpoint(config=SMALL, weights=base), tmp_path / "base", "native")
+    folder = tmp_path / "adapter"
+    peft_adapters.write(str(folder), randomize(model), SMALL, CONFIG, kind="class", base=str(tmp_path / "base"))
+
+    def change(arrays=lambda arrays: arrays, **settings):
+        stored = checkpoint_files.read_safetensors(folder / peft_adapters.WEIGHTS)
+        changed = {name: np.ascontiguousarray(array) for name, array in arrays(stored).items()}
+        checkpoint_files.write_safetensors(folder / peft_adapters.WEIGHTS, changed, framework="pt")
+        values = checkpoint_files.read_settings(folder / peft_adapters.CONFIG) | settings
+        checkpoint_files.write_json(folder / peft_adapters.CONFIG, values)
+        return str(folder)
+
+    return change
+
+
+def of_one(change):
+    """Changes the first lora_A."""
+
+    def changed(arrays):
+        name = sorted(name for name in arrays if "lora_A" in name)[0]
+        return {**arrays, name: change(arrays[name])}
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"r": 3}, r"has \(.*\) and \(.*\) for .*; expected .* r=3: name the base"),
+        ({"r": 10**9}, "r=1000000000: name the base that was adapted"),
+        ({"r": True}, "r=True and lora_alpha"),
+        ({"lora_alpha": float("inf")}, "lora_alpha=inf; expected numbers above 0"),
+        ({"arrays": of_one(lambda array: array[0, 0])}, r"has \(1,\) and"),
+        ({"arrays": of_one(lambda array: array[None])}, r"has \(.*, 1\) and"),
+        ({"arrays": of_one(lambda array: array[:, :3])}, r"has \(3, 2\) and"),
+        ({"arrays": lambda a: {n: x for n, x in a.items() if "lora_B" not in n}}, "/a without encoder/.*/b: fetch it"),
+        ({"arrays": lambda a: {n: x for n, x in a.items() if "lora" not in n}}, "holds no matrices of LoRA"),
+        ({"arrays": lambda a: {}}, "holds no matrices of LoRA"),
+        (
+            {
+                "arrays": lambda a: {
+                    **a,
+                    "base_model.model.bert.x.lora_embedding_A": a["base_model.model.classifier.bias"],
+                }
+            },
+            "neither",
+        ),
+        ({"init_lora_weights": "pissa"}, "init_lora_weights='pissa', which changes the base model"),
+        ({"lora_bias": True}, "lora_bias=True"),
+    ],
+)
+def test_adapter_that_does_not_fit_is_one_sentence(adapter, change, message):
+    with pytest.raises(UserError, match=message):
+        formats.read(adapter(**change))
+
+
+def test_adapter_of_another_base_or_of_itself_is_refused(adapter, tmp_path):
+    wide = heads.Classifier(dataclasses.replace(SMALL, hidden_size=32), size=3)
+    other = Checkpoint(config=wide.config, weights=tiny.random_weights(wide))
+    formats.write(other, tmp_path / "other", "native")
+    with pytest.raises(UserError, match=r"expected \(.*32.*\) and .*, from the kernel of .*other"):
+        formats.read(adapter(base_model_name_or_path=str(tmp_path / "other")))
+    folder = adapter(base_model_name_or_path=str(tmp_path / "adapter"))
+    with pytest.raises(UserError, match="as its base, which is an adapter of itself"):
+        formats.read(folder)
+    formats_of_second = tmp_path / "second"
+    formats_of_second.mkdir()
+    for name in (peft_adapters.CONFIG, peft_adapters.WEIGHTS):
+        (formats_of_second / name).write_bytes((tmp_path / "adapter" / name).read_bytes())
+    with pytest.raises(UserError, match="which is an adapter of itself"):
+        formats.read(adapter(base_model_name_or_path=str(formats_of_second)))
+
+
+def test_names_of_older_adapters_are_read(adapter):
+    before = formats.read(adapter()).weights
+
+    def older(arrays):
+        return {name.replace(".classifier.", ".classifier.modules_to_save."): array for name, array in arrays.items()}
+
+    after = formats.read(adapter(older)).weights
+    assert before.keys() == after.keys()
+    np.testing.assert_array_equal(before["classifier/kernel"], after["classifier/kernel"])

@@ -24,6 +24,7 @@ from bert_tf.checkpoints.checkpoint_files import (
     read_settings,
     read_tokenizer_files,
     setting,
+    shortened,
     write_head_file,
     write_safetensors,
     write_tokenizer_files,
@@ -31,7 +32,7 @@ from bert_tf.checkpoints.checkpoint_files import (
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model.weights import expand, from_canonical_names, to_canonical_names
-from bert_tf.runtime import files
+from bert_tf.runtime import files, memory_estimate
 from bert_tf.text import vocabulary
 from bert_tf.text.special_tokens import SETTING
 from bert_tf.text.tokenizer_settings import AddedToken, TokenizerSettings
@@ -78,7 +79,11 @@ NAMES = {
     "span/bias": "span/bias",
 }
 HOLDS_ANY_WEIGHT = True
+LEAST_BYTES, LARGEST_HEADER = 2, 1 << 20  # weights in a byte, of 4 bits each; and of what a file of few holds
 HEADS, EPSILON = "heads.safetensors", 1e-12
+CLASSIFIERS = (">BertTextClassifier", ">BertClassifier")  # the second is that of older presets
+LOGITS = {"logits/kernel": "classifier/kernel", "logits/bias": "classifier/bias"}  # of their head
+ACTIVATIONS = {None: "class", "linear": "class", "softmax": "class", "sigmoid": "several"}  # of their logits
 NAME = re.compile(r"kaggle://.*|[a-z0-9]+(_[a-z0-9.]+)+")  # possible names of presets of a model hub
 SHAPE = {  # fields of BertConfig -> arguments of a KerasHub backbone
     "vocab_size": "vocabulary_size",
@@ -103,17 +108,19 @@ def read(path: str) -> Checkpoint:
     """Reads a preset; KerasHub downloads and caches one with a name or handle.
 
     GELU is the tanh approximation and epsilon 1e-12 unless `bert_config.json`, which `write` adds, differs.
-    The masked-LM head comes from the task of a folder, if it has one.
+    The head, of a masked LM or a classifier, comes from the task of a folder, if it has one.
     """
     backbone, head = _load(path)
     config = _config(backbone, os.path.join(path, "bert_config.json"))
-    arrays = {variable.path: _flat(variable.path, np.asarray(variable)) for variable in [*backbone.weights, *head]}
+    named = [(LOGITS.get(variable.path, variable.path), variable) for variable in [*backbone.weights, *head]]
+    arrays = {name: _flat(name, np.asarray(variable)) for name, variable in named}
     if files.is_file(os.path.join(path, HEADS)):
         arrays.update(read_safetensors(os.path.join(path, HEADS)))
     weights, used = to_canonical_names(expand(NAMES, config.num_hidden_layers), arrays, _is_transposed)
     weights.update((name, array) for name, array in arrays.items() if name not in used)
     vocabulary, lower_case = _tokenizer_of(path)
-    labels, kind = read_head_file(path)
+    arrays_of_head = LOGITS.keys() & {variable.path for variable in head}
+    labels, kind = (None, _kind_of_classifier(path)) if arrays_of_head else read_head_file(path)
     return Checkpoint(
         config=config,
         weights=weights,
@@ -175,18 +182,28 @@ def _backbone_class(path: str) -> str:
 
 
 def _load(path: str) -> tuple[Any, list[Any]]:
-    """A backbone, and the variables of its masked-LM head, if there is one."""
+    """A backbone, and the variables of its head, of a masked LM or a classifier, if there is one."""
     if files.is_folder(path) and not _backbone_class(path).endswith(">BertBackbone"):
         raise UserError(f"{path} holds a {_backbone_class(path).split('>')[-1]}; expected a BertBackbone.")
     models = _keras_hub(path).models
     if not files.is_folder(path) and "://" not in path and path not in models.BertBackbone.presets:
         known = ", ".join(sorted(name for name in models.BertBackbone.presets if name.startswith("bert_")))
         raise UserError(f"{path} is neither a folder nor a preset of KerasHub for BERT, such as {known}.")
+    if files.is_folder(path):
+        _expect_weights_of_all_layers(path)
     try:
         with files.local_copy(path) as local:
             backbone = models.BertBackbone.from_preset(local)
             task = os.path.join(local, "task.json")
-            if not read_settings(task).get("registered_name", "").endswith(">BertMaskedLM"):
+            name = str(read_settings(task).get("registered_name", ""))
+            if name.endswith(CLASSIFIERS):
+                size = _classifier_settings(local).get("num_classes")
+                classifier = models.BertTextClassifier(backbone, num_classes=size, preprocessor=None)
+                classifier.load_task_weights(os.path.join(local, "task.weights.h5"))
+                return backbone, classifier.output_dense.weights
+            if name and not name.endswith(">BertMaskedLM"):
+                logging.getLogger("bert_tf").warning("%s: the head of %s is not read.", path, name)
+            if not name.endswith(">BertMaskedLM"):
                 return backbone, []
             masked_lm = models.BertMaskedLM(backbone, preprocessor=None)
             masked_lm.load_task_weights(os.path.join(local, "task.weights.h5"))
@@ -199,6 +216,41 @@ def _load(path: str) -> tuple[Any, list[Any]]:
             f"{path} cannot be read as a KerasHub preset ({type(error).__name__}: {reason}): a file of it is missing "
             "or cut short; fetch it again."
         ) from None
+
+
+def _classifier_settings(path: str) -> dict[str, Any]:
+    return setting(os.path.join(path, "task.json"), "config", dict) or {}
+
+
+def _kind_of_classifier(path: str) -> str:
+    """The kind of head of a classifier; UserError for an activation that is none of probabilities."""
+    settings = _classifier_settings(path)
+    activation = settings.get("activation")
+    if not isinstance(activation, str | None) or activation not in ACTIVATIONS:
+        known = ", ".join(filter(None, ACTIVATIONS))
+        raise UserError(f"{path}: activation of the classifier is {shortened(activation)}; expected one of {known}.")
+    kind = ACTIVATIONS[activation]
+    return "number" if kind == "class" and settings.get("num_classes") == 1 else kind
+
+
+def _expect_weights_of_all_layers(path: str) -> None:
+    """Raises UserError where config.json describes far more weights than the files of weights have bytes.
+
+    KerasHub would create all of them first.
+    """
+    file = os.path.join(path, "config.json")
+    settings = setting(file, "config", dict) or {}
+    try:
+        config = BertConfig(**{name: settings[theirs] for name, theirs in SHAPE.items()})
+    except KeyError as error:
+        raise UserError(f"{file} has no {error} of a BertBackbone: fetch it again.") from None
+    held = sum(files.size(each) for each in files.walk(path) if each.endswith(".h5"))
+    count = memory_estimate.num_weights(config)
+    if count > LEAST_BYTES * held + LARGEST_HEADER:
+        raise UserError(
+            f"{file} describes a model of {count:,} weights, and the files of weights have {held:,} bytes: give the "
+            "configuration and the weights of the same model."
+        )
 
 
 def _config(backbone: Any, path: str) -> BertConfig:

@@ -2,12 +2,16 @@
 
 import dataclasses
 import os
+import re
 
 from bert_tf.checkpoints import formats, peft_adapters
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
 from bert_tf.model import lora
 from bert_tf.runtime import files
+
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")  # owner/name
+OF_TEXTS = ("class", "several", "number", "choice")  # kinds of heads on whole texts
 
 
 def recognizes(path: str) -> bool:
@@ -17,13 +21,44 @@ def recognizes(path: str) -> bool:
 
 
 def read(path: str) -> Checkpoint:
-    """Reads the checkpoint that adapter_config.json names, and adds the adapters to its kernels."""
-    base = peft_adapters.settings_of(path).get("base_model_name_or_path")
-    if not isinstance(base, str) or not base:
-        raise UserError(f"{path} does not say what it adapts: write base_model_name_or_path in adapter_config.json.")
+    """Reads the checkpoint that adapter_config.json names, and adds the adapters to its kernels.
+
+    Raises:
+        UserError: the adapter does not fit the checkpoint, is of another kind, or names itself as its base.
+    """
+    base = _expect_no_circle(path)
     checkpoint = formats.read(base)
     weights, adapter, kind = peft_adapters.read(path, checkpoint.config)
+    peft_adapters.expect_fits(weights, checkpoint.weights, adapter.lora_rank, path, base)
     heads = {name.split("/")[0] for name in weights} - {"encoder"}
     kept = {name: array for name, array in checkpoint.weights.items() if name.split("/")[0] not in heads}
     merged = lora.merged({**kept, **weights}, adapter)
-    return dataclasses.replace(checkpoint, weights=merged, kind=kind or ("class" if heads else checkpoint.kind))
+    size = len(merged["classifier/bias"]) if "classifier/bias" in merged else 0
+    if heads and kind is None:
+        kind = checkpoint.kind if checkpoint.kind in OF_TEXTS else None
+        kind = kind or ("number" if size == 1 else "class")
+    labels = checkpoint.labels if size == len(checkpoint.labels or ()) else None
+    return dataclasses.replace(checkpoint, weights=merged, kind=kind or checkpoint.kind, labels=labels)
+
+
+def _base_of(path: str) -> str:
+    """The checkpoint that an adapter names: a path, or of a name on the Hugging Face hub its handle."""
+    base = peft_adapters.settings_of(path).get("base_model_name_or_path")
+    if not isinstance(base, str) or not base:
+        raise UserError(f"{path} does not say what it adapts: write base_model_name_or_path in adapter_config.json.")
+    return f"{formats.HUB}{base}" if HUB_NAME.fullmatch(base) and not files.exists_with_prefix(base) else base
+
+
+def _expect_no_circle(path: str) -> str:
+    """The base of an adapter; UserError where that is an adapter whose base, or the base of that, is this one."""
+    first, seen = _base_of(path), [files.absolute(path)]
+    base = first
+    while not base.startswith(formats.HUB) and recognizes(base):
+        if files.absolute(base) in seen:
+            raise UserError(
+                f"{path} names {first} as its base, which is an adapter of itself: write the model that was adapted as "
+                "base_model_name_or_path in adapter_config.json."
+            )
+        seen.append(files.absolute(base))
+        base = _base_of(base)
+    return first
