@@ -81,7 +81,7 @@ class Bert:
     """
 
     def __init__(self, loaded: pretrained.Loaded, path: str, *, trust_code: bool = False) -> None:
-        self.path, self.trust_code = path, trust_code
+        self.path, self.trust_code, self._loaded = path, trust_code, loaded
         self.model: BertModel = loaded.model
         self.tokenizer = loaded.tokenizer
         self.config = loaded.config
@@ -446,13 +446,13 @@ class Bert:
     def _takes_any_number(self) -> bool:
         """Whether neither a run nor an export says how many texts an example has: the caller's number counts then."""
         is_made_here = files.exists(os.path.join(self.path, "run.json")) or loaded_model.is_export(self.path)
-        return not is_made_here and live_model.kind_of(self) in (*live_model.ANY_NUMBER, "choice")
+        return not is_made_here and live_model.kind_of(self._loaded) in (*live_model.ANY_NUMBER, "choice")
 
     @functools.cached_property
     def _names(self) -> list[str]:
         """The names of the texts of an example: those of the inputs, with a number where an input is several."""
         if self._takes_any_number:
-            is_choice = live_model.kind_of(self) == "choice"
+            is_choice = live_model.kind_of(self._loaded) == "choice"
             return ["text_a", *(f"choice {number}" for number in range(MAX_CHOICES))] if is_choice else list(PAIR)
         names: list[str] = []
         for name, count in self._predictor_of(None).inputs.items():
@@ -461,7 +461,7 @@ class Bert:
 
     def _expect(self, method: str) -> None:
         """Raises UserError unless the head of the model has this method."""
-        kind = self.kind if self.kind == "vectors" else live_model.kind_of(self)
+        kind = self.kind if self.kind == "vectors" else live_model.kind_of(self._loaded)
         if kind is None:
             raise UserError(f"{self.path} has no head: use embed(texts), or fine-tune it first.")
         own = METHODS.get(kind, "predict(texts)")
@@ -469,9 +469,7 @@ class Bert:
             raise UserError(f"{self.path} has another head than {method} needs: use {own}.")
 
     def _tokenizer(self) -> Any:
-        if self.tokenizer is None:
-            raise UserError(f"{self.path} has no vocab.txt next to it, without which it takes no strings.")
-        return self.tokenizer
+        return live_model.tokenizer_of(self.path, self._loaded)
 
     @functools.cached_property
     def _explainer(self) -> Any:
@@ -481,7 +479,7 @@ class Bert:
         return attribution_signature.signature(self.model, self._tokenizer())
 
     @functools.cached_property
-    def _predictor_of(self) -> Callable[[int], loaded_model.Signature]:
+    def _predictor_of(self) -> Callable[[int | None], loaded_model.Signature]:
         """Number of texts of an example -> the default signature of the model's task, on the weights of `model`.
 
         Only checkpoints from elsewhere take any number that their head can.
@@ -500,9 +498,8 @@ class Bert:
         from bert_tf.export.static_signature import static_signatures
         from bert_tf.tasks.staged_signature import stages_of
 
-        self._tokenizer()  # raises where there is none
         with open_set.trusting(everything=self.trust_code):
-            signatures = live_signatures(self.path, self, texts)
+            signatures = live_signatures(self.path, self._loaded, texts)
         stages = {name: each._asdict() for name, each in stages_of(signatures).items()}
         return static_signatures(signatures, stages, "auto")
 
@@ -515,7 +512,7 @@ def live_signatures(path: str, loaded: pretrained.Loaded, texts: int | None) -> 
     windows = getattr(task, "windows", None)
     if windows and hasattr(loaded.model, "window_pooling"):
         loaded.model.window_pooling = windows.pooling
-    return task.signatures(loaded.model, loaded.tokenizer)
+    return task.signatures(loaded.model, live_model.tokenizer_of(path, loaded))
 
 
 def _examples(read: Texts) -> list[Example]:

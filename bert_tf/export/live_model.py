@@ -16,6 +16,7 @@ from bert_tf.export import about_file
 from bert_tf.model.heads import Pretrainer
 from bert_tf.runtime import open_set
 from bert_tf.runtime.atomic_files import StrPath
+from bert_tf.text.tokenizer import Tokenizer
 
 MASKS = "masked_lm"  # the kind of a model that fills masks
 ANY_NUMBER = ("class", "several", "number")  # kinds of heads that take a text or a pair
@@ -32,9 +33,15 @@ def load(path: str) -> pretrained.Loaded:
         raise UserError(
             f"{path} has no head that answers: `bert-tf extract` gives its vectors, and `bert-tf finetune` a head."
         )
+    tokenizer_of(path, loaded)
+    return loaded
+
+
+def tokenizer_of(path: str, loaded: pretrained.Loaded) -> Tokenizer:
+    """The tokenizer of a model; UserError where it has none."""
     if loaded.tokenizer is None:
         raise UserError(f"{path} has no vocab.txt next to it, without which it takes no strings.")
-    return loaded
+    return loaded.tokenizer
 
 
 def kind_of(loaded: pretrained.Loaded) -> str | None:
@@ -77,7 +84,7 @@ def task_of(path: str, loaded: pretrained.Loaded, texts: int | None = None) -> A
     Rows have as many tokens as the model has positions, and longer texts are cut, or tagged in windows. Questions are
     read in windows of QUESTION_TOKENS.
     """
-    kind, tokenizer = kind_of(loaded), loaded.tokenizer
+    kind, tokenizer = kind_of(loaded), tokenizer_of(path, loaded)
     length = loaded.config.max_position_embeddings
     if kind == MASKS:
         return _masked_lm_task(loaded)
