@@ -193,7 +193,7 @@ def test_every_flag_on_the_pages_exists():
         *("source", "excess_precision", "tasks"),  # benchmarks/programs.py's
     }
     for page, text in PAGES.items():
-        names = set(re.findall(r"--(\w+)", text))
+        names = set(re.findall(r"--(?:no-)?(\w+)", text))
         assert {name for name in names if not {name, name.removeprefix("no")} & anywhere} == set(), page
 
 
