@@ -50,8 +50,8 @@ class Bert(pretrained.Loaded):
     """A loaded model: the Keras model with its tokenizer, and methods for texts.
 
     The methods use the weights that `model` has when they are called. A run is used as it was trained: with its
-    max_seq_length, windows and thresholds. Other checkpoints read max_seq_length=128 tokens (384 for questions), and
-    longer texts in questions and tagging in windows.
+    max_seq_length, windows and thresholds. Other checkpoints read as many tokens as they have positions (384
+    for questions), and longer texts in questions and tagging in windows; `embed` reads max_seq_length=128.
 
     Attributes:
         path: what was loaded.
@@ -315,7 +315,8 @@ def live_signatures(path: str, loaded: pretrained.Loaded, texts: int | None) -> 
     windows = getattr(task, "windows", None)
     if windows and hasattr(loaded.model, "window_pooling"):
         loaded.model.window_pooling = windows.pooling
-    return task.signatures(loaded.model, loaded.tokenizer)
+    tokenizer: Any = loaded.tokenizer  # the caller has one
+    return task.signatures(loaded.model, tokenizer)
 
 
 def _examples(texts: Sequence[Any]) -> list[Example]:

@@ -76,7 +76,8 @@ def task_of(path: str, loaded: pretrained.Loaded, texts: int | None = None) -> A
     Rows have as many tokens as the model has positions, and longer texts are cut, or tagged in windows. Questions are
     read in windows of QUESTION_TOKENS.
     """
-    kind, tokenizer = kind_of(loaded), loaded.tokenizer
+    kind = kind_of(loaded)
+    tokenizer: Any = loaded.tokenizer  # `load` raises where there is none
     length = loaded.config.max_position_embeddings
     if kind == MASKS:
         return _masked_lm_task(loaded)
