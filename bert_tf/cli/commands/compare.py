@@ -36,8 +36,8 @@ def run(arguments: argparse.Namespace) -> None:
     folder = arguments.run_folder
     if not files.exists(os.path.join(folder, "run.json")) and formats.is_checkpoint(folder):
         raise UserError(
-            f"{folder} is a checkpoint and no run, so it has no evaluation rows to compare on: `bert-tf evaluate` scores "
-            "it on a file, and `bert-tf convert` to an engine compares their outputs."
+            f"{folder} is a checkpoint and no run, so it has no evaluation rows to compare on: `bert-tf evaluate` "
+            "scores it on a file, and `bert-tf convert` to an engine compares their outputs."
         )
     finished_run.expect_run(folder)
     names = [name.strip() for name in arguments.engines.split(",") if name.strip()]
