@@ -60,8 +60,8 @@ class Bert:
     """A loaded model: the Keras model with its tokenizer, and methods for texts.
 
     The methods use the weights that `model` has when they are called. A run is used as it was trained: with its
-    max_seq_length, windows and thresholds. Other checkpoints read max_seq_length=128 tokens (384 for questions), and
-    longer texts in questions and tagging in windows.
+    max_seq_length, windows and thresholds. Other checkpoints read as many tokens as they have positions (384
+    for questions), and longer texts in questions and tagging in windows; `embed` reads max_seq_length=128.
 
     `texts` of the methods are a single text (of several for an example a tuple), or several examples: any iterable of
     texts, tuples, lists or rows, such as a list, a pandas Series or DataFrame, a NumPy array, a tf.data.Dataset or a

@@ -137,9 +137,10 @@ def read(folder: str, config: BertConfig) -> tuple[Weights, LoraConfig, str | No
             f"{folder} holds {sorted(others.keys() - used)[0]}, which is neither a matrix of LoRA nor a weight of the "
             f"head of encoder={config.encoder}: merge it with PEFT."
         )
-    rank, alpha = settings.get("r"), settings.get("lora_alpha")
-    is_number = type(rank) is int and type(alpha) in (int, float) and math.isfinite(alpha)
-    if not is_number or not rank > 0:
+    rank: Any = settings.get("r")
+    alpha: Any = settings.get("lora_alpha")
+    is_rank = isinstance(rank, int) and not isinstance(rank, bool) and rank > 0
+    if not (is_rank and isinstance(alpha, int | float) and math.isfinite(alpha)):
         raise UserError(
             f"{folder} has r={shortened(rank)} and lora_alpha={shortened(alpha)}; expected numbers above 0."
         )

@@ -309,3 +309,11 @@ def test_what_a_checkpoint_lacks_is_refused_or_named(folder, caplog):
     with caplog.at_level(logging.WARNING, "bert_tf"):
         pretrained.load(path)
     assert "not in it, and random: encoder/pooler/kernel, encoder/pooler/bias." in caplog.text
+
+
+def test_vocabulary_of_another_order_than_the_table_is_refused_at_once(folder):
+    path, _ = folder
+    with open(path / "vocab.txt", "a") as file:
+        file.write("".join(f"more{number}\n" for number in range(100)))
+    with pytest.raises(UserError, match="has 130 tokens and its model 30: give the one that belongs"):
+        formats.read(path)

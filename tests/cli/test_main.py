@@ -138,3 +138,15 @@ def test_bugs_keep_their_traceback(monkeypatch):
     monkeypatch.setattr(main, "_run", fail)
     with pytest.raises(tf.errors.InvalidArgumentError):
         main.main(["x"])
+
+
+def test_name_that_is_not_utf8_is_one_sentence(my_lab, monkeypatch, capsys):
+    def fail(_):
+        "caf\udce9/model".encode()
+
+    monkeypatch.setattr(main, "_run", fail)
+    assert main.main(["predict"]) == 2
+    assert (
+        capsys.readouterr().err
+        == "bert-tf: 'caf\\udce9/model' is not UTF-8: rename the file, the folder or the label.\n"
+    )

@@ -179,6 +179,8 @@ def test_what_cannot_be_used_says_why(folders, capsys, tmp_path):
     assert "has no head that answers: `bert-tf extract` gives its vectors" in capsys.readouterr().err
     assert main.main(["export", folders["classes"]]) == 2
     assert "is a checkpoint and no run: give TO" in capsys.readouterr().err
+    assert main.main(["compare", folders["classes"]]) == 2
+    assert "is a checkpoint and no run, so it has no evaluation rows" in capsys.readouterr().err
     assert main.main(["evaluate", folders["masks"], f"--file={tmp_path}/a.csv"]) == 2
     assert "fills masks, and no file says what is right" in capsys.readouterr().err
 

@@ -38,6 +38,7 @@ FIXED_GELU = ("roberta", "electra")  # encoders whose masked LM heads have the e
 POOLER, TOKENS = "encoder/pooler/", "encoder/embeddings/token_table"
 IS_NO_MATRIX = re.compile(r"LayerNorm|layer_norm|\bln\.|[a-z]_embeddings")
 MOST_LABELS = 1_000_000  # that config.json may number without naming them
+MOST_TOKENS = 2  # in a vocabulary for each one of the table; a few more than that has do occur
 LABELLED = ("class", "several", "tags")  # kinds of heads whose outputs have names
 PROBLEMS = {"class": "single_label_classification", "several": "multi_label_classification", "number": "regression"}
 
@@ -75,6 +76,11 @@ def read(path: str) -> Checkpoint:
     weights, used = to_canonical_names(table, arrays, _is_transposed)
     weights.update((name, array) for name, array in {**arrays, **beside}.items() if name not in used)
     vocabulary, lower_case = huggingface_tokenizers.read(path)
+    if vocabulary is not None and len(vocabulary) > MOST_TOKENS * config.vocab_size:
+        raise UserError(
+            f"The vocabulary of {path} has {len(vocabulary):,} tokens and its model {config.vocab_size:,}: give the "
+            "one that belongs to it."
+        )
     vocabulary, recognized = huggingface_tokenizers.with_added_tokens(path, vocabulary)
     vocabulary = huggingface_tokenizers.as_long_as_table(vocabulary, config.vocab_size)
     if SETTING in read_settings(os.path.join(path, "tokenizer_config.json")):  # written by `write`
@@ -116,12 +122,12 @@ def _left_out(
     Removes from the arrays what only repeats others.
     """
     table, bias = (arrays.get(str(layout.names[name])) for name in (TOKENS, "masked_lm/output_bias"))
-    for name in [name for name in arrays if OUTPUT.fullmatch(name)]:
-        match, array = OUTPUT.fullmatch(name), arrays[name]
+    for match in list(filter(None, map(OUTPUT.fullmatch, arrays))):
+        name, array = match[0], arrays[match[0]]
         is_matrix = match["matrix"] or match["part"] == "weight"
         if not is_matrix and bias is None:
             arrays[str(layout.names["masked_lm/output_bias"])] = arrays.pop(name)
-        elif np.array_equal(array, table if is_matrix else bias):
+        elif np.array_equal(array, np.asarray(table if is_matrix else bias)):
             del arrays[name]
         else:
             yield "masked_lm/", f"as {name} differs from the weight that is tied to it in other models"

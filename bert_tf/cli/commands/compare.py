@@ -13,12 +13,15 @@ The SavedModel in RUN is a program: load only what you trust. Those that read or
 
 import argparse
 import json
+import os
 
+from bert_tf.checkpoints import formats
 from bert_tf.cli import trust_flags
+from bert_tf.errors import UserError
 from bert_tf.recipes import deployments
 from bert_tf.recipes.finetuning import finished_run
 from bert_tf.reports import report
-from bert_tf.runtime import atomic_files, process
+from bert_tf.runtime import atomic_files, files, process
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,6 +38,11 @@ def run(arguments: argparse.Namespace) -> None:
     """Writes the table and prints it."""
     process.assume_frozen_weights()
     folder = arguments.run_folder
+    if not files.exists(os.path.join(folder, "run.json")) and formats.is_checkpoint(folder):
+        raise UserError(
+            f"{folder} is a checkpoint and no run, so it has no evaluation rows to compare on: `bert-tf evaluate` "
+            "scores it on a file, and `bert-tf convert` to an engine compares their outputs."
+        )
     finished_run.expect_run(folder)
     names = [name.strip() for name in arguments.engines.split(",") if name.strip()]
     result = deployments.compare(folder, max_rows=arguments.max_rows, batch_size=arguments.batch_size, names=names)
