@@ -36,8 +36,8 @@ def complete(checkpoint: Checkpoint, arguments: argparse.Namespace) -> Checkpoin
                 f"{'un' if checkpoint.lower_case else ''}cased: leave the flag out."
             )
         checkpoint = dataclasses.replace(checkpoint, lower_case=lower_case)
-    recognized = special_tokens.parse(arguments.special_tokens_in_strings, checkpoint)
-    recognized = special_tokens.choose(recognized, checkpoint.vocabulary or ())
+    chosen = special_tokens.parse(arguments.special_tokens_in_strings, checkpoint)
+    recognized = special_tokens.choose(chosen, checkpoint.vocabulary or ())
     checkpoint = dataclasses.replace(checkpoint, special_tokens=recognized)
     tokens, expected = checkpoint.vocabulary, checkpoint.config.vocab_size
     if tokens is not None and len(tokens) != expected:
