@@ -39,10 +39,10 @@ def complete(checkpoint: Checkpoint, arguments: argparse.Namespace) -> Checkpoin
     chosen = special_tokens.parse(arguments.special_tokens_in_strings, checkpoint)
     recognized = special_tokens.choose(chosen, checkpoint.vocabulary or ())
     checkpoint = dataclasses.replace(checkpoint, special_tokens=recognized)
-    vocabulary, expected = checkpoint.vocabulary, checkpoint.config.vocab_size
-    if vocabulary is not None and len(vocabulary) != expected:
+    own, expected = checkpoint.vocabulary, checkpoint.config.vocab_size
+    if own is not None and len(own) != expected:
         raise UserError(
-            f"The vocabulary of {arguments.source} has {len(vocabulary)} tokens, but its model expects {expected}: "
+            f"The vocabulary of {arguments.source} has {len(own)} tokens, but its model expects {expected}: "
             "give the matching vocab.txt as --vocab_file."
         )
     return checkpoint
