@@ -92,6 +92,7 @@ def of_run(folder: str) -> str:
     """Returns the card of a run, as Markdown, from the files in its folder."""
     values = report.read(folder)
     run, flags = values["run"], report.dictionary(values["run"].get("flags"))
+    shown = {flag: without_folders(value) for flag, value in flags.items()}
     name = os.path.basename(files.absolute(folder))
     task = str(run.get("name") or name)
     start = str(flags.get("init_checkpoint") or "")
@@ -104,14 +105,15 @@ def of_run(folder: str) -> str:
     return _render(
         name,
         use,
-        summary=_summary(use, config, run.get("parameters"), start) + _labels(task_of(folder).get("labels")),
+        summary=_summary(use, config, run.get("parameters"), without_folders(start))
+        + _labels(task_of(folder).get("labels")),
         start=start,
         results=_results(use, task, values["scores"]),
         commands="\n".join(command for command, _ in commands_of(folder, name)),
         program=PROGRAM.format(name=name, call=call_of(folder)),
-        data=_data(flags, splits, report.dictionary(values["manifest"].get("statistics"))),
-        command=wording.command(run.get("command")).replace(" \\\n    ", " "),
-        recipe=_recipe(flags, report.dictionary(run.get("training"))),
+        data=_data(shown, splits, report.dictionary(values["manifest"].get("statistics"))),
+        command=wording.command(_command(run.get("command"))).replace(" \\\n    ", " "),
+        recipe=_recipe(shown, report.dictionary(run.get("training"))),
         versions=", ".join(
             f"{package} {version}" for package, version in report.dictionary(run.get("versions")).items()
         ),
@@ -169,7 +171,11 @@ def _render(name: str, use: Use, *, start: str, results: Sequence[Any], **values
         eval_results=list(results) or None,
     )
     text = report.render(
-        TEMPLATE, name=name, metadata=metadata.to_yaml(), license=_license_text(start, license_name), **values
+        TEMPLATE,
+        name=name,
+        metadata=metadata.to_yaml(),
+        license=_license_text(without_folders(start), license_name),
+        **values,
     )
     return text.strip() + "\n"
 
@@ -212,6 +218,20 @@ def kind_of(folder: str) -> str | None:
 def task_of(folder: str) -> dict[str, Any]:
     """The kind and the labels of a run, {} if it has only the heads of pre-training."""
     return report.dictionary(read_json(os.path.join(folder, "task.json")))
+
+
+def without_folders(value: Any) -> Any:
+    """An absolute path without the folders that it lies in, which say nothing on other machines; others unchanged."""
+    is_path = isinstance(value, str) and os.path.isabs(value)
+    return os.path.basename(value.rstrip("/")) if is_path else value
+
+
+def _command(arguments: Any) -> Any:
+    """The recorded command line with paths as `without_folders`."""
+    if not isinstance(arguments, list):
+        return arguments
+    parts = [str(argument).partition("=") for argument in arguments]
+    return [f"{without_folders(name)}{sign}{without_folders(value)}" for name, sign, value in parts]
 
 
 def license_of(start: str) -> str | None:

@@ -95,6 +95,14 @@ def test_converted_folder_is_uploaded_as_it_is(hub, converted, capsys):
     assert f"Uploaded 6 files of {converted} to {hub.address}/me/tiny" in capsys.readouterr().out
 
 
+def test_dry_run_lists_files_and_card_and_uploads_nothing(hub, converted, capsys):
+    assert main.main(["push", str(converted), "me/tiny", "--dry_run"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("me/tiny would get 6 files of ") and (converted / "README.md").read_text() in said
+    assert f"{(converted / 'vocab.txt').stat().st_size:,}  vocab.txt" in said
+    assert not (hub.created or hub.files or hub.tokens)
+
+
 def test_tokenizer_json_equals_the_vocabulary_and_casing(converted):
     from tokenizers import Tokenizer
 

@@ -91,7 +91,7 @@ def test_license_comes_from_the_card_of_the_start(run, tmp_path_factory):
     folder = run(init_checkpoint=str(start))
     assert "whose license is not known" in model_card.of_run(str(folder))
     (start / "README.md").write_text("---\nlicense: cc-by-4.0\n---\n# Start\n")
-    assert f"It started from {start}, whose license is cc-by-4.0." in model_card.of_run(str(folder))
+    assert f"It started from {start.name}, whose license is cc-by-4.0." in model_card.of_run(str(folder))
     (start / "README.md").write_text("No metadata.\n")
     assert "whose license is not known" in model_card.of_run(str(folder))
 
@@ -149,3 +149,14 @@ def test_names_and_labels_are_text_in_the_card(run):
     assert f"Labels: {shown}, b." in body and f"started from {shown}" in body
     assert "`` --train_file=a`b<c>.csv ``" in body
     assert "<img" not in body and "\n# [" not in body and "\x1b" not in body
+
+
+def test_card_holds_no_folder_of_this_machine(run, monkeypatch):
+    command = ["bert-tf", "finetune", "/home/ann/feedback.csv", "--output_dir=/srv/runs/feedback"]
+    monkeypatch.setitem(RUN, "command", command)
+    folder = run(init_checkpoint="/srv/models/minilm/", train_file="/home/ann/feedback.csv", data_dir="")
+    model_card.write_of_run(str(folder))
+    text = (folder / "README.md").read_text()
+    assert "/srv" not in text and "/home" not in text
+    assert "started from minilm. It sorts" in text and "`--train_file=feedback.csv`" in text
+    assert "`bert-tf finetune feedback.csv --output_dir=feedback`" in text

@@ -47,13 +47,11 @@ def run(arguments: argparse.Namespace) -> None:
         raise UserError(f"{arguments.folder} is a checkpoint and no run: give TO, the folder to write, too.")
     target = os.path.join(arguments.folder, "export") if arguments.target is None else arguments.target
     finished_run.expect_free(target, overwrite=arguments.overwrite)
-    if not files.has_folder(target):
-        parent = os.path.dirname(files.absolute(target))
-        raise UserError(f"{target} cannot be written: the folder {parent} does not exist.")
     if is_run:
         finished = finished_run.read(arguments.folder, with_attention=arguments.attention)
     else:
         finished = finished_run.of_checkpoint(arguments.folder, arguments.num_texts, with_attention=arguments.attention)
+    files.make_folder(os.path.dirname(files.absolute(target)))
     finished_run.write_export(finished, target, arguments.precision)
     if is_run:
         model_card.write_of_run(arguments.folder, [target])

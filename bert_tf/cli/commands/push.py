@@ -2,6 +2,7 @@
 
   bert-tf push runs/sst2 my-name/sst2
   bert-tf push my-bert my-name/my-bert --private
+  bert-tf push runs/sst2 my-name/sst2 --dry_run
 
 FOLDER is the folder of a run, which is uploaded in Hugging Face's layout, with its card and its tokenizer; or a folder
 that bert-tf convert or bert-tf export wrote, which is uploaded as it is. Both are loaded again by --init_checkpoint=
@@ -13,7 +14,7 @@ import argparse
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from bert_tf.errors import UserError
 from bert_tf.reports import model_card
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--private", action="store_true", help="create a private repository")
     parser.add_argument("--revision", help="branch to upload to (main)")
     parser.add_argument("--message", default="Upload with bert_tf", help="commit message")
+    parser.add_argument("--dry_run", action="store_true", help="list the files and show the card; upload nothing")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -47,11 +49,27 @@ def run(arguments: argparse.Namespace) -> None:
                 "bert-tf export wrote, or a run."
             )
         names = sorted(_names(folder))
+        if arguments.dry_run:
+            _show(folder, names, arguments)
+            return
         url = _upload(folder, arguments)
     if arguments.json:
         print(json.dumps({"repository": arguments.repository, "url": url, "files": names}))
         return
     print(f"Uploaded {len(names)} files of {arguments.folder} to {url}: {', '.join(names)}.")
+
+
+def _show(folder: str, names: Sequence[str], arguments: argparse.Namespace) -> None:
+    """Prints what would be uploaded: the files with their sizes, and the card."""
+    sizes = {name: files.size(os.path.join(folder, name)) for name in names}
+    if arguments.json:
+        print(json.dumps({"repository": arguments.repository, "files": sizes}))
+        return
+    print(f"{arguments.repository} would get {len(names)} files of {sum(sizes.values()) / 1e6:,.1f} MB:")
+    for name, size in sizes.items():
+        print(f"  {size:>15,}  {name}")
+    with files.open_text(os.path.join(folder, model_card.CARD)) as card:
+        print("", card.read(), sep="\n")
 
 
 def _converted(run: str, folder: str) -> str:
