@@ -29,8 +29,10 @@ import crafted_checkpoints as crafted  # noqa: E402
 
 from bert_tf.checkpoints import (  # noqa: E402
     checkpoint_files,
+    huggingface_layouts,
     huggingface_tokenizers,
     sentence_transformers,
+    torch_folders,
     torch_pickle,
 )
 from bert_tf.checkpoints.formats import huggingface  # noqa: E402
@@ -242,12 +244,12 @@ READERS = {
     "vocab.txt": Reader("vocab.txt", ["\n".join(TOKENS).encode()], vocabulary.read),
     "bert_config.json": Reader("bert_config.json", [BERT], BertConfig.from_json_file),
     "config.json": Reader(
-        "config.json", [HUGGING_FACE | {"model_type": kind} for kind in huggingface.BY_TYPE], _hugging_face
+        "config.json", [HUGGING_FACE | {"model_type": kind} for kind in huggingface_layouts.BY_TYPE], _hugging_face
     ),
     "tokenizer.json": Reader("tokenizer.json", [TOKENIZER], _tokenizer),
     "modules.json": Reader("modules.json", [MODULES], lambda path: sentence_transformers.read(str(Path(path).parent))),
     "safetensors.index.json": Reader(
-        "model.safetensors.index.json", [{"weight_map": {"a": "x.safetensors"}}], huggingface._weight_map
+        "model.safetensors.index.json", [{"weight_map": {"a": "x.safetensors"}}], torch_folders._weight_map
     ),
     "labels.json": Reader(
         "labels.json",

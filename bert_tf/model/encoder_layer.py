@@ -9,10 +9,12 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.model import dropout_seeds, encoders
+from bert_tf.config.encoder_traits import PACKAGE
+from bert_tf.model import dropout_seeds
 from bert_tf.model.inputs import complete_for
 from bert_tf.model.layers import ConfiguredLayer, config_of
 from bert_tf.model.sequence_packing import PackingSpec
+from bert_tf.runtime import open_set
 
 
 class EncoderLayer(ConfiguredLayer):
@@ -44,9 +46,11 @@ class EncoderLayer(ConfiguredLayer):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "EncoderLayer":
         """The layer of a Keras file. Those of this package share a name there: the configuration says which it is."""
-        is_ours = cls.__module__.startswith(f"{encoders.PACKAGE}.")
-        kind = encoders.class_of(config_of(config["config"])) if is_ours else cls
-        return kind(**config)
+        if not cls.__module__.startswith(f"{PACKAGE}."):
+            return cls(**config)
+        name = config_of(config["config"]).encoder
+        layer: EncoderLayer = open_set.load(PACKAGE, name, kind="encoder").Encoder(**config)
+        return layer
 
     def call(
         self,

@@ -80,6 +80,8 @@ class ReplacedTokenModel(Discriminator):
     The generator has the embeddings of the encoder, a quarter of its width, and is trained by masked LM alone.
     """
 
+    unread = (*Discriminator.unread, "generator/pooler/kernel", "generator/pooler/bias")
+
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
         small = generator_config(self.config)

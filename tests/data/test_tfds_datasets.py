@@ -85,7 +85,14 @@ def table_of(folder, name, **flags):
     """The task of a table whose rows are a dataset."""
     options = dict.fromkeys("labels data_dir train_file id_column criterion label_threshold".split(), "")
     options |= {"tfds_name": name, "tfds_dir": str(folder), "label_column": "label", "label_type": "classes"}
-    options |= {"bad_rows": "skip", "normalize_labels": False, "do_eval": True, "eval_fraction": 0.5}
+    options |= {
+        "bad_rows": "skip",
+        "normalize_labels": False,
+        "join_labels": True,
+        "stratify": False,
+        "do_eval": True,
+        "eval_fraction": 0.5,
+    }
     options |= {"max_seq_length": 8, "class_weights": "none", "long_texts": "cut", "truncation": "longest_first"}
     options |= {"temperature": "1"}
     return table.task(types.SimpleNamespace(**{**options, **flags}), lambda texts: None)

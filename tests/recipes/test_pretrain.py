@@ -242,7 +242,7 @@ ERRORS = {
         {"optimizer": "sgd"},
         "expected one of adamw, adamw_corrected, lamb, muon, or a module of your own",
     ),
-    "not a number": ({"learning_rate": "nan"}, "learning_rate is nan"),
+    "not a number": ({"learning_rate": "nan"}, "--learning_rate=nan was given; expected a finite number"),
     "seed of 64 bits": ({"random_seed": 2**40}, "random_seed is 1099511627776; expected a whole number from 0"),
     "negative weight": ({"next_sentence_weight": -1}, "next_sentence_weight is -1.0"),
     "words without whole words": ({"chinese_word_segmentation": True}, "do_whole_word_mask or max_span_words too"),

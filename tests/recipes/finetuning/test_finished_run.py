@@ -64,7 +64,7 @@ def full_of_other_things(folder):
 @pytest.mark.parametrize(
     "spoil, expected",
     [
-        (without_run_json, "is not the folder of a run: it holds no readable run.json"),
+        (without_run_json, "is a checkpoint and no run: give TO"),
         (without_weights, "has no checkpoint with its bert_config.json: train first"),
         (full_of_other_things, "export exists already"),
     ],
@@ -98,10 +98,12 @@ def test_comparison_texts_exist_for_every_input_form():
 )
 def test_recorded_threshold_counts_only_if_given(command, threshold):
     recorded = {"null_score_diff_threshold": 0.0, "version_2_with_negative": True, "recompute": True}
-    options = finished_run._options({"name": "squad/v2.0", "flags": recorded, "command": command})
+    options = finished_run._options({"name": "squad/v2.0", "flags": recorded, "command": command}, "run.json")
     assert (options.null_score_diff_threshold, options.gradient_checkpointing) == (threshold, True)
 
 
 def test_earlier_label_types_are_upgraded():
-    options = finished_run._options({"name": "table", "flags": {"task_name": "table", "label_type": "several"}})
+    options = finished_run._options(
+        {"name": "table", "flags": {"task_name": "table", "label_type": "several"}}, "run.json"
+    )
     assert options.label_type == "multi_label"

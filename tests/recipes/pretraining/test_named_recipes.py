@@ -78,7 +78,7 @@ def test_without_a_recipe_nothing_changes():
     "given, message",
     [
         ({"recipe_scale": 0.0}, "recipe_scale is 0.0; expected a number above 0"),
-        ({"recipe_scale": math.nan}, "recipe_scale is nan"),
+        ({"recipe_scale": math.nan}, "recipe_scale=nan was given; expected a finite number"),
         ({"records_dir": "a"}, "records_dir is 'a'; expected 2 folders with a comma"),
         ({"records_dir": "a,a"}, "expected 2 folders"),
         ({"num_train_steps": 1}, "num_train_steps is 1; expected a step for each of 2 phases"),
