@@ -247,7 +247,11 @@ READERS = {
         "config.json", [HUGGING_FACE | {"model_type": kind} for kind in huggingface_layouts.BY_TYPE], _hugging_face
     ),
     "tokenizer.json": Reader("tokenizer.json", [TOKENIZER], _tokenizer),
-    "modules.json": Reader("modules.json", [MODULES], lambda path: sentence_transformers.read(str(Path(path).parent))),
+    "modules.json": Reader(
+        "modules.json",
+        [MODULES],
+        lambda path: sentence_transformers.read(str(Path(path).parent), BERT["max_position_embeddings"]),
+    ),
     "safetensors.index.json": Reader(
         "model.safetensors.index.json", [{"weight_map": {"a": "x.safetensors"}}], torch_folders._weight_map
     ),
