@@ -250,7 +250,7 @@ READERS = {
     "modules.json": Reader(
         "modules.json",
         [MODULES],
-        lambda path: sentence_transformers.read(str(Path(path).parent), BERT["max_position_embeddings"]),
+        lambda path: sentence_transformers.read(str(Path(path).parent), 512),
     ),
     "safetensors.index.json": Reader(
         "model.safetensors.index.json", [{"weight_map": {"a": "x.safetensors"}}], torch_folders._weight_map
