@@ -67,7 +67,7 @@ def test_uneven_classes_are_weighted_and_selected_by_macro_f1(capsys):
     labels = ["good"] * 84 + ["bad"] * 16
     chosen = table_choice.recipe(labels, "classes", {})
     assert (chosen["class_weights"], chosen["criterion"]) == ("balanced", "macro_f1")
-    assert "'bad' are only 16.0%: --train_batch_size=8 --num_train_epochs=32 " in capsys.readouterr().out
+    assert "only 16.0% are 'bad': --train_batch_size=8 --num_train_epochs=32 " in capsys.readouterr().out
     assert "class_weights" not in table_choice.recipe(labels, "multi_label", {})
     assert "criterion" not in table_choice.recipe(labels, "classes", {"criterion": "accuracy"})
     given = {"do_eval": False, "train_batch_size": 32}
@@ -111,11 +111,11 @@ def test_unclear_columns_are_listed(tmp_path):
     path = tmp_path / "unclear.csv"
     path.write_text("a,b,c\n" + "x,y,one long text\n" * 5 + "z,w,another long text\n" * 5)
     with pytest.raises(
-        UserError, match=r"holds the labels\? a and b and c may hold them; its columns: a, b, c. Give --label"
+        UserError, match=r"holds the labels\? a, b, c may hold them; its columns: a, b, c. Give --label"
     ):
         table_choice.defaults(str(path), {})
     path.write_text("a,b\n" + "".join(f"text {n},other {n}\n" for n in range(20)))
     with pytest.raises(UserError, match="holds the labels\\? none looks like it"):
         table_choice.defaults(str(path), {})
-    with pytest.raises(UserError, match="holds the texts\\? a and b may hold them"):
+    with pytest.raises(UserError, match="holds the texts\\? a, b may hold them"):
         table_choice.defaults(str(path), {"label_column": "c"})
