@@ -17,7 +17,8 @@ def report(source: str, reasons: Sequence[str], *, stops: bool, flag: str = "--b
     """
     if not reasons:
         return
-    named = "; ".join(reasons[:MOST_NAMED]) + ("; ..." if len(reasons) > MOST_NAMED else "")
+    more = len(reasons) - MOST_NAMED
+    named = "; ".join(reasons[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
     rows, are = ("row", "is") if len(reasons) == 1 else ("rows", "are")
     if stops:
         raise UserError(f"{len(reasons)} {rows} {are} bad: {named}. Mend them, or give {flag}=skip.")

@@ -142,6 +142,6 @@ def log_losses(logits: np.ndarray, labels: np.ndarray, temperature: float = 1.0)
 def sentence(values: dict[str, Any]) -> str:
     """The report in words."""
     return (
-        f"expected calibration error {values['expected_calibration_error']:.3f}; with temperature "
-        f"{values['temperature']:.2f} {values['with_temperature']:.3f} (fitted on the other half)"
+        f"expected calibration error {values['expected_calibration_error']:.3f}; {values['with_temperature']:.3f} with "
+        f"temperature {values['temperature']:.2f} (fitted on the other half)"
     )

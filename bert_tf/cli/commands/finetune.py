@@ -2,7 +2,7 @@
 
   bert-tf finetune
   bert-tf finetune --task_name=MRPC --data_dir=glue/MRPC --init_checkpoint=uncased_L-12_H-768_A-12
-  bert-tf finetune --task_name=table --train_file=reviews.csv --text_columns=review --label_column=stars
+  bert-tf finetune reviews.csv --text=review --label=stars
 
 Without flags it learns to classify passages of the Python manual, in a few minutes. Run the same command again to
 resume an interrupted run.

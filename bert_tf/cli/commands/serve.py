@@ -71,6 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
     folders = name_exports(arguments.exports, arguments.name)
     indexes = _check_folders(folders, arguments.reranker)
     _check_limits(arguments)
+    start_if_silenced()
     import uvicorn
 
     from bert_tf.serving import connection
@@ -111,7 +112,6 @@ def _load(arguments: argparse.Namespace, name: str, path: str, *, is_index: bool
 
     if not is_index:
         return Served(name, path, jit_compile=arguments.jit_compile, texts=arguments.num_texts)
-    start_if_silenced()
     from bert_tf.search.index import Index
 
     index = Index(path, reranker=arguments.reranker, reranker_label=arguments.reranker_label)

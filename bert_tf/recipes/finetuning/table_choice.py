@@ -95,7 +95,7 @@ def recipe(labels: Sequence[str], label_type: str, given: Mapping[str, Any]) -> 
     chosen = {name: value for name, value in chosen.items() if name not in given}
     if chosen:
         named = " ".join(f"--{name}={value}".removesuffix(".0") for name, value in chosen.items())
-        reason = f"; {rarest!r} are only {100 * rare / count:.1f}%" if is_uneven else ""
+        reason = f"; only {100 * rare / count:.1f}% are {rarest.strip()!r}" if is_uneven else ""
         print(f"For {count:,} labelled rows, about {steps:,} steps{reason}: {named}", flush=True)
     return chosen
 

@@ -67,7 +67,7 @@ def test_uneven_classes_are_weighted_and_selected_by_macro_f1(capsys):
     labels = ["good"] * 84 + ["bad"] * 16
     chosen = table_choice.recipe(labels, "classes", {})
     assert (chosen["class_weights"], chosen["criterion"]) == ("balanced", "macro_f1")
-    assert "'bad' are only 16.0%: --train_batch_size=8 --num_train_epochs=32 " in capsys.readouterr().out
+    assert "only 16.0% are 'bad': --train_batch_size=8 --num_train_epochs=32 " in capsys.readouterr().out
     assert "class_weights" not in table_choice.recipe(labels, "multi_label", {})
     assert "criterion" not in table_choice.recipe(labels, "classes", {"criterion": "accuracy"})
     given = {"do_eval": False, "train_batch_size": 32}
