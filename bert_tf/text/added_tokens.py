@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_tf.text.characters import SPACES, special_token_pattern, word_characters
 from bert_tf.text.ragged_scan import row_numbers, shift
-from bert_tf.text.text_kernels import tf_text
+from bert_tf.text.text_kernels import regex_split_with_offsets
 from bert_tf.text.tokenizer_settings import AddedToken
 from bert_tf.text.wordpiece import as_single_node, character_offsets, when_any
 
@@ -102,10 +102,12 @@ class AddedTokenSplit:
 
     def _split(self, texts: tf.Tensor) -> tuple[tf.Tensor, ...]:
         with_nul = tf.strings.regex_full_match(texts, r"\C*\x00\C*")
-        parts, begins, ends = tf_text.regex_split_with_offsets(
-            tf.strings.regex_replace(texts, r"\x00", FOR_NUL), self._pattern, self._pattern
+        pattern = f"({self._pattern})"
+        # the kernel alone: the function around it asserts, and tf.data saves no iterator with a stateful operation
+        flat, begin, end, splits = regex_split_with_offsets(
+            tf.strings.regex_replace(texts, r"\x00", FOR_NUL), pattern, pattern
         )
-        row, flat, splits, begin, end = row_numbers(parts), parts.values, parts.row_splits, begins.values, ends.values
+        row = row_numbers(tf.RaggedTensor.from_row_splits(flat, splits, validate=False))
         restored = tf.strings.regex_replace(flat, FOR_NUL, "\0")
         flat = tf.where(tf.gather(with_nul, row), restored, flat)
         token = self._find(flat)  # [P], its place among the tokens or -1

@@ -4,12 +4,14 @@ import itertools
 import random
 
 import pytest
+import tensorflow as tf
 
 from bert_tf.errors import UserError
 from bert_tf.text import record_tokenizer, tokenizer_kinds, vocabulary
 from bert_tf.text.characters import reference_tokenize
 from bert_tf.text.table_tokenizer import TableTokenizer
-from bert_tf.text.tokenizer_settings import TokenizerSettings
+from bert_tf.text.tokenizer import pack
+from bert_tf.text.tokenizer_settings import AddedToken, TokenizerSettings
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = "aáeéiñoubcßIİΣσςé\u0301Ж東京大学漢字豈한かな!.,‼–😀"
@@ -78,6 +80,24 @@ def test_graph_and_table_equal_the_reference(lower_case, strip_accents, split_id
     flat, counts = TableTokenizer(tokens, lower_case)(texts)
     assert [TOKENS[number] for number in flat] == list(itertools.chain(*expected))
     assert counts.tolist() == [len(row) for row in expected]
+
+
+FOUND = {"lstrip": True, "rstrip": True}, {"single_word": True}, {"normalized": True}, {"only_found": True}, {}
+
+
+@pytest.mark.parametrize("found", FOUND)
+def test_iterators_over_texts_can_be_saved(found, tmp_path):
+    added = AddedToken(content="año", **found)
+    tokens = vocabulary.with_settings(TOKENS, TokenizerSettings(added_tokens=(added,)))
+    tokenizer = tokenizer_kinds.create(tokens, special_tokens_in_strings=("[MASK]", "año"))
+    texts = tf.data.Dataset.from_tensor_slices(["a [MASK] b", "el año", "c"]).batch(1)
+    rows = iter(texts.map(lambda text: pack(tokenizer, [text], 8)))
+    first = next(rows)["token_ids"].numpy().tolist()
+    checkpoint = tf.train.Checkpoint(rows=rows)
+    path = checkpoint.save(str(tmp_path / "ckpt"))  # raises for a stateful operation
+    second = next(rows)["token_ids"].numpy().tolist()
+    checkpoint.restore(path)
+    assert next(rows)["token_ids"].numpy().tolist() == second != first
 
 
 def test_offsets_where_ideographs_are_letters():

@@ -171,7 +171,7 @@ def compare_with_baseline(task: FineTuningTask, results: Mapping[str, float], fo
     recorded = (read_json(folder.file("run.json")) or {}).get("baseline") or {}
     theirs = recorded.get("scores", {}).get(task.criterion)
     ours = results.get(task.criterion)
-    if theirs is not None and ours is not None and ours <= theirs:
+    if theirs is not None and ours is not None and ours < theirs:
         log.warning(
             "%s does not beat %s: %s %.4f, against %.4f. More examples or epochs, another learning_rate or another "
             "init_checkpoint may help; otherwise the simpler model is the better one.",

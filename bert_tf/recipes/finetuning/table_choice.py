@@ -23,7 +23,7 @@ RECIPE = (  # flags that a small table has defaults of its own for
 )
 STEPS, MAX_EPOCHS, MIN_EPOCHS = 400, 60, 3  # of training on a small table
 BATCH_SIZES = ((200, 8), (2000, 16))  # (examples below which, rows of a step); else the default
-EVALUATIONS, PATIENCE = 12, 4  # in all, and without improvement
+EVALUATIONS, PATIENCE, FEWEST_STEPS = 12, 4, 10  # in all, without improvement, and steps between two
 UNEVEN = 0.5  # part of its even share below which a class is rare
 ROWS = 1000  # read to tell texts from labels
 MOST_LABELS, MOST_LABELS_PER_ROW = 50, 0.3  # different values in a column of labels
@@ -83,11 +83,13 @@ def recipe(labels: Sequence[str], label_type: str, given: Mapping[str, Any]) -> 
     batch_size = given.get("train_batch_size") or next((size for most, size in BATCH_SIZES if count < most), 32)
     fitting = min(max(math.ceil(STEPS * batch_size / count), MIN_EPOCHS), MAX_EPOCHS)
     epochs = float(given.get("num_train_epochs") or fitting)
-    steps = max(1, int(count * epochs / batch_size))
+    is_scored = given.get("do_eval", True)
+    trained = count - count // 10 * is_scored  # of a table alone a tenth is held out
+    steps = max(1, int(trained * epochs / batch_size))
     chosen: dict[str, Any] = {"train_batch_size": batch_size, "num_train_epochs": epochs}
-    if given.get("do_eval", True):
-        chosen |= {"eval_steps": max(1, steps // EVALUATIONS), "early_stop_patience": PATIENCE}
-    sizes = collections.Counter(labels)
+    if is_scored:
+        chosen |= {"eval_steps": max(FEWEST_STEPS, steps // EVALUATIONS), "early_stop_patience": PATIENCE}
+    sizes = collections.Counter(" ".join(label.split()).lower() for label in labels)  # spellings of one are joined
     rarest, rare = min(sizes.items(), key=lambda each: each[1])
     is_uneven = label_type == "classes" and rare * len(sizes) < UNEVEN * count
     if is_uneven:
