@@ -27,7 +27,7 @@ from bert_tf.tasks.embeddings import features, sentence_choice
 from bert_tf.tasks.embeddings.feature_windows import NO_OFFSET, rows_and_tokens, split_pairs
 from bert_tf.tasks.embeddings.text_vectors import TextVectors
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice
-from bert_tf.tasks.row_blocks import concat_blocks
+from bert_tf.model.row_blocks import concat_blocks
 from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import Tokenizer
 
