@@ -115,7 +115,7 @@ async def supervise(
             worker, code = failed
             patience = STOP if stopped or code in INTERRUPTED else GRACE
             await _stop(running, f"{worker.place} {describe_end(code)}", patience=patience)
-            if stopped and code in INTERRUPTED:
+            if stopped and (code in INTERRUPTED or code < 0):  # killed before it can save, or as it ends
                 code = 128 + stopped[0]
             return max(code, 1), describe_end(code)
         if elsewhere and elsewhere in done:

@@ -17,11 +17,13 @@ from bert_tf.model.batch_layout import size_of
 from bert_tf.model.crf import Crf
 from bert_tf.model.inputs import complete_for
 from bert_tf.model.layers import ConfiguredLayer, Dropout, config_of, dense
+from bert_tf.model.row_blocks import concat_blocks
 from bert_tf.model.sequence_packing import POSITION_INPUTS, TABLES, PackingSpec
 
 Inputs = Mapping[str, tf.Tensor]
 
 HEAD_DROPOUT = 0.1  # rate before the head of a task; the original's, whatever the encoder's configuration says
+WINDOWS_AT_ONCE = 32  # of texts in windows, where no gradient is needed
 
 
 class MaskedLmHead(ConfiguredLayer):
@@ -155,11 +157,32 @@ class PooledModel(BertModel):
         inputs: of texts in windows `token_ids`, `segment_ids` [B, W, T], `lengths` [B, W], `window_counts` [B].
         """
         rows = as_rows(inputs) if "window_counts" in inputs else inputs
-        no_tokens = tf.zeros([size_of(rows["token_ids"], 0), 0], tf.int32)
-        pooled = self.encoder(rows, seed=seed, positions=no_tokens, packing=packing)["pooled"]  # [B or B * W, D]
+        if "window_counts" in inputs and packing and seed is None and TABLES[0] not in inputs:
+            pooled = self._pooled_in_blocks(rows, packing)
+        else:
+            pooled = self._pooled(rows, seed, packing)  # [B or B * W, D]
         if "window_counts" in inputs:
             pooled = _pool_windows(pooled, inputs["lengths"], inputs["window_counts"], self.window_pooling)
         return self.classifier(self.dropout(pooled, seed=seed))
+
+    def _pooled(self, rows: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> tf.Tensor:
+        """The pooled vectors of rows [R, D]."""
+        no_tokens = tf.zeros([size_of(rows["token_ids"], 0), 0], tf.int32)
+        return self.encoder(rows, seed=seed, positions=no_tokens, packing=packing)["pooled"]
+
+    def _pooled_in_blocks(self, rows: Inputs, packing: PackingSpec) -> tf.Tensor:
+        """`_pooled` of those rows that have tokens, some at a time, so that memory does not depend on their number."""
+        lengths = rows["lengths"]
+        used = tf.where(lengths > 0)  # [N, 1]
+
+        def of_rows(first: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
+            block = {name: tf.gather(x, used[first:end, 0]) for name, x in rows.items()}
+            return tf.cast(self._pooled(block, None, packing), tf.float32)
+
+        size = self.config.hidden_size
+        pooled = concat_blocks(of_rows, tf.shape(used)[0], [size], WINDOWS_AT_ONCE)  # [N, D]
+        shape = tf.stack([tf.size(lengths, tf.int64), size])
+        return tf.cast(tf.scatter_nd(used, pooled, shape), self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments as plain data."""

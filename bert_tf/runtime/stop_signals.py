@@ -56,6 +56,16 @@ def deferred() -> Iterator[Sequence[int]]:
             raise KeyboardInterrupt(numbers[0])
 
 
+def reclaim() -> None:
+    """Gives the signals back to those that Python knows, after a library has taken them, as TensorFlow's cluster does.
+
+    Such a library notes SIGTERM and nobody else hears of it. Does nothing in another thread.
+    """
+    if threading.current_thread() is threading.main_thread():
+        for number in NUMBERS:
+            signal.signal(number, signal.getsignal(number) or signal.SIG_DFL)
+
+
 def requested() -> Sequence[int]:
     """The signals that the current `deferred` has received; () outside of it."""
     return _requests[0] if _requests else ()

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.errors import UserError, reason_of
-from bert_tf.runtime import backend
+from bert_tf.runtime import backend, stop_signals
 from bert_tf.runtime.tf_config import expect_workers, number_of_workers, worker_number
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
@@ -101,6 +101,8 @@ def _multi_worker() -> tf.distribute.Strategy:
             f"The workers of TF_CONFIG cannot be connected any more ({reason_of(error)}): train before this process "
             "uses TensorFlow for anything else."
         ) from None
+    finally:
+        stop_signals.reclaim()
 
 
 @functools.cache

@@ -77,6 +77,13 @@ def test_signal_reaches_all_and_they_may_save(programs, capfd):
     assert launched(capfd, "--workers=2") == (143, ["[0] saved", "[1] saved"], "")
 
 
+def test_signal_ends_workers_that_cannot_save_yet_with_its_exit_code(programs, capfd):
+    parent = f"import os; os.kill({os.getpid()}, {int(signal.SIGTERM)})"
+    programs += [WAIT, f"import time; time.sleep(0.5); {parent}; time.sleep(30)"]
+    code, lines, _ = launched(capfd, "--workers=2")
+    assert code == 143 and "[0] bert-tf: was killed (SIGTERM); start the same command again to continue." in lines
+
+
 def test_workers_of_several_machines_meet_and_end_together(programs, capfd, monkeypatch):
     """Two launchers in one process, as if on two machines: worker 1 is killed."""
     monkeypatch.setattr(worker_processes, "GRACE", 0.1)

@@ -5,9 +5,11 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+import warm
 
 from bert_tf.config.flag_groups import DeviceFlags
 from bert_tf.errors import UserError
+from bert_tf.runtime import cluster
 from bert_tf.training import distribute
 from bert_tf.training.distribute import (
     all_reduce_sum,
@@ -160,3 +162,23 @@ def test_chief_is_the_first_worker_or_named_chief(kind, number, expected):
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_single_process_is_the_chief(replicas):
     assert is_chief(create_strategy("auto", num_logical_devices=replicas))
+
+
+CONNECTED = """
+import os, signal, time
+numbers = []
+signal.signal(signal.SIGTERM, lambda number, frame: numbers.append(number))
+from bert_tf.training import distribute
+strategy = distribute.create_strategy("multi_worker")
+os.kill(os.getpid(), signal.SIGTERM)
+time.sleep(0.1)
+print(numbers)
+"""
+
+
+def test_stop_signals_are_heard_after_workers_are_connected():
+    worker = {"type": "worker", "index": 0}
+    addresses = [f"127.0.0.1:{port}" for port in cluster.free_ports(1)]
+    environ = {"TF_CONFIG": json.dumps({"cluster": {"worker": addresses}, "task": worker})}
+    done = warm.run("-c", CONNECTED, env=environ)
+    assert done.stdout == "[15]\n", done.stderr

@@ -19,6 +19,7 @@ from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
 from bert_tf.model import weights
 from bert_tf.model.heads import BertModel
+from bert_tf.model.row_blocks import concat_blocks
 from bert_tf.model.row_ladder import MOST_POSITIONS, TOKEN_TEXTS, Ladder
 from bert_tf.model.sequence_packing import PackingSpec, local_costs
 from bert_tf.model.static_rows import StaticRows
@@ -27,7 +28,6 @@ from bert_tf.tasks.embeddings import features, sentence_choice
 from bert_tf.tasks.embeddings.feature_windows import NO_OFFSET, rows_and_tokens, split_pairs
 from bert_tf.tasks.embeddings.text_vectors import TextVectors
 from bert_tf.tasks.embeddings.vector_choice import VectorChoice
-from bert_tf.tasks.row_blocks import concat_blocks
 from bert_tf.text.ragged_scan import row_numbers
 from bert_tf.text.tokenizer import Tokenizer
 

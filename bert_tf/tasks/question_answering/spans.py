@@ -4,6 +4,7 @@ B rows, T positions in a row, n = n_best_size, W windows, Q questions, M candida
 """
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 
 import numpy as np
@@ -16,6 +17,7 @@ from bert_tf.text.wordpiece import substrings
 
 IMPOSSIBLE = -1e9  # the score of what cannot be chosen; finite, as differences of infinities are no numbers
 CANDIDATES = ("start_scores", "end_scores", "starts", "ends", "null_scores")
+CHARACTERS_AT_ONCE = 1 << 18  # of answers whose texts are cut at once, which is faster and takes 60 bytes for each
 SPARE = 5  # candidates considered for each answer that is returned: some have the same text
 
 Tensors = dict[str, tf.Tensor]
@@ -136,9 +138,8 @@ class Search:
         is_valid = totals > IMPOSSIBLE / 2
         indices = tf.where(is_valid, indices, 0)
         best = {name: tf.gather(x, indices, batch_dims=1) for name, x in candidates.items()}  # [Q, width]
-        questions = tf.repeat(tf.range(tf.size(contexts)), width)
-        texts = substrings(contexts, questions, *(tf.reshape(best[name], [-1]) for name in ("starts", "ends")))
-        texts = tf.where(is_valid, tf.reshape(texts, [-1, width]), "")  # [Q, width]
+        starts, ends = (tf.where(is_valid, best[name], 0) for name in ("starts", "ends"))
+        texts = _parts(contexts, starts, ends)
         earlier = tf.linalg.band_part(tf.ones([width, width], tf.int32), -1, 0) - tf.eye(width, dtype=tf.int32)
         same = tf.cast(tf.equal(texts[:, :, None], texts[:, None, :]), tf.int32) * earlier
         is_new = is_valid & tf.equal(tf.reduce_max(same, -1), 0)
@@ -175,6 +176,28 @@ class Search:
         other = tf.argmax(~is_null, -1, tf.int32)
         takes_null = (answers["score_differences"] > self.threshold) | tf.reduce_all(is_null, -1)
         return tf.where(takes_null, null, other)
+
+
+def _parts(contexts: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
+    """The texts of answers [Q, n], from one character of their context [Q] to another.
+
+    Answers overlap: those of a few long words together may be a hundred times as long as the context.
+    """
+    count = tf.shape(starts)[1]
+
+    def at_once() -> tf.Tensor:
+        questions = tf.repeat(tf.range(tf.size(contexts)), count)
+        texts = substrings(contexts, questions, tf.reshape(starts, [-1]), tf.reshape(ends, [-1]))
+        return tf.reshape(texts, tf.shape(starts))
+
+    def one_by_one() -> tf.Tensor:
+        ranges = (tf.transpose(starts), tf.transpose(ends - starts))
+        cut = functools.partial(tf.strings.substr, contexts, unit="UTF8_CHAR")
+        texts = tf.map_fn(lambda place: cut(*place), ranges, fn_output_signature=tf.string, parallel_iterations=1)
+        return tf.transpose(texts)
+
+    total = tf.reduce_sum(tf.cast(ends - starts, tf.int64))
+    return tf.ensure_shape(tf.cond(total < CHARACTERS_AT_ONCE, at_once, one_by_one), starts.shape)
 
 
 def _by_owner(x: tf.Tensor, windows: tf.RaggedTensor) -> tf.Tensor:

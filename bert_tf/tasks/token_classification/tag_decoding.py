@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.model import crf
-from bert_tf.tasks.row_blocks import concat_blocks
+from bert_tf.model.row_blocks import concat_blocks
 from bert_tf.tasks.token_classification.tag_schemes import TagSet
 from bert_tf.text.ragged_scan import from_row_numbers
 

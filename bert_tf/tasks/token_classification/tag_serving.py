@@ -16,8 +16,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.model.row_blocks import concat_blocks
 from bert_tf.model.sequence_packing import PackingSpec
-from bert_tf.tasks.row_blocks import concat_blocks
 from bert_tf.tasks.staged_signature import OfRows, staged_signature, with_parameters
 from bert_tf.tasks.token_classification import tag_decoding
 from bert_tf.tasks.token_classification.conll_files import Sentence

@@ -1,5 +1,6 @@
 """From scores to answers: the original's n best and choice, on random scores, and what it crashes on."""
 
+import memory
 import numpy as np
 import oracle_squad
 import pytest
@@ -86,6 +87,23 @@ def test_answer_is_an_exact_slice_of_the_context():
         contexts, *(answers[n].numpy() for n in ("texts", "starts", "ends")), strict=True
     ):
         assert [text.decode() for text in texts] == [context[a:b] for a, b in zip(starts, ends, strict=True)]
+
+
+@pytest.mark.parametrize("words", [1, 8])
+def test_memory_of_answers_in_long_words_is_not_that_of_their_bytes_one_by_one(words):
+    context = " ".join(["é" + "x" * (120_000 // words)] * words)
+    rows, start_logits, end_logits = scored(0, [context])
+    answers = []
+
+    def find():
+        search = Search()
+        candidates = search.candidates(start_logits, end_logits, rows, WINDOWS)
+        answers.append(search.answers(candidates, rows["owners"], tf.constant([context])))
+
+    assert memory.growth(find) < 100  # a hundred texts of a context, byte by byte, would take 700 MB
+    found = [answers[0][name].numpy()[0] for name in ("texts", "starts", "ends", "probabilities")]
+    assert all(text.decode() == context[start:end] for text, start, end, _ in zip(*found, strict=True))
+    assert (found[3] > 0).sum() >= words
 
 
 @pytest.mark.parametrize("has_null", [False, True])
