@@ -12,4 +12,9 @@ except ModuleNotFoundError as error:
         "is none for Windows, where Linux in WSL runs it."
     ) from None
 
-__all__ = ["tf_text"]
+# Of the public function the kernel alone: its assertions are state to a saved iterator.
+from tensorflow_text.python.ops.regex_split_ops import gen_regex_split_ops
+
+regex_split = gen_regex_split_ops.regex_split_with_offsets
+
+__all__ = ["regex_split", "tf_text"]
