@@ -110,13 +110,13 @@ def _values(path: str, name: str, column: Any) -> list[Any]:
     from pyarrow import types
 
     kind = column.type
-    if not types.is_timestamp(kind) or (kind.unit != "ns" and kind.tz is None):
-        return list(column.to_pylist())
     try:
+        if not types.is_timestamp(kind) or (kind.unit != "ns" and kind.tz is None):
+            return list(column.to_pylist())
         return list(column.cast("string").to_pylist())
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise UserError(
-            f"The times in the column {name!r} of {path} cannot be read ({reason_of(error)}): leave the column out, or "
+            f"The values in the column {name!r} of {path} cannot be read ({reason_of(error)}): leave it out, or "
             "store it as text."
         ) from None
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_tf.text.characters import SPACES, special_token_pattern, word_characters
 from bert_tf.text.ragged_scan import row_numbers, shift
-from bert_tf.text.text_kernels import regex_split_with_offsets
+from bert_tf.text.text_kernels import regex_split
 from bert_tf.text.tokenizer_settings import AddedToken
 from bert_tf.text.wordpiece import as_single_node, character_offsets, when_any
 
@@ -38,20 +38,24 @@ class Parts(NamedTuple):
         return tf.where(tf.equal(self.ids, ORDINARY), self.texts, "")
 
     def joined(self, tokens: tf.RaggedTensor, *offsets: tf.Tensor) -> tuple[tf.RaggedTensor, list[tf.Tensor]]:
-        """Tokens of the ordinary parts [P, (tokens)], and their starts and ends there [N] -> those of the batch."""
+        """Tokens of the ordinary parts [P, (tokens)], and their starts and ends there [N] -> those of the batch.
+
+        Without `tf.concat` of ragged tensors, whose assertion is state to a saved iterator.
+        """
         is_added = tf.not_equal(self.ids, ORDINARY)
-        counts = tf.cast(is_added, tf.int64)
-        added = tf.RaggedTensor.from_row_lengths(tf.boolean_mask(self.ids, is_added), counts, validate=False)
-        begin = tf.gather(self.begins, row_numbers(tokens))
-        bounds = [tf.boolean_mask(bound, is_added) for bound in (self.begins, self.ends)]
+        splits = tokens.row_splits + tf.concat([[0], tf.cumsum(tf.cast(is_added, tf.int64))], 0)
+        part = row_numbers(tf.RaggedTensor.from_row_splits(tf.range(splits[-1]), splits, validate=False))
+        from_added = tf.gather(is_added, part)
+        before = tf.cumsum(tf.cast(from_added, tf.int64), exclusive=True)  # added tokens before each token
+        place = tf.where(from_added, tf.size(tokens.values, tf.int64) + before, tf.range(splits[-1]) - before)
 
-        def join(values: tf.Tensor, of_added: tf.Tensor) -> tf.Tensor:
-            return tf.concat([tokens.with_values(values), added.with_values(of_added)], 1)
+        def join(values: tf.Tensor, of_parts: tf.Tensor) -> tf.Tensor:
+            return tf.gather(tf.concat([values, tf.boolean_mask(of_parts, is_added)], 0), place)
 
-        by_part = join(tokens.values, added.values)
-        ids = tf.RaggedTensor.from_row_splits(by_part, self.splits, validate=False).merge_dims(1, 2)
-        flat = [join(offset + begin, bound).values for offset, bound in zip(offsets, bounds, strict=False)]
-        return ids, flat
+        begin, bounds = tf.gather(self.begins, row_numbers(tokens)), (self.begins, self.ends)
+        flat = [join(offset + begin, bound) for offset, bound in zip(offsets, bounds, strict=False)]
+        ids = join(tokens.values, self.ids)
+        return tf.RaggedTensor.from_row_splits(ids, tf.gather(splits, self.splits), validate=False), flat
 
 
 class AddedTokenSplit:
@@ -103,10 +107,7 @@ class AddedTokenSplit:
     def _split(self, texts: tf.Tensor) -> tuple[tf.Tensor, ...]:
         with_nul = tf.strings.regex_full_match(texts, r"\C*\x00\C*")
         pattern = f"({self._pattern})"
-        # the kernel alone: the function around it asserts, and tf.data saves no iterator with a stateful operation
-        flat, begin, end, splits = regex_split_with_offsets(
-            tf.strings.regex_replace(texts, r"\x00", FOR_NUL), pattern, pattern
-        )
+        flat, begin, end, splits = regex_split(tf.strings.regex_replace(texts, r"\x00", FOR_NUL), pattern, pattern)
         row = row_numbers(tf.RaggedTensor.from_row_splits(flat, splits, validate=False))
         restored = tf.strings.regex_replace(flat, FOR_NUL, "\0")
         flat = tf.where(tf.gather(with_nul, row), restored, flat)

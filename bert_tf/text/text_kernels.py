@@ -4,7 +4,6 @@ from bert_tf.errors import UserError
 
 try:
     import tensorflow_text as tf_text
-    from tensorflow_text.python.ops.regex_split_ops import gen_regex_split_ops
 except ModuleNotFoundError as error:
     if error.name != "tensorflow_text":
         raise
@@ -13,6 +12,9 @@ except ModuleNotFoundError as error:
         "is none for Windows, where Linux in WSL runs it."
     ) from None
 
-regex_split_with_offsets = gen_regex_split_ops.regex_split_with_offsets
+# Of the public function the kernel alone: its assertions are state to a saved iterator.
+from tensorflow_text.python.ops.regex_split_ops import gen_regex_split_ops
 
-__all__ = ["regex_split_with_offsets", "tf_text"]
+regex_split = gen_regex_split_ops.regex_split_with_offsets
+
+__all__ = ["regex_split", "tf_text"]

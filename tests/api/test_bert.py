@@ -237,6 +237,7 @@ def test_checkpoint_without_head_or_vocabulary_says_so(folder, tmp_path):
     headless = write(tmp_path / "headless", heads.BertModel(config))
     with pytest.raises(UserError, match=r"has no head: use embed\(texts\)"):
         bert_tf.load(headless).predict("a")
+    assert bert_tf.load(headless).embed("a").shape == (config.hidden_size,)
     (headless / "vocab.txt").unlink()
     with pytest.raises(UserError, match="has no vocab.txt"):
         bert_tf.load(headless).embed("a")

@@ -280,7 +280,7 @@ def test_parquet_bytes_are_text_nan_is_none_and_times_are_text(tmp_path):
         (
             ["time"],
             [pyarrow.array([0], pyarrow.timestamp("ms", "No/Where"))],
-            "The times in the column 'time' .* No/Where",
+            "The values in the column 'time' .* No/Where",
         ),
     ],
 )
@@ -330,7 +330,7 @@ def test_damaged_workbook_is_refused(tmp_path, name, change, reason):
 )
 def test_parquet_values_that_python_lacks_are_refused(tmp_path, values, reason):
     pyarrow.parquet.write_table(pyarrow.table({"text": values}), tmp_path / "a.parquet")
-    with pytest.raises(UserError, match=f"a.parquet is no Parquet file that can be read: .*{reason}"):
+    with pytest.raises(UserError, match=f"The values in the column 'text' of .*a.parquet cannot be read .*{reason}"):
         list(tables.read(str(tmp_path / "a.parquet")))
 
 

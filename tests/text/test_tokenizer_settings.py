@@ -131,3 +131,15 @@ def test_words_of_ideographs_need_ideographs_as_tokens():
     tokens = vocabulary.with_settings(TOKENS, TokenizerSettings(split_ideographs=False))
     with pytest.raises(UserError, match="chinese_word_segmentation is for vocabularies"):
         record_tokenizer.create(tokens, True, chinese_word_segmentation=True)
+
+
+@pytest.mark.parametrize("flags", [{}, {"single_word": True, "lstrip": True, "rstrip": True}, {"normalized": True}])
+def test_datasets_that_find_added_tokens_are_saved(flags, tmp_path):
+    settings = TokenizerSettings(added_tokens=(AddedToken(content="año", **flags),))
+    tokens = vocabulary.with_settings(TOKENS, settings)
+    tokenizer = tokenizer_kinds.create(tokens, True, special_tokens_in_strings=["año", "[MASK]"])
+    texts = tf.data.Dataset.from_tensors(["el año [MASK]", ""]).repeat()
+    iterator = iter(texts.map(lambda batch: tokenizer(batch).to_tensor(shape=[2, 3])))
+    checkpoint = tf.train.Checkpoint(iterator=iterator)
+    checkpoint.restore(checkpoint.save(str(tmp_path / "state")))
+    assert [TOKENS[i] for i in next(iterator)[0].numpy()] == ["el", "año", "[MASK]"]
