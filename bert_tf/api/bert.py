@@ -16,7 +16,7 @@ from bert_tf.api.words import is_words, join_words, listed
 from bert_tf.checkpoints import pretrained
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
-from bert_tf.export import live_model, loaded_model, tagged_words
+from bert_tf.export import about_file, live_model, loaded_model, tagged_words
 from bert_tf.model.heads import BertModel
 from bert_tf.recipes.finetuning import finished_run
 from bert_tf.runtime import files, open_set
@@ -439,7 +439,7 @@ class Bert:
     @functools.cached_property
     def _columns(self) -> Sequence[str]:
         """The text columns of the table that the model was trained on, () if there was none."""
-        flags = recorded_flags(self.path) or loaded_model.about(self.path).get("reads") or {}
+        flags = recorded_flags(self.path) or about_file.read(self.path).get("reads") or {}
         return tuple(name.strip() for name in (flags.get("text_columns") or "").split(",") if name.strip())
 
     @functools.cached_property
