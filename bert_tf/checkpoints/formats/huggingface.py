@@ -1,5 +1,6 @@
 """Hugging Face folders: `config.json` with `model.safetensors`, `pytorch_model.bin`, or shards of either."""
 
+import dataclasses
 import logging
 import os
 import re
@@ -36,7 +37,7 @@ OUTPUT = re.compile(
 CONSTANT = "embeddings.position_ids"
 FIXED_GELU = ("roberta", "electra")  # encoders whose masked LM heads have the exact GELU whatever hidden_act says
 POOLER, PROJECTION = "encoder/pooler/", "encoder/embeddings/projection/"
-TOKENS = "encoder/embeddings/token_table"
+TOKENS, SEGMENTS = "encoder/embeddings/token_table", "encoder/embeddings/segment_table"
 IS_NO_MATRIX = re.compile(r"LayerNorm|layer_norm|\bln\.|[a-z]_embeddings")
 MOST_LABELS = 1_000_000  # that config.json may number without naming them
 LABELLED = ("class", "several", "tags")  # kinds of heads whose outputs have names
@@ -82,8 +83,11 @@ def read(path: str) -> Checkpoint:
         chosen = read_special_tokens(path)
     else:
         chosen = huggingface_rules.found_in_lower_case(path, recognized)
+        if config.encoder == "roberta":  # its tokenizer gives both texts of a pair the first segment
+            config = dataclasses.replace(config, type_vocab_size=1)
+            weights[SEGMENTS] = weights[SEGMENTS][:1]
     kind = kind if "classifier/bias" in weights or "span/bias" in weights else None
-    if kind not in (None, "tags") and "encoder/embeddings/segment_table" in weights and config.type_vocab_size > 1:
+    if kind not in (None, "tags") and SEGMENTS in weights and config.type_vocab_size > 1:
         huggingface_rules.expect_segments(path)
     return Checkpoint(
         config=config,
