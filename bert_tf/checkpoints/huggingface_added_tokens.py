@@ -71,7 +71,8 @@ def _found(path: str, kind: str) -> Found:
         for number, token in _listed(file, setting(file, "added_tokens", list) or []):
             found.setdefault(token.content, (token, number))
     for number, token in sorted(entries.items()):
-        found.setdefault(token.content, (token, number))
+        declared = found[token.content][1] if token.content in found else number
+        found[token.content] = token, declared
     for text, token, is_optional in _named(path, kind, by_file):
         if text not in found and not is_optional:
             found[text] = token, None

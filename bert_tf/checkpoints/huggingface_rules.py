@@ -52,6 +52,11 @@ HARMLESS: dict[str, tuple[Any, ...]] = {
     "add_eos_token": (True,),
 }
 OF_KIND = {SENTENCEPIECE: {"add_prefix_space": (True,), "remove_space": (True,)}}
+USUAL: dict[str, tuple[Any, ...]] = {  # of BertTokenizer, without tokenizer_config.json
+    "do_lower_case": (True,),
+    "strip_accents": (None, True),
+    "tokenize_chinese_chars": (True,),
+}
 OF_WORDPIECE = {"unk_token": "[UNK]", "continuing_subword_prefix": "##"}
 OF_BPE = {  # options of the model, with the values of RoBERTa's
     "dropout": (None, 0),
@@ -89,12 +94,30 @@ def check(path: str, kind: str) -> None:
         _check_json(path, kind, by_file=is_by_file(path))
 
 
+def expect_segments(path: str) -> None:
+    """Raises UserError where transformers gives a model no segments, so that both texts of a pair have the first."""
+    file = os.path.join(path, CONFIG)
+    names = setting(file, "model_input_names", list)
+    if names is not None and "token_type_ids" not in names:
+        raise UserError(
+            f"{file}: model_input_names lacks 'token_type_ids', which is not supported for a head that takes pairs, as "
+            "the texts of a pair then have the same segment: add it if the model was trained with segments."
+        )
+
+
 def wordpiece(path: str) -> tuple[bool | None, TokenizerSettings]:
     """Whether the tokenizer of a folder lower-cases, None where no file says it, and its settings."""
     file, config = os.path.join(path, JSON), os.path.join(path, CONFIG)
-    if _normalizer(file) and (_class(path) in BY_FILE or not files.is_file(config)):
-        names = {"do_lower_case": "lowercase", "strip_accents": "strip_accents"}
-        names["tokenize_chinese_chars"] = "handle_chinese_chars"
+    names = {"do_lower_case": "lowercase", "strip_accents": "strip_accents"}
+    names["tokenize_chinese_chars"] = "handle_chinese_chars"
+    if _normalizer(file) and not files.is_file(config):
+        for ours, theirs in names.items():
+            if _normalizer_setting(file, theirs) not in USUAL[ours]:
+                raise UserError(
+                    f"{file} has another normalizer.{theirs} than transformers uses where there is no {CONFIG}: write "
+                    f"one beside it with the {ours} that the model was trained with."
+                )
+    if _normalizer(file) and _class(path) in BY_FILE:
         values = {ours: _normalizer_setting(file, theirs) for ours, theirs in names.items()}
         limit = setting(file, "max_input_chars_per_word", int, inside="model")
     else:
@@ -278,5 +301,8 @@ def _check_rows(file: str, processor: Any, first: str, last: str, separators: in
     _expect(file, "post_processor", kind, ("TemplateProcessing",))
     single = [first, "A", last]
     for name, expected in (("single", single), ("pair", [*single, *[last] * (separators - 1), "B", last])):
-        found = [next(iter(piece.values()))["id"] for piece in values.get(name) or ()]
-        _expect(file, f"post_processor.{name}", found, (expected,))
+        pieces = [next(iter(piece.values())) for piece in values.get(name) or ()]
+        _expect(file, f"post_processor.{name}", [piece["id"] for piece in pieces], (expected,))
+        if separators == 1:  # of two segments
+            segments = [piece.get("type_id", 0) for piece in pieces]
+            _expect(file, f"type_id in post_processor.{name}", segments, ([0, 0, 0, 1, 1][: len(expected)],))

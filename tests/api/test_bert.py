@@ -41,6 +41,18 @@ def folder(tmp_path_factory):
     return folder
 
 
+def test_encoder_without_a_head_embeds(folder):
+    write(
+        folder / "encoder", heads.Pretrainer(dataclasses.replace(tiny.CONFIG, vocab_size=len(checkpoint_cases.PIECES)))
+    )
+    checkpoint = formats.read(folder / "encoder")
+    weights = {name: array for name, array in checkpoint.weights.items() if name.startswith("encoder/")}
+    formats.write(dataclasses.replace(checkpoint, weights=weights), folder / "bare", "native")
+    np.testing.assert_array_equal(
+        bert_tf.load(folder / "bare").embed(TEXTS), bert_tf.load(folder / "encoder").embed(TEXTS)
+    )
+
+
 @pytest.mark.slow
 def test_embed_equals_the_extract_command(folder, capsys):
     source = folder / "pretrained"

@@ -117,6 +117,33 @@ def test_steps_of_tokenizer_json_are_refused_by_name(changes, reason, tmp_path):
         formats.read(folder)
 
 
+@pytest.mark.parametrize("names, reason", [("lowercase", "do_lower_case"), ("strip_accents", "strip_accents")])
+def test_tokenizer_json_alone_must_agree_with_the_class(names, reason, tmp_path):
+    folder = folder_of(tmp_path / "source", {}, remove=["vocab.txt"])
+    (folder / "tokenizer_config.json").unlink()
+    assert tokens_of(formats.read(folder))[0] == "el ano esta ."
+    content = json.loads((folder / "tokenizer.json").read_text())
+    content["normalizer"][names] = False
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match=f"write one beside it with the {reason}"):
+        formats.read(folder)
+
+
+def test_segments_of_pairs_are_those_of_the_original(tmp_path):
+    folder = folder_of(tmp_path / "source", {"tokenizer_class": "PreTrainedTokenizerFast"}, remove=["vocab.txt"])
+    content = json.loads((folder / "tokenizer.json").read_text())
+    content["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    }
+    content["post_processor"]["single"].append({"SpecialToken": {"id": "[SEP]", "type_id": 0}})
+    second = [{"Sequence": {"id": "B", "type_id": 0}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}}]
+    content["post_processor"]["pair"] = content["post_processor"]["single"] + second
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r"type_id in post_processor.pair is \[0, 0, 0, 0, 0\]"):
+        formats.read(folder)
+
+
 def test_padding_and_truncation_on_the_right_change_nothing(tmp_path):
     folder = folder_of(tmp_path / "source", {"tokenizer_class": "PreTrainedTokenizerFast"}, remove=["vocab.txt"])
     content = json.loads((folder / "tokenizer.json").read_text())
@@ -137,6 +164,20 @@ ADDED = [  # flags of the token "el1", text, tokens and offsets of the token by 
     ({"single_word": True}, "el1ano el1", "[UNK] el1", (7, 10)),
     ({"lstrip": True, "rstrip": True}, "ano  el1 ano", "ano el1 ano", (3, 9)),
 ]
+
+
+def test_tokenizer_config_overrides_the_added_tokens_of_tokenizer_json(tmp_path):
+    folder = folder_of(tmp_path / "source", {"do_lower_case": True})
+    general = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    formats.write(formats.read(folder), tmp_path / "fast", "huggingface")
+    content = json.loads((tmp_path / "fast" / "tokenizer.json").read_text())
+    entry = {"id": TOKENS.index("el"), **flags("el", normalized=True), "special": False}
+    content["added_tokens"].append(entry)
+    (tmp_path / "fast" / "tokenizer.json").write_text(json.dumps(content))
+    for decoder, expected in (({}, "el ano"), ({str(entry["id"]): flags("el")}, "[UNK]")):
+        settings = general | ({"added_tokens_decoder": decoder} if decoder else {})
+        (tmp_path / "fast" / "tokenizer_config.json").write_text(json.dumps(settings))
+        assert tokens_of(formats.read(tmp_path / "fast"), ["ELano"]) == [expected]  # by transformers 5.24
 
 
 @pytest.mark.parametrize("values, text, expected, place", ADDED)

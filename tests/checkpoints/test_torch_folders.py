@@ -1,5 +1,6 @@
 """Folders of PyTorch as training scripts leave them: names before others, files under other names, and shards."""
 
+import dataclasses
 import json
 import logging
 
@@ -244,6 +245,33 @@ def test_what_is_not_supported_is_refused_by_name(folder, values, message):
     path, _ = folder
     change_config(path, pad_token_id=0, **values)
     with pytest.raises(UserError, match=message):
+        formats.read(path)
+
+
+def test_electra_with_embeddings_as_wide_as_its_layers_has_no_projection(tmp_path):
+    config = dataclasses.replace(CONFIG, encoder="electra", embedding_size=None)
+    weights = tiny.random_weights(heads.Classifier(config, 2))
+    source = Checkpoint(config=config, weights=weights, vocabulary=PIECES, lower_case=True, kind="class")
+    formats.write(source, tmp_path / "model", "huggingface")
+    expect_equal(tmp_path / "model", weights)
+
+
+def test_roberta_reads_both_texts_of_a_pair_as_the_first_segment(tmp_path):
+    config = dataclasses.replace(CONFIG, encoder="roberta", type_vocab_size=2)
+    weights = tiny.random_weights(heads.Classifier(config, 2))
+    source = Checkpoint(config=config, weights=weights, vocabulary=PIECES, lower_case=True, kind="class")
+    formats.write(source, tmp_path / "model", "huggingface")
+    (tmp_path / "model" / "tokenizer_config.json").unlink()
+    read = formats.read(tmp_path / "model")
+    assert read.config.type_vocab_size == 1
+    name = "encoder/embeddings/segment_table"
+    np.testing.assert_array_equal(read.weights[name], weights[name][:1])
+
+
+def test_head_for_pairs_needs_segments(folder):
+    path, _ = folder
+    (path / "tokenizer_config.json").write_text('{"model_input_names": ["input_ids", "attention_mask"]}')
+    with pytest.raises(UserError, match="lacks 'token_type_ids'"):
         formats.read(path)
 
 

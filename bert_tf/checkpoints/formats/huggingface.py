@@ -1,5 +1,6 @@
 """Hugging Face folders: `config.json` with `model.safetensors`, `pytorch_model.bin`, or shards of either."""
 
+import dataclasses
 import logging
 import os
 import re
@@ -35,7 +36,8 @@ OUTPUT = re.compile(
 )
 CONSTANT = "embeddings.position_ids"
 FIXED_GELU = ("roberta", "electra")  # encoders whose masked LM heads have the exact GELU whatever hidden_act says
-POOLER, TOKENS = "encoder/pooler/", "encoder/embeddings/token_table"
+POOLER, PROJECTION = "encoder/pooler/", "encoder/embeddings/projection/"
+TOKENS, SEGMENTS = "encoder/embeddings/token_table", "encoder/embeddings/segment_table"
 IS_NO_MATRIX = re.compile(r"LayerNorm|layer_norm|\bln\.|[a-z]_embeddings")
 MOST_LABELS = 1_000_000  # that config.json may number without naming them
 MOST_TOKENS = 2  # in a vocabulary for each one of the table; a few more than that has do occur
@@ -65,7 +67,7 @@ def read(path: str) -> Checkpoint:
     arrays.pop(CONSTANT, None)
     is_of_texts = bool(layout.of_texts) and arrays.keys() >= set(layout.of_texts.values())
     table = expand({**layout.names, **(layout.of_texts if is_of_texts else {})}, config.layers_with_weights)
-    _expect_whole_encoder(table, arrays, path)
+    _expect_whole_encoder(config, table, arrays, path)
     for prefix, reason in _left_out(config, layout, arrays, kind, setting(_config_file(path), "architectures", list)):
         lost = [ours for ours in table if ours.startswith(prefix) and any(name in arrays for name in table[ours])]
         table = {ours: theirs for ours, theirs in table.items() if not ours.startswith(prefix)}
@@ -87,7 +89,12 @@ def read(path: str) -> Checkpoint:
         chosen = read_special_tokens(path)
     else:
         chosen = huggingface_rules.found_in_lower_case(path, recognized)
+        if config.encoder == "roberta":  # its tokenizer gives both texts of a pair the first segment
+            config = dataclasses.replace(config, type_vocab_size=1)
+            weights[SEGMENTS] = weights[SEGMENTS][:1]
     kind = kind if "classifier/bias" in weights or "span/bias" in weights else None
+    if kind not in (None, "tags") and SEGMENTS in weights and config.type_vocab_size > 1:
+        huggingface_rules.expect_segments(path)
     return Checkpoint(
         config=config,
         weights=weights,
@@ -101,10 +108,17 @@ def read(path: str) -> Checkpoint:
     )
 
 
-def _expect_whole_encoder(table: Mapping[str, tuple[str, ...]], arrays: Mapping[str, np.ndarray], path: str) -> None:
-    """Raises UserError where a weight of the encoder is missing, except those of the pooler, which not all have."""
+def _expect_whole_encoder(
+    config: BertConfig, table: Mapping[str, tuple[str, ...]], arrays: Mapping[str, np.ndarray], path: str
+) -> None:
+    """Raises UserError where a weight of the encoder is missing.
+
+    Not all have a pooler, nor an ELECTRA whose embeddings are as wide as its layers a projection.
+    """
+    is_as_wide = config.encoder == "electra" and config.embedding_size is None
+    optional = (POOLER, PROJECTION) if is_as_wide else POOLER
     names = [
-        name for ours in table if ours.startswith("encoder/") and not ours.startswith(POOLER) for name in table[ours]
+        name for ours in table if ours.startswith("encoder/") and not ours.startswith(optional) for name in table[ours]
     ]
     missing = [name for name in names if name not in arrays]
     if missing:
