@@ -41,7 +41,7 @@ class ReplacedTokenHead(ConfiguredLayer):
 class Discriminator(BertModel):
     """An ELECTRA as published: tells which tokens of a text were replaced."""
 
-    unread = ("encoder/pooler/kernel", "encoder/pooler/bias")
+    unread: tuple[str, ...] = ("encoder/pooler/kernel", "encoder/pooler/bias")
 
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
