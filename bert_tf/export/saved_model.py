@@ -130,8 +130,13 @@ class _Serving(tf.Module):
 
 
 def _save(serving: _Serving, folder: str) -> None:
-    with backend.for_any_device(), tensorflow_startup.quiet_log():  # the functions are traced here
-        tf.saved_model.save(serving, folder, signatures=serving.functions)
+    runs_eagerly = tf.config.functions_run_eagerly()
+    tf.config.run_functions_eagerly(False)  # what saves the variables would lie in the main graph, not in functions
+    try:
+        with backend.for_any_device(), tensorflow_startup.quiet_log():  # the functions are traced here
+            tf.saved_model.save(serving, folder, signatures=serving.functions)
+    finally:
+        tf.config.run_functions_eagerly(runs_eagerly)
 
 
 def _write_checkpoint_files(folder: str, config: BertConfig, tokenizer: Tokenizer, about: Mapping[str, Any]) -> None:
