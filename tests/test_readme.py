@@ -111,7 +111,7 @@ def assert_prints(example, output):
 def test_shell_commands_run_in_order(folder):
     lines = [line for block in blocks("bash") for line in block.splitlines()]
     assert sorted(line for line in lines if not line.startswith(tuple(PRINTS))) == sorted(NOT_RUN)
-    assert len(lines) == 15
+    assert len(lines) == 16
     for line in lines:
         kind = next((kind for kind in PRINTS if line.startswith(kind)), None)
         if kind is None:
