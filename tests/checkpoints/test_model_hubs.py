@@ -165,6 +165,9 @@ def test_vocabulary_and_casing_are_read_from_tokenizer_json(tmp_path):
     values = {"model": {"type": "WordPiece", "vocab": vocabulary}, "normalizer": {"type": "BertNormalizer"}}
     values["normalizer"]["lowercase"] = False
     (tmp_path / "model" / "tokenizer.json").write_text(json.dumps(values))
+    with pytest.raises(UserError, match="another normalizer.lowercase than transformers uses where there is no"):
+        formats.read(str(tmp_path / "model"))
+    (tmp_path / "model" / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": False}))
     loaded = formats.read(str(tmp_path / "model"))
     assert (loaded.vocabulary, loaded.lower_case) == (PIECES, False)
     vocabulary["z"] = 40
