@@ -20,7 +20,6 @@ from bert_tf.errors import UserError, describe_failure
 from bert_tf.runtime import open_set, process, stop_signals, tensorflow_startup, terminal
 
 COMMANDS = "bert_tf.cli.commands"
-MOST_SHOWN = 100  # characters of a name that is not UTF-8
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,8 +35,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except UserError as error:
         return _fail(error, error.exit_code)
-    except UnicodeEncodeError as error:  # half a surrogate, which stands for a byte that is not UTF-8
-        return _fail(f"{ascii(error.object)[:MOST_SHOWN]} is not UTF-8: rename the file, the folder or the label.", 2)
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's flush at exit would fail
         return process.PIPE_CLOSED
