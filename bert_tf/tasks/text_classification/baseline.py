@@ -3,6 +3,7 @@
 n examples, F texts of an example.
 """
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -53,5 +54,7 @@ def predict(train: np.ndarray, labels: np.ndarray, texts: np.ndarray, *, is_bala
         return Ridge(alpha=1.0).fit(known, labels).predict(new).astype(np.float32)
     model: Any = LogisticRegression(C=C, max_iter=1000, class_weight="balanced" if is_balanced else None)
     if labels.ndim == 2:
-        return OneVsRestClassifier(model).fit(known, labels).predict(new).astype(labels.dtype)
-    return model.fit(known, labels).predict(new)
+        model = OneVsRestClassifier(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of labels that all examples or none have, and of few iterations
+        return model.fit(known, labels).predict(new).astype(labels.dtype)

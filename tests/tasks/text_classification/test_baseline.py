@@ -18,6 +18,12 @@ def test_classes_labels_and_numbers_are_learned():
     assert numbers[0] > 3 > numbers[1]
 
 
+def test_label_that_all_examples_have_is_learned_without_a_warning(recwarn):
+    several = np.array([[1, 1]] * 3 + [[0, 1]] * 3, np.int32)
+    assert baseline.predict(TRAIN, several, NEW, is_balanced=False).tolist() == [[1, 1], [0, 1]]
+    assert not recwarn.list
+
+
 def test_both_texts_of_a_pair_count():
     pairs = np.array([["a film", text] for text in GOOD + BAD], object)
     labels = np.array([0, 0, 0, 1, 1, 1], np.int32)
