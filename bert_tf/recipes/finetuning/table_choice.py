@@ -11,6 +11,7 @@ from typing import Any
 from bert_tf.data import tables
 from bert_tf.errors import UserError, listed
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES
+from bert_tf.reports.wording import count_text
 
 CHOSEN = ("text_columns", "label_column", "label_type", "output_dir", "init_checkpoint", "max_seq_length")  # flags
 RECIPE = (  # flags that a small table has defaults of its own for
@@ -98,7 +99,9 @@ def recipe(labels: Sequence[str], label_type: str, given: Mapping[str, Any]) -> 
     if chosen:
         named = " ".join(f"--{name}={value}".removesuffix(".0") for name, value in chosen.items())
         reason = f"; only {100 * rare / count:.1f}% are {rarest.strip()!r}" if is_uneven else ""
-        print(f"For {count:,} labelled rows, about {steps:,} steps{reason}: {named}", flush=True)
+        print(
+            f"For {count_text(count, 'labelled row')}, about {count_text(steps, 'step')}{reason}: {named}", flush=True
+        )
     return chosen
 
 
