@@ -463,7 +463,9 @@ class Bert:
         """Raises UserError unless the head of the model has this method."""
         kind = self.kind if self.kind == "vectors" else live_model.kind_of(self._loaded)
         if kind is None:
-            raise UserError(f"{self.path} has no head: use embed(texts), or fine-tune it first.")
+            raise UserError(
+                f"{self.path} has no head{self._loaded.why_headless}: use embed(texts), or fine-tune it first."
+            )
         own = METHODS.get(kind, "predict(texts)")
         if own.partition("(")[0] != method:
             raise UserError(f"{self.path} has another head than {method} needs: use {own}.")

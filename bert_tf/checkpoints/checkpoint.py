@@ -101,6 +101,7 @@ class Checkpoint:
         kind: the kind of head: "class", "several" (any number of labels), "number", "choice", "span" or "tags" (a
             label for each word).
         sentence_vectors: how the model makes vectors of whole texts.
+        left_out: for each head of the file that this package would compute otherwise, which one and why.
     """
 
     config: BertConfig
@@ -112,6 +113,7 @@ class Checkpoint:
     labels: list[str] | None = None
     kind: str | None = None
     sentence_vectors: SentenceVectors | None = None
+    left_out: tuple[str, ...] = ()
 
 
 def expect_rows_for_tokens(checkpoint: Checkpoint, path: object) -> None:

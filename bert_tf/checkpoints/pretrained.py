@@ -34,6 +34,7 @@ class Loaded:
         kind: of the head of a task, as `labels.json` has it; None where the checkpoint has none.
         sentence_vectors: what a folder of sentence-transformers says; None for others.
         report: which weights were loaded.
+        left_out: see Checkpoint.
     """
 
     model: heads.BertModel
@@ -43,6 +44,12 @@ class Loaded:
     kind: str | None
     sentence_vectors: SentenceVectors | None
     report: weights.LoadReport
+    left_out: tuple[str, ...]
+
+    @property
+    def why_headless(self) -> str:
+        """Why there is no head, to follow "has no head" in an error; "" where the file has none."""
+        return f" ({'; '.join(self.left_out)})" if self.left_out else ""
 
 
 def load(
@@ -89,6 +96,7 @@ def load(
         kind=checkpoint.kind,
         sentence_vectors=checkpoint.sentence_vectors,
         report=report,
+        left_out=checkpoint.left_out,
     )
 
 

@@ -31,7 +31,8 @@ def load(path: str) -> pretrained.Loaded:
     loaded = pretrained.load(path)
     if kind_of(loaded) is None:
         raise UserError(
-            f"{path} has no head that answers: `bert-tf extract` gives its vectors, and `bert-tf finetune` a head."
+            f"{path} has no head that answers{loaded.why_headless}: `bert-tf extract` gives its vectors, and `bert-tf "
+            "finetune` a head."
         )
     tokenizer_of(path, loaded)
     return loaded

@@ -14,9 +14,12 @@ import tiny
 from bert_tf.checkpoints import formats, pretrained
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.errors import UserError
+from bert_tf.export import live_model
 from bert_tf.model import heads, weights
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxy"]
+
+HANDLE = "kaggle://keras/bert/keras/bert_tiny_en_uncased/3"
 
 
 def checkpoint(vocabulary=PIECES, lower_case=True, **changes):
@@ -102,23 +105,20 @@ def test_preset_without_casing_has_vocabulary_but_no_tokenizer(tmp_path):
     assert not (tmp_path / "preset" / "tokenizer.json").exists()
 
 
-@pytest.mark.parametrize("name", ["bert_tiny_en_uncased", "kaggle://keras/bert/keras/bert_tiny_en_uncased/3"])
-def test_preset_name_is_downloaded_by_keras_hub(name, tmp_path, monkeypatch):
-    folder = str(tmp_path / "fetched")
-    formats.write(checkpoint(), folder, "keras_hub")
-    requested = []
-
-    def through(load):
-        return lambda path: requested.append(path) or load(folder)
-
-    for kind in (keras_hub.models.BertBackbone, keras_hub.models.BertTokenizer):
-        monkeypatch.setattr(kind, "from_preset", through(kind.from_preset))
+@pytest.mark.parametrize("name", ["bert_tiny_en_uncased", HANDLE])
+def test_preset_name_is_downloaded_whole(name, tmp_path, monkeypatch):
+    monkeypatch.setattr("kagglehub.model_download", {HANDLE.removeprefix("kaggle://"): str(tmp_path / "preset")}.get)
+    formats.write(checkpoint(), str(tmp_path / "preset"), "keras_hub")
     loaded = formats.read(name)
-    assert requested == [name, name]
     assert (loaded.vocabulary, loaded.lower_case) == (PIECES, True)
-    np.testing.assert_array_equal(
-        loaded.weights["encoder/pooler/kernel"], checkpoint().weights["encoder/pooler/kernel"]
-    )
+    for part in ("encoder/pooler/kernel", "masked_lm/output_bias"):
+        np.testing.assert_array_equal(loaded.weights[part], checkpoint().weights[part])
+
+
+def test_preset_without_network_is_one_sentence(monkeypatch):
+    monkeypatch.setattr("kagglehub.model_download", lambda handle: {}["no network\n"])
+    with pytest.raises(UserError, match="bert_tiny_en_uncased could not be fetched .* pass its folder"):
+        formats.read("bert_tiny_en_uncased")
 
 
 def test_unknown_preset_error_lists_known_presets():
@@ -200,6 +200,14 @@ def test_head_of_a_classifier_preset_is_read(tmp_path, size, activation, kind):
     logits = next(iter(ours.values())).numpy().reshape(-1, size)
     expected = np.asarray(classifier(inputs))
     np.testing.assert_allclose(1 / (1 + np.exp(-logits)) if activation else logits, expected, atol=2e-5)
+
+
+def test_head_of_another_task_is_named(tmp_path, caplog):
+    theirs().save_to_preset(str(tmp_path / "p"))
+    (tmp_path / "p" / "task.json").write_text('{"registered_name": "keras_hub>BertTextToImage"}')
+    with pytest.raises(UserError, match="p has no head that answers .*head of keras_hub>BertTextToImage is left out"):
+        live_model.load(str(tmp_path / "p"))
+    assert "BertTextToImage is left out" in caplog.text
 
 
 def test_classifier_with_another_activation_is_refused(tmp_path):

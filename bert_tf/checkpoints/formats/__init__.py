@@ -4,6 +4,7 @@ docs/adding_a_checkpoint_format.md describes what a module holds.
 """
 
 import dataclasses
+import logging
 import os
 import re
 import sys
@@ -110,6 +111,8 @@ def _checked(checkpoint: Checkpoint, path: str) -> Checkpoint:
             f"{len(damaged)} weights in {path} hold NaN or infinity, the first is {damaged[0]}: the training that "
             "wrote them failed; give an earlier checkpoint of it."
         )
+    for sentence in checkpoint.left_out:
+        logging.getLogger("bert_tf").warning("%s: %s.", path, sentence)
     return checkpoint
 
 

@@ -1,7 +1,6 @@
 """Hugging Face folders: `config.json` with `model.safetensors`, `pytorch_model.bin`, or shards of either."""
 
 import dataclasses
-import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -53,8 +52,7 @@ def recognizes(path: str) -> bool:
 def read(path: str) -> Checkpoint:
     """Reads the folder; "gelu" means the exact error function.
 
-    Heads that this package would compute otherwise are left out: their weights keep the names of the file, and a
-    warning says why.
+    Heads that this package would compute otherwise are left out: their weights keep the names of the file.
 
     Raises:
         UserError: a file is missing or damaged, the configuration has something that is not supported, or the encoder
@@ -68,13 +66,11 @@ def read(path: str) -> Checkpoint:
     is_of_texts = bool(layout.of_texts) and arrays.keys() >= set(layout.of_texts.values())
     table = expand({**layout.names, **(layout.of_texts if is_of_texts else {})}, config.layers_with_weights)
     _expect_whole_encoder(config, table, arrays, path)
+    left_out = []
     for prefix, reason in _left_out(config, layout, arrays, kind, setting(_config_file(path), "architectures", list)):
-        lost = [ours for ours in table if ours.startswith(prefix) and any(name in arrays for name in table[ours])]
+        if any(ours.startswith(prefix) and any(name in arrays for name in table[ours]) for ours in table):
+            left_out.append(f"the head {prefix.rstrip('/')} is left out, {reason}")
         table = {ours: theirs for ours, theirs in table.items() if not ours.startswith(prefix)}
-        if lost:
-            logging.getLogger("bert_tf").warning(
-                "%s: %s is left out, %s; its weights are %s.", path, prefix.rstrip("/"), reason, ", ".join(lost)
-            )
     weights, used = to_canonical_names(table, arrays, _is_transposed)
     weights.update((name, array) for name, array in {**arrays, **beside}.items() if name not in used)
     vocabulary, lower_case = huggingface_tokenizers.read(path)
@@ -105,6 +101,7 @@ def read(path: str) -> Checkpoint:
         labels=_labels(path, len(weights["classifier/bias"])) if kind in LABELLED else None,
         kind=kind,
         sentence_vectors=sentence_transformers.read(path, config.max_position_embeddings),
+        left_out=tuple(left_out),
     )
 
 

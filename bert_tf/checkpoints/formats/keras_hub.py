@@ -84,7 +84,8 @@ HEADS, EPSILON = "heads.safetensors", 1e-12
 CLASSIFIERS = (">BertTextClassifier", ">BertClassifier")  # the second is that of older presets
 LOGITS = {"logits/kernel": "classifier/kernel", "logits/bias": "classifier/bias"}  # of their head
 ACTIVATIONS = {None: "class", "linear": "class", "softmax": "class", "sigmoid": "several"}  # of their logits
-NAME = re.compile(r"kaggle://.*|[a-z0-9]+(_[a-z0-9.]+)+")  # possible names of presets of a model hub
+KAGGLE = "kaggle://"
+NAME = re.compile(KAGGLE + r".*|[a-z0-9]+(_[a-z0-9.]+)+")  # possible names of presets of a model hub
 SHAPE = {  # fields of BertConfig -> arguments of a KerasHub backbone
     "vocab_size": "vocabulary_size",
     "num_hidden_layers": "num_layers",
@@ -110,7 +111,8 @@ def read(path: str) -> Checkpoint:
     GELU is the tanh approximation and epsilon 1e-12 unless `bert_config.json`, which `write` adds, differs.
     The head, of a masked LM or a classifier, comes from the task of a folder, if it has one.
     """
-    backbone, head = _load(path)
+    path = path if files.is_folder(path) else _fetched(path)
+    backbone, head, left_out = _load(path)
     config = _config(backbone, os.path.join(path, "bert_config.json"))
     named = [(LOGITS.get(variable.path, variable.path), variable) for variable in [*backbone.weights, *head]]
     arrays = {name: _flat(name, np.asarray(variable)) for name, variable in named}
@@ -129,6 +131,7 @@ def read(path: str) -> Checkpoint:
         special_tokens=_special_tokens(path),
         labels=labels,
         kind=kind,
+        left_out=left_out,
     )
 
 
@@ -175,22 +178,37 @@ def _keras_hub(path: str) -> ModuleType:
     return keras_hub
 
 
+def _fetched(name: str) -> str:
+    """The folder in KerasHub's cache with all files of a preset, by its name or kaggle:// handle."""
+    presets = _keras_hub(name).models.BertBackbone.presets
+    if "://" not in name and name not in presets:
+        known = ", ".join(sorted(each for each in presets if each.startswith("bert_")))
+        raise UserError(f"{name} is neither a folder nor a preset of KerasHub for BERT, such as {known}.")
+    handle = name if "://" in name else presets[name]["kaggle_handle"]
+    import kagglehub
+
+    try:
+        return str(kagglehub.model_download(handle.removeprefix(KAGGLE)))
+    except Exception as error:  # of the network, the hub or the cache
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UserError(
+            f"{name} could not be fetched ({reason}): check the name and the network; without one, download the preset "
+            "elsewhere and pass its folder."
+        ) from None
+
+
 def _backbone_class(path: str) -> str:
     """The class that config.json names, such as "keras_hub>BertBackbone"; "" for a folder that is no preset."""
     file = os.path.join(path, "config.json")
     return str(read_settings(file).get("registered_name", "")) if files.is_file(file) else ""
 
 
-def _load(path: str) -> tuple[Any, list[Any]]:
-    """A backbone, and the variables of its head, of a masked LM or a classifier, if there is one."""
-    if files.is_folder(path) and not _backbone_class(path).endswith(">BertBackbone"):
+def _load(path: str) -> tuple[Any, list[Any], tuple[str, ...]]:
+    """A backbone, the variables of its head, of a masked LM or a classifier, and which other head is left out."""
+    if not _backbone_class(path).endswith(">BertBackbone"):
         raise UserError(f"{path} holds a {_backbone_class(path).split('>')[-1]}; expected a BertBackbone.")
     models = _keras_hub(path).models
-    if not files.is_folder(path) and "://" not in path and path not in models.BertBackbone.presets:
-        known = ", ".join(sorted(name for name in models.BertBackbone.presets if name.startswith("bert_")))
-        raise UserError(f"{path} is neither a folder nor a preset of KerasHub for BERT, such as {known}.")
-    if files.is_folder(path):
-        _expect_weights_of_all_layers(path)
+    _expect_weights_of_all_layers(path)
     try:
         with files.local_copy(path) as local:
             backbone = models.BertBackbone.from_preset(local)
@@ -200,14 +218,12 @@ def _load(path: str) -> tuple[Any, list[Any]]:
                 size = _classifier_settings(local).get("num_classes")
                 classifier = models.BertTextClassifier(backbone, num_classes=size, preprocessor=None)
                 classifier.load_task_weights(os.path.join(local, "task.weights.h5"))
-                return backbone, classifier.output_dense.weights
-            if name and not name.endswith(">BertMaskedLM"):
-                logging.getLogger("bert_tf").warning("%s: the head of %s is not read.", path, name)
+                return backbone, classifier.output_dense.weights, ()
             if not name.endswith(">BertMaskedLM"):
-                return backbone, []
+                return backbone, [], (f"the head of {name} is left out, which is not supported",) if name else ()
             masked_lm = models.BertMaskedLM(backbone, preprocessor=None)
             masked_lm.load_task_weights(os.path.join(local, "task.weights.h5"))
-        return backbone, masked_lm.masked_lm_head.weights
+        return backbone, masked_lm.masked_lm_head.weights, ()
     except UserError:
         raise
     except Exception as error:  # Keras, h5py and the hubs raise many types for damaged or missing files
@@ -272,29 +288,21 @@ def _flat(name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _tokenizer_of(path: str) -> tuple[list[str] | None, bool | None]:
-    """Vocabulary and casing; those of a folder are read without KerasHub."""
-    if not files.is_folder(path):
-        try:
-            tokenizer = _keras_hub(path).models.BertTokenizer.from_preset(path)
-        except Exception as error:
-            raise UserError(f"The tokenizer of {path} could not be fetched ({error}): try again.") from None
-        return _with_settings(tokenizer.get_vocabulary(), tokenizer.lowercase, tokenizer.strip_accents)
+    """Vocabulary and casing, read without KerasHub."""
     settings = os.path.join(path, "tokenizer.json")
     if not files.is_file(settings):
         return read_tokenizer_files(path)
+    name = str(read_settings(settings).get("registered_name", ""))
+    if not name.endswith("BertTokenizer"):
+        raise UserError(f"{settings} has the tokenizer {shortened(name)}; only BertTokenizer is supported.")
     tokens = vocabulary.read(os.path.join(path, "assets", "tokenizer", "vocabulary.txt"))
     for name, expected in TOKENIZER.items():
         value = read_settings(settings).get("config", {}).get(name, expected)
         if value != expected:
             raise UserError(f"{settings}: {name} is {value!r}, which is not supported; supported is {expected!r}.")
     lower_case, strips = (setting(settings, name, bool, inside="config") for name in ("lowercase", "strip_accents"))
-    return _with_settings(tokens, lower_case, strips)
-
-
-def _with_settings(tokens: list[str], lower_case: bool | None, strips: bool | None) -> tuple[list[str], bool | None]:
-    """The vocabulary with the setting for accents, and the casing."""
-    settings = TokenizerSettings(strip_accents=None if strips == bool(lower_case) else strips)
-    return vocabulary.with_settings(tokens, settings), lower_case
+    tokenizer_settings = TokenizerSettings(strip_accents=None if strips == bool(lower_case) else strips)
+    return vocabulary.with_settings(tokens, tokenizer_settings), lower_case
 
 
 def _special_tokens(path: str) -> tuple[str, ...]:
