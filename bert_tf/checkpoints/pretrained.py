@@ -132,7 +132,7 @@ def model_of(checkpoint: Checkpoint) -> heads.BertModel:
     if "replaced_token" in parts:
         has_generator = replaced_tokens.is_generator(config, names)
         return (replaced_tokens.ReplacedTokenModel if has_generator else replaced_tokens.Discriminator)(config)
-    if parts & {"masked_lm", "next_sentence"}:
+    if "masked_lm" in parts:
         return heads.Pretrainer(config)
     if "span" in parts:
         return heads.SpanFinder(config)

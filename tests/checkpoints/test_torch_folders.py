@@ -298,9 +298,7 @@ def test_head_that_is_computed_otherwise_is_left_out_with_a_warning(tmp_path, ca
     with caplog.at_level(logging.WARNING, "bert_tf"):
         read = formats.read(path)
     assert "masked_lm is left out, as cls.predictions.decoder.weight differs" in caplog.text
-    with pytest.raises(
-        UserError, match="no head that answers .the head masked_lm is left out"
-    ):  # next_sentence is none
+    with pytest.raises(UserError, match="no head that answers .the head masked_lm is left out"):
         live_model.load(str(path))
     assert not any(name.startswith("masked_lm/") for name in read.weights)
     assert "cls.predictions.decoder.weight" in read.weights and "next_sentence/bias" in read.weights
