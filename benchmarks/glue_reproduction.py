@@ -6,7 +6,7 @@ Batch 32, learning rate 5e-5, a tenth of warm-up and linear decay, Adam with bia
 clipping at 1, rows of at most 128 tokens; MRPC, RTE, STS-B and CoLA for three epochs with the --seeds, SST-2 for one
 epoch with the first of them. The pooler of the checkpoint is dropped. A seed determines the same on both sides: both
 start from the pooler and head that the peer initializes, and train on the same examples in the peer's order, as both
-matter more than what is compared (see docs/results.md). With --own_draws each side draws its own. Ours is
+matter more than what is compared (see docs/results_history.md). With --own_draws each side draws its own. Ours is
 run_classifier.py with that order (in_given_order.py). The peer runs in a virtual environment of its own, created in
 work_dir; or use --peer_python=PYTHON.
 

@@ -4,9 +4,8 @@
 
 Two measurements. "whole": `records.prepare` in worker processes, as run_pretraining.py calls it; memory is the sum
 of the PSS (shared pages counted once) of the parent and all workers, sampled three times a second, and processor time
-that of all of them. "one core": the first part of the input in this process, by processor time; and for comparison, on
-its first documents, google-research/bert's processing of tokenized text in plain Python (peers/plain_records.py), with
-its masks. --runner measures an engine of Apache Beam instead.
+that of all of them. "one core": the first part of the input in this process, by processor time. --runner measures an
+engine of Apache Beam instead.
 """
 
 import argparse
@@ -21,16 +20,11 @@ import time
 
 import psutil
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE / "peers")]
-import plain_records  # noqa: E402
-
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from bert_tf.data.pretraining import buckets, parts, record_files, records, shards  # noqa: E402
 from bert_tf.data.pretraining.plan import make_plan  # noqa: E402
-from bert_tf.text import corpus, vocabulary  # noqa: E402
+from bert_tf.text import corpus  # noqa: E402
 from bert_tf.text.table_tokenizer import TableTokenizer  # noqa: E402
-
-PLAIN_TOKENS = 1_000_000
 
 
 def main():
@@ -143,39 +137,12 @@ def one_core(flags, folder):
     record_files.write_records(os.path.join(folder, "one.tfrecord"), made.blocks)
     times.append(time.process_time())
     tokenize, pair, shard = (after - before for before, after in itertools.pairwise(times))
-    plain = plainly(documents, plan.options, folder)
     return [
         ("one core: reading, tokenizing, packing, MB/s", f"{size / 1e6 / tokenize:,.1f}"),
         ("one core: pairing, instances/s", f"{len(rows) / pair:,.0f}"),
         ("one core: unpacking, pairing, writing, instances/s", f"{len(rows) / shard:,.0f}"),
         ("one core: all, MB/s", f"{size / 1e6 / (tokenize + shard):,.1f}"),
-        ("one core: the original's in plain Python, instances/s", f"{plain:,.0f}"),
-        ("one core: times as fast", f"{len(rows) / shard / plain:,.1f} ×"),
     ]
-
-
-def plainly(documents, options, folder):
-    """Instances a second of the plain statement of the original, on the first PLAIN_TOKENS of some documents."""
-    tokens = vocabulary.read(options.vocab_file)
-    lists = as_lists(documents, tokens)
-    settings = {"width": options.max_seq_length, "short_seq_prob": options.short_seq_prob, "vocabulary": tokens}
-    start = time.process_time()
-    rows = plain_records.create(lists, passes=options.dupe_factor, rng=plain_records.new_rng(), **settings)
-    ids = {token: number for number, token in enumerate(tokens)}
-    plain_records.write(rows, os.path.join(folder, "plain.tfrecord"), width=options.max_seq_length, ids=ids)
-    return len(rows) / (time.process_time() - start)
-
-
-def as_lists(documents, tokens):
-    """The first documents as lists of sentences, lists of tokens."""
-    result, count = [], 0
-    for first, last in itertools.pairwise(documents.document_starts):
-        edges = itertools.pairwise(documents.sentence_starts[first : last + 1])
-        result.append([[tokens[number] for number in documents.ids[start:end]] for start, end in edges])
-        count += sum(map(len, result[-1]))
-        if count >= PLAIN_TOKENS:
-            break
-    return result
 
 
 if __name__ == "__main__":

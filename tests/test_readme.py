@@ -194,11 +194,9 @@ def test_every_flag_on_the_pages_exists():
             assert names <= known[name], f"{name}: unknown flags {names - known[name]}"
     anywhere = set.union(*known.values()) | {"help", "flagfile", "logdir"}  # absl's own, and TensorBoard's
     anywhere |= {"nodes", "ntasks", "nnodes", "nproc_per_node", "rdzv_endpoint"}  # Slurm's and torchrun's
-    anywhere |= {"teraflops", "gigabytes", "bytes_per_gradient"}  # benchmarks/scaling.py's
     anywhere |= {
         *("tf_xla_persistent_cache_directory", "xla_allow_excess_precision"),  # XLA's
         *("device", "tiny", "work_dir", "glue_dir"),  # benchmarks/gpu.py's
-        *("source", "excess_precision", "tasks"),  # benchmarks/programs.py's
     }
     for page, text in PAGES.items():
         names = set(re.findall(r"--(?:no-)?(\w+)", text))

@@ -4,8 +4,6 @@ import os
 import pathlib
 import re
 
-from lower_program import lowered
-
 
 def pytest_collection_modifyitems():
     """Replaces the function with which these tests compile, on what they take for a GPU."""
@@ -24,3 +22,18 @@ def pytest_collection_modifyitems():
 
     backend.platform = lambda: "gpu" if own_platform() == "cpu" else own_platform()
     tests.assert_compiles = assert_compiles
+
+
+def lowered(function, *arguments):
+    """The HLO of a function, as bytes, before XLA has optimized it."""
+    import tensorflow as tf
+    from tensorflow.compiler.xla.service import hlo_pb2
+
+    compiled = tf.function(function, jit_compile=True, autograph=False)
+    module = hlo_pb2.HloModuleProto()
+    module.ParseFromString(compiled.experimental_get_compiler_ir(*arguments)(stage="hlo_serialized"))
+    for computation in module.computations:
+        for instruction in computation.instructions:
+            if instruction.opcode == "copy":  # StableHLO has none; a conversion to the same type is the same
+                instruction.opcode = "convert"
+    return module.SerializeToString()

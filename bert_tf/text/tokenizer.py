@@ -214,7 +214,7 @@ def pack(
 ) -> dict[str, tf.Tensor]:
     """Joins segments into fixed-length model inputs: [CLS] first [SEP] second [SEP] ...
 
-    pack(tokenizer, [["the fox"], ["ran"]], 8)  ->  [CLS] the fox [SEP] ran [SEP] [PAD] [PAD]
+    `pack(tokenizer, [["the fox"], ["ran"]], 8)`  ->  `[CLS] the fox [SEP] ran [SEP] [PAD] [PAD]`
 
     Args:
         tokenizer: splits the segments that are texts.

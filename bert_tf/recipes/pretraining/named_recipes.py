@@ -56,7 +56,7 @@ RECIPES = {
         ),
     ),
     "budget": Recipe(
-        "An hour on a few cores: what `benchmarks/budget.py` found best, masked LM alone, no dropout, small batches, "
+        "An hour on a few cores: what docs/results_history.md found best, masked LM alone, no dropout, small batches, "
         "half of the tokens in the middle layers",
         (
             {

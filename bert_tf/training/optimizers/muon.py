@@ -1,6 +1,7 @@
 """Muon (Jordan et al. 2024): the momentum of each hidden matrix is made orthogonal; the other weights by LAMB.
 
-From scratch it needs less than half of LAMB's steps, which take a fifth longer on a small model (docs/results.md).
+From scratch it needs less than half of LAMB's steps, which take a fifth longer on a small model: see
+docs/results_history.md.
 """
 
 import functools
