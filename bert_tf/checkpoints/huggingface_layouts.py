@@ -1,12 +1,14 @@
 """How `transformers` stores each architecture: names of weights, classes and configuration, a row of LAYOUTS each."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from bert_tf.checkpoints import huggingface_settings
 from bert_tf.checkpoints.checkpoint_files import shortened
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
+from bert_tf.model.weights import expand
 
 Names = Mapping[str, str | tuple[str, ...]]
 
@@ -52,6 +54,9 @@ class Layout:
         left_out: fields of BertConfig that it has no entry for.
         defaults: what its class has for entries that a config.json leaves out, where BertConfig has something else.
         may_be_causal: whether it has `is_decoder`; the others ignore it.
+        of_spans: names of the head that finds answers, where it has that of the classifier's.
+        absent: canonical names that only other layers have.
+        read, write: between a config.json and entries under the names of this class, see `huggingface_settings`.
     """
 
     model_type: str
@@ -66,6 +71,19 @@ class Layout:
     left_out: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     may_be_causal: bool = True
+    of_spans: Names = dataclasses.field(default_factory=dict)
+    absent: tuple[str, ...] = ()
+    read: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+    write: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+
+    def table(self, count: int, *, is_of_texts: bool, is_of_spans: bool) -> dict[str, tuple[str, ...]]:
+        """{canonical name: theirs} of a model of `count` layers."""
+        names = {**self.names, **(self.of_texts if is_of_texts else {})}
+        if is_of_spans and self.of_spans:
+            names = {ours: theirs for ours, theirs in names.items() if theirs not in self.of_spans.values()}
+            names |= self.of_spans
+        table = expand(names, count)
+        return {ours: theirs for ours, theirs in table.items() if ours not in self.absent}
 
     def config_values(self, config: BertConfig) -> dict[str, Any]:
         """The entries of config.json for a configuration."""
@@ -73,16 +91,14 @@ class Layout:
         values["hidden_act"] = ACTIVATIONS.get(config.hidden_act, config.hidden_act)
         values["max_position_embeddings"] += config.encoder_traits.position_offset
         values["embedding_size"] = config.embedding_width
-        return {self.renamed.get(name, name): value for name, value in values.items()} | {
-            **self.constants,
-            **self.written,
-        }
+        values = {self.renamed.get(name, name): value for name, value in values.items()}
+        return self.write(values) | {**self.constants, **self.written}
 
     def config(self, encoder: str, values: Mapping[str, Any]) -> BertConfig:
         """The configuration in a config.json; "gelu" means the exact error function."""
         values = {name: value for name, value in values.items() if name not in self.left_out}
         values["is_causal"] = self.may_be_causal and values.get("is_decoder", False)
-        values = {**self.defaults, **values}
+        values = {**self.defaults, **self.read(values)}
         values |= {ours: values[theirs] for ours, theirs in self.renamed.items() if theirs in values}
         config = BertConfig.from_dict({**values, "encoder": encoder}, gelu="gelu_erf")
         offset = config.encoder_traits.position_offset
@@ -313,6 +329,99 @@ LAYOUTS = {
             "num_attention_heads": 16,
             "intermediate_size": 4096,
         },
+    ),
+    "modern_bert": Layout(
+        model_type="modernbert",
+        classes="ModernBert",
+        prefix="model.",
+        names={
+            "encoder/embeddings/token_table": "embeddings.tok_embeddings.weight",
+            "encoder/embeddings/norm/gamma": "embeddings.norm.weight",
+            "encoder/layers/{i}/attention/query_key_value/kernel": "layers.{i}.attn.Wqkv.weight",
+            "encoder/layers/{i}/attention/project_out/kernel": "layers.{i}.attn.Wo.weight",
+            "encoder/layers/{i}/attention_norm/gamma": "layers.{i}.attn_norm.weight",
+            "encoder/layers/{i}/feed_forward/expand/kernel": "layers.{i}.mlp.Wi.weight",
+            "encoder/layers/{i}/feed_forward/contract/kernel": "layers.{i}.mlp.Wo.weight",
+            "encoder/layers/{i}/feed_forward_norm/gamma": "layers.{i}.mlp_norm.weight",
+            "encoder/norm/gamma": "final_norm.weight",
+            "encoder/pooler/dense/kernel": "head.dense.weight",
+            "encoder/pooler/norm/gamma": "head.norm.weight",
+            "masked_lm/output_bias": "decoder.bias",
+            **_module("classifier", "classifier"),
+            "crf/potentials": "crf.potentials",
+        },
+        of_spans=_module("span", "classifier"),
+        absent=("encoder/layers/0/attention_norm/gamma",),
+        outside=("head.", "decoder.", "classifier.", "crf."),
+        renamed={
+            "hidden_act": "hidden_activation",
+            "layer_norm_eps": "norm_eps",
+            "hidden_dropout_prob": "mlp_dropout",
+            "attention_probs_dropout_prob": "attention_dropout",
+        },
+        constants={
+            **dict.fromkeys(("norm_bias", "attention_bias", "mlp_bias", "classifier_bias"), False),
+            **dict.fromkeys(("decoder_bias", "tie_word_embeddings"), True),
+        },
+        left_out=(*NARROW, "type_vocab_size", "position_embedding_type"),
+        defaults={
+            "vocab_size": 50368,
+            "num_hidden_layers": 22,
+            "intermediate_size": 1152,
+            "max_position_embeddings": 8192,
+            "norm_eps": 1e-5,
+            "mlp_dropout": 0.0,
+            "attention_dropout": 0.0,
+            "pad_token_id": 50283,
+            "type_vocab_size": 1,
+        },
+        may_be_causal=False,
+        read=huggingface_settings.read_modern_bert,
+        write=huggingface_settings.write_modern_bert,
+    ),
+    "nomic_bert": Layout(
+        model_type="nomic_bert",
+        classes="NomicBert",
+        prefix="nomic_bert.",
+        names={
+            "encoder/embeddings/token_table": "embeddings.word_embeddings.weight",
+            "encoder/embeddings/segment_table": "embeddings.token_type_embeddings.weight",
+            **_module("encoder/embeddings/norm", "emb_ln"),
+            "encoder/layers/{i}/attention/query_key_value/kernel": "encoder.layers.{i}.attn.Wqkv.weight",
+            "encoder/layers/{i}/attention/project_out/kernel": "encoder.layers.{i}.attn.out_proj.weight",
+            **_module("encoder/layers/{i}/attention_norm", "encoder.layers.{i}.norm1"),
+            "encoder/layers/{i}/feed_forward/expand/kernel": (
+                "encoder.layers.{i}.mlp.fc12.weight",
+                "encoder.layers.{i}.mlp.fc11.weight",
+            ),
+            "encoder/layers/{i}/feed_forward/contract/kernel": "encoder.layers.{i}.mlp.fc2.weight",
+            **_module("encoder/layers/{i}/feed_forward_norm", "encoder.layers.{i}.norm2"),
+            **_module("encoder/pooler", "pooler.dense"),
+            **_module("masked_lm/transform", "cls.predictions.transform.dense"),
+            **_module("masked_lm/norm", "cls.predictions.transform.layer_norm"),
+            "masked_lm/output_bias": "cls.predictions.bias",
+            **TASK_HEADS,
+        },
+        outside=OUTSIDE,
+        constants={
+            **dict.fromkeys(("qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "prenorm", "parallel_block"), False),
+            **dict.fromkeys(
+                ("rotary_emb_interleaved", "use_rms_norm", "causal", "scale_attn_by_inverse_layer_idx"), False
+            ),
+            **dict.fromkeys(("rotary_scaling_factor", "rotary_emb_scale_base"), None),
+            "rotary_emb_fraction": 1.0,
+        },
+        left_out=(*NARROW, "position_embedding_type"),
+        defaults={
+            "vocab_size": 30528,
+            "hidden_act": "silu",
+            "hidden_dropout_prob": 0.0,
+            "attention_probs_dropout_prob": 0.0,
+            "max_position_embeddings": 2048,
+        },
+        may_be_causal=False,
+        read=huggingface_settings.read_nomic_bert,
+        write=huggingface_settings.write_nomic_bert,
     ),
 }
 BY_TYPE = {layout.model_type: encoder for encoder, layout in LAYOUTS.items()}

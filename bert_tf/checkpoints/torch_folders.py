@@ -33,7 +33,7 @@ OTHER_FILES = (
 )
 # Modules of PyTorch around others: parallel, compiled, sharded and checkpointed ones.
 AROUND = re.compile(r"(?<![^.])(module|_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
-TOKENS = "embeddings.word_embeddings.weight"  # which every architecture has
+TOKENS = "embeddings.word_embeddings.weight"  # which most architectures have
 MOST_SHOWN = 3  # names in an error
 
 
@@ -130,7 +130,7 @@ def _weight_map(path: str) -> dict[str, str]:
 
 
 def without_prefixes(
-    arrays: Mapping[str, np.ndarray], prefix: str, other_prefixes: Collection[str], path: str
+    arrays: Mapping[str, np.ndarray], prefix: str, other_prefixes: Collection[str], path: str, tokens: str = TOKENS
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """The arrays of a model with their names in its encoder, as `embeddings.word_embeddings.weight`; and all others.
 
@@ -143,16 +143,17 @@ def without_prefixes(
         prefix: of the encoder in a model with a head, as "bert.".
         other_prefixes: those of other architectures.
         path: of the file, for messages.
+        tokens: the name of the table of tokens.
 
     Raises:
         UserError: there is no encoder, there are several, or it is one of another architecture.
     """
     arrays = {_newer(AROUND.sub("", name)): array for name, array in arrays.items()}
-    places = sorted(name.removesuffix(TOKENS) for name in arrays if name == TOKENS or name.endswith(f".{TOKENS}"))
+    places = sorted(name.removesuffix(tokens) for name in arrays if name == tokens or name.endswith(f".{tokens}"))
     own = [place for place in (prefix, "") if place in places][:1] or places
     if not own:
         raise UserError(
-            f"{path} holds no weights of a BERT: {TOKENS} is missing among {_shown(sorted(arrays))}; give the weights "
+            f"{path} holds no weights of a BERT: {tokens} is missing among {_shown(sorted(arrays))}; give the weights "
             "of a whole model."
         )
     if len(own) > 1:

@@ -22,7 +22,7 @@ SIZES = {
     "large": (24, 1024),
 }
 MAX_SIZE, MAX_LAYERS = 2**31 - 1, 10_000  # what TensorFlow counts in int32; far above any published model
-ACTIVATIONS = ("gelu_erf", "gelu_tanh", "relu")
+ACTIVATIONS = ("gelu_erf", "gelu_tanh", "relu", "silu")
 # Further names of the two forms of GELU in the files of transformers.
 GELUS = {
     "gelu_python": "gelu_erf",
@@ -57,6 +57,7 @@ class BertConfig:
     position_embedding_type: str = "absolute"
     embedding_size: int | None = None  # width of the embeddings; None: hidden_size
     num_hidden_groups: int = 1  # layers with weights of their own, of encoders that share them
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict, hash=False)  # of this encoder alone
 
     def __post_init__(self) -> None:
         sizes = "vocab_size hidden_size num_attention_heads intermediate_size max_position_embeddings type_vocab_size"
@@ -87,6 +88,7 @@ class BertConfig:
                     f"embedding_size is {self.embedding_size}, but the embeddings of the encoder {self.encoder} are as "
                     f"wide as its layers ({self.hidden_size}): leave it out."
                 )
+        self._complete_settings()
         if self.encoder_traits.needs_even_hidden_size:
             self._expect("hidden_size", int, lambda width: not width % 2, "an even number, for LSTMs")
         if self.is_causal and not self.encoder_traits.may_be_causal:
@@ -98,6 +100,28 @@ class BertConfig:
                 f"hidden_size {self.hidden_size} cannot be split among {self.num_attention_heads} attention "
                 "heads: choose num_attention_heads that divides it."
             )
+
+    def _complete_settings(self) -> None:
+        """Adds the defaults of the encoder's own settings; UserError for others, and for values of another kind."""
+        known = self.encoder_traits.settings
+        defaults = {name: value[0] if isinstance(value, list) else value for name, value in known.items()}
+        unknown = sorted(self.settings.keys() - defaults.keys())
+        if unknown:
+            raise UserError(f"The encoder {self.encoder} has no setting {unknown[0]}: leave it out.")
+        values = {**defaults, **self.settings}
+        object.__setattr__(self, "settings", values)
+        for name, value in values.items():
+            kind = type(defaults[name])
+            is_kind = isinstance(value, int | float if kind is float else kind)
+            is_kind = is_kind and isinstance(value, bool) == (kind is bool)
+            if isinstance(known[name], list):
+                expected = f"one of {', '.join(map(str, known[name]))}"
+                is_kind = is_kind and value in known[name]
+            else:
+                expected = "a number, 0 or more" if kind in (int, float) else f"a value such as {defaults[name]!r}"
+                is_kind = is_kind and (kind not in (int, float) or 0 <= value <= MAX_SIZE)
+            if not is_kind:
+                raise UserError(f"{name} is {value!r} in the BERT configuration; expected {expected}.")
 
     def _expect(self, name: str, kind: type | UnionType, holds: Callable[[Any], Any], expected: str) -> None:
         value = getattr(self, name)
@@ -132,6 +156,11 @@ class BertConfig:
         return self.num_hidden_layers * self.encoder_traits.has_layers + self.encoder_traits.extra_layers
 
     @property
+    def padding_id(self) -> int:
+        """The id of the padding token."""
+        return int(self.settings.get("pad_token_id", self.encoder_traits.padding_id))
+
+    @property
     def encoder_traits(self) -> EncoderTraits:
         """What is known about the encoder without importing it."""
         return traits(self.encoder)
@@ -156,6 +185,9 @@ class BertConfig:
         """
         known = {field.name for field in dataclasses.fields(cls)}
         values = dict(values)
+        open_set.expect_trusted(str(values.get("encoder", "")), source)
+        own = traits(str(values.get("encoder") or cls.encoder)).settings
+        values["settings"] = {name: values.pop(name) for name in own if name in values}
         unknown = sorted(values.keys() - known)
         if unknown:
             logging.getLogger("bert_tf").debug("Not used from the BERT configuration: %s", ", ".join(unknown))
@@ -164,7 +196,6 @@ class BertConfig:
         values["hidden_act"] = translated.get(act, act) if isinstance(act, str) else act
         if "vocab_size" not in values:
             raise UserError("The BERT configuration has no vocab_size; it is the number of lines of vocab.txt.")
-        open_set.expect_trusted(str(values.get("encoder", "")), source)
         return cls(**{name: value for name, value in values.items() if name in known})
 
     @classmethod
@@ -175,7 +206,8 @@ class BertConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as a plain dictionary."""
-        return dataclasses.asdict(self)
+        values = dataclasses.asdict(self)
+        return values | values.pop("settings")
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes `bert_config.json`, completely or not at all."""

@@ -8,6 +8,8 @@ import ast
 import dataclasses
 import functools
 import importlib.abc
+from collections.abc import Mapping
+from typing import Any
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import open_set
@@ -39,6 +41,11 @@ class EncoderTraits:
         tokenizer: the kind of tokenizer that a new vocabulary for it is of, see `text.vocabulary`.
         padding_id: the id of the padding token.
         position_offset: rows of the table of positions before that of the first position.
+        has_layer_biases: the dense layers of attention and feed-forward have a bias.
+        has_norm_biases: LayerNorms have one.
+        shares_head: heads on tokens, that for masked LM among them, read what its pooler makes of them.
+        settings: entries of the configuration that only it has, with their defaults; of a list the first, and the
+            others are choices.
     """
 
     is_functional: bool = False
@@ -57,6 +64,10 @@ class EncoderTraits:
     tokenizer: str = "wordpiece"
     padding_id: int = 0
     position_offset: int = 0
+    has_layer_biases: bool = True
+    has_norm_biases: bool = True
+    shares_head: bool = False
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @functools.cache

@@ -19,7 +19,8 @@ class BatchLayout:
 
     `mask` [B, 1, 1 or T, T] is added to attention scores. `seed` [2] (int32) makes every dropout mask a function of
     itself and of the layer alone; None means no dropout. `text_numbers` [B, T]: 1, 2, ... by text of a row, 0 where
-    no query sees it. `probe`: to be filled by this pass.
+    no query sees it. `probe`: to be filled by this pass. `positions` [B or 1, T]: of the tokens in their texts.
+    `shows_attention`: whether all probabilities are needed.
     """
 
     rows: tf.Tensor | int
@@ -29,6 +30,8 @@ class BatchLayout:
     seed: tf.Tensor | None = None
     text_numbers: tf.Tensor | None = None
     probe: Probe | None = None
+    positions: tf.Tensor | None = None
+    shows_attention: bool = False
 
     @classmethod
     def padded(
@@ -116,6 +119,15 @@ def pooled_tokens(tokens: tf.Tensor, inputs: Mapping[str, tf.Tensor], *, is_caus
     if is_causal:
         return tf.gather(tokens, pooled_positions(inputs, is_causal=True), batch_dims=1)
     return tokens[:, 0]
+
+
+def mean_of_texts(tokens: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:  # [B, T, D] -> [B, D]
+    """The mean of the tokens of each text, without those that `text_mask` [B, T] leaves out."""
+    used = tf.sequence_mask(inputs["lengths"], size_of(tokens, 1), tf.float32)
+    if "text_mask" in inputs:
+        used *= tf.cast(inputs["text_mask"][:, : size_of(tokens, 1)], tf.float32)
+    summed = tf.reduce_sum(tf.cast(tokens, tf.float32) * used[:, :, None], 1)
+    return tf.cast(summed / tf.maximum(tf.reduce_sum(used, 1, keepdims=True), 1), tokens.dtype)
 
 
 def size_of(tensor: tf.Tensor, axis: int) -> tf.Tensor | int:

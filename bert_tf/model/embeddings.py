@@ -34,6 +34,7 @@ class Embeddings(ConfiguredLayer):
         values.
 
     Args:
+        has_positions: whether it adds a vector for the position.
         has_segments: whether it adds a vector for the segment. Where there is one kind of segment, all have its vector.
         is_normalized: whether it normalises.
         is_projected: whether a dense layer makes the embeddings [N, E] as wide as the hidden states [N, D]; None: only
@@ -46,6 +47,7 @@ class Embeddings(ConfiguredLayer):
         self,
         config: BertConfig | dict,
         *,
+        has_positions: bool = True,
         has_segments: bool = True,
         is_normalized: bool = True,
         is_projected: bool | None = None,
@@ -53,7 +55,8 @@ class Embeddings(ConfiguredLayer):
     ):
         super().__init__(config, **options)
         self.token_table = self.new_table("token_table", self.config.vocab_size)
-        if self.config.position_embedding_type == "absolute":
+        self.has_positions = has_positions
+        if has_positions and self.config.position_embedding_type == "absolute":
             rows = self.config.encoder_traits.position_offset + self.config.max_position_embeddings
             self.position_table = self.new_table("position_table", rows)
         if has_segments:
@@ -80,15 +83,17 @@ class Embeddings(ConfiguredLayer):
         x = look_up(self.token_table.value, tf.reshape(token_ids, [-1]))  # [N, E]
         x = layout.probe.embed(x) if layout.probe else x
         x = self._add_segments(x, segment_ids)
+        x = self._add_positions(x, positions, layout) if self.has_positions else x
+        x = self.norm(x) if hasattr(self, "norm") else x
+        return self.dropout(x, seed=layout.seed)
+
+    def _add_positions(self, x: tf.Tensor, positions: tf.Tensor | None, layout: BatchLayout) -> tf.Tensor:
         table, first = self._positions()  # [first + P, E]
         if positions is None:
             x = layout.as_rows(x) + table[first : first + layout.width]  # [B, T, E]
-            x = tf.reshape(x, [-1, self.config.embedding_width])
-        else:
-            start = max(first - 1, 0)  # of RoBERTa's row of padding
-            x += tf.gather(table[start:], tf.reshape(positions, [-1]) + (first - start))
-        x = self.norm(x) if hasattr(self, "norm") else x
-        return self.dropout(x, seed=layout.seed)
+            return tf.reshape(x, [-1, self.config.embedding_width])
+        start = max(first - 1, 0)  # of RoBERTa's row of padding
+        return x + tf.gather(table[start:], tf.reshape(positions, [-1]) + (first - start))
 
     def _add_segments(self, x: tf.Tensor, segment_ids: tf.Tensor) -> tf.Tensor:
         if not hasattr(self, "segment_table"):

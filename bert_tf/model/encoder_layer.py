@@ -100,6 +100,12 @@ class EncoderLayer(ConfiguredLayer):
         """The encoder's own computation; see `call`."""
         raise NotImplementedError
 
+    def for_token_heads(self, tokens: tf.Tensor) -> tf.Tensor:
+        """What heads on tokens read of them [B, T, D]."""
+        if not self.config.encoder_traits.shares_head:
+            return tokens
+        return tf.reshape(self.pooler(tf.reshape(tokens, [-1, tokens.shape[-1]])), tf.shape(tokens))
+
     def seed_of(self, seed: tf.Tensor | None, training: bool | None) -> tf.Tensor | None:
         """The seed of a pass: the given one, else in training a new one, else None."""
         return dropout_seeds.next_seed(self._dropout_state) if seed is None and training else seed

@@ -18,7 +18,7 @@ import tensorflow as tf
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.model import attention, encoders, heads, weights
-from bert_tf.model.batch_layout import pooled_tokens
+from bert_tf.model.batch_layout import mean_of_texts, pooled_tokens
 from bert_tf.model.layers import activate
 from bert_tf.runtime import tensorflow_startup
 
@@ -57,6 +57,9 @@ def parameters(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 def encode(params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  # -> [B, T, D]
     """The tokens of the last layer; with "word_vectors" [B, T, E] among the inputs in place of those looked up."""
+    own = getattr(encoders.class_of(config), "functional_encode", None)
+    if own is not None:
+        return own(params, config, inputs)
     rows, width = tf.unstack(tf.shape(inputs["token_ids"]))
     mask = attention.padding_mask(inputs["lengths"], width, is_causal=config.is_causal)
     x = embed(params, config, inputs, width)
@@ -75,8 +78,9 @@ def embed(params: Tensors, config: BertConfig, inputs: Tensors, width: tf.Tensor
     if f"{name}/segment_table" in params:
         segments = tf.minimum(inputs["segment_ids"], config.type_vocab_size - 1)
         x += tf.gather(params[f"{name}/segment_table"], segments)
-    first = config.encoder_traits.position_offset
-    x += params[f"{name}/position_table"][first : first + width]
+    if f"{name}/position_table" in params:
+        first = config.encoder_traits.position_offset
+        x += params[f"{name}/position_table"][first : first + width]
     if f"{name}/norm/gamma" in params:
         x = layer_norm(x, params, f"{name}/norm", config)
     return dense(x, params, f"{name}/projection") if f"{name}/projection/kernel" in params else x
@@ -124,14 +128,16 @@ def feed_forward(x: tf.Tensor, params: Tensors, name: str, config: BertConfig) -
 
 def dense(x: tf.Tensor, params: Tensors, name: str) -> tf.Tensor:
     """A dense layer without activation: [..., I] -> [..., O]."""
-    return tf.matmul(x, params[f"{name}/kernel"]) + params[f"{name}/bias"]
+    x = tf.matmul(x, params[f"{name}/kernel"])
+    return x + params[f"{name}/bias"] if f"{name}/bias" in params else x
 
 
 def layer_norm(x: tf.Tensor, params: Tensors, name: str, config: BertConfig) -> tf.Tensor:  # [..., D] -> [..., D]
     """LayerNorm, with a division and a power of 2, as converters look for it."""
     centered = x - tf.reduce_mean(x, [-1], keepdims=True)
     variance = tf.reduce_mean(tf.pow(centered, 2.0), [-1], keepdims=True)
-    return centered / tf.sqrt(variance + config.layer_norm_eps) * params[f"{name}/gamma"] + params[f"{name}/beta"]
+    x = centered / tf.sqrt(variance + config.layer_norm_eps) * params[f"{name}/gamma"]
+    return x + params[f"{name}/beta"] if f"{name}/beta" in params else x
 
 
 def activation(x: tf.Tensor, kind: str) -> tf.Tensor:
@@ -143,13 +149,25 @@ def activation(x: tf.Tensor, kind: str) -> tf.Tensor:
 
 def pooled(tokens: tf.Tensor, params: Tensors, config: BertConfig, inputs: Tensors) -> tf.Tensor:  # -> [B, D]
     """The pooled vector of each text: [CLS], or of a causal model the last token, through the encoder's pooler."""
+    if config.encoder_traits.shares_head:
+        is_mean = config.settings.get("classifier_pooling") == "mean"
+        x = mean_of_texts(tokens, inputs) if is_mean else pooled_tokens(tokens, inputs, is_causal=config.is_causal)
+        return for_token_heads(x, params, config)
     x = dense(pooled_tokens(tokens, inputs, is_causal=config.is_causal), params, "encoder/pooler")
     return activation(x, getattr(encoders.class_of(config), "pooler_activation", "tanh"))
 
 
+def for_token_heads(tokens: tf.Tensor, params: Tensors, config: BertConfig) -> tf.Tensor:  # [..., D] -> [..., D]
+    """What heads on tokens read: the tokens or, where heads share one, what the pooler makes of them."""
+    if not config.encoder_traits.shares_head:
+        return tokens
+    x = activation(dense(tokens, params, "encoder/pooler/dense"), config.hidden_act)
+    return layer_norm(x, params, "encoder/pooler/norm", config)
+
+
 def _encoder_outputs(params: Tensors, config: BertConfig, inputs: Tensors) -> dict[str, tf.Tensor]:
     tokens = encode(params, config, inputs)
-    has_pooler = "encoder/pooler/kernel" in params
+    has_pooler = any(name.startswith(POOLER) for name in params)
     return {"tokens": tokens} | ({"pooled": pooled(tokens, params, config, inputs)} if has_pooler else {})
 
 
@@ -159,22 +177,24 @@ def _classifier_outputs(params: Tensors, config: BertConfig, inputs: Tensors) ->
 
 
 def _token_classifier_outputs(params: Tensors, config: BertConfig, inputs: Tensors) -> dict[str, tf.Tensor]:
-    logits = dense(encode(params, config, inputs), params, "classifier")
+    logits = dense(for_token_heads(encode(params, config, inputs), params, config), params, "classifier")
     if "crf/potentials" not in params:
         return {"logits": logits}
     return {"logits": logits, "potentials": tf.tile(params["crf/potentials"][None], [tf.shape(logits)[0], 1, 1])}
 
 
 def _span_outputs(params: Tensors, config: BertConfig, inputs: Tensors) -> dict[str, tf.Tensor]:
-    logits = dense(encode(params, config, inputs), params, "span")  # [B, T, 2]
+    logits = dense(for_token_heads(encode(params, config, inputs), params, config), params, "span")  # [B, T, 2]
     return {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]}
 
 
 def _pretraining_outputs(params: Tensors, config: BertConfig, inputs: Tensors) -> dict[str, tf.Tensor]:
     tokens = encode(params, config, inputs)
     x = tf.gather(tokens, inputs["masked_lm_positions"], batch_dims=1)  # [B, P, D]
-    x = activation(dense(x, params, "masked_lm/transform"), config.hidden_act)
-    x = layer_norm(x, params, "masked_lm/norm", config)
+    x = for_token_heads(x, params, config)
+    if "masked_lm/transform/kernel" in params:
+        x = activation(dense(x, params, "masked_lm/transform"), config.hidden_act)
+        x = layer_norm(x, params, "masked_lm/norm", config)
     logits = tf.matmul(x, params["encoder/embeddings/token_table"], transpose_b=True)  # [B, P, V]
     outputs = {"masked_lm_logits": logits + params["masked_lm/output_bias"]}
     if "encoder/pooler/kernel" in params and "next_sentence/kernel" in params:

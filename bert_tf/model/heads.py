@@ -32,14 +32,16 @@ class MaskedLmHead(ConfiguredLayer):
     def __init__(self, config: BertConfig | dict, **options: Any):
         super().__init__(config, **options)
         width = self.config.embedding_width
-        self.transform = self.new_dense(self.config.hidden_size, width, self.config.hidden_act)
-        self.norm = self.new_norm(width)
+        if not self.config.encoder_traits.shares_head:
+            self.transform = self.new_dense(self.config.hidden_size, width, self.config.hidden_act)
+            self.norm = self.new_norm(width)
         self.output_bias = self.add_weight(name="output_bias", shape=(self.config.vocab_size,), initializer="zeros")
         self.built = True
 
     def call(self, tokens: tf.Tensor, token_table: tf.Tensor) -> tf.Tensor:
         """Logits float32 [B, P, V] of tokens [B, P, D], with the word embeddings [V, E] as output matrix."""
-        x = self.norm(self.transform(tf.reshape(tokens, [-1, self.config.hidden_size])))  # [B * P, E]
+        x = tf.reshape(tokens, [-1, self.config.hidden_size])
+        x = self.norm(self.transform(x)) if hasattr(self, "transform") else x  # [B * P, E]
         logits = tf.matmul(x, token_table, transpose_b=True)  # [B * P, V]
         logits = tf.nn.bias_add(tf.cast(logits, tf.float32), tf.cast(self.output_bias.value, tf.float32))
         return tf.reshape(logits, [-1, size_of(tokens, 1), self.config.vocab_size])
@@ -132,6 +134,7 @@ class Pretrainer(BertModel):
         """
         encoded = self.encoder(inputs, seed=seed, positions=inputs.get("masked_lm_positions"), packing=packing)
         tokens = encoded["tokens_at"] if "masked_lm_positions" in inputs else encoded["tokens"]
+        tokens = self.encoder.for_token_heads(tokens)
         outputs = {"masked_lm_logits": self.masked_lm(tokens, self.encoder.token_table)}
         if self.config.encoder_traits.sentence_pairs:
             outputs["next_sentence_logits"] = self.next_sentence(encoded["pooled"])
@@ -241,6 +244,7 @@ class SpanFinder(BertModel):
     def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
         """Returns float32 "start_logits" and "end_logits" [B, T]."""
         tokens = self.encoder(inputs, seed=seed, packing=packing)["tokens"]  # [B, T, D]
+        tokens = self.encoder.for_token_heads(tokens)
         logits = self.span(tf.reshape(tokens, [-1, self.config.hidden_size]))  # [B * T, 2]
         logits = tf.reshape(logits, [-1, size_of(tokens, 1), 2])
         return {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
@@ -265,6 +269,7 @@ class TokenClassifier(BertModel):
     def outputs(self, inputs: Inputs, seed: tf.Tensor | None, packing: PackingSpec | None) -> dict[str, tf.Tensor]:
         """Returns float32 "logits" [B, T, size], and of a CRF "potentials" [B, size + 2, size]."""
         tokens = self.encoder(inputs, seed=seed, packing=packing)["tokens"]  # [B, T, D]
+        tokens = self.encoder.for_token_heads(tokens)
         x = self.dropout(tf.reshape(tokens, [-1, self.config.hidden_size]), seed=seed)
         logits = self.classifier(x)  # [B * T, size]
         logits = tf.reshape(logits, [-1, size_of(tokens, 1), logits.shape[-1]])

@@ -29,7 +29,7 @@ def complete_for(config: BertConfig, inputs: Any) -> dict[str, tf.Tensor]:
         _expect_below(config.vocab_size, "token_ids", named.get("token_ids", None if named else inputs))
         if config.type_vocab_size > 1:
             _expect_below(config.type_vocab_size, "segment_ids", named.get("segment_ids"))
-    return complete(inputs, traits.padding_id, numbers_tokens=traits.position_offset > 0)
+    return complete(inputs, config.padding_id, numbers_tokens=traits.position_offset > 0)
 
 
 def _expect_below(size: int, name: str, ids: Any) -> None:

@@ -43,9 +43,12 @@ class ConfiguredLayer(keras.layers.Layer):
         super().__init__(**options)
         self.config = config_of(config)
 
-    def new_dense(self, size_in: int, size_out: int, activation: str | None = None) -> "Dense":
+    def new_dense(
+        self, size_in: int, size_out: int, activation: str | None = None, *, has_bias: bool = True
+    ) -> "Dense":
         """A Dense child of this layer's configuration and precision."""
-        return Dense(self.config, size_in, size_out, activation=activation, dtype=self.dtype_policy)
+        options = {"activation": activation, "has_bias": has_bias, "dtype": self.dtype_policy}
+        return Dense(self.config, size_in, size_out, **options)
 
     def new_norm(self, width: int | None = None) -> "LayerNorm":
         """A LayerNorm child. width: of its input; None: the hidden size."""
@@ -77,24 +80,34 @@ class Dense(ConfiguredLayer):
     lora: keras.layers.Layer | None = None
 
     def __init__(
-        self, config: BertConfig | dict, size_in: int, size_out: int, activation: str | None = None, **options: Any
+        self,
+        config: BertConfig | dict,
+        size_in: int,
+        size_out: int,
+        activation: str | None = None,
+        has_bias: bool = True,
+        **options: Any,
     ):
         super().__init__(config, **options)
         self.activation = activation
         self.kernel = self.add_weight(name="kernel", shape=(size_in, size_out), initializer=self.initializer())
-        self.bias = self.add_weight(name="bias", shape=(size_out,), initializer="zeros")
+        if has_bias:
+            self.bias = self.add_weight(name="bias", shape=(size_out,), initializer="zeros")
         self.built = True
 
     def call(self, x: tf.Tensor, needs_gradient: bool = False) -> tf.Tensor:
         """Maps [N, size_in] to [N, size_out]."""
         # Not called `training`: Keras would pass that on to all layers that are called later.
-        y = dense(x, self.kernel.value, self.bias.value, needs_gradient)
+        has_bias = hasattr(self, "bias")
+        y = dense(x, self.kernel.value, self.bias.value if has_bias else None, needs_gradient)
         y = y if self.lora is None else y + self.lora(x)
         return activate(y, self.activation, needs_gradient)
 
 
-def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, training: bool = False) -> tf.Tensor:
+def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None, training: bool = False) -> tf.Tensor:
     """[N, I], [I, O], [O] -> [N, O]; `bias_add`, not `+`: oneDNN fuses it and the activation into the product."""
+    if bias is None:
+        return tf.matmul(x, kernel)
     return (fused_ops.bias_add if training else tf.nn.bias_add)(tf.matmul(x, kernel), bias)
 
 
@@ -106,6 +119,8 @@ def activate(x: tf.Tensor, kind: str | None, training: bool = False) -> tf.Tenso
         return tf.tanh(x)
     if kind == "relu":
         return tf.nn.relu(x)
+    if kind == "silu":
+        return tf.nn.silu(x)
     if training:
         return fused_ops.GELUS[kind](x)
     return tf.nn.gelu(x, approximate=kind == "gelu_tanh")  # which oneDNN fuses into the product before it
@@ -118,12 +133,14 @@ class LayerNorm(ConfiguredLayer):
         super().__init__(config, **options)
         wide = {"shape": (width or self.config.hidden_size,), "dtype": "float32", "autocast": False}
         self.gamma = self.add_weight(name="gamma", initializer="ones", **wide)
-        self.beta = self.add_weight(name="beta", initializer="zeros", **wide)
+        if self.config.encoder_traits.has_norm_biases:
+            self.beta = self.add_weight(name="beta", initializer="zeros", **wide)
         self.built = True
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """Normalises each row of [N, D]."""
-        return fused_ops.layer_norm(x, self.gamma.value, self.beta.value, self.config.layer_norm_eps)
+        beta = self.beta.value if hasattr(self, "beta") else tf.zeros_like(self.gamma.value)
+        return fused_ops.layer_norm(x, self.gamma.value, beta, self.config.layer_norm_eps)
 
 
 class Dropout(keras.layers.Layer):
@@ -160,20 +177,33 @@ class SelfAttention(ConfiguredLayer):
         super().__init__(config, **options)
         width = self.config.hidden_size
         self.scale = 1 / math.sqrt(self.config.head_size)
-        self.query_key_value = self.new_dense(width, 3 * width)
+        has_bias = self.config.encoder_traits.has_layer_biases
+        self.query_key_value = self.new_dense(width, 3 * width, has_bias=has_bias)
         self.dropout = self.new_dropout(self.config.attention_probs_dropout_prob, stream)
-        self.project_out = self.new_dense(width, width)
+        self.project_out = self.new_dense(width, width, has_bias=has_bias)
         self.built = True
 
     def call(
         self, x: tf.Tensor, *, layout: BatchLayout, indices: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """[N, D] -> [N, D] and probabilities [B, H, T, T]; with `indices` only these tokens, [R, D]."""
-        query, key, value = layout.split_heads(self.query_key_value(x, needs_gradient=layout.training), 3)
+        query, key, value = self.queries(x, layout)
         if layout.probe:
             layout.probe.attention.append((query, key, value))
+        context, probabilities = self.attend(query, key, value, layout)
+        context = gather_tokens(layout.join_heads(context, x), indices)
+        return self.project_out(context, needs_gradient=layout.training), probabilities
+
+    def queries(self, x: tf.Tensor, layout: BatchLayout) -> list[tf.Tensor]:
+        """Query, key and value [B, H, T, K] each, of [N, D]."""
+        return layout.split_heads(self.query_key_value(x, needs_gradient=layout.training), 3)
+
+    def attend(
+        self, query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, layout: BatchLayout
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """The context [B, H, T, K] and the probabilities before dropout [B, H, T, T]."""
         drops = layout.training and self.dropout.rate
-        context, probabilities = attention.dot_product_attention(  # [B, H, T, K], [B, H, T, T]
+        return attention.dot_product_attention(
             query,
             key,
             value,
@@ -182,8 +212,6 @@ class SelfAttention(ConfiguredLayer):
             dropout=(lambda x: self.dropout(x, seed=layout.seed)) if drops else None,
             training=layout.training,
         )
-        context = gather_tokens(layout.join_heads(context, x), indices)
-        return self.project_out(context, needs_gradient=layout.training), probabilities
 
 
 class FeedForward(ConfiguredLayer):
@@ -209,13 +237,21 @@ class TransformerLayer(ConfiguredLayer):
         super().__init__(config, **options)
         self.number = number
         stream, rate = f"layers/{number}", self.config.hidden_dropout_prob
-        self.attention = SelfAttention(self.config, f"{stream}/attention/probabilities", dtype=self.dtype_policy)
+        self.attention = self.new_attention(f"{stream}/attention/probabilities")
         self.attention_dropout = self.new_dropout(rate, f"{stream}/attention")
         self.attention_norm = self.new_norm()
-        self.feed_forward = FeedForward(self.config, dtype=self.dtype_policy)
+        self.feed_forward = self.new_feed_forward()
         self.feed_forward_dropout = self.new_dropout(rate, f"{stream}/feed_forward")
         self.feed_forward_norm = self.new_norm()
         self.built = True
+
+    def new_attention(self, stream: str) -> SelfAttention:
+        """Its attention. stream: of the dropout of probabilities."""
+        return SelfAttention(self.config, stream, dtype=self.dtype_policy)
+
+    def new_feed_forward(self) -> ConfiguredLayer:
+        """Its feed-forward part, which maps [N, D] to [N, D]."""
+        return FeedForward(self.config, dtype=self.dtype_policy)
 
     def call(
         self, x: tf.Tensor, *, layout: BatchLayout, indices: tf.Tensor | None = None

@@ -50,7 +50,12 @@ class KeptTokens:
         places = tf.reshape(kept + width * tf.range(rows)[:, None], [-1])
         numbers = tf.gather(tf.reshape(layout.text_numbers, [-1]), places)
         options = {"heads": layout.heads, "dtype": layout.mask.dtype, "seed": layout.seed, "is_causal": is_causal}
-        return cls(places, BatchLayout.packed(tf.reshape(numbers, [rows, count]), **options))
+        narrow = BatchLayout.packed(tf.reshape(numbers, [rows, count]), **options)
+        if layout.positions is not None:
+            positions = tf.reshape(tf.broadcast_to(layout.positions, [rows, width]), [-1])
+            positions = tf.reshape(tf.gather(positions, places), [rows, count])
+            narrow = dataclasses.replace(narrow, positions=positions)
+        return cls(places, narrow)
 
     def narrow(self, x: tf.Tensor) -> tf.Tensor:
         """The kept tokens [B * K, D] of all tokens [N, D]."""

@@ -175,7 +175,7 @@ def _with_fewer_layers(checkpoint: Checkpoint | None, options: Any) -> Checkpoin
 
 def _check_padding(config: BertConfig, tokens: list[str]) -> None:
     """Raises UserError for a vocabulary whose padding token is not where the encoder expects it."""
-    name, expected = vocabulary.special_tokens(tokens)[0], config.encoder_traits.padding_id
+    name, expected = vocabulary.special_tokens(tokens)[0], config.padding_id
     if name in tokens and tokens.index(name) != expected:
         raise UserError(
             f"The encoder {config.encoder} needs a vocabulary with the padding token as number {expected}, but {name} "

@@ -10,6 +10,7 @@ the losses of steps of gradient descent.
 
 import json
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -48,6 +49,14 @@ DISTILBERT = {
     "seq_classif_dropout": 0.0,
     "qa_dropout": 0.0,
 }
+NOMIC = {
+    "self_attn.o_proj": "attn.out_proj",
+    "up_proj": "fc11",
+    "gate_proj": "fc12",
+    "down_proj": "fc2",
+    "post_attention_layernorm": "norm1",
+    "post_mlp_layernorm": "norm2",
+}
 # {encoder: (how classes begin, class that is pre-trained, configuration)}
 MODELS = {
     "distilbert": ("DistilBert", "ForMaskedLM", DISTILBERT),
@@ -63,6 +72,14 @@ MODELS = {
         "ForMaskedLM",
         SHAPE | DROPOUT | {"embedding_size": 8},
     ),
+    "modern_bert": (
+        "ModernBert",
+        "ForMaskedLM",
+        SHAPE
+        | {"num_hidden_layers": 4, "pad_token_id": 0, "local_attention": 4, "classifier_pooling": "mean"}
+        | dict.fromkeys(("bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id")),
+    ),
+    "nomic_bert": ("NomicBert", "ForMaskedLM", SHAPE),
     "pre_ln_bert": ("MegatronBert", "ForPreTraining", SHAPE | DROPOUT),
     "roberta": (
         "Roberta",
@@ -81,8 +98,21 @@ def create(name, config):
     model = getattr(transformers, name)(config)
     with torch.no_grad():
         for key, tensor in parameters(model).items():
-            tensor.copy_(torch.from_numpy(golden_weights.weight(key, tuple(tensor.shape))))
+            stored, part, count = in_file(key, name)
+            shape = (count * tensor.shape[0], *tensor.shape[1:])
+            tensor.copy_(torch.from_numpy(np.split(golden_weights.weight(stored, shape), count)[part]))
     return model.eval()
+
+
+def in_file(key, name):
+    """The name of a weight in files, which part of it a parameter is, and of how many."""
+    if not name.startswith("NomicBert") or key.startswith("cls."):
+        return key, 0, 1
+    key = re.sub(r"\blayers", "encoder.layers", key).replace("embeddings.LayerNorm", "emb_ln")
+    for ours, theirs in NOMIC.items():
+        key = key.replace(ours, theirs)
+    part = re.search(r"self_attn\.([qkv])_proj", key)
+    return (key.replace(part[0], "attn.Wqkv"), "qkv".index(part[1]), 3) if part else (key, 0, 1)
 
 
 def parameters(model):
@@ -97,7 +127,7 @@ def inputs_of(model, encoder):
     return values if encoder in WITHOUT_SEGMENTS else values | {"token_type_ids": torch.tensor(SEGMENTS)}
 
 
-WITHOUT_SEGMENTS = ("distilbert", "roberta")
+WITHOUT_SEGMENTS = ("distilbert", "roberta", "modern_bert")
 
 
 def outputs_of(model, inputs, ending):
@@ -119,7 +149,7 @@ def loss_of(model, inputs):
     return loss if pairs is None else loss + torch.nn.functional.cross_entropy(pairs, torch.tensor(PAIR_LABELS))
 
 
-def training(model, inputs):
+def training(model, inputs, class_name):
     """Norms of the first gradient, and the loss before each step of plain gradient descent."""
     norms, losses = {}, []
     for step in range(STEPS):
@@ -130,7 +160,9 @@ def training(model, inputs):
         with torch.no_grad():
             for name, tensor in parameters(model).items():
                 if tensor.grad is not None:
-                    norms.setdefault(name, float(tensor.grad.norm())) if step == 0 else None
+                    stored = in_file(name, class_name)[0]
+                    norm = np.hypot(norms.get(stored, 0.0), float(tensor.grad.norm()))
+                    norms |= {stored: norm} if step == 0 else {}
                     tensor -= RATE * tensor.grad
     return norms, losses
 
@@ -146,13 +178,18 @@ def main():
         config = config_class(**settings, attn_implementation="eager")
         about[encoder] = {"config": settings | {"model_type": config.model_type}, "classes": {}}
         for ending in ("Model", pretrained, *TASKS, *(["ForPreTraining"] if encoder == "electra" else [])):
+            if not hasattr(transformers, begin + ending):
+                continue
             model = create(begin + ending, config)
-            entry = {"weights": {name: list(p.shape) for name, p in parameters(model).items()}}
+            entry = {"weights": {}}
+            for name, p in parameters(model).items():
+                stored, _, count = in_file(name, begin)
+                entry["weights"][stored] = [count * p.shape[0], *p.shape[1:]]
             inputs = inputs_of(model, encoder)
             for name, value in outputs_of(model, inputs, ending).items():
                 arrays[f"{encoder}/{ending}/{name}"] = value
             if ending == pretrained:
-                entry["gradients"], entry["losses"] = training(model, inputs)
+                entry["gradients"], entry["losses"] = training(model, inputs, begin)
             about[encoder]["classes"][begin + ending] = entry
     inputs = {"ids": IDS, "segments": SEGMENTS, "lengths": LENGTHS, "labels": LABELS, "pair_labels": PAIR_LABELS}
     about["inputs"] = inputs | {"rate": RATE}

@@ -21,7 +21,7 @@ from bert_tf.checkpoints.checkpoint_files import (
 from bert_tf.checkpoints.huggingface_layouts import CLASSES, KINDS, LAYOUTS, NOT_SUPPORTED, Layout, encoder_of
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
-from bert_tf.model.weights import expand, from_canonical_names, to_canonical_names
+from bert_tf.model.weights import from_canonical_names, to_canonical_names
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.text.special_tokens import SETTING
 from bert_tf.text.vocabulary import special_tokens
@@ -60,12 +60,14 @@ def read(path: str) -> Checkpoint:
     """
     config = _read_config(_config_file(path))
     layout, kind = LAYOUTS[config.encoder], _kind(path)
-    prefixes = {each.prefix for each in LAYOUTS.values()}
-    arrays, beside = torch_folders.without_prefixes(torch_folders.read(path), layout.prefix, prefixes, path)
+    prefixes = {each.prefix for each in LAYOUTS.values()} - {"model."}  # which others may have around them
+    table_name = str(layout.names[TOKENS])
+    found = torch_folders.read(path)
+    arrays, beside = torch_folders.without_prefixes(found, layout.prefix, prefixes, path, table_name)
     arrays.pop(CONSTANT, None)
     is_of_texts = bool(layout.of_texts) and arrays.keys() >= set(layout.of_texts.values())
-    table = expand({**layout.names, **(layout.of_texts if is_of_texts else {})}, config.layers_with_weights)
-    _expect_whole_encoder(config, table, arrays, path)
+    table = layout.table(config.layers_with_weights, is_of_texts=is_of_texts, is_of_spans=kind == "span")
+    _expect_whole_encoder(config, table, arrays, path, has_head=kind is not None)
     left_out = []
     for prefix, reason in _left_out(config, layout, arrays, kind, setting(_config_file(path), "architectures", list)):
         if any(ours.startswith(prefix) and any(name in arrays for name in table[ours]) for ours in table):
@@ -106,14 +108,20 @@ def read(path: str) -> Checkpoint:
 
 
 def _expect_whole_encoder(
-    config: BertConfig, table: Mapping[str, tuple[str, ...]], arrays: Mapping[str, np.ndarray], path: str
+    config: BertConfig,
+    table: Mapping[str, tuple[str, ...]],
+    arrays: Mapping[str, np.ndarray],
+    path: str,
+    *,
+    has_head: bool,
 ) -> None:
     """Raises UserError where a weight of the encoder is missing.
 
     Not all have a pooler, nor an ELECTRA whose embeddings are as wide as its layers a projection.
     """
     is_as_wide = config.encoder == "electra" and config.embedding_size is None
-    optional = (POOLER, PROJECTION) if is_as_wide else POOLER
+    optional = (*([] if config.encoder_traits.shares_head and has_head else [POOLER]),)
+    optional += (PROJECTION,) if is_as_wide else ()
     names = [
         name for ours in table if ours.startswith("encoder/") and not ours.startswith(optional) for name in table[ours]
     ]
@@ -136,6 +144,8 @@ def _left_out(
     for match in list(filter(None, map(OUTPUT.fullmatch, arrays))):
         name, array = match[0], arrays[match[0]]
         is_matrix = match["matrix"] or match["part"] == "weight"
+        if name == layout.names["masked_lm/output_bias"]:
+            continue
         if not is_matrix and bias is None:
             arrays[str(layout.names["masked_lm/output_bias"])] = arrays.pop(name)
         elif np.array_equal(array, np.asarray(table if is_matrix else bias)):
@@ -207,8 +217,8 @@ def write(checkpoint: Checkpoint, folder: str) -> list[str]:
     config, layout = checkpoint.config, LAYOUTS[checkpoint.config.encoder]
     weights = {name: array for name, array in checkpoint.weights.items() if _means_the_same(name, checkpoint)}
     is_of_texts = "classifier/bias" in weights and checkpoint.kind not in ("tags", "choice")
-    names = {**layout.names, **(layout.of_texts if is_of_texts else {})}
-    arrays, used = from_canonical_names(expand(names, config.layers_with_weights), weights, _is_transposed)
+    table = layout.table(config.layers_with_weights, is_of_texts=is_of_texts, is_of_spans="span/bias" in weights)
+    arrays, used = from_canonical_names(table, weights, _is_transposed)
     heads = tuple(sorted({name.split("/")[0] for name in used} - {"encoder", "crf"}))
     prefix = layout.prefix if heads else ""
     arrays = {name if name.startswith(layout.outside) else prefix + name: array for name, array in arrays.items()}

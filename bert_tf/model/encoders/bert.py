@@ -3,6 +3,7 @@
 B rows, T positions in a row, N = B * T, D hidden size, H heads, L layers.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from bert_tf.config.bert_config import BertConfig
 from bert_tf.model.batch_layout import BatchLayout, gather_tokens, pooled_positions, pooled_tokens, size_of
 from bert_tf.model.embeddings import Embeddings, SharedEmbeddings
 from bert_tf.model.encoder_layer import EncoderLayer
-from bert_tf.model.layers import TransformerLayer
+from bert_tf.model.layers import ConfiguredLayer, TransformerLayer
 from bert_tf.model.probe import Probe
 from bert_tf.model.sequence_packing import PackingSpec, RowAssignment
 from bert_tf.model.token_dropping import KeptTokens
@@ -64,8 +65,12 @@ class BertEncoder(EncoderLayer):
             self.layer_class(self.config, number, dtype=self.dtype_policy)
             for number in range(self.config.layers_with_weights)
         ]
-        self.pooler = self.new_dense(self.config.hidden_size, self.config.hidden_size, self.pooler_activation)
+        self.pooler = self.new_pooler()
         self.built = True
+
+    def new_pooler(self) -> ConfiguredLayer:
+        """What maps the token that represents a text to the vector that heads read."""
+        return self.new_dense(self.config.hidden_size, self.config.hidden_size, self.pooler_activation)
 
     def layer_at(self, number: int, layout: BatchLayout) -> tuple[TransformerLayer, BatchLayout]:
         """The layer that is applied as that number, and the layout for it."""
@@ -104,6 +109,7 @@ class BertEncoder(EncoderLayer):
             assignment = packing.assign(inputs)
         rows = assignment.pack(inputs) if assignment else inputs
         layout = self.layout(rows, seed).with_probe(self.probe)
+        layout = dataclasses.replace(layout, shows_attention=return_attention) if return_attention else layout
         indices = None if positions is None else self._indices(inputs, assignment, positions)
         x = self.embeddings(rows["token_ids"], rows["segment_ids"], rows.get("positions"), layout=layout)  # [N, D]
         hidden_states, attention = self._through_layers(x, layout, indices)
@@ -114,13 +120,17 @@ class BertEncoder(EncoderLayer):
             return {"tokens_at": x[:, 1:], "pooled": self.pooler(x[:, 0])}
         as_texts = assignment.unpack if assignment else layout.as_rows
         tokens = as_texts(x)  # [B, T, D]
-        pooled = self.pooler(pooled_tokens(tokens, inputs, is_causal=self.config.is_causal))
+        pooled = self.pooler(self.pooled_tokens(tokens, inputs))
         outputs = {"tokens": tokens, "pooled": pooled}
         if return_hidden_states:
             outputs["hidden_states"] = tuple(map(as_texts, hidden_states))
         if return_attention:
             outputs["attention_probabilities"] = tuple(attention)
         return outputs
+
+    def pooled_tokens(self, tokens: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """What the pooler reads [B, D] of the tokens [B, T, D]."""
+        return pooled_tokens(tokens, inputs, is_causal=self.config.is_causal)
 
     def _through_layers(
         self, x: tf.Tensor, layout: BatchLayout, indices: tf.Tensor | None

@@ -12,7 +12,7 @@ import tensorflow as tf
 from bert_tf.training.optimizers.adamw import Rates
 from bert_tf.training.optimizers.lamb import FUSED, Lamb
 
-HIDDEN = re.compile(r"(layers/\d+/.*|pooler|transform)/kernel$")  # not tables, nor the kernels of heads
+HIDDEN = re.compile(r"(layers/\d+/.*|pooler|pooler/dense|transform)/kernel$")  # not tables, nor the kernels of heads
 RMS = 0.2  # root mean square of an update, about that of Adam's (Liu et al. 2025, section 2.2)
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the polynomial that takes singular values towards 1
 ITERATIONS = 5

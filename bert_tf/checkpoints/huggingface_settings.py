@@ -1,0 +1,105 @@
+"""Entries of config.json that architectures name in several ways, and what is not supported of them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bert_tf.checkpoints.checkpoint_files import shortened
+from bert_tf.errors import UserError
+
+KINDS = ("full_attention", "sliding_attention")  # of the layers of a ModernBERT
+THETAS = dict(zip(KINDS, ("global_rope_theta", "local_rope_theta"), strict=True))
+
+
+def read_modern_bert(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Older names for `layer_types` and `rope_parameters`; UserError for layers and rotations in another order."""
+    values = dict(values)
+    _expect_same(values, "classifier_activation", "hidden_activation", "gelu")
+    _expect_same(values, "embedding_dropout", "mlp_dropout", 0.0)
+    kinds = values.get("layer_types")
+    if kinds is not None:
+        every = next((number for number, kind in enumerate(kinds) if number and kind == KINDS[0]), len(kinds))
+        if kinds != _layer_types(len(kinds), every):
+            raise _not_supported("layer_types", kinds, "a full_attention in every n-th layer from the first")
+        values["global_attn_every_n_layers"] = every
+    for kind, rotation in (values.get("rope_parameters") or {}).items():
+        if kind not in THETAS:
+            raise _not_supported("rope_parameters", kind, " and ".join(KINDS))
+        values[THETAS[kind]] = _theta(rotation or {}, values.get(THETAS[kind]))
+    _expect_no_scaling(values)
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def write_modern_bert(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Both the older and the newer names."""
+    rotations = {kind: {"rope_type": "default", "rope_theta": values[name]} for kind, name in THETAS.items()}
+    return {
+        **values,
+        "layer_types": _layer_types(values["num_hidden_layers"], values["global_attn_every_n_layers"]),
+        "rope_parameters": rotations,
+        "classifier_activation": values["hidden_activation"],
+        "embedding_dropout": values["mlp_dropout"],
+        "sep_token_id": None,
+        "cls_token_id": None,
+        "bos_token_id": None,
+        "eos_token_id": None,
+    }
+
+
+def read_nomic_bert(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The names of transformers for those that the maker's own code has."""
+    values = dict(values)
+    if (rotation := values.get("rope_parameters")) is not None:
+        values["rotary_emb_base"] = _theta(rotation, values.get("rotary_emb_base"))
+    for name, theirs in NOMIC_NAMES.items():
+        if values.get(theirs) is not None:
+            values.setdefault(name, values[theirs])
+    if values.get("activation_function") not in (None, "swiglu"):
+        raise _not_supported("activation_function", values["activation_function"], "swiglu")
+    if values.get("head_dim") not in (None, values.get("hidden_size", 768) // values.get("num_attention_heads", 12)):
+        raise _not_supported("head_dim", values["head_dim"], "hidden_size / num_attention_heads")
+    _expect_no_scaling(values)
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def write_nomic_bert(values: Mapping[str, Any]) -> dict[str, Any]:
+    """With the rotation under its newer name, too."""
+    rotation = {"rope_type": "default", "rope_theta": values["rotary_emb_base"]}
+    return {**values, "rope_parameters": rotation}
+
+
+NOMIC_NAMES = {
+    "hidden_size": "n_embd",
+    "num_hidden_layers": "n_layer",
+    "num_attention_heads": "n_head",
+    "intermediate_size": "n_inner",
+    "max_position_embeddings": "n_positions",
+    "layer_norm_eps": "layer_norm_epsilon",
+    "hidden_dropout_prob": "resid_pdrop",
+    "attention_probs_dropout_prob": "attn_pdrop",
+}
+
+
+def _layer_types(count: int, every: int) -> list[str]:
+    return [KINDS[number % max(every, 1) > 0] for number in range(count)]
+
+
+def _theta(rotation: Mapping[str, Any], default: Any) -> Any:
+    if rotation.get("rope_type", "default") != "default":
+        raise _not_supported("rope_type", rotation["rope_type"], "default")
+    if rotation.get("partial_rotary_factor", 1.0) != 1.0:
+        raise _not_supported("partial_rotary_factor", rotation["partial_rotary_factor"], "1.0")
+    return rotation.get("rope_theta", default)
+
+
+def _expect_no_scaling(values: Mapping[str, Any]) -> None:
+    if values.get("rope_scaling") is not None:
+        raise _not_supported("rope_scaling", values["rope_scaling"], "none")
+
+
+def _expect_same(values: Mapping[str, Any], name: str, other: str, default: Any) -> None:
+    if values.get(name, default) != values.get(other, default):
+        raise _not_supported(name, values.get(name, default), f"that of {other}, {values.get(other, default)!r}")
+
+
+def _not_supported(name: str, value: Any, expected: str) -> UserError:
+    return UserError(f"config.json: {name} is {shortened(value)}, which is not supported; supported is {expected}.")

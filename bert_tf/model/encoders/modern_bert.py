@@ -1,0 +1,125 @@
+"""ModernBERT: rotary positions, local and global attention in turn, gated feed-forward (Warner et al. 2024).
+
+transformers: `ModernBertModel`. Its head (dense, GELU, LayerNorm) is the pooler here, which all its heads share.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from bert_tf.config.bert_config import BertConfig
+from bert_tf.model.batch_layout import BatchLayout, mean_of_texts
+from bert_tf.model.encoders.bert import BertEncoder
+from bert_tf.model.functional_rotary import encode_modern_bert
+from bert_tf.model.layers import ConfiguredLayer, PreNormLayer
+from bert_tf.model.rotary import GatedFeedForward, RotaryAttention, with_positions
+from bert_tf.model.sequence_packing import PackingSpec
+
+TRAITS = {
+    "is_functional": True,
+    "has_attention": True,
+    "pretraining": "masked",
+    "may_be_causal": False,
+    "sentence_pairs": "",
+    "full_sentences": True,
+    "has_layer_biases": False,
+    "has_norm_biases": False,
+    "shares_head": True,
+    "settings": {
+        "local_attention": 128,
+        "global_attn_every_n_layers": 3,
+        "global_rope_theta": 160000.0,
+        "local_rope_theta": 10000.0,
+        "classifier_pooling": ["cls", "mean"],
+        "pad_token_id": 0,
+    },
+}
+
+
+class Layer(PreNormLayer):
+    """A PreNormLayer without a LayerNorm before the first attention, as that comes after the embeddings."""
+
+    def __init__(self, config: BertConfig | dict, number: int, **options: Any):
+        super().__init__(config, number, **options)
+        self.attention_dropout = self.new_dropout(
+            self.config.attention_probs_dropout_prob, f"layers/{number}/attention"
+        )
+        self.feed_forward_dropout = self.new_dropout(0.0, f"layers/{number}/feed_forward")
+        if number == 0:
+            self.attention_norm = keras.layers.Identity(dtype=self.dtype_policy)
+
+    def new_attention(self, stream: str) -> RotaryAttention:
+        """Global in every n-th layer from the first, else within a window."""
+        settings = self.config.settings
+        options = {"theta": settings["global_rope_theta"], "dtype": self.dtype_policy}
+        if self.number % settings["global_attn_every_n_layers"]:
+            options |= {"theta": settings["local_rope_theta"], "reach": settings["local_attention"] // 2}
+        return RotaryAttention(self.config, stream, **options)
+
+    def new_feed_forward(self) -> GatedFeedForward:
+        """With a gate."""
+        stream = f"layers/{self.number}/feed_forward/gated"
+        return GatedFeedForward(self.config, stream, self.config.hidden_dropout_prob, dtype=self.dtype_policy)
+
+
+class Head(ConfiguredLayer):
+    """A dense layer, an activation and a LayerNorm."""
+
+    def __init__(self, config: BertConfig | dict, **options: Any):
+        super().__init__(config, **options)
+        width = self.config.hidden_size
+        self.dense = self.new_dense(width, width, self.config.hidden_act, has_bias=False)
+        self.norm = self.new_norm()
+        self.built = True
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Maps [N, D] to [N, D]."""
+        return self.norm(self.dense(x))
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Encoder(BertEncoder):
+    """BertEncoder of these layers, with a LayerNorm after the last one; no positions or segments in its embeddings."""
+
+    layer_class = Layer
+    embedding_options = {"has_positions": False, "has_segments": False}
+    functional_encode = staticmethod(encode_modern_bert)
+
+    def __init__(self, config: BertConfig | dict, **options: Any):
+        super().__init__(config, **options)
+        self.norm = self.new_norm()
+
+    def new_pooler(self) -> Head:
+        """The head."""
+        return Head(self.config, dtype=self.dtype_policy)
+
+    def after_layers(self, x: tf.Tensor) -> tf.Tensor:
+        """The LayerNorm after the last layer."""
+        return self.norm(x)
+
+    def layout(self, inputs: Mapping[str, tf.Tensor], seed: tf.Tensor | None = None) -> BatchLayout:
+        """As BertEncoder, with positions."""
+        return with_positions(super().layout(inputs, seed), inputs)
+
+    def pooled_tokens(self, tokens: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """[CLS], or the mean of the text."""
+        if self.config.settings["classifier_pooling"] == "cls":
+            return super().pooled_tokens(tokens, inputs)
+        return mean_of_texts(tokens, inputs)
+
+    def encode(
+        self,
+        inputs: Mapping[str, tf.Tensor],
+        seed: tf.Tensor | None,
+        positions: tf.Tensor | None,
+        return_hidden_states: bool,
+        return_attention: bool,
+        packing: PackingSpec | None,
+    ) -> dict[str, Any]:
+        """As BertEncoder; a mean needs all tokens of the last layer."""
+        if positions is None or self.config.settings["classifier_pooling"] == "cls":
+            return super().encode(inputs, seed, positions, return_hidden_states, return_attention, packing)
+        outputs = super().encode(inputs, seed, None, return_hidden_states, return_attention, packing)
+        return {"tokens_at": tf.gather(outputs["tokens"], positions, batch_dims=1), "pooled": outputs["pooled"]}

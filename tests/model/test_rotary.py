@@ -1,0 +1,89 @@
+"""Rotary positions and attention in blocks against the plain formulas."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny
+
+from bert_tf.errors import UserError
+from bert_tf.model import attention, encoders, rotary, weights
+from bert_tf.model.sequence_packing import PackingSpec
+
+CONFIG = dataclasses.replace(
+    tiny.CONFIG, encoder="modern_bert", num_hidden_layers=4, max_position_embeddings=64, settings={"local_attention": 4}
+)
+
+
+def numbers(*lengths):
+    """Texts of these lengths in a row."""
+    return np.repeat(np.arange(1, 1 + len(lengths)), lengths)
+
+
+@pytest.mark.parametrize("reach", [2, None])
+def test_attention_in_blocks_is_that_of_whole_rows_with_its_gradient(reach, monkeypatch):
+    monkeypatch.setattr(rotary, "QUERIES_AT_ONCE", 5)
+    texts = tf.constant([numbers(9, 4, 1), [*numbers(11, 1), 0, 0]], tf.int32)
+    positions = tf.constant([[*range(9), *range(4), 0], [*range(11), 0, 0, 0]])
+    query, key, value = (tf.random.stateless_normal([2, 3, 14, 4], [1, n]) for n in range(3))
+    mask = attention.packing_mask(texts, 14)
+    mask = mask if reach is None else mask + rotary.window_mask(positions, reach, "float32")
+
+    def in_blocks(*x):
+        if reach is None:
+            return rotary.blockwise_attention(*x, texts, scale=0.5)
+        return rotary.windowed_attention(*x, texts, positions, reach=reach, scale=0.5, training=True)
+
+    def whole(*x):
+        return attention.dot_product_attention(*x, mask, scale=0.5)[0]
+
+    used = tf.cast(texts > 0, tf.float32)[:, None, :, None]
+    results = []
+    for function in (in_blocks, whole, tf.function(in_blocks, autograph=False)):
+        with tf.GradientTape() as tape:
+            tape.watch([query, key, value])
+            context = function(query, key, value) * used
+            loss = tf.reduce_sum(tf.sin(context))
+        results.append([context, *tape.gradient(loss, [query, key, value])])
+    for others in (results[1], results[2]):
+        for actual, expected in zip(results[0], others, strict=True):
+            np.testing.assert_allclose(actual, expected, atol=2e-6)
+
+
+@pytest.mark.parametrize("encoder", ["modern_bert", "nomic_bert"])
+def test_packed_long_and_recomputed_texts_have_the_same_outputs_and_gradients(encoder, monkeypatch):
+    monkeypatch.setattr(rotary, "QUERIES_AT_ONCE", 4)
+    settings = CONFIG.settings if encoder == "modern_bert" else {}
+    layer = encoders.create(dataclasses.replace(CONFIG, encoder=encoder, settings=settings))
+    weights.assign(layer, tiny.random_weights(layer))
+    lengths = tf.constant([33, 7, 12, 3])
+    inputs = {"token_ids": tf.random.stateless_uniform([4, 40], [1, 2], 5, 12, tf.int32), "lengths": lengths}
+    used = tf.sequence_mask(lengths, 33, tf.float32)[:, :, None]
+
+    def run(packing, seed=None):
+        with tf.GradientTape() as tape:
+            tokens = layer(inputs, packing=packing, seed=seed)["tokens"][:, :33] * used
+            loss = tf.reduce_sum(tf.sin(tokens))
+        gradients = tape.gradient(loss, list(weights.variables(layer).values()))
+        return [tokens, *(tf.convert_to_tensor(each) for each in gradients if each is not None)]
+
+    plain = run(None)
+    layer.gradient_checkpointing = True
+    cases = [run(PackingSpec.dynamic()), run(None, tf.constant([1, 2]))]
+    cases.append(tf.function(lambda: run(PackingSpec.dynamic(), tf.constant([1, 2])), autograph=False)())
+    shown = layer(inputs, return_attention=True)
+    assert shown["attention_probabilities"][1].shape == [4, tiny.CONFIG.num_attention_heads, 40, 40]
+    cases.append([shown["tokens"][:, :33] * used])
+    for case in cases:
+        for actual, expected in zip(case, plain, strict=False):
+            np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_own_settings_of_an_encoder_are_checked_and_return():
+    assert CONFIG.settings["local_attention"] == 4 and CONFIG.settings["global_attn_every_n_layers"] == 3
+    assert type(CONFIG).from_dict(CONFIG.to_dict()) == CONFIG and CONFIG.to_dict()["local_attention"] == 4
+    with pytest.raises(UserError, match="The encoder modern_bert has no setting theta"):
+        dataclasses.replace(CONFIG, settings={"theta": 1.0})
+    with pytest.raises(UserError, match="classifier_pooling is 'max' .*; expected one of cls, mean"):
+        dataclasses.replace(CONFIG, settings={"classifier_pooling": "max"})
