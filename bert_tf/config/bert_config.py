@@ -22,7 +22,7 @@ SIZES = {
     "large": (24, 1024),
 }
 MAX_SIZE, MAX_LAYERS = 2**31 - 1, 10_000  # what TensorFlow counts in int32; far above any published model
-ACTIVATIONS = ("gelu_erf", "gelu_tanh", "relu", "silu")
+ACTIVATIONS = ("gelu_erf", "gelu_tanh", "relu")
 # Further names of the two forms of GELU in the files of transformers.
 GELUS = {
     "gelu_python": "gelu_erf",
@@ -70,8 +70,9 @@ class BertConfig:
         self._expect("initializer_range", int | float, lambda width: 0 <= width < math.inf, "a number, 0 or more")
         self._expect("layer_norm_eps", int | float, lambda least: 0 < least < math.inf, "a number above 0")
         self._expect("is_causal", bool, lambda _: True, "true or false")
-        self._expect("hidden_act", str, ACTIVATIONS.__contains__, f"one of {', '.join(ACTIVATIONS)}")
         self._expect("encoder", str, bool, "the name of a module in bert_tf/model/encoders or elsewhere")
+        activations = (*ACTIVATIONS, *self.encoder_traits.activations)
+        self._expect("hidden_act", str, activations.__contains__, f"one of {', '.join(activations)}")
         self._expect("position_embedding_type", str, POSITIONS.__contains__, f"one of {', '.join(POSITIONS)}")
         if self.position_embedding_type != "absolute" and not self.encoder_traits.may_be_sinusoidal:
             raise UserError(

@@ -21,6 +21,7 @@ TRAITS = {
     "may_be_causal": False,
     "sentence_pairs": "",
     "has_layer_biases": False,
+    "activations": ("silu",),
     "settings": {"rotary_emb_base": 1000.0},
 }
 
