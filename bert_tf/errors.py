@@ -37,6 +37,13 @@ def reason_of(error: BaseException) -> str:
     return re.sub(r"^({{.*?}}\s*)+|\s*\[Op:.*", "", message.splitlines()[0])[:300]
 
 
+def what_to_do(error: BaseException) -> str:
+    """What lets a write that failed succeed: room where the disk is full, else what its reason says."""
+    full = [os.strerror(number) for number in NO_SPACE]
+    is_full = any(each in str(error) for each in full) or "Resource exhausted" in str(error)
+    return "Free some space" if is_full else "Fix that"
+
+
 def describe_os_error(error: OSError) -> tuple[str, int]:
     """Returns a sentence on an error of the operating system, and the exit code of a process that it ends.
 

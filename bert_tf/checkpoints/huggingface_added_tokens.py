@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
@@ -32,8 +32,8 @@ def extend(path: str, vocabulary: list[str]) -> tuple[list[str], tuple[str, ...]
 
     The settings of the vocabulary say how. Raises UserError where their ids do not follow those of the vocabulary.
     """
-    found, kind = _found(path, kind_of(vocabulary)), kind_of(vocabulary)
-    tokens, known = list(vocabulary), set(vocabulary)
+    kind, tokens, known = kind_of(vocabulary), list(vocabulary), set(vocabulary)
+    found = _found(path, kind, known)
     number, added = len(known), []  # of the next token, as transformers counts: without repeated ones
     for token, declared in found.values():
         is_new = token.content not in known
@@ -57,7 +57,7 @@ def extend(path: str, vocabulary: list[str]) -> tuple[list[str], tuple[str, ...]
     return with_settings(with_tokens(vocabulary, tokens), settings), tuple(found)
 
 
-def _found(path: str, kind: str) -> Found:
+def _found(path: str, kind: str, known_tokens: Collection[str]) -> Found:
     """The tokens in the order in which transformers adds them; of those with the same content the first counts."""
     found: Found = {}
     by_file = is_by_file(path)
@@ -74,7 +74,7 @@ def _found(path: str, kind: str) -> Found:
         declared = found[token.content][1] if token.content in found else number
         found[token.content] = token, declared
     for text, token, is_optional in _named(path, kind, by_file):
-        if text not in found and not is_optional:
+        if text not in found and (not is_optional or text in known_tokens):
             found[text] = token, None
     return found
 
@@ -103,7 +103,7 @@ def _listed(file: str, entries: list[Any]) -> Iterator[tuple[int, AddedToken]]:
 
 
 def _named(path: str, kind: str, by_file: bool) -> Iterator[tuple[str, AddedToken, bool]]:
-    """Special tokens by their names in the files, or else in the class, and whether a vocabulary may lack them."""
+    """Special tokens by their names in the files, or the class; optional ones count where the vocabulary has them."""
     values: dict[str, Any] = {} if by_file else {f"{name}_token": text for name, text in SPECIAL_NAMES[kind].items()}
     file = os.path.join(path, CONFIG)
     for file in special_files(path):

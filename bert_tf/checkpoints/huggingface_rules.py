@@ -66,6 +66,12 @@ OF_BPE = {  # options of the model, with the values of RoBERTa's
     "ignore_merges": (None, False),
 }
 
+# The steps of ALBERT's normalizer, see `_described`.
+QUOTES = ("Replace '``' '\"'", "Replace \"''\" '\"'")
+LOWERED, CHARSMAP = ("NFKD", "StripAccents", "Lowercase"), ("Precompiled",)
+ONE_SPACE = ("Replace ' {2,}' ' '",)
+TRIMMED = (*ONE_SPACE, "Replace '^ | $' ''")
+
 
 def check(path: str, kind: str) -> None:
     """Raises UserError for a class or a setting of a folder that would give other tokens than this package's."""
@@ -82,10 +88,9 @@ def check(path: str, kind: str) -> None:
     for key, values in {**HARMLESS, **OF_KIND.get(kind, {})}.items():
         _expect(config, key, read_settings(config).get(key), (None, *values))
     _check_names(path, kind)
-    if kind == SENTENCEPIECE and read_settings(config).get("do_lower_case") is False:
-        _expect(config, "keep_accents", read_settings(config).get("keep_accents"), (True,))
-    elif kind == SENTENCEPIECE:
-        _expect(config, "keep_accents", read_settings(config).get("keep_accents"), (None, False))
+    if kind == SENTENCEPIECE and not is_by_file(path):
+        keeps = (True,) if read_settings(config).get("do_lower_case") is False else (None, False)
+        _expect(config, "keep_accents", read_settings(config).get("keep_accents"), keeps)
     if kind != WORDPIECE and lower_cases_first(path):
         raise UserError(
             f"{path} lower-cases texts by its sentence_bert_config.json: supported is that for WordPiece alone."
@@ -232,10 +237,10 @@ def _check_json(path: str, kind: str, *, by_file: bool) -> None:
             f"{file} has a tokenizer of the kind {model}, the other files of {path} one of the kind {kind}."
         )
     content = read_settings(file)
-    steps = {WORDPIECE: _check_wordpiece, BYTE_BPE: _check_byte_bpe, SENTENCEPIECE: lambda *_: None}[kind]
+    steps = {WORDPIECE: _check_wordpiece, BYTE_BPE: _check_byte_bpe, SENTENCEPIECE: _check_unigram}[kind]
     if model is not None:
         steps(file, content, by_file)
-    if by_file and kind != SENTENCEPIECE:
+    if by_file:
         names = SPECIAL_NAMES[kind]
         _check_rows(file, content.get("post_processor"), names["cls"], names["sep"], 2 if kind == BYTE_BPE else 1)
     if (content.get("truncation") or {}).get("direction", "Right") != "Right":
@@ -278,6 +283,41 @@ def _check_byte_bpe(file: str, content: Mapping[str, Any], by_file: bool) -> Non
         _expect(file, "pre_tokenizer.use_regex", step.get("use_regex", True), (True,))
     for name, expected in OF_BPE.items():
         _expect(file, f"model.{name}", content["model"].get(name), expected)
+
+
+def _check_unigram(file: str, content: Mapping[str, Any], by_file: bool) -> None:
+    """Of ALBERT, as transformers 4 and 5 write it; another order of steps is another normalization."""
+    _expect(file, "model.byte_fallback", content["model"].get("byte_fallback"), (None, False))
+    steps = [_described(step) for step in _steps(content.get("normalizer"), "normalizers")]
+    ends = [(*charsmap, *spaces) for charsmap in ((), CHARSMAP) for spaces in ((), ONE_SPACE, TRIMMED)]
+    if steps not in [[*QUOTES, *lowered, *end] for lowered in ((), LOWERED) for end in ends]:
+        other = next((step for step in steps if step not in (*QUOTES, *LOWERED, *CHARSMAP, *TRIMMED)), "another order")
+        raise UserError(
+            f"{file}: the normalizer has {other}, which is not supported, as it changes tokens; supported is that of "
+            f"ALBERT: {', '.join((*QUOTES, *LOWERED, *CHARSMAP))}, with all or none of {', '.join(LOWERED)}."
+        )
+    before = _steps(content.get("pre_tokenizer"), "pretokenizers")
+    _expect(
+        file, "pre_tokenizer", [step.get("type") for step in before], (["Metaspace"], ["WhitespaceSplit", "Metaspace"])
+    )
+    values = before[-1]
+    _expect(file, "pre_tokenizer.replacement", values.get("replacement"), ("▁",))
+    scheme = values.get("prepend_scheme", "always" if values.get("add_prefix_space", True) else "never")
+    _expect(file, "pre_tokenizer.prepend_scheme", scheme, ("always",))
+    _expect(file, "pre_tokenizer.split", values.get("split"), (None, True))
+
+
+def _steps(value: Any, name: str) -> list[Mapping[str, Any]]:
+    """The steps of a normalizer or pre_tokenizer, of a sequence those in it."""
+    inside = value.get(name) if isinstance(value, dict) and value.get("type") == "Sequence" else [value]
+    return [step for step in inside or () if isinstance(step, dict)]
+
+
+def _described(step: Mapping[str, Any]) -> str:
+    """A step of a normalizer as a text: its type, of a Replace also what it replaces."""
+    if step.get("type") != "Replace":
+        return str(step.get("type"))
+    return f"Replace {next(iter((step.get('pattern') or {'': None}).values()))!r} {step.get('content')!r}"
 
 
 def _check_pre_tokenizer(file: str, content: Mapping[str, Any], expected: str, by_file: bool) -> Mapping[str, Any]:

@@ -76,7 +76,7 @@ def _sentencepiece(path: str) -> tuple[list[str], bool]:
         model = file
         tokens, is_lower = sentencepiece_model.from_tokenizer_json(read_settings(file), file)
     check_special_tokens(tokens, model)
-    return tokens, is_lower if lower_case is None else lower_case
+    return tokens, is_lower if lower_case is None or huggingface_rules.is_by_file(path) else lower_case
 
 
 def with_added_tokens(path: str, vocabulary: list[str] | None) -> tuple[list[str] | None, tuple[str, ...]]:

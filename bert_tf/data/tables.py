@@ -23,7 +23,7 @@ from bert_tf.runtime import files, json_files
 Rows = Iterator[tuple[str, dict[str, Any]]]
 
 SEPARATORS = ";\t|"  # of a CSV file whose header has no comma
-SEPARATOR_LINE = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # Excel reads it, and some programs write it
+SEPARATOR_LINE = re.compile(r'"?sep=(\\t|[^"]?)"?', re.IGNORECASE)  # Excel reads it, and some programs write it
 
 
 def read(path: str, columns: Sequence[str] | None = None, *, malformed: list[str] | None = None) -> Rows:
@@ -117,7 +117,7 @@ def _csv_fields(path: str, lines: Iterator[str]) -> Iterator[tuple[int, list[str
     header, first = next(lines, ""), 0
     if separator := SEPARATOR_LINE.fullmatch(header.rstrip("\r\n")):
         header, first = next(lines, ""), 1
-    delimiter = separator[1] if separator else _delimiter(header)
+    delimiter = separator[1].replace(r"\t", "\t") if separator and separator[1] else _delimiter(header)
     reader = csv.reader(itertools.chain([header], lines), strict=True, delimiter=delimiter)
     while True:
         try:

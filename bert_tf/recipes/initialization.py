@@ -139,8 +139,7 @@ def read_teacher(options: Any, start: Initialization) -> Initialization | None:
         return None
     checkpoint = _read_checkpoint(options.teacher, options)
     assert checkpoint is not None
-    theirs, ours = (vocabulary.content_of(each.vocabulary or ()) for each in (checkpoint, start))
-    if theirs != ours:
+    if not vocabulary.are_alike(checkpoint.vocabulary or (), start.vocabulary or ()):
         raise UserError(
             f"The teacher {options.teacher} has another vocabulary than the model to train: start from a checkpoint, "
             "or give a vocab_file, with the teacher's."

@@ -1,5 +1,6 @@
 """Reads, extends and writes a vocabulary: a list of tokens, list index = id. Free of TensorFlow."""
 
+import dataclasses
 import json
 import logging
 import os
@@ -78,6 +79,13 @@ def content_of(vocabulary: Sequence[str]) -> list[str]:
     """The tokens and, where the tokenizer differs from the original's, its settings as JSON: to compare."""
     settings = settings_of(vocabulary)
     return [*vocabulary, *([json.dumps(settings.to_dict())] if settings != tokenizer_settings.DEFAULT else [])]
+
+
+def are_alike(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether two tokenizers give texts the same ids, but for words of more than a hundred characters."""
+    default = tokenizer_settings.DEFAULT.max_word_characters
+    settings = (dataclasses.replace(settings_of(each), max_word_characters=default) for each in (one, other))
+    return list(one) == list(other) and next(settings) == next(settings)
 
 
 def kind_of(vocabulary: Collection[str]) -> str:

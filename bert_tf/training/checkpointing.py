@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.errors import TrainingError, UserError, reason_of
+from bert_tf.errors import TrainingError, UserError, reason_of, what_to_do
 from bert_tf.runtime import files
 from bert_tf.training import checkpoint_paths
 
@@ -51,7 +51,7 @@ class TrainState:
             names = map(os.path.basename, checkpoint_paths.newest_first(self.folder))
             raise TrainingError(
                 f"The checkpoint of step {step} could not be written to {folder} ({reason_of(error)}). "
-                f"Kept: {', '.join(names) or 'none'}. Free some space and run the same command again."
+                f"Kept: {', '.join(names) or 'none'}. {what_to_do(error)} and run the same command again."
             ) from None
         if not self.scratch:  # positions of lanes beside checkpoints that are no longer kept
             for remains in checkpoint_paths.remains_of(folder):

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.config.train_config import TrainConfig
-from bert_tf.errors import TrainingError, UserError, reason_of
+from bert_tf.errors import TrainingError, UserError, reason_of, what_to_do
 from bert_tf.runtime import files
 from bert_tf.training import checkpoint_paths
 from bert_tf.training.distribute import barrier, is_chief
@@ -203,7 +203,7 @@ class BestWeights:
         except tf.errors.OpError as error:
             raise TrainingError(
                 f"The best weights, of step {step}, could not be written to {self.folder} ({reason_of(error)}). "
-                "Free some space and run the same command again."
+                f"{what_to_do(error)} and run the same command again."
             ) from None
 
     def load(self, step: int) -> None:

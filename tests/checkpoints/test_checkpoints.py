@@ -248,5 +248,5 @@ def test_unrecognized_path_error_lists_known_formats(tmp_path, what):
         path.mkdir()
     elif what == "only a configuration":
         folder_of(path)
-    with pytest.raises(UserError, match="No checkpoint format recognizes .*given.* Known: .*huggingface"):
+    with pytest.raises(UserError, match="No checkpoint format recognizes .*given.*: it .*; expected config.json with"):
         read(path)

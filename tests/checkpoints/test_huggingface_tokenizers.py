@@ -205,6 +205,8 @@ def test_added_tokens_are_found_as_their_flags_say(values, text, expected, place
 def test_special_tokens_in_texts_are_recognized_as_transformers_does(tmp_path):
     read = formats.read(folder_of(tmp_path / "source", {"do_lower_case": True}))
     assert tokens_of(read, ["el [MASK] ano [mask]"]) == ["el [MASK] ano [UNK] [UNK] [UNK]"]
+    read = formats.read(folder_of(tmp_path / "bos", {"do_lower_case": True, "bos_token": "ano", "eos_token": "<no>"}))
+    assert tokens_of(read, ["elano <no>"]) == ["el ano [UNK] [UNK] [UNK]"]
 
 
 def test_added_tokens_follow_blank_lines_and_tables_have_more_rows(tmp_path):

@@ -155,7 +155,7 @@ def test_the_only_file_with_weights_may_have_any_name(folder, name):
     as_torch_copy.write_bytes((path / name).read_bytes())
     with pytest.raises(UserError, match="holds several files with weights"):
         formats.read(path)
-    with pytest.raises(UserError, match=f"{name}, a file: give its folder, {path}"):
+    with pytest.raises(UserError, match=f"{name}: it is a file; give its folder, {path}"):
         formats.read(path / name)
 
 

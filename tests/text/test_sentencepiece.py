@@ -122,6 +122,36 @@ def test_tokenizer_json_gives_the_same_ids_and_is_read_without_a_model(tokens, t
         huggingface_tokenizers.read(str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    "step, value, reason",
+    [
+        ("normalizer", {"type": "NFC"}, "normalizer has NFC"),
+        ("normalizer", {"type": "Sequence", "normalizers": [{"type": "Lowercase"}]}, "normalizer has another order"),
+        ("pre_tokenizer", {"type": "ByteLevel"}, r"pre_tokenizer is \['ByteLevel'\]"),
+        ("pre_tokenizer", None, r"pre_tokenizer is \[\]"),
+        ("pre_tokenizer", {"type": "Metaspace", "replacement": "_"}, "pre_tokenizer.replacement is '_'"),
+        (
+            "pre_tokenizer",
+            {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first"},
+            "prepend_scheme is 'fir",
+        ),
+        ("post_processor", None, "post_processor is None"),
+    ],
+)
+def test_other_steps_of_tokenizer_json_are_refused_by_name(tokens, tmp_path, step, value, reason):
+    config = BertConfig.of_size("tiny", vocab_size=len(tokens), encoder="albert")
+    checkpoint = Checkpoint(config=config, weights={}, vocabulary=tokens, lower_case=True)
+    huggingface_tokenizers.write(str(tmp_path), checkpoint)
+    (tmp_path / "spiece.model").unlink()
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": False}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    values = json.loads((tmp_path / "tokenizer.json").read_text())
+    assert huggingface_tokenizers.read(str(tmp_path)) == (list(tokens), True)  # the file says it, not the setting
+    (tmp_path / "tokenizer.json").write_text(json.dumps({**values, step: value}))
+    with pytest.raises(UserError, match=reason):
+        huggingface_tokenizers.read(str(tmp_path))
+
+
 def test_too_large_or_incomplete_vocabularies_are_one_sentence(tokens):
     with pytest.raises(UserError, match=r"No SentencePiece vocabulary of 6 tokens can be learned .*"):
         vocabulary_learning.learn(TEXTS, 6, kind=SENTENCEPIECE)

@@ -102,19 +102,26 @@ def test_only_the_newest_are_kept(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "step, left", [(8, []), (4, ["ckpt-4.data-00000-of-00001", "ckpt-4.index"])], ids=["anew", "over an older one"]
+    "step, left, reason, advice",
+    [
+        (8, [], "No space left on device", "Free some space"),
+        (4, ["ckpt-4.data-00000-of-00001", "ckpt-4.index"], "x is not a directory", "Fix that"),
+    ],
+    ids=["anew", "over an older one"],
 )
-def test_full_disk_is_reported_and_saved_checkpoints_kept(tmp_path, monkeypatch, step, left):
+def test_failed_save_is_reported_and_saved_checkpoints_kept(tmp_path, monkeypatch, step, left, reason, advice):
     parts, state = state_in(tmp_path)
     state.save(4)
 
     def full(checkpoint_number):
         (tmp_path / f"ckpt-{step}_temp").mkdir()
         (tmp_path / f"ckpt-{step}.data-00000-of-00002").write_bytes(b"half")
-        raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+        raise tf.errors.UnknownError(None, None, reason)
 
     monkeypatch.setattr(state.manager, "save", full)
-    with pytest.raises(TrainingError, match=f"step {step} could not be written .*No space left.* Kept: ckpt-4"):
+    with pytest.raises(
+        TrainingError, match=f"step {step} could not be written .*{reason}.* Kept: ckpt-4. {advice} and run"
+    ):
         state.save(step)
     assert sorted(name for name in os.listdir(tmp_path) if name.startswith(f"ckpt-{step}")) == left
     assert state_in(tmp_path)[1].restore() == 4

@@ -16,7 +16,7 @@ from bert_tf.checkpoints import published, torch_folders
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.resize_positions import with_position_table
 from bert_tf.config.bert_config import BETWEEN
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, listed
 from bert_tf.runtime import atomic_files, files, memory_estimate, open_set
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
 
@@ -34,6 +34,11 @@ NOT_READ = {
     "flax_model.msgpack": "Flax's weights: load it with transformers 4, from_flax=True, and save it again",
     "model.onnx": "an ONNX graph: give the checkpoint that it was made from",
 }
+MOST_SHOWN = 5  # names of files in an error
+WANTED = (
+    "expected config.json with model.safetensors or pytorch_model.bin, bert_config.json with bert_model.ckpt.index, a "
+    "KerasHub preset, a run, or an export"
+)
 
 
 def names() -> list[str]:
@@ -70,23 +75,32 @@ def read(path: str | os.PathLike[str], format_name: str | None = None) -> Checkp
         return _read_from_hub(path, format_name)
     module = _format_of(path, format_name)
     if module is None:
-        raise UserError(f"No checkpoint format recognizes {path}{_reason(path)}. Known: {', '.join(names())}.")
+        raise UserError(f"No checkpoint format recognizes {path}: {_reason(path, format_name)}.")
     return _checked(module.read(path), path)
 
 
-def _reason(path: str) -> str:
-    """Why no format recognizes a path, as far as its files say it."""
+def _reason(path: str, format_name: str | None = None) -> str:
+    """What a path holds and what was expected there, as far as its files say it."""
     if not files.is_folder(path):
         folder = os.path.dirname(path) or "."
-        return f", a file: give its folder, {folder}" if torch_folders.is_model(folder) else ""
-    held = next((name for name in NOT_READ if files.is_file(os.path.join(path, name))), None)
+        return (
+            f"it is a file; give its folder, {folder}" if torch_folders.is_model(folder) else f"it is a file; {WANTED}"
+        )
+    found = sorted(files.names(path))
+    held = next((name for name in NOT_READ if name in found), None)
     if held:
-        return f": it holds {held}, {NOT_READ[held]}"
+        return f"it holds {held}, {NOT_READ[held]}"
     if torch_folders.config_file(path):
-        return ": it has a configuration and no weights"
-    if torch_folders.has_weights(path):
-        return ": it has weights and no config.json, which describes them"
-    return ""
+        what = "it has a configuration and no weights"
+    elif torch_folders.has_weights(path):
+        what = "it has weights and no config.json, which describes them"
+    else:
+        what = (
+            f"it holds {listed(found[:MOST_SHOWN])}{' and more' * (len(found) > MOST_SHOWN)}"
+            if found
+            else "it is empty"
+        )
+    return f"{what}; {WANTED}" if format_name is None else f"{what}, and {format_name} expects something else"
 
 
 def _checked(checkpoint: Checkpoint, path: str) -> Checkpoint:
@@ -210,7 +224,7 @@ def _read_from_hub(path: str, format_name: str | None) -> Checkpoint:
         folder = _download(path, HUB_FILES_OF_TORCH)
         module = _format_of(folder, format_name)
     if module is None:
-        raise UserError(f"No checkpoint format recognizes the files of {path}. Known: {', '.join(names())}.")
+        raise UserError(f"No checkpoint format recognizes the files of {path}: {_reason(folder, format_name)}.")
     return _checked(module.read(folder), path)
 
 

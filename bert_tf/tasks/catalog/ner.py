@@ -19,7 +19,9 @@ from bert_tf.text.tokenizer import Tokenizer
 FileNames = Mapping[str, tuple[str, ...]]
 
 FLAGS = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
-NAMES: FileNames = {split: tuple(f"{split}{end}" for end in (".txt", ".jsonl", ".json", ".parquet")) for split in FLAGS}
+NAMES: FileNames = {
+    split: tuple(f"{split}{end}" for end in (".txt", ".jsonl", ".json", ".parquet", ".csv")) for split in FLAGS
+}
 CONLL_NAMES = {"train": ("eng.train",), "dev": ("eng.testa", "valid.txt"), "test": ("eng.testb",)}
 FILES: Mapping[str, FileNames] = {
     "ner/conll2003": {split: NAMES[split] + CONLL_NAMES[split] for split in FLAGS},

@@ -6,7 +6,8 @@ In CoNLL columns, a line holds a word and its tag, and a blank line follows each
 A line that begins with # in front of a sentence is a comment, as in CoNLL-U, unless it has the columns of a word. A
 line of U+FEFF alone, as in WNUT17, is blank.
 
-In a table (JSON lines, JSON, Parquet), a row has the lists "tokens" or "words", and "ner_tags" or "tags".
+In a table (JSON lines, JSON, Parquet), a row has the lists "tokens" or "words", and "ner_tags" or "tags"; in CSV a word
+and its tag, and the number of its sentence, which only its first word needs.
 """
 
 import dataclasses
@@ -16,14 +17,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeGuard
 
 from bert_tf.data import tables, text_lines
-from bert_tf.errors import UserError
+from bert_tf.errors import UserError, listed
 from bert_tf.runtime import atomic_files
 from bert_tf.tasks.token_classification import tag_notations, tag_schemes
 from bert_tf.text.characters import is_cjk
 
 DOCUMENT, COMMENT = "-DOCSTART-", "#"
-TABLES = (".jsonl", ".json", ".parquet")
+TABLES, CSV = (".jsonl", ".json", ".parquet", ".csv"), ".csv"
 WORDS, TAGS = ("tokens", "words"), ("ner_tags", "tags", "labels", "pos_tags", "chunk_tags")  # columns of a table
+# Columns of CSV; of each the first that is there.
+COLUMNS = SENTENCE, WORD, TAG = ("sentence #", "sentence", "sentence_id"), ("word", "token"), ("tag", "ner", "label")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,7 +112,8 @@ class ConllFile:
 
     def _read_table(self) -> None:
         has_tags = None
-        for place, row in tables.read(self.path):
+        rows = tables.read(self.path)
+        for place, row in _sentences(rows, self.path) if self.path.lower().endswith(CSV) else rows:
             number = int(place.split()[1])
             words = next((row[name] for name in WORDS if name in row), None)
             tags = next((row[name] for name in TAGS if name in row), None)
@@ -256,6 +260,29 @@ class ConllFile:
             columns = [[" ".join(word.split()) for word in sentence.words], *([own] if own else []), predicted]
             yield from ("\t".join(row) + "\n" for row in zip(*columns, strict=True))
             yield "\n"
+
+
+def _sentences(rows: tables.Rows, path: str) -> tables.Rows:
+    """Joins rows of a word to rows of a sentence, each with the place of its first word."""
+    first, current = "", None
+    sentence: dict[str, list[str]] = {}
+    for place, row in rows:
+        fields = {name.lower(): value for name, value in row.items()}
+        number, word, tag = (next((fields[name] for name in names if name in fields), None) for names in COLUMNS)
+        if number is None or word is None:
+            raise UserError(
+                f"{path} needs the columns {SENTENCE[0]!r} and {WORD[0]!r}, and {TAG[0]!r} to train; its columns: "
+                f"{listed(row)}."
+            )
+        if not sentence or number not in ("", current):
+            if sentence:
+                yield first, sentence
+            first, current, sentence = place, number, {WORDS[0]: []} | ({} if tag is None else {TAGS[0]: []})
+        sentence[WORDS[0]].append(word)
+        if tag is not None:
+            sentence[TAGS[0]].append(tag)
+    if sentence:
+        yield first, sentence
 
 
 def _are_texts(values: Any) -> TypeGuard[list[str]]:

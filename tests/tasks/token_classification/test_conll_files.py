@@ -153,6 +153,19 @@ def test_row_without_words_and_tags_is_named(tmp_path, row, message):
         ConllFile(str(tmp_path / "a.jsonl"), ColumnLayout())
 
 
+def test_csv_of_a_word_per_row_is_read_by_sentences(tmp_path):
+    content = 'Sentence #,Word,POS,Tag\nSentence: 1,Caf\xe9,NN,B-org\n,"""",.,O\nSentence: 2,x,.,O\n'
+    (tmp_path / "ner_dataset.csv").write_bytes(content.encode("latin-1"))  # as the data set on Kaggle
+    file = ConllFile(str(tmp_path / "ner_dataset.csv"), ColumnLayout())
+    assert [(each.words, each.tags, each.line) for each in file.sentences] == [
+        (("Café", '"'), ("B-org", "O"), 2),
+        (("x",), ("O",), 4),
+    ]
+    (tmp_path / "no.csv").write_text("Word,Tag\na,O\n")
+    with pytest.raises(UserError, match="no.csv needs the columns 'sentence #' and 'word', .* its columns: Word, Tag"):
+        ConllFile(str(tmp_path / "no.csv"), ColumnLayout())
+
+
 def test_predictions_are_written_as_the_file_writes_tags(tmp_path):
     file = read(tmp_path, "a B_X\nb M_X\nc E_X\nd O\n")
     assert (file.sentences[0].tags, file.scheme) == (("B-X", "I-X", "E-X", "O"), "bioes")
