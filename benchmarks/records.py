@@ -21,7 +21,7 @@ import time
 import psutil
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from bert_tf.data.pretraining import buckets, parts, record_files, records, shards  # noqa: E402
+from bert_tf.data.pretraining import buckets, record_files, records, stages  # noqa: E402
 from bert_tf.data.pretraining.plan import make_plan  # noqa: E402
 from bert_tf.text import corpus  # noqa: E402
 from bert_tf.text.table_tokenizer import TableTokenizer  # noqa: E402
@@ -125,15 +125,15 @@ def one_core(flags, folder):
     assignment = dataclasses.replace(jobs[0].assignment, counts={"train": 1, "eval": 1}, eval_fraction=0.0)
     job = dataclasses.replace(jobs[0], assignment=assignment)
     size = sum(corpus.text_size(source) for source in job.sources)
-    parts.tokenize_part(job, tokenizer)  # most words are new only once
+    stages.tokenize_part(job, tokenizer)  # most words are new only once
     times = [time.process_time()]
-    packed = parts.tokenize_part(job, tokenizer)
+    packed = stages.tokenize_part(job, tokenizer)
     times.append(time.process_time())
     shard_job = plan.shard_job(("train", 0), packed.result)
     documents = buckets.unpack([packed.documents[0][1]]).documents
-    rows = shards.make_instances(documents, shard_job, 1)
+    rows = stages.make_instances(documents, shard_job, 1)
     times.append(time.process_time())
-    made = shards.make_shard([packed.documents[0][1]], [], shard_job, tokenizer)
+    made = stages.make_shard([packed.documents[0][1]], [], shard_job, tokenizer)
     record_files.write_records(os.path.join(folder, "one.tfrecord"), made.blocks)
     times.append(time.process_time())
     tokenize, pair, shard = (after - before for before, after in itertools.pairwise(times))

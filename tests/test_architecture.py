@@ -33,9 +33,8 @@ text.characters text.special_tokens text.truncation text.vocabulary
 text.vocabulary_learning text.sentence_splitting text.demo_corpus text.corpus
 data.tables data.examples data.ready_examples data.tfds_datasets data.pretraining.buckets data.pretraining.pairs
 text.corpus_files text.wikipedia text.table_tokenizer text.record_tokenizer
-data.pretraining.statistics data.pretraining.records data.pretraining.workers data.pretraining.parts
-data.pretraining.shards data.pretraining.plan data.pretraining.record_files data.pretraining.collected
-data.pretraining.estimate data.pretraining.duplicates runtime.beam_runner cli.commands.records
+data.pretraining.statistics data.pretraining.records data.pretraining.workers data.pretraining.stages
+data.pretraining.plan data.pretraining.record_files data.pretraining.duplicates runtime.beam_runner cli.commands.records
 cli.bulk_files data.pretraining.masked_records
 training.run_directory training.metrics training.confidence training.checkpoint_paths
 checkpoints.formats checkpoints.checkpoint_files

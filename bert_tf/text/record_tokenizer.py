@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from bert_tf.errors import UserError
-from bert_tf.text import chinese_words
 from bert_tf.text import vocabulary as vocabularies
 from bert_tf.text.characters import special_token_pattern, split_at_added_tokens
+from bert_tf.text.chinese_words import WordFinder
 from bert_tf.text.table_tokenizer import TableTokenizer
 from bert_tf.text.tokenizer_settings import AddedToken
 
@@ -18,16 +18,16 @@ from bert_tf.text.tokenizer_settings import AddedToken
 class RecordTokenizer(Protocol):
     """Splits the sentences of documents into ids.
 
-    size: of the vocabulary. id_count: ids are below it, see `chinese_words` for those from `size` on. separators: [SEP]
-    tokens between two segments of a row.
+    size: of the vocabulary. separators: [SEP] tokens between two segments of a row. words: finds Chinese words among
+    ids, if these are to be masked whole.
     """
 
     size: int
-    id_count: int
     unknown_id: int
     cls_id: int
     sep_id: int
     separators: int
+    words: WordFinder | None
 
     def __call__(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """B texts -> ids int32 [T] of all of them, and the number of tokens of each, int64 [B]."""
@@ -36,13 +36,15 @@ class RecordTokenizer(Protocol):
 class _KernelTokenizer:
     """A tokenizer in TensorFlow, for processes that prepare records."""
 
+    words: WordFinder | None = None
+
     def __init__(self, vocabulary: Sequence[str], lower_case: bool, special_tokens: tuple[str, ...]) -> None:
         import tensorflow as tf
 
         from bert_tf.text import tokenizer_kinds
 
         tokenizer = tokenizer_kinds.create(vocabulary, lower_case, special_tokens_in_strings=special_tokens)
-        self.size, self.id_count, self.separators = tokenizer.size, tokenizer.size, tokenizer.separators
+        self.size, self.separators = tokenizer.size, tokenizer.separators
         self.unknown_id, self.cls_id, self.sep_id = tokenizer.unknown_id, tokenizer.cls_id, tokenizer.sep_id
         strings = [tf.TensorSpec([None], tf.string)]
         self._tokenize: Callable = tf.function(tokenizer.inside_text, input_signature=strings, autograph=False)
@@ -55,8 +57,10 @@ class _KernelTokenizer:
 class _RecognizingTokenizer:
     """A TableTokenizer that recognizes added tokens, of which none is looked for in normal texts."""
 
+    words: WordFinder | None = None
+
     def __init__(self, tokenizer: TableTokenizer, tokens: Sequence[AddedToken]) -> None:
-        self.size, self.id_count, self.separators = tokenizer.size, tokenizer.size, tokenizer.separators
+        self.size, self.separators = tokenizer.size, tokenizer.separators
         self.unknown_id, self.cls_id, self.sep_id = tokenizer.unknown_id, tokenizer.cls_id, tokenizer.sep_id
         self._tokenizer, self._tokens = tokenizer, tokens
         self._pattern = re.compile(special_token_pattern(token.content for token in tokens))
@@ -76,18 +80,6 @@ class _RecognizingTokenizer:
         return np.insert(ids, places, added[is_added]), np.diff(sums)
 
 
-class _SegmentingTokenizer:
-    """A tokenizer that marks the tokens of Chinese words."""
-
-    def __init__(self, tokenizer: RecordTokenizer) -> None:
-        self.size, self.id_count, self.separators = tokenizer.size, 2 * tokenizer.size, tokenizer.separators
-        self.unknown_id, self.cls_id, self.sep_id = tokenizer.unknown_id, tokenizer.cls_id, tokenizer.sep_id
-        self._marks = chinese_words.WordMarks(tokenizer, tokenizer.size)
-
-    def __call__(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        return self._marks(texts)
-
-
 def create(
     vocabulary: Sequence[str],
     lower_case: bool,
@@ -100,7 +92,7 @@ def create(
         vocabulary: the tokens.
         lower_case: whether texts are lower-cased.
         special_tokens: those that are recognized in texts.
-        chinese_word_segmentation: whether ids say which ideographs are one word, see `chinese_words`.
+        chinese_word_segmentation: whether Chinese words are to be found among the ids, see `chinese_words`.
 
     Raises:
         UserError: words of ideographs are asked for, but they are no tokens of this vocabulary, or jieba is missing.
@@ -112,11 +104,13 @@ def create(
                 "chinese_word_segmentation is for vocabularies of WordPiece, in which every ideograph is a token: "
                 "leave it out."
             )
-        return _SegmentingTokenizer(create(vocabulary, lower_case, special_tokens))
+        tokenizer = create(vocabulary, lower_case, special_tokens)
+        tokenizer.words = WordFinder(vocabulary)
+        return tokenizer
     found = vocabularies.settings_of(vocabulary).found_as(special_tokens)
     if vocabularies.kind_of(vocabulary) == vocabularies.WORDPIECE and not any(token.normalized for token in found):
-        tokenizer = TableTokenizer(vocabulary, lower_case)
-        return _RecognizingTokenizer(tokenizer, found) if found else tokenizer
+        table = TableTokenizer(vocabulary, lower_case)
+        return _RecognizingTokenizer(table, found) if found else table
     return _KernelTokenizer(vocabulary, lower_case, special_tokens)
 
 

@@ -19,6 +19,7 @@ from bert_tf.text.characters import (
     isolate_punctuation,
     wordpiece,
 )
+from bert_tf.text.chinese_words import WordFinder
 from bert_tf.text.tokenizer_settings import DEFAULT, TokenizerSettings
 
 SEPARATOR = "\n"  # between texts; inside a text it is a space like any other
@@ -47,10 +48,11 @@ class TableTokenizer:
     """
 
     separators = 1  # [SEP] tokens between two segments of a row
+    words: WordFinder | None = None  # of Chinese, see `record_tokenizer`
 
     def __init__(self, vocabulary: Sequence[str], lower_case: bool = True) -> None:
         vocabularies.check_special_tokens(vocabulary, "The vocabulary")
-        self.size = self.id_count = len(vocabulary)
+        self.size = len(vocabulary)
         self.lower_case, self._settings = lower_case, vocabularies.settings_of(vocabulary)
         outside = self._settings.outside_wordpiece()
         self.ids = {token: number for number, token in enumerate(vocabulary)}  # a repeated token has its last id

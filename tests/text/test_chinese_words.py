@@ -1,4 +1,4 @@
-"""Chinese words for whole word masking: marks on ids, records with them on any engine, masks that keep words whole."""
+"""Chinese words for whole word masking: found among ids, in records of any engine, and masked whole."""
 
 import importlib.metadata
 import sys
@@ -12,7 +12,7 @@ from bert_tf.data.pretraining.records import RecordOptions, prepare
 from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
 from bert_tf.errors import UserError
 from bert_tf.tasks.pretraining.pretraining_task import PretrainingTask
-from bert_tf.text import chinese_words, record_tokenizer
+from bert_tf.text import record_tokenizer
 from bert_tf.text.tokenizer import Tokenizer
 
 WORDS = {"科技", "北京大学", "我们"}
@@ -34,18 +34,14 @@ def jieba(monkeypatch):
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.42.1")
 
 
-def test_marks_are_on_the_further_characters_of_words(jieba):
+def test_words_are_found_within_runs_of_ideographs_of_a_sentence(jieba):
     tokenizer = record_tokenizer.create(PIECES, True, (), True)
-    texts = ["我们爱北京大学, wes科技。", "", "we", "科技科", "\u200b", "中科技x北京"]
+    texts = ["我们爱北京大学, wes科技。", "", "we", "科技科", "\u200b", "中科技x北京", "北京", "大学"]
     ids, counts = tokenizer(texts)
-    plain, plain_counts = record_tokenizer.create(PIECES, True)(texts)
-    assert tokenizer.size == len(PIECES) and tokenizer.id_count == 2 * len(PIECES)
-    np.testing.assert_array_equal(chinese_words.without_marks(ids, tokenizer.size), plain)
-    np.testing.assert_array_equal(counts, plain_counts)
-    marks = "".join("+" if mark else "." for mark in ids >= tokenizer.size)
-    expected = [".+", ".", ".+++", ".", "..", ".+", ".", "", ".", ".+", ".", "", ".", ".+", ".", ".."]
-    assert marks == "".join(expected)
-    assert "##s" in [PIECES[each] for each in plain[:12]], "pieces of other words keep their ids"
+    marks = tokenizer.words(ids, np.concatenate([[0], np.cumsum(counts[counts > 0])]))
+    expected = ".+ . .+++ . . . .+ . | . | .+. | . .+ . .. | .. | ..".replace(" ", "").replace("|", "")
+    assert "".join("+" if mark else "." for mark in marks) == expected
+    assert not len(tokenizer.words(ids[:0], np.zeros(1, np.int64)))
 
 
 def test_missing_segmenter_and_other_vocabularies_are_refused(monkeypatch):
@@ -79,8 +75,9 @@ def test_masked_words_are_whole_and_tokens_stay_characters(jieba, text):
     tokenizer = Tokenizer(PIECES)
     manifest = records(text, "marked", num_workers=IN_THIS_PROCESS)
     plain = records(text, "plain", chinese_word_segmentation=False, num_workers=IN_THIS_PROCESS)
-    assert manifest["statistics"] == plain["statistics"] | {"train": manifest["statistics"]["train"]}
-    assert manifest["statistics"]["train"]["tokens"] == plain["statistics"]["train"]["tokens"]
+    for split, larger in manifest["statistics"].items():
+        assert larger.pop("bytes") > plain["statistics"][split].pop("bytes")
+    assert manifest["statistics"] == plain["statistics"]
     masking = MaskingConfig(do_whole_word_mask=True, masked_lm_prob=0.3, max_predictions_per_seq=8)
     task = PretrainingTask(manifest, tokenizer, masking)
     several = 0
@@ -105,6 +102,10 @@ def test_masked_words_are_whole_and_tokens_stay_characters(jieba, text):
     assert several > 3
     with pytest.raises(UserError, match="another chinese_word_segmentation"):
         records(text, "marked", chinese_word_segmentation=False, num_workers=IN_THIS_PROCESS)
+    manifest = text / "marked" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("jieba 0.42.1: word_continuations", "jieba 0.42.1"))
+    with pytest.raises(UserError, match="of an earlier version, which marked Chinese words by other ids; delete it"):
+        records(text, "marked", num_workers=IN_THIS_PROCESS)
 
 
 def test_beam_makes_the_same_records(jieba, text):

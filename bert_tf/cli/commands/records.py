@@ -59,13 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Makes the records and prints statistics of the text."""
-    from bert_tf.data.pretraining import estimate, plan, records
+    from bert_tf.data.pretraining import plan, records, statistics
     from bert_tf.runtime.progress import progress
 
     options = _options(arguments)
     if arguments.dry_run:
-        numbers = estimate.estimate(plan.make_plan(options, arguments.input_file, arguments.eval_file))
-        print(json.dumps(numbers) if arguments.json else estimate.describe(numbers))
+        numbers = statistics.estimate(plan.make_plan(options, arguments.input_file, arguments.eval_file))
+        print(json.dumps(numbers) if arguments.json else statistics.describe_estimate(numbers))
         return
     with progress("records") as report:
         manifest = records.prepare(

@@ -85,11 +85,11 @@ def _learn_on_beam(arguments: argparse.Namespace, lower_case: bool) -> list[str]
 
     flags = shlex.split(arguments.runner_flags)
     beam_runner.check(arguments.runner, flags)
-    from bert_tf.data.pretraining import beam_vocabulary
+    from bert_tf.data.pretraining import beam_pipeline
 
     same = {name: getattr(arguments, name) for name in ("text_layout", "language", "text_field")}
     sources = corpus.find_sources(arguments.input_file, **same)
     folder = os.path.dirname(files.absolute(arguments.output))
     settings = {"lower_case": lower_case, "runner": arguments.runner, "flags": flags}
-    counts = beam_vocabulary.count_words(sources, folder, **settings)
+    counts = beam_pipeline.count_words(sources, folder, **settings)
     return vocabulary_learning.learn_from_counts(counts, arguments.vocab_size, lower_case=lower_case)

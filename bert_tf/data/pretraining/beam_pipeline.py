@@ -1,4 +1,4 @@
-r"""Records on Apache Beam: the two stages of `parts` and `shards` on any of its runners, with the same bytes.
+r"""Records on Apache Beam: the two stages on any of its runners, with the same bytes; and the words of a corpus.
 
   parts -> tokenize a part -> packed documents by bucket --+-> GroupByKey -> write a shard -> its statistics, added up
                           \-> counts -> of all parts -> by bucket --+
@@ -9,6 +9,7 @@ wherever it is read, a bucket orders them by part, and a file is written under a
 GroupByKey and Flatten are used, which every runner has; side inputs some runners compute anew for every worker.
 """
 
+import collections
 import dataclasses
 import functools
 import json
@@ -20,20 +21,18 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 
-from bert_tf.data.pretraining import duplicates, record_files
+from bert_tf.data.pretraining import duplicates, record_files, stages
 from bert_tf.data.pretraining.buckets import Assignment
-from bert_tf.data.pretraining.collected import Collected
-from bert_tf.data.pretraining.parts import PartJob, PartResult, merge, tokenize_part
-from bert_tf.data.pretraining.plan import Plan
-from bert_tf.data.pretraining.shards import make_shard
+from bert_tf.data.pretraining.plan import Collected, Plan
+from bert_tf.data.pretraining.stages import PartJob, PartResult, make_shard, merge, tokenize_part
 from bert_tf.runtime import atomic_files, beam_runner, files
-from bert_tf.runtime.json_files import parse
-from bert_tf.text import record_tokenizer
+from bert_tf.runtime.json_files import parse, require_json
+from bert_tf.text import corpus, record_tokenizer, vocabulary_learning
 from bert_tf.text.record_tokenizer import RecordTokenizer
 
 COLLECTED = "collected.npz"  # what the last step writes into the folder of work, and this process reads
 COUNTS = -1  # instead of the code of a bucket: the counts of a part; below it, the partitions of keys
-GROUPS = 64  # of shards, of which the statistics are added up first
+GROUPS = 64  # of shards or parts, of which the statistics are added up first
 
 Piece = tuple[int, bytes]  # number of a part, packed documents
 Statistics = tuple[dict[int, dict[str, int]], np.ndarray, dict[str, np.ndarray], PartResult]
@@ -185,3 +184,49 @@ def _read(path: str, plan: Plan) -> Collected:
     result = PartResult(**about["result"] | {"smallest": smallest and tuple(smallest)})
     bucket_of = plan.assignment().bucket
     return Collected(result, {bucket_of(code): values for code, values in about["shards"]}, counts, hashes)
+
+
+def count_words(
+    sources: Sequence[corpus.Source], folder: str, *, lower_case: bool, runner: str, flags: Sequence[str]
+) -> dict[str, int]:
+    """How often each word occurs in all sources. The workers of the runner must see the sources and `folder`.
+
+    Raises UserError for a file that is not text, or a runner that is not installed or fails.
+    """
+    with tempfile.TemporaryDirectory(dir=None if files.is_remote(folder) else folder) as scratch:
+        path = os.path.join(folder if files.is_remote(folder) else scratch, "words.json")
+        numbered = list(enumerate(corpus.parts(sources, stages.PART_BYTES)))
+
+        def build(pipeline: Any) -> None:
+            counted = (
+                pipeline
+                | "Parts" >> beam.Create(numbered)
+                | "Spread" >> beam.Reshuffle()
+                | "Count" >> beam.Map(_count_part, lower_case)
+                | "Groups" >> beam.GroupByKey()
+                | "Add" >> beam.Map(lambda item: (0, _add_words(item[1])))
+                | "All" >> beam.GroupByKey()
+            )
+            counted | "Write" >> beam.Map(_write_words, path)
+
+        beam_runner.run(build, runner, flags)
+        counts = require_json(path, "counts of words")
+        files.remove(path)
+        return counts
+
+
+def _count_part(item: tuple[int, tuple[corpus.Source, ...]], lower_case: bool) -> tuple[int, dict[str, int]]:
+    number, sources = item
+    texts = (text for source in sources for document in corpus.read_documents(source) for text in document)
+    return number % GROUPS, dict(vocabulary_learning.count_words(texts, lower_case=lower_case))
+
+
+def _add_words(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+    total: collections.Counter[str] = collections.Counter()
+    for each in counts:
+        total.update(each)
+    return dict(total)
+
+
+def _write_words(item: tuple[int, Iterable[dict[str, int]]], path: str) -> None:
+    atomic_files.write_lines(path, [json.dumps(_add_words(item[1]))], shared=True)

@@ -10,10 +10,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.data.pretraining import duplicates, parts
+import numpy as np
+
+from bert_tf.data.pretraining import duplicates, record_files, stages
 from bert_tf.data.pretraining.buckets import Assignment, Bucket, num_buckets
-from bert_tf.data.pretraining.parts import PartJob, PartResult
-from bert_tf.data.pretraining.shards import ShardJob
+from bert_tf.data.pretraining.stages import PartJob, PartResult, ShardJob
 from bert_tf.errors import UserError
 from bert_tf.runtime.process import MAX_SEED
 from bert_tf.text import chinese_words, corpus, vocabulary
@@ -51,7 +52,7 @@ class RecordOptions:
     text_layout: str = "auto"
     text_field: str = "text"
     language: str = "auto"
-    chinese_word_segmentation: bool = False  # ids say which ideographs are one word, see `chinese_words`
+    chinese_word_segmentation: bool = False  # records say which ideographs are one word, see `chinese_words`
     skip_damaged: bool = False  # go on after what cannot be read, and list in the manifest what is lost
 
     duplicates: str = "none"  # documents to drop: "documents" that were there before, or "near"-duplicates of them
@@ -100,7 +101,7 @@ class Plan:
         by_split = [
             (split, part)
             for split in ("train", "eval")
-            for part in corpus.parts(self.sources.get(split, []), parts.PART_BYTES)
+            for part in corpus.parts(self.sources.get(split, []), stages.PART_BYTES)
         ]
         if "train" not in self.sources:
             by_split.insert(0, ("train", ()))
@@ -169,6 +170,19 @@ class Plan:
         return counts or {"installed Python": 1}
 
 
+@dataclasses.dataclass(frozen=True)
+class Collected:
+    """What an engine returns: counts of all parts, statistics of each shard, and what of them cannot be added up.
+
+    counts: int64 [V], how often each id occurs in "train". hashes: by split, arrays of sentence hashes (uint64).
+    """
+
+    result: PartResult
+    shards: dict[Bucket, dict[str, int]]
+    counts: np.ndarray
+    hashes: dict[str, list[np.ndarray]]
+
+
 def hash_bits(result: PartResult) -> int:
     """One in 2 ** this many sentences is sampled for counting duplicates."""
     return max(0, (result.sentences // MAX_SAMPLED_SENTENCES).bit_length())
@@ -205,7 +219,7 @@ def _request(options: RecordOptions, sources: Sources, tokens: list[str]) -> dic
     }
     request["special_tokens_in_strings"] = list(options.special_tokens_in_strings) or None  # None: as before it was new
     if options.chinese_word_segmentation:
-        request["chinese_word_segmentation"] = chinese_words.segmenter()
+        request["chinese_word_segmentation"] = f"{chinese_words.segmenter()}: {record_files.CONTINUATIONS}"
     request["vocab_file"] = f"{os.path.basename(options.vocab_file)} {digest(vocabulary.content_of(tokens))}"
     for split in ("train", "eval"):
         request[f"{split}_input"] = [corpus.fingerprint(source) for source in sources.get(split, [])]

@@ -17,6 +17,7 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.text.corpus_files import NOT_WHOLE
 
+CONTINUATIONS = "word_continuations"  # 1 for a token that continues the Chinese word of the one before
 BLOCK = 2048  # rows encoded at once
 MAX_RECORD = 1 << 30  # bytes: a larger length is damage
 POLYNOMIAL = 0x82F63B78  # of CRC-32C, reflected
@@ -24,23 +25,33 @@ MASK_DELTA = 0xA282EAD8
 
 
 def serialize_records(
-    token_ids: np.ndarray, lengths: np.ndarray, second_starts: np.ndarray, labels: np.ndarray, record_ids: np.ndarray
+    token_ids: np.ndarray,
+    lengths: np.ndarray,
+    second_starts: np.ndarray,
+    labels: np.ndarray,
+    record_ids: np.ndarray,
+    continues: np.ndarray | None = None,
 ) -> list[bytes]:
     """Encodes R rows as tf.train.Examples: int64 lists token_ids, second_start, next_sentence_label, record_id.
 
     token_ids: int [T], the rows one after another, each of `lengths` [R] tokens; the others int [R]: the first
-    position of segment 1, 1 for a random next segment, and a number that is unique among all records.
+    position of segment 1, 1 for a random next segment, and a number that is unique among all records. With `continues`,
+    bool [T], also a list CONTINUATIONS.
     """
     encoded, sizes = _varints(token_ids)
-    edges = np.concatenate([[0], np.cumsum(sizes)])[np.concatenate([[0], np.cumsum(lengths)])].tolist()
-    rows = zip(labels.tolist(), record_ids.tolist(), second_starts.tolist(), edges, edges[1:], strict=False)
+    begins = np.concatenate([[0], np.cumsum(lengths)])
+    edges = np.concatenate([[0], np.cumsum(sizes)])[begins].tolist()
+    marks = [b""] * len(lengths)
+    if continues is not None:
+        key, values = CONTINUATIONS.encode(), continues.astype(np.uint8).tobytes()  # each of one byte
+        marks = [_head(key, end - start) + values[start:end] for start, end in itertools.pairwise(begins.tolist())]
+    rows = zip(labels.tolist(), record_ids.tolist(), second_starts.tolist(), edges, edges[1:], marks, strict=False)
     records = []
-    for label, number, second, start, end in rows:
+    for label, number, second, start, end, mark in rows:
         size = end - start
         fields = _single(b"next_sentence_label", label) + _record_id(number) + _single(b"second_start", second)
-        records.append(
-            _message_head(len(fields) + size, size) + fields + _head(b"token_ids", size) + encoded[start:end]
-        )
+        head = _message_head(len(fields) + size + len(mark), size) + fields + _head(b"token_ids", size)
+        records.append(head + encoded[start:end] + mark)
     return records
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import tensorflow as tf
 
 from bert_tf.data.pipeline import no_autograph
+from bert_tf.data.pretraining.record_files import CONTINUATIONS
 from bert_tf.errors import UserError, reason_of
 
 INTERLEAVED_FILES = 8  # read alternately while training, so that neighbours come from different shards
@@ -108,35 +109,39 @@ def parse_masked_records(records: tf.Tensor, max_seq_length: int, max_prediction
     }
 
 
-def parse_pretraining_records(records: tf.Tensor, max_seq_length: int, pad_id: int = 0) -> dict[str, tf.Tensor]:
+def parse_pretraining_records(
+    records: tf.Tensor, max_seq_length: int, pad_id: int = 0, *, has_words: bool = False
+) -> dict[str, tf.Tensor]:
     """Parses records of `data.pretraining.records` into model inputs.
 
     Args:
         records: serialized, string [B]; an empty string is a row of zeros.
         max_seq_length: T; longer records are truncated.
         pad_id: the token for padding.
+        has_words: whether the records say which ideographs are one word.
 
     Returns:
         token_ids and segment_ids int32 [B, T] (segment 0 up to the first [SEP], 1 after it, 0 on padding), lengths
         int32 [B], next_sentence_labels int32 [B] (1: random next), next_sentence_weights float32 [B] (0 for rows of
-        zeros) and record_ids int64 [B].
+        zeros) and record_ids int64 [B]; with has_words word_continuations bool [B, T].
     """
     scalar = tf.io.FixedLenFeature([], tf.int64, default_value=0)
     features = tf.io.parse_example(
         records,
         {
             "token_ids": tf.io.RaggedFeature(tf.int64),
+            **({CONTINUATIONS: tf.io.RaggedFeature(tf.int64)} if has_words else {}),
             "second_start": scalar,
             "next_sentence_label": scalar,
             "record_id": scalar,
         },
     )
-    ragged = tf.cast(features["token_ids"], tf.int32)
-    token_ids = ragged.to_tensor(pad_id, shape=[records.shape[0], max_seq_length])  # [B, T]
+    ragged, shape = tf.cast(features["token_ids"], tf.int32), [records.shape[0], max_seq_length]
+    token_ids = ragged.to_tensor(pad_id, shape=shape)  # [B, T]
     lengths = tf.minimum(tf.cast(ragged.row_lengths(), tf.int32), max_seq_length)  # [B]
     positions = tf.range(max_seq_length)[None, :]
     is_second = (positions >= tf.cast(features["second_start"], tf.int32)[:, None]) & (positions < lengths[:, None])
-    return {
+    batch = {
         "token_ids": token_ids,
         "segment_ids": tf.cast(is_second, tf.int32),
         "lengths": lengths,
@@ -144,3 +149,6 @@ def parse_pretraining_records(records: tf.Tensor, max_seq_length: int, pad_id: i
         "next_sentence_weights": tf.cast(lengths > 0, tf.float32),
         "record_ids": features["record_id"],
     }
+    if has_words:
+        batch[CONTINUATIONS] = features[CONTINUATIONS].to_tensor(shape=shape) > 0
+    return batch

@@ -1,7 +1,7 @@
 """Text files to shards of pre-training records: two stages, any number of workers or an engine, the same bytes.
 
-TensorFlow is not imported here. Stage 1 reads and tokenizes the parts of the input (`parts`) and distributes documents
-over buckets (`buckets`); stage 2 turns each bucket into one shard (`shards`). Worker processes of this machine run
+TensorFlow is not imported here. Stage 1 reads and tokenizes the parts of the input and distributes documents over
+buckets (`buckets`); stage 2 turns each bucket into one shard (`stages`). Worker processes of this machine run
 them (`workers`), or an engine of Apache Beam (`beam_pipeline`). A finished folder holds:
 
   train-00000-of-00004.tfrecord ...   tf.train.Examples: token_ids, second_start, next_sentence_label, record_id
@@ -21,8 +21,17 @@ from typing import Any
 import numpy as np
 
 from bert_tf.data.pretraining import workers
-from bert_tf.data.pretraining.collected import Collected
-from bert_tf.data.pretraining.plan import EmptyInputError, Plan, RecordOptions, check_same, digest, hash_bits, make_plan
+from bert_tf.data.pretraining.plan import (
+    Collected,
+    EmptyInputError,
+    Plan,
+    RecordOptions,
+    check_same,
+    digest,
+    hash_bits,
+    make_plan,
+)
+from bert_tf.data.pretraining.record_files import CONTINUATIONS
 from bert_tf.data.pretraining.statistics import describe, find_problems, summarize
 from bert_tf.errors import UserError, of_os_error
 from bert_tf.runtime import atomic_files, beam_runner, files, folder_lock
@@ -150,6 +159,11 @@ def open_records(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """
     folder = os.fspath(folder)
     manifest = require_json(os.path.join(folder, MANIFEST), "records; delete the folder and prepare them again")
+    if not manifest["wanted"].get("chinese_word_segmentation", CONTINUATIONS).endswith(CONTINUATIONS):
+        raise UserError(
+            f"{folder} holds records of an earlier version, which marked Chinese words by other ids; delete it and "
+            "prepare the records again."
+        )
     paths = [os.path.join(folder, shard["file"]) for shard in manifest["shards"]]
     with concurrent.futures.ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
         sizes = list(pool.map(lambda path: files.size(path) if files.exists(path) else None, paths))

@@ -23,11 +23,9 @@ import numpy as np
 
 from bert_tf.data.pretraining import record_files
 from bert_tf.data.pretraining.buckets import Assignment, Bucket
-from bert_tf.data.pretraining.collected import Collected
 from bert_tf.data.pretraining.duplicates import find_duplicates
-from bert_tf.data.pretraining.parts import PartJob, PartResult, merge, tokenize_part
-from bert_tf.data.pretraining.plan import Plan
-from bert_tf.data.pretraining.shards import ShardJob, make_shard
+from bert_tf.data.pretraining.plan import Collected, Plan
+from bert_tf.data.pretraining.stages import PartJob, PartResult, ShardJob, make_shard, merge, tokenize_part
 from bert_tf.errors import NO_SPACE, MachineError, UserError
 from bert_tf.runtime import atomic_files
 from bert_tf.runtime.json_files import require_json

@@ -14,6 +14,7 @@ from bert_tf.config.train_config import MaskingConfig
 from bert_tf.data import pipeline
 from bert_tf.data.mlm_masking import mask_tokens
 from bert_tf.data.pretraining import masked_records, record_input
+from bert_tf.data.pretraining.record_files import CONTINUATIONS
 from bert_tf.model import heads
 from bert_tf.tasks.pretraining import mask_filling
 from bert_tf.tasks.task import Objective, Task
@@ -96,10 +97,14 @@ class PretrainingTask(Task):
         if self.records["wanted"].get("format") == masked_records.FORMAT:
             return self._with_given_targets(dataset, max_seq_length)
 
+        has_words = bool(self.records["wanted"].get("chinese_word_segmentation"))
+
         def make_batch(records: tf.Tensor, seeds: tf.Tensor) -> dict[str, tf.Tensor]:
-            pairs = record_input.parse_pretraining_records(records, max_seq_length, self.tokenizer.pad_id)
+            pairs = record_input.parse_pretraining_records(
+                records, max_seq_length, self.tokenizer.pad_id, has_words=has_words
+            )
             static_seeds = pipeline.record_seeds(pairs.pop("record_ids"), seed=seed)
-            pairs, continues = self._without_marks(pairs)
+            continues = pairs.pop(CONTINUATIONS, None)
             return {**pairs, **self._targets(pairs, static_seeds if is_static else seeds, continues)}
 
         make_batch = pipeline.no_autograph(make_batch)
@@ -115,14 +120,7 @@ class PretrainingTask(Task):
         make_batch = pipeline.no_autograph(make_batch)
         return dataset.map(make_batch, num_parallel_calls=2, deterministic=True).prefetch(2)
 
-    def _without_marks(self, pairs: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], tf.Tensor | None]:
-        """The batch, and which tokens continue a word by their mark (see `text.chinese_words`), bool [B, T] or None."""
-        if not self.records["wanted"].get("chinese_word_segmentation"):
-            return pairs, None
-        ids, size = pairs["token_ids"], self.tokenizer.size
-        return {**pairs, "token_ids": tf.where(ids >= size, ids - size, ids)}, ids >= size
-
-    def _targets(self, pairs: Batch, seeds: tf.Tensor, continues: tf.Tensor | None = None) -> dict[str, tf.Tensor]:
+    def _targets(self, pairs: Batch, seeds: tf.Tensor, continues: tf.Tensor | None) -> dict[str, tf.Tensor]:
         """What to predict, in the form of `mlm_masking.mask_tokens`; continues: its `continues_word`."""
         if self.lm_kind == "left_to_right":
             return next_token_targets(pairs)

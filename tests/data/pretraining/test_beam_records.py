@@ -8,7 +8,7 @@ import random
 import pytest
 
 from bert_tf.cli import main
-from bert_tf.data.pretraining import buckets, parts
+from bert_tf.data.pretraining import buckets, stages
 from bert_tf.data.pretraining.records import RecordOptions, prepare
 from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
 from bert_tf.errors import UserError
@@ -37,7 +37,7 @@ def input_file(tmp_path_factory):
 def make(input_file, tmp_path, monkeypatch):
     """make(name, changed options, **settings) -> {file: bytes} of the folder."""
     monkeypatch.setattr(buckets, "BUCKET_BYTES", 6_000)
-    monkeypatch.setattr(parts, "PART_BYTES", 4_000)
+    monkeypatch.setattr(stages, "PART_BYTES", 4_000)
 
     def make(name, changes=(), **settings):
         values = {"vocab_file": str(input_file / "vocab.txt"), "max_seq_length": 32, "dupe_factor": 2}
@@ -72,9 +72,7 @@ def test_documents_that_come_twice_are_dropped(make):
 
 def test_vocabulary_of_all_parts_is_that_of_the_text(input_file, tmp_path, monkeypatch):
     pytest.importorskip("apache_beam", reason="pip install 'bert-tf[beam]'")
-    from bert_tf.data.pretraining import beam_vocabulary
-
-    monkeypatch.setattr(beam_vocabulary, "PART_BYTES", 4_000)
+    monkeypatch.setattr(stages, "PART_BYTES", 4_000)
     command = ["vocabulary", str(input_file / "a.txt"), "--vocab_size=60"]
     assert main.main([*command, str(tmp_path / "local.txt")]) == 0
     assert main.main([*command, str(tmp_path / "beam.txt"), "--runner=DirectRunner"]) == 0

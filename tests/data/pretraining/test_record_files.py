@@ -8,14 +8,16 @@ from bert_tf.data.pretraining import record_files
 from bert_tf.errors import UserError
 
 
-@pytest.mark.parametrize("number", [0, 3 << 32, (1 << 20) << 32])
-def test_bytes_are_those_of_tensorflow(tmp_path, number):
+@pytest.mark.parametrize("number, has_words", [(0, False), (3 << 32, True), ((1 << 20) << 32, False)])
+def test_bytes_are_those_of_tensorflow(tmp_path, number, has_words):
     generator = np.random.default_rng(0)
     lengths = np.array([1, 2, 5, 128, 300, 7])
     ids = generator.choice([0, 1, 127, 128, 16383, 16384, 30521, 2_097_151, 2_097_152], lengths.sum())
     seconds, labels, numbers = lengths // 2, np.arange(6) % 2, number + np.array([0, 127, 128, 16383, 16384, 1 << 21])
     ours, expected = str(tmp_path / "ours"), str(tmp_path / "expected")
-    record_files.write_records(ours, [record_files.serialize_records(ids, lengths, seconds, labels, numbers)])
+    words = ids % 2 == 0 if has_words else None
+    records = record_files.serialize_records(ids, lengths, seconds, labels, numbers, words)
+    record_files.write_records(ours, [records])
     with tf.io.TFRecordWriter(expected) as writer:
         for row, second, label, each in zip(
             np.split(ids, np.cumsum(lengths)[:-1]), seconds, labels, numbers, strict=True
@@ -26,6 +28,7 @@ def test_bytes_are_those_of_tensorflow(tmp_path, number):
                 ("second_start", [second]),
                 ("next_sentence_label", [label]),
                 ("record_id", [each]),
+                *([("word_continuations", row % 2 == 0)] if has_words else []),
             ):
                 example.features.feature[name].int64_list.value.extend(map(int, values))
             writer.write(example.SerializeToString(deterministic=True))

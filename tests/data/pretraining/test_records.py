@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.data.pretraining import buckets, duplicates, parts, workers
+from bert_tf.data.pretraining import buckets, duplicates, stages, workers
 from bert_tf.data.pretraining.record_input import read_records
 from bert_tf.data.pretraining.records import RecordOptions, describe, open_records, prepare
 from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
@@ -55,7 +55,7 @@ def options(vocab_file, **changes):
 @pytest.fixture
 def small_buckets(monkeypatch):
     monkeypatch.setattr(buckets, "BUCKET_BYTES", 8_000)  # the text has 36,000
-    monkeypatch.setattr(parts, "PART_BYTES", 5_000)
+    monkeypatch.setattr(stages, "PART_BYTES", 5_000)
 
 
 def shard_bytes(folder):
