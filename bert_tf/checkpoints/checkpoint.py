@@ -88,11 +88,11 @@ class SentenceVectors:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """The content of a checkpoint of any format; None for what its files do not say.
+    """The content of a checkpoint of any format, or what a model starts from; None for what its files do not say.
 
     Attributes:
         config: the configuration of the encoder.
-        weights: {canonical name: float32 array}.
+        weights: {canonical name: float32 array}; {} for a model that starts from random ones.
         vocabulary: the tokens; the index is the id.
         lower_case: whether the tokenizer lower-cases.
         special_tokens: those that the tokenizer recognizes in texts; () for none, as the original.
@@ -105,7 +105,7 @@ class Checkpoint:
     """
 
     config: BertConfig
-    weights: "dict[str, np.ndarray]"
+    weights: "dict[str, np.ndarray]" = dataclasses.field(default_factory=dict)
     vocabulary: list[str] | None = None
     lower_case: bool | None = None
     special_tokens: tuple[str, ...] = ()
@@ -114,6 +114,11 @@ class Checkpoint:
     kind: str | None = None
     sentence_vectors: SentenceVectors | None = None
     left_out: tuple[str, ...] = ()
+
+    @property
+    def lowers_case(self) -> bool:
+        """Whether the tokenizer lower-cases; unknown casing means that it does."""
+        return self.lower_case is not False
 
 
 def expect_rows_for_tokens(checkpoint: Checkpoint, path: object) -> None:

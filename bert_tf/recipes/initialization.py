@@ -8,10 +8,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors, expect_rows_for_tokens
+from bert_tf.checkpoints.checkpoint import Checkpoint, expect_rows_for_tokens
 from bert_tf.config import flags
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.encoder_traits import traits
@@ -26,29 +24,6 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 PRETRAINING_RUN = "runs/pretraining"  # the default output_dir of `bert-tf pretrain`
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Initialization:
-    """What a model starts from, resolved without writing anything.
-
-    Attributes:
-        config: the configuration of the model.
-        vocabulary: the tokens; None: to be learned.
-        lower_case: whether the tokenizer lower-cases.
-        special_tokens: those that the tokenizer recognizes in texts.
-        weights: {canonical name: array}; None: random initialization.
-        labels: the classes of a fine-tuned checkpoint; None: unknown.
-        sentence_vectors: how the checkpoint makes vectors of texts; None: it does not say.
-    """
-
-    config: BertConfig
-    vocabulary: list[str] | None
-    lower_case: bool
-    special_tokens: tuple[str, ...] = ()
-    weights: dict[str, np.ndarray] | None = None
-    labels: list[str] | None = None
-    sentence_vectors: SentenceVectors | None = None
 
 
 def start_devices(options: Any) -> "tf.distribute.Strategy":
@@ -90,8 +65,10 @@ def demo_settings(settings: Mapping[str, Any], question: str, folder: str) -> di
     return {**settings, "output_dir": f"{folder}_from_scratch"}
 
 
-def resolve(options: Any, *, lower_case_given: bool) -> Initialization:
-    """Reads `init_checkpoint`, `bert_config_file` and `vocab_file`; the checkpoint provides what no flag does.
+def resolve(options: Any, *, lower_case_given: bool) -> Checkpoint:
+    """What a model starts from by `init_checkpoint`, `bert_config_file` and `vocab_file`; nothing is written.
+
+    The checkpoint provides what no flag does; a vocabulary of None is to be learned.
 
     Raises UserError if a file is missing or they do not match: another casing than the checkpoint's, a vocabulary of
     another size than the model's, a max_seq_length beyond its positions.
@@ -119,18 +96,16 @@ def resolve(options: Any, *, lower_case_given: bool) -> Initialization:
             f"positions: choose a shorter length, or {solution}."
         )
     recognized = special_tokens.parse(options.special_tokens_in_strings, checkpoint)
-    return Initialization(
+    return dataclasses.replace(
+        checkpoint or Checkpoint(config=config),
         config=config,
         vocabulary=tokens,
         special_tokens=special_tokens.choose(recognized, tokens) if tokens else recognized,
         lower_case=_resolve_casing(options, checkpoint, lower_case_given, config),
-        weights=checkpoint.weights if checkpoint else None,
-        labels=checkpoint.labels if checkpoint else None,
-        sentence_vectors=checkpoint.sentence_vectors if checkpoint else None,
     )
 
 
-def read_teacher(options: Any, start: Initialization) -> Initialization | None:
+def read_teacher(options: Any, start: Checkpoint) -> Checkpoint | None:
     """The model that the flag teacher names; None without one.
 
     Raises UserError for one that is not there, or whose vocabulary or casing is not that of the student.

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config import flags
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import MaskingConfig, TrainConfig
@@ -17,7 +18,6 @@ from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.recipes import advice, ending, initialization, teaching
-from bert_tf.recipes.initialization import Initialization
 from bert_tf.recipes.pretraining import named_recipes, preparation
 from bert_tf.recipes.pretraining.pretraining_flags import (
     FREE_FLAGS,
@@ -83,8 +83,8 @@ def run_phase(options: Flags) -> None:
 
 def run(
     options: Flags,
-    start: Initialization,
-    teacher: Initialization | None,
+    start: Checkpoint,
+    teacher: Checkpoint | None,
     train_config: TrainConfig,
     masking: MaskingConfig,
     folder: RunFolder,
@@ -163,8 +163,8 @@ def is_finished(folder: RunFolder, options: Flags) -> bool:
 
 def run_model(
     options: Flags,
-    start: Initialization,
-    teacher: Initialization | None,
+    start: Checkpoint,
+    teacher: Checkpoint | None,
     train_config: TrainConfig,
     masking: MaskingConfig,
     manifest: Mapping[str, Any],
@@ -180,7 +180,7 @@ def run_model(
     from bert_tf.training.loop import train
 
     tokenizer = tokenizer_kinds.from_file(
-        folder.file("vocab.txt"), start.lower_case, special_tokens_in_strings=start.special_tokens
+        folder.file("vocab.txt"), start.lowers_case, special_tokens_in_strings=start.special_tokens
     )
     task = create_task(options, start.config, masking, manifest, tokenizer)
     model = create_model(task, options, start, strategy)
@@ -229,9 +229,7 @@ def create_task(
     )
 
 
-def create_model(
-    task: "Task", options: Flags, start: Initialization, strategy: "tf.distribute.Strategy"
-) -> "BertModel":
+def create_model(task: "Task", options: Flags, start: Checkpoint, strategy: "tf.distribute.Strategy") -> "BertModel":
     """The model on the devices of the strategy, with the weights of the checkpoint if there is one."""
     import keras
 

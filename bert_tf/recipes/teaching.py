@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config import flags
 from bert_tf.config.train_config import DistillationConfig
 from bert_tf.errors import UserError
-from bert_tf.recipes.initialization import Initialization
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def with_teacher(
-    task: "Task", model: "BertModel", teacher: Initialization | None, options: Any, strategy: "tf.distribute.Strategy"
+    task: "Task", model: "BertModel", teacher: Checkpoint | None, options: Any, strategy: "tf.distribute.Strategy"
 ) -> Any:
     """The task as training sees it: with the terms of the teacher, if there is one.
 
@@ -28,7 +28,7 @@ def with_teacher(
 
     with strategy.scope():
         teaching = task.create_model(teacher.config, dtype=model.dtype_policy)
-    loaded = weights.assign(teaching, teacher.weights or {})
+    loaded = weights.assign(teaching, teacher.weights)
     missing = [name for name in loaded.newly_initialized if name not in teaching.unread]
     if missing or loaded.shape_mismatch:
         raise UserError(

@@ -70,7 +70,7 @@ def test_encoder_initializes_from_matching_layers_only(checkpoint_encoder, encod
 
 def test_encoder_that_sees_its_targets_is_refused(monkeypatch):
     config = dataclasses.replace(tiny.CONFIG, encoder="bilstm_on_top")
-    start = initialization.Initialization(config=config, vocabulary=None, lower_case=True)
+    start = Checkpoint(config=config, vocabulary=None, lower_case=True)
     monkeypatch.setattr(initialization, "resolve", lambda *_, **__: start)
     monkeypatch.setattr(preparation, "_check_numbers", lambda options: None)
     options = types.SimpleNamespace(init_checkpoint="tagger", input_file="", eval_file="", records_dir="")

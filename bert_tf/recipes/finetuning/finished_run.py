@@ -8,10 +8,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config import flags
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
-from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import atomic_files, files, open_set
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tensorflow_startup import start_if_silenced
@@ -52,9 +52,10 @@ def read(path: str, *, with_attention: bool = False) -> FinishedRun:
     """
     folder, run = RunFolder(path, writes=False), expect_run(path)
     options = _options(run, path)
+    from bert_tf.checkpoints import formats
     from bert_tf.recipes.finetuning import preparation
 
-    start = _start_of(path)
+    start = formats.read(path)
     with_attention = with_attention or options.export_attention
     if with_attention:
         from bert_tf.export import attention_signature
@@ -103,28 +104,14 @@ def of_checkpoint(path: str, texts: int | None = None, *, with_attention: bool =
 
 def read_task(path: str) -> FineTuningTask:
     """The task of a fine-tuned run without its data, with the calibration that the run left."""
+    from bert_tf.checkpoints import formats
+
     options = _options(expect_run(path), path)
-    folder, start = RunFolder(path, writes=False), _start_of(path)
+    folder, start = RunFolder(path, writes=False), formats.read(path)
     return _fine_tuned_task(_for_trained_model(options, folder, start), folder, start)
 
 
-def _start_of(path: str) -> Initialization:
-    """The trained model of a run."""
-    from bert_tf.checkpoints import formats
-
-    checkpoint = formats.read(path)
-    return Initialization(
-        config=checkpoint.config,
-        vocabulary=checkpoint.vocabulary,
-        lower_case=bool(checkpoint.lower_case),
-        special_tokens=checkpoint.special_tokens,
-        weights=checkpoint.weights,
-        labels=checkpoint.labels,
-        sentence_vectors=checkpoint.sentence_vectors,
-    )
-
-
-def _fine_tuned_task(options: Any, folder: RunFolder, start: Initialization) -> FineTuningTask:
+def _fine_tuned_task(options: Any, folder: RunFolder, start: Checkpoint) -> FineTuningTask:
     from bert_tf.recipes.finetuning import preparation
 
     return preparation.load_calibration(preparation.create_task(options, start, folder), folder)
@@ -163,14 +150,14 @@ def _options(run: Mapping[str, Any], path: str) -> Any:
     return script.Flags(**{name: value for name, value in recorded.items() if name in names})
 
 
-def _pretraining_task(options: Any, start: Initialization) -> tuple[Task, Any]:
+def _pretraining_task(options: Any, start: Checkpoint) -> tuple[Task, Any]:
     from bert_tf.config.train_config import MaskingConfig
     from bert_tf.tasks import catalog
     from bert_tf.tasks.pretraining.mask_filling import lm_kind, task_name
     from bert_tf.text import tokenizer_kinds
 
     tokenizer = tokenizer_kinds.create(
-        start.vocabulary or [], start.lower_case, special_tokens_in_strings=start.special_tokens
+        start.vocabulary or [], start.lowers_case, special_tokens_in_strings=start.special_tokens
     )
     task = catalog.get(task_name(start.config))(
         {"wanted": {"max_seq_length": options.max_seq_length}},  # the records themselves are not needed
@@ -182,7 +169,7 @@ def _pretraining_task(options: Any, start: Initialization) -> tuple[Task, Any]:
     return task, tokenizer
 
 
-def _for_trained_model(options: Any, folder: RunFolder, start: Initialization) -> Any:
+def _for_trained_model(options: Any, folder: RunFolder, start: Checkpoint) -> Any:
     """The flags without training, with the model of the folder and its labels."""
     changes: dict[str, Any] = {"do_train": False, "init_checkpoint": folder.path}
     if hasattr(options, "labels"):
@@ -190,11 +177,11 @@ def _for_trained_model(options: Any, folder: RunFolder, start: Initialization) -
     return dataclasses.replace(options, **changes)
 
 
-def _create_model(task: Task, start: Initialization) -> Any:
+def _create_model(task: Task, start: Checkpoint) -> Any:
     from bert_tf.model import weights
 
     model = task.create_model(start.config)
-    weights.expect_same_shapes(weights.assign(model, start.weights or {}))
+    weights.expect_same_shapes(weights.assign(model, start.weights))
     return model
 
 

@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from bert_tf.checkpoints import sentence_transformers
-from bert_tf.checkpoints.checkpoint import POOLINGS
+from bert_tf.checkpoints.checkpoint import POOLINGS, Checkpoint
 from bert_tf.config import flags
 from bert_tf.config.bert_config import expect_layers
 from bert_tf.config.train_config import LoraConfig, TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import sweep
 from bert_tf.recipes.finetuning.finetuning_flags import AUTO, FEW_EXAMPLES, FineTuningFlags
-from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import files, memory_estimate
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tf_config import number_of_workers
@@ -53,7 +52,7 @@ def is_trained(folder: RunFolder) -> bool:
     return bool(folder.last_step()) or files.exists(folder.file(sweep.WEIGHTS))
 
 
-def create_task(options: FineTuningFlags, start: Initialization, folder: RunFolder) -> FineTuningTask:
+def create_task(options: FineTuningFlags, start: Checkpoint, folder: RunFolder) -> FineTuningTask:
     """The task that the flags name, with its tokenizer."""
     from bert_tf.tasks import catalog
 
@@ -62,7 +61,7 @@ def create_task(options: FineTuningFlags, start: Initialization, folder: RunFold
     return catalog.get(catalog.full_name(options.task_name))(options, tokenizer_for)
 
 
-def _with_recorded_pooling(options: FineTuningFlags, start: Initialization) -> FineTuningFlags:
+def _with_recorded_pooling(options: FineTuningFlags, start: Checkpoint) -> FineTuningFlags:
     """The flags with the pooling of the checkpoint, where they choose vectors of texts and none is given.
 
     Raises UserError where the checkpoint makes vectors in a way that training does not have.
@@ -92,7 +91,7 @@ def _with_recorded_pooling(options: FineTuningFlags, start: Initialization) -> F
 
 
 def _create_tokenizer(
-    options: FineTuningFlags, start: Initialization, folder: RunFolder, texts: Callable[[], Iterable[str]]
+    options: FineTuningFlags, start: Checkpoint, folder: RunFolder, texts: Callable[[], Iterable[str]]
 ) -> Any:
     """With the vocabulary of the checkpoint, of the run folder, or else one learned from the texts."""
     from bert_tf.text import tokenizer_kinds
@@ -107,11 +106,11 @@ def _create_tokenizer(
         tokens = vocabulary_learning.learn(
             itertools.chain(first, iterator),
             options.vocab_size,
-            lower_case=start.lower_case,
+            lower_case=start.lowers_case,
             kind=start.config.encoder_traits.tokenizer,
             special_tokens=start.special_tokens,
         )
-    return tokenizer_kinds.create(tokens, start.lower_case, special_tokens_in_strings=start.special_tokens)
+    return tokenizer_kinds.create(tokens, start.lowers_case, special_tokens_in_strings=start.special_tokens)
 
 
 def requested_splits(options: FineTuningFlags, task: FineTuningTask) -> list[str]:
@@ -150,7 +149,7 @@ def check_evaluation(options: FineTuningFlags, task: FineTuningTask, *, several:
             raise UserError(f"{reasons[0]} was given, which needs labels in the development set, but it has none.")
 
 
-def check_memory(options: FineTuningFlags, start: Initialization, task: FineTuningTask) -> None:
+def check_memory(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> None:
     """Raises UserError if layers or memory do not suffice for a step of training."""
     expect_layers(options.num_frozen_layers, start.config.layers_with_weights)
     if options.do_train:
@@ -158,7 +157,7 @@ def check_memory(options: FineTuningFlags, start: Initialization, task: FineTuni
         memory_estimate.check(start.config, options, processes=processes, rows_per_example=task.rows_per_example)
 
 
-def match_head(options: FineTuningFlags, start: Initialization, task: FineTuningTask) -> Initialization:
+def match_head(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> Checkpoint:
     """The starting point with the columns of its head in the order of the task's labels, by their names.
 
     Raises UserError, before anything is written, where no training follows and the head does not fit the task: there
@@ -167,7 +166,7 @@ def match_head(options: FineTuningFlags, start: Initialization, task: FineTuning
     if task.head is None:
         return start
     name, size = task.head
-    weights, names = start.weights or {}, start.labels or []
+    weights, names = start.weights, start.labels or []
     kernel, expected = weights.get(name), (start.config.hidden_size, size)
     if kernel is not None and kernel.shape[-1] == size:  # the model checks its width
         theirs, ours = ([str(label).casefold() for label in labels] for labels in (names, task.labels))
@@ -188,9 +187,7 @@ def match_head(options: FineTuningFlags, start: Initialization, task: FineTuning
     raise _wrong_task(options, reason)
 
 
-def match_teacher(
-    options: FineTuningFlags, teacher: Initialization | None, task: FineTuningTask
-) -> Initialization | None:
+def match_teacher(options: FineTuningFlags, teacher: Checkpoint | None, task: FineTuningTask) -> Checkpoint | None:
     """The teacher with the columns of its head in the order of the task's labels; UserError for one of another task."""
     if teacher is None:
         return None
@@ -217,7 +214,7 @@ def number_of_steps(options: FineTuningFlags, task: FineTuningTask) -> int:
     return max(1, int(task.split("train").count / options.train_batch_size * options.num_train_epochs))
 
 
-def new_head_rate(start: Initialization, task: FineTuningTask) -> float:
+def new_head_rate(start: Checkpoint, task: FineTuningTask) -> float:
     """The task's learning rate of a new head; 0 if the checkpoint has the head already, or there is none."""
     if task.head is None or not start.weights:
         return 0.0
@@ -272,17 +269,17 @@ def open_folder(folder: RunFolder, options: FineTuningFlags) -> None:
     )
 
 
-def write_tokenizer_files(folder: RunFolder, start: Initialization, task: FineTuningTask) -> None:
+def write_tokenizer_files(folder: RunFolder, start: Checkpoint, task: FineTuningTask) -> None:
     """Writes what makes the run folder a checkpoint: vocabulary, configuration, casing, labels."""
     if folder.writes:
         vocabulary.write(folder.file("vocab.txt"), task.tokenizer.vocabulary)
         start.config.write(folder.file("bert_config.json"))
         sentence_transformers.write(folder.path, task.sentence_vectors, start.config.hidden_size)
-    folder.write_json("tokenizer_config.json", special_tokens.settings(start.lower_case, start.special_tokens))
+    folder.write_json("tokenizer_config.json", special_tokens.settings(start.lowers_case, start.special_tokens))
     folder.write_json("task.json", {"task": task.name, "labels": list(task.labels), "kind": task.kind})
 
 
-def assign_weights(model: Any, start: Initialization, options: FineTuningFlags) -> None:
+def assign_weights(model: Any, start: Checkpoint, options: FineTuningFlags) -> None:
     """Puts the weights of the starting point into the model and prints what became of them.
 
     Raises UserError where no training follows and the head of the task is not among them, or has another shape.

@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.data import ready_examples
 from bert_tf.errors import UserError
-from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import files
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text import vocabulary
@@ -32,13 +32,13 @@ def default_flags(path: str) -> dict[str, Any]:
     return values
 
 
-def expect_vocabulary(options: Any, start: Initialization) -> None:
+def expect_vocabulary(options: Any, start: Checkpoint) -> None:
     """Raises UserError if a vocabulary would have to be learned from ready examples."""
     if ready_examples.is_file_of_them(options.train_file) and start.vocabulary is None:
         raise UserError(f"{options.train_file} holds ids: give the vocabulary they are of as vocab_file.")
 
 
-def attach(task: FineTuningTask, options: Any, start: Initialization) -> None:
+def attach(task: FineTuningTask, options: Any, start: Checkpoint) -> None:
     """Lets the task read the files of ready examples that flags name, after a look at what is next to them.
 
     Raises UserError for a file of another task, vocabulary or length, and where the task needs more than rows.
@@ -56,7 +56,7 @@ def attach(task: FineTuningTask, options: Any, start: Initialization) -> None:
     task.ready_files = {splits[flag]: path for flag, path in paths.items()}
 
 
-def _check(path: str, task: FineTuningTask, options: Any, start: Initialization) -> None:
+def _check(path: str, task: FineTuningTask, options: Any, start: Checkpoint) -> None:
     about, now = ready_examples.about_of(path), _about(task, options, start)
     flags = about.get("flags") or {}
     for name in DECISIVE:
@@ -75,7 +75,7 @@ def _check(path: str, task: FineTuningTask, options: Any, start: Initialization)
             raise UserError(f"{path} was written {words} than this run has: write it again, or give the same.")
 
 
-def _about(task: FineTuningTask, options: Any, start: Initialization) -> dict[str, Any]:
+def _about(task: FineTuningTask, options: Any, start: Checkpoint) -> dict[str, Any]:
     """What the rows of a task are made with."""
     return {
         "task": task.name,
@@ -83,13 +83,13 @@ def _about(task: FineTuningTask, options: Any, start: Initialization) -> dict[st
         "labels": list(task.labels),
         "names_labels": hasattr(options, "labels") and bool(task.labels),
         "vocabulary": ready_examples.digest(vocabulary.content_of(task.tokenizer.vocabulary)),
-        "lower_case": start.lower_case,
+        "lower_case": start.lowers_case,
         "special_tokens": list(task.tokenizer.special_tokens),
         "flags": {name: getattr(options, name) for name in RECORDED if hasattr(options, name)},
     }
 
 
-def write(task: FineTuningTask, options: Any, start: Initialization, splits: Iterable[str]) -> None:
+def write(task: FineTuningTask, options: Any, start: Checkpoint, splits: Iterable[str]) -> None:
     """Writes the ready examples of splits into the folder of `write_examples`."""
     folder, about = options.write_examples, _about(task, options, start)
     files.make_folder(folder)

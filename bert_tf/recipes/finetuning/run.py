@@ -9,11 +9,11 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config import flags
 from bert_tf.recipes import ending, initialization, teaching
 from bert_tf.recipes.finetuning import preparation, ready, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
-from bert_tf.recipes.initialization import Initialization
 from bert_tf.reports.wording import count_text
 from bert_tf.runtime import xla_options
 from bert_tf.runtime.json_files import read_json
@@ -33,10 +33,10 @@ log = logging.getLogger("bert_tf")
 class Setup(NamedTuple):
     """What all runs of a sweep share: checkpoint, task with its tokenizer, devices, and the teacher if there is one."""
 
-    start: Initialization
+    start: Checkpoint
     task: FineTuningTask
     strategy: "tf.distribute.Strategy"
-    teacher: Initialization | None = None
+    teacher: Checkpoint | None = None
 
 
 def main(kind: type[FineTuningFlags]) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config import flags
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data.pretraining import masked_records, records
@@ -18,7 +19,6 @@ from bert_tf.data.pretraining import pairs as pair_kinds
 from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
 from bert_tf.errors import UserError
 from bert_tf.recipes import advice, initialization
-from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import files, memory_estimate
 from bert_tf.runtime.progress import progress
 from bert_tf.runtime.tf_config import expect_workers, number_of_workers
@@ -32,7 +32,7 @@ MASKED_BYTES_PER_BYTE = 2  # of text, in records that another program masked, ab
 MAX_VOCABULARY_TEXT = 100_000_000  # characters that a vocabulary is learned from; more hardly changes it
 
 
-def resolve(options: Any, *, lower_case_given: bool) -> Initialization:
+def resolve(options: Any, *, lower_case_given: bool) -> Checkpoint:
     """Checks the flags against the files they name and resolves what the model starts from.
 
     Raises UserError for everything that can be known to be wrong before the work begins.
@@ -133,7 +133,7 @@ def _sources(patterns: str, options: Any) -> list[corpus.Source]:
     )
 
 
-def prepare(start: Initialization, options: Any, folder: RunFolder) -> tuple[BertConfig, dict[str, Any]]:
+def prepare(start: Checkpoint, options: Any, folder: RunFolder) -> tuple[BertConfig, dict[str, Any]]:
     """Writes vocab.txt, bert_config.json and the records of a run, or finds them there.
 
     Returns the configuration, with the size of the vocabulary, and the manifest of the records.
@@ -148,14 +148,14 @@ def prepare(start: Initialization, options: Any, folder: RunFolder) -> tuple[Ber
         tokens = learn_vocabulary(
             options,
             start.config.vocab_size,
-            lower_case=start.lower_case,
+            lower_case=start.lowers_case,
             kind=start.config.encoder_traits.tokenizer,
             recognized=start.special_tokens,
         )
         vocabulary.write(vocab_file, tokens)
     config = dataclasses.replace(start.config, vocab_size=len(vocabulary.read(vocab_file)))
     config.write(folder.file("bert_config.json"))
-    folder.write_json("tokenizer_config.json", special_tokens.settings(start.lower_case, start.special_tokens))
+    folder.write_json("tokenizer_config.json", special_tokens.settings(start.lowers_case, start.special_tokens))
     if paths := masked_records.find(options.records_dir):
         return config, _open_masked(paths, config, options)
     with progress("records") as report:
@@ -211,12 +211,12 @@ def _pairs(config: BertConfig, options: Any) -> str:
     return traits.sentence_pairs or "next"
 
 
-def record_options(options: Any, vocab_file: str, start: Initialization | None) -> records.RecordOptions:
+def record_options(options: Any, vocab_file: str, start: Checkpoint | None) -> records.RecordOptions:
     """The flags that determine the bytes of the records; UserError for a value out of range."""
     same = "max_seq_length short_seq_prob short_seq_per_document dupe_factor random_seed text_layout text_field"
     return records.RecordOptions(
         vocab_file=vocab_file,
-        lower_case=start is None or start.lower_case,
+        lower_case=start is None or start.lowers_case,
         special_tokens_in_strings=start.special_tokens if start else (),
         pairs=_pairs(start.config, options) if start else "next",
         nsp=bool(options.next_sentence_weight) or options.keep_pairs,

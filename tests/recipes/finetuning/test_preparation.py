@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 import tiny
 
-from bert_tf.checkpoints.checkpoint import SentenceVectors, VectorLayer
+from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors, VectorLayer
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
 from bert_tf.recipes.finetuning import preparation, run
 from bert_tf.recipes.finetuning.finetuning_flags import AUTO
-from bert_tf.recipes.initialization import Initialization
 from bert_tf.runtime import memory_estimate
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training import distribute
@@ -130,7 +129,7 @@ def test_head_has_its_own_learning_rate(given, factor):
 
 def test_head_is_new_where_an_encoder_has_none_of_that_size():
     def is_new(arrays, head=("classifier/kernel", 2)):
-        start = Initialization(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays)
+        start = Checkpoint(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays)
         return preparation.new_head_rate(start, types.SimpleNamespace(head=head, new_head_rate=0.5)) == 0.5
 
     encoder = {"encoder/pooler/kernel": np.zeros([4, 4])}
@@ -170,7 +169,7 @@ def classifier(size):
 
 def start_of(model, without=()):
     arrays = {name: value for name, value in tiny.random_weights(model).items() if not name.startswith(without or "-")}
-    return Initialization(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays)
+    return Checkpoint(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays)
 
 
 def test_head_of_another_size_is_reinitialized_and_reported(capsys):
@@ -206,7 +205,7 @@ def headed(labels, size=2):
         "classifier/kernel": np.arange(16.0 * size).reshape(16, size),
         "classifier/bias": np.arange(float(size)),
     }
-    return Initialization(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays, labels=labels)
+    return Checkpoint(config=tiny.CONFIG, vocabulary=None, lower_case=True, weights=arrays, labels=labels)
 
 
 YES_NO = types.SimpleNamespace(labels=("no", "yes"), head=("classifier/kernel", 2))
@@ -242,7 +241,7 @@ def test_head_of_another_task_is_refused_without_training(start, message):
 def test_memory_estimate_counts_choices_and_frozen_layers(monkeypatch):
     monkeypatch.setattr(memory_estimate.accelerators, "are_there", lambda: False)
     monkeypatch.setattr(memory_estimate, "machine_memory", lambda: (2**34, 2**34))
-    start = Initialization(config=BertConfig.of_size("base", vocab_size=30522), vocabulary=None, lower_case=True)
+    start = Checkpoint(config=BertConfig.of_size("base", vocab_size=30522), vocabulary=None, lower_case=True)
     flags = options(train_batch_size=64, precision="float32")
     preparation.check_memory(flags, start, types.SimpleNamespace(rows_per_example=1))
     swag = types.SimpleNamespace(rows_per_example=4)
@@ -273,7 +272,7 @@ class VectorFlags:
 
 
 def making(vectors):
-    return Initialization(config=tiny.CONFIG, vocabulary=None, lower_case=True, sentence_vectors=vectors)
+    return Checkpoint(config=tiny.CONFIG, vocabulary=None, lower_case=True, sentence_vectors=vectors)
 
 
 def test_training_pools_as_the_checkpoint_or_the_flags_say(capsys):
