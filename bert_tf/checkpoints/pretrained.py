@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bert_tf.checkpoints import formats
-from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors, expect_rows_for_tokens
-from bert_tf.config.bert_config import BETWEEN, BertConfig
+from bert_tf.checkpoints.checkpoint import Checkpoint, expect_rows_for_tokens
+from bert_tf.config.bert_config import BETWEEN
 from bert_tf.errors import UserError
 from bert_tf.model import heads, replaced_tokens, weights
 from bert_tf.text import special_tokens
@@ -23,28 +23,18 @@ ONE_OUTPUT = {"number": heads.Regressor, "choice": heads.MultipleChoice}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Loaded:
-    """The result of `load`.
+class Loaded(Checkpoint):
+    """A checkpoint as a Keras model, whose variables hold the weights.
 
     Attributes:
         model: a Keras model; `model.encoder` is its encoder.
         tokenizer: None where the checkpoint has no vocabulary.
-        config: the configuration of the encoder.
-        labels: names of the outputs of the head, None where the checkpoint has none.
-        kind: of the head of a task, as `labels.json` has it; None where the checkpoint has none.
-        sentence_vectors: what a folder of sentence-transformers says; None for others.
         report: which weights were loaded.
-        left_out: see Checkpoint.
     """
 
     model: heads.BertModel
     tokenizer: "Tokenizer | None"
-    config: BertConfig
-    labels: list[str] | None
-    kind: str | None
-    sentence_vectors: SentenceVectors | None
     report: weights.LoadReport
-    left_out: tuple[str, ...]
 
     @property
     def why_headless(self) -> str:
@@ -79,24 +69,22 @@ def load(
     model = model_of(checkpoint)
     report = weights.assign(model, checkpoint.weights)
     _expect_complete(os.fspath(path), model, report)
-    tokenizer = None
-    if checkpoint.vocabulary is not None:
-        from bert_tf.text import tokenizer_kinds  # which Windows lacks the kernels for
+    if special_tokens_in_strings is True:
+        special_tokens_in_strings = special_tokens.parse(special_tokens.ALL, checkpoint)
+    if special_tokens_in_strings is not None:
+        checkpoint = dataclasses.replace(checkpoint, special_tokens=tuple(special_tokens_in_strings or ()))
+    content = {field.name: getattr(checkpoint, field.name) for field in dataclasses.fields(checkpoint)}
+    return Loaded(**content | {"weights": {}}, model=model, tokenizer=tokenizer_of(checkpoint), report=report)
 
-        recognized = special_tokens_in_strings
-        if recognized is None or recognized is True:
-            recognized = special_tokens.parse(special_tokens.ALL if recognized else "", checkpoint)
-        lower_case = checkpoint.lower_case is not False
-        tokenizer = tokenizer_kinds.create(checkpoint.vocabulary, lower_case, special_tokens_in_strings=recognized)
-    return Loaded(
-        model=model,
-        tokenizer=tokenizer,
-        config=checkpoint.config,
-        labels=checkpoint.labels,
-        kind=checkpoint.kind,
-        sentence_vectors=checkpoint.sentence_vectors,
-        report=report,
-        left_out=checkpoint.left_out,
+
+def tokenizer_of(checkpoint: Checkpoint) -> "Tokenizer | None":
+    """The tokenizer of a checkpoint; None where it has no vocabulary."""
+    if checkpoint.vocabulary is None:
+        return None
+    from bert_tf.text import tokenizer_kinds  # which Windows lacks the kernels for
+
+    return tokenizer_kinds.create(
+        checkpoint.vocabulary, checkpoint.lowers_case, special_tokens_in_strings=checkpoint.special_tokens
     )
 
 

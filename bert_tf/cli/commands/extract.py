@@ -298,10 +298,10 @@ def _extractor(arguments: argparse.Namespace, checkpoint: Checkpoint, choice: Ve
 
 def _model_and_tokenizer(
     arguments: argparse.Namespace, checkpoint: Checkpoint, choice: VectorChoice
-) -> "tuple[Any, Tokenizer]":
+) -> tuple[Any, Any]:
     """The encoder with the weights of the checkpoint, and its Tokenizer; raises UserError if something is missing."""
+    from bert_tf.checkpoints import pretrained
     from bert_tf.tasks.embeddings import extraction
-    from bert_tf.text import tokenizer_kinds
     from bert_tf.training import precision
 
     if checkpoint.vocabulary is None:
@@ -311,9 +311,7 @@ def _model_and_tokenizer(
     dtype = precision.policy(arguments.precision, is_trained=False)
     needs_pooler = choice.pooling == "pooled" and (choice.unit == "sentence" or arguments.export is not None)
     model = extraction.load_encoder(checkpoint, arguments.source, dtype=dtype, needs_pooler=needs_pooler)
-    return model, tokenizer_kinds.create(
-        checkpoint.vocabulary, checkpoint.lower_case, special_tokens_in_strings=checkpoint.special_tokens
-    )
+    return model, pretrained.tokenizer_of(checkpoint)
 
 
 def export(arguments: argparse.Namespace, checkpoint: Checkpoint, choice: VectorChoice) -> None:

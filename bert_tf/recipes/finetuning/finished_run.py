@@ -151,14 +151,12 @@ def _options(run: Mapping[str, Any], path: str) -> Any:
 
 
 def _pretraining_task(options: Any, start: Checkpoint) -> tuple[Task, Any]:
+    from bert_tf.checkpoints import pretrained
     from bert_tf.config.train_config import MaskingConfig
     from bert_tf.tasks import catalog
     from bert_tf.tasks.pretraining.mask_filling import lm_kind, task_name
-    from bert_tf.text import tokenizer_kinds
 
-    tokenizer = tokenizer_kinds.create(
-        start.vocabulary or [], start.lowers_case, special_tokens_in_strings=start.special_tokens
-    )
+    tokenizer = pretrained.tokenizer_of(start)
     task = catalog.get(task_name(start.config))(
         {"wanted": {"max_seq_length": options.max_seq_length}},  # the records themselves are not needed
         tokenizer,
