@@ -43,7 +43,6 @@ from bert_tf.tasks.embeddings.vector_choice import VectorChoice
 
 if TYPE_CHECKING:
     from bert_tf.tasks.embeddings.extraction import Extractor
-    from bert_tf.text.tokenizer import Tokenizer
 
 WINDOW = 4096  # texts that are sorted by length before batching
 WINDOW_BYTES = 256 << 20  # and the memory their embeddings may take
