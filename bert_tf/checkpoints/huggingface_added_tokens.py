@@ -14,11 +14,12 @@ from bert_tf.checkpoints.huggingface_rules import (
     SPECIAL_NAMES,
     content_of,
     is_by_file,
+    of_class,
     special_files,
 )
 from bert_tf.errors import UserError
 from bert_tf.text.tokenizer_settings import AddedToken
-from bert_tf.text.vocabulary import BYTE_BPE, SENTENCEPIECE, kind_of, settings_of, with_settings, with_tokens
+from bert_tf.text.vocabulary import BYTE_BPE, kind_of, settings_of, with_settings, with_tokens
 
 OLDER = "added_tokens.json"
 FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
@@ -48,11 +49,6 @@ def extend(path: str, vocabulary: list[str]) -> tuple[list[str], tuple[str, ...]
             number += 1
         token = dataclasses.replace(token, only_found=is_new and kind != BYTE_BPE)
         added += [token] if token != AddedToken(content=token.content) else []
-    if kind == SENTENCEPIECE and (len(tokens) > len(vocabulary) or any(token.normalized for token in added)):
-        name = next(iter(found.keys() - set(vocabulary)), None) or next(
-            each.content for each in added if each.normalized
-        )
-        raise UserError(f"{path} adds the token {name!r}, which is not supported for a SentencePiece model.")
     settings = dataclasses.replace(settings_of(vocabulary), added_tokens=tuple(added))
     return with_settings(with_tokens(vocabulary, tokens), settings), tuple(found)
 
@@ -105,6 +101,7 @@ def _listed(file: str, entries: list[Any]) -> Iterator[tuple[int, AddedToken]]:
 def _named(path: str, kind: str, by_file: bool) -> Iterator[tuple[str, AddedToken, bool]]:
     """Special tokens by their names in the files, or the class; optional ones count where the vocabulary has them."""
     values: dict[str, Any] = {} if by_file else {f"{name}_token": text for name, text in SPECIAL_NAMES[kind].items()}
+    values |= {} if by_file else {EXTRA[0]: of_class(path, kind).additional}
     file = os.path.join(path, CONFIG)
     for file in special_files(path):
         values |= {name: value for name, value in read_settings(file).items() if value is not None}
@@ -112,9 +109,11 @@ def _named(path: str, kind: str, by_file: bool) -> Iterator[tuple[str, AddedToke
     extra: list[Any] = []
     for name in EXTRA:
         value = values.get(name) or []
-        extra += value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+        extra += value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else []
     for name, value in [*named.items(), *(("", value) for value in extra)]:
         text = content_of(value)
+        if name == "mask_token" and isinstance(value, str) and not by_file and of_class(path, kind).mask_takes_space:
+            value = {"content": value, "lstrip": True}
         if isinstance(text, str) and text:
             is_optional = name in ("bos_token", "eos_token") and f"{name[:3]}" not in SPECIAL_NAMES[kind]
             yield (

@@ -4,6 +4,7 @@ AutoTokenizer of transformers 5 makes a BertTokenizer or RobertaTokenizer anew f
 tokenizer_config.json; for PreTrainedTokenizerFast every step comes from tokenizer.json.
 """
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -12,15 +13,18 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.checkpoints.checkpoint_files import read_settings, setting, shortened
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
+from bert_tf.text.sentencepiece_model import FAIRSEQ, SPACE
 from bert_tf.text.tokenizer_settings import TokenizerSettings
-from bert_tf.text.vocabulary import BYTE_BPE, SENTENCEPIECE, WORDPIECE, settings_of
+from bert_tf.text.vocabulary import BYTE_BPE, SENTENCEPIECE, WORDPIECE, XLM_ROBERTA, settings_of
 
 JSON, CONFIG, NAMES = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 CLASSES = {  # kind of tokenizer -> classes of transformers that are one
     WORDPIECE: "Bert DistilBert Electra MobileBert ConvBert LayoutLM SqueezeBert Lxmert",
     BYTE_BPE: "Roberta Bart Longformer",
     SENTENCEPIECE: "Albert",
+    XLM_ROBERTA: "XLMRoberta Camembert",
 }
+SENTENCEPIECE_FILES = {SENTENCEPIECE: "spiece.model", XLM_ROBERTA: "sentencepiece.bpe.model"}  # kind -> its file
 BY_FILE = ("PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend")  # tokenizer.json says all of it
 SPECIAL_NAMES = {  # kind of tokenizer -> the special tokens by their names in the files
     WORDPIECE: {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"},
@@ -35,7 +39,8 @@ SPECIAL_NAMES = {  # kind of tokenizer -> the special tokens by their names in t
     },
     SENTENCEPIECE: {"unk": "<unk>", "sep": "[SEP]", "pad": "<pad>", "cls": "[CLS]", "mask": "[MASK]"},
 }
-MODELS = {"WordPiece": WORDPIECE, "BPE": BYTE_BPE, "Unigram": SENTENCEPIECE}  # types in tokenizer.json
+SPECIAL_NAMES[XLM_ROBERTA] = SPECIAL_NAMES[BYTE_BPE]
+MODELS = {"WordPiece": WORDPIECE, "BPE": BYTE_BPE, "Unigram": ""}  # types in tokenizer.json; "": see `_unigram_kind`
 WORD_CHARACTERS = 100  # of BertTokenizer
 # Settings that change tokens, with the values that change none.
 HARMLESS: dict[str, tuple[Any, ...]] = {
@@ -51,7 +56,10 @@ HARMLESS: dict[str, tuple[Any, ...]] = {
     "add_bos_token": (True,),
     "add_eos_token": (True,),
 }
-OF_KIND = {SENTENCEPIECE: {"add_prefix_space": (True,), "remove_space": (True,)}}
+OF_KIND: dict[str, dict[str, tuple[Any, ...]]] = {
+    SENTENCEPIECE: {"add_prefix_space": (True,), "remove_space": (True,)},
+    XLM_ROBERTA: {"add_prefix_space": (True,)},
+}
 USUAL: dict[str, tuple[Any, ...]] = {  # of BertTokenizer, without tokenizer_config.json
     "do_lower_case": (True,),
     "strip_accents": (None, True),
@@ -79,10 +87,12 @@ def check(path: str, kind: str) -> None:
     if name is not None and name not in BY_FILE and name not in _classes(kind):
         supported = ", ".join(sorted({each for known in CLASSES for each in _classes(known)}))
         raise UserError(f"{path} has the tokenizer {name}, which is not supported here; supported are {supported}.")
-    models = [file for file in files.names(path) if file.endswith(".model") and file != "spiece.model"]
+    known = SENTENCEPIECE_FILES.values()
+    models = [file for file in files.names(path) if file.endswith(".model") and file not in known]
     if name is None and models and kind != BYTE_BPE:
         raise UserError(
-            f"{path} has the SentencePiece model {models[0]}; only that of an ALBERT, spiece.model, is supported."
+            f"{path} has the SentencePiece model {models[0]}; supported are those of ALBERT, spiece.model, and of "
+            "XLM-RoBERTa, sentencepiece.bpe.model."
         )
     config = os.path.join(path, CONFIG)
     for key, values in {**HARMLESS, **OF_KIND.get(kind, {})}.items():
@@ -216,8 +226,20 @@ def content_of(token: Any) -> Any:
     return token.get("content") if isinstance(token, dict) else token
 
 
-def model_of(file: str) -> str | None:
-    """The kind of the model in a tokenizer.json, None without the file; UserError for one that is not supported."""
+def model_of(path: str) -> str | None:
+    """The kind of tokenizer that a folder has by the model in tokenizer.json, or by the file of a SentencePiece model.
+
+    None without either. Raises UserError for a model that is not supported.
+    """
+    file = os.path.join(path, JSON)
+    by_file = (kind for kind, name in SENTENCEPIECE_FILES.items() if files.is_file(os.path.join(path, name)))
+    if (kind := next(by_file, None)) is not None:
+        return kind
+    return _model_in(file, path)
+
+
+def _model_in(file: str, path: str) -> str | None:
+    """The kind of tokenizer of a tokenizer.json; None without the file or a model in it."""
     model = setting(file, "model", dict)
     if model is None:
         return None
@@ -226,23 +248,62 @@ def model_of(file: str) -> str | None:
     name = model.get("type") or guess
     if name not in MODELS:
         raise UserError(f"{file}: model.type is {shortened(name)}; expected one of {', '.join(MODELS)}.")
-    return MODELS[name]
+    return MODELS[name] or _unigram_kind(path, vocab)
+
+
+def _unigram_kind(path: str, vocab: Any) -> str:
+    """The kind of tokenizer with a unigram model: by the class that the files name, else by its special tokens."""
+    name = _class(path)
+    by_class = next((kind for kind in SENTENCEPIECE_FILES if name in _classes(kind)), None)
+    tokens = {entry[0] for entry in vocab or () if isinstance(entry, list) and entry and isinstance(entry[0], str)}
+    by_tokens = (kind for kind in SENTENCEPIECE_FILES if tokens.issuperset(SPECIAL_NAMES[kind].values()))
+    return by_class or next(by_tokens, SENTENCEPIECE)
+
+
+@dataclasses.dataclass(frozen=True)
+class OfClass:
+    """Which tokens a class of transformers recognizes besides those that the files name, and how.
+
+    mask_takes_space: whether a mask token that the files name as a text takes the white space before it.
+    """
+
+    additional: tuple[str, ...] = ()
+    mask_takes_space: bool = False
+
+
+def of_class(path: str, kind: str) -> OfClass:
+    """What holds for the class of the tokenizer of a folder."""
+    if kind == XLM_ROBERTA and fairseq_class(path) == "CamembertTokenizer":
+        return OfClass(("<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"), mask_takes_space=True)
+    return OfClass()
+
+
+def fairseq_class(path: str) -> str:
+    """The class of transformers that says how fairseq numbered the pieces of the SentencePiece model of a folder."""
+    name = _class(path)
+    if name in FAIRSEQ:
+        return str(name)
+    is_camembert = setting(os.path.join(path, "config.json"), "model_type", str) == "camembert"
+    return "CamembertTokenizer" if is_camembert else "XLMRobertaTokenizer"
 
 
 def _check_json(path: str, kind: str, *, by_file: bool) -> None:
     """Raises UserError where tokenizer.json has other steps; those that the class would choose may differ."""
     file = os.path.join(path, JSON)
-    if (model := model_of(file)) not in (None, kind):
+    if (model := _model_in(file, path)) not in (None, kind):
         raise UserError(
             f"{file} has a tokenizer of the kind {model}, the other files of {path} one of the kind {kind}."
         )
     content = read_settings(file)
-    steps = {WORDPIECE: _check_wordpiece, BYTE_BPE: _check_byte_bpe, SENTENCEPIECE: _check_unigram}[kind]
+    checks = {WORDPIECE: _check_wordpiece, BYTE_BPE: _check_byte_bpe, SENTENCEPIECE: _check_unigram}
+    steps = {**checks, XLM_ROBERTA: _check_xlm_roberta}[kind]
     if model is not None:
         steps(file, content, by_file)
     if by_file:
         names = SPECIAL_NAMES[kind]
-        _check_rows(file, content.get("post_processor"), names["cls"], names["sep"], 2 if kind == BYTE_BPE else 1)
+        _check_rows(
+            file, content.get("post_processor"), names["cls"], names["sep"], 2 if kind in (BYTE_BPE, XLM_ROBERTA) else 1
+        )
     if (content.get("truncation") or {}).get("direction", "Right") != "Right":
         _expect(file, "truncation.direction", content["truncation"]["direction"], ("Right",))
 
@@ -296,12 +357,26 @@ def _check_unigram(file: str, content: Mapping[str, Any], by_file: bool) -> None
             f"{file}: the normalizer has {other}, which is not supported, as it changes tokens; supported is that of "
             f"ALBERT: {', '.join((*QUOTES, *LOWERED, *CHARSMAP))}, with all or none of {', '.join(LOWERED)}."
         )
+    _check_metaspace(file, content, (["Metaspace"], ["WhitespaceSplit", "Metaspace"]))
+
+
+def _check_xlm_roberta(file: str, content: Mapping[str, Any], by_file: bool) -> None:
+    """Of XLM-RoBERTa and CamemBERT; their classes make every step but the charsmap anew."""
+    pieces, unknown = content["model"].get("vocab") or [], content["model"].get("unk_id")
+    if type(unknown) is int and 0 <= unknown < len(pieces):
+        _expect(file, "the token of model.unk_id", pieces[unknown][0], ("<unk>",))
+    if by_file:
+        _expect(file, "model.byte_fallback", content["model"].get("byte_fallback"), (None, False))
+        steps = [_described(step) for step in _steps(content.get("normalizer"), "normalizers")]
+        _expect(file, "normalizer", steps, ([], list(CHARSMAP)))
+        _check_metaspace(file, content, (["WhitespaceSplit", "Metaspace"],))
+
+
+def _check_metaspace(file: str, content: Mapping[str, Any], expected: tuple[list[str], ...]) -> None:
     before = _steps(content.get("pre_tokenizer"), "pretokenizers")
-    _expect(
-        file, "pre_tokenizer", [step.get("type") for step in before], (["Metaspace"], ["WhitespaceSplit", "Metaspace"])
-    )
+    _expect(file, "pre_tokenizer", [step.get("type") for step in before], expected)
     values = before[-1]
-    _expect(file, "pre_tokenizer.replacement", values.get("replacement"), ("▁",))
+    _expect(file, "pre_tokenizer.replacement", values.get("replacement"), (SPACE,))
     scheme = values.get("prepend_scheme", "always" if values.get("add_prefix_space", True) else "never")
     _expect(file, "pre_tokenizer.prepend_scheme", scheme, ("always",))
     _expect(file, "pre_tokenizer.split", values.get("split"), (None, True))

@@ -41,15 +41,15 @@ def read(path: str) -> tuple[list[str] | None, bool | None]:
     From `tokenizer.json` first, as transformers. Raises UserError, which names it, for a file or a setting that would
     give other tokens than this package's, see `huggingface_rules`.
     """
-    file, model = (os.path.join(path, name) for name in (huggingface_rules.JSON, RULES[SENTENCEPIECE]))
+    file = os.path.join(path, huggingface_rules.JSON)
     if (tokens := _byte_bpe(path)) is not None:
         huggingface_rules.check(path, BYTE_BPE)
         check_special_tokens(tokens, path)
         return tokens, False
-    kind = huggingface_rules.model_of(file)
-    if files.is_file(model) or kind == SENTENCEPIECE:
-        huggingface_rules.check(path, SENTENCEPIECE)
-        return _sentencepiece(path)
+    kind = huggingface_rules.model_of(path)
+    if kind is not None and kind in huggingface_rules.SENTENCEPIECE_FILES:
+        huggingface_rules.check(path, kind)
+        return _sentencepiece(path, kind)
     huggingface_rules.check(path, WORDPIECE)
     vocabulary, _ = read_tokenizer_files(path)
     vocab_file = os.path.join(path, "vocab.txt")
@@ -63,19 +63,25 @@ def read(path: str) -> tuple[list[str] | None, bool | None]:
     return vocabulary and with_settings(vocabulary, settings), lower_case
 
 
-def _sentencepiece(path: str) -> tuple[list[str], bool]:
-    """The vocabulary and casing of an ALBERT."""
-    model, file = (os.path.join(path, name) for name in (RULES[SENTENCEPIECE], huggingface_rules.JSON))
+def _sentencepiece(path: str, kind: str) -> tuple[list[str], bool]:
+    """The vocabulary and casing of a kind of SentencePiece: of tokenizer.json first, as transformers."""
+    model, file = (
+        os.path.join(path, name) for name in (huggingface_rules.SENTENCEPIECE_FILES[kind], huggingface_rules.JSON)
+    )
     lower_case, is_lower = setting(os.path.join(path, huggingface_rules.CONFIG), "do_lower_case", bool), True
-    if files.is_file(model):
-        from bert_tf.text import sentencepiece
-
+    if files.is_file(model) and (kind == SENTENCEPIECE or not files.is_file(file)):
         with files.open_binary(model) as opened:
-            tokens = sentencepiece.tokens_of(opened.read(), model)
+            content = opened.read()
+        if kind == SENTENCEPIECE:
+            tokens = sentencepiece_model.tokens_of(content, model)
+        else:
+            tokens = sentencepiece_model.with_fairseq_ids(content, model, huggingface_rules.fairseq_class(path))
     else:
         model = file
-        tokens, is_lower = sentencepiece_model.from_tokenizer_json(read_settings(file), file)
+        tokens, is_lower = sentencepiece_model.from_tokenizer_json(read_settings(file), file, kind)
     check_special_tokens(tokens, model)
+    if kind != SENTENCEPIECE:
+        return tokens, False
     return tokens, is_lower if lower_case is None or huggingface_rules.is_by_file(path) else lower_case
 
 
@@ -95,7 +101,7 @@ def _without_added(tokens: list[str]) -> list[str]:
 
 
 def as_long_as_table(vocabulary: list[str] | None, size: int) -> list[str] | None:
-    """The vocabulary with unused tokens for the rows that a table of `size` rows has besides; not of SentencePiece."""
+    """The vocabulary with unused tokens for the rows that a table of `size` rows has besides; not of an ALBERT."""
     if vocabulary is None or len(vocabulary) >= size or kind_of(vocabulary) == SENTENCEPIECE:
         return vocabulary
     names = (f"[unused{number}]" for number in itertools.count(len(vocabulary)))
@@ -178,14 +184,7 @@ def write(folder: str, checkpoint: Checkpoint, **settings: Any) -> None:
         if tokens.kind == BYTE_BPE:
             _write_byte_bpe(folder, tokens, settings, huggingface_added_tokens.to_theirs(checkpoint))
         else:
-            write_bytes(os.path.join(folder, RULES[tokens.kind]), tokens.rules)
-            lower_case = checkpoint.lower_case is not False
-            settings |= {"tokenizer_class": "AlbertTokenizer", "do_lower_case": lower_case}
-            settings |= {} if lower_case else {"keep_accents": True}
-            write_json(os.path.join(folder, "tokenizer_config.json"), settings)
-            if (model := sentencepiece_model.parse(tokens.rules)) is not None:
-                tokenizer = sentencepiece_model.to_tokenizer(model, lower_case=settings["do_lower_case"])
-                tokenizer.save(os.path.join(folder, "tokenizer.json"))
+            _write_sentencepiece(folder, tokens, settings, checkpoint)
         return
     settings = {"tokenizer_class": "BertTokenizer", **huggingface_rules.written(checkpoint), **settings}
     plain = dataclasses.replace(checkpoint, vocabulary=tokens and _without_added(tokens))
@@ -193,6 +192,22 @@ def write(folder: str, checkpoint: Checkpoint, **settings: Any) -> None:
     is_known = tokens and len(set(tokens)) == len(tokens) and checkpoint.lower_case is not None
     if is_known:  # `tokenizers` cannot hold a token twice
         tokenizer_of(checkpoint).save(os.path.join(folder, "tokenizer.json"))
+
+
+def _write_sentencepiece(
+    folder: str, tokens: SubwordVocabulary, settings: dict[str, Any], checkpoint: Checkpoint
+) -> None:
+    lower_case = tokens.kind == SENTENCEPIECE and checkpoint.lower_case is not False
+    if tokens.kind == SENTENCEPIECE:
+        write_bytes(os.path.join(folder, RULES[tokens.kind]), tokens.rules)
+        settings |= {"tokenizer_class": "AlbertTokenizer", "do_lower_case": lower_case}
+        settings |= {} if lower_case else {"keep_accents": True}
+    else:
+        settings |= {"tokenizer_class": sentencepiece_model.owner_of(tokens)}
+    write_json(os.path.join(folder, "tokenizer_config.json"), settings)
+    added = huggingface_added_tokens.to_theirs(checkpoint)
+    tokenizer = sentencepiece_model.to_tokenizer(tokens, lower_case=lower_case, added=added)
+    tokenizer.save(os.path.join(folder, "tokenizer.json"))
 
 
 def _write_byte_bpe(folder: str, tokens: SubwordVocabulary, settings: dict[str, Any], added: list[Any]) -> None:

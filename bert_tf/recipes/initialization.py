@@ -149,6 +149,8 @@ def _with_fewer_layers(checkpoint: Checkpoint | None, options: Any) -> Checkpoin
 
 def _check_padding(config: BertConfig, tokens: list[str]) -> None:
     """Raises UserError for a vocabulary whose padding token is not where the encoder expects it."""
+    if vocabulary.kind_of(tokens) == vocabulary.XLM_ROBERTA and not config.encoder_traits.position_offset:
+        return  # BERT with that tokenizer: it does not number positions by the padding token
     name, expected = vocabulary.special_tokens(tokens)[0], config.padding_id
     if name in tokens and tokens.index(name) != expected:
         raise UserError(

@@ -1,56 +1,59 @@
-"""Strings to ids of SentencePiece and back, on the kernel of tensorflow-text, normalized as for ALBERT.
+"""Strings to ids of SentencePiece's unigram models and back, as TensorFlow ops, exactly as `tokenizers` does.
 
-B texts, C characters of a batch, N tokens. ALBERT replaces quotes of two characters, and for uncased models drops
-accents and lower-cases; the model then normalizes spaces and compatibility characters itself (Kudo and Richardson
-2018).
+B texts, C characters of a batch, N tokens. A text is normalized (`text.replacements`), cut into words at white space
+and before each "▁", which is put before words that have none, and words are cut into pieces (`text.unigram`).
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.errors import UserError
+from bert_tf.text import charsmap, sentencepiece_model
+from bert_tf.text.byte_level import SPACES
 from bert_tf.text.characters import normalize_albert
-from bert_tf.text.ragged_scan import repeat, row_numbers, shift, utf8_sizes, without_overlaps
-from bert_tf.text.text_kernels import tf_text
+from bert_tf.text.ragged_scan import ragged_rows, repeat, row_numbers, shift, utf8_sizes
+from bert_tf.text.replacements import Characters, Replacements, with_quotes
+from bert_tf.text.sentencepiece_model import SPACE
 from bert_tf.text.tokenizer import Tokenizer
-from bert_tf.text.tokenizer_settings import AddedToken
-from bert_tf.text.vocabulary import SENTENCEPIECE, SubwordVocabulary
-from bert_tf.text.wordpiece import as_single_node, character_offsets, flat_bytes
+from bert_tf.text.unigram import Unigram
+from bert_tf.text.vocabulary import SubwordVocabulary, special_tokens
+from bert_tf.text.wordpiece import as_single_node, character_offsets
 
-SPACE = "▁"  # stands for the space before a word
-SPACES = (0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x20)
-QUOTES = ("`", "'")  # two of one become a double quote
+Step = Callable[[Characters], Characters]
 
 
 class SentencePieceTokenizer(Tokenizer):
-    """A Tokenizer of a SentencePiece model, whose first five tokens are those of ALBERT's.
+    """A Tokenizer of a SentencePiece model with the tokens of ALBERT.
 
-    lower_case: also replaces compatibility characters and drops accents (NFKD), as `transformers` does for ALBERT.
+    ALBERT replaces quotes of two characters. lower_case: also replaces compatibility characters and drops accents
+    (NFKD), as `transformers` does.
     """
 
-    holds_model = True
     vocabulary: SubwordVocabulary
 
     def _new_splitter(self) -> "SentencePiece":
-        return SentencePiece(self.vocabulary, lower_case=self.lower_case)
+        names = special_tokens(self.vocabulary)
+        return SentencePiece(self.vocabulary.rules, self._steps(), () if self.special_tokens else names)
 
-    def _with_normalized(self, tokens: Sequence[AddedToken], ids: Sequence[int]) -> Any:
-        raise UserError(f"{tokens[0].content!r} is looked for in normalized texts, which SentencePiece's are not here.")
+    def _steps(self) -> list[Step]:
+        """How texts are normalized before the model does it."""
+        return [with_quotes, *([Replacements(_folding())] if self.lower_case else [])]
 
     def _continuations(self) -> np.ndarray:
         return np.array([not token.startswith(SPACE) for token in self.vocabulary])
 
     def continues_word(self, ids: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tf.Tensor:
-        """As Tokenizer: letters and digits continue those that they touch."""
+        """As Tokenizer: letters and digits continue those that they touch, and what follows a single ▁ continues it."""
         of_letters = [self.surface(token).isalnum() for token in self.vocabulary]
         of_letters[self.unknown_id] = True
         is_letter = tf.gather(tf.constant(of_letters), ids)
         touches = tf.equal(starts, shift(ends, 1)) & ~tf.equal(starts, 0)
-        return touches & is_letter & shift(is_letter, 1)
+        is_mark = tf.gather(tf.constant([token == SPACE for token in self.vocabulary]), ids)
+        is_marked = shift(is_mark, 1) & tf.equal(starts, shift(starts, 1))
+        return is_marked | (touches & is_letter & shift(is_letter, 1))
 
     def surface(self, token: str) -> str:
         """As Tokenizer."""
@@ -60,127 +63,121 @@ class SentencePieceTokenizer(Tokenizer):
         return "".join(self.vocabulary[i] for i in row if i != self.pad_id).replace(SPACE, " ").strip()
 
 
-class SentencePiece:
-    """What SentencePieceTokenizer is a face of. The model is an attribute of an operation: there is no asset."""
+class XlmRobertaTokenizer(SentencePieceTokenizer):
+    """A Tokenizer of a SentencePiece model with the tokens of XLM-RoBERTa and CamemBERT, which never lower-cases."""
 
-    def __init__(self, vocabulary: SubwordVocabulary, *, lower_case: bool) -> None:
-        self._model = vocabulary.rules
+    separators = 2
+
+    def _steps(self) -> list[Step]:
+        return []
+
+
+class SentencePiece:
+    """Implementation behind SentencePieceTokenizer. Constants only: no variable, table or asset.
+
+    Args:
+        rules: the content of the model's file.
+        steps: what normalizes texts before the model does.
+        left_out: tokens that no text contains.
+        spaces: code points between words.
+    """
+
+    def __init__(
+        self, rules: bytes, steps: Sequence[Step], left_out: Sequence[str] = (), spaces: Sequence[int] = SPACES
+    ) -> None:
+        model = sentencepiece_model.parse(rules)
+        self._steps = [*steps, *([Replacements(table)] if (table := charsmap.parse(model.charsmap)) else [])]
+        self._unigram = Unigram(model.pieces, model.unknown_id, left_out)
+        self.added: Any = None  # AddedTokenSplit of those that are looked for in normal texts
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured, not copied into each graph
-            changed, lengths, starts, values = _replacements(lower_case)
-            self._changed, self._lengths = tf.constant(changed), tf.constant(lengths)
-            self._starts, self._values = tf.constant(starts), tf.constant(values)
-        # The kernel owns its model, which is lost when TensorFlow forgets the kernels of eager operations: hence a
-        # function, which makes one wherever it runs.
-        self._node = as_single_node(lambda texts: _flat(_kernel(self._model), texts))
+            self._spaces = tf.constant([*spaces, 2**31 - 1], tf.int32)
+            self._node = as_single_node(self._tokens)
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """texts: string [B] -> ragged int32 [B, (tokens)]."""
-        points = tf.strings.unicode_decode(texts, "UTF-8", errors="ignore")
-        return self._split(self._normalize(points)[0], texts)[0]
+        return self._ragged(texts)[0]
 
     def tokenize_with_offsets(
         self, texts: tf.Tensor, *, in_characters: bool
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         """texts: string [B] -> ids (int32), starts, ends (int64), without the spaces around: ragged [B, (tokens)]."""
-        points, origin = tf.strings.unicode_decode_with_offsets(texts, "UTF-8", errors="ignore")
-        normal, normal_points, sources = self._normalize(points)
-        ids, starts, ends = self._split(normal, texts)
-        row = row_numbers(ids)
-        text_bytes, base = flat_bytes(normal)
-        base = tf.gather(base, row)
-        starts, ends = _without_spaces(text_bytes, base + starts, base + ends)  # among all bytes
-        last_bytes = tf.cumsum(utf8_sizes(normal_points))  # of normal characters
-        first, last = (
-            tf.gather(sources, tf.minimum(tf.searchsorted(last_bytes, at, side="right"), tf.size(sources) - 1))
-            for at in (starts, tf.maximum(ends - 1, starts))
-        )
-        is_empty = tf.equal(starts, ends)
-        starts = tf.gather(origin.values, first)
-        ends = tf.gather(origin.values, last) + tf.gather(utf8_sizes(points.values), last)
-        ends = tf.where(is_empty, starts, ends)
+        ids, starts, ends = self._ragged(texts)
         if in_characters:
-            starts, ends = character_offsets(texts, row, starts, ends)
+            starts, ends = character_offsets(texts, row_numbers(ids), starts, ends)
         return ids, ids.with_values(starts), ids.with_values(ends)
 
-    def _split(self, normal: tf.Tensor, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
-        """Normal texts, string [B] -> ids [B, (tokens)], and starts and ends in bytes of the normal text, int64 [N]."""
-        ids, splits, starts, ends = self._node(normal)
+    def normal(self, texts: Sequence[str]) -> list[str]:
+        """Texts as pieces are looked for in them."""
+        with tf.init_scope(), tf.device("CPU:0"):
+            normal = self._normalize(tf.strings.unicode_decode(list(texts), "UTF-8")).points
+            return [text.decode() for text in tf.strings.unicode_encode(normal, "UTF-8").numpy()]
+
+    def _ragged(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
+        ids, splits, starts, ends = self._node(texts)
         if texts.shape[0] is not None:
             splits = tf.ensure_shape(splits, [texts.shape[0] + 1])
         return tf.RaggedTensor.from_row_splits(ids, splits, validate=False), starts, ends
 
-    def _normalize(self, points: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Code points [B, (characters)] -> normal texts, string [B], their characters, and the source of each."""
-        values, counts, sources = self._normal_points(points)
-        splits = tf.gather(tf.concat([[0], tf.cumsum(counts)], 0), points.row_splits)
-        ragged = tf.RaggedTensor.from_row_splits(values, splits, validate=False)
-        return tf.strings.unicode_encode(ragged, "UTF-8"), values, sources
+    def _tokens(self, texts: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Ids int32 [N], row splits int64 [B + 1], starts and ends in bytes int64 [N]."""
+        points, origin = tf.strings.unicode_decode_with_offsets(texts, "UTF-8", errors="ignore")
+        normal, sources = self._normalize(points)
+        if self.added is None:
+            ids, first, last = self._words(normal)
+            base = tf.gather(normal.row_starts(), row_numbers(ids))
+            first, last = base + first, base + last  # among all characters
+        else:
+            parts = self.added(tf.strings.unicode_encode(normal, "UTF-8"))
+            inside = tf.strings.unicode_decode(parts.ordinary(), "UTF-8")
+            ids, first, last = self._words(inside)
+            bounds = tf.concat([[0], tf.cumsum(utf8_sizes(inside.values))], 0)  # in bytes
+            part = tf.gather(inside.row_starts(), row_numbers(ids))
+            zero = tf.gather(bounds, part)
+            starts, ends = (tf.gather(bounds, part + each) - zero for each in (first, last + 1))
+            ids, (starts, ends) = parts.joined(ids, starts, ends)
+            bounds = tf.cumsum(utf8_sizes(normal.values))
+            zero = tf.gather(tf.concat([[0], bounds], 0), tf.gather(normal.row_starts(), row_numbers(ids)))
+            first, last = (
+                tf.searchsorted(bounds, zero + at, side="right", out_type=tf.int64) for at in (starts, ends - 1)
+            )
+        first, last = tf.gather(sources, first), tf.gather(sources, last)
+        ends = tf.gather(origin.values, last) + tf.gather(utf8_sizes(points.values), last)
+        return ids.values, ids.row_splits, tf.gather(origin.values, first), ends
 
-    def _normal_points(self, points: tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Normal code points of all texts, how many each character has, and the character that each comes from."""
-        x = _with_quotes(points)
-        place = tf.minimum(tf.searchsorted(self._changed, x), tf.size(self._changed) - 1)
-        is_changed = tf.equal(tf.gather(self._changed, place), x)
-        counts = tf.where(is_changed, tf.gather(self._lengths, place), tf.where(x < 0, tf.constant(0, tf.int64), 1))
-        splits = tf.concat([[0], tf.cumsum(counts)], 0)
-        sources = repeat(tf.range(tf.size(x, tf.int64)), counts)
-        inside = tf.range(tf.size(sources, tf.int64)) - tf.gather(splits, sources)
-        replaced = tf.gather(self._values, tf.gather(tf.gather(self._starts, place), sources) + inside)
-        return tf.where(tf.gather(is_changed, sources), replaced, tf.gather(x, sources)), counts, sources
+    def _normalize(self, points: tf.RaggedTensor) -> Characters:
+        characters = Characters(points, tf.range(tf.size(points.values, tf.int64)))
+        for step in self._steps:
+            characters = step(characters)
+        return characters
 
-
-def _with_quotes(points: tf.RaggedTensor) -> tf.Tensor:
-    """All code points, with a double quote for each pair of QUOTES and -1, nothing, in the second place of it."""
-    x, text = points.values, row_numbers(points)
-    has_next = tf.concat([tf.equal(text[1:], text[:-1]), [False]], 0)[: tf.size(x)]
-    for quote in QUOTES:
-        pairs = without_overlaps(tf.equal(x, ord(quote)) & tf.equal(shift(x, -1), ord(quote)) & has_next)
-        x = tf.where(shift(pairs, 1), -1, tf.where(pairs, ord('"'), x))
-    return x
-
-
-def _without_spaces(text_bytes: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Ranges of bytes, int64 [N] each, without the spaces at both ends."""
-    is_space = tf.reduce_any([tf.equal(text_bytes, space) for space in SPACES], 0)
-    others = tf.concat([tf.where(~is_space)[:, 0], [tf.size(text_bytes, tf.int64)]], 0)
-    place = tf.searchsorted(others, starts)
-    first = tf.minimum(tf.gather(others, place), ends)
-    before = tf.searchsorted(others, ends) - 1  # the last byte before the end that is no space
-    last = tf.where(before < 0, first, tf.gather(others, tf.maximum(before, 0)) + 1)
-    return first, tf.maximum(last, first)
-
-
-def _kernel(model: bytes) -> tf_text.SentencepieceTokenizer:
-    return tf_text.SentencepieceTokenizer(model=model, out_type=tf.int32)
-
-
-def _flat(kernel: tf_text.SentencepieceTokenizer, texts: tf.Tensor) -> tuple[tf.Tensor, ...]:
-    """Ids int32 [N], row splits int64 [B + 1], starts and ends int64 [N]."""
-    ids, starts, ends = kernel.tokenize_with_offsets(texts)
-    return ids.values, ids.row_splits, tf.cast(starts.values, tf.int64), tf.cast(ends.values, tf.int64)
+    def _words(self, points: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
+        """Normal texts -> ids [B, (tokens)], and the first and last character of each in its text: int64 [N]."""
+        x, text = points.values, row_numbers(points)
+        is_space = tf.equal(tf.gather(self._spaces, tf.searchsorted(self._spaces, x)), x)
+        follows = tf.equal(text, shift(text, 1)) & (tf.range(tf.size(x)) > 0) & ~shift(is_space, 1)
+        has_mark = tf.equal(x, ord(SPACE))
+        begins = ~is_space & (has_mark | ~follows)
+        copies = tf.cast(~is_space, tf.int64) + tf.cast(begins & ~has_mark, tf.int64)  # of each character: one for ▁
+        place = repeat(tf.range(tf.size(x, tf.int64)), copies)  # of each character of the words
+        is_copy = tf.equal(place, shift(place, 1)) & (tf.range(tf.size(place)) > 0)
+        is_first = tf.gather(begins, place) & ~is_copy
+        letters = tf.where(is_first, ord(SPACE), tf.gather(x, place))
+        starts = tf.concat([tf.where(is_first)[:, 0], [tf.size(place, tf.int64)]], 0)
+        words = tf.RaggedTensor.from_row_splits(letters, starts, validate=False)
+        different, index = tf.unique(tf.strings.unicode_encode(words, "UTF-8"))
+        tokens, first, last = self._unigram(different)
+        chosen = ragged_rows(tokens.row_splits, index)  # of each word the indices of its tokens: [words, (tokens)]
+        base = repeat(starts[:-1], chosen.row_lengths())
+        before = tf.concat([[0], tf.cumsum(tf.cast(begins, tf.int64))], 0)  # words before each character
+        splits = tf.gather(chosen.row_splits, tf.gather(before, points.row_splits))
+        ids = tf.RaggedTensor.from_row_splits(tf.gather(tokens.values, chosen.values), splits, validate=False)
+        zero = tf.gather(points.row_starts(), row_numbers(ids))
+        first, last = (tf.gather(place, base + tf.gather(each, chosen.values)) - zero for each in (first, last))
+        return ids, first, last
 
 
 @functools.cache
-def _replacements(lower_case: bool) -> tuple[np.ndarray, ...]:
-    """Code points that are replaced, int32 [K], sorted; how many replace each and where they begin; all of these."""
-    table = {}
-    if lower_case:
-        for code in (*range(0xD800), *range(0xE000, 0x110000)):
-            replacement = normalize_albert(chr(code))
-            if replacement != chr(code):
-                table[code] = [ord(c) for c in replacement]
-    codes = sorted(table) or [0]
-    rows = [table.get(code, [code]) for code in codes]
-    lengths = np.array([len(row) for row in rows], np.int64)
-    values = np.array([value for row in rows for value in row] + [0], np.int32)
-    return np.array(codes, np.int32), lengths, np.cumsum(lengths) - lengths, values
-
-
-def tokens_of(model: bytes, name: str) -> SubwordVocabulary:
-    """The vocabulary of a SentencePiece model; UserError, which names the file, if it is none."""
-    try:
-        kernel = _kernel(model)
-        tokens = [token.decode() for token in kernel.id_to_string(tf.range(kernel.vocab_size())).numpy()]
-    except (tf.errors.OpError, UnicodeDecodeError):
-        raise UserError(f"{name} is not a SentencePiece model: it may be cut short; fetch it again.") from None
-    return SubwordVocabulary(tokens, SENTENCEPIECE, model)
+def _folding() -> dict[str, str]:
+    """What uncased models of ALBERT replace, {character: others}."""
+    codes = (*range(0xD800), *range(0xE000, 0x110000))
+    return {c: folded for c in map(chr, codes) if (folded := normalize_albert(c)) != c}

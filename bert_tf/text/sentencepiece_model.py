@@ -6,20 +6,35 @@ The messages are those of sentencepiece's `sentencepiece_model.proto`, as far as
 import base64
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
+
+from google.protobuf.message import DecodeError
 
 from bert_tf.errors import UserError
 from bert_tf.runtime.proto_messages import FIELD, message_class
-from bert_tf.text.vocabulary import SENTENCEPIECE, SPECIAL_TOKENS_OF, SubwordVocabulary
+from bert_tf.text.vocabulary import SENTENCEPIECE, SPECIAL_TOKENS_OF, XLM_ROBERTA, SubwordVocabulary
 
 SPACE = "▁"
 UNIGRAM, NORMAL, UNKNOWN, CONTROL = 1, 1, 2, 3  # values of enums of the messages
 _MESSAGES = {
-    "Piece": {"piece": (1, FIELD.TYPE_STRING), "score": (2, FIELD.TYPE_FLOAT), "type": (3, FIELD.TYPE_INT32)},
-    "Trainer": {"model_type": (3, FIELD.TYPE_INT32), "unk_id": (40, FIELD.TYPE_INT32)},
+    "Piece": {
+        "piece": (1, FIELD.TYPE_STRING),
+        "score": (2, FIELD.TYPE_FLOAT),
+        "type": (3, FIELD.TYPE_INT32),
+        "exact_score": (200, FIELD.TYPE_DOUBLE),  # ours, of scores that are not of 32 bits
+    },
+    "Trainer": {"model_type": (3, FIELD.TYPE_INT32), "unk_id": (40, FIELD.TYPE_INT32), "bytes": (35, FIELD.TYPE_BOOL)},
     "Normalizer": {"name": (1, FIELD.TYPE_STRING), "precompiled_charsmap": (2, FIELD.TYPE_BYTES)},
     "Model": {"pieces": (1, ["Piece"]), "trainer_spec": (2, "Trainer"), "normalizer_spec": (3, "Normalizer")},
+}
+# What fairseq puts before the pieces of a model, and how many of those it leaves out, by the class of transformers.
+FAIRSEQ = {
+    "XLMRobertaTokenizer": ([("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)], 3),
+    "CamembertTokenizer": (
+        [("<s>NOTUSED", 0.0), ("<pad>", 0.0), ("</s>NOTUSED", 0.0), ("<unk>", 0.0), ("<unk>NOTUSED", -100.0)],
+        1,
+    ),
 }
 
 
@@ -42,17 +57,23 @@ def _message() -> Any:
     return message_class("Model", _MESSAGES)
 
 
-def parse(model: bytes) -> UnigramModel | None:
-    """The content of a file; None if it is of another kind, such as BPE."""
-    message = _message().FromString(model)
-    if message.trainer_spec.model_type not in (0, UNIGRAM):  # 0: the default, which files leave out
-        return None
-    pieces = tuple((piece.piece, piece.score) for piece in message.pieces)
+@functools.lru_cache(maxsize=4)
+def parse(model: bytes, name: str = "The SentencePiece model") -> UnigramModel:
+    """The content of a file; UserError, which names it, if it is damaged or of another kind, such as BPE."""
+    try:
+        message = _message().FromString(model)
+        pieces = tuple((piece.piece, piece.exact_score or piece.score) for piece in message.pieces)
+    except (DecodeError, UnicodeDecodeError):
+        pieces = ()
+    if not pieces:
+        raise UserError(f"{name} is not a SentencePiece model: it may be cut short; fetch it again.")
+    if message.trainer_spec.model_type not in (0, UNIGRAM) or message.trainer_spec.bytes:  # 0: left out, the default
+        raise UserError(f"{name} is a SentencePiece model of another kind than unigram without bytes: not supported.")
     unknown = next((number for number, piece in enumerate(message.pieces) if piece.type == UNKNOWN), 0)
     return UnigramModel(pieces=pieces, unknown_id=unknown, charsmap=message.normalizer_spec.precompiled_charsmap)
 
 
-def serialize(model: UnigramModel, controls: set[str]) -> bytes:
+def serialize(model: UnigramModel, controls: Collection[str]) -> bytes:
     """A model as a file; controls: tokens that no text contains."""
     message = _message()()
     message.trainer_spec.model_type, message.trainer_spec.unk_id = UNIGRAM, model.unknown_id
@@ -60,34 +81,68 @@ def serialize(model: UnigramModel, controls: set[str]) -> bytes:
     message.normalizer_spec.precompiled_charsmap = model.charsmap
     for number, (piece, score) in enumerate(model.pieces):
         kind = UNKNOWN if number == model.unknown_id else CONTROL if piece in controls else NORMAL
-        message.pieces.add(piece=piece, score=score, type=kind)
-    return message.SerializeToString(deterministic=True)
+        added = message.pieces.add(piece=piece, score=score, type=kind)
+        if added.score != score:
+            added.exact_score = score
+    return bytes(message.SerializeToString(deterministic=True))
 
 
-def to_tokenizer(model: UnigramModel, *, lower_case: bool) -> Any:
-    """A `tokenizers.Tokenizer` as `transformers` makes one for ALBERT, without the scores that it changes."""
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+def tokens_of(model: bytes, name: str) -> SubwordVocabulary:
+    """The vocabulary of the model of an ALBERT; UserError, which names the file, if it is none."""
+    return SubwordVocabulary([token for token, _ in parse(model, name).pieces], SENTENCEPIECE, model)
 
+
+def with_fairseq_ids(model: bytes, name: str, owner: str) -> SubwordVocabulary:
+    """The vocabulary of a model whose ids fairseq shifts. owner: a class of transformers, in FAIRSEQ."""
+    (first, skipped), content = FAIRSEQ[owner], parse(model, name)
+    pieces = (*first, *content.pieces[skipped:], ("<mask>", 0.0))
+    return _vocabulary(UnigramModel(pieces=pieces, unknown_id=3, charsmap=content.charsmap), XLM_ROBERTA)
+
+
+def owner_of(vocabulary: Sequence[str]) -> str:
+    """The class of transformers whose ids a vocabulary has, of FAIRSEQ."""
+    return next((name for name, (first, _) in FAIRSEQ.items() if first[0][0] == vocabulary[0]), next(iter(FAIRSEQ)))
+
+
+def _vocabulary(model: UnigramModel, kind: str, controls: Collection[str] = ()) -> SubwordVocabulary:
+    rules = serialize(model, {*SPECIAL_TOKENS_OF[kind], *controls})
+    return SubwordVocabulary([token for token, _ in model.pieces], kind, rules)
+
+
+def to_tokenizer(vocabulary: SubwordVocabulary, *, lower_case: bool, added: Sequence[Any] = ()) -> Any:
+    """A `tokenizers.Tokenizer` as `transformers` makes one, for ALBERT without the scores that it changes.
+
+    added: tokens recognized in texts besides the five, as `tokenizers.AddedToken`.
+    """
+    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+    model, is_albert = parse(vocabulary.rules), vocabulary.kind == SENTENCEPIECE
     tokenizer = Tokenizer(models.Unigram(list(model.pieces), model.unknown_id))
-    steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
-    if lower_case:
+    steps: list[Any] = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')] if is_albert else []
+    if lower_case and is_albert:
         steps += [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
     if model.charsmap:
         steps.append(normalizers.Precompiled(model.charsmap))
-    spaces = [normalizers.Replace(Regex(" {2,}"), " "), normalizers.Replace(Regex("^ | $"), "")]
-    tokenizer.normalizer = normalizers.Sequence([*steps, *spaces])
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always")
+    if steps:
+        tokenizer.normalizer = steps[0] if len(steps) == 1 else normalizers.Sequence(steps)
+    metaspace = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), metaspace])
     tokenizer.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme="always")
-    names = [name for name in SPECIAL_TOKENS_OF[SENTENCEPIECE] if tokenizer.token_to_id(name) is not None]
-    tokenizer.add_special_tokens([AddedToken(name, normalized=False, lstrip=name == "[MASK]") for name in names])
-    ends = [(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
-    single = "[CLS]:0 $A:0 [SEP]:0"
-    tokenizer.post_processor = processors.TemplateProcessing(single, f"{single} $B:1 [SEP]:1", ends)
+    names = SPECIAL_TOKENS_OF[vocabulary.kind]
+    contents = {token.content for token in added}
+    tokenizer.add_tokens(list(added))
+    others = [name for name in names if name not in contents and tokenizer.token_to_id(name) is not None]
+    tokenizer.add_special_tokens([AddedToken(name, normalized=False, lstrip=name == names[-1]) for name in others])
+    first, last = names[2:4]
+    ends = [(name, tokenizer.token_to_id(name)) for name in (first, last)]
+    single = f"{first}:0 $A:0 {last}:0"
+    pair = f"{single} $B:1 {last}:1" if is_albert else f"{single} {last}:0 $B:0 {last}:0"
+    tokenizer.post_processor = processors.TemplateProcessing(single, pair, ends)
     return tokenizer
 
 
-def from_tokenizer_json(values: Mapping[str, Any], path: str) -> tuple[SubwordVocabulary, bool]:
-    """The vocabulary and the casing of the content of a tokenizer.json of ALBERT.
+def from_tokenizer_json(values: Mapping[str, Any], path: str, kind: str) -> tuple[SubwordVocabulary, bool]:
+    """The vocabulary and the casing of the content of a tokenizer.json; kind: of its tokenizer.
 
     Raises UserError, which names the file, for another structure.
     """
@@ -96,15 +151,14 @@ def from_tokenizer_json(values: Mapping[str, Any], path: str) -> tuple[SubwordVo
         unknown = int(values["model"]["unk_id"])
         steps = values.get("normalizer") or {}
         steps = {step["type"]: step for step in steps.get("normalizers", [steps] if steps else [])}
-        charsmap = base64.b64decode(steps.get("Precompiled", {}).get("precompiled_charsmap", ""))
+        charsmap = base64.b64decode(steps.get("Precompiled", {}).get("precompiled_charsmap") or "")
         controls = {entry["content"] for entry in values.get("added_tokens", []) if entry["special"]}
         if not 0 <= unknown < len(pieces):
             raise ValueError(f"unk_id is {unknown}")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
             f"{path} holds no whole unigram model ({type(error).__name__}: {error}): fetch it again, or give its "
-            "spiece.model."
+            "SentencePiece model."
         ) from None
     model = UnigramModel(pieces=pieces, unknown_id=unknown, charsmap=charsmap)
-    tokens = SubwordVocabulary([token for token, _ in pieces], SENTENCEPIECE, serialize(model, controls))
-    return tokens, "Lowercase" in steps
+    return _vocabulary(model, kind, controls), "Lowercase" in steps

@@ -196,7 +196,8 @@ class Tokenizer:
         found = {text: (token, number) for text, token, number in reversed(list(zip(normal, tokens, ids, strict=True)))}
         renamed = [dataclasses.replace(token, content=text) for text, (token, _) in found.items() if text.strip()]
         numbers = [number for text, (_, number) in found.items() if text.strip()]
-        splits = vocabularies.settings_of(self.vocabulary).split_ideographs
+        settings, kind = vocabularies.settings_of(self.vocabulary), vocabularies.kind_of(self.vocabulary)
+        splits = settings.split_ideographs and kind == vocabularies.WORDPIECE
         if renamed:
             self._splitter.added = AddedTokenSplit(renamed, numbers, without_ideographs=splits)
         return self._splitter

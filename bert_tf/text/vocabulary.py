@@ -15,16 +15,18 @@ from bert_tf.text.characters import basic_tokenize
 from bert_tf.text.tokenizer_settings import MAX_TOKEN_BYTES, TokenizerSettings
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-WORDPIECE, BYTE_BPE, SENTENCEPIECE = "wordpiece", "byte_bpe", "sentencepiece"
+WORDPIECE, BYTE_BPE, SENTENCEPIECE, XLM_ROBERTA = "wordpiece", "byte_bpe", "sentencepiece", "xlm_roberta"
 SPECIAL_TOKENS_OF = {
     WORDPIECE: SPECIAL_TOKENS,
     BYTE_BPE: ("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
     SENTENCEPIECE: ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
+    XLM_ROBERTA: ("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
 }
-OWNERS = {BYTE_BPE: "RoBERTa", SENTENCEPIECE: "ALBERT"}
+OWNERS = {BYTE_BPE: "RoBERTa", SENTENCEPIECE: "ALBERT", XLM_ROBERTA: "XLM-RoBERTa and CamemBERT"}
 RULES = {
     BYTE_BPE: "merges.txt",
     SENTENCEPIECE: "spiece.model",
+    XLM_ROBERTA: "unigram.model",
 }  # kind of tokenizer -> the file next to vocab.txt with its rules
 NAMED = re.compile(r"\[[^\s\[\]]+\]|<[^\s<>]+>")  # what special tokens look like
 
@@ -105,7 +107,7 @@ def check_special_tokens(vocabulary: Collection[str], name: str) -> None:
     if missing and kind_of(vocabulary) != WORDPIECE:
         raise UserError(
             f"{name} has no {', '.join(missing)}: of this kind of tokenizer ({kind_of(vocabulary)}) only that of "
-            f"{OWNERS[kind_of(vocabulary)]} is supported, not that of XLM-RoBERTa and others."
+            f"{OWNERS[kind_of(vocabulary)]} is supported."
         )
     if missing:
         raise UserError(f"{name} has no {', '.join(missing)}; give the vocab.txt of a BERT checkpoint.")

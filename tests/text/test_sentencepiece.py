@@ -2,6 +2,7 @@
 
 import json
 import random
+import unicodedata
 
 import pytest
 import sentencepiece
@@ -47,20 +48,22 @@ def probes():
     return [*HARD_STRINGS, *mixtures, *("".join(characters[n : n + 40]) for n in range(0, len(characters), 1900))]
 
 
-def test_ids_are_those_of_sentencepiece_on_normalized_text(tokenizer, tokens):
-    theirs, texts = sentencepiece.SentencePieceProcessor(model_proto=tokens.rules), probes()
+def test_ids_are_those_of_sentencepiece(tokenizer, tokens):
+    theirs = sentencepiece.SentencePieceProcessor(model_proto=tokens.rules)
     assert tokens[:5] == ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"] and "▁fox" in tokens
-    ids = tf.function(tokenizer)(tf.constant(texts)).to_list()
-    assert ids == [theirs.encode(characters.normalize_albert(text)) for text in texts]
+    ids = tf.function(tokenizer)(tf.constant(HARD_STRINGS)).to_list()
+    assert ids == [theirs.encode(characters.normalize_albert(text)) for text in HARD_STRINGS]
     cased = tokenizer_kinds.create(tokens, lower_case=False)
     assert cased(["The fox"]).to_list() == [theirs.encode("The fox")]
     assert tokenizer.detokenize(tokenizer(["The fox, it's"])) == ["the fox, it's"]
+    assert tokenizer(["[CLS]"]).to_list() == tokenizer(["[cls]"]).to_list()  # as text, unless tokens are recognized
 
 
 def test_offsets_are_of_the_original_text_without_spaces(tokenizer):
     text = " the \u0301\u0301 caf\u00e9 e\u0301 fox "
     ids, starts, ends = (x.to_list()[0] for x in tokenizer.with_offsets([text]))
-    pieces = [text[start:end] for start, end in zip(starts, ends, strict=True) if start < end]
+    spans = [(a, b) for i, a, b in zip(ids, starts, ends, strict=True) if tokenizer.vocabulary[i] != "▁"]
+    pieces = [text[start:end] for start, end in spans]
     assert "".join(pieces).replace("\u0301", "") == "thecaféefox"
     assert all(piece == piece.strip() for piece in pieces)
     for unit in ("byte", "character"):
@@ -102,7 +105,7 @@ def test_tokenizer_json_gives_the_same_ids_and_is_read_without_a_model(tokens, t
     expected = ours(tf.constant(texts)).to_list()
     actual = [encoding.ids for encoding in theirs.encode_batch(texts, add_special_tokens=False)]
     different = [text for text, a, b in zip(texts, actual, expected, strict=True) if a != b]
-    assert len(different) < 0.01 * len(texts), "where the table is applied to grapheme clusters"
+    assert len(different) < (0.01 * len(texts) if lower_case else 1), "accents of later versions of Unicode"
     assert theirs.encode("the fox", "a dog").ids == [
         2,
         *ours(["the fox"]).to_list()[0],
@@ -159,7 +162,49 @@ def test_too_large_or_incomplete_vocabularies_are_one_sentence(tokens):
         tokenizer_kinds.create(SubwordVocabulary(tokens[:4] + tokens[5:], SENTENCEPIECE, tokens.rules))
 
 
+XLM_PIECES = [
+    ("▁", -2.0),
+    ("▁the", -3.0),
+    ("e", -4.5),
+    ("-", -3.2),
+    ("--", -5.1),
+    ("---", -6.7),
+    ("▁한국", -7.0),
+    ("어", -6.5),
+]
+
+
+def fairseq(owner, charsmap):
+    """A vocabulary of XLM-RoBERTa or CamemBERT with few pieces, from a file with the ids of SentencePiece."""
+    pieces = (("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0), *XLM_PIECES)
+    content = sentencepiece_model.UnigramModel(pieces=pieces, unknown_id=0, charsmap=charsmap)
+    return sentencepiece_model.with_fairseq_ids(sentencepiece_model.serialize(content, {"<s>", "</s>"}), "a", owner)
+
+
+def is_easy(text):
+    """Whether `tokenizers` counts offsets as we do: it loses count at deleted characters."""
+    return not any(unicodedata.category(c) in ("Cc", "Cf") and c not in "\t\n\r" for c in text)
+
+
+@pytest.mark.parametrize("owner", ["XLMRobertaTokenizer", "CamembertTokenizer"])
+def test_xlm_roberta_gives_the_ids_and_offsets_of_tokenizers(tokens, owner):
+    found = fairseq(owner, sentencepiece_model.parse(tokens.rules).charsmap)
+    assert found[-1] == "<mask>" and found.index("▁") == {"XLMRobertaTokenizer": 4, "CamembertTokenizer": 7}[owner]
+    theirs = sentencepiece_model.to_tokenizer(found, lower_case=False)
+    ours = tokenizer_kinds.create(found, special_tokens_in_strings=["<mask>"])
+    texts = [*probes(), "--------------- -----", "a<mask></s> <s>the", "\uff1cs\uff1e the\u2581e", "한국어" * 50]
+    ids, starts, ends = (x.to_list() for x in ours.with_offsets(texts))
+    encodings = theirs.encode_batch(texts, add_special_tokens=False)
+    assert ids == [encoding.ids for encoding in encodings]
+    for text, encoding, *offsets in zip(texts, encodings, starts, ends, strict=True):
+        if is_easy(text):
+            assert encoding.offsets == list(zip(*offsets, strict=True)), text
+    pair = [found.index(name) for name in ("<s>", "</s>")]
+    assert theirs.encode("the", "the").ids == ours.encode("the", "the") and ours.encode("")[:2] == pair
+
+
 def test_model_without_a_charsmap_becomes_a_tokenizer_json():
     pieces = (("<pad>", 0.0), ("<unk>", 0.0), ("[CLS]", 0.0), ("[SEP]", 0.0), ("[MASK]", 0.0), ("▁a", -1.0))
     model = sentencepiece_model.UnigramModel(pieces=pieces, unknown_id=1, charsmap=b"")
-    assert sentencepiece_model.to_tokenizer(model, lower_case=True).encode("A").tokens == ["[CLS]", "▁a", "[SEP]"]
+    found = sentencepiece_model.tokens_of(sentencepiece_model.serialize(model, {}), "a")
+    assert sentencepiece_model.to_tokenizer(found, lower_case=True).encode("A").tokens == ["[CLS]", "▁a", "[SEP]"]

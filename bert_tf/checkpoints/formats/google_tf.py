@@ -135,11 +135,11 @@ def _read_tokenizer(folder: str) -> tuple[list[str] | None, bool | None]:
     names = [name for name in files.names(folder) if name.endswith(".model")]
     if not names or files.is_file(os.path.join(folder, "vocab.txt")):
         return read_tokenizer_files(folder)
-    from bert_tf.text import sentencepiece
+    from bert_tf.text import sentencepiece_model
 
     path = os.path.join(folder, names[0])
     with files.open_binary(path) as file:
-        return sentencepiece.tokens_of(file.read(), path), read_tokenizer_files(folder)[1] is not False
+        return sentencepiece_model.tokens_of(file.read(), path), read_tokenizer_files(folder)[1] is not False
 
 
 def _prefix(path: str) -> str | None:
