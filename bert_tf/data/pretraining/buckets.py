@@ -60,6 +60,14 @@ def starts(sizes: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
+def groups(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields each code of int [n], in order, with the indices at which it is."""
+    order = np.argsort(codes, kind="stable")
+    edges = np.flatnonzero(np.diff(codes[order], prepend=-1)) if len(codes) else []
+    for indices in np.split(order, edges)[1:]:
+        yield int(codes[indices[0]]), indices
+
+
 def uniforms(seed: str, numbers: np.ndarray) -> np.ndarray:
     """A pseudo-random float in [0, 1) for each number, float64 [n], that depends on it and the seed alone."""
     digest = hashlib.blake2b(seed.encode(), digest_size=8).digest()
@@ -116,16 +124,13 @@ def mix(x: np.ndarray) -> np.ndarray:
 
 def pack_buckets(numbered: NumberedDocuments, buckets: np.ndarray, id_bytes: int) -> Iterator[tuple[int, bytes]]:
     """Yields (bucket, packed documents) in order of the buckets; `buckets`: int [D], that of each document."""
-    order = np.argsort(buckets, kind="stable")
-    buckets = buckets[order]
-    edges = np.flatnonzero(np.diff(buckets, prepend=-1, append=-1)).tolist() if len(buckets) else []
-    for first, end in zip(edges, edges[1:], strict=False):
-        chosen = numbered.take(order[first:end])  # one bucket at a time: a copy of all would double the memory
+    for bucket, indices in groups(buckets):
+        chosen = numbered.take(indices)  # one bucket at a time: a copy of all would double the memory
         flat = chosen.documents
         counts, sizes = (np.diff(each).astype("<i4") for each in (flat.document_starts, flat.sentence_starts))
         header = HEADER.pack(len(counts), len(sizes), len(flat.ids), id_bytes)
         arrays = (chosen.numbers, counts, sizes, flat.ids.astype(f"<u{id_bytes}"))
-        yield int(buckets[first]), header + b"".join(map(np.ndarray.tobytes, arrays))
+        yield bucket, header + b"".join(map(np.ndarray.tobytes, arrays))
 
 
 def unpack(pieces: Iterable[bytes]) -> NumberedDocuments:

@@ -59,11 +59,8 @@ class Keys:
 
 def _split(codes: np.ndarray, table: np.ndarray) -> Iterator[tuple[int, bytes]]:
     """Yields (code, bytes of the columns with it) in order of the codes; table: int64 [rows, K], codes: int64 [K]."""
-    order = np.argsort(codes, kind="stable")
-    codes, table = codes[order], table[:, order]
-    edges = np.flatnonzero(np.diff(codes, prepend=-1, append=-1)).tolist() if len(codes) else []
-    for first, end in zip(edges, edges[1:], strict=False):
-        yield int(codes[first]), table[:, first:end].T.tobytes()
+    for code, indices in buckets.groups(codes):
+        yield code, table[:, indices].T.tobytes()
 
 
 def keys_of(numbered: NumberedDocuments, kind: str, sentences: bool) -> Keys:

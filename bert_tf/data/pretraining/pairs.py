@@ -8,7 +8,8 @@ instance is five numbers, and no id is copied before it is written.
 import bisect
 import dataclasses
 import functools
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -60,71 +61,70 @@ class BufferedRandom:
         return self.generator.binomial(trials, 0.5)
 
 
-def next_sentence_pairs(
-    documents: FlatDocuments,
-    random: BufferedRandom,
-    *,
-    max_seq_length: int,
-    short_seq_prob: float,
-    short_seq_per_document: bool = False,
-) -> np.ndarray:
+@dataclasses.dataclass(frozen=True)
+class Lengths:
+    """How long rows are: max_seq_length, or with probability short_seq_prob anything shorter, as short texts are.
+
+    The length is drawn anew for each row, or with short_seq_per_document once per document, as in the original: a long
+    document with a small length then gives thousands of tiny rows.
+    """
+
+    max_seq_length: int
+    short_seq_prob: float
+    short_seq_per_document: bool = False
+
+    def targets(self, random: BufferedRandom, specials: int) -> Callable[[], int]:
+        """A function that draws the number of ids of the next row of a document, of at least 2 beside the specials."""
+        budget = self.max_seq_length - specials
+        if budget < 2:
+            raise ValueError(f"max_seq_length={self.max_seq_length}: there is no room for two tokens.")
+
+        def draw() -> int:
+            return 2 + random.below(budget - 1) if random.uniform() < self.short_seq_prob else budget
+
+        return functools.cache(draw) if self.short_seq_per_document else draw
+
+
+def next_sentence_pairs(documents: FlatDocuments, random: BufferedRandom, lengths: Lengths) -> np.ndarray:
     """One pass over all documents -> instances int64 [I, 5]: first start, first end, second start, second end, random.
 
     The algorithm of google-research/bert `create_pretraining_data.py` (`create_instances_from_document`): a chunk of
     sentences up to the target length, split at a random sentence; with probability 0.5, or if it is a single sentence,
-    the second segment comes from another document and the sentences it displaces are used again. The target length is
-    drawn anew for each instance, or with short_seq_per_document once per document, as in the original: a long document
-    with a small target then gives thousands of tiny instances. Segments are truncated to max_seq_length - 3 ids.
+    the second segment comes from another document and the sentences it displaces are used again. Segments are truncated
+    to max_seq_length - 3 ids.
     """
-    if max_seq_length < 5:
-        raise ValueError(f"max_seq_length={max_seq_length}: a pair needs room for [CLS], two [SEP] and two tokens.")
     sentence_starts, document_starts = documents.sentence_starts.tolist(), documents.document_starts.tolist()
-    budget = max_seq_length - 3
     rows = []
-    for document in range(len(document_starts) - 1):
-        start, end = document_starts[document], document_starts[document + 1]
-        target = 0
+    for document, start, end in _documents(documents):
+        target = lengths.targets(random, 3)
         while start < end:
-            if not (target and short_seq_per_document):
-                target = _target_length(random, budget, short_seq_prob)
-            stop = _chunk_end(sentence_starts, start, end, target)  # the chunk is sentences start:stop
+            length = target()
+            stop = _chunk_end(sentence_starts, start, end, length)  # the chunk is sentences start:stop
             count = stop - start
             middle = start + 1 + (random.below(count - 1) if count > 1 else 0)
             first = sentence_starts[start], sentence_starts[middle]
             if count == 1 or random.uniform() < 0.5:
-                length = target - (first[1] - first[0])
-                second = _random_segment(sentence_starts, document_starts, document, length, random)
-                rows.append((*first, *second, 1))
+                left = length - (first[1] - first[0])
+                rows.append((*first, *_random_segment(sentence_starts, document_starts, document, left, random), 1))
                 start = middle
             else:
                 rows.append((*first, sentence_starts[middle], sentence_starts[stop], 0))
                 start = stop
-    return _truncate(np.array(rows, np.int64).reshape(-1, 5), budget, random)
+    return _truncate(_array(rows), lengths.max_seq_length - 3, random)
 
 
-def sentence_order_pairs(
-    documents: FlatDocuments,
-    random: BufferedRandom,
-    *,
-    max_seq_length: int,
-    short_seq_prob: float,
-    short_seq_per_document: bool = False,
-) -> np.ndarray:
+def sentence_order_pairs(documents: FlatDocuments, random: BufferedRandom, lengths: Lengths) -> np.ndarray:
     """One pass over all documents -> instances as of `next_sentence_pairs`, label 1: the segments are swapped.
 
     The segments are consecutive, and in half of the instances the second stands first (Lan et al. 2019, section 3.1).
     A chunk of a single sentence is cut in its middle.
     """
-    sentence_starts, document_starts = documents.sentence_starts.tolist(), documents.document_starts.tolist()
-    budget = max_seq_length - 3
+    sentence_starts = documents.sentence_starts.tolist()
     rows = []
-    for document in range(len(document_starts) - 1):
-        start, end = document_starts[document], document_starts[document + 1]
-        target = 0
+    for _, start, end in _documents(documents):
+        target = lengths.targets(random, 3)
         while start < end:
-            if not (target and short_seq_per_document):
-                target = _target_length(random, budget, short_seq_prob)
-            stop = _chunk_end(sentence_starts, start, end, target)
+            stop = _chunk_end(sentence_starts, start, end, target())
             first, last = sentence_starts[start], sentence_starts[stop]
             middle = (first + last) // 2
             if stop - start > 1:
@@ -134,59 +134,39 @@ def sentence_order_pairs(
                 parts = (first, middle), (middle, last)
                 is_swapped = random.uniform() < 0.5
                 rows.append((*parts[is_swapped], *parts[not is_swapped], int(is_swapped)))
-    return _truncate(np.array(rows, np.int64).reshape(-1, 5), budget, random)
+    return _truncate(_array(rows), lengths.max_seq_length - 3, random)
 
 
-def single_segments(
-    documents: FlatDocuments,
-    random: BufferedRandom,
-    *,
-    max_seq_length: int,
-    short_seq_prob: float,
-    short_seq_per_document: bool = False,
-) -> np.ndarray:
+def single_segments(documents: FlatDocuments, random: BufferedRandom, lengths: Lengths) -> np.ndarray:
     """One pass without next-sentence prediction -> instances int64 [I, 5] with an empty second segment, label 0.
 
-    [CLS] ids [SEP]: whole consecutive sentences of one document while they fit the target length (max_seq_length - 2,
-    with probability short_seq_prob less; drawn as in `next_sentence_pairs`); a longer sentence is cut and continues in
-    the next instance, so that each id of the corpus is used once per pass.
+    [CLS] ids [SEP]: whole consecutive sentences of one document while they fit the target length; a longer sentence is
+    cut and continues in the next instance, so that each id of the corpus is used once per pass.
     """
-    if max_seq_length < 4:
-        raise ValueError(f"max_seq_length={max_seq_length}: a text needs room for [CLS], [SEP] and two tokens.")
     sentence_starts = documents.sentence_starts.tolist()
-    budget = max_seq_length - 2
     rows = []
-    for first_sentence, end_sentence in zip(documents.document_starts, documents.document_starts[1:], strict=False):
-        start, end = sentence_starts[first_sentence], sentence_starts[end_sentence]
-        target = 0
+    for _, first_sentence, end_sentence in _documents(documents):
+        start, end, target = sentence_starts[first_sentence], sentence_starts[end_sentence], lengths.targets(random, 2)
         while start < end:
-            if not (target and short_seq_per_document):
-                target = _target_length(random, budget, short_seq_prob)
-            limit = start + target
+            limit = start + target()
             stop = sentence_starts[bisect.bisect_right(sentence_starts, limit, first_sentence, end_sentence + 1) - 1]
             stop = stop if stop > start else limit
             rows.append((start, stop, stop, stop, 0))
             start = stop
-    return np.array(rows, np.int64).reshape(-1, 5)
+    return _array(rows)
 
 
-def full_sentences(
-    documents: FlatDocuments,
-    random: BufferedRandom,
-    *,
-    max_seq_length: int,
-    short_seq_prob: float,
-    short_seq_per_document: bool = False,
-) -> np.ndarray:
+def full_sentences(documents: FlatDocuments, random: BufferedRandom, lengths: Lengths) -> np.ndarray:
     """As `single_segments`, but a row goes on across the ends of documents (FULL-SENTENCES of Liu et al. 2019, 4.2).
 
     Where a document ends inside of a row, a separator takes a place: see `documents_inside`. Lengths are drawn for each
     row in any case: a row can hold parts of several documents.
     """
+    target = dataclasses.replace(lengths, short_seq_per_document=False).targets(random, 2)
     sentence_starts = documents.sentence_starts.tolist()
     rows, start, number, end = [], 0, 1, sentence_starts[-1]  # number: of the first sentence that ends after `start`
     while start < end:
-        limit, stop = _target_length(random, max_seq_length - 2, short_seq_prob), start
+        limit, stop = target(), start
         while number < len(sentence_starts):
             next_stop = sentence_starts[number]
             if next_stop - start + len(documents_inside(documents, start, next_stop)) > limit:
@@ -195,6 +175,16 @@ def full_sentences(
         stop = stop if stop > start else start + limit  # a part of a sentence
         rows.append((start, stop, stop, stop, 0))
         start = stop
+    return _array(rows)
+
+
+def _documents(documents: FlatDocuments) -> Iterator[tuple[int, int, int]]:
+    """Yields the number of each document, its first sentence and that after its last."""
+    for number, (start, end) in enumerate(itertools.pairwise(documents.document_starts.tolist())):
+        yield number, start, end
+
+
+def _array(rows: list[tuple[int, ...]]) -> np.ndarray:
     return np.array(rows, np.int64).reshape(-1, 5)
 
 
@@ -202,11 +192,6 @@ def documents_inside(documents: FlatDocuments, start: int, end: int) -> np.ndarr
     """Where documents begin between two positions, without these: indices of ids, int64 [n]."""
     begins = documents.document_begins
     return begins[np.searchsorted(begins, start, "right") : np.searchsorted(begins, end, "left")]
-
-
-def _target_length(random: BufferedRandom, budget: int, short_seq_prob: float) -> int:
-    """The whole budget, or with probability short_seq_prob anything from 2 up, to resemble short texts."""
-    return 2 + random.below(budget - 1) if random.uniform() < short_seq_prob else budget
 
 
 def _chunk_end(sentence_starts: list[int], start: int, end: int, length: int) -> int:

@@ -4,7 +4,6 @@ No TensorFlow here. N ids, S sentences, D documents, I instances, V vocabulary.
 """
 
 import dataclasses
-import functools
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -212,14 +211,11 @@ def _choose(numbered: NumberedDocuments, job: ShardJob) -> NumberedDocuments:
 
 def make_instances(documents: FlatDocuments, job: ShardJob, separators: int) -> np.ndarray:
     """All passes over the documents of a bucket, shuffled: int64 [I, 5], see `bert_tf.data.pretraining.pairs`."""
-    one_pass = functools.partial(
-        pairs.KINDS[job.pairs if job.nsp or job.pairs == pairs.FULL_SENTENCES else ""],
-        documents,
-        max_seq_length=job.max_seq_length - (separators - 1 if job.nsp else 0),
-        short_seq_prob=job.short_seq_prob,
-        short_seq_per_document=job.short_seq_per_document,
-    )
-    rows = np.concatenate([one_pass(pairs.BufferedRandom(_generator(job, number))) for number in range(job.passes)])
+    make_pairs = pairs.KINDS[job.pairs if job.nsp or job.pairs == pairs.FULL_SENTENCES else ""]
+    max_seq_length = job.max_seq_length - (separators - 1 if job.nsp else 0)
+    lengths = pairs.Lengths(max_seq_length, job.short_seq_prob, job.short_seq_per_document)
+    randoms = (pairs.BufferedRandom(_generator(job, number)) for number in range(job.passes))
+    rows = np.concatenate([make_pairs(documents, random, lengths) for random in randoms])
     return rows[_generator(job, job.passes).permutation(len(rows))]
 
 

@@ -9,6 +9,7 @@ import pytest
 from bert_tf.data.pretraining.pairs import (
     BufferedRandom,
     FlatDocuments,
+    Lengths,
     documents_inside,
     full_sentences,
     next_sentence_pairs,
@@ -68,7 +69,7 @@ def segments(documents, rows):
 def test_pairs_match_the_original_for_the_same_random_numbers(max_seq_length, short_seq_prob, count):
     documents = random_documents(count, seed=count)
     options = {"max_seq_length": max_seq_length, "short_seq_prob": short_seq_prob}
-    rows = next_sentence_pairs(flat(documents), RepeatableRandom(3), **options)
+    rows = next_sentence_pairs(flat(documents), RepeatableRandom(3), Lengths(**options))
     assert segments(flat(documents), rows) == oracle.next_sentence_pairs(documents, RepeatableRandom(3), **options)
 
 
@@ -77,8 +78,7 @@ def test_target_length_is_drawn_once_per_document_on_request(function):
     documents = flat([[[i] for i in range(1000)] for _ in range(2)])  # sentences of one token
     sizes = {}
     for per_document in (False, True):
-        options = {"max_seq_length": 50, "short_seq_prob": 1.0, "short_seq_per_document": per_document}
-        rows = function(documents, seeded(4), **options)
+        rows = function(documents, seeded(4), Lengths(50, 1.0, per_document))
         first = rows[rows[:, 0] < 950]  # of the first document; those at its end are shorter
         sizes[per_document] = {int(row[1] - row[0] + row[3] - row[2]) for row in first}
     assert len(sizes[False]) > 10 and len(sizes[True]) == 1
@@ -86,7 +86,7 @@ def test_target_length_is_drawn_once_per_document_on_request(function):
 
 def test_true_pairs_are_adjacent_sentence_runs():
     documents = flat([[[1, 2], [3, 4], [5, 6]], [[7, 8], [9, 10]]])
-    rows = next_sentence_pairs(documents, seeded(0), max_seq_length=9, short_seq_prob=0.0)
+    rows = next_sentence_pairs(documents, seeded(0), Lengths(9, 0.0))
     for first, second, is_random in segments(documents, rows):
         if not is_random:
             assert second[0] == first[-1] + 1
@@ -95,7 +95,7 @@ def test_true_pairs_are_adjacent_sentence_runs():
 def test_random_segments_come_from_other_documents_and_unused_sentences_are_reused():
     documents = random_documents(40, seed=1, words=(1, 1))  # nothing is truncated
     of_document = {i: n for n, document in enumerate(documents) for sentence in document for i in sentence}
-    rows = next_sentence_pairs(flat(documents), seeded(1), max_seq_length=12, short_seq_prob=0.0)
+    rows = next_sentence_pairs(flat(documents), seeded(1), Lengths(12, 0.0))
     used = set()
     for first, second, is_random in segments(flat(documents), rows):
         assert (of_document[first[0]] != of_document[second[0]]) == is_random
@@ -104,40 +104,40 @@ def test_random_segments_come_from_other_documents_and_unused_sentences_are_reus
 
 
 def test_fewer_than_half_of_the_pairs_are_true():
-    rows = next_sentence_pairs(flat(random_documents(500)), seeded(2), max_seq_length=64, short_seq_prob=0.1)
+    rows = next_sentence_pairs(flat(random_documents(500)), seeded(2), Lengths(64, 0.1))
     true_share = 1 - rows[:, 4].mean()
     assert 0.35 < true_share < 0.5
 
 
 def test_single_sentence_documents_make_random_pairs():
     documents = flat([[[1, 2, 3]], [[4, 5]], [[6]]])
-    rows = next_sentence_pairs(documents, seeded(3), max_seq_length=32, short_seq_prob=0.1)
+    rows = next_sentence_pairs(documents, seeded(3), Lengths(32, 0.1))
     assert rows[:, 4].tolist() == [1, 1, 1]
 
 
 def test_single_document_pairs_with_itself_after_ten_tries():
     documents = flat([[[1, 2, 3]]])
-    rows = next_sentence_pairs(documents, seeded(3), max_seq_length=32, short_seq_prob=0.0)
+    rows = next_sentence_pairs(documents, seeded(3), Lengths(32, 0.0))
     assert segments(documents, rows) == [([1, 2, 3], [1, 2, 3], True)]
 
 
 def test_pairs_fit_the_budget_with_no_empty_segment():
     documents = flat(random_documents(200, words=(1, 90)))
-    rows = next_sentence_pairs(documents, seeded(4), max_seq_length=64, short_seq_prob=0.5)
+    rows = next_sentence_pairs(documents, seeded(4), Lengths(64, 0.5))
     first, second = rows[:, 1] - rows[:, 0], rows[:, 3] - rows[:, 2]
     assert first.min() >= 1 and second.min() >= 1 and (first + second).max() == 61
 
 
 def test_truncation_removes_tokens_from_both_ends():
     documents = flat([[list(range(1000)), list(range(1000, 2000))]] * 300)
-    rows = next_sentence_pairs(documents, seeded(5), max_seq_length=103, short_seq_prob=0.0)
+    rows = next_sentence_pairs(documents, seeded(5), Lengths(103, 0.0))
     front = rows[:, 0] % 1000  # of 950 ids cut from each first segment
     assert abs(front.mean() - 475) < 5 and 12 < front.std() < 19  # binomial: 475 and 15.4
 
 
 def test_ten_percent_of_target_lengths_are_short():
     documents = flat([[[1]] * 5000] * 20)
-    rows = next_sentence_pairs(documents, seeded(6), max_seq_length=43, short_seq_prob=0.1)
+    rows = next_sentence_pairs(documents, seeded(6), Lengths(43, 0.1))
     true_pairs = rows[rows[:, 4] == 0]
     lengths = true_pairs[:, 3] - true_pairs[:, 0]
     assert 0.08 < (lengths < 40).mean() < 0.12
@@ -146,7 +146,7 @@ def test_ten_percent_of_target_lengths_are_short():
 
 def test_single_segments_use_each_token_once_and_end_with_sentences():
     documents = flat([[[1, 2], [3, 4, 5], [6]], [list(range(7, 20))]])
-    rows = single_segments(documents, seeded(0), max_seq_length=7, short_seq_prob=0.0)
+    rows = single_segments(documents, seeded(0), Lengths(7, 0.0))
     texts = [first for first, second, label in segments(documents, rows) if not second and not label]
     assert texts == [[1, 2, 3, 4, 5], [6], [7, 8, 9, 10, 11], [12, 13, 14, 15, 16], [17, 18, 19]]
 
@@ -159,25 +159,22 @@ def test_buffered_random_numbers_are_uniform():
 
 def test_pairs_in_order_are_halves_of_a_chunk_and_half_of_them_are_swapped():
     documents = flat(random_documents(30, words=(2, 9)))
-    rows = segments(documents, sentence_order_pairs(documents, seeded(1), max_seq_length=4000, short_seq_prob=0.0))
+    rows = segments(documents, sentence_order_pairs(documents, seeded(1), Lengths(4000, 0.0)))
     assert len(rows) == 30 and 8 < sum(is_swapped for _, _, is_swapped in rows) < 22
     for first, second, is_swapped in rows:
         first, second = (second, first) if is_swapped else (first, second)
         assert second == list(range(first[-1] + 1, first[-1] + 1 + len(second))) and first and second
-    short = segments(documents, sentence_order_pairs(documents, seeded(1), max_seq_length=13, short_seq_prob=0.5))
+    short = segments(documents, sentence_order_pairs(documents, seeded(1), Lengths(13, 0.5)))
     assert all(first and second and len(first) + len(second) <= 10 for first, second, _ in short)
     one = flat([[[1, 2, 3, 4]]])
-    assert {
-        len(a) + len(b)
-        for a, b, _ in segments(one, sentence_order_pairs(one, seeded(1), max_seq_length=9, short_seq_prob=0))
-    } == {4}
+    assert {len(a) + len(b) for a, b, _ in segments(one, sentence_order_pairs(one, seeded(1), Lengths(9, 0)))} == {4}
 
 
 @pytest.mark.parametrize("max_seq_length, short_seq_prob", [(20, 0.0), (64, 0.3)])
 def test_full_sentences_go_on_across_documents_and_use_each_token_once(max_seq_length, short_seq_prob):
     listed = random_documents(20, sentences=(1, 4))
     documents = flat(listed)
-    rows = full_sentences(documents, seeded(2), max_seq_length=max_seq_length, short_seq_prob=short_seq_prob)
+    rows = full_sentences(documents, seeded(2), Lengths(max_seq_length, short_seq_prob))
     assert rows[:, 0].tolist() == [0, *rows[:-1, 1].tolist()] and rows[-1, 1] == len(documents.ids)
     sentence_starts, begins = set(documents.sentence_starts.tolist()), {document[0][0] for document in listed}
     crossing = 0
