@@ -3,9 +3,8 @@
 python run_classifier.py --task_name=MRPC --data_dir=glue/MRPC --init_checkpoint=uncased_L-12_H-768_A-12
 """
 
-from bert_tf.config import entry_point, flags
+from bert_tf.config import entry_point
 from bert_tf.recipes import finetune
 
 if __name__ == "__main__":
-    flags.define(finetune.Flags)
-    entry_point.run(finetune.main)
+    entry_point.run(finetune.Flags, finetune.main)

@@ -4,9 +4,8 @@ With no flag it does all of it on what the installed Python says of itself, in a
 own text.
 """
 
-from bert_tf.config import entry_point, flags
+from bert_tf.config import entry_point
 from bert_tf.recipes import pretrain
 
 if __name__ == "__main__":
-    flags.define(pretrain.Flags)
-    entry_point.run(pretrain.main)
+    entry_point.run(pretrain.Flags, pretrain.main)

@@ -3,9 +3,8 @@
 python run_squad.py --train_file=train-v1.1.json --predict_file=dev-v1.1.json --init_checkpoint=uncased_L-12_H-768_A-12
 """
 
-from bert_tf.config import entry_point, flags
+from bert_tf.config import entry_point
 from bert_tf.recipes import finetune_squad
 
 if __name__ == "__main__":
-    flags.define(finetune_squad.Flags)
-    entry_point.run(finetune_squad.main)
+    entry_point.run(finetune_squad.Flags, finetune_squad.main)

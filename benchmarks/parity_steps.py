@@ -52,7 +52,13 @@ def compare(folder, model):
 def new_learner(model):
     """What run_pretraining.py trains with, set up as the reference was."""
     task = PretrainingTask({}, None, MaskingConfig())
-    config = TrainConfig(train_batch_size=7, learning_rate=1e-4, num_train_steps=40, num_warmup_steps=4)
+    config = TrainConfig(
+        train_batch_size=7,
+        learning_rate=1e-4,
+        num_train_steps=40,
+        num_warmup_steps=4,
+        continuous_schedule=False,
+    )
     return TrainStep(task, model, config, tf.distribute.get_strategy())
 
 

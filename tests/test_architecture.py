@@ -27,7 +27,7 @@ NO_TENSORFLOW = """
 runtime.memory_estimate runtime.process runtime.progress runtime.atomic_files runtime.folder_lock runtime.tf_config
 runtime.open_set runtime.json_files runtime.files runtime.cluster runtime.meeting
 cli.worker_processes cli.commands.launch
-config.bert_config config.encoder_traits config.train_config config.flags
+config.bert_config config.encoder_traits config.train_config config.flags config.options
 config.flag_groups config.flag_parsers config.entry_point
 text.characters text.special_tokens text.truncation text.vocabulary
 text.vocabulary_learning text.sentence_splitting text.demo_corpus text.corpus
@@ -36,7 +36,7 @@ text.corpus_files text.wikipedia text.table_tokenizer text.record_tokenizer
 data.pretraining.statistics data.pretraining.records data.pretraining.workers data.pretraining.stages
 data.pretraining.plan data.pretraining.record_files data.pretraining.duplicates runtime.beam_runner cli.commands.records
 cli.bulk_files data.pretraining.masked_records
-training.run_directory training.metrics training.confidence training.checkpoint_paths
+training.run_directory training.step_memory training.metrics training.confidence training.checkpoint_paths
 checkpoints.formats checkpoints.checkpoint_files
 tasks.task tasks.text_classification.predictions tasks.embeddings.vector_choice tasks.embeddings.feature_files
 tasks.embeddings.feature_tables tasks.question_answering.squad_scores tasks.question_answering.squad_files

@@ -15,6 +15,7 @@ import yaml
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.config.options import fields_of
 from bert_tf.model import heads
 
 pytestmark = pytest.mark.slow
@@ -56,7 +57,7 @@ def test_manifests_name_flags_that_exist_and_as_many_workers_as_pods(name):
         words = ["exec", "bert-tf", *arguments.command[1:]]
     assert words[:3] == ["exec", "bert-tf", "pretrain"]
     names = {word[2:].partition("=")[0] for word in words[3:]}
-    assert names <= set(Flags.__dataclass_fields__) and "output_dir" in names
+    assert names <= fields_of(Flags).keys() and "output_dir" in names
     mounted = {mount["name"] for mount in container["volumeMounts"]}
     assert mounted == {volume["name"] for volume in pods["template"]["spec"]["volumes"]}
 

@@ -164,7 +164,9 @@ def test_run_leaves_the_files_listed_in_the_readme(folder):
 
 def flags_of(kind):
     """The flags of a dataclass, and their other names."""
-    fields = kind.__dataclass_fields__
+    from bert_tf.config.options import fields_of
+
+    fields = fields_of(kind)
     return set(fields) | {alias for field in fields.values() for alias in field.metadata.get("aliases", ())}
 
 

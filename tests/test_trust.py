@@ -14,7 +14,6 @@ import bert_tf
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.cli import main
-from bert_tf.config import flags
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data import tfds_datasets
 from bert_tf.errors import UserError
@@ -199,14 +198,14 @@ def test_keras_file_takes_an_encoder_that_the_program_imported(evil, monkeypatch
 def test_flags_of_the_call_name_code(evil, classifier):
     (evil / "evil" / "payload.py").write_text('TASKS = {"y": None}\nTRAITS = {}\n')
     source = native(evil / "model") / "bert_config.json"
-    with flags.given_by_program(finetune.Flags, {"encoder": MODULE}):
+    with finetune.Flags.of_program({"encoder": MODULE}).trusting():
         assert BertConfig.from_json_file(source).encoder == MODULE
     shutil.copytree(classifier, evil / "run")
-    with flags.given_by_program(finetune.Flags, {"task_name": f"{MODULE}/x"}):
+    with finetune.Flags.of_program({"task_name": f"{MODULE}/x"}).trusting():
         with pytest.raises(UserError, match="There is no task 'evil.payload/x'. Known: y."):
             finished_run.read_task(of_run(evil / "run", task_name=f"{MODULE}/x"))
         assert was_imported()
-    with flags.given_by_program(finetune.Flags, {"init_checkpoint": MODULE}), pytest.raises(UserError, match="code"):
+    with finetune.Flags.of_program({"init_checkpoint": MODULE}).trusting(), pytest.raises(UserError, match="code"):
         BertConfig.from_json_file(source)  # a path names no code
     with pytest.raises(UserError, match="names code"):
         BertConfig.from_json_file(source)  # nor does an earlier call
@@ -219,7 +218,7 @@ def test_trust_is_given_for_one_call(evil, trust):
     for _ in range(2):
         with pytest.raises(UserError, match=expected):
             bert_tf.load(folder, **trust)
-    with flags.given_by_program(finetune.Flags, trust):
+    with finetune.Flags.of_program(trust).trusting():
         if trust["trust_code"]:
             assert BertConfig.from_json_file(folder / "bert_config.json").encoder == MODULE
     with pytest.raises(UserError, match="names code outside"):

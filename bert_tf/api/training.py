@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 from bert_tf.api import table
 from bert_tf.api import texts as given_texts
 from bert_tf.api.options import FineTuneOptions, PretrainOptions
-from bert_tf.config import flags
 from bert_tf.errors import UserError
 from bert_tf.recipes import finetune as finetune_recipe
 from bert_tf.recipes import pretrain as pretrain_recipe
@@ -53,8 +52,8 @@ def fine_tune(
     **options: Unpack[FineTuneOptions],
 ) -> Run:
     """Fine-tunes a model on labelled texts; see `bert_tf.fine_tune`."""
-    with flags.given_by_program(finetune_recipe.Flags, options):
-        folder = os.fspath(output_dir)  # wrong options are found before anything is written
+    given = finetune_recipe.Flags.of_program(options)  # wrong options are found before anything is written
+    folder = os.fspath(output_dir)
     columns: Sequence[str] = [text] if isinstance(text, str) else list(text or ())
     values: dict[str, Any] = {"output_dir": folder}
     with notebook.plain_warnings():
@@ -68,8 +67,9 @@ def fine_tune(
             columns, label = columns or [table.TEXT], label or table.LABEL
         chosen = {"text_columns": ",".join(columns), "label_column": label}
         values |= {name: value for name, value in chosen.items() if value}
-        with flags.given_by_program(finetune_recipe.Flags, {**values, **options}), calling(callbacks):
-            finetuning.main(finetune_recipe.Flags)
+        given = finetune_recipe.Flags.of_program({**values, **options})
+        with given.trusting(), calling(callbacks):
+            finetuning.main(given)
     return _finished(folder)
 
 
@@ -91,12 +91,13 @@ def pretrain(
     else:
         source = os.path.join(folder, "data", "texts.jsonl")
     values = {"input_file": source, "output_dir": folder, **options}
-    with flags.given_by_program(pretrain_recipe.Flags, values), calling(callbacks), notebook.plain_warnings():
+    given = pretrain_recipe.Flags.of_program(values)
+    with given.trusting(), calling(callbacks), notebook.plain_warnings():
         if texts is not None:
             rows = enumerate(given_texts.elements(texts, "texts"))
             lines = ({"text": given_texts.as_text(each, f"Text {number}")} for number, each in rows)
             table.write_lines(source, lines)
-        pretrain_recipe.main()
+        pretrain_recipe.main(given)
     return _finished(folder)
 
 

@@ -2,7 +2,8 @@
 
 import argparse
 
-from bert_tf.config.flag_groups import JIT_CHOICES, XLA_CACHE_HELP
+from bert_tf.config.flag_groups import XLA_CACHE_HELP
+from bert_tf.config.train_config import JIT_CHOICES
 from bert_tf.runtime import accelerators, tensorflow_startup, xla_options
 
 

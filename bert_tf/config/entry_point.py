@@ -1,5 +1,6 @@
 """The frame of every script: --help, and one line and an exit code for what the user or the machine causes."""
 
+import functools
 import logging
 import os
 import re
@@ -13,6 +14,8 @@ from absl import flags as absl_flags
 
 from bert_tf.config import flags
 from bert_tf.config.flag_parsers import ChoiceParser, NumberOrWord
+from bert_tf.config.flags import Kind
+from bert_tf.config.options import fields_of, groups_of, own_flags
 from bert_tf.errors import UserError, describe_failure
 from bert_tf.runtime import process, stop_signals, tensorflow_startup, terminal
 
@@ -25,32 +28,37 @@ MORE_MEMORY = (
 )
 
 
-def run(main: Callable[[], None], arguments: Sequence[str] | None = None, description: str | None = None) -> None:
-    """Parses the flags and calls `main()`; the user's mistakes end as one line on standard error and exit code 2.
+def run(
+    kind: type[Kind],
+    main: Callable[[Kind], None],
+    arguments: Sequence[str] | None = None,
+    description: str | None = None,
+) -> None:
+    """Parses the flags of a dataclass and calls `main(options)`; a user's mistake ends as one line and exit code 2.
 
     arguments: the flags, by default those of the command line. description: shown by --help, by default the docstring
     of the script.
     """
     from absl import app
 
+    flags.define(kind)
     if arguments is None:
         arguments = sys.argv[1:]
     if HELP.intersection(arguments):
-        _print_help(description or sys.modules["__main__"].__doc__ or "")
+        _print_help(kind, description or sys.modules["__main__"].__doc__ or "")
         return
     _set_up_logging()
     process.keep_freed_memory()
     tensorflow_startup.silence()
     terminal.protect()
-    app.run(lambda _: _call(main), argv=[sys.argv[0], *arguments], flags_parser=_parse)
+    parse = functools.partial(_parse, getattr(kind, "POSITIONAL", None))
+    app.run(lambda _: _call(kind, main), argv=[sys.argv[0], *arguments], flags_parser=parse)
 
 
-def _print_help(description: str) -> None:
-    lines = [description.rstrip()]
-    for kind in flags.defined_kinds:
-        fields = flags.fields_of(kind)
-        for title, names in _help_groups(kind).items():
-            lines += ["", f"{title}:", *(_help_of(name, fields[name].metadata["help"]) for name in names)]
+def _print_help(kind: type, description: str) -> None:
+    lines, fields = [description.rstrip()], fields_of(kind)
+    for title, names in _help_groups(kind).items():
+        lines += ["", f"{title}:", *(_help_of(name, fields[name].metadata["help"]) for name in names)]
     lines += ["", "--helpfull shows absl's own flags too, such as --flagfile."]
     try:
         print(*lines, sep="\n", flush=True)
@@ -59,12 +67,14 @@ def _print_help(description: str) -> None:
 
 
 def _help_groups(kind: type) -> dict[str, list[str]]:
-    """{title: flags}: those in MOST_USED of the dataclass, then those of each class it inherits, itself first."""
+    """{title: flags}: those in MOST_USED of the dataclass, then those of each class it inherits or holds."""
     most_used = list(getattr(kind, "MOST_USED", ()))
-    groups = {"Flags used most": most_used, **{_title(owner): [] for owner in kind.__mro__}}
-    for name, field in flags.fields_of(kind).items():
-        if name not in most_used:
-            groups[_title(_owner(kind, name, field))].append(name)
+    groups = {"Flags used most": most_used}
+    for part in (kind, *groups_of(kind).values()):
+        for owner in part.__mro__:
+            for name, field in own_flags(part).items():
+                if name not in most_used and _owner(part, name, field) is owner:
+                    groups.setdefault(_title(owner), []).append(name)
     return {title: names for title, names in groups.items() if names}
 
 
@@ -113,11 +123,13 @@ def _set_up_logging() -> None:
     absl_logging.set_verbosity(absl_logging.ERROR)
 
 
-def _call(main: Callable[[], None]) -> None:
+def _call(kind: type[Kind], main: Callable[[Kind], None]) -> None:
     """Runs `main`; what the user or the machine causes ends as one line, a bug as a traceback."""
     try:
-        with stop_signals.raised(_program()), flags.trusting_given(*flags.defined_kinds):
-            main()
+        with stop_signals.raised(_program()):
+            options = flags.read(kind)
+            with options.trusting():
+                main(options)
     except UserError as error:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt as interrupt:
@@ -134,14 +146,13 @@ def _call(main: Callable[[], None]) -> None:
         _fail(*failure)
 
 
-def _parse(arguments: list[str]) -> list[str]:
+def _parse(positional: str | None, arguments: list[str]) -> list[str]:
     try:
         rest = absl_flags.FLAGS(arguments)
     except absl_flags.Error as error:
         _fail(f"{_describe(str(error))} Try --help.", 2)
-    positional = [kind.POSITIONAL for kind in flags.defined_kinds if hasattr(kind, "POSITIONAL")]
-    if len(rest) == 2 and positional and "=" not in rest[1] and not flags.is_given(positional[0]):
-        absl_flags.FLAGS[positional[0]].parse(rest[1])
+    if len(rest) == 2 and positional and "=" not in rest[1] and not absl_flags.FLAGS[positional].present:
+        absl_flags.FLAGS[positional].parse(rest[1])
         return rest[:1]
     if len(rest) > 1:
         _fail(f"{rest[1]!r} is not a flag: flags begin with --, as in --name=value. Try --help.", 2)

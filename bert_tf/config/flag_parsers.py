@@ -6,13 +6,8 @@ from typing import Any
 
 from absl import flags as absl_flags
 
+from bert_tf.config.options import choices_of
 from bert_tf.runtime import open_set
-
-
-def choices_of(metadata: Mapping[str, Any]) -> list[str]:
-    """Returns the values that a flag may have, from the metadata of its field; [] if any value may be given."""
-    members = open_set.names(metadata["members_of"]) if metadata["members_of"] else []
-    return [*(metadata["choices"] or ()), *members]
 
 
 class ChoiceFlag(absl_flags.EnumFlag):

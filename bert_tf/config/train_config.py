@@ -1,87 +1,197 @@
-"""TrainConfig and MaskingConfig: how a model is trained, as frozen dataclasses."""
+"""TrainConfig and others: how a model is trained, as frozen dataclasses whose fields are flags of the scripts."""
 
 import dataclasses
 import math
 
+from bert_tf.config.options import COUNT, NOT_NEGATIVE, PART, POSITIVE, SHARE, Group, Range, flag
 from bert_tf.errors import UserError
 from bert_tf.runtime.process import MAX_SEED
 
+JIT_CHOICES = ("auto", "true", "false")
 ALL_REDUCE_PRECISIONS = ("float32", "bfloat16")
 FROZEN = ("none", "embeddings", "encoder")  # what `freeze` may name
+AUTO = -1.0  # the learning rate of the head that depends on whether it is new, and on the number of examples
+BY_PROPORTION = -1  # the number of warm-up steps that is a part of all
+SEED = Range(lambda value: 0 <= value <= MAX_SEED, f"a whole number from 0 to {MAX_SEED:,}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainConfig:
-    """How a model is trained; the defaults are those of google-research/bert `run_pretraining.py`."""
+class Optimization(Group):
+    """Batches, learning rate and optimizer."""
 
-    train_batch_size: int = 32  # global: over all replicas and micro-batches
-    eval_batch_size: int = 8
-    learning_rate: float = 5e-5
-    num_train_steps: int = 100000
-    num_warmup_steps: int = 10000
-    budget_minutes: float = 0.0  # training ends after them, the schedule of num_train_steps is stretched; 0: by steps
-    train_biases: bool = True  # False: biases of the encoder's dense layers stay as they are, 0 in a new model
-    token_dropping: float = 0.0  # share of each row that the middle layers do not see, see `model.token_dropping`
-    input_lanes: int = 0  # see `training.lanes`; 0: as suits the number of shards
-    num_accumulation_steps: int = 1  # 0: as many as memory makes necessary
-    iterations_per_loop: int = 1  # steps of one call; 0: as suits the device
-    optimizer: str = "adamw"  # a module of training/optimizers, or one from outside such as "my_lab.lion"
-    continuous_schedule: bool = False
-    decay_power: float = 1.0  # see `training.learning_rates`
-    weight_decay: float = 0.01
-    layerwise_learning_rate_decay: float = 1.0  # see `training.learning_rates`
-    head_learning_rate: float = 0.0  # of the heads of tasks; 0: learning_rate
-    num_frozen_layers: int = 0  # see `training.learning_rates`
-    freeze: str = "none"  # one of FROZEN; see `training.learning_rates`
-    unfreeze_steps: int = 0  # after which one more layer is trained, from the head down; 0: all from the start
-    ema_decay: float = 0.0  # of the average of the weights, see `training.weight_average`; 0: none
-    fgm_epsilon: float = 0.0  # of the perturbation, see `training.adversarial`; 0: none
-    save_checkpoints_steps: int = 1000
-    keep_checkpoint_max: int = 3  # the newest; 0: all
-    max_eval_steps: int = 100
-    random_seed: int = 12345
-    precision: str = "auto"
-    all_reduce_precision: str = "float32"  # in which replicas sum gradients
-    jit_compile: str = "auto"
-    gradient_checkpointing: bool = False
-    use_one_hot_embeddings: str = "auto"
-    packed_rows: int = 0
-    num_train_examples: int = 0  # length of an epoch, which ends with an evaluation; 0: no epochs
-    evaluates: bool = True  # whether there is held-out data
-    eval_steps: int = 0  # steps between evaluations; 0: at every checkpoint and at the end of every epoch
-    early_stop_patience: int = 0  # evaluations without a better criterion before training stops; 0: never stops early
-    keep_best: bool = False  # end with the weights of the best evaluation instead of the last ones
+    train_batch_size: int = flag(32, "Rows per training step, over all replicas and micro-batches.", valid=COUNT)
+    eval_batch_size: int = flag(8, "Rows per batch in evaluation and prediction.", valid=COUNT, free=True)
+    num_accumulation_steps: int = flag(
+        1,
+        "Micro-batches per step (gradient accumulation); less memory, same result. auto: twice as many whenever memory "
+        "runs out.",
+        words={"auto": 0},
+        valid=NOT_NEGATIVE,
+    )
+    learning_rate: float = flag(5e-5, "Peak learning rate.", valid=NOT_NEGATIVE)
+    optimizer: str = flag(
+        "adamw",
+        "adamw: the original's, without bias correction; adamw_corrected: with it; lamb: for large batches; muon: "
+        "LAMB with orthogonal updates of hidden matrices, for few steps.",
+        members_of="bert_tf.training.optimizers",
+    )
+    warmup_proportion: float = flag(0.1, "Fraction of the training steps used for warm-up.", valid=SHARE)
+    weight_decay: float = flag(0.01, "Weight decay; not applied to LayerNorm and biases.", valid=NOT_NEGATIVE)
+    continuous_schedule: bool = flag(
+        True,
+        "Start the decay at the end of warm-up; false: at step 0, as the original, so that the rate drops there.",
+        earlier_default=False,
+    )
+    decay_power: float = flag(
+        1.0, "Power of the decay of the learning rate; 1: linear; 0.5: as NVIDIA's LAMB.", valid=POSITIVE
+    )
+    random_seed: int = flag(12345, "Random seed.", valid=SEED)
+    save_checkpoints_steps: int = flag(1000, "Steps between checkpoints.", valid=COUNT, free=True)
 
-    def __post_init__(self) -> None:
-        positive = "train_batch_size eval_batch_size num_train_steps save_checkpoints_steps"
-        for name in (*positive.split(), "max_eval_steps"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} is {getattr(self, name)}; expected a whole number above 0.")
-        not_negative = "learning_rate num_warmup_steps weight_decay packed_rows num_frozen_layers eval_steps"
-        not_negative += " head_learning_rate"
-        not_negative += " unfreeze_steps fgm_epsilon budget_minutes early_stop_patience num_accumulation_steps"
-        for name in (*not_negative.split(), "iterations_per_loop", "input_lanes"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise UserError(f"{name} is {getattr(self, name)}; expected 0 or more.")
-        if not 0 <= self.random_seed <= MAX_SEED:
-            raise UserError(f"random_seed is {self.random_seed}; expected a whole number from 0 to {MAX_SEED:,}.")
-        if self.head_learning_rate and not self.learning_rate:
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Compute(Group):
+    """Precision and compilation."""
+
+    iterations_per_loop: int = flag(
+        0,
+        "Training steps per call of the device; auto: 1 on CPUs, 8 on GPUs and TPUs. Same result.",
+        words={"auto": 0},
+        valid=NOT_NEGATIVE,
+        free=True,
+    )
+    precision: str = flag(
+        "auto",
+        "Compute precision; auto: bfloat16 where the hardware supports it; tf32: float32 with TF32 products on GPUs.",
+        ("auto", "float32", "tf32", "bfloat16", "float16"),
+    )
+    jit_compile: str = flag(
+        "auto", "Compile forward and backward pass with XLA; auto: on GPUs.", JIT_CHOICES, free=True
+    )
+    gradient_checkpointing: bool = flag(
+        False,
+        "Recompute layers in the backward pass instead of storing their activations; less memory, same result.",
+        aliases=("recompute",),
+        free=True,
+    )
+    use_one_hot_embeddings: str = flag(
+        "auto", "Look up token embeddings by a matrix product; auto: on TPUs.", ("auto", "true", "false"), free=True
+    )
+    packed_rows: int = flag(
+        0,
+        "Under XLA: rows of max_seq_length per micro-batch, with several texts packed into a row; a "
+        "micro-batch that does not fit is padded. 0: one text per row. Without XLA the number of rows is dynamic.",
+        valid=NOT_NEGATIVE,
+        free=True,
+    )
+    all_reduce_precision: str = flag(
+        "float32",
+        "Precision in which replicas sum their gradients, once per step, after accumulation; bfloat16 halves what they "
+        "send and rounds each gradient to 8 bits.",
+        ALL_REDUCE_PRECISIONS,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LongTraining(Group):
+    """The length of pre-training and what makes it cheaper."""
+
+    num_train_steps: int = flag(100000, "Number of training steps.", valid=COUNT, free=True)
+    num_warmup_steps: int = flag(
+        BY_PROPORTION,
+        "Number of warm-up steps. Default: warmup_proportion of the steps.",
+        earlier_default=10000,
+        valid=Range(lambda value: value >= BY_PROPORTION, NOT_NEGATIVE.expected),
+    )
+    budget_minutes: float = flag(
+        0.0,
+        "Minutes of training instead of num_train_steps: training ends by itself, and warm-up and decay are shares of "
+        "the time; 0: num_train_steps.",
+        valid=NOT_NEGATIVE,
+    )
+    train_biases: bool = flag(
+        True, "false: the encoder's dense layers have no biases (they stay 0, or as init_checkpoint has them)."
+    )
+    token_dropping: float = flag(
+        0.0,
+        "Share of the tokens of each row that the middle layers do not see in training, such as 0.5, for up to a "
+        "quarter less work; masked tokens are kept. It needs three layers or more.",
+        valid=PART,
+    )
+    input_lanes: int = flag(
+        0,
+        "Streams of which batches consist, each with shards of its own: as many hosts can read without reading all; "
+        "auto: one for 16 shards, up to 64. Runs with other lanes have other batches.",
+        words={"auto": 0},
+        valid=NOT_NEGATIVE,
+    )
+    max_eval_steps: int = flag(100, "Maximum number of batches per evaluation.", valid=COUNT, free=True)
+    keep_checkpoint_max: int = flag(3, "Number of newest checkpoints to keep; 0: all.", free=True)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FineTuning(Group):
+    """What is trained how far, and which weights are kept."""
+
+    layerwise_learning_rate_decay: float = flag(
+        1.0,
+        "Learning rate of a layer relative to the layer above, such as 0.9; the head uses the full rate.",
+        valid=Range(lambda value: 0 < value <= 1, "more than 0, up to 1"),
+    )
+    head_learning_rate: float = flag(
+        AUTO,
+        "Peak learning rate of the head; same: learning_rate; auto: at least 1e-3 for tags and answers where the "
+        "checkpoint has no such head and fewer than 10,000 examples train it, else learning_rate.",
+        words={"auto": AUTO, "same": 0.0},
+        earlier_default=0.0,
+        valid=Range(lambda value: value == AUTO or NOT_NEGATIVE.holds(value), NOT_NEGATIVE.expected),
+    )
+    num_frozen_layers: int = flag(0, "Freeze the embeddings and the first N layers; 0: none.", valid=NOT_NEGATIVE)
+    freeze: str = flag(
+        "none", "Weights that stay as they are: the embeddings, or the encoder without its pooler.", FROZEN
+    )
+    ema_decay: float = flag(
+        0.0,
+        "Decay of the moving average of the weights, such as 0.999, which is evaluated, kept and exported in their "
+        "place; 0: the weights themselves.",
+        valid=Range(PART.holds, "0 or more, below 1, such as 0.999"),
+    )
+    fgm_epsilon: float = flag(
+        0.0,
+        "Adversarial training (FGM): also learn each text with the vectors of its tokens moved by this much to where "
+        "the loss grows, such as 1; twice the time. 0: off.",
+        valid=NOT_NEGATIVE,
+    )
+    eval_steps: int = flag(
+        0, "Steps between evaluations; 0: at every checkpoint and at the end of every epoch.", valid=NOT_NEGATIVE
+    )
+    early_stop_patience: int = flag(0, "Stop after N evaluations without improvement; 0: never.", valid=NOT_NEGATIVE)
+    keep_best: bool = flag(
+        True,
+        "Keep the weights with the best evaluation score instead of the last ones. Default: where there is a "
+        "development set.",
+        earlier_default=False,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainConfig(Optimization, FineTuning, LongTraining, Compute):
+    """How a model is trained: all that `training` reads. The scripts show some of it as flags.
+
+    num_train_examples: the length of an epoch, which ends with an evaluation; 0: no epochs. evaluates: whether there
+    is held-out data. unfreeze_steps: after which one more layer is trained, from the head down; 0: all from the start.
+    See `training.learning_rates`, `training.lanes`, `training.weight_average` and `training.adversarial`.
+    """
+
+    num_train_examples: int = 0
+    evaluates: bool = True
+    unfreeze_steps: int = 0
+
+    def check(self) -> None:
+        """Raises UserError for values that do not go together."""
+        if self.head_learning_rate > 0 and not self.learning_rate:
             raise UserError(
                 "head_learning_rate needs a learning_rate above 0: give freeze=encoder to train the head alone."
-            )
-        if not 0 <= self.ema_decay < 1:
-            raise UserError(f"ema_decay is {self.ema_decay}; expected 0 or more, below 1, such as 0.999.")
-        if not 0 <= self.token_dropping < 1:
-            raise UserError(f"token_dropping is {self.token_dropping}; expected 0 or more, below 1, such as 0.5.")
-        if not 0 < self.layerwise_learning_rate_decay <= 1:
-            raise UserError(
-                f"layerwise_learning_rate_decay is {self.layerwise_learning_rate_decay}; expected more than 0, up to 1."
-            )
-        if not 0 < self.decay_power < math.inf:
-            raise UserError(f"decay_power is {self.decay_power}; expected a number above 0.")
-        if self.all_reduce_precision not in ALL_REDUCE_PRECISIONS:
-            raise UserError(
-                f"all_reduce_precision is {self.all_reduce_precision!r}; expected {' or '.join(ALL_REDUCE_PRECISIONS)}."
             )
         if self.train_batch_size % (self.num_accumulation_steps or 1):
             raise UserError(
@@ -89,17 +199,33 @@ class TrainConfig:
                 "micro-batches: choose num_accumulation_steps that divides it."
             )
 
+    @property
+    def warmup_steps(self) -> int:
+        """The number of warm-up steps."""
+        by_proportion = int(self.num_train_steps * self.warmup_proportion)
+        return by_proportion if self.num_warmup_steps == BY_PROPORTION else self.num_warmup_steps
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MaskingConfig:
+class MaskingConfig(Group):
     """How tokens are masked (google-research/bert `create_pretraining_data.py`)."""
 
-    masked_lm_prob: float = 0.15
-    max_predictions_per_seq: int = 20
-    do_whole_word_mask: bool = False
-    max_span_words: int = 1  # above 1: spans of whole words, up to this many
-    static_masking: bool = False  # the same mask for a record in every epoch, as in the original's files
-    masking_mix: str = "80/10/10"  # percentages that become [MASK], stay, become a random token
+    masked_lm_prob: float = flag(
+        0.15, "Fraction of tokens to mask.", valid=Range(lambda value: 0 < value < 1, "a share above 0 and below 1")
+    )
+    max_predictions_per_seq: int = flag(
+        20, "Maximum number of masked tokens per row.", valid=Range(COUNT.holds, "1 or more")
+    )
+    do_whole_word_mask: bool = flag(False, "Mask all tokens of a word together.")
+    max_span_words: int = flag(
+        1,
+        "Above 1: mask spans of whole words, up to this many (SpanBERT: 10).",
+        valid=Range(COUNT.holds, "1 or more"),
+    )
+    static_masking: bool = flag(False, "Use the same mask for a row in every epoch, as the original's files do.")
+    masking_mix: str = flag(
+        "80/10/10", "Percentages of masked tokens shown as [MASK], left unchanged, replaced by a random token."
+    )
 
     @property
     def replacement_probs(self) -> tuple[float, float, float]:
@@ -108,17 +234,12 @@ class MaskingConfig:
         return mask, other, same
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not _is_mix(self.masking_mix):
             raise UserError(
                 f"masking_mix is {self.masking_mix!r}; expected three numbers whose sum is 100, such as 80/10/10: the "
                 "percentages of masked tokens that become [MASK], stay, and become a random token."
             )
-        if not 0 < self.masked_lm_prob < 1:
-            raise UserError(f"masked_lm_prob is {self.masked_lm_prob}; expected a share above 0 and below 1.")
-        if self.max_predictions_per_seq < 1:
-            raise UserError(f"max_predictions_per_seq is {self.max_predictions_per_seq}; expected 1 or more.")
-        if self.max_span_words < 1:
-            raise UserError(f"max_span_words is {self.max_span_words}; expected 1 or more.")
 
 
 def _is_mix(text: str) -> bool:
@@ -130,35 +251,46 @@ def _is_mix(text: str) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DistillationConfig:
+class DistillationConfig(Group):
     """What a student learns from its teacher, see `training.distillation`."""
 
-    distillation: str = "distilbert"  # a recipe, or factors of losses
-    distillation_temperature: float = 2.0
-    layer_map: str = ""  # the teacher's layer for each of the student's; "": every n-th
-
-    def __post_init__(self) -> None:
-        if not 0 < self.distillation_temperature < math.inf:
-            raise UserError(
-                f"distillation_temperature is {self.distillation_temperature}; expected a number above 0, such as 2."
-            )
+    teacher: str = flag(
+        "", "Trained model, as a run folder or any checkpoint, that training imitates; see docs/distillation.md."
+    )
+    distillation: str = flag(
+        "distilbert",
+        "With teacher: distilbert, tinybert or minilm, or factors of losses such as soft_targets=1,task=0.5.",
+    )
+    distillation_temperature: float = flag(
+        2.0,
+        "With teacher: what logits are divided by for soft targets.",
+        valid=Range(POSITIVE.holds, "a number above 0, such as 2"),
+    )
+    layer_map: str = flag(
+        "",
+        "With num_hidden_layers or teacher: its layer for each layer of the model, such as 2,4,6; default: every n-th.",
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LoraConfig:
+class LoraConfig(Group):
     """Adapters of low rank, see `model.lora`."""
 
-    lora_rank: int = 0  # 0: none
-    lora_alpha: float = 16.0  # over the rank, the factor of what they add
-    lora_targets: str = "query,value"  # those of the paper's experiments
+    lora_rank: int = flag(
+        0,
+        "Train adapters of this rank instead of the encoder (LoRA), such as 8; exports contain them. 0: none.",
+        valid=Range(NOT_NEGATIVE.holds, "0 or more, such as 8"),
+    )
+    lora_alpha: float = flag(
+        16.0,
+        "With lora_rank: what adapters add is multiplied by this and divided by the rank.",
+        valid=Range(POSITIVE.holds, "more than 0"),
+    )
+    lora_targets: str = flag(
+        "query,value", "With lora_rank: what has adapters, of query, key, value, project_out, expand, contract."
+    )
 
     @property
     def scale(self) -> float:
         """The factor of what adapters add."""
         return self.lora_alpha / self.lora_rank
-
-    def __post_init__(self) -> None:
-        if self.lora_rank < 0:
-            raise UserError(f"lora_rank is {self.lora_rank}; expected 0 or more, such as 8.")
-        if not 0 < self.lora_alpha < math.inf:
-            raise UserError(f"lora_alpha is {self.lora_alpha}; expected more than 0.")

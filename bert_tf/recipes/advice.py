@@ -1,10 +1,13 @@
 """What a user should know before and after a run: whether model, text and steps fit, whether anything was learned."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bert_tf.config.bert_config import SIZES, BertConfig
 from bert_tf.runtime import memory_estimate
+
+if TYPE_CHECKING:
+    from bert_tf.recipes.pretraining.pretraining_flags import Flags
 
 # A Transformer wants some 20 tokens for each parameter (Hoffmann et al. 2022), which may be the same text again for
 # some 40 passes: the number of BERT's on its corpus (Devlin et al. 2018, appendix A.2).
@@ -31,27 +34,27 @@ def _layer_parameters(config: BertConfig) -> int:
     return memory_estimate.num_weights(config) - memory_estimate.num_embeddings(config)
 
 
-def before_pretraining(config: BertConfig, options: Any, tokens: int) -> list[str]:
+def before_pretraining(config: BertConfig, options: "Flags", tokens: int) -> list[str]:
     """Lines on how the model, the text and the number of steps fit each other.
 
     options: the flags of `bert-tf pretrain`. tokens: of the training text.
     """
-    positions = options.num_train_steps * options.train_batch_size * options.max_seq_length
+    positions = options.training.num_train_steps * options.training.train_batch_size * options.max_seq_length
     passes = positions / max(tokens, 1)
     parameters = memory_estimate.num_weights(config)
     lines = [
-        f"{tokens:,} tokens of text, {parameters:,} parameters; {options.num_train_steps:,} steps are "
+        f"{tokens:,} tokens of text, {parameters:,} parameters; {options.training.num_train_steps:,} steps are "
         f"{_rounded(passes)} passes over the text"
     ]
-    if not options.init_checkpoint and _layer_parameters(config) > TOO_LARGE * _trainable_parameters(tokens):
+    if not options.model.init_checkpoint and _layer_parameters(config) > TOO_LARGE * _trainable_parameters(tokens):
         smaller = model_size(tokens)
-        fits = f"--model_size={smaller} fits it better, " if smaller != options.model_size else "more text, "
+        fits = f"--model_size={smaller} fits it better, " if smaller != options.model.model_size else "more text, "
         lines.append(
             f"Warning: the model is too large for this little text and will learn it by heart: {fits}or start from a "
             "published model, as with --init_checkpoint=bert-base-uncased."
         )
     if passes > 5 * PASSES:
-        steps = max(1, round(PASSES * tokens / (options.train_batch_size * options.max_seq_length)))
+        steps = max(1, round(PASSES * tokens / (options.training.train_batch_size * options.max_seq_length)))
         lines.append(
             f"Warning: {_rounded(passes)} passes are many; BERT made {PASSES} over its text, which here are "
             f"--num_train_steps={steps}."

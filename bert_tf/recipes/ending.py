@@ -3,12 +3,11 @@
 import shlex
 from collections.abc import Sequence
 
-from bert_tf.config import flags
 from bert_tf.reports import model_card, report
 from bert_tf.training.run_directory import RunFolder
 
 
-def finish(folder: RunFolder) -> None:
+def finish(folder: RunFolder, *, for_program: bool) -> None:
     """Writes report and model card of a finished run, and prints where they are and what comes next.
 
     These are commands, or for a program calls of the Python API.
@@ -16,7 +15,7 @@ def finish(folder: RunFolder) -> None:
     folder.finish()
     model_card.write_of_run(folder.path, [folder.file("export")])
     print(f"Results are in {folder.path}; the report is {report.write_report(folder.path)}.")
-    steps = next_calls(folder.path) if flags.are_given_by_program() else next_commands(folder.path)
+    steps = next_calls(folder.path) if for_program else next_commands(folder.path)
     print(*_lines(steps), sep="\n", flush=True)
 
 

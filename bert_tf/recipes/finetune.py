@@ -7,9 +7,8 @@ import dataclasses
 from typing import Any, ClassVar
 
 from bert_tf.checkpoints.checkpoint import POOLINGS
-from bert_tf.config import flags
-from bert_tf.config.flag_groups import RunFlags
-from bert_tf.config.flags import changed, flag
+from bert_tf.config.flag_groups import RunOptions
+from bert_tf.config.options import changed, flag
 from bert_tf.data import ready_examples
 from bert_tf.errors import UserError
 from bert_tf.recipes import initialization
@@ -52,8 +51,10 @@ class Flags(FineTuningFlags):
         "", "Dataset of tensorflow-datasets as a table, such as ag_news_subset; its features are the columns."
     )
     tfds_dir: str = flag("", "Folder of tensorflow-datasets. Default: ~/tensorflow_datasets.")
-    output_dir: str = changed(RunFlags, "output_dir", "runs/classifier")
-    eval_file: str = flag("", "Labeled evaluation data: a table or a tagged file. Default: dev.* in data_dir.")
+    output_dir: str = changed(RunOptions, "output_dir", "runs/classifier")
+    eval_file: str = flag(
+        "", "Labeled evaluation data: a table or a tagged file. Default: dev.* in data_dir.", free=True
+    )
     eval_fraction: float = flag(
         0.1, "Fraction of the training table held out for evaluation if there is no evaluation table."
     )
@@ -85,6 +86,7 @@ class Flags(FineTuningFlags):
         "",
         "Probability above which a label is predicted (--label_type=multi_label); best: per label, the threshold "
         "with the best F1 on the development set.",
+        free=True,
     )
     labels: str = flag("", "Comma-separated labels of a table or tags, in order. Default: those of the training data.")
     class_weights: str = flag(
@@ -120,7 +122,9 @@ class Flags(FineTuningFlags):
     feature_layers: str = flag("", "Tagging: train a BiLSTM on these vectors of the frozen encoder.", ("", *FEATURES))
     lstm_size: int = flag(768, "With feature_layers: output size of each BiLSTM layer, both directions together.")
     feature_cache: str = flag(
-        "", "With feature_layers: folder to cache the vectors in. Default: a folder in output_dir."
+        "",
+        "With feature_layers: folder to cache the vectors in. Default: a folder in output_dir.",
+        free=True,
     )
     long_texts: str = flag(
         "cut", "Texts longer than a row: truncate, or read whole in overlapping windows.", ("cut", "windows")
@@ -145,36 +149,27 @@ class Flags(FineTuningFlags):
         1.0, "With similarity_loss=cosine: the score of texts that mean the same, 5 in STS-B; scores are divided by it."
     )
     eval_text_columns: str = flag(
-        "sentence1,sentence2", "With --task_name=simcse: the two columns of texts in eval_file, for label_column."
+        "sentence1,sentence2",
+        "With --task_name=simcse: the two columns of texts in eval_file, for label_column.",
+        free=True,
     )
 
-    FREE: ClassVar[frozenset[str]] = FineTuningFlags.FREE | {
-        "eval_file",
-        "eval_text_columns",
-        "predict_file",
-        "feature_cache",
-        "label_threshold",
-    }
     MODEL: ClassVar[frozenset[str]] = frozenset(("task_name", "label_type", "document_context", "tag_head", "pooling"))
 
-    @classmethod
-    def computed_defaults(cls) -> dict[str, Any]:
+    def computed_defaults(self) -> dict[str, Any]:
         """The settings of the demonstration if no flag names data; those for a table if it alone is given."""
-        if flags.is_given("train_file") and ready_examples.is_file_of_them(flags.value("train_file")):
-            return ready.default_flags(flags.value("train_file"))
-        if flags.is_given("train_file") and not flags.is_given("task_name"):
-            names = (*table_choice.CHOSEN, *table_choice.RECIPE, "do_train", "do_eval")
-            values = {name: flags.value(name) for name in names if flags.is_given(name)}
-            is_new = any(map(flags.is_given, ("bert_config_file", "model_size", "vocab_file", "vocab_size", "encoder")))
-            return table_choice.defaults(
-                flags.value("train_file"), {"init_checkpoint": "", **values} if is_new else values
-            )
-        if flags.is_given("tfds_name") and not flags.is_given("task_name"):
+        if ready_examples.is_file_of_them(self.train_file):
+            return ready.default_flags(self.train_file)
+        if "train_file" in self.given and "task_name" not in self.given:
+            values = {name: value for name, value in self.values().items() if name in self.given}
+            is_new = self.given & {"bert_config_file", "model_size", "vocab_file", "vocab_size", "encoder"}
+            return table_choice.defaults(self.train_file, {"init_checkpoint": "", **values} if is_new else values)
+        if "tfds_name" in self.given and "task_name" not in self.given:
             return {"task_name": "table"}
-        if any(map(flags.is_given, ("task_name", "data_dir", "train_file", "predict_file"))):
+        if self.given & {"task_name", "data_dir", "train_file", "predict_file"}:
             return {}
         question = "Which part of it is a passage from?"
-        return initialization.demo_settings(DEMONSTRATION, question, "runs/classifier")
+        return initialization.demo_settings(self, DEMONSTRATION, question, "runs/classifier")
 
     def check(self) -> None:
         """Raises UserError without a task, and for a threshold of labels that are not independent."""
@@ -187,6 +182,6 @@ class Flags(FineTuningFlags):
             raise UserError("label_threshold needs label_type=multi_label; leave it out.")
 
 
-def main() -> None:
-    """Fine-tunes on texts, pairs or words, as the command line says."""
-    run.main(Flags)
+def main(options: Flags) -> None:
+    """Fine-tunes on texts, pairs or words."""
+    run.main(options)

@@ -7,9 +7,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from bert_tf.config import flags
-from bert_tf.config.flag_groups import RunFlags
-from bert_tf.config.flags import changed, flag
+from bert_tf.config.flag_groups import RunOptions
+from bert_tf.config.options import changed, flag
 from bert_tf.data import ready_examples
 from bert_tf.errors import UserError
 from bert_tf.recipes import initialization
@@ -48,28 +47,32 @@ class Flags(FineTuningFlags):
         FineTuningFlags, "train_file", help="Questions to train on, in SQuAD format, or ready examples (.tf_record)."
     )
     predict_file: str = changed(
-        FineTuningFlags, "predict_file", help="Questions to answer, and to evaluate on if they have answers."
+        FineTuningFlags,
+        "predict_file",
+        help="Questions to answer, and to evaluate on if they have answers.",
+        free=True,
     )
     version_2_with_negative: bool = flag(False, "Some questions have no answer (SQuAD 2.0).")
-    output_dir: str = changed(RunFlags, "output_dir", "runs/squad")
+    output_dir: str = changed(RunOptions, "output_dir", "runs/squad")
     max_seq_length: int = changed(
-        RunFlags, "max_seq_length", 384, help="Tokens per row: question, context window, [CLS] and [SEP]."
+        RunOptions, "max_seq_length", 384, help="Tokens per row: question, context window, [CLS] and [SEP]."
     )
     doc_stride: int = changed(
         FineTuningFlags, "doc_stride", 128, help="Tokens from the start of a window to the start of the next."
     )
     max_query_length: int = flag(64, "Maximum number of question tokens; longer questions are truncated.")
-    n_best_size: int = flag(20, "Number of answers to list per question.")
-    max_answer_length: int = flag(30, "Maximum number of tokens of an answer.")
+    n_best_size: int = flag(20, "Number of answers to list per question.", free=True)
+    max_answer_length: int = flag(30, "Maximum number of tokens of an answer.", free=True)
     null_score_diff_threshold: float | None = flag(
         None,
         "Predict no answer if its score exceeds the best answer's by more than this. Default: the best "
         "threshold on the development set.",
+        free=True,
     )
-    word_alignment: bool = flag(False, "Extract answer texts with the original's word alignment heuristic.")
-    predictions_file: str = flag("", "Only score this predictions.json against predict_file.")
-    null_odds_file: str = flag("", "With predictions_file: null_odds.json, for the best thresholds.")
-    ensemble: str = flag("", "Only combine the answers of several runs: comma-separated run folders.")
+    word_alignment: bool = flag(False, "Extract answer texts with the original's word alignment heuristic.", free=True)
+    predictions_file: str = flag("", "Only score this predictions.json against predict_file.", free=True)
+    null_odds_file: str = flag("", "With predictions_file: null_odds.json, for the best thresholds.", free=True)
+    ensemble: str = flag("", "Only combine the answers of several runs: comma-separated run folders.", free=True)
 
     @property
     def task_name(self) -> str:
@@ -78,28 +81,17 @@ class Flags(FineTuningFlags):
             return "squad/manual"
         return "squad/v2.0" if self.version_2_with_negative else "squad/v1.1"
 
-    FREE: ClassVar[frozenset[str]] = FineTuningFlags.FREE | {
-        "predict_file",
-        "n_best_size",
-        "max_answer_length",
-        "null_score_diff_threshold",
-        "word_alignment",
-        "predictions_file",
-        "null_odds_file",
-        "ensemble",
-    }
     MODEL: ClassVar[frozenset[str]] = frozenset(
         ("version_2_with_negative", "max_seq_length", "doc_stride", "max_query_length")
     )
 
-    @classmethod
-    def computed_defaults(cls) -> dict[str, Any]:
+    def computed_defaults(self) -> dict[str, Any]:
         """The settings of the demonstration, where no flag names data."""
-        if flags.is_given("train_file") and ready_examples.is_file_of_them(flags.value("train_file")):
-            return ready.default_flags(flags.value("train_file"))
-        if any(map(flags.is_given, ("train_file", "predict_file"))):
+        if ready_examples.is_file_of_them(self.train_file):
+            return ready.default_flags(self.train_file)
+        if self.given & {"train_file", "predict_file"}:
             return {}
-        return initialization.demo_settings(DEMONSTRATION, "Which name was left out of a sentence?", "runs/squad")
+        return initialization.demo_settings(self, DEMONSTRATION, "Which name was left out of a sentence?", "runs/squad")
 
     def check(self) -> None:
         """Raises UserError for impossible numbers."""
@@ -109,12 +101,12 @@ class Flags(FineTuningFlags):
                 raise UserError(f"{name} is {getattr(self, name)}; expected 1 or more.")
 
 
-def main() -> None:
-    """Fine-tunes on questions, or only scores or combines answers, as the command line says."""
-    if flags.is_given("predictions_file") or flags.is_given("ensemble"):
-        score_files(flags.read(Flags))
+def main(options: Flags) -> None:
+    """Fine-tunes on questions, or only scores or combines answers."""
+    if options.given & {"predictions_file", "ensemble"}:
+        score_files(options)
     else:
-        run.main(Flags)
+        run.main(options)
 
 
 def expect_no_run(folder: RunFolder) -> None:
@@ -155,8 +147,8 @@ def write_ensemble(options: Flags, labelled: Sequence[questions.Question], folde
         has_null=options.version_2_with_negative,
         threshold=options.null_score_diff_threshold or 0.0,
     )
-    values, decisive = dataclasses.asdict(options), {"ensemble": options.ensemble}
-    folder.open(name="ensemble", flags=values, decisive=decisive, command=flags.command())
+    values, decisive = options.values(), {"ensemble": options.ensemble}
+    folder.open(name="ensemble", flags=values, decisive=decisive, command=list(options.command))
     path = squad_files.write(folder.path, labelled, answers)
     print(f"{len(answers):,} answers are in {path}.")
     return path

@@ -1,7 +1,4 @@
-"""What a model starts from: configuration, vocabulary, casing and weights, from flags and from a checkpoint.
-
-`options` are the flags of `bert-tf pretrain`, `finetune` or `squad`.
-"""
+"""What a model starts from: configuration, vocabulary, casing and weights, from flags and from a checkpoint."""
 
 import dataclasses
 import os
@@ -10,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint, expect_rows_for_tokens
-from bert_tf.config import flags
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.config.encoder_traits import traits
+from bert_tf.config.flag_groups import DeviceOptions, ModelOptions, RunOptions
+from bert_tf.config.options import Options
 from bert_tf.errors import UserError
 from bert_tf.model.layer_selection import layer_map, select
 from bert_tf.runtime import files
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 PRETRAINING_RUN = "runs/pretraining"  # the default output_dir of `bert-tf pretrain`
 
 
-def start_devices(options: Any) -> "tf.distribute.Strategy":
+def start_devices(devices: DeviceOptions) -> "tf.distribute.Strategy":
     """Starts TensorFlow on the devices that the flags name; call it before any operation of TensorFlow.
 
     Devices and the connections between workers cannot be configured later. Repeated calls are free.
@@ -34,25 +32,25 @@ def start_devices(options: Any) -> "tf.distribute.Strategy":
     start_if_silenced()
     from bert_tf.training import distribute
 
-    return distribute.strategy_of(options)
+    return distribute.strategy_of(devices)
 
 
-def start_for_files(options: Any) -> None:
-    """Starts TensorFlow to read or write files, such that it can train afterwards; `prepare_only` needs no devices."""
-    if getattr(options, "prepare_only", False):
-        start_if_silenced()
+def start_for_files(options: RunOptions, *, trains: bool = True) -> None:
+    """Starts TensorFlow to read or write files, such that this process can train afterwards if it does."""
+    if trains:
+        start_devices(options.devices)
     else:
-        start_devices(options)
+        start_if_silenced()
 
 
-def demo_settings(settings: Mapping[str, Any], question: str, folder: str) -> dict[str, Any]:
+def demo_settings(options: Options, settings: Mapping[str, Any], question: str, folder: str) -> dict[str, Any]:
     """Default flags of a fine-tuning demonstration, and what it starts from; prints both and the question.
 
     It starts from init_checkpoint if that is given, else from the encoder that run_pretraining.py left in its default
     folder, else from scratch: then in another folder, so that both can be compared.
     """
     print(f"No training data given: a demonstration on Python's manual. {question}", flush=True)
-    if flags.is_given("init_checkpoint"):
+    if "init_checkpoint" in options.given:
         return dict(settings)
     if RunFolder(PRETRAINING_RUN).last_step() and files.exists(os.path.join(PRETRAINING_RUN, "vocab.txt")):
         print(f"It starts from the encoder in {PRETRAINING_RUN}.", flush=True)
@@ -65,16 +63,19 @@ def demo_settings(settings: Mapping[str, Any], question: str, folder: str) -> di
     return {**settings, "output_dir": f"{folder}_from_scratch"}
 
 
-def resolve(options: Any, *, lower_case_given: bool) -> Checkpoint:
+def resolve(run: RunOptions, *, left_to_right: bool = False, trains: bool = True) -> Checkpoint:
     """What a model starts from by `init_checkpoint`, `bert_config_file` and `vocab_file`; nothing is written.
 
     The checkpoint provides what no flag does; a vocabulary of None is to be learned.
+    left_to_right: the model is causal. trains: as in `start_for_files`.
 
     Raises UserError if a file is missing or they do not match: another casing than the checkpoint's, a vocabulary of
     another size than the model's, a max_seq_length beyond its positions.
     """
-    checkpoint = _with_fewer_layers(_read_checkpoint(options.init_checkpoint, options), options)
-    config = _resolve_config(options, checkpoint)
+    options = run.model
+    checkpoint = _read_checkpoint(options.init_checkpoint, run, trains=trains)
+    checkpoint = _with_fewer_layers(checkpoint, options, run.distillation.layer_map)
+    config = _resolve_config(options, checkpoint, left_to_right)
     if checkpoint:
         _check_encoder(options.init_checkpoint, checkpoint.config.encoder, config.encoder)
     tokens = checkpoint.vocabulary if checkpoint else None
@@ -89,10 +90,10 @@ def resolve(options: Any, *, lower_case_given: bool) -> Checkpoint:
     if tokens:
         _check_padding(config, tokens)
         config = dataclasses.replace(config, vocab_size=len(tokens))
-    if options.max_seq_length > config.max_position_embeddings:
+    if run.max_seq_length > config.max_position_embeddings:
         solution = "`bert-tf convert` it with more" if checkpoint else "give a bert_config_file with more"
         raise UserError(
-            f"max_seq_length is {options.max_seq_length}, but the model has {config.max_position_embeddings} "
+            f"max_seq_length is {run.max_seq_length}, but the model has {config.max_position_embeddings} "
             f"positions: choose a shorter length, or {solution}."
         )
     recognized = special_tokens.parse(options.special_tokens_in_strings, checkpoint)
@@ -101,34 +102,35 @@ def resolve(options: Any, *, lower_case_given: bool) -> Checkpoint:
         config=config,
         vocabulary=tokens,
         special_tokens=special_tokens.choose(recognized, tokens) if tokens else recognized,
-        lower_case=_resolve_casing(options, checkpoint, lower_case_given, config),
+        lower_case=_resolve_casing(options, checkpoint, config, is_given="do_lower_case" in run.given),
     )
 
 
-def read_teacher(options: Any, start: Checkpoint) -> Checkpoint | None:
+def read_teacher(run: RunOptions, start: Checkpoint) -> Checkpoint | None:
     """The model that the flag teacher names; None without one.
 
     Raises UserError for one that is not there, or whose vocabulary or casing is not that of the student.
     """
-    if not (options.teacher and options.do_train):
+    teacher = run.distillation.teacher
+    if not (teacher and run.do_train):
         return None
-    checkpoint = _read_checkpoint(options.teacher, options)
+    checkpoint = _read_checkpoint(teacher, run)
     assert checkpoint is not None
     if not vocabulary.are_alike(checkpoint.vocabulary or (), start.vocabulary or ()):
         raise UserError(
-            f"The teacher {options.teacher} has another vocabulary than the model to train: start from a checkpoint, "
+            f"The teacher {teacher} has another vocabulary than the model to train: start from a checkpoint, "
             "or give a vocab_file, with the teacher's."
         )
     if checkpoint.lower_case not in (None, start.lower_case):
         raise UserError(
-            f"The teacher {options.teacher} was trained with do_lower_case={checkpoint.lower_case}: give it here too."
+            f"The teacher {teacher} was trained with do_lower_case={checkpoint.lower_case}: give it here too."
         )
     return dataclasses.replace(
         start, config=checkpoint.config, weights=checkpoint.weights, labels=checkpoint.labels, sentence_vectors=None
     )
 
 
-def _with_fewer_layers(checkpoint: Checkpoint | None, options: Any) -> Checkpoint | None:
+def _with_fewer_layers(checkpoint: Checkpoint | None, options: ModelOptions, chosen: str) -> Checkpoint | None:
     """The checkpoint with the layers that num_hidden_layers and layer_map choose."""
     count = options.num_hidden_layers
     if checkpoint is None or not count:
@@ -141,10 +143,10 @@ def _with_fewer_layers(checkpoint: Checkpoint | None, options: Any) -> Checkpoin
             f"num_hidden_layers is {count}, and {options.init_checkpoint} has {config.num_hidden_layers} layers: "
             "give a number from 1 to that."
         )
-    layers = layer_map(options.layer_map, count, config.num_hidden_layers)
+    layers = layer_map(chosen, count, config.num_hidden_layers)
     is_shared = config.layers_with_weights < config.num_hidden_layers  # ALBERT's: there is one to choose from
-    chosen = checkpoint.weights if is_shared else select(checkpoint.weights, layers)
-    return dataclasses.replace(checkpoint, config=dataclasses.replace(config, num_hidden_layers=count), weights=chosen)
+    kept = checkpoint.weights if is_shared else select(checkpoint.weights, layers)
+    return dataclasses.replace(checkpoint, config=dataclasses.replace(config, num_hidden_layers=count), weights=kept)
 
 
 def _check_padding(config: BertConfig, tokens: list[str]) -> None:
@@ -159,11 +161,11 @@ def _check_padding(config: BertConfig, tokens: list[str]) -> None:
         )
 
 
-def _read_checkpoint(path: str, options: Any) -> Checkpoint | None:
+def _read_checkpoint(path: str, run: RunOptions, *, trains: bool = True) -> Checkpoint | None:
     if not path:
         return None
     path = formats.locate(path)  # a wrong path is an error before TensorFlow is loaded
-    start_for_files(options)
+    start_for_files(run, trains=trains)
     return formats.read(path)
 
 
@@ -176,14 +178,14 @@ def _check_encoder(path: str, checkpoint_encoder: str, encoder: str) -> None:
         )
 
 
-def _resolve_config(options: Any, checkpoint: Checkpoint | None) -> BertConfig:
+def _resolve_config(options: ModelOptions, checkpoint: Checkpoint | None, left_to_right: bool) -> BertConfig:
     config = _base_config(options, checkpoint)
-    encoder = getattr(options, "encoder", "") or config.encoder
-    is_causal = getattr(options, "left_to_right", False) or config.is_causal
+    encoder = options.encoder or config.encoder
+    is_causal = left_to_right or config.is_causal
     return dataclasses.replace(config, encoder=encoder, is_causal=is_causal)
 
 
-def _base_config(options: Any, checkpoint: Checkpoint | None) -> BertConfig:
+def _base_config(options: ModelOptions, checkpoint: Checkpoint | None) -> BertConfig:
     if options.bert_config_file:
         return BertConfig.from_json_file(options.bert_config_file)
     if checkpoint:
@@ -193,12 +195,14 @@ def _base_config(options: Any, checkpoint: Checkpoint | None) -> BertConfig:
     return dataclasses.replace(config, num_hidden_layers=options.num_hidden_layers or config.num_hidden_layers)
 
 
-def _resolve_casing(options: Any, checkpoint: Checkpoint | None, lower_case_given: bool, config: BertConfig) -> bool:
+def _resolve_casing(
+    options: ModelOptions, checkpoint: Checkpoint | None, config: BertConfig, *, is_given: bool
+) -> bool:
     if config.encoder_traits.tokenizer == vocabulary.BYTE_BPE:
         return False
     if checkpoint is None or checkpoint.lower_case is None:
         return options.do_lower_case
-    if lower_case_given and checkpoint.lower_case != options.do_lower_case:
+    if is_given and checkpoint.lower_case != options.do_lower_case:
         raise UserError(
             f"do_lower_case is {options.do_lower_case}, but {options.init_checkpoint} was trained with "
             f"{checkpoint.lower_case}: leave the flag out."

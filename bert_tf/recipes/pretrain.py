@@ -11,19 +11,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.config import flags
+from bert_tf.config import options as option_values
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.config.train_config import MaskingConfig, TrainConfig
+from bert_tf.config.train_config import TrainConfig
 from bert_tf.data.pretraining import records
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.recipes import advice, ending, initialization, teaching
 from bert_tf.recipes.pretraining import named_recipes, preparation
 from bert_tf.recipes.pretraining.pretraining_flags import (
-    FREE_FLAGS,
     TEXT_FLAGS,
     Flags,
-    read_flags,
+    with_computed_settings,
     without_dropping,
     without_pairs,
 )
@@ -46,47 +45,39 @@ DEMO_SENTENCES = (
 )
 
 
-def main() -> None:
+def main(given: Flags) -> None:
     """Runs all phases of the recipe in turn; each resumes, and does nothing once it is finished."""
-    phases = read_phases()
+    phases = phases_of(given)
     for options in phases[1:]:  # what is wrong in a later phase is an error before the first begins
-        lengths_only = dataclasses.replace(options, init_checkpoint=phases[0].init_checkpoint)
-        preparation.resolve(
-            preparation.with_computed_defaults(lengths_only),
-            lower_case_given=flags.is_given("do_lower_case"),
-        )
+        lengths_only = options.replace(init_checkpoint=phases[0].model.init_checkpoint)
+        preparation.resolve(preparation.with_computed_defaults(lengths_only))
     for options in phases:
         run_phase(options)
 
 
-def read_phases() -> list[Flags]:
+def phases_of(given: Flags) -> list[Flags]:
     """The flags of each phase: one, but for recipes that have several."""
-    given = read_flags()
     settings = named_recipes.settings(given.recipe, given.recipe_scale)
-    return named_recipes.in_turn([read_flags(phase) for phase in settings])
+    return named_recipes.in_turn([with_computed_settings(given, phase) for phase in settings])
 
 
 def run_phase(options: Flags) -> None:
     """Runs all stages: vocabulary and records, then task, training, evaluation and export, then the report."""
-    options = flags.with_earlier_defaults(options, recorded_flags(options.output_dir))
+    options = options.with_earlier_defaults(recorded_flags(options.output_dir))
     options = preparation.with_computed_defaults(options)
-    xla_options.set_up(options.xla_cache)
-    train_config, masking = flags.part(TrainConfig, options), flags.part(MaskingConfig, options)
-    start = preparation.resolve(options, lower_case_given=flags.is_given("do_lower_case"))
+    xla_options.set_up(options.devices.xla_cache)
+    options.training.check()
+    start = preparation.resolve(options)
     teacher = initialization.read_teacher(options, start)
     options = without_pairs(options, start.config)
-    dropping = without_dropping(options, start.config).token_dropping
-    train_config = dataclasses.replace(train_config, token_dropping=dropping)
     with contextlib.closing(RunFolder(options.output_dir, writes=worker_number() == 0)) as folder:
-        run(options, start, teacher, train_config, masking, folder)
+        run(options, start, teacher, folder)
 
 
 def run(
     options: Flags,
     start: Checkpoint,
     teacher: Checkpoint | None,
-    train_config: TrainConfig,
-    masking: MaskingConfig,
     folder: RunFolder,
 ) -> None:
     """Everything that is written into the folder of the run."""
@@ -106,12 +97,12 @@ def run(
     if is_finished(folder, options):
         print(f"This run is finished; its results are in {folder.path}.")
         return
-    if options.do_train and not options.budget_minutes and "statistics" in manifest:
+    if options.do_train and not options.training.budget_minutes and "statistics" in manifest:
         for line in advice.before_pretraining(config, options, manifest["statistics"]["train"]["tokens"]):
             print(line, flush=True)
-    run_model(options, start, teacher, train_config, masking, manifest, folder)
+    run_model(options, start, teacher, manifest, folder)
     if folder.writes:
-        ending.finish(folder)
+        ending.finish(folder, for_program=options.from_program)
 
 
 def describe(manifest: Mapping[str, Any]) -> str:
@@ -124,19 +115,19 @@ def describe(manifest: Mapping[str, Any]) -> str:
 
 def open_run(folder: RunFolder, options: Flags) -> None:
     """Starts or resumes the run; raises UserError for flags that do not match the existing run."""
-    if not (options.do_train or options.prepare_only or options.init_checkpoint or folder.last_step()):
+    if not (options.do_train or options.prepare_only or options.model.init_checkpoint or folder.last_step()):
         raise UserError(f"There is no checkpoint in {folder.path}: train first, or give init_checkpoint.")
-    values = dataclasses.asdict(options)
-    decisive = {name: value for name, value in values.items() if name not in FREE_FLAGS}
+    values, free = options.values(), options.free_flags()
+    decisive = {name: value for name, value in values.items() if name not in free}
     if folder.last_step():
         compared = decisive
     else:
         has_vocabulary = files.exists(folder.file("vocab.txt"))
         compared = {name: value for name, value in decisive.items() if has_vocabulary and name in TEXT_FLAGS}
-    upgrade = functools.partial(flags.upgrade, Flags)
+    upgrade = functools.partial(option_values.upgrade, Flags)
     folder.open(
         name="pretraining",
-        command=flags.command(),
+        command=list(options.command),
         flags=values,
         decisive=decisive,
         compared=compared,
@@ -153,9 +144,11 @@ def is_finished(folder: RunFolder, options: Flags) -> bool:
     ]
     exist = all(files.exists(folder.file(*names)) for names in outputs)
     exist &= not options.export_attention or bool(loaded_model.about(folder.file("export")).get("attention"))
-    is_trained = not options.do_train or folder.last_step() >= options.num_train_steps
-    if options.do_train and options.budget_minutes:
-        is_trained = folder.last_step() > 0 and folder.run.get("budget_seconds", 0) >= 60 * options.budget_minutes
+    is_trained = not options.do_train or folder.last_step() >= options.training.num_train_steps
+    if options.do_train and options.training.budget_minutes:
+        is_trained = (
+            folder.last_step() > 0 and folder.run.get("budget_seconds", 0) >= 60 * options.training.budget_minutes
+        )
     finished = folder.run["finished"] if exist and is_trained else None
     folder.update(finished=finished)
     return bool(finished)
@@ -165,8 +158,6 @@ def run_model(
     options: Flags,
     start: Checkpoint,
     teacher: Checkpoint | None,
-    train_config: TrainConfig,
-    masking: MaskingConfig,
     manifest: Mapping[str, Any],
     folder: RunFolder,
 ) -> None:
@@ -182,21 +173,22 @@ def run_model(
     tokenizer = tokenizer_kinds.from_file(
         folder.file("vocab.txt"), start.lowers_case, special_tokens_in_strings=start.special_tokens
     )
-    task = create_task(options, start.config, masking, manifest, tokenizer)
+    task = create_task(options, start.config, manifest, tokenizer)
     model = create_model(task, options, start, strategy)
-    taught = teaching.with_teacher(task, model, teacher, options, strategy)
-    evaluator = Evaluator(task, model, train_config, strategy)
+    taught = teaching.with_teacher(task, model, teacher, options.distillation, strategy)
+    training = without_dropping(options, start.config).training
+    evaluator = Evaluator(task, model, training, strategy)
     with explain_damage(task.shards):
         record_model(model, evaluator, options, folder)
     if options.do_train:
         with folder.phase("train"):
-            train(taught, model, train_config, strategy, folder, evaluator)
+            train(taught, model, training, strategy, folder, evaluator)
     elif folder.last_step():
         checkpointing.load_weights(weights.variables(model), folder.checkpoints)
     if options.do_eval:
         with folder.phase("evaluate"):
             results = evaluator()
-            report_results(results, evaluator, train_config, manifest, folder)
+            report_results(results, evaluator, training, manifest, folder)
     if options.do_export and folder.writes:
         with folder.phase("export"):
             export_and_demo(task, model, tokenizer, evaluator, options, folder)
@@ -204,7 +196,7 @@ def run_model(
 
 def create_strategy(options: Flags, config: BertConfig) -> "tf.distribute.Strategy":
     """The distribution strategy; UserError if the encoder has no attention to export."""
-    strategy = initialization.start_devices(options)
+    strategy = initialization.start_devices(options.devices)
     if options.export_attention:
         from bert_tf.export import attention_signature
 
@@ -212,9 +204,7 @@ def create_strategy(options: Flags, config: BertConfig) -> "tf.distribute.Strate
     return strategy
 
 
-def create_task(
-    options: Flags, config: BertConfig, masking: MaskingConfig, manifest: Mapping[str, Any], tokenizer: "Tokenizer"
-) -> "Task":
+def create_task(options: Flags, config: BertConfig, manifest: Mapping[str, Any], tokenizer: "Tokenizer") -> "Task":
     """Masked LM, and next-sentence prediction if it has weight, on the records."""
     from bert_tf.tasks import catalog
     from bert_tf.tasks.pretraining.mask_filling import lm_kind, task_name
@@ -222,7 +212,7 @@ def create_task(
     return catalog.get(task_name(config))(
         manifest,
         tokenizer,
-        masking,
+        options.masking,
         next_sentence_weight=options.next_sentence_weight,
         lm_kind=lm_kind(config),
         masked_lm_epsilon=options.masked_lm_epsilon,
@@ -236,9 +226,9 @@ def create_model(task: "Task", options: Flags, start: Checkpoint, strategy: "tf.
     from bert_tf.model import weights
     from bert_tf.training import precision
 
-    keras.utils.set_random_seed(options.random_seed)
+    keras.utils.set_random_seed(options.training.random_seed)
     with strategy.scope():
-        model = task.create_model(start.config, dtype=precision.configure(options.precision))
+        model = task.create_model(start.config, dtype=precision.configure(options.training.precision))
         if start.weights:
             print(weights.assign(model, start.weights))
     return model
@@ -257,17 +247,17 @@ def record_model(model: "BertModel", evaluator: "Evaluator", options: Flags, fol
 def report_results(
     results: dict[str, float],
     evaluator: "Evaluator",
-    train_config: TrainConfig,
+    training: TrainConfig,
     manifest: Mapping[str, Any],
     folder: RunFolder,
 ) -> None:
     """Prints and writes the results on held-out text, with the loss of a unigram model for comparison."""
     from bert_tf.tasks.pretraining.held_out import unigram_loss
 
-    held_out = evaluator.batches("eval").take(train_config.max_eval_steps)
+    held_out = evaluator.batches("eval").take(training.max_eval_steps)
     results["unigram_masked_lm_loss"] = unigram_loss(records.token_counts(manifest), held_out)
     folder.write_json("eval_results.json", results)
-    step = folder.last_step() if train_config.budget_minutes else train_config.num_train_steps
+    step = folder.last_step() if training.budget_minutes else training.num_train_steps
     folder.log(step, {f"eval_{name}": value for name, value in results.items()})
     print("On held-out text:")
     for name, value in results.items():

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.config import flags
 from bert_tf.config.train_config import DistillationConfig
 from bert_tf.errors import UserError
 
@@ -15,7 +14,11 @@ if TYPE_CHECKING:
 
 
 def with_teacher(
-    task: "Task", model: "BertModel", teacher: Checkpoint | None, options: Any, strategy: "tf.distribute.Strategy"
+    task: "Task",
+    model: "BertModel",
+    teacher: Checkpoint | None,
+    options: DistillationConfig,
+    strategy: "tf.distribute.Strategy",
 ) -> Any:
     """The task as training sees it: with the terms of the teacher, if there is one.
 
@@ -37,4 +40,4 @@ def with_teacher(
         )
     print(f"The teacher is {options.teacher}, of {teaching.count_params():,} parameters", flush=True)
     with strategy.scope():
-        return DistilledTask(task, teaching, model, flags.part(DistillationConfig, options))
+        return DistilledTask(task, teaching, model, options)

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from bert_tf.config.flag_groups import DeviceOptions
 from bert_tf.errors import UserError, reason_of
 from bert_tf.runtime import backend, stop_signals
 from bert_tf.runtime.tf_config import expect_workers, number_of_workers, worker_number
@@ -16,18 +17,18 @@ from bert_tf.runtime.tf_config import expect_workers, number_of_workers, worker_
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 
 
-def strategy_of(options: Any) -> tf.distribute.Strategy:
+def strategy_of(devices: DeviceOptions) -> tf.distribute.Strategy:
     """Creates the strategy that the flags of a recipe name, on the devices they name."""
-    backend.select_device(options.device)
-    if options.deterministic:
+    backend.select_device(devices.device)
+    if devices.deterministic:
         tf.config.experimental.enable_op_determinism()
-    if options.gpu_memory_growth and options.num_logical_devices == 1:
+    if devices.gpu_memory_growth and devices.num_logical_devices == 1:
         backend.grow_gpu_memory()
     return create_strategy(
-        options.distribution_strategy,
-        num_logical_devices=options.num_logical_devices,
-        gpu_memory_limit=options.gpu_memory_limit,
-        tpu_name=options.tpu_name,
+        devices.distribution_strategy,
+        num_logical_devices=devices.num_logical_devices,
+        gpu_memory_limit=devices.gpu_memory_limit,
+        tpu_name=devices.tpu_name,
     )
 
 

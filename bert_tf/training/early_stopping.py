@@ -35,8 +35,9 @@ def ends_epoch(config: TrainConfig, step: int) -> bool:
 class EarlyStopping:
     """Decides by the task's criterion whether to stop and which weights to keep.
 
-    It is active with early_stop_patience or keep_best. Its state is then part of the checkpoint, so that a run that was
-    killed stops where it would have stopped. Raises UserError if there is no criterion to decide by.
+    It is active with early_stop_patience, or with keep_best if there is a criterion to decide by. Its state is then
+    part of the checkpoint, so that a run that was killed stops where it would have stopped. Raises UserError for
+    early_stop_patience without a criterion.
     """
 
     def __init__(
@@ -48,14 +49,16 @@ class EarlyStopping:
         strategy: tf.distribute.Strategy,
     ) -> None:
         self.task, self.config, self.folder, self.strategy = task, config, folder, strategy
-        self.is_active = bool(config.early_stop_patience or config.keep_best)
-        if self.is_active and not (task.criterion and config.evaluates):
+        can_decide = bool(task.criterion and config.evaluates)
+        if config.early_stop_patience and not can_decide:
             raise UserError(
-                "early_stop_patience and keep_best need evaluations with a criterion: "
-                "give do_eval and a task with a development set, or leave them out."
+                "early_stop_patience needs evaluations with a criterion: "
+                "give do_eval and a task with a development set, or leave it out."
             )
         self.evaluations = Evaluations()
-        self.best = BestWeights(variables, folder.file("best"), writes=is_chief(strategy)) if config.keep_best else None
+        keeps = config.keep_best and can_decide
+        self.best = BestWeights(variables, folder.file("best"), writes=is_chief(strategy)) if keeps else None
+        self.is_active = bool(config.early_stop_patience or keeps)
 
     def state(self) -> dict[str, Any]:
         """Returns what a checkpoint must contain."""
@@ -66,7 +69,7 @@ class EarlyStopping:
         if not self.config.evaluates:
             return False
         is_last = step == self.config.num_train_steps
-        return self.config.keep_best if is_last else is_due(self.config, step)
+        return bool(self.best) if is_last else is_due(self.config, step)
 
     def was_interrupted(self, step: int) -> bool:
         """Whether a run resumed after this step was stopped before an evaluation or in it: it must be made up for."""
@@ -96,7 +99,7 @@ class EarlyStopping:
 
     def best_step(self, step: int) -> int:
         """The step of the weights that training ends with, if `step` is the last one."""
-        return self.evaluations.best_step if self.config.keep_best else step
+        return self.evaluations.best_step if self.best else step
 
     def restore_best(self, step: int) -> None:
         """Ends training after `step`: loads the best weights into the model, with keep_best."""
@@ -115,7 +118,7 @@ class EarlyStopping:
                 f"Stopped early after step {step} of {self.config.num_train_steps}: "
                 f"no better {criterion} in {self.config.early_stop_patience} evaluations."
             )
-        if self.config.keep_best:
+        if self.best:
             sentences.append(
                 f"Keeping the weights of step {best_step}: the best {criterion}, {self.evaluations.best_value:.4f}."
             )

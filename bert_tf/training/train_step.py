@@ -345,12 +345,12 @@ def _optimizer(
     schedule = learning_rates.polynomial_schedule(
         config.learning_rate,
         config.num_train_steps,
-        config.num_warmup_steps,
+        config.warmup_steps,
         continuous=config.continuous_schedule,
         power=config.decay_power,
     )
     if budget.minutes:
         schedule = learning_rates.of_share(schedule, budget.share, config.num_train_steps)
-    head = config.head_learning_rate / config.learning_rate if config.head_learning_rate else 1.0
+    head = config.head_learning_rate / config.learning_rate if config.head_learning_rate > 0 else 1.0
     factors = learning_rates.layer_factors(variables, config.layerwise_learning_rate_decay, head)
     return optimizers.create(config.optimizer, trainable, schedule, weight_decay=config.weight_decay, factors=factors)

@@ -153,7 +153,7 @@ def test_what_is_not_given_is_chosen_as_the_command_does_and_said(
     started = []
     monkeypatch.setattr(finetuning, "run_in_folder", lambda options, *_: started.append(options))
     bert_tf.fine_tune(data, output_dir="run", **arguments)
-    assert {name: getattr(started[0], name) for name in expected} == expected
+    assert started[0].values().items() >= expected.items()
     said = capsys.readouterr().out
     start = expected["init_checkpoint"] or "scratch"
     assert f"the run is run, from {start}, with rows of 128 tokens." in said or "task_name" in arguments

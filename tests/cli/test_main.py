@@ -8,6 +8,7 @@ import tensorflow as tf
 import bert_tf
 from bert_tf.cli import main
 from bert_tf.config import entry_point
+from bert_tf.config.options import Options
 
 ABORTED = "Collective ops is aborted by: Error reported from /job:worker/task:1: The following tasks are unhealthy"
 COUNT = '''"""Counts words.
@@ -127,7 +128,7 @@ def test_errors_of_tensorflow_that_are_no_bugs_are_one_line(make, code, says, tm
     stderr = capsys.readouterr().err
     assert says in stderr and stderr.count("\n") == 1 and "{{" not in stderr
     with pytest.raises(SystemExit) as ended:
-        entry_point._call(fail)
+        entry_point._call(Options, fail)
     assert ended.value.code == code and says in capsys.readouterr().err
 
 

@@ -88,7 +88,7 @@ def test_seed_out_of_range_is_refused(seed):
 
 def test_accumulation_steps_must_divide_the_batch_size():
     with pytest.raises(UserError, match="train_batch_size 32 cannot be split into 5"):
-        TrainConfig(num_accumulation_steps=5)
+        TrainConfig(num_accumulation_steps=5).check()
 
 
 def test_masking_options_out_of_range_are_refused():

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bert_tf.config import entry_point
-from bert_tf.config.flags import changed, flag, upgrade, with_earlier_defaults
+from bert_tf.config.options import Group, Options, changed, flag, group, upgrade
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = '''"""A script to try flags with."""
@@ -19,35 +19,36 @@ SCRIPT = '''"""A script to try flags with."""
 import dataclasses
 import json
 
-from bert_tf.config import entry_point, flags
+from bert_tf.config import entry_point
+from bert_tf.config.options import Group, Options, flag, group
 from bert_tf.errors import Interrupted, TrainingError, UserError
-from bert_tf.config.flags import flag
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Size:
+class Paint(Group):
+    """Paint."""
+
+    colour: str = flag("blue", "Colour of it.", ("red", "blue"), old_values={"azure": "blue"})
+    do_paint: bool = flag(True, "Paint it.", aliases=("paint",))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Size(Options):
     """A size."""
 
     MOST_USED = ("colour",)
 
     width: int = flag(4, "Width in metres.", aliases=("breadth",))
-    colour: str = flag("red", "Colour of it.", ("red", "blue"), old_values={"azure": "blue"})
     tool: str = flag("auto", "What to paint with.", ("auto",), members_of="tools")
     share: float = flag(0.5, "Share of it.")
     coats: int = flag(0, "Coats of it.", words={"auto": 0})
     thickness: float = flag(-1.0, "Of a coat.", words={"auto": -1.0, "none": 0.0})
-    do_paint: bool = flag(True, "Paint it.", aliases=("paint",))
     notes: tuple = ()  # no help, so no flag
+    paint: Paint = group(Paint)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Paint:
-    colour: str = "green"
-    do_paint: bool = False
-
-
-def main():
-    options = flags.read(Size, instead={"width": 9, "share": 0.25}, notes=("a",))
+def main(options):
+    options = options.with_defaults({"width": 9, "share": 0.25})
     ends = {
         1: UserError("The width is 1; expected 2 or more."),
         2: TrainingError("The loss is not a number."),
@@ -58,13 +59,12 @@ def main():
     }
     if options.width in ends:
         raise ends[options.width]
-    paint = dataclasses.asdict(flags.part(Paint, options))
-    print(json.dumps([dataclasses.asdict(options), paint, flags.is_given("width"), flags.is_given("share")]))
+    paint = dataclasses.asdict(options.paint)
+    print(json.dumps([options.values(), paint, "width" in options.given, "share" in options.given]))
 
 
 if __name__ == "__main__":
-    flags.define(Size, colour="blue")
-    entry_point.run(main)
+    entry_point.run(Size, main)
 '''
 
 
@@ -98,7 +98,6 @@ def test_precedence_of_defaults(script):
         "thickness": -1.0,
         "tool": "auto",
         "do_paint": True,
-        "notes": ["a"],
     }
     assert paint == {"colour": "blue", "do_paint": True}
     assert explicit_flags == [False, False]
@@ -118,7 +117,6 @@ def test_given_flags_win_even_with_their_default_value(script):
         "thickness": 0.0,
         "tool": "auto",
         "do_paint": False,
-        "notes": ["a"],
     }
     assert paint == {"colour": "red", "do_paint": False}
     assert explicit_flags == [True, False]
@@ -144,11 +142,11 @@ def test_old_flag_names_and_values_are_accepted(script):
     ],
 )
 def test_every_error_of_the_system_is_one_line(capsys, number, path, code, expected):
-    def main():
+    def main(options):
         raise OSError("of a library") if number is None else OSError(number, os.strerror(number), path)
 
     with pytest.raises(SystemExit) as ended:
-        entry_point._call(main)
+        entry_point._call(Options, main)
     stderr = capsys.readouterr().err
     assert ended.value.code == code and expected in stderr and stderr.count("\n") == 1
 
@@ -241,15 +239,21 @@ def test_help_shows_flags_choices_and_defaults(script):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Recipe:
-    keep: bool = flag(True, "Keep it.", earlier_default=False)
+class Steps(Group):
     steps: int = flag(-1, "Steps.", earlier_default=100)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Recipe(Options):
+    keep: bool = flag(True, "Keep it.", earlier_default=False)
+    length: Steps = group(Steps)
     rate: float = flag(0.1, "Rate.")
 
 
 def test_earlier_runs_continue_with_earlier_defaults():
     recorded = {"keep": False, "steps": 7, "rate": 0.5}
-    assert with_earlier_defaults(Recipe(), recorded) == Recipe(keep=False)
-    assert with_earlier_defaults(Recipe(), {"keep": True, "steps": 100}) == Recipe(steps=100)
-    assert with_earlier_defaults(Recipe(), {"steps": 7}) == Recipe(keep=False)  # it did not know the other flag
-    assert with_earlier_defaults(Recipe(), {}) == Recipe()
+    assert Recipe().with_earlier_defaults(recorded) == Recipe(keep=False)
+    assert Recipe().with_earlier_defaults({"keep": True, "steps": 100}) == Recipe(length=Steps(steps=100))
+    assert Recipe().with_earlier_defaults({"steps": 7}) == Recipe(keep=False)  # it did not know the other flag
+    assert Recipe().with_earlier_defaults({}) == Recipe()
+    assert Recipe.of({"keep": True}).with_earlier_defaults({"steps": 7}) == Recipe()

@@ -1,11 +1,11 @@
 """One switch for the original's quirks: its table in code and docs, and what it sets in each script."""
 
-import dataclasses
 from pathlib import Path
 
 import pytest
 
-from bert_tf.config import flag_parsers, flags, parity
+from bert_tf.config import options as option_values
+from bert_tf.config import parity
 from bert_tf.errors import UserError
 from bert_tf.recipes import finetune, finetune_squad, pretrain
 
@@ -14,9 +14,8 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "parity.md"
 
 
 def read(kind, instead=None, **given):
-    with flags.given_by_program(kind, given):
-        options = flags.read(kind, instead=instead)
-        return options, flags.with_earlier_defaults(options, {"continuous_schedule": False})
+    options = kind.of_program(given).with_defaults(instead or {})
+    return options.values(), options.with_earlier_defaults({"continuous_schedule": False}).values()
 
 
 def test_docs_show_the_table_of_the_code():
@@ -25,10 +24,10 @@ def test_docs_show_the_table_of_the_code():
 
 def test_every_quirk_is_a_flag_whose_two_values_differ_and_are_valid():
     for quirk in parity.QUIRKS:
-        fields = [field for kind in SCRIPTS for field in dataclasses.fields(kind) if field.name == quirk.flag]
+        fields = [each[quirk.flag] for each in map(option_values.fields_of, SCRIPTS) if quirk.flag in each]
         assert fields and quirk.google != quirk.fixed
         for field in fields:
-            choices = flag_parsers.choices_of(field.metadata)
+            choices = option_values.choices_of(field.metadata)
             assert all(isinstance(value, field.type) for value in (quirk.google, quirk.fixed))
             assert not choices or {quirk.google, quirk.fixed} <= set(choices)
 
@@ -36,15 +35,15 @@ def test_every_quirk_is_a_flag_whose_two_values_differ_and_are_valid():
 @pytest.mark.parametrize("kind", SCRIPTS, ids=lambda kind: kind.__module__.rpartition(".")[2])
 @pytest.mark.parametrize("choice", parity.CHOICES)
 def test_switch_sets_every_quirk_and_flags_that_are_given_win(kind, choice):
-    names = {field.name for field in dataclasses.fields(kind)}
+    names = option_values.fields_of(kind)
     expected = {quirk.flag: getattr(quirk, choice) for quirk in parity.QUIRKS if quirk.flag in names}
     assert len(expected) >= 3 and parity.values(choice, names) == expected
     for options in read(kind, {"optimizer": "lamb", "random_seed": 7}, parity=choice):  # defaults of a demonstration
-        assert {name: getattr(options, name) for name in expected} == expected and options.random_seed == 7
-        assert dataclasses.asdict(options)["parity"] == choice, "run.json records the choice"
+        assert {name: options[name] for name in expected} == expected and options["random_seed"] == 7
+        assert options["parity"] == choice, "run.json records the choice"
     options, _ = read(kind, parity=choice, optimizer="lamb", continuous_schedule=True)
-    assert (options.optimizer, options.continuous_schedule) == ("lamb", True)
-    assert read(kind, {"optimizer": "lamb"})[0].optimizer == "lamb" and read(kind)[0].parity == ""
+    assert (options["optimizer"], options["continuous_schedule"]) == ("lamb", True)
+    assert read(kind, {"optimizer": "lamb"})[0]["optimizer"] == "lamb" and read(kind)[0]["parity"] == ""
 
 
 def test_other_choices_are_refused_and_the_flag_of_earlier_runs_has_its_new_name():
@@ -52,6 +51,6 @@ def test_other_choices_are_refused_and_the_flag_of_earlier_runs_has_its_new_name
         read(pretrain.Flags, parity="yes")
     with pytest.raises(UserError, match="expected one of google, fixed"):
         parity.values("yes", [])
-    earlier = flags.upgrade(finetune_squad.Flags, {"parity": True, "n_best_size": 20})
+    earlier = option_values.upgrade(finetune_squad.Flags, {"parity": True, "n_best_size": 20})
     assert earlier == {"parity": "", "word_alignment": True, "n_best_size": 20}
-    assert flags.upgrade(finetune_squad.Flags, {"parity": "google"}) == {"parity": "google"}
+    assert option_values.upgrade(finetune_squad.Flags, {"parity": "google"}) == {"parity": "google"}

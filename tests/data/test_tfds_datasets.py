@@ -1,13 +1,13 @@
 """GLUE from tensorflow-datasets: datasets written by the package are read in order; errors are one sentence."""
 
 import sys
-import types
 import urllib.error
 
 import pytest
 
 from bert_tf.data import tfds_datasets
 from bert_tf.errors import UserError
+from bert_tf.recipes.finetune import Flags
 from bert_tf.tasks.catalog import glue, table
 
 LABELS = {"mnli": ["entailment", "neutral", "contradiction"], "cola": ["unacceptable", "acceptable"], "stsb": None}
@@ -83,19 +83,8 @@ def test_every_glue_task_has_its_tfds_name_and_features():
 
 def table_of(folder, name, **flags):
     """The task of a table whose rows are a dataset."""
-    options = dict.fromkeys("labels data_dir train_file id_column criterion label_threshold".split(), "")
-    options |= {"tfds_name": name, "tfds_dir": str(folder), "label_column": "label", "label_type": "classes"}
-    options |= {
-        "bad_rows": "skip",
-        "normalize_labels": False,
-        "join_labels": True,
-        "stratify": False,
-        "do_eval": True,
-        "eval_fraction": 0.5,
-    }
-    options |= {"max_seq_length": 8, "class_weights": "none", "long_texts": "cut", "truncation": "longest_first"}
-    options |= {"temperature": "1"}
-    return table.task(types.SimpleNamespace(**{**options, **flags}), lambda texts: None)
+    options = {"tfds_name": name, "tfds_dir": str(folder), "stratify": False, "eval_fraction": 0.5}
+    return table.task(Flags(**{**options, "max_seq_length": 8, **flags}), lambda texts: None)
 
 
 def test_any_dataset_is_a_table_by_its_features(prepared):

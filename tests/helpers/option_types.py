@@ -7,7 +7,7 @@ import pathlib
 from typing import Any
 
 import bert_tf
-from bert_tf.config import flag_parsers, flags
+from bert_tf.config.options import choices_of, fields_of
 from bert_tf.recipes import finetune, pretrain
 
 PATH = pathlib.Path(bert_tf.__file__).parent / "api" / "options.py"
@@ -39,14 +39,14 @@ def render() -> str:
     ):
         command = "finetune" if kind is finetune.Flags else "pretrain"
         parts.append(f'\n\nclass {name}(TypedDict, total=False):\n    """The flags of `bert-tf {command}`."""\n\n')
-        for option, field in sorted(flags.fields_of(kind).items()):
+        for option, field in sorted(fields_of(kind).items()):
             if option not in own:
                 parts.append(f"    {option}: {_type(option, field)}  # {_summary(field)}\n")
     return "".join(parts)
 
 
 def _type(name: str, field: Any) -> str:
-    choices = flag_parsers.choices_of(field.metadata)
+    choices = choices_of(field.metadata)
     if choices and not field.metadata["members_of"]:
         return f"Literal[{', '.join(repr(choice).replace(chr(39), chr(34)) for choice in choices)}]"
     kinds = {bool: "bool", int: "int", float: "float", float | None: "float | None", str: "str"}

@@ -1,11 +1,10 @@
 """What is said before and after pre-training: do model, text and steps fit, was anything learned."""
 
-import types
-
 import pytest
 
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.recipes import advice
+from bert_tf.recipes.pretrain import Flags
 from bert_tf.recipes.pretraining import preparation
 
 TINY, BASE = (BertConfig.of_size(size, vocab_size=1000) for size in ("tiny", "base"))
@@ -13,7 +12,7 @@ TINY, BASE = (BertConfig.of_size(size, vocab_size=1000) for size in ("tiny", "ba
 
 def options(**changes):
     values = {"num_train_steps": 100, "train_batch_size": 10, "max_seq_length": 100, "init_checkpoint": ""}
-    return types.SimpleNamespace(**{**values, "model_size": "tiny", **changes})
+    return Flags().replace(**{**values, "model_size": "tiny", **changes})
 
 
 @pytest.mark.parametrize(
@@ -46,22 +45,18 @@ def test_loss_above_unigram_gives_a_warning(loss, count):
 
 
 def computed(tmp_path, **changes):
-    import dataclasses
-
-    from bert_tf.recipes.pretrain import Flags
-
     path = tmp_path / "text.txt"
     path.write_text("words " * 2_000_000)
-    flags = dataclasses.replace(Flags(), input_file=str(path), **changes)
+    flags = Flags().replace(input_file=str(path), **changes)
     return preparation.with_computed_defaults(flags)
 
 
 def test_warmup_is_a_proportion_unless_given(tmp_path):
-    assert computed(tmp_path).num_warmup_steps == 1000
-    assert computed(tmp_path, num_train_steps=400, warmup_proportion=0.1).num_warmup_steps == 40
-    assert computed(tmp_path, num_warmup_steps=7).num_warmup_steps == 7
+    assert computed(tmp_path).training.num_warmup_steps == 1000
+    assert computed(tmp_path, num_train_steps=400, warmup_proportion=0.1).training.num_warmup_steps == 40
+    assert computed(tmp_path, num_warmup_steps=7).training.num_warmup_steps == 7
 
 
 def test_model_size_follows_text_unless_given(tmp_path):
-    assert computed(tmp_path).model_size == "mini"
-    assert computed(tmp_path, model_size="large").model_size == "large"
+    assert computed(tmp_path).model.model_size == "mini"
+    assert computed(tmp_path, model_size="large").model.model_size == "large"

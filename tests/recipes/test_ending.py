@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from bert_tf.config import flags
-from bert_tf.recipes import ending, finetune
+from bert_tf.recipes import ending
 
 
 @pytest.mark.parametrize(
@@ -26,9 +25,3 @@ def test_next_steps_are_calls_for_a_program(tmp_path, kind, inputs, call):
     assert (first, second) == (f"bert = bert_tf.load({str(tmp_path)!r})", call)
     assert [step.partition("(")[0] for step in others] == ([] if kind else ["bert_tf.fine_tune"])
     assert ending.next_commands(str(tmp_path))[0][0].startswith("bert-tf predict ")
-
-
-def test_flags_say_whether_a_program_gave_them():
-    assert not flags.are_given_by_program()
-    with flags.given_by_program(finetune.Flags, {}):
-        assert flags.are_given_by_program()

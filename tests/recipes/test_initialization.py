@@ -8,9 +8,9 @@ import tiny
 
 from bert_tf.checkpoints import formats
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.config import flags
 from bert_tf.errors import UserError
 from bert_tf.recipes import initialization
+from bert_tf.recipes.pretrain import Flags
 from bert_tf.recipes.pretraining import preparation
 from bert_tf.text import special_tokens
 from bert_tf.training.run_directory import RunFolder
@@ -30,9 +30,9 @@ def test_demonstration_starts_from_flag_or_existing_run(
     (tmp_path / "runs" / "pretraining").mkdir(parents=True)
     (tmp_path / "runs" / "pretraining" / "vocab.txt").touch()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(flags, "is_given", lambda name: is_given and name == "init_checkpoint")
+    options = Flags.of({"init_checkpoint": "there"} if is_given else {})
     monkeypatch.setattr(RunFolder, "last_step", lambda self: step)
-    assert initialization.demo_settings({"vocab_size": 9}, "Which?", "runs/x") == expected
+    assert initialization.demo_settings(options, {"vocab_size": 9}, "Which?", "runs/x") == expected
     printed = capsys.readouterr().out
     assert "Which?" in printed and (output in printed if output else "starts" not in printed)
 
@@ -55,17 +55,15 @@ def test_encoder_initializes_from_matching_layers_only(checkpoint_encoder, encod
     checkpoint = Checkpoint(config=config, weights={}, vocabulary=tokens, lower_case=True)
     monkeypatch.setattr(formats, "locate", lambda path: path)
     monkeypatch.setattr(formats, "read", lambda path: checkpoint)
-    settings = {"init_checkpoint": "path", "bert_config_file": "", "vocab_file": "", "do_lower_case": True}
-    settings |= {"special_tokens_in_strings": "", "prepare_only": True}
-    options = types.SimpleNamespace(**settings, max_seq_length=8, encoder=encoder, num_hidden_layers=0)
+    options = Flags().replace(init_checkpoint="path", encoder=encoder, max_seq_length=8)
     if fits:
-        start = initialization.resolve(options, lower_case_given=False)
+        start = initialization.resolve(options, trains=False)
         assert start.config.encoder == (encoder or checkpoint_encoder)
         return
     with pytest.raises(
         UserError, match=f"path has the encoder {checkpoint_encoder}, whose weights do not fit {encoder}"
     ):
-        initialization.resolve(options, lower_case_given=False)
+        initialization.resolve(options, trains=False)
 
 
 def test_encoder_that_sees_its_targets_is_refused(monkeypatch):
@@ -73,9 +71,8 @@ def test_encoder_that_sees_its_targets_is_refused(monkeypatch):
     start = Checkpoint(config=config, vocabulary=None, lower_case=True)
     monkeypatch.setattr(initialization, "resolve", lambda *_, **__: start)
     monkeypatch.setattr(preparation, "_check_numbers", lambda options: None)
-    options = types.SimpleNamespace(init_checkpoint="tagger", input_file="", eval_file="", records_dir="")
     with pytest.raises(UserError, match="The encoder bilstm_on_top is for fine-tuning only: give"):
-        preparation.resolve(options, lower_case_given=False)
+        preparation.resolve(Flags().replace(init_checkpoint="tagger"))
 
 
 @pytest.mark.parametrize(

@@ -50,25 +50,26 @@ def folder(tmp_path_factory):
 
 
 def options(**changes):
-    return Flags(max_seq_length=12, **changes)
+    return Flags().replace(max_seq_length=12, **changes)
 
 
 def test_student_begins_with_layers_of_its_checkpoint_and_learns_from_a_teacher(folder):
     given = options(init_checkpoint=str(folder / "classifier"), teacher=str(folder / "classifier"))
-    student = dataclasses.replace(given, num_hidden_layers=2, layer_map="1,4")
-    start = initialization.resolve(student, lower_case_given=False)
-    whole = initialization.resolve(given, lower_case_given=False)
+    student = given.replace(num_hidden_layers=2, layer_map="1,4")
+    start = initialization.resolve(student)
+    whole = initialization.resolve(given)
     name = "encoder/layers/{}/feed_forward/expand/kernel"
     assert start.config.num_hidden_layers == 2 and whole.config.num_hidden_layers == 4
     np.testing.assert_array_equal(start.weights[name.format(1)], whole.weights[name.format(3)])
     teacher = preparation.match_teacher(student, initialization.read_teacher(student, start), TASK)
     assert teacher.labels == ["no", "yes"], "in the order of the task"
     model = TASK.create_model(start.config)
-    task = teaching.with_teacher(TASK, model, teacher, student, tf.distribute.get_strategy())
+    task = teaching.with_teacher(TASK, model, teacher, student.distillation, tf.distribute.get_strategy())
     np.testing.assert_array_equal(task.teacher.classifier.kernel, whole.weights["classifier/kernel"][:, ::-1])
     assert task.layers == [0, 3] and {"soft_cross_entropy", "hidden_cosine"} < task.objectives.keys()
-    untaught = dataclasses.replace(student, teacher="")
-    assert teaching.with_teacher(TASK, model, initialization.read_teacher(untaught, start), untaught, None) is TASK
+    untaught = student.replace(teacher="")
+    assert initialization.read_teacher(untaught, start) is None
+    assert teaching.with_teacher(TASK, model, None, untaught.distillation, None) is TASK
 
 
 @pytest.mark.parametrize(
@@ -85,5 +86,5 @@ def test_unsuitable_teachers_and_layers_are_refused(folder, changes, message):
     changes = {name: str(folder / value) if name == "teacher" else value for name, value in changes.items()}
     given = options(init_checkpoint=str(folder / "classifier"), **changes)
     with pytest.raises(UserError, match=message):
-        start = initialization.resolve(given, lower_case_given=False)
+        start = initialization.resolve(given)
         preparation.match_teacher(given, initialization.read_teacher(given, start), TASK)

@@ -1,11 +1,11 @@
 """The passages of Python's manual, and the task of telling which chapter they are from."""
 
 import collections
-import types
 
 import pytest
 import tiny
 
+from bert_tf.recipes.finetune import Flags
 from bert_tf.tasks import catalog
 from bert_tf.tasks.catalog.python_manual import CHAPTERS, read
 from bert_tf.text import demo_corpus
@@ -101,17 +101,7 @@ def test_every_fifth_passage_is_held_out_and_new_topics_are_ignored():
 
 
 def test_task_has_chapters_as_classes_and_no_test_split():
-    options = types.SimpleNamespace(
-        max_seq_length=16,
-        class_weights="none",
-        criterion="",
-        long_texts="cut",
-        truncation="longest_first",
-        temperature="1",
-        doc_stride=0,
-        max_windows=1,
-        window_pooling="mean",
-    )
+    options = Flags(max_seq_length=16)
     tokenizer = tiny.Words(["the"])
     task = catalog.get("python_manual")(options, lambda texts: tokenizer if next(texts()) else None)
     assert (task.goal.labels, task.test_splits) == (tuple(sorted(CHAPTERS)), ())

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import warm
 
-from bert_tf.config.flag_groups import DeviceFlags
+from bert_tf.config.flag_groups import DeviceOptions
 from bert_tf.errors import UserError
 from bert_tf.runtime import cluster
 from bert_tf.training import distribute
@@ -117,7 +117,7 @@ def test_deterministic_operations_are_asked_for_by_the_flag(monkeypatch, determi
     calls = []
     monkeypatch.setattr(tf.config.experimental, "enable_op_determinism", lambda: calls.append(True))
     monkeypatch.delenv("TF_CONFIG", raising=False)
-    options = DeviceFlags(deterministic=deterministic, num_logical_devices=2)
+    options = DeviceOptions(deterministic=deterministic, num_logical_devices=2)
     assert distribute.strategy_of(options).num_replicas_in_sync == 2
     assert calls == [True] * deterministic
 

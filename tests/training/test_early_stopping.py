@@ -34,6 +34,7 @@ CONFIG = TrainConfig(
     save_checkpoints_steps=3,
     eval_steps=2,
     max_eval_steps=1,
+    keep_best=False,
 )
 SMALL = dataclasses.replace(tiny.CONFIG, num_hidden_layers=1)
 SCORES = {2: 0.5, 4: 0.7, 6: 0.7, 8: 0.6}  # by step: the best is that of step 4
@@ -120,7 +121,7 @@ def test_checkpoint_interval_may_change_unless_it_decides_evaluations(tmp_path, 
         (1000, contextlib.nullcontext()),
         (300, contextlib.nullcontext() if is_free else refusal),
     ):
-        flags = Flags(**options, save_checkpoints_steps=interval)
+        flags = Flags().replace(**options, save_checkpoints_steps=interval)
         with expected, contextlib.closing(RunFolder(str(tmp_path))) as folder:
             open_folder(folder, flags)
 
@@ -307,4 +308,4 @@ def test_stopped_evaluation_is_made_up_for(eager, scripted, tmp_path, monkeypatc
 
 def test_missing_selection_metric_is_refused(tmp_path):
     with pytest.raises(UserError, match="give do_eval and a task with a development set"):
-        run(tmp_path, keep_best=True, evaluates=False)
+        run(tmp_path, early_stop_patience=1, evaluates=False)

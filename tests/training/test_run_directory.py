@@ -8,9 +8,9 @@ import os
 
 import pytest
 
-from bert_tf.config.flag_groups import DeviceFlags
-from bert_tf.config.flags import flag
-from bert_tf.config.flags import upgrade as upgrade_flags
+from bert_tf.config.options import flag
+from bert_tf.config.options import upgrade as upgrade_flags
+from bert_tf.config.train_config import Compute
 from bert_tf.errors import UserError
 from bert_tf.runtime import files, folder_lock
 from bert_tf.runtime.json_files import read_json
@@ -71,7 +71,7 @@ def test_changed_config_is_refused_with_every_difference(tmp_path):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Flags(DeviceFlags):
+class Flags(Compute):
     label_type: str = flag("class", "Type.", ("class", "multi_label"), old_values={"several": "multi_label"})
 
 

@@ -16,6 +16,7 @@ import json
 import os
 import shlex
 
+from bert_tf.config.flag_groups import TextOptions
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.text import vocabulary, vocabulary_learning
@@ -74,8 +75,15 @@ def _learn(arguments: argparse.Namespace, lower_case: bool) -> list[str]:
         raise UserError(f"--kind={arguments.kind} is learned on this machine alone: leave out --runner.")
     if arguments.runner:
         return _learn_on_beam(arguments, lower_case)
-    preparation.check_has_text("input_file", arguments)
-    return preparation.learn_vocabulary(arguments, arguments.vocab_size, lower_case=lower_case, kind=arguments.kind)
+    options = TextOptions(**_read_as(arguments))
+    preparation.check_has_text("input_file", arguments.input_file, options)
+    return preparation.learn_vocabulary(
+        arguments.input_file, options, arguments.vocab_size, lower_case=lower_case, kind=arguments.kind
+    )
+
+
+def _read_as(arguments: argparse.Namespace) -> dict[str, str]:
+    return {name: getattr(arguments, name) for name in ("text_layout", "language", "text_field")}
 
 
 def _learn_on_beam(arguments: argparse.Namespace, lower_case: bool) -> list[str]:
@@ -87,8 +95,7 @@ def _learn_on_beam(arguments: argparse.Namespace, lower_case: bool) -> list[str]
     beam_runner.check(arguments.runner, flags)
     from bert_tf.data.pretraining import beam_pipeline
 
-    same = {name: getattr(arguments, name) for name in ("text_layout", "language", "text_field")}
-    sources = corpus.find_sources(arguments.input_file, **same)
+    sources = corpus.find_sources(arguments.input_file, **_read_as(arguments))
     folder = os.path.dirname(files.absolute(arguments.output))
     settings = {"lower_case": lower_case, "runner": arguments.runner, "flags": flags}
     counts = beam_pipeline.count_words(sources, folder, **settings)

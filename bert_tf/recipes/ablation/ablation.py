@@ -8,7 +8,9 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
-from bert_tf.config.flag_groups import DEVICE_FLAGS
+from bert_tf.config.flag_groups import DeviceOptions
+from bert_tf.config.options import free_flags_of
+from bert_tf.config.train_config import Compute
 from bert_tf.errors import UserError
 from bert_tf.recipes.ablation import ablation_plan
 from bert_tf.recipes.ablation.ablation_plan import AblationTask, Plan
@@ -19,7 +21,8 @@ from bert_tf.runtime.progress import progress
 from bert_tf.runtime.tensorflow_startup import start_tensorflow
 from bert_tf.tasks import catalog
 
-FREE_FLAGS = DEVICE_FLAGS | {"num_workers", "records_dir"}  # they do not change the results
+# They do not change the results.
+FREE_FLAGS = free_flags_of(DeviceOptions) | free_flags_of(Compute) | {"num_workers", "records_dir"}
 PATH_FLAGS = ("output_dir", "init_checkpoint", "vocab_file", "bert_config_file")  # they follow from folder and tables
 POLL_SECONDS = 0.2
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.config import flags
+from bert_tf.config.options import fields_of, upgrade
 from bert_tf.errors import UserError
 from bert_tf.export import loaded_model
 from bert_tf.runtime import atomic_files, files, open_set
@@ -139,20 +139,19 @@ def _options(run: Mapping[str, Any], path: str) -> Any:
 
     name = str(run.get("name"))
     script = finetune_squad if name.startswith("squad/") else pretrain if name == PRETRAINING else finetune
-    names = {field.name for field in dataclasses.fields(script.Flags)}
-    recorded = flags.upgrade(script.Flags, run["flags"])
-    for field_name, field in flags.fields_of(script.Flags).items():
+    fields = fields_of(script.Flags)
+    recorded = upgrade(script.Flags, run["flags"])
+    for field_name, field in fields.items():
         if field.metadata["names_code"]:
             open_set.expect_trusted(str(recorded.get(field_name, "")), os.path.join(path, "run.json"))
     command = map(str, run.get("command", ()))
     if not any(f"{argument}=".startswith(f"--{THRESHOLD_FLAG}=") for argument in command):
         recorded.pop(THRESHOLD_FLAG, None)
-    return script.Flags(**{name: value for name, value in recorded.items() if name in names})
+    return script.Flags().replace(**{name: value for name, value in recorded.items() if name in fields})
 
 
 def _pretraining_task(options: Any, start: Checkpoint) -> tuple[Task, Any]:
     from bert_tf.checkpoints import pretrained
-    from bert_tf.config.train_config import MaskingConfig
     from bert_tf.tasks import catalog
     from bert_tf.tasks.pretraining.mask_filling import lm_kind, task_name
 
@@ -160,7 +159,7 @@ def _pretraining_task(options: Any, start: Checkpoint) -> tuple[Task, Any]:
     task = catalog.get(task_name(start.config))(
         {"wanted": {"max_seq_length": options.max_seq_length}},  # the records themselves are not needed
         tokenizer,
-        flags.part(MaskingConfig, options),
+        options.masking,
         next_sentence_weight=options.next_sentence_weight,
         lm_kind=lm_kind(start.config),
     )
@@ -172,7 +171,7 @@ def _for_trained_model(options: Any, folder: RunFolder, start: Checkpoint) -> An
     changes: dict[str, Any] = {"do_train": False, "init_checkpoint": folder.path}
     if hasattr(options, "labels"):
         changes["labels"] = list(start.labels or ()) or ""
-    return dataclasses.replace(options, **changes)
+    return options.replace(**changes)
 
 
 def _create_model(task: Task, start: Checkpoint) -> Any:

@@ -1,7 +1,4 @@
-"""What fine-tuning needs before the first step: task and tokenizer, checks, length of training, weights, run folder.
-
-`options` are the flags of `bert-tf finetune` or `bert-tf squad`.
-"""
+"""What fine-tuning needs before the first step: task and tokenizer, checks, length of training, weights, run folder."""
 
 import dataclasses
 import functools
@@ -14,17 +11,18 @@ from typing import Any
 
 from bert_tf.checkpoints import sentence_transformers
 from bert_tf.checkpoints.checkpoint import POOLINGS, Checkpoint
-from bert_tf.config import flags
+from bert_tf.config import options as option_values
 from bert_tf.config.bert_config import expect_layers
-from bert_tf.config.train_config import LoraConfig, TrainConfig
+from bert_tf.config.train_config import AUTO, TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.recipes.finetuning import sweep
-from bert_tf.recipes.finetuning.finetuning_flags import AUTO, FEW_EXAMPLES, FineTuningFlags
-from bert_tf.runtime import files, memory_estimate
+from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
+from bert_tf.runtime import files
 from bert_tf.runtime.json_files import read_json
 from bert_tf.runtime.tf_config import number_of_workers
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.text import special_tokens, vocabulary, vocabulary_learning
+from bert_tf.training import step_memory
 from bert_tf.training.run_directory import RunFolder
 
 ADAPTER = "adapter"  # folder of the run with adapters alone
@@ -36,14 +34,14 @@ def use_trained_model(options: FineTuningFlags, folder: RunFolder) -> FineTuning
     if options.do_train:
         return options
     if is_trained(folder):
-        options = dataclasses.replace(options, init_checkpoint=folder.path)
-    if not options.init_checkpoint:
+        options = options.replace(init_checkpoint=folder.path)
+    if not options.model.init_checkpoint:
         raise UserError(f"There is no checkpoint in {folder.path}: train first, or give init_checkpoint.")
     from bert_tf.checkpoints import formats
 
     if getattr(options, "labels", None) == "":  # a flag of this script, which is not set
-        labels: Any = {"labels": formats.labels(options.init_checkpoint) or ""}
-        options = dataclasses.replace(options, **labels)
+        labels: Any = {"labels": formats.labels(options.model.init_checkpoint) or ""}
+        options = options.replace(**labels)
     return options
 
 
@@ -72,22 +70,23 @@ def _with_recorded_pooling(options: FineTuningFlags, start: Checkpoint) -> FineT
     if recorded is None or not hasattr(options, "pooling") or not (name.startswith("vectors/") or "." in name):
         return options
     if not options.pooling:
-        recorded.expect_supported(options.init_checkpoint)
+        recorded.expect_supported(options.model.init_checkpoint)
         if recorded.layers or recorded.pooling not in POOLINGS:
             kinds = [recorded.pooling, *(layer.kind for layer in recorded.layers)]
             raise UserError(
-                f"{options.init_checkpoint} makes vectors with {', '.join(kinds)}, and training has a single pooling: "
-                "give pooling, to train its encoder without the rest."
+                f"{options.model.init_checkpoint} makes vectors with {', '.join(kinds)}, and training has a single "
+                "pooling: give pooling, to train its encoder without the rest."
             )
     if any(recorded.prompts.values()) or recorded.truncate_dim:
         print(
-            f"Training and the trained model are without the prompts and the truncate_dim of {options.init_checkpoint}."
+            "Training and the trained model are without the prompts and the truncate_dim of "
+            f"{options.model.init_checkpoint}."
         )
     values: dict[str, Any] = {
         "pooling": options.pooling or recorded.pooling,
         "normalize_vectors": getattr(options, "normalize_vectors", "") or str(recorded.normalize).lower(),
     }
-    return dataclasses.replace(options, **values)
+    return options.replace(**values)
 
 
 def _create_tokenizer(
@@ -102,10 +101,10 @@ def _create_tokenizer(
     if tokens is None:
         iterator = iter(texts())
         first = list(itertools.islice(iterator, 1))  # a file that cannot be read is an error before the line below
-        print(f"Learning a vocabulary of {options.vocab_size:,} tokens", flush=True)
+        print(f"Learning a vocabulary of {options.model.vocab_size:,} tokens", flush=True)
         tokens = vocabulary_learning.learn(
             itertools.chain(first, iterator),
-            options.vocab_size,
+            options.model.vocab_size,
             lower_case=start.lowers_case,
             kind=start.config.encoder_traits.tokenizer,
             special_tokens=start.special_tokens,
@@ -130,12 +129,14 @@ def with_selection(options: FineTuningFlags, task: FineTuningTask) -> FineTuning
     """The flags without keep_best where it is only the default and there is nothing to select by."""
     if is_scored(options, task):
         return options
-    return options if flags.is_given("keep_best") else dataclasses.replace(options, keep_best=False)
+    return options if "keep_best" in options.given else options.replace(keep_best=False)
 
 
 def check_evaluation(options: FineTuningFlags, task: FineTuningTask, *, several: bool) -> None:
     """Raises UserError if flags need evaluations during training, or runs to compare, without data for it."""
-    reasons = [name for name in ("eval_steps", "early_stop_patience", "keep_best") if getattr(options, name)]
+    training = options.training
+    reasons = ["eval_steps"] * bool(training.eval_steps) + ["early_stop_patience"] * bool(training.early_stop_patience)
+    reasons += ["keep_best"] * training.keep_best
     reasons += ["num_seeds or a grid"] * several
     if not reasons:
         return
@@ -151,10 +152,17 @@ def check_evaluation(options: FineTuningFlags, task: FineTuningTask, *, several:
 
 def check_memory(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> None:
     """Raises UserError if layers or memory do not suffice for a step of training."""
-    expect_layers(options.num_frozen_layers, start.config.layers_with_weights)
+    expect_layers(options.training.num_frozen_layers, start.config.layers_with_weights)
     if options.do_train:
-        processes = max(1, number_of_workers())
-        memory_estimate.check(start.config, options, processes=processes, rows_per_example=task.rows_per_example)
+        step = step_memory.Step(
+            config=start.config,
+            training=options.training,
+            max_seq_length=options.max_seq_length,
+            has_adapters=bool(options.lora.lora_rank),
+            processes=max(1, number_of_workers()),
+            rows_per_example=task.rows_per_example,
+        )
+        step_memory.check(step, options.devices)
 
 
 def match_head(options: FineTuningFlags, start: Checkpoint, task: FineTuningTask) -> Checkpoint:
@@ -191,13 +199,14 @@ def match_teacher(options: FineTuningFlags, teacher: Checkpoint | None, task: Fi
     """The teacher with the columns of its head in the order of the task's labels; UserError for one of another task."""
     if teacher is None:
         return None
-    named = dataclasses.replace(options, init_checkpoint=options.teacher, do_train=False)
+    named = options.replace(init_checkpoint=options.distillation.teacher, do_train=False)
     return match_head(named, teacher, task)
 
 
 def _wrong_task(options: FineTuningFlags, reason: str) -> UserError:
     return UserError(
-        f"{options.init_checkpoint} was not trained on this task ({reason}): train first, or give a model that was."
+        f"{options.model.init_checkpoint} was not trained on this task ({reason}): train first, or give a model that "
+        "was."
     )
 
 
@@ -211,7 +220,8 @@ def number_of_steps(options: FineTuningFlags, task: FineTuningTask) -> int:
         return 0
     if not task.split("train").is_known:
         raise UserError("The training data have no labels; give a table with a column of them.")
-    return max(1, int(task.split("train").count / options.train_batch_size * options.num_train_epochs))
+    training = options.training
+    return max(1, int(task.split("train").count / training.train_batch_size * training.num_train_epochs))
 
 
 def new_head_rate(start: Checkpoint, task: FineTuningTask) -> float:
@@ -224,44 +234,41 @@ def new_head_rate(start: Checkpoint, task: FineTuningTask) -> float:
 
 
 def train_config(options: FineTuningFlags, examples: int, steps: int, *, new_head_rate: float = 0.0) -> TrainConfig:
-    """The TrainConfig for this number of examples and steps; what has no flag keeps its default."""
-    optimizer = options.optimizer
+    """How this number of examples is trained in this number of steps."""
+    training, optimizer = options.training, options.training.optimizer
     if optimizer == "auto":
         optimizer = "adamw_corrected" if examples < FEW_EXAMPLES else "adamw"
-    head_rate = options.head_learning_rate
+    head_rate = training.head_learning_rate
     if head_rate == AUTO:
-        is_faster = examples < FEW_EXAMPLES and 0 < options.learning_rate < new_head_rate
+        is_faster = examples < FEW_EXAMPLES and 0 < training.learning_rate < new_head_rate
         head_rate = new_head_rate if is_faster else 0.0
-    unfreeze_steps = math.ceil(options.unfreeze_epochs * examples / options.train_batch_size)
-    computed = {
-        "num_train_steps": steps,
-        "unfreeze_steps": unfreeze_steps,
-        "freeze": "encoder" if options.lora_rank else options.freeze,
-        "num_warmup_steps": int(steps * options.warmup_proportion),
-        "optimizer": optimizer,
-        "head_learning_rate": head_rate,
-        "max_eval_steps": sys.maxsize,
-        "num_train_examples": examples,
-        "evaluates": options.do_eval,
-    }
-    names = [field.name for field in dataclasses.fields(TrainConfig)]
-    values = {name: getattr(options, name) for name in names if hasattr(options, name)}
-    return TrainConfig(**values | computed)
+    return dataclasses.replace(
+        training,
+        num_train_steps=steps,
+        unfreeze_steps=math.ceil(training.unfreeze_epochs * examples / training.train_batch_size),
+        freeze="encoder" if options.lora.lora_rank else training.freeze,
+        num_warmup_steps=int(steps * training.warmup_proportion),
+        optimizer=optimizer,
+        head_learning_rate=head_rate,
+        max_eval_steps=sys.maxsize,
+        num_train_examples=examples,
+        evaluates=options.do_eval,
+    )
 
 
 def open_folder(folder: RunFolder, options: FineTuningFlags) -> None:
     """Begins or resumes one run or several; raises UserError for flags that do not match what the folder holds."""
-    values = dataclasses.asdict(options)
-    free = options.free_flags | set(sweep.ONE_RUN)
+    values = options.values()
+    free = options.free_flags() | set(sweep.ONE_RUN)
     decisive = {name: value for name, value in values.items() if name not in free}
     compared = decisive if folder.last_step() or sweep.is_in(folder) else {}
     if not options.do_train and is_trained(folder):  # the trained model stays as it was
         compared = {name: decisive[name] for name in options.MODEL}
         decisive = (read_json(folder.file("run.json")) or {}).get("decisive", decisive)
-    upgrade = functools.partial(flags.upgrade, type(options))
+    upgrade = functools.partial(option_values.upgrade, type(options))
     folder.open(
         name=options.task_name,
-        command=flags.command(),
+        command=list(options.command),
         flags=values,
         decisive=decisive,
         compared=compared,
@@ -294,7 +301,10 @@ def assign_weights(model: Any, start: Checkpoint, options: FineTuningFlags) -> N
     missing = [name for name in loaded.newly_initialized if name not in model.unread]
     if options.do_train or not (missing or loaded.shape_mismatch):
         if mismatch:
-            print(f"The head of {options.init_checkpoint} is of another task ({mismatch}): reinitialized.", flush=True)
+            print(
+                f"The head of {options.model.init_checkpoint} is of another task ({mismatch}): reinitialized.",
+                flush=True,
+            )
         return
     raise _wrong_task(options, mismatch or f"it has no {missing[0]}")
 
@@ -304,9 +314,9 @@ def attach_adapters(model: Any, options: FineTuningFlags) -> None:
     from bert_tf.checkpoints import peft_adapters
     from bert_tf.model import lora
 
-    if options.do_train and options.lora_rank:
+    if options.do_train and options.lora.lora_rank:
         peft_adapters.expect_layout(model.config)
-        lora.attach(model, flags.part(LoraConfig, options))
+        lora.attach(model, options.lora)
 
 
 def merge_adapters(model: Any, options: FineTuningFlags, task: FineTuningTask, folder: RunFolder) -> None:
@@ -314,14 +324,14 @@ def merge_adapters(model: Any, options: FineTuningFlags, task: FineTuningTask, f
     from bert_tf.checkpoints import peft_adapters
     from bert_tf.model import lora, weights
 
-    if not options.lora_rank:
+    if not options.lora.lora_rank:
         return
     if folder.writes:
         arrays = {name: variable.numpy() for name, variable in weights.variables(model).items()}
-        adapter, path = flags.part(LoraConfig, options), folder.file(ADAPTER)
+        adapter, path = options.lora, folder.file(ADAPTER)
         if files.exists(path):
             files.remove(path)
-        peft_adapters.write(path, arrays, model.config, adapter, kind=task.kind, base=options.init_checkpoint)
+        peft_adapters.write(path, arrays, model.config, adapter, kind=task.kind, base=options.model.init_checkpoint)
         print(f"The adapters, in PEFT's layout, are in {path}.", flush=True)
     lora.merge(model)
 

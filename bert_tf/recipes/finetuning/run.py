@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.config import flags
+from bert_tf.config.train_config import TrainConfig
 from bert_tf.recipes import ending, initialization, teaching
 from bert_tf.recipes.finetuning import preparation, ready, sweep
 from bert_tf.recipes.finetuning.finetuning_flags import FEW_EXAMPLES, FineTuningFlags
@@ -39,17 +39,16 @@ class Setup(NamedTuple):
     teacher: Checkpoint | None = None
 
 
-def main(kind: type[FineTuningFlags]) -> None:
-    """Fine-tunes as the command line says; kind: the dataclass of the script's flags."""
-    computed = kind.computed_defaults()
-    options = flags.read(kind, instead=computed)
-    options = flags.with_earlier_defaults(options, recorded_flags(options.output_dir), computed)
+def main(options: FineTuningFlags) -> None:
+    """Fine-tunes as the flags of a script say."""
+    computed = options.computed_defaults()
+    options = options.with_defaults(computed)
+    options = options.with_earlier_defaults(recorded_flags(options.output_dir), computed)
     runs = sweep.plan(options)
     for each in runs.values():
         each.check()
-        preparation.train_config(each, 1, 1)
     options = runs.get("", options)
-    xla_options.set_up(options.xla_cache)
+    xla_options.set_up(options.devices.xla_cache)
     with contextlib.closing(RunFolder(options.output_dir, writes=worker_number() == 0)) as folder:
         run_in_folder(options, runs, folder)
 
@@ -67,13 +66,13 @@ def run_in_folder(options: FineTuningFlags, runs: dict[str, FineTuningFlags], fo
     else:
         run_sweep(options, runs, folder, setup)
     if folder.writes:
-        ending.finish(folder)
+        ending.finish(folder, for_program=options.from_program)
 
 
 def prepare(options: FineTuningFlags, runs: dict[str, FineTuningFlags], folder: RunFolder) -> Setup:
     """Reads checkpoint and data; errors in them are raised here, before anything is written."""
-    start = initialization.resolve(options, lower_case_given=flags.is_given("do_lower_case"))
-    strategy = initialization.start_devices(options)
+    start = initialization.resolve(options)
+    strategy = initialization.start_devices(options.devices)
     if options.export_attention:
         from bert_tf.export import attention_signature
 
@@ -92,7 +91,7 @@ def prepare(options: FineTuningFlags, runs: dict[str, FineTuningFlags], folder: 
     teacher = preparation.match_teacher(options, initialization.read_teacher(options, start), task)
     if options.write_examples:
         task.ready_specs()  # raises for a task without ready examples
-    preparation.check_memory(max(runs.values(), key=lambda each: each.train_batch_size), start, task)
+    preparation.check_memory(max(runs.values(), key=lambda each: each.training.train_batch_size), start, task)
     start = dataclasses.replace(start, config=dataclasses.replace(start.config, vocab_size=task.tokenizer.size))
     return Setup(start, task, strategy, teacher)
 
@@ -126,9 +125,9 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     folder.update(text_statistics={split: task.statistics(split) for split in splits})
     preparation.write_tokenizer_files(folder, start, task)
 
-    keras.utils.set_random_seed(options.random_seed)
+    keras.utils.set_random_seed(options.training.random_seed)
     with strategy.scope():
-        model = task.create_model(start.config, dtype=precision.configure(options.precision))
+        model = task.create_model(start.config, dtype=precision.configure(options.training.precision))
     preparation.assign_weights(model, start, options)
     with strategy.scope():
         preparation.attach_adapters(model, options)
@@ -139,7 +138,7 @@ def run(options: FineTuningFlags, folder: RunFolder, setup: Setup) -> None:
     if options.do_train:
         score_baseline(options, task, folder)
         announce(options, config)
-        taught = teaching.with_teacher(task, model, teacher, options, strategy)
+        taught = teaching.with_teacher(task, model, teacher, options.distillation, strategy)
         with folder.phase("train"):
             steps = train(taught, model, config, strategy, folder, evaluator)
         preparation.merge_adapters(model, options, task, folder)
@@ -183,14 +182,14 @@ def compare_with_baseline(task: FineTuningTask, results: Mapping[str, float], fo
         )
 
 
-def announce(options: FineTuningFlags, config: Any) -> None:
+def announce(options: FineTuningFlags, config: TrainConfig) -> None:
     """Prints the length of training, why which optimizer is used, and the learning rate of a new head."""
-    few = options.optimizer == "auto" and config.num_train_examples < FEW_EXAMPLES
+    few = options.training.optimizer == "auto" and config.num_train_examples < FEW_EXAMPLES
     reason = f" (Adam with bias correction, as there are fewer than {FEW_EXAMPLES:,} examples)" if few else ""
     head = f"; learning rate of the head {config.head_learning_rate:g}" if config.head_learning_rate else ""
     print(
         f"Training on {count_text(config.num_train_examples, 'example')}, "
-        f"{count_text(options.num_train_epochs, 'epoch')}, {count_text(config.num_train_steps, 'step')}, "
+        f"{count_text(options.training.num_train_epochs, 'epoch')}, {count_text(config.num_train_steps, 'step')}, "
         f"{config.optimizer}{reason}{head}",
         flush=True,
     )

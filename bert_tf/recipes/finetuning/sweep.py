@@ -4,7 +4,6 @@
 """
 
 import contextlib
-import dataclasses
 import gc
 import itertools
 import logging
@@ -15,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.config import flag_parsers, flags
+from bert_tf.config import flag_parsers
+from bert_tf.config.options import upgrade
 from bert_tf.errors import TrainingError, UserError
+from bert_tf.recipes.finetuning.finetuning_flags import FineTuningFlags
 from bert_tf.runtime import atomic_files, files
 from bert_tf.runtime.json_files import read_json
 from bert_tf.tasks.task import FineTuningTask
@@ -36,7 +37,7 @@ log = logging.getLogger("bert_tf")
 Outcome = dict[str, Any]
 
 
-def plan(options: Any) -> dict[str, Any]:
+def plan(options: FineTuningFlags) -> dict[str, FineTuningFlags]:
     """{name: options of a run} of every seed with every combination of the grids; {"": options} if that is one.
 
     A name has what varies, "seed=12345,learning_rate=3e-05", and is the folder of the run in `output_dir`. Seeds are
@@ -45,25 +46,26 @@ def plan(options: Any) -> dict[str, Any]:
     if options.num_seeds < 1:
         raise UserError(f"num_seeds is {options.num_seeds}; expected 1 or more.")
     values = {name: _grid(options, name, kind) for name, kind in GRIDS.items()}
-    values["random_seed"] = [options.random_seed + number for number in range(options.num_seeds)]
+    values["random_seed"] = [options.training.random_seed + number for number in range(options.num_seeds)]
     runs = {}
     for chosen in itertools.product(*values.values()):
         settings = dict(zip(values, chosen, strict=True))
         varying = {key: value for key, value in settings.items() if len(values[key]) > 1}
         name = ",".join(f"{key}={_format(value)}" for key, value in _seed_first(varying))
         folder = os.path.join(options.output_dir, name) if name else options.output_dir
-        runs[name] = dataclasses.replace(options, **ONE_RUN, **settings, output_dir=folder)
+        runs[name] = options.replace(**ONE_RUN, **settings, output_dir=folder)
     return runs
 
 
-def _grid(options: Any, name: str, kind: Callable[[str], Any]) -> list[int | float]:
-    text = getattr(options, f"{name}_grid")
+def _grid(options: FineTuningFlags, name: str, kind: Callable[[str], Any]) -> list[int | float]:
+    values = options.values()
+    text = values[f"{name}_grid"]
     try:
-        values = [kind(value) for value in text.split(",")] if text else []
+        chosen = [kind(value) for value in text.split(",")] if text else []
     except ValueError:
         example = "16,32" if kind is int else "5e-5,4e-5,3e-5,2e-5"
         raise UserError(f"{name}_grid is {text!r}; expected numbers with commas, such as {example}.") from None
-    return list(dict.fromkeys(values)) or [getattr(options, name)]
+    return list(dict.fromkeys(chosen)) or [values[name]]
 
 
 def _format(value: Any) -> str:
@@ -97,16 +99,18 @@ def begin(folder: RunFolder, runs: Iterable[str]) -> None:
         folder.write_json(FILE, {"planned": list(runs)})
 
 
-def is_finished(options: Any) -> bool:
+def is_finished(options: FineTuningFlags) -> bool:
     """Whether a run with these options has finished in its folder."""
     run = read_json(os.path.join(options.output_dir, "run.json")) or {}
-    recorded = flags.upgrade(type(options), run.get("flags") or {})
-    requested = {**dataclasses.asdict(options), "output_dir": None}
+    recorded = upgrade(type(options), run.get("flags") or {})
+    requested = {**options.values(), "output_dir": None}
     has_results = files.exists(os.path.join(options.output_dir, "eval_results.json"))
     return bool(run.get("finished")) and has_results and {**recorded, "output_dir": None} == requested
 
 
-def run_all(runs: Mapping[str, Any], folder: RunFolder, run: Callable[[Any, RunFolder], None]) -> dict[str, Outcome]:
+def run_all(
+    runs: Mapping[str, FineTuningFlags], folder: RunFolder, run: Callable[[Any, RunFolder], None]
+) -> dict[str, Outcome]:
     """Calls `run(options, RunFolder)` for each of {name: options} that is not finished, then frees its memory.
 
     Returns {name: outcome}, see `outcome_of`. A run whose loss is not a number any more has "failed" instead, and is
@@ -167,7 +171,7 @@ def outcome_of(folder: str) -> Outcome:
     return {"results": read_json(os.path.join(folder, "eval_results.json")), "collapsed": run.get("collapsed")}
 
 
-def summary(runs: Mapping[str, Any], outcomes: Mapping[str, Outcome], criterion: str) -> dict[str, Any]:
+def summary(runs: Mapping[str, FineTuningFlags], outcomes: Mapping[str, Outcome], criterion: str) -> dict[str, Any]:
     """What sweep.json holds, from {name: options}, {name: outcome} and the result that decides.
 
     "runs" as they were planned, with their outcomes; "combinations", one for each combination of the grids: of every
@@ -175,14 +179,16 @@ def summary(runs: Mapping[str, Any], outcomes: Mapping[str, Outcome], criterion:
     some collapsed, without these; "best_combination", by the mean over all of its runs, and "best_run", both by number
     or name; the first of equals.
     """
-    settings = {name: {key: getattr(options, key) for key in GRIDS} for name, options in runs.items()}
+    settings = {name: {key: options.values()[key] for key in GRIDS} for name, options in runs.items()}
     kinds = list({tuple(each.values()): each for each in settings.values()}.values())
     combinations = [_combination(kind, [outcomes[name] for name in runs if settings[name] == kind]) for kind in kinds]
     means = [each["scores"].get(criterion, {}).get("mean", -np.inf) for each in combinations]
     worth = {name: outcome["results"][criterion] for name, outcome in outcomes.items() if "results" in outcome}
     return {
         "criterion": criterion,
-        "runs": {name: {"random_seed": runs[name].random_seed, **settings[name], **outcomes[name]} for name in runs},
+        "runs": {
+            name: {"random_seed": runs[name].training.random_seed, **settings[name], **outcomes[name]} for name in runs
+        },
         "combinations": combinations,
         "best_combination": int(np.argmax(means)),
         "best_run": max(worth, key=lambda name: worth[name]),
@@ -241,7 +247,7 @@ def _shown(statistics: Mapping[str, Any], scores: Sequence[str]) -> list[str]:
 
 
 def report_results(
-    folder: RunFolder, runs: Mapping[str, Any], outcomes: Mapping[str, Outcome], task: FineTuningTask
+    folder: RunFolder, runs: Mapping[str, FineTuningFlags], outcomes: Mapping[str, Outcome], task: FineTuningTask
 ) -> None:
     """Prints the results of all runs, writes sweep.json, and copies the best run into the folder of the sweep."""
     results = summary(runs, outcomes, task.criterion)

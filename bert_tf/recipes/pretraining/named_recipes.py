@@ -9,7 +9,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.config import flags
 from bert_tf.errors import UserError
 from bert_tf.runtime import files
 
@@ -104,14 +103,14 @@ def in_turn(phases: Sequence[Any]) -> list[Any]:
         return list(phases)
     records = _records_folders(phases[0].records_dir, len(phases))
     steps = _steps(phases)
-    result, before = [], phases[0].init_checkpoint
+    result, before = [], phases[0].model.init_checkpoint
     for number, options in enumerate(phases, 1):
         last = number == len(phases)
         folder = options.output_dir if last else f"{files.absolute(options.output_dir)}/phase_{number}"
         changes: dict[str, Any] = {"output_dir": folder, "init_checkpoint": before}
         changes |= {"records_dir": records[number - 1], "num_train_steps": steps[number - 1]}
         changes |= {} if last else {"do_export": False, "export_attention": False}
-        result.append(dataclasses.replace(options, **changes))
+        result.append(options.replace(**changes))
         before = folder
     return result
 
@@ -128,9 +127,9 @@ def _records_folders(given: str, count: int) -> list[str]:
 def _steps(phases: Sequence[Any]) -> list[int]:
     """The steps of each phase, which share num_train_steps in their proportions if it is given."""
     own = [phase["num_train_steps"] for phase in RECIPES[phases[0].recipe].phases]
-    if not flags.is_given("num_train_steps"):
+    if "num_train_steps" not in phases[0].given:
         return own
-    total = phases[0].num_train_steps
+    total = phases[0].training.num_train_steps
     if total < len(phases):
         raise UserError(f"num_train_steps is {total}; expected a step for each of {len(phases)} phases.")
     ends = [min(total - len(own) + n, max(n, round(total * sum(own[:n]) / sum(own)))) for n in range(1, len(own))]

@@ -1,29 +1,28 @@
-"""What pre-training needs before TensorFlow starts: a vocabulary, a configuration, records.
-
-`options` are the flags of `bert-tf pretrain` (run_pretraining.py).
-"""
+"""What pre-training needs before TensorFlow starts: a vocabulary, a configuration, records."""
 
 import dataclasses
 import itertools
-import math
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bert_tf.checkpoints.checkpoint import Checkpoint
-from bert_tf.config import flags
 from bert_tf.config.bert_config import BertConfig
+from bert_tf.config.flag_groups import TextOptions
+from bert_tf.config.train_config import BY_PROPORTION
 from bert_tf.data.pretraining import masked_records, records
 from bert_tf.data.pretraining import pairs as pair_kinds
 from bert_tf.data.pretraining.workers import IN_THIS_PROCESS
 from bert_tf.errors import UserError
 from bert_tf.recipes import advice, initialization
-from bert_tf.runtime import files, memory_estimate
+from bert_tf.recipes.pretraining.pretraining_flags import Flags
+from bert_tf.runtime import files
 from bert_tf.runtime.progress import progress
 from bert_tf.runtime.tf_config import expect_workers, number_of_workers
 from bert_tf.text import corpus, special_tokens, vocabulary, vocabulary_learning
 from bert_tf.text.demo_corpus import installed_python
+from bert_tf.training import step_memory
 from bert_tf.training.run_directory import RunFolder
 
 LITTLE_TEXT = 2_000_000  # bytes that this process turns into records sooner than a worker loads TensorFlow
@@ -32,108 +31,109 @@ MASKED_BYTES_PER_BYTE = 2  # of text, in records that another program masked, ab
 MAX_VOCABULARY_TEXT = 100_000_000  # characters that a vocabulary is learned from; more hardly changes it
 
 
-def resolve(options: Any, *, lower_case_given: bool) -> Checkpoint:
+def resolve(options: Flags) -> Checkpoint:
     """Checks the flags against the files they name and resolves what the model starts from.
 
     Raises UserError for everything that can be known to be wrong before the work begins.
     """
     _check_numbers(options)
-    for name in ("input_file", "eval_file"):
-        if getattr(options, name):
-            check_has_text(name, options)
+    for name, patterns in (("input_file", options.input_file), ("eval_file", options.eval_file)):
+        if patterns:
+            check_has_text(name, patterns, options.text)
     if options.records_dir and files.exists(options.records_dir) and not files.is_folder(options.records_dir):
         raise UserError(f"records_dir is {options.records_dir}, which is a file: give the name of a folder.")
-    start = initialization.resolve(options, lower_case_given=lower_case_given)
+    start = initialization.resolve(options, left_to_right=options.left_to_right, trains=not options.prepare_only)
     if not start.config.encoder_traits.pretraining:
         raise UserError(
             f"The encoder {start.config.encoder} is for fine-tuning only: give encoder=bert or another checkpoint."
         )
-    if options.max_predictions_per_seq >= options.max_seq_length:
+    if options.masking.max_predictions_per_seq >= options.max_seq_length:
         raise UserError(
-            f"max_predictions_per_seq is {options.max_predictions_per_seq}; expected fewer than the "
+            f"max_predictions_per_seq is {options.masking.max_predictions_per_seq}; expected fewer than the "
             f"{options.max_seq_length} tokens of max_seq_length."
         )
     if options.do_train and not options.prepare_only:
-        memory_estimate.check(start.config, options, processes=max(1, number_of_workers()))
+        step = step_memory.Step(
+            config=start.config,
+            training=options.training,
+            max_seq_length=options.max_seq_length,
+            predicted=options.max_seq_length if options.left_to_right else options.masking.max_predictions_per_seq,
+            processes=max(1, number_of_workers()),
+        )
+        step_memory.check(step, options.devices)
     return start
 
 
-def with_computed_defaults(options: Any) -> Any:
+def with_computed_defaults(options: Flags) -> Flags:
     """The flags with the number of warm-up steps and the size of the model, where these follow from others."""
-    if not 0 <= options.warmup_proportion <= 1:
-        raise UserError(f"warmup_proportion is {options.warmup_proportion}; expected 0 to 1.")
-    if options.budget_minutes:
+    if options.training.budget_minutes:
         _check_budget(options)
     computed: dict[str, Any] = {}
-    if options.num_warmup_steps == -1:
-        computed["num_warmup_steps"] = int(options.num_train_steps * options.warmup_proportion)
-    if options.model_size == "auto":
+    if options.training.num_warmup_steps == BY_PROPORTION:  # run.json records the number
+        computed["num_warmup_steps"] = options.training.warmup_steps
+    if options.model.model_size == "auto":
         computed["model_size"] = advice.model_size(_text_bytes(options) // BYTES_PER_TOKEN)
-    return dataclasses.replace(options, **computed)
+    return options.replace(**computed)
 
 
-def _check_budget(options: Any) -> None:
+def _check_budget(options: Flags) -> None:
     """Raises UserError for a budget of time next to a number of steps, and for several processes with a clock each."""
     for name in ("num_train_steps", "num_warmup_steps"):
-        if flags.is_given(name):
+        if name in options.given:
             raise UserError(
-                f"budget_minutes is {options.budget_minutes:g}, after which training ends by itself: leave {name} "
-                "out, or give budget_minutes=0; warmup_proportion is the share of the time."
+                f"budget_minutes is {options.training.budget_minutes:g}, after which training ends by itself: leave "
+                f"{name} out, or give budget_minutes=0; warmup_proportion is the share of the time."
             )
     if number_of_workers() > 1:
         raise UserError("budget_minutes is for one process, as each has its own clock: give num_train_steps.")
 
 
-def _text_bytes(options: Any) -> int:
+def _text_bytes(options: Flags) -> int:
     """The size of the training text, about; of compressed files as if they were three times as long."""
     if masked := masked_records.find(options.records_dir):
         return sum(map(files.size, masked)) // MASKED_BYTES_PER_BYTE
     if not options.input_file:
         return 0
-    paths = [source.path for source in _sources(options.input_file, options)]
+    paths = [source.path for source in _sources(options.input_file, options.text)]
     return sum(files.size(path) * (3 if path.endswith(".gz") else 1) for path in paths)
 
 
-def _check_numbers(options: Any) -> None:
+def _check_numbers(options: Flags) -> None:
     """Raises UserError for a number that no run could work with."""
     record_options(options, "", None)
-    for name, is_valid, expected in (
-        ("next_sentence_weight", 0 <= options.next_sentence_weight < math.inf, "0 or more"),
-        ("masked_lm_epsilon", 0 <= options.masked_lm_epsilon < math.inf, "0 or more"),
-        ("num_workers", options.num_workers >= 0, "0 or more"),
-        ("num_logical_devices", options.num_logical_devices >= 1, "1 or more"),
-        (
-            "chinese_word_segmentation",
-            not options.chinese_word_segmentation or options.do_whole_word_mask or options.max_span_words > 1,
-            "do_whole_word_mask or max_span_words too, as it says which characters are masked together",
-        ),
-        ("vocab_size", options.vocab_size > len(vocabulary.SPECIAL_TOKENS), "more than the five special tokens"),
-    ):
-        if not is_valid:
-            raise UserError(f"{name} is {getattr(options, name)}; expected {expected}.")
-    if options.distribution_strategy == "multi_worker":
-        expect_workers()
-    parts = max(options.num_logical_devices, number_of_workers()) * (options.num_accumulation_steps or 1)
-    if options.train_batch_size % parts:
+    masking = options.masking
+    if options.chinese_word_segmentation and not masking.do_whole_word_mask and masking.max_span_words == 1:
         raise UserError(
-            f"train_batch_size {options.train_batch_size} cannot be divided among {parts} replicas and "
+            "chinese_word_segmentation is True; expected do_whole_word_mask or max_span_words too, as it says which "
+            "characters are masked together."
+        )
+    if options.model.vocab_size <= len(vocabulary.SPECIAL_TOKENS):
+        raise UserError(f"vocab_size is {options.model.vocab_size}; expected more than the five special tokens.")
+    if options.devices.distribution_strategy == "multi_worker":
+        expect_workers()
+    parts = max(options.devices.num_logical_devices, number_of_workers()) * (
+        options.training.num_accumulation_steps or 1
+    )
+    if options.training.train_batch_size % parts:
+        raise UserError(
+            f"train_batch_size {options.training.train_batch_size} cannot be divided among {parts} replicas and "
             f"micro-batches: choose a multiple of {parts}."
         )
 
 
-def check_has_text(name: str, options: Any) -> None:
+def check_has_text(name: str, patterns: str, options: TextOptions) -> None:
     """Raises UserError unless a flag names files of which at least one holds text."""
-    if not any(next(corpus.read_documents(source), None) for source in _sources(getattr(options, name), options)):
-        raise UserError(f"{name}={getattr(options, name)} holds no text at all; give files with sentences in them.")
+    if not any(next(corpus.read_documents(source), None) for source in _sources(patterns, options)):
+        raise UserError(f"{name}={patterns} holds no text at all; give files with sentences in them.")
 
 
-def _sources(patterns: str, options: Any) -> list[corpus.Source]:
+def _sources(patterns: str, options: TextOptions) -> list[corpus.Source]:
     return corpus.find_sources(
         patterns, text_layout=options.text_layout, language=options.language, text_field=options.text_field
     )
 
 
-def prepare(start: Checkpoint, options: Any, folder: RunFolder) -> tuple[BertConfig, dict[str, Any]]:
+def prepare(start: Checkpoint, options: Flags, folder: RunFolder) -> tuple[BertConfig, dict[str, Any]]:
     """Writes vocab.txt, bert_config.json and the records of a run, or finds them there.
 
     Returns the configuration, with the size of the vocabulary, and the manifest of the records.
@@ -146,7 +146,8 @@ def prepare(start: Checkpoint, options: Any, folder: RunFolder) -> tuple[BertCon
     elif not files.exists(vocab_file):
         print(f"Learning a vocabulary of {start.config.vocab_size:,} tokens", flush=True)
         tokens = learn_vocabulary(
-            options,
+            options.input_file,
+            options.text,
             start.config.vocab_size,
             lower_case=start.lowers_case,
             kind=start.config.encoder_traits.tokenizer,
@@ -171,7 +172,7 @@ def prepare(start: Checkpoint, options: Any, folder: RunFolder) -> tuple[BertCon
     return config, manifest
 
 
-def _open_masked(paths: list[str], config: BertConfig, options: Any) -> dict[str, Any]:
+def _open_masked(paths: list[str], config: BertConfig, options: Flags) -> dict[str, Any]:
     """The manifest of records that another program made; raises UserError if these flags do not fit them."""
     for name, is_valid, expected in (
         ("input_file", not options.input_file, "leave it out, as records_dir holds records with masks"),
@@ -180,16 +181,16 @@ def _open_masked(paths: list[str], config: BertConfig, options: Any) -> dict[str
     ):
         if not is_valid:
             raise UserError(f"{name} does not go with records that another program masked: {expected}.")
-    initialization.start_for_files(options)
+    initialization.start_for_files(options, trains=not options.prepare_only)
     return masked_records.open_masked(
         paths,
         max_seq_length=options.max_seq_length,
-        max_predictions_per_seq=options.max_predictions_per_seq,
+        max_predictions_per_seq=options.masking.max_predictions_per_seq,
         size=config.vocab_size,
     )
 
 
-def _number_of_workers(options: Any) -> int:
+def _number_of_workers(options: Flags) -> int:
     """One for each core; for little text none, as a worker takes seconds to load TensorFlow, which this process needs.
 
     The chief of several processes writes records while the others wait for them, not yet connected with it: then
@@ -197,13 +198,13 @@ def _number_of_workers(options: Any) -> int:
     """
     if number_of_workers() > 1 or _text_bytes(options) > LITTLE_TEXT:
         return os.cpu_count() or 1
-    initialization.start_for_files(options)
+    initialization.start_for_files(options, trains=not options.prepare_only)
     from bert_tf.runtime import backend
 
     return (os.cpu_count() or 1) if backend.gpu_count() else IN_THIS_PROCESS
 
 
-def _pairs(config: BertConfig, options: Any) -> str:
+def _pairs(config: BertConfig, options: Flags) -> str:
     """What rows hold, see `data.pretraining.pairs.KINDS`."""
     traits = config.encoder_traits
     if traits.full_sentences and not options.keep_pairs:
@@ -211,9 +212,8 @@ def _pairs(config: BertConfig, options: Any) -> str:
     return traits.sentence_pairs or "next"
 
 
-def record_options(options: Any, vocab_file: str, start: Checkpoint | None) -> records.RecordOptions:
+def record_options(options: Flags, vocab_file: str, start: Checkpoint | None) -> records.RecordOptions:
     """The flags that determine the bytes of the records; UserError for a value out of range."""
-    same = "max_seq_length short_seq_prob short_seq_per_document dupe_factor random_seed text_layout text_field"
     return records.RecordOptions(
         vocab_file=vocab_file,
         lower_case=start is None or start.lowers_case,
@@ -221,29 +221,38 @@ def record_options(options: Any, vocab_file: str, start: Checkpoint | None) -> r
         pairs=_pairs(start.config, options) if start else "next",
         nsp=bool(options.next_sentence_weight) or options.keep_pairs,
         compress=options.compress_records,
-        **{name: getattr(options, name) for name in [*same.split(), "language", "chinese_word_segmentation"]},
+        max_seq_length=options.max_seq_length,
+        short_seq_prob=options.short_seq_prob,
+        short_seq_per_document=options.short_seq_per_document,
+        dupe_factor=options.dupe_factor,
+        random_seed=options.training.random_seed,
+        text_layout=options.text.text_layout,
+        text_field=options.text.text_field,
+        language=options.text.language,
+        chinese_word_segmentation=options.chinese_word_segmentation,
     )
 
 
 def learn_vocabulary(
-    options: Any,
+    patterns: str,
+    options: TextOptions,
     size: int,
     *,
     lower_case: bool,
     kind: str = vocabulary.WORDPIECE,
     recognized: Sequence[str] = (),
 ) -> list[str]:
-    """Learns a vocabulary from `input_file`, or from its first 100 million characters if there are more."""
-    texts = itertools.chain.from_iterable(_documents(options))
+    """Learns a vocabulary from files, or without from Python's manual; from the first 100 million characters."""
+    texts = itertools.chain.from_iterable(_documents(patterns, options))
     some = _take_characters(texts, MAX_VOCABULARY_TEXT)
     return vocabulary_learning.learn(some, size, lower_case=lower_case, kind=kind, special_tokens=recognized)
 
 
-def _documents(options: Any) -> Iterator[list[str]]:
-    if not options.input_file:
+def _documents(patterns: str, options: TextOptions) -> Iterator[list[str]]:
+    if not patterns:
         yield from installed_python()
         return
-    for source in _sources(options.input_file, options):
+    for source in _sources(patterns, options):
         yield from corpus.read_documents(source)
 
 
@@ -255,12 +264,12 @@ def _take_characters(texts: Iterable[str], limit: int) -> Iterator[str]:
         yield text
 
 
-def records_folder(options: Any, folder: RunFolder) -> str:
+def records_folder(options: Flags, folder: RunFolder) -> str:
     """Where the records of a run are: in its folder, or where several runs share them."""
     return options.records_dir or folder.file("records")
 
 
-def wait_for_chief(options: Any, folder: RunFolder, seconds: int = 3600) -> tuple[BertConfig, dict[str, Any]]:
+def wait_for_chief(options: Flags, folder: RunFolder, seconds: int = 3600) -> tuple[BertConfig, dict[str, Any]]:
     """Waits for the configuration and the records that the first of several workers writes to a shared folder."""
     end, path = time.monotonic() + seconds, records_folder(options, folder)
     while time.monotonic() < end:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bert_tf.checkpoints.checkpoint import SentenceVectors
-from bert_tf.config import flags
 from bert_tf.data import examples, tables
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
@@ -52,7 +51,7 @@ def task(options: Any, tokenizer_for: TokenizerFor, *, name: str) -> VectorTask:
         tokenizer_for(lambda: (text for example in read["train"]() for text in example.texts)),
         max_seq_length=options.max_seq_length,
         criterion=options.criterion,
-        loss=flags.part(LossSettings, options),
+        loss=LossSettings.of(options),
         eval_splits={"": "dev"} if name != "simcse" or has_dev else {},
         stride=(options.doc_stride or options.max_seq_length // 2) if options.long_texts == "windows" else 0,
     )

@@ -35,7 +35,7 @@ def settings(options: Any) -> dict[str, Any]:
 
     Raises UserError without an encoder in init_checkpoint.
     """
-    if not options.init_checkpoint:
+    if not options.model.init_checkpoint:
         raise UserError("feature_layers takes the vectors of a trained encoder: give one as init_checkpoint.")
     if options.feature_cache:
         feature_cache.expect_folder(options.feature_cache)

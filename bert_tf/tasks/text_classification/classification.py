@@ -12,7 +12,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.config import flags
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.data.examples import Example
 from bert_tf.data.ready_examples import ReadyRows
@@ -363,9 +362,15 @@ def settings(options: Any) -> dict[str, Any]:
             pooling=options.window_pooling,
         )
         windows.check(options.max_seq_length)
-    same = "max_seq_length class_weights criterion truncation temperature".split()
-    loss = flags.part(LossSettings, options)
-    return {**{name: getattr(options, name) for name in same}, "windows": windows, "loss": loss}
+    return {
+        "max_seq_length": options.max_seq_length,
+        "class_weights": options.class_weights,
+        "criterion": options.criterion,
+        "truncation": options.truncation,
+        "temperature": options.temperature,
+        "windows": windows,
+        "loss": LossSettings.of(options),
+    }
 
 
 def _criterion_first(scores: Sequence[Score], criterion: str, goal: Goal) -> dict[str, Callable]:

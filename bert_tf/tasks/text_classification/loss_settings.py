@@ -5,6 +5,7 @@ C labels.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
@@ -34,6 +35,13 @@ class LossSettings:
             raise UserError(f"label_smoothing is {self.label_smoothing}; expected 0 or more, below 1.")
         if not 0 <= self.focal_gamma < np.inf:
             raise UserError(f"focal_gamma is {self.focal_gamma}; expected 0 or more, such as 2.")
+
+    @classmethod
+    def of(cls, options: Any) -> Self:
+        """Those that the flags of a script name."""
+        return cls(
+            label_smoothing=options.label_smoothing, focal_gamma=options.focal_gamma, pos_weight=options.pos_weight
+        )
 
     @property
     def is_plain(self) -> bool:

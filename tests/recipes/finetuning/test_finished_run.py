@@ -99,7 +99,7 @@ def test_comparison_texts_exist_for_every_input_form():
 def test_recorded_threshold_counts_only_if_given(command, threshold):
     recorded = {"null_score_diff_threshold": 0.0, "version_2_with_negative": True, "recompute": True}
     options = finished_run._options({"name": "squad/v2.0", "flags": recorded, "command": command}, "run.json")
-    assert (options.null_score_diff_threshold, options.gradient_checkpointing) == (threshold, True)
+    assert (options.null_score_diff_threshold, options.training.gradient_checkpointing) == (threshold, True)
 
 
 def test_earlier_label_types_are_upgraded():

@@ -9,12 +9,12 @@ import tiny
 
 from bert_tf.checkpoints.checkpoint import Checkpoint, SentenceVectors, VectorLayer
 from bert_tf.config.bert_config import BertConfig
-from bert_tf.config.train_config import TrainConfig
+from bert_tf.config.train_config import AUTO, TrainConfig
 from bert_tf.errors import UserError
 from bert_tf.model import heads, weights
+from bert_tf.recipes import finetune
 from bert_tf.recipes.finetuning import preparation, run
-from bert_tf.recipes.finetuning.finetuning_flags import AUTO
-from bert_tf.runtime import memory_estimate
+from bert_tf.runtime import accelerators, memory_estimate
 from bert_tf.runtime.json_files import read_json
 from bert_tf.training import distribute
 from bert_tf.training.run_directory import RunFolder
@@ -24,24 +24,8 @@ CONFIG = TrainConfig(train_batch_size=4, learning_rate=0.05, num_train_steps=9, 
 
 
 def options(**changes):
-    """The flags that these parts read, as run_classifier.py has them."""
-    values = {
-        "optimizer": "auto",
-        "warmup_proportion": 0.1,
-        "do_train": True,
-        "do_eval": True,
-        "init_checkpoint": "there",
-    }
-    values |= {
-        "max_seq_length": 128,
-        "do_predict": False,
-        "num_train_epochs": 3.0,
-        "unfreeze_epochs": 0.0,
-        "lora_rank": 0,
-    }
-    computed = {"num_train_steps", "num_warmup_steps", "max_eval_steps", "num_train_examples", "evaluates"}
-    rest = {field.name: field.default for field in dataclasses.fields(TrainConfig) if field.name not in computed}
-    return types.SimpleNamespace(**{**rest, **values, **changes})
+    """The flags of run_classifier.py."""
+    return finetune.Flags().replace(**{"init_checkpoint": "there", "keep_best": False, **changes})
 
 
 def learner(replicas=1, **changes):
@@ -84,7 +68,7 @@ def test_all_layers_frozen_trains_the_head_only():
 )
 def test_invalid_numbers_are_refused(changes, expected):
     with pytest.raises(UserError, match=expected):
-        preparation.train_config(options(**changes), 100, 10)
+        preparation.train_config(options(**changes), 100, 10).check()
 
 
 def test_few_examples_use_bias_correction_and_say_so(capsys):
@@ -239,7 +223,7 @@ def test_head_of_another_task_is_refused_without_training(start, message):
 
 
 def test_memory_estimate_counts_choices_and_frozen_layers(monkeypatch):
-    monkeypatch.setattr(memory_estimate.accelerators, "are_there", lambda: False)
+    monkeypatch.setattr(accelerators, "are_there", lambda: False)
     monkeypatch.setattr(memory_estimate, "machine_memory", lambda: (2**34, 2**34))
     start = Checkpoint(config=BertConfig.of_size("base", vocab_size=30522), vocabulary=None, lower_case=True)
     flags = options(train_batch_size=64, precision="float32")
@@ -263,12 +247,8 @@ def test_collapsed_run_is_reported_and_recorded(tmp_path, caplog, monkeypatch):
     assert read_json(tmp_path / "run.json")["collapsed"] == "all 3 predictions are the same"
 
 
-@dataclasses.dataclass(frozen=True)
-class VectorFlags:
-    task_name: str = "pairs"
-    init_checkpoint: str = "there"
-    pooling: str = ""
-    normalize_vectors: str = ""
+def vector_flags(task_name="pairs", **changes):
+    return options(task_name=task_name, **changes)
 
 
 def making(vectors):
@@ -276,11 +256,11 @@ def making(vectors):
 
 
 def test_training_pools_as_the_checkpoint_or_the_flags_say(capsys):
-    chosen = preparation._with_recorded_pooling(VectorFlags(), making(SentenceVectors("max", False)))
+    chosen = preparation._with_recorded_pooling(vector_flags(), making(SentenceVectors("max", False)))
     assert (chosen.pooling, chosen.normalize_vectors) == ("max", "false")
     assert capsys.readouterr().out == ""
     prompts = SentenceVectors("mean", True, prompts={"query": "q "}, unsupported="the module LSTM")
-    chosen = preparation._with_recorded_pooling(VectorFlags(pooling="cls"), making(prompts))
+    chosen = preparation._with_recorded_pooling(vector_flags(pooling="cls"), making(prompts))
     assert (chosen.pooling, chosen.normalize_vectors) == ("cls", "true")
     assert "without the prompts and the truncate_dim of there" in capsys.readouterr().out
 
@@ -295,6 +275,6 @@ def test_training_pools_as_the_checkpoint_or_the_flags_say(capsys):
 )
 def test_vectors_that_training_does_not_have_are_refused_for_vectors_alone(vectors, message):
     with pytest.raises(UserError, match=message):
-        preparation._with_recorded_pooling(VectorFlags(), making(vectors))
-    classes = VectorFlags(task_name="sst2")
+        preparation._with_recorded_pooling(vector_flags(), making(vectors))
+    classes = vector_flags(task_name="sst2")
     assert preparation._with_recorded_pooling(classes, making(vectors)) == classes

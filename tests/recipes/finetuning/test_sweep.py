@@ -1,6 +1,5 @@
 """Several runs: which they are, what came of them, and which one is taken."""
 
-import dataclasses
 import json
 import signal
 
@@ -11,47 +10,39 @@ from script_runs import TINY
 
 from bert_tf.checkpoints import formats
 from bert_tf.errors import UserError
+from bert_tf.recipes import finetune
 from bert_tf.recipes.finetuning import sweep
 from bert_tf.training.metrics_log import Diverged
 from bert_tf.training.run_directory import RunFolder
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Options:
-    output_dir: str = "out"
-    random_seed: int = 7
-    num_seeds: int = 1
-    learning_rate: float = 5e-5
-    learning_rate_grid: str = ""
-    train_batch_size: int = 32
-    train_batch_size_grid: str = ""
-    num_train_epochs: float = 3.0
-    num_train_epochs_grid: str = ""
+def flags(**changes):
+    return finetune.Flags().replace(**{"output_dir": "out", "random_seed": 7, **changes})
 
 
 def test_without_seeds_and_grids_there_is_one_run():
-    assert sweep.plan(Options()) == {"": Options()}
+    assert sweep.plan(flags()) == {"": flags()}
 
 
 def test_single_value_grid_is_a_single_run():
-    assert sweep.plan(Options(learning_rate_grid="3e-5")) == {"": Options(learning_rate=3e-5)}
+    assert sweep.plan(flags(learning_rate_grid="3e-5")) == {"": flags(learning_rate=3e-5)}
 
 
 def test_seeds_and_grid_values_are_combined():
-    runs = sweep.plan(Options(num_seeds=2, learning_rate_grid="5e-5, 3e-5", num_train_epochs_grid="2"))
+    runs = sweep.plan(flags(num_seeds=2, learning_rate_grid="5e-5, 3e-5", num_train_epochs_grid="2"))
     assert list(runs) == [
         "seed=7,learning_rate=5e-05",
         "seed=8,learning_rate=5e-05",
         "seed=7,learning_rate=3e-05",
         "seed=8,learning_rate=3e-05",
     ]
-    assert runs["seed=8,learning_rate=3e-05"] == Options(
+    assert runs["seed=8,learning_rate=3e-05"] == flags(
         output_dir="out/seed=8,learning_rate=3e-05", random_seed=8, learning_rate=3e-5, num_train_epochs=2.0
     )
 
 
 def test_repeated_value_is_tried_once():
-    assert list(sweep.plan(Options(train_batch_size_grid="16,32,16"))) == ["train_batch_size=16", "train_batch_size=32"]
+    assert list(sweep.plan(flags(train_batch_size_grid="16,32,16"))) == ["train_batch_size=16", "train_batch_size=32"]
 
 
 @pytest.mark.parametrize(
@@ -65,14 +56,14 @@ def test_repeated_value_is_tried_once():
 )
 def test_invalid_seeds_and_grids_are_refused(changes, expected):
     with pytest.raises(UserError, match=expected):
-        sweep.plan(Options(**changes))
+        sweep.plan(flags(**changes))
 
 
 def outcome(accuracy, collapsed=None):
     return {"results": {"loss": 1 - accuracy, "accuracy": accuracy}, "collapsed": collapsed}
 
 
-RUNS = sweep.plan(Options(num_seeds=3, learning_rate_grid="5e-5,3e-5"))
+RUNS = sweep.plan(flags(num_seeds=3, learning_rate_grid="5e-5,3e-5"))
 OUTCOMES = dict(
     zip(
         RUNS,
@@ -134,10 +125,10 @@ def test_run_folder_is_unlocked_after_success_or_failure(tmp_path, monkeypatch):
     def run(options, own):
         own.open(name="trial", flags={}, decisive={})
         own.write_json("eval_results.json", {"accuracy": 0.5})
-        if options.random_seed == 8:
+        if options.training.random_seed == 8:
             raise Diverged("The loss is not a number.")
 
-    runs = sweep.plan(Options(output_dir=str(tmp_path), num_seeds=2))
+    runs = sweep.plan(flags(output_dir=str(tmp_path), num_seeds=2))
     outcomes = sweep.run_all(runs, RunFolder(str(tmp_path)), run)
     assert list(outcomes.values()) == [
         {"results": {"accuracy": 0.5}, "collapsed": None}, {"failed": "The loss is not a number."}

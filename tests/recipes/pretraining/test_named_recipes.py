@@ -10,7 +10,7 @@ import tiny
 import warm
 
 from bert_tf.checkpoints import formats
-from bert_tf.config import flags
+from bert_tf.config.options import fields_of
 from bert_tf.errors import UserError
 from bert_tf.recipes import pretrain
 from bert_tf.recipes.pretraining import named_recipes, pretraining_flags
@@ -22,56 +22,58 @@ TINY += ["--recipe=lamb_large_batch", "--recipe_scale=0.000123", "--save_checkpo
 
 
 def phases(**given):
-    with flags.given_by_program(pretrain.Flags, given):
-        return pretrain.read_phases()
+    return pretrain.phases_of(pretrain.Flags.of_program(given))
 
 
 def test_phases_have_their_own_batches_rates_and_lengths_and_start_from_each_other():
     first, second = phases(recipe="lamb_large_batch", input_file="texts", output_dir="run", init_checkpoint="bert")
-    assert (first.train_batch_size, first.max_seq_length, first.num_train_steps) == (65536, 128, 7038)
-    assert (second.train_batch_size, second.max_seq_length, second.num_train_steps) == (32768, 512, 1563)
-    assert (first.learning_rate, first.warmup_proportion, first.optimizer) == (6e-3, 0.2843, "lamb")
-    assert (first.output_dir.rpartition("/")[2], first.init_checkpoint, first.do_export) == ("phase_1", "bert", False)
-    assert (second.output_dir, second.init_checkpoint, second.do_export) == ("run", first.output_dir, True)
+    training = first.training
+    assert (training.train_batch_size, first.max_seq_length, training.num_train_steps) == (65536, 128, 7038)
+    assert (training.learning_rate, training.warmup_proportion, training.optimizer) == (6e-3, 0.2843, "lamb")
+    assert (first.output_dir.rpartition("/")[2], first.model.init_checkpoint) == ("phase_1", "bert")
+    training = second.training
+    assert (training.train_batch_size, second.max_seq_length, training.num_train_steps) == (32768, 512, 1563)
+    assert (second.output_dir, second.model.init_checkpoint) == ("run", first.output_dir)
+    assert (first.do_export, second.do_export) == (False, True)
 
 
 def test_budget_is_one_phase_of_minutes_with_flags_of_its_own():
     (one,) = phases(recipe="budget", input_file="texts", budget_minutes=5)
-    assert (one.budget_minutes, one.train_batch_size, one.next_sentence_weight, one.dropout_prob) == (5, 16, 0, 0)
-    assert phases(recipe="budget", input_file="texts")[0].budget_minutes == 60
+    assert (one.training.budget_minutes, one.training.train_batch_size) == (5, 16)
+    assert (one.next_sentence_weight, one.model.dropout_prob) == (0, 0)
+    assert phases(recipe="budget", input_file="texts")[0].training.budget_minutes == 60
 
 
 def test_a_recipe_drops_tokens_only_where_there_are_middle_layers():
     deep, shallow = (dataclasses.replace(tiny.CONFIG, num_hidden_layers=layers) for layers in (3, 2))
     (one,) = phases(recipe="budget", input_file="texts")
-    assert pretraining_flags.without_dropping(one, deep).token_dropping == 0.5
-    assert pretraining_flags.without_dropping(one, shallow).token_dropping == 0
-    taught = dataclasses.replace(one, teacher="run")
-    assert pretraining_flags.without_dropping(taught, deep).token_dropping == 0
-    with flags.given_by_program(pretrain.Flags, {"token_dropping": 0.5}):
-        given = pretrain.read_flags()
-        with pytest.raises(UserError, match="three of BERT's layers or more.*num_hidden_layers 2 was given"):
-            pretraining_flags.without_dropping(given, shallow)
-        with pytest.raises(UserError, match="token_dropping is 0.5, but a teacher sees every token: leave it out"):
-            pretraining_flags.without_dropping(dataclasses.replace(given, teacher="run"), deep)
+    assert pretraining_flags.without_dropping(one, deep).training.token_dropping == 0.5
+    assert pretraining_flags.without_dropping(one, shallow).training.token_dropping == 0
+    taught = one.replace(teacher="run")
+    assert pretraining_flags.without_dropping(taught, deep).training.token_dropping == 0
+    given = pretrain.Flags.of({"token_dropping": 0.5})
+    with pytest.raises(UserError, match="three of BERT's layers or more.*num_hidden_layers 2 was given"):
+        pretraining_flags.without_dropping(given, shallow)
+    with pytest.raises(UserError, match="token_dropping is 0.5, but a teacher sees every token: leave it out"):
+        pretraining_flags.without_dropping(given.replace(teacher="run"), deep)
 
 
 def test_given_flags_override_the_recipe_and_scale_changes_batches_and_rates():
     given = {"recipe": "lamb_large_batch", "recipe_scale": 1 / 256, "learning_rate": 1e-3, "num_train_steps": 86}
     first, second = phases(input_file="texts", records_dir="a, b", **given)
-    assert (first.train_batch_size, second.train_batch_size) == (256, 128)
-    assert first.learning_rate == second.learning_rate == 1e-3
-    assert (first.num_train_steps, second.num_train_steps) == (70, 16)
+    assert (first.training.train_batch_size, second.training.train_batch_size) == (256, 128)
+    assert first.training.learning_rate == second.training.learning_rate == 1e-3
+    assert (first.training.num_train_steps, second.training.num_train_steps) == (70, 16)
     assert (first.records_dir, second.records_dir) == ("a", "b")
     del given["learning_rate"]
-    assert phases(input_file="texts", **given)[0].learning_rate == pytest.approx(6e-3 / 16)
+    assert phases(input_file="texts", **given)[0].training.learning_rate == pytest.approx(6e-3 / 16)
 
 
 def test_without_a_recipe_nothing_changes():
     (options,) = phases(input_file="texts", output_dir="run", records_dir="a,b")
-    assert (options.output_dir, options.records_dir, options.optimizer) == ("run", "a,b", "adamw")
+    assert (options.output_dir, options.records_dir, options.training.optimizer) == ("run", "a,b", "adamw")
     (options,) = phases()
-    assert options.num_train_steps == pretraining_flags.DEMO_SETTINGS["num_train_steps"]
+    assert options.training.num_train_steps == pretraining_flags.DEMO_SETTINGS["num_train_steps"]
 
 
 @pytest.mark.parametrize(
@@ -91,13 +93,14 @@ def test_impossible_settings_are_refused(given, message):
 
 @pytest.mark.parametrize("total", [2, 3, 86, 8601])
 def test_phases_share_all_steps(total):
-    steps = [one.num_train_steps for one in phases(recipe="lamb_large_batch", input_file="a", num_train_steps=total)]
+    both = phases(recipe="lamb_large_batch", input_file="a", num_train_steps=total)
+    steps = [one.training.num_train_steps for one in both]
     assert sum(steps) == total and min(steps) >= 1
 
 
 def test_every_recipe_sets_flags_that_exist():
     names = {name for row in named_recipes.RECIPES.values() for phase in row.phases for name in phase}
-    assert names <= set(pretrain.Flags.__dataclass_fields__)
+    assert names <= fields_of(pretrain.Flags).keys()
 
 
 @pytest.mark.slow

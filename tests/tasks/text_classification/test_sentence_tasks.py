@@ -2,7 +2,6 @@
 
 import json
 import tracemalloc
-import types
 
 import numpy as np
 import openpyxl
@@ -11,6 +10,7 @@ import pytest
 
 from bert_tf.data.examples import Example
 from bert_tf.errors import UserError
+from bert_tf.recipes.finetune import Flags
 from bert_tf.tasks import catalog
 from bert_tf.tasks.text_classification import predictions
 from bert_tf.tasks.text_classification.goals.classes import Classes
@@ -63,22 +63,9 @@ def folder(tmp_path_factory):
 
 
 def task_of(name, data_dir, **flags):
-    options = dict.fromkeys(
-        "text_columns labels train_file eval_file predict_file id_column tfds_name tfds_dir".split(), ""
-    )
-    options |= {"data_dir": str(data_dir), "max_seq_length": 8, "class_weights": "none", "use_tfds": False}
-    options |= {"criterion": "", "do_eval": False, "eval_fraction": 0.1, "stratify": False}
-    options |= {
-        "long_texts": "cut",
-        "truncation": "longest_first",
-        "temperature": "1",
-        "doc_stride": 2,
-        "max_windows": 2,
-        "window_pooling": "mean",
-    }
-    options |= {"label_column": "l", "label_type": "classes", "label_separator": ",", "label_threshold": ""}
-    options |= {"bad_rows": "skip", "normalize_labels": False, "join_labels": True}
-    return catalog.get(name)(types.SimpleNamespace(**{**options, **flags}), lambda texts: TOKENIZER)
+    options = {"max_seq_length": 8, "do_eval": False, "stratify": False, "doc_stride": 2, "max_windows": 2}
+    options |= {"label_column": "l", "data_dir": str(data_dir)}
+    return catalog.get(name)(Flags(**{**options, **flags}), lambda texts: TOKENIZER)
 
 
 @pytest.mark.parametrize(

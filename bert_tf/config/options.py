@@ -1,0 +1,242 @@
+"""Options as values: frozen dataclasses whose fields are flags, nested by what reads them.
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Size(Group):
+    width: int = flag(4, "Width in metres.", aliases=("breadth",), valid=POSITIVE)
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Flags(Options):
+    size: Size = group(Size)
+
+Flags.of({"width": 5}).size.width  # 5
+"""
+
+import contextlib
+import dataclasses
+import difflib
+import math
+import os
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, ClassVar, NamedTuple, Self
+
+from bert_tf.config import parity
+from bert_tf.errors import UserError
+from bert_tf.runtime import open_set
+
+TYPES: dict[Any, str] = {bool: "True or False", int: "a whole number", float: "a finite number", str: "a string"}
+
+
+class Range(NamedTuple):
+    """Values that a flag may have: a test, and the words for them in errors."""
+
+    holds: Callable[[Any], bool]
+    expected: str
+
+
+POSITIVE = Range(lambda value: 0 < value < math.inf, "a number above 0")
+COUNT = Range(lambda value: value >= 1, "a whole number above 0")
+NOT_NEGATIVE = Range(lambda value: 0 <= value < math.inf, "0 or more")
+PART = Range(lambda value: 0 <= value < 1, "0 or more, below 1, such as 0.5")
+SHARE = Range(lambda value: 0 <= value <= 1, "0 to 1")
+
+
+def flag(
+    default: Any,
+    help: str,
+    choices: Collection[str] | None = None,
+    *,
+    members_of: str | None = None,
+    aliases: tuple[str, ...] = (),
+    old_values: Mapping[str, str] | None = None,
+    words: Mapping[str, float] | None = None,
+    names_code: bool = False,
+    earlier_default: Any = None,
+    valid: Range | None = None,
+    free: bool = False,
+) -> Any:
+    """Returns a dataclass field that is a flag.
+
+    choices: the values it may have. members_of: a package whose modules are further choices (`runtime.open_set`), as is
+    any dotted name of a module elsewhere. aliases: earlier names of the flag; old_values: {earlier value: its name
+    now}. Both are still accepted. earlier_default: that of earlier versions, with which their runs are continued.
+    words: {word: the number it stands for}, for flags of numbers. names_code: a value may name a module elsewhere, as
+    with members_of. valid: checked when the dataclass is made. free: may differ between two starts of a run, as it does
+    not decide what is learned.
+    """
+    metadata: dict[str, Any] = {"help": help, "choices": choices, "members_of": members_of, "valid": valid}
+    metadata |= {"aliases": aliases, "old_values": old_values or {}, "earlier_default": earlier_default, "free": free}
+    metadata |= {"words": words or {}, "names_code": names_code or members_of is not None}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def changed(kind: type, name: str, default: Any = dataclasses.MISSING, **metadata: Any) -> Any:
+    """Returns the field `name` of an inherited dataclass with another default, help or choices."""
+    field = fields_of(kind)[name]
+    default = field.default if default is dataclasses.MISSING else default
+    return dataclasses.field(default=default, metadata={**field.metadata, **metadata, "changes": kind})
+
+
+def group(kind: "type[Group]") -> Any:
+    """Returns a dataclass field that holds a dataclass of flags."""
+    return dataclasses.field(default_factory=kind, metadata={"group": kind})
+
+
+def groups_of(kind: type) -> dict[str, type]:
+    """{field: its dataclass} of those that `group` made."""
+    return {each.name: each.metadata["group"] for each in dataclasses.fields(kind) if "group" in each.metadata}
+
+
+def fields_of(kind: type) -> dict[str, Any]:
+    """{flag: its field} of a dataclass and of its groups."""
+    flags = own_flags(kind)
+    for each in groups_of(kind).values():
+        flags |= fields_of(each)
+    return flags
+
+
+def own_flags(kind: type) -> dict[str, Any]:
+    """{flag: its field} of a dataclass without its groups."""
+    hidden = {name for each in getattr(kind, "HIDDEN", ()) for name in each.__annotations__}
+    own = {field.name: field for field in dataclasses.fields(kind) if "help" in field.metadata}
+    return {name: field for name, field in own.items() if name not in hidden}
+
+
+def free_flags_of(kind: type) -> frozenset[str]:
+    """The flags of a dataclass that may differ between two starts of a run."""
+    return frozenset(name for name, field in fields_of(kind).items() if field.metadata["free"])
+
+
+def choices_of(metadata: Mapping[str, Any]) -> list[str]:
+    """Returns the values that a flag may have, from the metadata of its field; [] if any value may be given."""
+    members = open_set.names(metadata["members_of"]) if metadata["members_of"] else []
+    return [*(metadata["choices"] or ()), *members]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Group:
+    """Base class of dataclasses of flags: checks the ranges of their values.
+
+    HIDDEN: inherited classes whose fields are no flags here.
+    """
+
+    HIDDEN: ClassVar[tuple[type, ...]] = ()
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            valid, value = field.metadata.get("valid"), getattr(self, field.name)
+            if valid and not valid.holds(value):
+                raise UserError(f"{field.name} is {value}; expected {valid.expected}.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(Group):
+    """All options of a script or of a function of the API.
+
+    given: the names of those that the user gave. command: what the user typed, or for a program its call.
+    from_program: whether a program gave them.
+    """
+
+    given: frozenset[str] = dataclasses.field(default=frozenset(), compare=False)
+    command: tuple[str, ...] = dataclasses.field(default=(), compare=False)
+    from_program: bool = dataclasses.field(default=False, compare=False)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], **about: Any) -> Self:
+        """The options with these {flag: value}, which count as given, and what the flag `parity` sets."""
+        flags = parity.values(values.get("parity", ""), fields_of(cls)) | {**values}
+        return dataclasses.replace(cls().replace(**flags), given=frozenset(values), **about)
+
+    @classmethod
+    def of_program(cls, values: Mapping[str, Any]) -> Self:
+        """The options that a program gave, under the names that flags and values have now.
+
+        Raises UserError for a name that is no flag, and for a value of another type or not among its choices.
+        """
+        checked = dict(_checked(cls, name, value) for name, value in values.items())
+        command = ("bert_tf", *(f"--{name}={value}" for name, value in checked.items()))
+        return cls.of(checked, command=command, from_program=True)
+
+    def values(self) -> dict[str, Any]:
+        """{flag: value} of all, as run.json records them."""
+        parts = [self, *(getattr(self, name) for name in groups_of(type(self)))]
+        return {name: getattr(part, name) for part in parts for name in own_flags(type(part))}
+
+    def replace(self, **values: Any) -> Self:
+        """The options with other values of these flags, which do not count as given."""
+        changes: dict[str, Any] = {}
+        for name, kind in groups_of(type(self)).items():
+            own = {each: values.pop(each) for each in fields_of(kind).keys() & values.keys()}
+            if own:
+                changes[name] = dataclasses.replace(getattr(self, name), **own)
+        return dataclasses.replace(self, **values, **changes)
+
+    def with_defaults(self, values: Mapping[str, Any]) -> Self:
+        """The options with other defaults, for flags that are neither given nor set by `parity`."""
+        return self.replace(**{name: value for name, value in values.items() if name not in self._chosen()})
+
+    def with_earlier_defaults(self, recorded: Mapping[str, Any], computed: Collection[str] = ()) -> Self:
+        """The options to continue a run with, which an earlier version may have begun with other defaults.
+
+        A flag that is not given keeps the recorded value if that is the default of earlier versions, and has that
+        default if the run was begun before the flag existed. `computed` flags, whose defaults depend on the data, keep
+        the recorded value, too.
+        """
+        if not recorded:
+            return self
+        recorded = upgrade(type(self), recorded)
+        kept = {name: recorded[name] for name in computed if name in recorded}
+        for name, field in fields_of(type(self)).items():
+            earlier = field.metadata["earlier_default"]
+            if earlier is not None and recorded.get(name, earlier) == earlier:
+                kept[name] = earlier
+        return self.with_defaults(kept)
+
+    def _chosen(self) -> set[str]:
+        """The flags that are given or set by `parity`."""
+        flags = fields_of(type(self))
+        return {*self.given, *parity.values(self.values().get("parity", ""), flags)}
+
+    def free_flags(self) -> frozenset[str]:
+        """Flags that may differ between two starts of a run."""
+        return free_flags_of(type(self))
+
+    def trusting(self) -> contextlib.AbstractContextManager[None]:
+        """Lets files name the modules that given flags name, or with the flag trust_code any."""
+        flags, values = fields_of(type(self)), self.values()
+        named = [values[name] for name in self.given if flags[name].metadata["names_code"]]
+        return open_set.trusting(named, everything=values.get("trust_code", False))
+
+
+def upgrade(kind: type, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns {flag: value} that an earlier version recorded, under the names that flags and values have now."""
+    fields = fields_of(kind)
+    renamed = {alias: name for name, field in fields.items() for alias in field.metadata["aliases"]}
+    values = {renamed.get(name, name): value for name, value in parity.upgrade(recorded).items()}
+    for name in values.keys() & fields.keys():
+        if isinstance(values[name], str):
+            values[name] = fields[name].metadata["old_values"].get(values[name], values[name])
+    return values
+
+
+def _checked(kind: type, name: str, value: Any) -> tuple[str, Any]:
+    """A name and value that a program gave, as flag and value are called now."""
+    fields = fields_of(kind)
+    ((name, value),) = upgrade(kind, {name: value}).items()
+    if name not in fields:
+        close = difflib.get_close_matches(name, fields, n=3)
+        meant = f" Did you mean {' or '.join(close)}?" if close else ""
+        raise UserError(f"There is no option {name}.{meant}")
+    field, choices = fields[name], choices_of(fields[name].metadata)
+    value = field.metadata["words"].get(value, value) if isinstance(value, str) else value
+    expected = float if field.type == float | None else field.type
+    if expected is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    is_wrong = not isinstance(value, expected) or (expected is int and isinstance(value, bool))
+    if is_wrong or (expected is float and not math.isfinite(value)):
+        raise UserError(f"{name}={value!r} was given; expected {TYPES[expected]}.")
+    is_outside = field.metadata["members_of"] and open_set.find_outside(str(value)) if "." in str(value) else False
+    if choices and value not in choices and not is_outside:
+        raise UserError(f"{name}={value!r} was given; expected one of {', '.join(filter(None, choices))}.")
+    return name, value
