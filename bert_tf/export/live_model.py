@@ -108,7 +108,7 @@ def task_of(path: str, loaded: pretrained.Loaded, texts: int | None = None) -> A
         from bert_tf.tasks.question_answering.spans import Search
 
         length = min(QUESTION_TOKENS, length)
-        windows = QuestionWindows(length, max(1, length // 3), min(64, length // 4))
+        windows = QuestionWindows(length, max(1, length // 3), min(64, length // 4), tokenizer.separators)
         return QuestionTask(path, {}, tokenizer, windows=windows, search=Search())
     from bert_tf.tasks.text_classification import goals
     from bert_tf.tasks.text_classification.classification import TextClassification

@@ -1,9 +1,14 @@
 """Rows of tokenizers with two separators between segments, as RoBERTa has: <s> a </s></s> b </s>."""
 
+import dataclasses
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
+import tiny
 
+from bert_tf.export import live_model
 from bert_tf.tasks.embeddings.feature_windows import rows_and_tokens
 from bert_tf.tasks.question_answering.question_windows import QuestionWindows
 from bert_tf.tasks.text_classification.text_windows import Windows, pack_windows
@@ -51,6 +56,16 @@ def test_windows_of_a_context_have_both_separators(tokenizer):
         x.numpy().tolist() for x in windows.targets(rows, *(tf.fill(tf.shape(rows["owners"]), at) for at in (6, 8)))
     )
     assert first == [0, 7, 0, 0] and last == [0, 9, 0, 0]  # the answer g h i is whole in the second window alone
+
+
+def test_windows_are_those_of_the_tokenizer(tokenizer):
+    with pytest.raises(ValueError, match="separators is 1; the tokenizer has 2"):
+        QuestionWindows(13, 4, 3).all_rows(tokenizer, tf.constant(["x"]), tf.constant(["y"]))
+    config = dataclasses.replace(tiny.CONFIG, max_position_embeddings=16)
+    loaded = types.SimpleNamespace(
+        model=None, kind="span", config=config, tokenizer=tokenizer, report=types.SimpleNamespace(loaded=["span/bias"])
+    )
+    assert live_model.task_of("a checkpoint", loaded).windows.separators == 2
 
 
 @pytest.mark.parametrize("stride", (0, 2))

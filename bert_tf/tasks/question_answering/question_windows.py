@@ -43,6 +43,8 @@ class QuestionWindows:
         Returns ids "questions" [Q, (tokens)] and "contexts" [C, (tokens)], and "starts" and "ends" of the contexts'
         tokens in characters [C, (tokens)]; ragged int32.
         """
+        if tokenizer.separators != self.separators:  # spans would be off by one
+            raise ValueError(f"separators is {self.separators}; the tokenizer has {tokenizer.separators}.")
         ids, starts, ends = tokenizer.with_offsets(contexts)
         return {
             "questions": tokenizer(questions)[:, : self.max_query_length],
