@@ -33,7 +33,8 @@ def set_up(cache: str = DEFAULT_CACHE) -> None:
 
 
 def _use_cache(folder: str) -> None:
-    path = os.path.join(_user_cache(), "bert_tf", "xla") if folder == DEFAULT_CACHE else files.absolute(folder)
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    path = os.path.join(caches, "bert_tf", "xla") if folder == DEFAULT_CACHE else files.absolute(folder)
     problem = "its name has a space" if len(path.split()) > 1 else _problem_of(path)
     if not problem:
         _add(BRIDGE_FLAGS, f"{CACHE}={path} {CACHED_DEVICES}")
@@ -54,7 +55,3 @@ def _problem_of(folder: str) -> str:
     except OSError as error:
         return error.strerror or str(error)
     return "" if os.access(folder, os.W_OK) else "it is not writable"
-
-
-def _user_cache() -> str:
-    return os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")

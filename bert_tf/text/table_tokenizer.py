@@ -145,11 +145,7 @@ def _normalize(text: str, lower_case: bool, settings: TokenizerSettings) -> str:
         return text.lower() if lower_case else text
     text = UNUSUAL.sub(lambda match: clean(match[0], split_ideographs=settings.split_ideographs), text)
     text = fold(text, lower_case=lower_case, strip_accents=settings.strips_accents(lower_case))
-    return UNUSUAL.sub(_isolate_run, text)
-
-
-def _isolate_run(match: re.Match[str]) -> str:
-    return isolate_punctuation(match[0])
+    return UNUSUAL.sub(lambda match: isolate_punctuation(match[0]), text)
 
 
 def _keys(starts: np.ndarray, sizes: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

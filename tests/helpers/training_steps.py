@@ -6,6 +6,7 @@ import tensorflow as tf
 import tiny
 
 from bert_tf.config.train_config import TrainConfig
+from bert_tf.model import weights
 from bert_tf.training import distribute
 from bert_tf.training.train_step import TrainStep
 
@@ -18,6 +19,11 @@ def learner(config=CONFIG, replicas=1, model_config=ONE_LAYER, task=None, **opti
     with strategy.scope():
         model = tiny.pretrainer(model_config, **options)[0]
         return TrainStep(task or tiny.task(), model, config, strategy)
+
+
+def values_of(learner):
+    """{name: array} of the weights of its model."""
+    return {name: variable.numpy() for name, variable in weights.variables(learner.model).items()}
 
 
 def passes(ours, **options):

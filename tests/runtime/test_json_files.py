@@ -8,6 +8,8 @@ from bert_tf.runtime.json_files import parse, read_json, require_json
 DEEP = b"[" * 100_000 + b"]" * 100_000
 UNREADABLE = {
     "missing.json": None,
+    "empty.json": b"",
+    "utf-16.json": b"\xff\xfe",
     "cut.json": b'{"a": ',
     "latin.json": b'{"a": "\xe4"}',
     "deep.json": DEEP,
@@ -25,10 +27,10 @@ def test_utf_8_is_read_with_and_without_bom(tmp_path, content):
 @pytest.mark.parametrize("name, content", UNREADABLE.items())
 def test_unreadable_file_is_none_or_an_error(tmp_path, name, content):
     path = tmp_path / name
-    if content:
+    if content is not None:
         path.write_bytes(content)
     assert read_json(path) is None
-    reason = "is not valid JSON" if content else r"cannot be read \(No such file or directory\)"
+    reason = "is not valid JSON" if content is not None else r"cannot be read \(No such file or directory\)"
     with pytest.raises(UserError, match=rf"{name} {reason}.*: expected an object, fetch it again\.$"):
         require_json(path, "an object, fetch it again")
 

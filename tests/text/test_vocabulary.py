@@ -90,16 +90,6 @@ def test_write_keeps_the_old_file_if_a_token_is_invalid(tmp_path):
     assert vocabulary.read(tmp_path / "vocab.txt") == [*SPECIAL, "a"]
 
 
-def test_write_leaves_no_file_when_it_fails(tmp_path, monkeypatch):
-    def full_disk(source, target):
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(os, "replace", full_disk)
-    with pytest.raises(OSError, match="No space"):
-        vocabulary.write(tmp_path / "vocab.txt", SPECIAL)
-    assert os.listdir(tmp_path) == []
-
-
 def test_extend_replaces_unused_tokens_first_then_appends():
     old = ["[PAD]", "[unused0]", "[UNK]", "[unused1]", "the"]
     assert vocabulary.extend(old, ["krill", "##opod", "fjord"]) == ["[PAD]", "krill", "[UNK]", "##opod", "the", "fjord"]
@@ -123,14 +113,8 @@ def test_extend_refuses_words_that_could_not_match(word, message):
         vocabulary.extend([*SPECIAL, "the"], [word])
 
 
-def test_extend_accepts_capitals_for_a_cased_tokenizer():
-    assert vocabulary.extend(SPECIAL, ["Krill"], lower_case=False)[-1] == "Krill"
-
-
-def test_extend_takes_special_tokens():
+def test_extend_takes_special_tokens_and_capitals_for_a_cased_tokenizer_and_no_word_twice():
     assert vocabulary.extend(["[unused1]", *SPECIAL], ["[E1]", "<e>"]) == ["[E1]", *SPECIAL, "<e>"]
-
-
-def test_extend_refuses_a_repeated_word():
+    assert vocabulary.extend(SPECIAL, ["Krill"], lower_case=False)[-1] == "Krill"
     with pytest.raises(UserError, match="given twice"):
         vocabulary.extend(SPECIAL, ["krill", "krill"])

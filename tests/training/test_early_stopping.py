@@ -54,30 +54,21 @@ def test_evaluation_steps_follow_flags_checkpoints_and_epochs(options, steps):
     assert [step for step in range(1, 13) if is_due(config, step)] == steps
 
 
-def test_best_evaluation_is_the_first_of_equals_and_nan_is_worst():
-    evaluations = Evaluations()
-    assert [evaluations.add(*each, 1.0) for each in ((2, np.nan), (4, 0.7), (6, 0.7), (8, 0.6))] == [
-        True,
-        True,
-        False,
-        False,
-    ]
-    assert (
-        evaluations.best_step,
-        evaluations.best_value,
-        evaluations.num_without_improvement,
-        evaluations.last_step,
-    ) == (4, 0.7, 2, 8)
-    again = Evaluations()
-    again.deserialize(evaluations.serialize())
-    assert again.values == evaluations.values
-
-
-def test_of_equal_evaluations_the_one_with_the_lower_loss_is_best():
-    evaluations = Evaluations()
-    added = [evaluations.add(*each) for each in ((2, 0.7, 0.9), (4, 0.7, 0.8), (6, 0.7, np.nan), (8, 0.6, 0.1))]
+@pytest.mark.parametrize(
+    "values, without",
+    [
+        ([(np.nan, 1.0), (0.7, 1.0), (0.7, 1.0), (0.6, 1.0)], 2),  # the first of equals; NaN is worst
+        ([(0.7, 0.9), (0.7, 0.8), (0.7, np.nan), (0.6, 0.1)], 3),  # of equals the one with the lower loss
+    ],
+)
+def test_best_evaluation_is_kept(values, without):
+    evaluations, again = Evaluations(), Evaluations()
+    added = [evaluations.add(step, *each) for step, each in zip((2, 4, 6, 8), values, strict=True)]
     assert added == [True, True, False, False]
-    assert (evaluations.best_step, evaluations.num_without_improvement) == (4, 3)
+    found = evaluations.best_step, evaluations.best_value, evaluations.num_without_improvement, evaluations.last_step
+    assert found == (4, 0.7, without, 8)
+    again.deserialize(evaluations.serialize())
+    np.testing.assert_array_equal(again.values, evaluations.values)
 
 
 def test_evaluations_of_earlier_versions_have_no_loss():

@@ -7,19 +7,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny
-from training_steps import CONFIG, learner
+from training_steps import CONFIG, learner, values_of
 
 from bert_tf.errors import TrainingError, UserError
-from bert_tf.model import weights
 from bert_tf.training import loop, train_step
 from bert_tf.training.budget import Budget
 
 BATCHES = [tiny.tensors(tiny.batch(seed=seed)) for seed in range(3)]
 ROWS = 4
-
-
-def values_of(learner):
-    return {name: variable.numpy() for name, variable in weights.variables(learner.model).items()}
 
 
 def expect_same_bits(ours, theirs):

@@ -8,7 +8,7 @@ import oracle_optimizer
 import pytest
 import tensorflow as tf
 import tiny
-from training_steps import CONFIG, ONE_LAYER, learner, passes
+from training_steps import CONFIG, ONE_LAYER, learner, passes, values_of
 
 from bert_tf.errors import UserError
 from bert_tf.model import weights, xla_rowwise
@@ -16,10 +16,6 @@ from bert_tf.runtime import backend
 from bert_tf.training import train_step as learners
 from bert_tf.training.loss_scale import LossScale
 from bert_tf.training.metric_sums import averages
-
-
-def values_of(learner):
-    return {name: variable.numpy() for name, variable in weights.variables(learner.model).items()}
 
 
 def run(learner, steps, seeds=range(100)):

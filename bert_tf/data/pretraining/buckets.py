@@ -63,7 +63,7 @@ def starts(sizes: np.ndarray) -> np.ndarray:
 def groups(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     """Yields each code of int [n], in order, with the indices at which it is."""
     order = np.argsort(codes, kind="stable")
-    edges = np.flatnonzero(np.diff(codes[order], prepend=-1)) if len(codes) else []
+    edges = np.flatnonzero(np.diff(codes[order], prepend=-1))
     for indices in np.split(order, edges)[1:]:
         yield int(codes[indices[0]]), indices
 

@@ -9,7 +9,7 @@ import bisect
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -184,7 +184,7 @@ def _documents(documents: FlatDocuments) -> Iterator[tuple[int, int, int]]:
         yield number, start, end
 
 
-def _array(rows: list[tuple[int, ...]]) -> np.ndarray:
+def _array(rows: Sequence[Sequence[int]]) -> np.ndarray:
     return np.array(rows, np.int64).reshape(-1, 5)
 
 

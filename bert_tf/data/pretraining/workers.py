@@ -35,6 +35,7 @@ IN_THIS_PROCESS = -1  # as a number of workers
 # Names of files in the folder of work: slices of a part by bucket, of its keys by partition, drops by bucket; and what
 # belongs to a shard.
 PART, KEYS, DROPS, SHARD = "part-{:06d}", "keys-{:06d}", "drops-{:06d}", "{}-{:05d}"
+COUNTS = f"{PART}.json"  # of a part, written last
 
 TokenizerKey = tuple[Any, ...]  # the arguments of record_tokenizer.from_file
 Job = tuple[Callable[..., None], tuple[Any, ...]]  # a function and its arguments, of which the first is a folder
@@ -57,7 +58,11 @@ def run(folder: Path, work: Path, plan: Plan, num_workers: int, report: Callable
     tokenizer = str(options.vocab_file), *options.tokenizer_options
     part_jobs = plan.part_jobs()
     with _engine(num_workers) as submit:
-        first = [(write_part, (str(work), tokenizer, job)) for job in part_jobs if not _has_part(work, job.number)]
+        first = [
+            (write_part, (str(work), tokenizer, job))
+            for job in part_jobs
+            if not (work / COUNTS.format(job.number)).exists()
+        ]
         _report_each(submit(first), len(first), len(part_jobs), report, "reading text")
         result = functools.reduce(merge, (_read_result(work, job.number) for job in part_jobs))
         plan.check_text(result)
@@ -96,7 +101,7 @@ def write_part(work: str, tokenizer: TokenizerKey, job: PartJob) -> None:
     _write_slices(os.path.join(work, PART.format(job.number)), packed.documents, sum(counts.values()))
     if packed.keys:
         _write_slices(os.path.join(work, KEYS.format(job.number)), packed.keys, counts["train"])
-    path = os.path.join(work, PART.format(job.number) + ".json")
+    path = os.path.join(work, COUNTS.format(job.number))
     atomic_files.write_lines(path, [json.dumps(dataclasses.asdict(packed.result))], shared=True)
 
 
@@ -117,12 +122,8 @@ def _write_slices(path: str, packed: Sequence[tuple[int, bytes]], count: int) ->
         file.writelines(data for _, data in packed)
 
 
-def _has_part(work: Path, number: int) -> bool:
-    return (work / (PART.format(number) + ".json")).exists()
-
-
 def _read_result(work: Path, number: int) -> PartResult:
-    values = require_json(work / (PART.format(number) + ".json"), "counts of a part of the input")
+    values = require_json(work / COUNTS.format(number), "counts of a part of the input")
     smallest = values["smallest"]
     return PartResult(**values | {"smallest": smallest and tuple(smallest)})
 

@@ -1,6 +1,5 @@
 """Text to record shards: the same bytes by any way, resuming after an interruption, and errors of users."""
 
-import functools
 import json
 import os
 import random
@@ -48,14 +47,22 @@ def sentence(generator):
     return " ".join(generator.choices(WORDS[:10], k=generator.randint(2, 9))).capitalize() + "."
 
 
-def options(vocab_file, **changes):
-    return RecordOptions(vocab_file=vocab_file, **({"max_seq_length": 32, "dupe_factor": 2} | changes))
-
-
 @pytest.fixture
 def small_buckets(monkeypatch):
     monkeypatch.setattr(buckets, "BUCKET_BYTES", 8_000)  # the text has 36,000
     monkeypatch.setattr(stages, "PART_BYTES", 5_000)
+
+
+@pytest.fixture
+def make(tmp_path, vocab_file, text):
+    """Prepares records in a folder of the test, by default of the text; other options by name."""
+
+    def make(name="r", input_file=text, eval_file="", num_workers=IN_THIS_PROCESS, accept_cleaned=False, **changes):
+        options = RecordOptions(**{"vocab_file": vocab_file, "max_seq_length": 32, "dupe_factor": 2} | changes)
+        call = {"input_file": input_file, "eval_file": eval_file, "num_workers": num_workers}
+        return prepare(tmp_path / name, options, **call, accept_cleaned=accept_cleaned)
+
+    return make
 
 
 def shard_bytes(folder):
@@ -71,8 +78,8 @@ def parse(files):
     return records
 
 
-def test_records_have_the_documented_format(tmp_path, vocab_file, text):
-    manifest = prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+def test_records_have_the_documented_format(make):
+    manifest = make()
     records = parse(manifest["train_files"])
     statistics = manifest["statistics"]["train"]
     assert len(records) == statistics["instances"] > 300
@@ -87,8 +94,8 @@ def test_records_have_the_documented_format(tmp_path, vocab_file, text):
     assert np.mean([len(record["token_ids"]) for record in records]) == pytest.approx(statistics["mean_length"])
 
 
-def test_statistics_and_token_counts_describe_the_text(tmp_path, vocab_file, text):
-    manifest = prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+def test_statistics_and_token_counts_describe_the_text(tmp_path, make):
+    manifest = make()
     train, held_out = (manifest["statistics"][split] for split in ("train", "eval"))
     counts = np.load(tmp_path / "r" / "token_counts.npy")
     assert counts.sum() == train["tokens"] and counts[1] == train["unknown"]
@@ -97,14 +104,17 @@ def test_statistics_and_token_counts_describe_the_text(tmp_path, vocab_file, tex
     assert train["layouts"] == {"sentences": 2}
     table = describe(manifest["statistics"])
     assert f"{train['instances']:,}" in table and "files: 2 sentences" in table
+    manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
+    assert manifest["wanted"]["train_input"][0].startswith("a.txt ") and str(tmp_path) not in json.dumps(manifest)
+    names = ["eval-00000-of-00001.tfrecord", "manifest.json", "token_counts.npy", "train-00000-of-00001.tfrecord"]
+    assert sorted(os.listdir(tmp_path / "r")) == names
 
 
-def test_held_out_documents_are_not_in_training(tmp_path, vocab_file, text, small_buckets):
+def test_held_out_documents_are_not_in_training(make, vocab_file, text, small_buckets):
     tokens = [*(str(digit) for digit in range(10)), *(f"##{digit}" for digit in range(10))]
     digits = Path(vocab_file).with_name("digits.txt")
     digits.write_text(Path(vocab_file).read_text() + "\n".join(tokens) + "\n")
-    not_truncated = options(str(digits), max_seq_length=512)
-    manifest = prepare(tmp_path / "r", not_truncated, input_file=text, num_workers=IN_THIS_PROCESS)
+    manifest = make(vocab_file=str(digits), max_seq_length=512)  # nothing is truncated
 
     def documents(files):
         firsts = set()
@@ -117,39 +127,32 @@ def test_held_out_documents_are_not_in_training(tmp_path, vocab_file, text, smal
     assert len(train) > 100 and held_out and not train & held_out
 
 
-def test_records_do_not_depend_on_number_of_workers(tmp_path, vocab_file, text, small_buckets):
-    prepare(tmp_path / "here", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
-    manifest = prepare(tmp_path / "two", options(vocab_file), input_file=text, num_workers=2)
+def test_records_do_not_depend_on_number_of_workers(tmp_path, make, small_buckets):
+    make("here")
+    manifest = make("two", num_workers=2)
     assert len(manifest["train_files"]) > 3
     assert shard_bytes(tmp_path / "here") == shard_bytes(tmp_path / "two")
 
 
-def test_compressed_shards_hold_the_same_records(tmp_path, vocab_file, text):
-    plain = prepare(tmp_path / "plain", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
-    packed = options(vocab_file, compress=True)
-    packed = prepare(tmp_path / "packed", packed, input_file=text, num_workers=IN_THIS_PROCESS)
+def test_compressed_shards_hold_the_same_records(make):
+    plain = make("plain")
+    packed = make("packed", compress=True)
     assert packed["train_files"][0].endswith(".tfrecord.gz")
     assert list(read_records(packed["train_files"])) == list(read_records(plain["train_files"]))
 
 
-def test_records_depend_on_the_seed(tmp_path, vocab_file, text):
-    first = prepare(tmp_path / "a", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
-    changed = options(vocab_file, random_seed=1)
-    second = prepare(tmp_path / "b", changed, input_file=text, num_workers=IN_THIS_PROCESS)
-    assert parse(first["train_files"])[:20] != parse(second["train_files"])[:20]
-
-
-def test_each_pass_makes_different_pairs(tmp_path, vocab_file, text):
-    manifest = prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+def test_each_pass_and_each_seed_makes_different_pairs(make):
+    manifest = make()
     instances = [tuple(record["token_ids"]) for record in parse(manifest["train_files"])]
     assert len(set(instances)) > 0.8 * len(instances)
-    once = options(vocab_file, dupe_factor=1)
-    single = prepare(tmp_path / "once", once, input_file=text, num_workers=IN_THIS_PROCESS)
+    single = make("once", dupe_factor=1)
+    other = make("seed", random_seed=1)
+    assert parse(other["train_files"])[:20] != parse(manifest["train_files"])[:20]
     assert 0.4 < single["statistics"]["train"]["instances"] / len(instances) < 0.6
 
 
-def test_interrupted_preparation_continues_with_missing_shards(tmp_path, vocab_file, text, small_buckets, monkeypatch):
-    prepare(tmp_path / "whole", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+def test_interrupted_preparation_continues_with_missing_shards(tmp_path, make, small_buckets, monkeypatch):
+    make("whole")
     written = []
 
     def interrupted(work, *arguments):
@@ -163,32 +166,31 @@ def test_interrupted_preparation_continues_with_missing_shards(tmp_path, vocab_f
 
     monkeypatch.setattr(workers, "write_shard", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+        make()
     with pytest.raises(UserError, match="manifest.json cannot be read .*: expected records"):
         open_records(tmp_path / "r")
     before = {path: os.stat(path).st_mtime_ns for path in written}
     monkeypatch.setattr(workers, "write_shard", write_shard)
     monkeypatch.setattr(workers, "write_part", None)
-    prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+    make()
     assert {path: os.stat(path).st_mtime_ns for path in written} == before
     assert shard_bytes(tmp_path / "r") == shard_bytes(tmp_path / "whole")
 
 
-def test_finished_records_are_reused_and_work_files_removed(tmp_path, vocab_file, text, monkeypatch):
-    first = prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+def test_finished_records_are_reused_and_work_files_removed(tmp_path, make, monkeypatch):
+    first = make()
     for name in ("work/train-00000.jsonl", "options.json"):  # a call was killed right after it wrote the manifest
         (tmp_path / "r" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "r" / name).touch()
     monkeypatch.setattr(workers, "write_shard", None)
-    assert prepare(tmp_path / "r", options(vocab_file), input_file=text) == first
+    assert make() == first
     assert not {"work", "options.json"} & set(os.listdir(tmp_path / "r"))
 
 
-def test_second_process_waits_for_the_first(tmp_path, vocab_file, text, capsys):
+def test_second_process_waits_for_the_first(tmp_path, make, capsys):
     pytest.importorskip("fcntl", reason="locks of folders are those of POSIX")
-    folder = tmp_path / "records"
+    folder = tmp_path / "r"
     folder.mkdir()
-    make = functools.partial(prepare, folder, options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
     lock, manifests = folder_lock.acquire(folder), []
     waiting = threading.Thread(target=lambda: manifests.append(make()))
     waiting.start()
@@ -203,23 +205,22 @@ def test_second_process_waits_for_the_first(tmp_path, vocab_file, text, capsys):
 
 
 @pytest.mark.slow
-def test_changed_options_or_text_are_named(tmp_path, vocab_file, text):
-    prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+def test_changed_options_or_text_are_named(make, text):
+    make()
     with pytest.raises(UserError, match=r"another dupe_factor \(2 -> 3\)"):
-        prepare(tmp_path / "r", options(vocab_file, dupe_factor=3), input_file=text)
-    cleaned = options(vocab_file, duplicates="documents")
-    prepare(tmp_path / "cleaned", cleaned, input_file=text, num_workers=IN_THIS_PROCESS)
-    prepare(tmp_path / "cleaned", options(vocab_file), input_file=text, accept_cleaned=True)
+        make(dupe_factor=3)
+    make("cleaned", duplicates="documents")
+    make("cleaned", accept_cleaned=True)
     with pytest.raises(UserError, match=r"another duplicates \(documents -> None\)"):
-        prepare(tmp_path / "cleaned", options(vocab_file), input_file=text)
+        make("cleaned")
     with pytest.raises(UserError, match=r"another input_file \(2 files -> 1 files\)"):
-        prepare(tmp_path / "r", options(vocab_file), input_file=text + "/a.txt")
+        make(input_file=text + "/a.txt")
     with pytest.raises(UserError, match="another input_file"):
-        prepare(tmp_path / "r", options(vocab_file))
+        make(input_file="")
 
 
-def test_truncated_and_missing_shards_are_named(tmp_path, vocab_file, text):
-    manifest = prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
+def test_truncated_and_missing_shards_are_named(tmp_path, make):
+    manifest = make()
     (path,) = manifest["train_files"]
     content = Path(path).read_bytes()
     Path(path).write_bytes(content[:-7])
@@ -227,48 +228,45 @@ def test_truncated_and_missing_shards_are_named(tmp_path, vocab_file, text):
         open_records(tmp_path / "r")
     os.remove(path)
     with pytest.raises(UserError, match=f"{path} is missing"):
-        prepare(tmp_path / "r", options(vocab_file), input_file=text)
+        make()
 
 
-def test_eval_file_is_used(tmp_path, vocab_file, text):
-    files = {"input_file": text + "/a.txt", "eval_file": text + "/b.txt"}
-    manifest = prepare(tmp_path / "r", options(vocab_file), **files, num_workers=IN_THIS_PROCESS)
+def test_eval_file_is_used(make, text):
+    manifest = make(input_file=text + "/a.txt", eval_file=text + "/b.txt")
     assert manifest["statistics"]["train"]["documents"] == 120
     assert manifest["statistics"]["eval"]["documents"] == 80
 
 
-def test_held_out_text_without_tokens_is_refused(tmp_path, vocab_file, text):
+def test_held_out_text_without_tokens_is_refused(tmp_path, make, text):
     (tmp_path / "blank.txt").write_text("\u200b\n", encoding="utf-8")
-    files = {"input_file": text + "/a.txt", "eval_file": tmp_path / "blank.txt"}
     with pytest.raises(UserError, match="eval_file has no text that the vocabulary can split into tokens"):
-        prepare(tmp_path / "r", options(vocab_file), **files, num_workers=IN_THIS_PROCESS)
+        make(input_file=text + "/a.txt", eval_file=tmp_path / "blank.txt")
 
 
-def test_single_document_is_evaluated_on_itself_with_warnings(tmp_path, vocab_file):
+def test_single_document_is_evaluated_on_itself_with_warnings(tmp_path, make):
     (tmp_path / "a.txt").write_text("He left. Gold. Cold rain. A fire.\n")
-    manifest = prepare(tmp_path / "r", options(vocab_file), input_file=tmp_path / "a.txt", num_workers=IN_THIS_PROCESS)
+    manifest = make(input_file=tmp_path / "a.txt")
     assert manifest["statistics"]["eval"]["documents"] == manifest["statistics"]["train"]["documents"] == 1
     assert any("no true random next" in warning for warning in manifest["warnings"])
     assert any("evaluation uses the training text" in warning for warning in manifest["warnings"])
 
 
-def test_one_of_two_documents_is_held_out(tmp_path, vocab_file):
+def test_one_of_two_documents_is_held_out(tmp_path, make):
     (tmp_path / "a.txt").write_text("He left.\nGold.\n\nCold rain.\nThe fire.\nHe rose.\n")
-    manifest = prepare(tmp_path / "r", options(vocab_file), input_file=tmp_path / "a.txt", num_workers=IN_THIS_PROCESS)
+    manifest = make(input_file=tmp_path / "a.txt")
     assert [manifest["statistics"][split]["documents"] for split in ("train", "eval")] == [1, 1]
 
 
-def test_duplicates_and_unknown_tokens_give_warnings(tmp_path, vocab_file):
+def test_duplicates_and_unknown_tokens_give_warnings(tmp_path, make):
     (tmp_path / "a.txt").write_text(("He left.\nGold.\n\n" + "Xylophone zebra.\nUnknown rain.\n\n") * 5)
-    no_evaluation = options(vocab_file, eval_fraction=0.0)
-    manifest = prepare(tmp_path / "r", no_evaluation, input_file=tmp_path / "a.txt", num_workers=IN_THIS_PROCESS)
+    manifest = make(input_file=tmp_path / "a.txt", eval_fraction=0.0)
     assert manifest["statistics"]["train"]["duplicate_sentences"] == 16
     assert manifest["eval_files"] == []
     assert len(manifest["warnings"]) == 2
 
 
-def test_without_pairs_a_record_is_one_segment(tmp_path, vocab_file, text):
-    manifest = prepare(tmp_path / "r", options(vocab_file, nsp=False), input_file=text, num_workers=IN_THIS_PROCESS)
+def test_without_pairs_a_record_is_one_segment(make, text):
+    manifest = make(nsp=False)
     records = parse(manifest["train_files"])
     for record in records:
         assert record["token_ids"].count(3) == 1 and record["token_ids"][-1] == 3
@@ -277,24 +275,24 @@ def test_without_pairs_a_record_is_one_segment(tmp_path, vocab_file, text):
     assert tokens == 2 * manifest["statistics"]["train"]["tokens"]  # each of the two passes holds the whole text
 
 
-@pytest.mark.parametrize("content, message", [("", "no text at all"), ("\n\n \n", "no text at all")])
-def test_empty_input_is_refused_and_leaves_no_files(tmp_path, vocab_file, content, message):
+@pytest.mark.parametrize("content", ["", "\n\n \n"])
+def test_empty_input_is_refused_and_leaves_no_files(tmp_path, make, content):
     (tmp_path / "a.txt").write_text(content)
-    with pytest.raises(UserError, match=message):
-        prepare(tmp_path / "r", options(vocab_file), input_file=tmp_path / "a.txt")
+    with pytest.raises(UserError, match="no text at all"):
+        make(input_file=tmp_path / "a.txt")
     assert list((tmp_path / "r").iterdir()) == []
 
 
 @pytest.mark.parametrize(
     "changes", [{"max_seq_length": 4}, {"short_seq_prob": 1.5}, {"dupe_factor": 0}, {"eval_fraction": 1.0}]
 )
-def test_invalid_options_are_named(vocab_file, changes):
+def test_invalid_options_are_named(make, changes):
     (name,) = changes
     with pytest.raises(UserError, match=f"{name}={changes[name]} was given"):
-        options(vocab_file, **changes)
+        make(**changes)
 
 
-def test_failing_worker_is_one_clear_error(tmp_path, vocab_file, text, monkeypatch):
+def test_failing_worker_is_one_clear_error(make, monkeypatch):
     future = workers.concurrent.futures.Future()
     future.set_exception(OSError(28, "No space left on device"))
     pool = mock.MagicMock()
@@ -304,7 +302,7 @@ def test_failing_worker_is_one_clear_error(tmp_path, vocab_file, text, monkeypat
         MachineError,
         match=r"Writing records in .* failed .no room on the disk: .*No space left on device.*; finished shards",
     ):
-        prepare(tmp_path / "r", options(vocab_file), input_file=text)
+        make(num_workers=1)
 
 
 def test_sentence_hashes_depend_on_order_and_length():
@@ -312,16 +310,3 @@ def test_sentence_hashes_depend_on_order_and_length():
     a, b, c, d = duplicates.sentence_hashes(ids, np.array([2, 2, 2, 2]))
     assert a == c and len({int(a), int(b), int(d)}) == 3
     assert len(duplicates.sentence_hashes(ids[:0], np.array([], np.int64))) == 0
-
-
-def test_manifest_names_the_inputs(tmp_path, vocab_file, text):
-    prepare(tmp_path / "r", options(vocab_file), input_file=text, num_workers=IN_THIS_PROCESS)
-    manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
-    assert manifest["wanted"]["train_input"][0].startswith("a.txt ")
-    assert str(tmp_path) not in json.dumps(manifest)
-    assert sorted(os.listdir(tmp_path / "r")) == [
-        "eval-00000-of-00001.tfrecord",
-        "manifest.json",
-        "token_counts.npy",
-        "train-00000-of-00001.tfrecord",
-    ]

@@ -11,6 +11,7 @@ import oracle
 import pytest
 import tensorflow as tf
 import tiny
+from training_steps import values_of
 
 from bert_tf.config.train_config import TrainConfig
 from bert_tf.errors import UserError
@@ -146,10 +147,6 @@ def learner(task):
     strategy = distribute.create_strategy("one_device")
     tf.keras.utils.set_random_seed(1)
     return TrainStep(task, model_of(task)[0], CONFIG, strategy)
-
-
-def values_of(learner):
-    return {name: variable.numpy() for name, variable in weights.variables(learner.model).items()}
 
 
 @pytest.fixture(scope="module")
