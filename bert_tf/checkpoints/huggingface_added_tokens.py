@@ -18,6 +18,7 @@ from bert_tf.checkpoints.huggingface_rules import (
     special_files,
 )
 from bert_tf.errors import UserError
+from bert_tf.text.byte_level import blanks_for_spaces, spaces_for_blanks
 from bert_tf.text.tokenizer_settings import AddedToken
 from bert_tf.text.vocabulary import BYTE_BPE, kind_of, settings_of, with_settings, with_tokens
 
@@ -128,12 +129,12 @@ def _token(file: str, entry: dict[str, Any], *, is_special: bool) -> AddedToken:
     values["normalized"] = not is_special if values["normalized"] is None else values["normalized"]
     wrong = next((name for name, value in values.items() if value not in (None, True, False)), None)
     text = entry["content"]
-    if wrong or text != text.strip() or "\n" in text or not text:
+    if wrong or (text != text.strip() and set(text) != {" "}) or "\n" in text or not text:
         raise UserError(
             f"{file}: the added token {shortened(entry)} is not supported: it is empty, has white space around it, or "
             "a flag that is neither true nor false."
         )
-    return AddedToken(content=text, **{name: bool(value) for name, value in values.items()})
+    return AddedToken(content=blanks_for_spaces(text), **{name: bool(value) for name, value in values.items()})
 
 
 def _number(text: str) -> Any:
@@ -157,7 +158,7 @@ def written(checkpoint: Checkpoint) -> dict[str, Any]:
         return {}
     decoder = {
         str(ids[token.content]): {
-            "content": token.content,
+            "content": spaces_for_blanks(token.content),
             "special": not token.normalized,
             **{name: getattr(token, name) for name in FLAGS},
         }
@@ -173,6 +174,10 @@ def to_theirs(checkpoint: Checkpoint) -> list[Any]:
     names = dict.fromkeys([*checkpoint.added_tokens, *checkpoint.special_tokens])
     found = settings_of(checkpoint.vocabulary or ()).found_as(names)
     return [
-        TheirToken(token.content, special=not token.normalized, **{name: getattr(token, name) for name in FLAGS})
+        TheirToken(
+            spaces_for_blanks(token.content),
+            special=not token.normalized,
+            **{name: getattr(token, name) for name in FLAGS},
+        )
         for token in found
     ]

@@ -15,12 +15,13 @@ from bert_tf.errors import UserError
 from bert_tf.runtime import files
 from bert_tf.text.sentencepiece_model import FAIRSEQ, SPACE
 from bert_tf.text.tokenizer_settings import TokenizerSettings
-from bert_tf.text.vocabulary import BYTE_BPE, SENTENCEPIECE, WORDPIECE, XLM_ROBERTA, settings_of
+from bert_tf.text.vocabulary import BERT_BYTE_BPE, BYTE_BPE, SENTENCEPIECE, WORDPIECE, XLM_ROBERTA, settings_of
 
 JSON, CONFIG, NAMES = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 CLASSES = {  # kind of tokenizer -> classes of transformers that are one
     WORDPIECE: "Bert DistilBert Electra MobileBert ConvBert LayoutLM SqueezeBert Lxmert",
     BYTE_BPE: "Roberta Bart Longformer",
+    BERT_BYTE_BPE: "",
     SENTENCEPIECE: "Albert",
     XLM_ROBERTA: "XLMRoberta Camembert",
 }
@@ -37,6 +38,7 @@ SPECIAL_NAMES = {  # kind of tokenizer -> the special tokens by their names in t
         "cls": "<s>",
         "mask": "<mask>",
     },
+    BERT_BYTE_BPE: {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"},
     SENTENCEPIECE: {"unk": "<unk>", "sep": "[SEP]", "pad": "<pad>", "cls": "[CLS]", "mask": "[MASK]"},
 }
 SPECIAL_NAMES[XLM_ROBERTA] = SPECIAL_NAMES[BYTE_BPE]
@@ -290,20 +292,23 @@ def fairseq_class(path: str) -> str:
 def _check_json(path: str, kind: str, *, by_file: bool) -> None:
     """Raises UserError where tokenizer.json has other steps; those that the class would choose may differ."""
     file = os.path.join(path, JSON)
-    if (model := _model_in(file, path)) not in (None, kind):
+    model = _model_in(file, path)
+    if model == BYTE_BPE and kind == BERT_BYTE_BPE:
+        model = kind
+    if model not in (None, kind):
         raise UserError(
             f"{file} has a tokenizer of the kind {model}, the other files of {path} one of the kind {kind}."
         )
     content = read_settings(file)
-    checks = {WORDPIECE: _check_wordpiece, BYTE_BPE: _check_byte_bpe, SENTENCEPIECE: _check_unigram}
-    steps = {**checks, XLM_ROBERTA: _check_xlm_roberta}[kind]
+    checks = {WORDPIECE: _check_wordpiece, BYTE_BPE: _check_byte_bpe, BERT_BYTE_BPE: _check_bert_byte_bpe}
+    steps = {**checks, SENTENCEPIECE: _check_unigram, XLM_ROBERTA: _check_xlm_roberta}[kind]
     if model is not None:
         steps(file, content, by_file)
     if by_file:
         names = SPECIAL_NAMES[kind]
-        _check_rows(
-            file, content.get("post_processor"), names["cls"], names["sep"], 2 if kind in (BYTE_BPE, XLM_ROBERTA) else 1
-        )
+        separators = 2 if kind in (BYTE_BPE, XLM_ROBERTA) else 1
+        has_segments = kind not in (BYTE_BPE, XLM_ROBERTA, BERT_BYTE_BPE)
+        _check_rows(file, content.get("post_processor"), names["cls"], names["sep"], separators, has_segments)
     if (content.get("truncation") or {}).get("direction", "Right") != "Right":
         _expect(file, "truncation.direction", content["truncation"]["direction"], ("Right",))
 
@@ -334,10 +339,14 @@ def _check_wordpiece(file: str, content: Mapping[str, Any], by_file: bool) -> No
         _expect(file, f"model.{name}", content["model"].get(name, expected), (expected,))
 
 
-def _check_byte_bpe(file: str, content: Mapping[str, Any], by_file: bool) -> None:
-    normalizer = content.get("normalizer")
+def _check_bert_byte_bpe(file: str, content: Mapping[str, Any], by_file: bool) -> None:
+    _check_byte_bpe(file, content, by_file, "NFC")
+
+
+def _check_byte_bpe(file: str, content: Mapping[str, Any], by_file: bool, form: str | None = None) -> None:
+    normalizer = _normalizer(file) or content.get("normalizer")
     name = normalizer.get("type") if isinstance(normalizer, dict) else normalizer
-    _expect(file, "normalizer", name, (None,))
+    _expect(file, "normalizer", name, (form,))
     step = _check_pre_tokenizer(file, content, "ByteLevel", by_file)
     if by_file:
         _expect(file, "pre_tokenizer.add_prefix_space", step.get("add_prefix_space"), (False,))
@@ -404,7 +413,7 @@ def _check_pre_tokenizer(file: str, content: Mapping[str, Any], expected: str, b
     return value if isinstance(value, dict) else {}
 
 
-def _check_rows(file: str, processor: Any, first: str, last: str, separators: int) -> None:
+def _check_rows(file: str, processor: Any, first: str, last: str, separators: int, has_segments: bool = False) -> None:
     """Raises UserError unless a post_processor makes the rows `pack` makes."""
     values = processor if isinstance(processor, dict) else {}
     kind = values.get("type")
@@ -418,6 +427,6 @@ def _check_rows(file: str, processor: Any, first: str, last: str, separators: in
     for name, expected in (("single", single), ("pair", [*single, *[last] * (separators - 1), "B", last])):
         pieces = [next(iter(piece.values())) for piece in values.get(name) or ()]
         _expect(file, f"post_processor.{name}", [piece["id"] for piece in pieces], (expected,))
-        if separators == 1:  # of two segments
+        if has_segments:
             segments = [piece.get("type_id", 0) for piece in pieces]
             _expect(file, f"type_id in post_processor.{name}", segments, ([0, 0, 0, 1, 1][: len(expected)],))

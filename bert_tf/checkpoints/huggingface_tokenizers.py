@@ -21,6 +21,7 @@ from bert_tf.runtime.atomic_files import write_bytes, write_json
 from bert_tf.text import byte_level, sentencepiece_model
 from bert_tf.text.special_tokens import SETTING
 from bert_tf.text.vocabulary import (
+    BERT_BYTE_BPE,
     BYTE_BPE,
     RULES,
     SENTENCEPIECE,
@@ -43,7 +44,7 @@ def read(path: str) -> tuple[list[str] | None, bool | None]:
     """
     file = os.path.join(path, huggingface_rules.JSON)
     if (tokens := _byte_bpe(path)) is not None:
-        huggingface_rules.check(path, BYTE_BPE)
+        huggingface_rules.check(path, tokens.kind)
         check_special_tokens(tokens, path)
         return tokens, False
     kind = huggingface_rules.model_of(path)
@@ -161,6 +162,10 @@ def _byte_bpe(path: str) -> SubwordVocabulary | None:
     elif files.is_file(file) and setting(file, "type", str, inside="model") == "BPE":
         vocab, ids = file, setting(file, "vocab", dict, inside="model") or {}
         rules = _merges_in(file)
+        added = {token.get("content"): token.get("id") for token in setting(file, "added_tokens", list) or []}
+        if "[MASK]" in added and huggingface_rules.is_by_file(path):  # whose special tokens are no others
+            ids = {byte_level.blanks_for_spaces(token): number for token, number in {**ids, **added}.items()}
+            return SubwordVocabulary(_in_order(ids, file), BERT_BYTE_BPE, rules)
     else:
         return None
     return SubwordVocabulary(_in_order(ids, vocab), BYTE_BPE, rules)
@@ -181,7 +186,9 @@ def write(folder: str, checkpoint: Checkpoint, **settings: Any) -> None:
     tokens = checkpoint.vocabulary
     settings |= {SETTING: list(checkpoint.special_tokens), **huggingface_added_tokens.written(checkpoint)}
     if isinstance(tokens, SubwordVocabulary):
-        if tokens.kind == BYTE_BPE:
+        if tokens.kind == BERT_BYTE_BPE:
+            _write_bert_byte_bpe(folder, tokens, settings, huggingface_added_tokens.to_theirs(checkpoint))
+        elif tokens.kind == BYTE_BPE:
             _write_byte_bpe(folder, tokens, settings, huggingface_added_tokens.to_theirs(checkpoint))
         else:
             _write_sentencepiece(folder, tokens, settings, checkpoint)
@@ -224,6 +231,27 @@ def _write_byte_bpe(folder: str, tokens: SubwordVocabulary, settings: dict[str, 
     pair = ("</s>", tokens.index("</s>")), ("<s>", tokens.index("<s>"))
     tokenizer._tokenizer.post_processor = processors.RobertaProcessing(*pair, trim_offsets=True, add_prefix_space=False)
     tokenizer.save(os.path.join(folder, "tokenizer.json"))
+
+
+def _write_bert_byte_bpe(folder: str, tokens: SubwordVocabulary, settings: dict[str, Any], added: list[Any]) -> None:
+    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+    ids = {byte_level.spaces_for_blanks(token): number for number, token in enumerate(tokens)}
+    tokenizer = Tokenizer(models.BPE(ids, byte_level.parse_merges(tokens.rules)))
+    tokenizer.normalizer, tokenizer.decoder = normalizers.NFC(), decoders.ByteLevel()
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.add_tokens(added)
+    special = [AddedToken(name, lstrip=name == "[MASK]", normalized=False) for name in SPECIAL_TOKENS_OF[tokens.kind]]
+    tokenizer.add_special_tokens([token for token in special if token not in added])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B [SEP]",
+        special_tokens=[(name, ids[name]) for name in ("[CLS]", "[SEP]")],
+    )
+    tokenizer.save(os.path.join(folder, huggingface_rules.JSON))
+    names = {f"{name}_token": token for name, token in huggingface_rules.SPECIAL_NAMES[tokens.kind].items()}
+    about = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": ["input_ids", "attention_mask"]}
+    write_json(os.path.join(folder, huggingface_rules.CONFIG), {**about, **names, **settings})
 
 
 def tokenizer_of(checkpoint: Checkpoint) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.text.byte_level import spaces_for_blanks
 from bert_tf.text.characters import SPACES, special_token_pattern, word_characters
 from bert_tf.text.ragged_scan import row_numbers, shift
 from bert_tf.text.text_kernels import regex_split
@@ -68,16 +69,15 @@ class AddedTokenSplit:
     """
 
     def __init__(self, tokens: Sequence[AddedToken], ids: Sequence[int], *, without_ideographs: bool = False) -> None:
-        self._pattern = special_token_pattern(token.content.replace(" ", "\n") for token in tokens).replace(
-            "\\\n", f"[{SPACES}]"
-        )
+        names = (spaces_for_blanks(token.content.replace(" ", "\n")) for token in tokens)
+        self._pattern = special_token_pattern(names).replace("\\\n", f"[{SPACES}]")
         self._has_space = any(" " in token.content for token in tokens)
         self._word = (
             word_characters(without_ideographs=without_ideographs) if any(t.single_word for t in tokens) else ""
         )
         self._strips = any(token.lstrip or token.rstrip for token in tokens)
         with tf.init_scope(), tf.device("CPU:0"):  # eager: captured, not copied into each graph
-            contents = tf.constant([token.content for token in tokens])
+            contents = tf.constant([spaces_for_blanks(token.content) for token in tokens])
             hashes = tf.strings.to_hash_bucket_fast(contents, BUCKETS).numpy()
             order = np.argsort(hashes, kind="stable")
             self._hashes, self._contents = tf.constant(hashes[order]), tf.gather(contents, order)

@@ -27,6 +27,7 @@ from bert_tf.text.ragged_scan import (
     utf8_sizes,
     without_overlaps,
 )
+from bert_tf.text.text_kernels import tf_text
 from bert_tf.text.tokenizer import Tokenizer
 from bert_tf.text.tokenizer_settings import AddedToken
 from bert_tf.text.vocabulary import SubwordVocabulary
@@ -74,6 +75,49 @@ class ByteBpeTokenizer(Tokenizer):
     def _join(self, row: Any) -> str:
         joined = b"".join(byte_level.token_bytes(self.vocabulary[i]) for i in row if i != self.pad_id)
         return joined.decode("utf-8", "replace").strip()
+
+
+class BertByteBpeTokenizer(ByteBpeTokenizer):
+    """A ByteBpeTokenizer of normal texts (NFC) with the special tokens and rows of BERT, as ModernBERT has it."""
+
+    separators = 1
+
+    def _new_splitter(self) -> "Normalizing":
+        return Normalizing(super()._new_splitter())
+
+    def _with_normalized(self, tokens: Sequence[AddedToken], ids: Sequence[int]) -> Any:
+        return Normalizing(AddedTokenSplitter(self._splitter.splitter, tokens, ids))
+
+
+class Normalizing:
+    """A splitter of texts in the normalization form C, with the methods of another one."""
+
+    def __init__(self, splitter: Any) -> None:
+        self.splitter = splitter
+
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """texts: string [B] -> ragged int32 [B, (tokens)]."""
+        ids: tf.RaggedTensor = self.splitter.tokenize(tf_text.normalize_utf8(texts, "NFC"))
+        return ids
+
+    def tokenize_with_offsets(
+        self, texts: tf.Tensor, *, in_characters: bool
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """texts: string [B] -> ids (int32), starts, ends (int64) in the texts as they were: ragged [B, (tokens)]."""
+        normal, places = tf_text.normalize_utf8_with_offsets_map(texts, "NFC")
+        ids, starts, ends = self.splitter.tokenize_with_offsets(normal, in_characters=False)
+        splits = ids.row_splits + tf.range(tf.size(ids.row_splits, tf.int64))  # a 0 in every row: the kernel needs one
+        after = tf.range(tf.size(ids.values, tf.int64)) + row_numbers(ids) + 1
+
+        def of_source(offsets: tf.Tensor) -> tf.Tensor:
+            offsets = tf.tensor_scatter_nd_update(tf.zeros(splits[-1:], tf.int64), after[:, None], offsets)
+            rows = tf.RaggedTensor.from_row_splits(offsets, splits, validate=False)
+            return tf.gather(tf_text.find_source_offsets(places, rows).values, after)
+
+        starts, ends = of_source(starts.values), of_source(ends.values)
+        if in_characters:
+            starts, ends = character_offsets(texts, row_numbers(ids), starts, ends)
+        return ids, ids.with_values(starts), ids.with_values(ends)
 
 
 class ByteBpe:

@@ -16,6 +16,7 @@ HEADER = "#version: 0.2"  # first line of merges.txt
 LETTER, NUMBER, SPACE, OTHER = range(4)  # classes of characters
 SPACES = (*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
 CHARACTERS = 0x110000
+BLANK = "\u2423"  # for a space in the names of tokens that are spaces alone, which no list of lines could hold
 # What Unicode 15 and 16 added, as the Unicode version of `tokenizers` does not depend on that of Python.
 LATER_LETTERS = (
     (0x1C89, 0x1C8A), (0xA7CB, 0xA7CD), (0xA7DA, 0xA7DC), (0x105C0, 0x105F3), (0x10D4A, 0x10D65), (0x10D6F, 0x10D85),
@@ -45,8 +46,20 @@ def _bytes_of_characters() -> dict[str, int]:
     return {character: byte for byte, character in enumerate(alphabet())}
 
 
+def spaces_for_blanks(token: str) -> str:
+    """A token as it is in texts."""
+    return token.replace(BLANK, " ") if set(token) == {BLANK} else token
+
+
+def blanks_for_spaces(token: str) -> str:
+    """The name of a token that is found in texts."""
+    return token.replace(" ", BLANK) if set(token) == {" "} else token
+
+
 def token_bytes(token: str) -> bytes:
     """The bytes that a token stands for; of a special token such as <mask> its name."""
+    if set(token) == {BLANK}:
+        return spaces_for_blanks(token).encode()
     table = _bytes_of_characters()
     return bytes(table[character] for character in token) if all(c in table for c in token) else token.encode()
 

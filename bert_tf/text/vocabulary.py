@@ -16,15 +16,23 @@ from bert_tf.text.tokenizer_settings import MAX_TOKEN_BYTES, TokenizerSettings
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 WORDPIECE, BYTE_BPE, SENTENCEPIECE, XLM_ROBERTA = "wordpiece", "byte_bpe", "sentencepiece", "xlm_roberta"
+BERT_BYTE_BPE = "bert_byte_bpe"
 SPECIAL_TOKENS_OF = {
     WORDPIECE: SPECIAL_TOKENS,
     BYTE_BPE: ("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
+    BERT_BYTE_BPE: SPECIAL_TOKENS,
     SENTENCEPIECE: ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
     XLM_ROBERTA: ("<pad>", "<unk>", "<s>", "</s>", "<mask>"),
 }
-OWNERS = {BYTE_BPE: "RoBERTa", SENTENCEPIECE: "ALBERT", XLM_ROBERTA: "XLM-RoBERTa and CamemBERT"}
+OWNERS = {
+    BYTE_BPE: "RoBERTa",
+    BERT_BYTE_BPE: "ModernBERT",
+    SENTENCEPIECE: "ALBERT",
+    XLM_ROBERTA: "XLM-RoBERTa and CamemBERT",
+}
 RULES = {
     BYTE_BPE: "merges.txt",
+    BERT_BYTE_BPE: "bert_merges.txt",
     SENTENCEPIECE: "spiece.model",
     XLM_ROBERTA: "unigram.model",
 }  # kind of tokenizer -> the file next to vocab.txt with its rules

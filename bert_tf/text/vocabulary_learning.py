@@ -20,6 +20,7 @@ from bert_tf.text.characters import (
 )
 from bert_tf.text.tokenizer_settings import MAX_TOKEN_BYTES
 from bert_tf.text.vocabulary import (
+    BERT_BYTE_BPE,
     BYTE_BPE,
     SENTENCEPIECE,
     SPECIAL_TOKENS,
@@ -66,8 +67,8 @@ def learn(
     Raises:
         UserError: the texts hold no word, or `size` has no room for the alphabet.
     """
-    if kind == BYTE_BPE:
-        return _learn_byte_bpe(texts, size, min_frequency)
+    if kind in (BYTE_BPE, BERT_BYTE_BPE):
+        return _learn_byte_bpe(texts, size, min_frequency, kind)
     if kind == SENTENCEPIECE:
         return _learn_sentencepiece(texts, size, lower_case)
     specials = list(dict.fromkeys([*SPECIAL_TOKENS, *special_tokens]))
@@ -120,11 +121,12 @@ def learn_from_counts(
     return vocabulary
 
 
-def _learn_byte_bpe(texts: Iterable[str], size: int, min_frequency: int) -> SubwordVocabulary:
-    """The special tokens in the order of RoBERTa's, the 256 bytes, and what the trainer of `tokenizers` merges."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+def _learn_byte_bpe(texts: Iterable[str], size: int, min_frequency: int, kind: str) -> SubwordVocabulary:
+    """The special tokens in the order of RoBERTa's or BERT's, 256 bytes, and what the trainer merges."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-    special = [SPECIAL_TOKENS_OF[BYTE_BPE][number] for number in (2, 0, 3, 1, 4)]
+    order = (2, 0, 3, 1, 4) if kind == BYTE_BPE else range(5)
+    special = [SPECIAL_TOKENS_OF[kind][number] for number in order]
     if size <= len(special) + 256:
         raise UserError(
             f"size={size} was given, but special tokens and bytes alone are {len(special) + 256}; give more."
@@ -137,6 +139,8 @@ def _learn_byte_bpe(texts: Iterable[str], size: int, min_frequency: int) -> Subw
         show_progress=False,
     )
     tokenizer = Tokenizer(models.BPE())
+    if kind == BERT_BYTE_BPE:
+        tokenizer.normalizer = normalizers.NFC()
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer.train_from_iterator(texts, trainer)
     state = json_files.parse(tokenizer.to_str())["model"]
@@ -145,7 +149,7 @@ def _learn_byte_bpe(texts: Iterable[str], size: int, min_frequency: int) -> Subw
         raise UserError("No word was found in the texts to learn a vocabulary from; give text files that hold text.")
     if len(tokens) < size:
         log.warning("The texts gave %d tokens, fewer than the requested %d.", len(tokens), size)
-    return SubwordVocabulary(tokens, BYTE_BPE, byte_level.format_merges(state["merges"]).encode())
+    return SubwordVocabulary(tokens, kind, byte_level.format_merges(state["merges"]).encode())
 
 
 def _learn_sentencepiece(texts: Iterable[str], size: int, lower_case: bool) -> SubwordVocabulary:

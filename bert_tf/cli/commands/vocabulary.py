@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
     from bert_tf.data import text_lines
 
     output = arguments.output
-    lower_case = arguments.do_lower_case == "true" and arguments.kind != vocabulary.BYTE_BPE
+    lower_case = arguments.do_lower_case == "true" and "byte_bpe" not in arguments.kind
     if files.is_folder(output) or not files.has_folder(output):
         raise UserError(f"{output} cannot be written: give a file in an existing folder.")
     if files.exists(output) and not arguments.overwrite:

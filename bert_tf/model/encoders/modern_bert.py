@@ -24,6 +24,7 @@ TRAITS = {
     "may_be_causal": False,
     "sentence_pairs": "",
     "full_sentences": True,
+    "tokenizer": "bert_byte_bpe",
     "has_layer_biases": False,
     "has_norm_biases": False,
     "shares_head": True,

@@ -1,0 +1,119 @@
+"""The byte-level BPE of ModernBERT against `tokenizers`: normal texts, runs of spaces as tokens, files both ways."""
+
+import dataclasses
+import json
+import random
+
+import pytest
+import tiny
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from bert_tf.checkpoints import formats
+from bert_tf.checkpoints.checkpoint import Checkpoint
+from bert_tf.errors import UserError
+from bert_tf.model import heads, weights
+from bert_tf.text import byte_level, tokenizer_kinds, vocabulary, vocabulary_learning
+from bert_tf.text.tokenizer import pack
+
+TEXTS = ["the quick brown fox  jumped    over the lazy dogs", "it's 12 naïve café 漢字   {\n    return  1;\n}", "aaa"]
+HARD = [
+    "",
+    " ",
+    "  ",
+    "   a",
+    "a  ",
+    " \t  b",
+    "e\u0301 a\u030a\u0323 한글 \u1100\u1161\u11a8",
+    "\ufb01 \u212b",
+    "  \u0301",
+]
+HARD += [
+    "a [MASK] b",
+    "a   [MASK]  b",
+    "[CLS]x[SEP]",
+    "a |||EMAIL||| b",
+    "\u2423\u2423 a",
+    " " * 30,
+    "\u00a0\u00a0a\u3000 ",
+]
+SPECIAL = vocabulary.SPECIAL_TOKENS
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """As the makers of ModernBERT have it: special tokens and runs of spaces are added after the vocabulary."""
+    path = tmp_path_factory.mktemp("modern_bert")
+    learned = vocabulary_learning.learn(TEXTS * 3, 330, kind=vocabulary.BERT_BYTE_BPE)
+    ids = {token: number for number, token in enumerate(learned[5:])}
+    theirs = Tokenizer(models.BPE(ids, byte_level.parse_merges(learned.rules)))
+    theirs.normalizer = normalizers.NFC()
+    theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    theirs.add_tokens([AddedToken(" " * size, normalized=True) for size in range(24, 1, -1)])
+    theirs.add_tokens([AddedToken("|||EMAIL|||", normalized=True)])
+    theirs.add_special_tokens([AddedToken(name, lstrip=name == "[MASK]", normalized=False) for name in SPECIAL])
+    rows = {"single": "[CLS] $A [SEP]", "pair": "[CLS] $A [SEP] $B [SEP]"}
+    numbers = [(name, theirs.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
+    theirs.post_processor = processors.TemplateProcessing(special_tokens=numbers, **rows)
+    config = dataclasses.replace(
+        tiny.CONFIG, encoder="modern_bert", settings={"pad_token_id": theirs.token_to_id("[PAD]")}, vocab_size=400
+    )
+    arrays = tiny.random_weights(heads.Pretrainer(config))
+    formats.write(Checkpoint(config=config, weights=arrays), path / "model", "huggingface")
+    theirs.save(str(path / "model" / "tokenizer.json"))
+    names = {f"{name}_token": f"[{name.upper()}]" for name in ("unk", "sep", "pad", "cls", "mask")}
+    about = {"tokenizer_class": "PreTrainedTokenizerFast", **names}
+    (path / "model" / "tokenizer_config.json").write_text(json.dumps(about))
+    return path / "model"
+
+
+def probes():
+    chosen = random.Random(3)
+    characters = [chr(code) for code in range(2, 0x110000) if not 0xD800 <= code < 0xE000]
+    pool = list("aábT .,'sret\u0301\u030a \n 1²한 \u1100\u1161 ''  ") * 16 + chosen.sample(characters, 400)
+    mixtures = ["".join(chosen.choices(pool, k=chosen.randint(1, 30))) for _ in range(300)]
+    rows = ["".join(f"a{c}b{c}1" for c in characters[first : first + 40]) for first in range(0, len(characters), 8000)]
+    return [*HARD, *TEXTS, *mixtures, *rows]
+
+
+def test_ids_offsets_and_rows_are_those_of_tokenizers_and_return(folder, tmp_path):
+    theirs, read = Tokenizer.from_file(str(folder / "tokenizer.json")), formats.read(folder)
+    assert vocabulary.kind_of(read.vocabulary) == vocabulary.BERT_BYTE_BPE and len(read.vocabulary) == 400
+    texts = probes()
+    for name in ("native", "huggingface"):
+        tokenizer = tokenizer_kinds.create(read.vocabulary, special_tokens_in_strings=read.special_tokens)
+        ids, starts, ends = (x.to_list() for x in tokenizer.with_offsets(texts))
+        assert tokenizer(texts).to_list() == ids
+        for number, encoding in enumerate(theirs.encode_batch(texts, add_special_tokens=False)):
+            assert ids[number] == encoding.ids, texts[number]
+            for start, end, (begin, stop) in zip(starts[number], ends[number], encoding.offsets, strict=True):
+                ours, whole = texts[number][start:end], texts[number][begin:stop]
+                assert begin <= start and (ours.strip(" ").startswith(whole.strip(" ")) or not ours.strip()), texts[
+                    number
+                ]
+        row = theirs.encode("the fox", "over")
+        assert tokenizer.encode("the fox", "over") == row.ids
+        packed = pack(tokenizer, [["the fox"], ["over"]], 16)
+        assert packed["token_ids"][0, : len(row.ids)].numpy().tolist() == row.ids
+        formats.write(read, tmp_path / f"{len(list(tmp_path.iterdir()))}", name)
+        again = formats.read(max(tmp_path.iterdir()))
+        assert again.vocabulary == read.vocabulary and again.config == read.config
+        assert weights.compared(heads.Pretrainer(again.config), again.weights).newly_initialized == []
+        read, texts = again, [*HARD, *TEXTS]
+    again = Tokenizer.from_file(str(tmp_path / "1" / "tokenizer.json"))
+    assert [x.ids for x in again.encode_batch(texts)] == [x.ids for x in theirs.encode_batch(texts)]
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"normalizer": {"type": "NFKC"}}, "normalizer is 'NFKC', which is not supported.*supported is 'NFC'"),
+        ({"pre_tokenizer": {"type": "Whitespace"}}, "pre_tokenizer is 'Whitespace'"),
+    ],
+)
+def test_other_steps_are_refused(folder, change, message, tmp_path):
+    content = json.loads((folder / "tokenizer.json").read_text())
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content | change))
+    with pytest.raises(UserError, match=message):
+        formats.read(tmp_path)
