@@ -14,7 +14,7 @@ from bert_tf.checkpoints.huggingface_rules import (
     SPECIAL_NAMES,
     content_of,
     is_by_file,
-    of_class,
+    mask_takes_space,
     special_files,
 )
 from bert_tf.errors import UserError
@@ -102,7 +102,6 @@ def _listed(file: str, entries: list[Any]) -> Iterator[tuple[int, AddedToken]]:
 def _named(path: str, kind: str, by_file: bool) -> Iterator[tuple[str, AddedToken, bool]]:
     """Special tokens by their names in the files, or the class; optional ones count where the vocabulary has them."""
     values: dict[str, Any] = {} if by_file else {f"{name}_token": text for name, text in SPECIAL_NAMES[kind].items()}
-    values |= {} if by_file else {EXTRA[0]: of_class(path, kind).additional}
     file = os.path.join(path, CONFIG)
     for file in special_files(path):
         values |= {name: value for name, value in read_settings(file).items() if value is not None}
@@ -110,10 +109,10 @@ def _named(path: str, kind: str, by_file: bool) -> Iterator[tuple[str, AddedToke
     extra: list[Any] = []
     for name in EXTRA:
         value = values.get(name) or []
-        extra += value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else []
+        extra += value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
     for name, value in [*named.items(), *(("", value) for value in extra)]:
         text = content_of(value)
-        if name == "mask_token" and isinstance(value, str) and not by_file and of_class(path, kind).mask_takes_space:
+        if name == "mask_token" and isinstance(value, str) and not by_file and mask_takes_space(path, kind):
             value = {"content": value, "lstrip": True}
         if isinstance(text, str) and text:
             is_optional = name in ("bos_token", "eos_token") and f"{name[:3]}" not in SPECIAL_NAMES[kind]

@@ -424,6 +424,10 @@ LAYOUTS = {
         write=huggingface_settings.write_nomic_bert,
     ),
 }
+for _name, _type, _classes in (("xlm_roberta", "xlm-roberta", "XLMRoberta"), ("camembert", "camembert", "Camembert")):
+    LAYOUTS[_name] = dataclasses.replace(
+        LAYOUTS["roberta"], model_type=_type, classes=_classes, defaults={"vocab_size": 30522}
+    )
 BY_TYPE = {layout.model_type: encoder for encoder, layout in LAYOUTS.items()}
 
 

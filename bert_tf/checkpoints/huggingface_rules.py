@@ -4,7 +4,6 @@ AutoTokenizer of transformers 5 makes a BertTokenizer or RobertaTokenizer anew f
 tokenizer_config.json; for PreTrainedTokenizerFast every step comes from tokenizer.json.
 """
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -262,22 +261,9 @@ def _unigram_kind(path: str, vocab: Any) -> str:
     return by_class or next(by_tokens, SENTENCEPIECE)
 
 
-@dataclasses.dataclass(frozen=True)
-class OfClass:
-    """Which tokens a class of transformers recognizes besides those that the files name, and how.
-
-    mask_takes_space: whether a mask token that the files name as a text takes the white space before it.
-    """
-
-    additional: tuple[str, ...] = ()
-    mask_takes_space: bool = False
-
-
-def of_class(path: str, kind: str) -> OfClass:
-    """What holds for the class of the tokenizer of a folder."""
-    if kind == XLM_ROBERTA and fairseq_class(path) == "CamembertTokenizer":
-        return OfClass(("<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"), mask_takes_space=True)
-    return OfClass()
+def mask_takes_space(path: str, kind: str) -> bool:
+    """Whether the class of the tokenizer gives a mask token that the files name as a text the white space before it."""
+    return kind == XLM_ROBERTA and fairseq_class(path) == "CamembertTokenizer"
 
 
 def fairseq_class(path: str) -> str:

@@ -8,10 +8,11 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from bert_tf.errors import UserError
 from bert_tf.runtime import json_files
-from bert_tf.text import byte_level
+from bert_tf.text import byte_level, sentencepiece_model
 from bert_tf.text.characters import (
     basic_tokenize,
     is_accent,
@@ -26,6 +27,7 @@ from bert_tf.text.vocabulary import (
     SPECIAL_TOKENS,
     SPECIAL_TOKENS_OF,
     WORDPIECE,
+    XLM_ROBERTA,
     SubwordVocabulary,
 )
 
@@ -71,6 +73,8 @@ def learn(
         return _learn_byte_bpe(texts, size, min_frequency, kind)
     if kind == SENTENCEPIECE:
         return _learn_sentencepiece(texts, size, lower_case)
+    if kind == XLM_ROBERTA:
+        return _learn_xlm_roberta(texts, size)
     specials = list(dict.fromkeys([*SPECIAL_TOKENS, *special_tokens]))
     no_words = re.compile(special_token_pattern(specials)) if special_tokens else None
     cleaned = (no_words.sub(" ", text) if no_words else text for text in texts)
@@ -154,37 +158,43 @@ def _learn_byte_bpe(texts: Iterable[str], size: int, min_frequency: int, kind: s
 
 def _learn_sentencepiece(texts: Iterable[str], size: int, lower_case: bool) -> SubwordVocabulary:
     """A unigram model of the package `sentencepiece`, with the special tokens of ALBERT."""
+    pad, unknown, *controls = SPECIAL_TOKENS_OF[SENTENCEPIECE]
+    normal = (normalize_albert(text) if lower_case else text for text in texts)
+    options = {"pad_piece": pad, "unk_piece": unknown, "control_symbols": controls, "bos_id": -1, "eos_id": -1}
+    return sentencepiece_model.tokens_of(_train_unigram(normal, size, pad_id=0, unk_id=1, **options), "The model")
+
+
+def _learn_xlm_roberta(texts: Iterable[str], size: int) -> SubwordVocabulary:
+    """A unigram model of the package `sentencepiece`, with the special tokens and ids of XLM-RoBERTa."""
+    model = _train_unigram(texts, size - 2)  # without <pad> and <mask>
+    return sentencepiece_model.with_fairseq_ids(model, "The model", "XLMRobertaTokenizer")
+
+
+def _train_unigram(texts: Iterable[str], size: int, **options: Any) -> bytes:
+    """The file of a unigram model; options: of the package `sentencepiece`."""
     try:
         import sentencepiece
     except ImportError:
         raise UserError(
             "A SentencePiece vocabulary needs the package sentencepiece: pip install 'bert-tf[sentencepiece]'."
         ) from None
-    model, (pad, unknown, *controls) = io.BytesIO(), SPECIAL_TOKENS_OF[SENTENCEPIECE]
+    model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=(normalize_albert(text) if lower_case else text for text in texts),
+            sentence_iterator=iter(texts),
             model_writer=model,
             vocab_size=size,
-            pad_id=0,
-            pad_piece=pad,
-            unk_id=1,
-            unk_piece=unknown,
-            bos_id=-1,
-            eos_id=-1,
-            control_symbols=controls,
             hard_vocab_limit=False,
             minloglevel=2,
             num_threads=1,  # with more the order of sums differs from run to run
+            **options,
         )
     except (RuntimeError, OSError) as error:
         reason = (str(error).strip().splitlines() or ["unknown"])[-1]
         raise UserError(
             f"No SentencePiece vocabulary of {size} tokens can be learned from the texts ({reason})."
         ) from None
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    tokens = [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
-    return SubwordVocabulary(tokens, SENTENCEPIECE, model.getvalue())
+    return model.getvalue()
 
 
 def _alphabet(counts: Mapping[str, int], limit: int | None, size: int, lower_case: bool) -> set[str]:

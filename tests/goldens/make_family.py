@@ -89,6 +89,14 @@ MODELS = {
         | {"max_position_embeddings": 14, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
         | {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2},
     ),
+    "xlm_roberta": (
+        "XLMRoberta",
+        "ForMaskedLM",
+        SHAPE
+        | DROPOUT
+        | {"max_position_embeddings": 14, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
+        | {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2},
+    ),
 }
 TASKS = ("ForSequenceClassification", "ForMultipleChoice", "ForTokenClassification", "ForQuestionAnswering")
 
@@ -116,8 +124,12 @@ def in_file(key, name):
 
 
 def parameters(model):
-    """{name: parameter}; a tied weight is there once."""
-    return dict(model.named_parameters())
+    """{name: parameter}; a tied weight is there once, under the name by which it is saved."""
+    names = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if parameter not in names or "decoder" in names[parameter]:
+            names[parameter] = name
+    return {name: parameter for parameter, name in names.items()}
 
 
 def inputs_of(model, encoder):
@@ -127,7 +139,7 @@ def inputs_of(model, encoder):
     return values if encoder in WITHOUT_SEGMENTS else values | {"token_type_ids": torch.tensor(SEGMENTS)}
 
 
-WITHOUT_SEGMENTS = ("distilbert", "roberta", "modern_bert")
+WITHOUT_SEGMENTS = ("distilbert", "roberta", "xlm_roberta", "modern_bert")
 
 
 def outputs_of(model, inputs, ending):

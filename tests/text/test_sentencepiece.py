@@ -14,7 +14,8 @@ from bert_tf.checkpoints.checkpoint import Checkpoint
 from bert_tf.config.bert_config import BertConfig
 from bert_tf.errors import UserError
 from bert_tf.text import characters, sentencepiece_model, tokenizer_kinds, vocabulary, vocabulary_learning
-from bert_tf.text.vocabulary import SENTENCEPIECE, SubwordVocabulary
+from bert_tf.text.tokenizer_settings import AddedToken, TokenizerSettings
+from bert_tf.text.vocabulary import SENTENCEPIECE, XLM_ROBERTA, SubwordVocabulary
 
 TEXTS = ["the quick brown fox jumped over the lazy dogs", "naïve café, it's 1234 12", "``a fox'' the dog aaa"] * 3
 HARD_STRINGS = [
@@ -201,6 +202,52 @@ def test_xlm_roberta_gives_the_ids_and_offsets_of_tokenizers(tokens, owner):
             assert encoding.offsets == list(zip(*offsets, strict=True)), text
     pair = [found.index(name) for name in ("<s>", "</s>")]
     assert theirs.encode("the", "the").ids == ours.encode("the", "the") and ours.encode("")[:2] == pair
+
+
+XLM_STEPS = [  # changes of tokenizer.json and what the sentence names
+    ({"normalizer": {"type": "NFKC"}}, r"normalizer is \['NFKC'\]"),
+    ({"pre_tokenizer": {"type": "Metaspace", "replacement": "▁"}}, r"pre_tokenizer is \['Metaspace'\]"),
+    ({"post_processor": None}, "post_processor is None"),
+]
+
+
+def test_xlm_roberta_is_written_as_hugging_face_reads_it_and_read_by_each_of_its_files(tmp_path):
+    charsmap = sentencepiece_model.parse(vocabulary_learning.learn(TEXTS, 60, kind=XLM_ROBERTA).rules).charsmap
+    found = fairseq("XLMRobertaTokenizer", charsmap)
+    mask = AddedToken(content="<mask>", lstrip=True, normalized=True)
+    found = vocabulary.with_settings(found, TokenizerSettings(added_tokens=(mask,)))
+    config = BertConfig.of_size("tiny", vocab_size=len(found), encoder="xlm_roberta")
+    names = tuple(vocabulary.special_tokens(found))
+    checkpoint = Checkpoint(config=config, weights={}, vocabulary=found, lower_case=False, special_tokens=names)
+    huggingface_tokenizers.write(str(tmp_path), checkpoint)
+    again, recognized = huggingface_tokenizers.with_added_tokens(
+        str(tmp_path), huggingface_tokenizers.read(str(tmp_path))[0]
+    )
+    assert (again, again.rules, again.settings.added_tokens) == (found, found.rules, (mask,)) and {*recognized} == {
+        *names
+    }
+    ours = tokenizer_kinds.create(again, special_tokens_in_strings=recognized)
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    texts = ["the <mask>e", "\uff1cmask\uff1e <s>e", "e  <mask> the", "the\u3000<mask>"]
+    encodings = theirs.encode_batch(texts, add_special_tokens=False)
+    ids, starts, ends = (x.to_list() for x in ours.with_offsets(texts))
+    assert ids == [encoding.ids for encoding in encodings] and found.index("<mask>") in ids[1]
+    assert [list(zip(*each, strict=True)) for each in zip(starts, ends, strict=True)] == [e.offsets for e in encodings]
+    content = json.loads((tmp_path / "tokenizer.json").read_text())
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+    assert huggingface_tokenizers.read(str(tmp_path))[0] == found
+    for changes, reason in XLM_STEPS:
+        (tmp_path / "tokenizer.json").write_text(json.dumps({**content, **changes}))
+        with pytest.raises(UserError, match=reason):
+            huggingface_tokenizers.read(str(tmp_path))
+    (tmp_path / "tokenizer.json").unlink()
+    (tmp_path / "tokenizer_config.json").unlink()
+    pieces = (("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0), *XLM_PIECES)
+    content = sentencepiece_model.UnigramModel(pieces=pieces, unknown_id=0, charsmap=charsmap)
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(sentencepiece_model.serialize(content, {"<s>", "</s>"}))
+    assert huggingface_tokenizers.read(str(tmp_path))[0].rules == found.rules
+    (tmp_path / "config.json").write_text('{"model_type": "camembert"}')
+    assert huggingface_tokenizers.read(str(tmp_path))[0][:2] == ["<s>NOTUSED", "<pad>"]
 
 
 def test_model_without_a_charsmap_becomes_a_tokenizer_json():

@@ -24,7 +24,7 @@ from bert_tf.errors import UserError
 from bert_tf.model.weights import from_canonical_names, to_canonical_names
 from bert_tf.runtime.atomic_files import write_json
 from bert_tf.text.special_tokens import SETTING
-from bert_tf.text.vocabulary import special_tokens
+from bert_tf.text.vocabulary import XLM_ROBERTA, kind_of, special_tokens
 
 NAMES = LAYOUTS["bert"].names  # of BERT; those of its relatives are in `checkpoints.huggingface_layouts`
 ENCODERS = tuple(LAYOUTS)
@@ -34,7 +34,8 @@ OUTPUT = re.compile(
     r"(vocab_projector|generator_lm_head)\.(?P<matrix>weight)"
 )
 CONSTANT = "embeddings.position_ids"
-FIXED_GELU = ("roberta", "electra")  # encoders whose masked LM heads have the exact GELU whatever hidden_act says
+ROBERTAS = ("roberta", "xlm_roberta", "camembert")
+FIXED_GELU = (*ROBERTAS, "electra")  # encoders whose masked LM heads have the exact GELU whatever hidden_act says
 POOLER, PROJECTION = "encoder/pooler/", "encoder/embeddings/projection/"
 TOKENS, SEGMENTS = "encoder/embeddings/token_table", "encoder/embeddings/segment_table"
 IS_NO_MATRIX = re.compile(r"LayerNorm|layer_norm|\bln\.|[a-z]_embeddings")
@@ -87,7 +88,8 @@ def read(path: str) -> Checkpoint:
         chosen = read_special_tokens(path)
     else:
         chosen = huggingface_rules.found_in_lower_case(path, recognized)
-        if config.encoder == "roberta":  # its tokenizer gives both texts of a pair the first segment
+        is_roberta = config.encoder in ROBERTAS or kind_of(vocabulary or ()) == XLM_ROBERTA
+        if is_roberta and SEGMENTS in weights:  # its tokenizer gives both texts of a pair the first segment
             config = dataclasses.replace(config, type_vocab_size=1)
             weights[SEGMENTS] = weights[SEGMENTS][:1]
     kind = kind if "classifier/bias" in weights or "span/bias" in weights else None

@@ -1,0 +1,25 @@
+"""CamemBERT: RoBERTa in French, with SentencePiece (Martin et al. 2020).
+
+transformers: `CamembertModel`.
+"""
+
+import keras
+
+from bert_tf.model.encoders.bert import BertEncoder
+
+TRAITS = {
+    "is_functional": True,
+    "has_attention": True,
+    "pretraining": "masked",
+    "sentence_pairs": "",
+    "full_sentences": True,
+    "may_be_sinusoidal": True,
+    "tokenizer": "xlm_roberta",
+    "padding_id": 1,
+    "position_offset": 2,
+}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class Encoder(BertEncoder):
+    """As RoBERTa's."""
