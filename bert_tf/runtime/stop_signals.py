@@ -32,8 +32,13 @@ def raised(program: str) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or _watches:
         yield
         return
-    with _handled(), _watched(program):
-        yield
+    try:
+        with _handled(), _watched(program):
+            yield
+    finally:
+        # Python notes a KeyboardInterrupt that passes through source that it executes, such as that of a dataclass, and
+        # `python -m` then dies of SIGINT instead of exiting with a code; executing anything resets the note.
+        exec("")  # noqa: S102
 
 
 @contextlib.contextmanager

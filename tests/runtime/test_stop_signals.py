@@ -100,6 +100,21 @@ def test_signal_ends_a_process_whatever_it_does(program, error, number):
         assert process.stderr.read().endswith(error.format(number.name))
 
 
+def test_exit_code_stays_where_a_signal_arrives_in_executed_source(tmp_path):
+    program = """
+    import sys
+    from bert_tf.runtime import stop_signals
+    try:
+        with stop_signals.raised("test"):
+            exec("raise KeyboardInterrupt(15)")
+    except KeyboardInterrupt as stop:
+        sys.exit(128 + stop.args[0])
+    """
+    (tmp_path / "stopped.py").write_text(textwrap.dedent(program))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
+    assert subprocess.run([sys.executable, "-m", "stopped"], env=environment).returncode == 143
+
+
 def test_deferred_signal_is_noted_and_raised_at_the_end():
     with started(DEFERRED) as process:
         process.send_signal(signal.SIGTERM)
