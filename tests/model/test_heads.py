@@ -91,14 +91,6 @@ def test_mixed_precision_keeps_float32_weights_and_close_logits(policy):
         assert 0 < difference < 0.15, "equal would mean that nothing was computed in the lower precision"
 
 
-def test_keras_file_round_trips(tmp_path):
-    model, _ = tiny.pretrainer()
-    model.save(tmp_path / "model.keras")
-    batch = tiny.tensors(tiny.batch())
-    again = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(again(batch)["masked_lm_logits"], model(batch)["masked_lm_logits"])
-
-
 def test_canonical_names_cover_every_variable_once():
     model, arrays = tiny.pretrainer()
     assert len(arrays) == len(model.trainable_variables) == 2 * 12 + 5 + 2 + 5 + 2

@@ -77,10 +77,6 @@ def test_auto_compiles_on_gpus_only(machine):
     assert [backend.should_jit(value) for value in ("true", "false", "auto")] == [True, False, True]
 
 
-def test_onednn_is_detected_once():
-    assert backend.has_onednn() in (True, False)
-
-
 def test_missing_gpu_is_one_sentence(machine, monkeypatch, caplog):
     machine()
     monkeypatch.setattr(accelerators, "gpus", lambda: ())

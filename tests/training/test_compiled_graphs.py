@@ -142,7 +142,7 @@ def test_answers_compile(name, tmp_path):
 
 
 def test_whole_pretraining_step_and_evaluation_compile():
-    train_step = learner(COMPILED, model_config=MODEL)
+    train_step = learner(dataclasses.replace(COMPILED, num_accumulation_steps=2), model_config=MODEL)
     evaluator = Evaluator(train_step.task, train_step.model, COMPILED, train_step.strategy)
     batch = tiny.tensors(tiny.batch())
     assert_compiles(train_step._on_replica, batch)

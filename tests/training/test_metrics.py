@@ -88,10 +88,6 @@ def test_confusions_of_ten_thousand_classes_are_bounded():
     assert len(found) == metrics.MAX_CONFUSED and peak < 2**24
 
 
-def test_scores_are_found_by_name():
-    assert metrics.SCORES["matthews"] is metrics.matthews and len(metrics.SCORES) == 8
-
-
 @pytest.fixture
 def my_lab(tmp_path, monkeypatch):
     """A module outside of the package with a score."""

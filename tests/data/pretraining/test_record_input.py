@@ -84,10 +84,6 @@ def test_each_epoch_has_all_records_in_another_order(files):
     assert ids(dataset()) == order
 
 
-def test_infinite_dataset_continues_after_the_last_record(files):
-    assert len(ids(read_records(files, seed=1, forever=True), 45)) == 45
-
-
 @pytest.mark.parametrize("pad_rows", [False, True])
 def test_every_batch_has_a_static_shape(files, pad_rows):
     dataset = batch_dataset(read_records(files), 6, pad_rows=pad_rows).map(
